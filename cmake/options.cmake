@@ -1,0 +1,26 @@
+# Compiler settings shared by every room. Sanitizers come in through the presets.
+set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize, e.g. address,undefined")
+
+add_library(quarry_options INTERFACE)
+target_compile_options(quarry_options INTERFACE -Wall -Wextra -Wpedantic -Werror=switch -Werror=return-type
+  -Wnon-virtual-dtor -Wshadow -fno-omit-frame-pointer)
+target_include_directories(quarry_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+
+# RelWithDebInfo: -g1 keeps backtraces readable at a fraction of the link time and size of -g.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+if(QUARRY_SANITIZE)
+  add_compile_options(-fsanitize=${QUARRY_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${QUARRY_SANITIZE})
+endif()
+
+find_program(QUARRY_CCACHE ccache)
+if(QUARRY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+endif()
+
+find_program(QUARRY_MOLD mold)
+if(QUARRY_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()

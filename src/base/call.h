@@ -1,0 +1,44 @@
+// How long a caller is willing to wait, and how it says "stop". Passed down, by const reference, through
+// everything that can block.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+
+#include "base/result.h"
+
+namespace quarry {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// Time as a seam: tests move it by hand.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual SteadyTime Now() const = 0;
+  virtual std::chrono::system_clock::time_point WallNow() const = 0;
+};
+
+// The real clock. Thread-safe.
+class SystemClock final : public Clock {
+ public:
+  SteadyTime Now() const override { return std::chrono::steady_clock::now(); }
+  std::chrono::system_clock::time_point WallNow() const override { return std::chrono::system_clock::now(); }
+};
+
+struct Call {
+  SteadyTime deadline = SteadyTime::max();
+  std::stop_token stop;
+
+  // kTimeout or kCancelled, naming `what`, once there is no point in going on; OK before.
+  Status Check(std::string_view what) const;
+  // Time left, never negative; std::chrono::milliseconds::max() without a deadline.
+  std::chrono::milliseconds Remaining() const;
+  // The same call with at most `limit` from now.
+  Call Within(std::chrono::milliseconds limit) const;
+};
+
+// A call that starts now and may take `limit`.
+Call CallWithin(std::chrono::milliseconds limit);
+
+}  // namespace quarry

@@ -1,0 +1,137 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include <fmt/format.h>
+
+namespace quarry {
+namespace {
+
+std::string_view LevelName(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
+}
+
+std::string Timestamp() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
+}
+
+// Length of the UTF-8 sequence that starts `text`, 0 if there is no valid one.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : lead < 0xF0                 ? 3
+                        : lead < 0xF5                 ? 4
+                                                      : 0;
+  if ((lead >= 0x80 && lead < 0xC2) || length == 0 || length > text.size()) {
+    return 0;
+  }
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) {
+      return 0;
+    }
+  }
+  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
+  const bool beyond = lead == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || beyond ? 0 : length;
+}
+
+void AppendAscii(std::string& out, char c) {
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    default:
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+        out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+      } else {
+        out += c;
+      }
+  }
+}
+
+std::string ValueText(const LogField& field) {
+  struct Visitor {
+    std::string operator()(std::string_view v) const { return JsonString(v); }
+    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const { return fmt::format("{:.6g}", v); }
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+  };
+  return std::visit(Visitor{}, field.value);
+}
+
+}  // namespace
+
+std::string JsonString(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) {
+      out += "\\ufffd";
+      text.remove_prefix(1);
+      continue;
+    }
+    if (length == 1) {
+      AppendAscii(out, text[0]);
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  out += '"';
+  return out;
+}
+
+void Logger::Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
+  if (!Enabled(level)) {
+    return;
+  }
+  std::string line;
+  if (format_ == LogFormat::kJson) {
+    line = fmt::format(R"({{"ts":"{}","level":"{}","msg":{})", Timestamp(), LevelName(level),
+                       JsonString(message));
+    for (const LogField& field : fields) {
+      line += fmt::format(",{}:{}", JsonString(field.name), ValueText(field));
+    }
+    line += "}\n";
+  } else {
+    line = fmt::format("{} {:<7} {}", Timestamp(), LevelName(level), message);
+    for (const LogField& field : fields) {
+      line += fmt::format(" {}={}", field.name, ValueText(field));
+    }
+    line += '\n';
+  }
+  // A full or closed log must never stop storage: the result is ignored on purpose.
+  [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
+}
+
+}  // namespace quarry

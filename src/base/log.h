@@ -1,0 +1,52 @@
+// One line per event on standard error, as a JSON object (machines) or text (people). Only the edges log: the
+// RPC interceptor, background threads, start and stop. Library code returns errors instead.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace quarry {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogFormat { kJson, kText };
+
+// A named value beside the message. Names are snake_case; "ts", "level" and "msg" are taken.
+struct LogField {
+  std::string_view name;
+  std::variant<std::string_view, int64_t, double, bool> value;
+};
+
+// Thread-safe: every line is one write(2). Never give it secrets, mount flags or whole requests.
+class Logger {
+ public:
+  Logger(LogLevel level, LogFormat format, int fd = 2) : level_(level), format_(format), fd_(fd) {}
+
+  bool Enabled(LogLevel level) const { return level >= level_; }
+  void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) const;
+
+  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kDebug, message, fields);
+  }
+  void Info(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kInfo, message, fields);
+  }
+  void Warning(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kWarning, message, fields);
+  }
+  void Error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kError, message, fields);
+  }
+
+ private:
+  LogLevel level_;
+  LogFormat format_;
+  int fd_;
+};
+
+// `text` as a JSON string literal with its quotes; invalid UTF-8 becomes U+FFFD, so the line always parses.
+std::string JsonString(std::string_view text);
+
+}  // namespace quarry

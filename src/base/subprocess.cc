@@ -1,0 +1,327 @@
+#include "base/subprocess.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/unique_fd.h"
+
+namespace quarry {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long to wait for a killed process to be gone before it counts as stuck in the kernel.
+constexpr milliseconds kAfterKill{5000};
+// Slice of every wait, so that a stop request is seen without a descriptor of its own.
+constexpr milliseconds kSlice{100};
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return ErrnoError("pipe2");
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (std::string& word : words) {
+    out.push_back(word.data());
+  }
+  out.push_back(nullptr);
+  return out;
+}
+
+// posix_spawn attributes and file actions with their cleanup.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    posix_spawnattr_init(&attr_);
+    posix_spawn_file_actions_init(&actions_);
+    sigset_t all;
+    sigset_t none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawnattr_setsigdefault(&attr_, &all);
+    posix_spawnattr_setsigmask(&attr_, &none);
+    posix_spawnattr_setpgroup(&attr_, 0);
+    posix_spawnattr_setflags(&attr_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  }
+  ~SpawnPlan() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attr_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+  // dup2 onto itself clears close-on-exec in the child only (POSIX posix_spawn_file_actions_adddup2).
+  void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
+  void OpenNull(int to) { posix_spawn_file_actions_addopen(&actions_, to, "/dev/null", O_RDONLY, 0); }
+
+  Result<pid_t> Spawn(std::vector<std::string> argv, std::vector<std::string> env) {
+    pid_t pid = -1;
+    std::vector<char*> args = Pointers(argv);
+    std::vector<char*> vars = Pointers(env);
+    const int rc = posix_spawn(&pid, argv[0].c_str(), &actions_, &attr_, args.data(), vars.data());
+    if (rc != 0) {
+      return ErrnoError(fmt::format("starting {}", argv[0]), rc);
+    }
+    return pid;
+  }
+
+ private:
+  posix_spawnattr_t attr_{};
+  posix_spawn_file_actions_t actions_{};
+};
+
+void Append(std::string& to, const char* data, size_t size, size_t limit, bool& truncated) {
+  const size_t room = limit > to.size() ? limit - to.size() : 0;
+  to.append(data, std::min(room, size));
+  truncated = truncated || size > room;
+}
+
+// Reads what is there. False once the other end is closed.
+bool Drain(const UniqueFd& fd, std::string& to, size_t limit, bool& truncated) {
+  std::array<char, 65536> chunk{};
+  const ssize_t n = read(fd.get(), chunk.data(), chunk.size());
+  if (n > 0) {
+    Append(to, chunk.data(), static_cast<size_t>(n), limit, truncated);
+    return true;
+  }
+  return n < 0 && (errno == EINTR || errno == EAGAIN);
+}
+
+class Children {
+ public:
+  void Add(pid_t pid, std::string name) {
+    const std::lock_guard lock(mutex_);
+    stuck_.emplace_back(pid, std::move(name));
+  }
+  std::vector<std::pair<int, std::string>> Sweep() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(stuck_, [](const auto& child) { return waitpid(child.first, nullptr, WNOHANG) != 0; });
+    return stuck_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<int, std::string>> stuck_;
+};
+
+Children& StuckChildren() {
+  static Children children;
+  return children;
+}
+
+// One child from spawn to reap.
+class Child {
+ public:
+  Child(const Command& command, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err)
+      : command_(command),
+        pid_(pid),
+        pidfd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        err_(std::move(err)),
+        started_(std::chrono::steady_clock::now()) {
+    if (command_.input.empty()) {
+      in_.Reset();
+    }
+  }
+
+  Result<Finished> Wait(const Call& call) {
+    Status reason = Ok();
+    while (!Reaped()) {
+      Step(kSlice);
+      reason = call.Check(command_.argv[0]);
+      if (!reason.has_value()) {
+        return Stop(std::move(reason.error()));
+      }
+    }
+    DrainRest();
+    finished_.elapsed = Elapsed();
+    return std::move(finished_);
+  }
+
+ private:
+  milliseconds Elapsed() const {
+    return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - started_);
+  }
+
+  void WriteInput() {
+    const std::string_view rest = std::string_view(command_.input).substr(written_);
+    const ssize_t n = write(in_.get(), rest.data(), rest.size());
+    if (n > 0) {
+      written_ += static_cast<size_t>(n);
+    }
+    if (written_ == command_.input.size() || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+      in_.Reset();
+    }
+  }
+
+  void Step(milliseconds limit) {
+    std::array<pollfd, 4> fds = {{{out_.get(), POLLIN, 0},
+                                  {err_.get(), POLLIN, 0},
+                                  {pidfd_.get(), POLLIN, 0},
+                                  {in_.get(), POLLOUT, 0}}};
+    if (poll(fds.data(), fds.size(), static_cast<int>(limit.count())) <= 0) {
+      return;
+    }
+    if (fds[0].revents != 0 &&
+        !Drain(out_, finished_.out, command_.output_limit, finished_.output_truncated)) {
+      out_.Reset();
+    }
+    if (fds[1].revents != 0 &&
+        !Drain(err_, finished_.err, command_.output_limit, finished_.output_truncated)) {
+      err_.Reset();
+    }
+    if (fds[3].revents != 0 && in_.valid()) {
+      WriteInput();
+    }
+  }
+
+  bool Reaped() {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) {
+      return false;
+    }
+    if (WIFEXITED(status)) {
+      finished_.exit_status = WEXITSTATUS(status);
+    } else {
+      finished_.signal = WTERMSIG(status);
+    }
+    return true;
+  }
+
+  // What the dead child left in its pipes. Grandchildren may hold them open for ever: take only what is
+  // there.
+  void DrainRest() {
+    for (auto [fd, to] : {std::pair{&out_, &finished_.out}, std::pair{&err_, &finished_.err}}) {
+      pollfd one{fd->get(), POLLIN, 0};
+      while (fd->valid() && poll(&one, 1, 0) > 0 &&
+             Drain(*fd, *to, command_.output_limit, finished_.output_truncated)) {
+      }
+    }
+  }
+
+  bool GoneWithin(milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (std::chrono::steady_clock::now() < end) {
+      if (Reaped()) {
+        return true;
+      }
+      Step(milliseconds(20));
+    }
+    return Reaped();
+  }
+
+  Error Stop(Error reason) {
+    kill(-pid_, SIGTERM);
+    bool gone = GoneWithin(command_.kill_grace);
+    if (!gone) {
+      kill(-pid_, SIGKILL);
+      gone = GoneWithin(kAfterKill);
+    }
+    const auto after = Elapsed().count();
+    if (!gone) {
+      StuckChildren().Add(pid_, command_.argv[0]);
+      return std::move(reason).Context(
+          fmt::format("process {} ignores SIGKILL after {} ms (stuck in the kernel)", pid_, after));
+    }
+    DrainRest();
+    const std::string words = ToolWords(finished_.err);
+    return std::move(reason).Context(
+        fmt::format("killed after {} ms{}{}", after, words.empty() ? "" : ", it said: ", words));
+  }
+
+  const Command& command_;
+  pid_t pid_;
+  UniqueFd pidfd_;
+  UniqueFd in_;
+  UniqueFd out_;
+  UniqueFd err_;
+  SteadyTime started_;
+  size_t written_ = 0;
+  Finished finished_;
+};
+
+}  // namespace
+
+Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) {
+  QUARRY_TRY(call.Check(command.argv[0]));
+  QUARRY_ASSIGN(Pipe in, MakePipe());
+  QUARRY_ASSIGN(Pipe out, MakePipe());
+  QUARRY_ASSIGN(Pipe err, MakePipe());
+  fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
+
+  SpawnPlan plan;
+  if (command.input.empty()) {
+    plan.OpenNull(STDIN_FILENO);
+  } else {
+    plan.Dup(in.read.get(), STDIN_FILENO);
+  }
+  plan.Dup(out.write.get(), STDOUT_FILENO);
+  plan.Dup(err.write.get(), STDERR_FILENO);
+  for (const int fd : command.keep_fds) {
+    plan.Dup(fd, fd);
+  }
+  std::vector<std::string> env;
+  env.reserve(command.env.size());
+  for (const auto& [key, value] : command.env) {
+    env.push_back(fmt::format("{}={}", key, value));
+  }
+  QUARRY_ASSIGN(const pid_t pid, plan.Spawn(command.argv, std::move(env)));
+  in.read.Reset();
+  out.write.Reset();
+  err.write.Reset();
+  return Child(command, pid, std::move(in.write), std::move(out.read), std::move(err.read)).Wait(call);
+}
+
+std::vector<std::pair<int, std::string>> SpawnSubprocess::Stuck() {
+  return StuckChildren().Sweep();
+}
+
+std::string ToolWords(std::string_view text, size_t limit) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) {
+    text.remove_suffix(1);
+  }
+  if (text.size() > limit) {
+    text.remove_prefix(text.size() - limit);
+  }
+  std::string out;
+  bool pending_break = false;
+  for (const char c : text) {
+    if (c == '\n') {
+      pending_break = !out.empty();
+      continue;
+    }
+    if (pending_break && c != ' ') {
+      out += "; ";
+      pending_break = false;
+    }
+    if ((c != ' ' || (!out.empty() && out.back() != ' ')) && static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace quarry

@@ -1,0 +1,60 @@
+// Running other programs: argv in, exit status and captured output out, deadline and stop kept.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+
+namespace quarry {
+
+struct Command {
+  std::vector<std::string> argv;                         // argv[0] is an absolute path; never a shell line
+  std::vector<std::pair<std::string, std::string>> env;  // the whole environment of the child
+  std::string input;                                     // standard input; empty: /dev/null
+  size_t output_limit = 64 * 1024 * 1024;                // per stream; what is beyond is dropped and flagged
+  std::chrono::milliseconds kill_grace{2000};            // from TERM to KILL once deadline or stop strikes
+  std::vector<int> keep_fds;  // descriptors the child inherits under the same number
+};
+
+struct Finished {
+  int exit_status = -1;  // -1 if a signal ended it
+  int signal = 0;        // 0 if it exited
+  bool output_truncated = false;
+  std::string out;
+  std::string err;
+  std::chrono::milliseconds elapsed{0};
+
+  bool ok() const { return exit_status == 0; }
+};
+
+// Seam to the world of processes. Thread-safe. The child runs in a process group of its own, with default
+// signal dispositions, an empty signal mask, and no descriptor but 0, 1, 2 and keep_fds.
+class Subprocess {
+ public:
+  virtual ~Subprocess() = default;
+
+  // Runs to the end. A non-zero exit is not an error of this call: look at Finished.
+  // kNotFound: no such program. kTimeout / kCancelled: the deadline passed or stop was asked; the group got
+  // TERM, then KILL after kill_grace. If even that did not end it (uninterruptible sleep), the message says
+  // so with the pid; the pid stays unreaped and is counted by Stuck().
+  virtual Result<Finished> Run(const Command& command, const Call& call) = 0;
+
+  // Children that survived SIGKILL and have not gone since (pid and argv[0]).
+  virtual std::vector<std::pair<int, std::string>> Stuck() = 0;
+};
+
+// posix_spawn, pidfd and poll.
+class SpawnSubprocess final : public Subprocess {
+ public:
+  Result<Finished> Run(const Command& command, const Call& call) override;
+  std::vector<std::pair<int, std::string>> Stuck() override;
+};
+
+// Last `limit` bytes of a tool's words, trimmed, newlines folded to "; ": for error messages.
+std::string ToolWords(std::string_view text, size_t limit = 600);
+
+}  // namespace quarry

@@ -1,0 +1,46 @@
+// The seam to device-mapper: what the kernel has active, by UUID. Reads only; LVM makes and removes the
+// devices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+
+namespace quarry::dm {
+
+struct Device {
+  std::string name;  // device-mapper's name, as in /dev/mapper
+  std::string uuid;
+  uint32_t major = 0;
+  uint32_t minor = 0;
+  uint32_t open_count = 0;
+  bool suspended = false;
+  bool read_only = false;
+  // Always there in devtmpfs, whatever udev does.
+  std::string Node() const { return "/dev/dm-" + std::to_string(minor); }
+};
+
+// Any thread. Nothing here starts a process.
+class DmApi {
+ public:
+  virtual ~DmApi() = default;
+
+  // nullopt: the kernel has no such device (the LV is not active). DM_DEVICE_INFO by UUID.
+  virtual Result<std::optional<Device>> Find(const std::string& uuid) = 0;
+
+  // Opens the block device of `uuid` and proves that the descriptor is that device (st_rdev against
+  // device-mapper, after the open). O_CLOEXEC; `flags` are O_RDONLY or O_RDWR, O_EXCL allowed. kNotFound: not
+  // active.
+  virtual Result<UniqueFd> Open(const std::string& uuid, int flags) = 0;
+
+  // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):
+  // DM_GET_TARGET_VERSION.
+  virtual Result<bool> HasTarget(const std::string& target) = 0;
+};
+
+}  // namespace quarry::dm

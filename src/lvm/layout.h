@@ -1,0 +1,130 @@
+// Where a volume's extents go: LVM's allocation rules as a pure function. Capacity and placement come from
+// the same code, so what is promised is what can be made. The rule is written out in docs/capacity.md.
+//
+// lvm2 left to itself may put two legs of one raid volume on one disk (2.03.16 does, silently), so nothing is
+// left to it: every command names PVs and extent ranges.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "lvm/snapshot.h"
+
+namespace quarry::lvm {
+
+enum class VolumeType { kLinear, kStriped, kRaid0, kRaid1, kRaid4, kRaid5, kRaid6, kRaid10 };
+
+// "linear", "raid5", …: the words of the `type` parameter, and LVM's --type argument.
+std::string_view TypeName(VolumeType type);
+Result<VolumeType> ParseVolumeType(std::string_view word);
+
+// What a volume is made of. Valid by construction: made by Geometry::Make only.
+struct GeometryRequest {
+  VolumeType type = VolumeType::kLinear;
+  uint32_t stripes = 0;  // data stripes; 0: the least the type allows
+  uint32_t mirrors = 0;  // copies beyond the first, raid1 and raid10; 0: 1
+  Bytes stripe_size;     // 0: 64 KiB where the type has stripes
+  Bytes region_size;     // 0: 2 MiB where the type has regions
+  bool integrity = false;
+};
+
+class Geometry {
+ public:
+  // kInvalidArgument naming the parameter ("stripes", "mirrors", "stripesize", "regionsize", "integrity") and
+  // the values it may have: a type without stripes given stripes, fewer than it allows, sizes that are no
+  // power of two, …
+  static Result<Geometry> Make(const GeometryRequest& request);
+
+  VolumeType type() const { return type_; }
+  // D: legs that hold data of their own. 1 for linear and raid1.
+  uint32_t data_legs() const { return data_legs_; }
+  // N: legs in all, each on a PV of its own. 1 for linear.
+  uint32_t legs() const { return legs_; }
+  uint32_t mirrors() const { return mirrors_; }
+  Bytes stripe_size() const { return stripe_size_; }
+  Bytes region_size() const { return region_size_; }
+  bool integrity() const { return integrity_; }
+  // raid1/4/5/6/10 keep a metadata sub-volume per leg; linear, striped and raid0 do not.
+  bool has_metadata() const;
+  // "raid5 with 3 stripes": for messages.
+  std::string Describe() const;
+
+ private:
+  Geometry() = default;
+  VolumeType type_ = VolumeType::kLinear;
+  uint32_t data_legs_ = 1;
+  uint32_t legs_ = 1;
+  uint32_t mirrors_ = 0;
+  Bytes stripe_size_;
+  Bytes region_size_;
+  bool integrity_ = false;
+};
+
+// Free room of a group as the allocator may use it.
+struct FreePv {
+  std::string uuid;
+  std::string device;
+  std::vector<ExtentRange> free;  // ascending, disjoint
+};
+struct FreeSpace {
+  Bytes extent_size;
+  std::vector<FreePv> pvs;
+  Extents reserve;      // kept free in the group as a whole, out of every promise
+  std::string blocked;  // not empty: nothing can be created at all, and this is why (a PV is missing, …)
+};
+// Free, allocatable, present room of a snapshot. `blocked` is set when a PV is missing or the group is
+// exported.
+FreeSpace FreeSpaceOf(const VolumeGroup& group);
+
+// One LVM command of a placement: a create, or an extend of what was created.
+struct PlacementStep {
+  Extents logical_extents;                // -l of the create; +l of an extend
+  std::string alloc;                      // --alloc policy: contiguous, cling, normal
+  std::vector<std::string> pv_arguments;  // "/dev/a:0-49", in leg order
+};
+
+struct Leg {
+  std::string pv_uuid;                  // first (and, but for linear, only) PV of the leg
+  std::vector<PhysicalRange> data;      // in logical order
+  std::vector<PhysicalRange> metadata;  // empty without metadata sub-volume
+};
+
+struct Placement {
+  Extents logical_extents;  // size of the volume, a multiple of data_legs
+  std::vector<Leg> legs;
+  std::vector<PlacementStep>
+      steps;  // first creates, the rest extend; a crash in between leaves a smaller volume
+};
+
+// Largest volume of this geometry that one create can make, in extents; 0 if none. Never more than Place()
+// can place: Place(space, geometry, MaxExtents(space, geometry)) succeeds whenever it is not 0, and one
+// granule more fails.
+Extents MaxExtents(const FreeSpace& space, const Geometry& geometry);
+
+// Size that a request becomes: rounded up to whole extents and to a multiple of data_legs extents.
+Extents RoundUp(const Geometry& geometry, Bytes size, Bytes extent_size);
+// Smallest step between two possible sizes.
+Bytes Granule(const Geometry& geometry, Bytes extent_size);
+
+// Where to put a volume of exactly `size` extents (as RoundUp gives it).
+// kNoSpace: not now, saying what is missing ("raid5 with 3 stripes needs 4 disks with free space, the group
+// has 3"). kOutOfRange: never, even with the group empty. kPrecondition: space.blocked.
+Result<Placement> Place(const FreeSpace& space, const Geometry& geometry, Extents size,
+                        const VolumeGroup& group);
+
+// Growth: existing legs stay where they are; new extents obey the same rules. Extents by which `lv` can grow
+// at most, and the steps (all extends) for growing by exactly `more`.
+Extents MaxGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
+                  const LogicalVolume& lv);
+Result<Placement> PlaceGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
+                              const LogicalVolume& lv, Extents more);
+
+// Compares what LVM made with what was planned: same extents in the same legs, no two legs on one PV.
+// kCorrupt with the first difference.
+Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const Placement& plan);
+
+}  // namespace quarry::lvm

@@ -1,0 +1,71 @@
+// The seam to LVM. The only code that runs LVM commands is behind it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "lvm/layout.h"
+#include "lvm/snapshot.h"
+
+namespace quarry::lvm {
+
+// How the first extents of a new volume are treated by lvcreate.
+enum class Wipe {
+  kSignaturesAndFirstBlock,  // -Wy -Zy: extents of unknown past
+  kNone,                     // -Wn -Zn: extents known to be zero
+};
+
+struct CreateLv {
+  std::string group;
+  std::string name;
+  Geometry geometry;
+  PlacementStep step;  // where, and how many extents
+  std::vector<std::string> tags;
+  Wipe wipe = Wipe::kSignaturesAndFirstBlock;
+  bool assume_in_sync =
+      false;  // --nosync: only over extents known to be zero; ignored for raid6, which always syncs
+};
+
+struct ExtendLv {
+  std::string group;
+  std::string name;
+  Geometry geometry;
+  PlacementStep step;
+};
+
+// Mutations are complete and durable (flushed to every PV in use) when they return OK. A failure means that
+// nothing or everything may have happened: read the snapshot and look. Calls may come from any thread; who
+// may change a group when is the caller's business (one writer per group), LVM's own lock is the last line.
+//
+// Errors common to all: kNotFound (no such group or LV), kTimeout / kCancelled (killed; outcome unknown),
+// kNoSpace (no room, also in the metadata area: the message says which), kPrecondition (in use), kUnavailable
+// (a lock or a missing PV stands in the way), kIo, kInternal (LVM's own words are in the message).
+class LvmApi {
+ public:
+  virtual ~LvmApi() = default;
+
+  // The group as it is now. kNotFound if LVM looked and there is none of that name.
+  virtual Result<Snapshot> Read(const std::string& group, const Call& call) = 0;
+
+  // Creates and activates. kAlreadyExists if the name is taken.
+  virtual Status Create(const CreateLv& spec, const Call& call) = 0;
+  virtual Status Extend(const ExtendLv& spec, const Call& call) = 0;
+  // Deactivates if need be and removes; gone already is OK. kPrecondition if it is open.
+  virtual Status Remove(const std::string& group, const std::string& name, const Call& call) = 0;
+  // One commit. Adding a tag that is there, or removing one that is not, is OK.
+  virtual Status ChangeTags(const std::string& group, const std::string& name,
+                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                            const Call& call) = 0;
+  // Already so is OK. Deactivate: kPrecondition if it is open.
+  virtual Status Activate(const std::string& group, const std::string& name, const Call& call) = 0;
+  virtual Status Deactivate(const std::string& group, const std::string& name, const Call& call) = 0;
+
+  // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
+  virtual Result<std::string> Version(const Call& call) = 0;
+};
+
+}  // namespace quarry::lvm

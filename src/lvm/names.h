@@ -1,0 +1,76 @@
+// Names and tags: the one place where LV names, our tags and device-mapper UUIDs are built and parsed.
+//
+// LV name: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows name + VG name + 3 < 128
+// and doubles '-' in device names; ours has none, and room is left for every sub-volume suffix ("_rimage_63"
+// = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All of ours begin with "quarry.".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace quarry::lvm {
+
+// A fresh random LV name.
+std::string NewLvName();
+bool IsOurLvName(std::string_view name);
+
+// Life of a volume, as its tag says.
+enum class VolumeState {
+  kCreating,  // being made; after a crash: removed
+  kReady,     // a volume
+  kErasing,   // deleted by its owner; its bytes are being cleared, then it goes
+};
+std::string_view StateName(VolumeState state);
+
+// What the tags of one of our LVs say. Everything that must survive a restart.
+struct VolumeTags {
+  VolumeState state = VolumeState::kReady;
+  std::string id;         // volume id, as the CO stores it
+  std::string co_name;    // name the CO gave at creation: any Unicode text
+  Bytes size;             // size the CO was told, which may be less than the LV's
+  std::string profile;    // canonical parameters, "type=raid1 mirrors=1 …" in tag-safe form, see engine
+  std::string access;     // "block" or "mount"
+  std::string fs_type;    // file system wanted (mount); empty for block
+  std::string formatted;  // file system made on it, once it was made
+  std::string erase;      // "zero", "discard", "none"
+};
+
+// The marker that a new LV bears until it is whole: one short tag, because lvcreate copies it to every rmeta.
+inline constexpr std::string_view kCreatingTag = "quarry.creating";
+
+// Tags for a volume that is whole. Every one begins with "quarry.", is tag-safe, and at most 1024 bytes.
+std::vector<std::string> BuildTags(const VolumeTags& tags);
+// The single tags that change later in life.
+std::string StateTag(VolumeState state);
+std::string SizeTag(Bytes size);
+std::string FormattedTag(std::string_view fs_type);
+
+// nullopt: not ours (no tag of ours). kCorrupt: ours, but a tag does not parse or one is missing; names it.
+Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags);
+
+// Any bytes as tag-safe text and back: unreserved characters stay readable, others become "+XX" (hex).
+std::string EscapeForTag(std::string_view text);
+Result<std::string> UnescapeFromTag(std::string_view text);
+
+// "<pool>.<lv name>". Short (pool <= 32, so <= 60), path-safe, stable for life.
+std::string VolumeId(std::string_view pool, std::string_view lv_name);
+struct VolumeIdParts {
+  std::string pool;
+  std::string lv_name;
+};
+// nullopt: not an id that we ever gave out.
+std::optional<VolumeIdParts> ParseVolumeId(std::string_view id);
+
+// device-mapper's UUID of an active LV: "LVM-" + both UUIDs without hyphens (lib/activate/dev_manager.c's
+// rule).
+std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid);
+// device-mapper's name: hyphens doubled, joined by one.
+std::string DmName(std::string_view vg_name, std::string_view lv_name);
+
+}  // namespace quarry::lvm

@@ -1,0 +1,104 @@
+// A volume group as it was at one moment: plain values, read from one LVM report. Immutable once made, shared
+// by pointer to const; nobody locks to read one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+
+namespace quarry::lvm {
+
+// `count` extents from `first`, within one PV (physical) or one LV (logical).
+struct ExtentRange {
+  Extents first;
+  Extents count;
+  auto operator<=>(const ExtentRange&) const = default;
+  Extents end() const { return first + count; }
+};
+
+struct PhysicalVolume {
+  std::string uuid;    // LVM's form, with hyphens
+  std::string device;  // path as LVM reports it; empty while missing
+  Bytes pe_start;      // where extent 0 begins on the device
+  Extents extent_count;
+  bool allocatable = true;
+  bool missing = false;
+  std::vector<std::string> tags;
+  std::vector<ExtentRange> free;  // ascending, disjoint, never adjacent
+  Bytes metadata_size;            // of the metadata area; 0 if this PV has none in use
+  Bytes metadata_free;            // what is left in it
+};
+
+// A piece of a logical volume: on a PV, or on a hidden LV (a raid leg).
+struct SegmentArea {
+  std::string pv_uuid;  // set for areas on a PV
+  std::string lv_name;  // set for areas on a hidden LV
+  ExtentRange range;    // physical extents of the PV, or logical extents of that LV
+};
+
+struct Segment {
+  std::string type;  // LVM's segment type: linear, striped, raid1, raid5_ls, error, …
+  ExtentRange logical;
+  uint32_t data_stripes = 1;
+  Bytes stripe_size;  // 0 where it has no meaning
+  Bytes region_size;
+  std::vector<SegmentArea> areas;  // in leg order; for raid: the data legs (rimages), without rmeta
+};
+
+struct LogicalVolume {
+  std::string name;  // without brackets
+  std::string uuid;
+  bool hidden = false;  // raid legs and the like, shown in [brackets] by LVM
+  Bytes size;
+  std::string segment_type;  // of the first segment
+  std::vector<std::string> tags;
+  bool active = false;
+  bool partial = false;  // some of its extents are on a missing PV
+  std::string health;    // lv_health_status, empty when fine
+  std::optional<double> sync_percent;
+  std::string sync_action;  // idle, resync, recover, …; empty if not raid or not active
+  std::vector<Segment> segments;
+};
+
+struct VolumeGroup {
+  std::string name;
+  std::string uuid;
+  uint64_t seqno = 0;  // rises by one with every commit
+  Bytes extent_size;
+  Extents extent_count;
+  Extents free_count;
+  bool exported = false;
+  std::vector<std::string> tags;
+  std::vector<PhysicalVolume> pvs;
+  std::vector<LogicalVolume> lvs;  // hidden ones included
+
+  // nullptr if there is none. The pointer lives as long as the snapshot.
+  const PhysicalVolume* FindPv(std::string_view uuid) const;
+  const LogicalVolume* FindLv(std::string_view name) const;
+  // Number of PVs that LVM cannot see now. With any, LVM refuses every create and extend in the group.
+  size_t MissingPvs() const;
+};
+
+using Snapshot = std::shared_ptr<const VolumeGroup>;
+
+// Physical extents that hold `lv` and everything below it (legs, their metadata), in no particular order.
+struct PhysicalRange {
+  std::string pv_uuid;
+  ExtentRange range;
+};
+std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv);
+
+// PVs that each leg of `lv` touches: one set (sorted, unique uuids) per leg, metadata sub-volume included. A
+// linear LV is one leg.
+std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv);
+
+// OK if no two legs of `lv` share a PV; else kCorrupt naming legs and PV is for the caller to say: this
+// returns the uuid of the first shared PV, or nullopt.
+std::optional<std::string> SharedPv(const VolumeGroup& group, const LogicalVolume& lv);
+
+}  // namespace quarry::lvm
