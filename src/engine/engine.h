@@ -1,0 +1,77 @@
+// A volume's life. Every call is idempotent, keeps its deadline, and leaves nothing half-done that the next
+// start does not finish or undo. One operation per volume at a time (kBusy otherwise); one writer per volume
+// group, first come first served. All methods may be called from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/call.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "engine/types.h"
+#include "engine/world.h"
+
+namespace quarry::engine {
+
+struct PoolConfig {
+  std::string name;   // [a-z0-9] with inner '-' and '_', at most 32
+  std::string group;  // volume group
+  Bytes reserve;      // kept free, out of every promise
+};
+
+struct EngineConfig {
+  std::vector<PoolConfig> pools;  // at least one; the first is the default
+  Bytes default_size = kGiB;      // when a request names no size
+  // Publishing a single-node volume at several targets of this node: several pods of one node may share a
+  // volume. csi-spec section 7 would have it refused; Kubernetes needs it.
+  bool several_targets = true;
+};
+
+class Engine {
+ public:
+  // `world` must outlive the engine. Starts no thread and touches nothing yet.
+  Engine(EngineConfig config, World world, const Logger& log);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Finishes or undoes what an earlier process left half-done, takes its holds again, then starts the eraser.
+  // Until it has returned OK, Probe says "not ready" and every other call kUnavailable. May be repeated after
+  // a failure.
+  Status Start(const Call& call);
+  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the eraser.
+  // kTimeout if some were still running.
+  Status Stop(const Call& call);
+
+  // kPrecondition naming what is missing: tool, kernel target, volume group.
+  Result<Readiness> Probe(const Call& call);
+
+  Result<CreateResult> Create(const CreateRequest& request, const Call& call);
+  Result<DeleteResult> Delete(const std::string& id, const Call& call);
+  Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
+  // max_entries 0: all. kStaleToken for a token that is not ours.
+  Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call);
+  Result<Volume> Get(const std::string& id, const Call& call);
+  // Never fails for a profile: what cannot be served has capacity 0 and a reason.
+  Result<CapacityResult> Capacity(const std::vector<Capability>& capabilities, const Parameters& parameters,
+                                  const Call& call);
+  Result<ExpandResult> Expand(const std::string& id, const CapacityRange& range,
+                              const std::optional<Capability>& capability, const Call& call);
+
+  Status Stage(const StageRequest& request, const Call& call);
+  Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
+  Status Publish(const PublishRequest& request, const Call& call);
+  Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call);
+  // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks
+  // like.
+  Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call);
+  Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace quarry::engine

@@ -1,0 +1,134 @@
+// What callers ask of the engine and what it answers: plain structs, no CSI version in them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/path.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace quarry::engine {
+
+enum class AccessType { kBlock, kMount };
+
+// The access modes of CSI, less UNKNOWN (csi-spec section 3.3).
+enum class AccessMode {
+  kSingleNodeWriter,
+  kSingleNodeReaderOnly,
+  kMultiNodeReaderOnly,
+  kMultiNodeSingleWriter,
+  kMultiNodeMultiWriter,
+  kSingleNodeSingleWriter,
+  kSingleNodeMultiWriter,
+};
+
+struct Capability {
+  AccessType access = AccessType::kMount;
+  AccessMode mode = AccessMode::kSingleNodeWriter;
+  std::string fs_type;                   // mount only; empty: the default
+  std::vector<std::string> mount_flags;  // mount only; may bear secrets, never logged
+};
+
+// 0: not set. The edge has made sure that required <= limit where both are set, and that neither is negative.
+struct CapacityRange {
+  Bytes required;
+  Bytes limit;
+};
+
+using Parameters = std::map<std::string, std::string>;
+
+// A volume that is whole, as its tags tell it.
+struct Volume {
+  std::string id;
+  std::string name;  // as the CO called it
+  Bytes size;
+  std::string pool;
+  std::map<std::string, std::string> context;  // immutable facts only: byte-identical for ever
+};
+
+struct CreateRequest {
+  std::string name;
+  CapacityRange range;
+  std::vector<Capability> capabilities;  // at least one
+  Parameters parameters;
+};
+
+struct CreateResult {
+  Volume volume;
+  bool created = false;  // false: it was there already
+};
+
+struct DeleteResult {
+  bool deleted = false;  // false: there was none
+};
+
+struct ValidateRequest {
+  std::string id;
+  std::vector<Capability> capabilities;
+  Parameters parameters;                       // empty: not asked about
+  std::map<std::string, std::string> context;  // empty: not asked about
+};
+
+struct ValidateResult {
+  bool confirmed = false;
+  std::string message;  // why not
+};
+
+struct ListResult {
+  std::vector<Volume> volumes;
+  std::string next_token;  // empty: that was all
+};
+
+struct CapacityResult {
+  Bytes available;     // the largest volume that CreateVolume makes right now; docs/capacity.md says why one
+                       // volume
+  Bytes maximum_size;  // the same number, for callers that read it
+  Bytes minimum_size;  // smallest size that a request may be limited to
+  std::string reason;  // why available is 0, for the log; empty if it is not
+};
+
+struct ExpandResult {
+  Bytes size;
+  bool node_expansion_required = false;
+};
+
+struct StageRequest {
+  std::string id;
+  AbsolutePath staging_path;
+  Capability capability;
+};
+
+struct PublishRequest {
+  std::string id;
+  AbsolutePath staging_path;
+  AbsolutePath target_path;
+  Capability capability;
+  bool read_only = false;
+};
+
+struct VolumeStats {
+  Bytes total;
+  // Unknown for a raw block volume.
+  std::optional<Bytes> used;
+  std::optional<Bytes> available;
+  std::optional<uint64_t> inodes_total, inodes_used, inodes_free;
+};
+
+struct NodeExpandRequest {
+  std::string id;
+  std::string volume_path;  // not parsed: an unknown volume is reported before an odd path
+  std::string staging_path;
+  CapacityRange range;
+};
+
+// Whether the node can serve, and what it is doing about it if not.
+struct Readiness {
+  bool ready = false;
+  std::string message;  // what it is still doing, when not ready
+};
+
+}  // namespace quarry::engine
