@@ -1,0 +1,87 @@
+"""Whether KVM can be used here: only what has booted a kernel is believed.
+
+/dev/kvm may be there and open, and a guest still hang at its first
+instructions or QEMU abort. The answer is remembered in the cache for this
+host kernel, CPU and QEMU; `image --probe-kvm` asks again.
+"""
+
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import cache
+
+PROBE_SECONDS = 10
+# What a kernel without any disk says when it has come all the way up.
+PROOF = b"Unable to mount root fs"
+
+
+def accelerator(kernel, again=False):
+    """"kvm" or "tcg"; $QUARRY_VM_ACCEL decides if it is set to one of them."""
+    chosen = os.environ.get("QUARRY_VM_ACCEL", "auto")
+    if chosen in ("kvm", "tcg"):
+        return chosen
+    if chosen != "auto":
+        raise cache.HarnessError(f"QUARRY_VM_ACCEL is {chosen!r}, not kvm, tcg or auto")
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg"
+    place = cache.cache_root() / f"kvm-{cache.digest(*_machine())}"
+    with cache.locked("kvm"):
+        if place.exists() and not again:
+            return place.read_text().split()[0]
+        cache.note(f"trying whether KVM works here (at most {PROBE_SECONDS} s, once)")
+        works, reason = _probe(kernel)
+        answer = "kvm" if works else "tcg"
+        cache.note(f"{answer}: {reason}")
+        temporary = place.with_suffix(f".{os.getpid()}")
+        temporary.write_text(f"{answer} {reason}\n")
+        temporary.rename(place)
+    return answer
+
+
+def _machine():
+    """What the answer depends on, as strings."""
+    seen = set()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "flags", "microcode")):
+                seen.add(line)
+    except OSError:
+        pass
+    qemu = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True).stdout
+    return [platform.release(), platform.version(), *sorted(seen), qemu]
+
+
+def _probe(kernel):
+    """(whether it works, why) after booting the kernel with KVM and no disk."""
+    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv += ["-M", "q35", "-accel", "kvm", "-cpu", "host", "-smp", "2", "-m", "512M", "-serial", "stdio"]
+    argv += ["-kernel", str(kernel), "-append", "console=ttyS0 panic=-1 root=/dev/nothing"]
+    with tempfile.TemporaryFile() as output:
+        started = time.monotonic()
+        # Killed with us, and waited for without end only where a wait cannot hang.
+        running = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = running.wait(PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            try:
+                running.wait(5)
+            except subprocess.TimeoutExpired:
+                return False, f"a KVM guest hung and its process {running.pid} cannot be killed"
+            return False, f"a KVM guest did not boot within {PROBE_SECONDS} s"
+        output.seek(0)
+        text = output.read()
+    if PROOF in text:
+        return True, f"a KVM guest booted in {time.monotonic() - started:.1f} s"
+    last = text.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+    return False, f"a KVM guest ended with status {status}: {last[0].strip()[:200]}"

@@ -1,0 +1,100 @@
+"""The cache directory: where images live between runs, and how they get there.
+
+Everything in it is named by a hash of what it was made from, is made in a
+temporary directory beside its place and renamed into it, under a lock; so an
+entry that exists is complete, and two builders of one thing make it once.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+class HarnessError(Exception):
+    """The harness itself failed, as opposed to the command that it ran."""
+
+
+def note(text):
+    """One line of progress for the person who waits."""
+    print(f"vmtest: {text}", file=sys.stderr, flush=True)
+
+
+def cache_root():
+    """${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}/vmtest, made if absent."""
+    chosen = os.environ.get("QUARRY_CACHE")
+    if not chosen:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        chosen = Path(base) / "quarry"
+    root = Path(chosen).absolute() / "vmtest"
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def digest(*parts):
+    """A short name for these strings or bytes; stable across runs."""
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def locked(name):
+    """Holds the cache's lock of this name; says so if it has to wait."""
+    path = cache_root() / f"{name}.lock"
+    with open(path, "w", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"waiting for another process that is making {name}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def entry(name, make, lock=None, rebuild=False):
+    """The cached directory `name`, made by make(directory) if it is not there.
+
+    A failure in make() leaves nothing behind. The entry's time of change says
+    when it was last used, for prune().
+    """
+    place = cache_root() / name
+    if place.is_dir() and not rebuild:
+        os.utime(place)
+        return place
+    with locked(lock or name):
+        if place.is_dir() and not rebuild:
+            return place
+        work = Path(tempfile.mkdtemp(prefix=f"making-{name}-", dir=cache_root()))
+        try:
+            work.chmod(0o755)
+            made = work / "entry"
+            made.mkdir()
+            make(made)
+            if place.exists():
+                # Guests that run on the old one keep their open files.
+                place.rename(work / "old")
+            made.rename(place)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return place
+
+
+def prune(prefix, keep, older_than):
+    """Removes entries `prefix`* beyond the newest `keep`, unless used within older_than seconds."""
+    found = []
+    for path in cache_root().glob(f"{prefix}*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_dir():
+                found.append((path.stat().st_mtime, path))
+    found.sort(reverse=True)
+    for used, path in found[keep:]:
+        if used < time.time() - older_than:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,178 @@
+"""The connection to the agent in the guest: runs commands there, takes its requests.
+
+The frames and their numbers are those of agent/wire.h.
+"""
+
+import queue
+import signal
+import struct
+import threading
+import time
+
+import cache
+
+HEADER = struct.Struct("<IIB3x")
+START, INPUT, INPUT_END, SIGNAL, CREDIT, RESIZE, REPLY, POWER_OFF = range(1, 9)
+READY, OUTPUT, ERROR, EXIT, INPUT_CREDIT, REQUEST = range(65, 71)
+WINDOW = 256 * 1024
+MAX_PAYLOAD = 64 * 1024
+
+
+class GuestGone(cache.HarnessError):
+    """The guest ended (power cut, crash, deadline) while something was under way in it."""
+
+
+class Channel:
+    """One agent. A thread reads; writers take turns. on_request(arguments) -> (status, text) runs in its own thread."""
+
+    def __init__(self, sock, on_request):
+        self._sock = sock
+        self._on_request = on_request
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._commands = {}
+        self._next = 1
+        self._gone = False
+        self._ready = threading.Event()
+        threading.Thread(target=self._read, name="agent", daemon=True).start()
+
+    def wait_ready(self, timeout):
+        """True when the agent has said that it listens; False at the timeout or the guest's end."""
+        return self._ready.wait(timeout) and not self._gone
+
+    def start(self, argv, env=None, cwd="/root", pty=False):
+        """Starts a command; the caller then waits for it, and consumes its output by that."""
+        fields = ["pty" if pty else "pipe", cwd, str(len(argv)), *argv]
+        fields += [f"{key}={value}" for key, value in (env or {}).items()]
+        if any("\0" in field for field in fields):
+            raise ValueError("a NUL in an argument")
+        payload = "".join(field + "\0" for field in fields).encode(errors="surrogateescape")
+        with self._lock:
+            number = self._next
+            self._next += 1
+            command = RemoteCommand(self, number)
+            self._commands[number] = command
+            gone = self._gone
+        if gone:
+            command.take(None, b"")
+        self.send(START, number, payload)
+        return command
+
+    def power_off(self):
+        self.send(POWER_OFF, 0, b"")
+
+    def send(self, kind, number, payload):
+        """Sends a frame; nothing happens if the guest has ended, which whoever waits is told."""
+        try:
+            with self._sending:
+                self._sock.sendall(HEADER.pack(len(payload), number, kind) + payload)
+        except OSError:
+            pass
+
+    def _read(self):
+        try:
+            stream = self._sock.makefile("rb")
+            while head := stream.read(HEADER.size):
+                length, number, kind = HEADER.unpack(head)
+                self._take(kind, number, stream.read(length))
+        except (OSError, struct.error):
+            pass
+        with self._lock:
+            self._gone = True
+            left = list(self._commands.values())
+        for command in left:
+            command.take(None, b"")
+        self._ready.set()
+
+    def _take(self, kind, number, payload):
+        if kind == READY:
+            self._ready.set()
+        elif kind == REQUEST:
+            threading.Thread(target=self._serve, args=(number, payload), name="request", daemon=True).start()
+        else:
+            with self._lock:
+                command = self._commands.get(number)
+                if kind == EXIT:
+                    self._commands.pop(number, None)
+            if command:
+                command.take(kind, payload)
+
+    def _serve(self, number, payload):
+        arguments = payload.decode(errors="surrogateescape").split("\0")[:-1]
+        try:
+            status, text = self._on_request(arguments)
+        except (cache.HarnessError, ValueError) as error:
+            status, text = 1, f"vmctl: {error}\n"
+        self.send(REPLY, number, bytes([status]) + text.encode(errors="surrogateescape"))
+
+
+class RemoteCommand:
+    """A command that runs in the guest."""
+
+    def __init__(self, channel, number):
+        self._channel = channel
+        self._number = number
+        self._frames = queue.SimpleQueue()
+        self._input_left = WINDOW
+        self._input_changed = threading.Condition()
+        self._ended = False
+        self.status = None
+
+    def wait(self, timeout=None, on_output=None, on_error=None):
+        """Hands output to the two functions until the command ends; its exit status.
+
+        TimeoutError at the timeout, with the command still running; GuestGone if the guest ends first.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.status is None:
+            left = None if deadline is None else max(0, deadline - time.monotonic())
+            try:
+                kind, payload = self._frames.get(timeout=left)
+            except queue.Empty:
+                raise TimeoutError(f"the command did not end within {timeout} s") from None
+            if kind is None:
+                raise GuestGone("the guest ended before the command did")
+            if kind == EXIT:
+                self.status = struct.unpack("<I", payload)[0]
+                continue
+            sink = on_output if kind == OUTPUT else on_error
+            if sink:
+                sink(payload)
+            self._channel.send(CREDIT, self._number, struct.pack("<I", len(payload)))
+        return self.status
+
+    def write(self, data):
+        """Sends input; waits while the command does not take it. False if the command has ended."""
+        view = memoryview(data)
+        while view:
+            with self._input_changed:
+                self._input_changed.wait_for(lambda: self._input_left > 0 or self._ended)
+                if self._ended:
+                    return False
+                part = view[: min(len(view), self._input_left, MAX_PAYLOAD)]
+                self._input_left -= len(part)
+            self._channel.send(INPUT, self._number, bytes(part))
+            view = view[len(part) :]
+        return True
+
+    def close_input(self):
+        self._channel.send(INPUT_END, self._number, b"")
+
+    def send_signal(self, number=signal.SIGTERM):
+        """To the command's whole process group."""
+        self._channel.send(SIGNAL, self._number, bytes([number]))
+
+    def resize(self, rows, columns):
+        self._channel.send(RESIZE, self._number, struct.pack("<HH", rows, columns))
+
+    def take(self, kind, payload):
+        """Called by the channel's reader; kind None means that the guest has gone."""
+        if kind == INPUT_CREDIT or kind in (None, EXIT):
+            with self._input_changed:
+                if kind == INPUT_CREDIT:
+                    self._input_left += struct.unpack("<I", payload)[0]
+                else:
+                    self._ended = True
+                self._input_changed.notify_all()
+        if kind != INPUT_CREDIT:
+            self._frames.put((kind, payload))

@@ -1,0 +1,83 @@
+// One disk of a guest: a sparse file behind a volatile write cache, with faults on request.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+namespace vmtest {
+
+// Thread-safe: one thread serves the guest's requests, another the harness's.
+//
+// The cache is what makes a power cut honest. A write is acknowledged from
+// memory and reaches the file only by a flush, by FUA, or when the cache is
+// full; losing power forgets the rest, as a drive may. Without it everything
+// the guest ever wrote would survive in the host's page cache and no missing
+// flush could ever be noticed.
+class Disk {
+ public:
+  enum class Lose { kAll, kNone, kSome };
+  enum Fault : unsigned { kRead = 1, kWrite = 2, kFlush = 4 };
+
+  // fd: the backing file, open for reading and writing; owned.
+  Disk(int fd, uint64_t size) : fd_(fd), size_(size) {}
+  ~Disk();
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
+
+  uint64_t size() const { return size_; }
+
+  // Each returns 0 or an errno, after any stall or delay that was asked for.
+  int Read(uint64_t offset, std::span<char> bytes);
+  int Write(uint64_t offset, std::span<const char> bytes, bool through);
+  // Zeroes or discards: the same to a reader, but counted apart.
+  int Zero(uint64_t offset, uint64_t length, bool through, bool discard);
+  int Flush();
+
+  void Stall(bool on);
+  void Slow(unsigned milliseconds);
+  // I/O of these kinds that touches [first, first + length) fails with EIO.
+  void SetFaults(unsigned kinds, uint64_t first, uint64_t length);
+  // Fails all I/O from now on and forgets what was not flushed; Return() ends that.
+  void Pull();
+  void Return();
+  // Forgets all, none or a random half of what was not flushed; I/O hangs from now on.
+  void CutPower(Lose lose, unsigned seed);
+  // The guest has ended in order: keep everything. Nothing after a power cut.
+  void Settle();
+  std::string Describe();
+
+ private:
+  static constexpr uint64_t kBlock = 4096;
+  static constexpr size_t kCacheBlocks = 16384;
+  using Block = std::array<char, kBlock>;
+  enum class State { kOnline, kPulled, kCut };
+
+  int Admit(std::unique_lock<std::mutex>& lock, Fault kind, uint64_t offset, uint64_t length);
+  int Load(uint64_t block, Block* bytes);
+  int Store(uint64_t offset, const char* bytes, uint64_t length);
+  int WriteBack(uint64_t first, uint64_t end);
+  int WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator* next, uint64_t end);
+  int Through(uint64_t offset, uint64_t length);
+
+  const int fd_;
+  const uint64_t size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kOnline;
+  bool stalled_ = false;
+  unsigned delay_ms_ = 0;
+  unsigned faults_ = 0;
+  uint64_t fault_first_ = 0;
+  uint64_t fault_length_ = 0;
+  // Unflushed blocks by number; a null pointer is a block of zeroes.
+  std::map<uint64_t, std::unique_ptr<Block>> cache_;
+  uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, zeroes_ = 0, discards_ = 0;
+};
+
+}  // namespace vmtest

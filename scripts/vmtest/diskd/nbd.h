@@ -1,0 +1,12 @@
+// Serves one disk to QEMU over a connected socket, in the NBD protocol.
+#pragma once
+
+#include "disk.h"
+
+namespace vmtest {
+
+// Returns when the client has gone or breaks the protocol. The subset of NBD:
+// fixed newstyle handshake, NBD_OPT_GO, simple replies, requests in order.
+void ServeNbd(int socket, Disk& disk);
+
+}  // namespace vmtest

@@ -1,0 +1,345 @@
+"""A guest: boots, runs commands, and has its disks and power taken away.
+
+    with Guest(disks=4) as guest:
+        guest.boot()
+        print(guest.run(["lsblk"]).stdout)
+        guest.pull_disk(2)
+        guest.cut_power()
+        guest.boot()
+"""
+
+import dataclasses
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import accel
+import bundle
+import cache
+import image
+import machine
+import workspace
+from channel import Channel, GuestGone
+from disks import Disks, parse_size
+from qmp import Qmp
+
+PATH = "/opt/quarry/bin:/opt/quarry/tests/bin:/opt/quarry/extra:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENVIRONMENT = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "USER": "root", "SHELL": "/bin/bash"}
+BOOT_SECONDS = 120
+UNPLUG_SECONDS = 60
+SHUTDOWN_SECONDS = 60
+
+# A child dies with the thread that started it (see _spawn), so that thread must live as long as the process.
+_spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawn")
+
+
+def _spawn(argv, **options):
+    """subprocess.Popen of a child that is killed when this process ends, however it ends."""
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    return _spawner.submit(subprocess.Popen, argv, start_new_session=True, **options).result()
+
+
+@dataclasses.dataclass
+class Result:
+    """How a command in the guest ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Guest:
+    """One virtual machine with disks 1..N, serial numbers quarry1..quarryN.
+
+    Nothing of it outlives close(), or this process. Methods may be called
+    from several threads; boot, cut_power, shutdown and close one at a time.
+    """
+
+    def __init__(
+        self,
+        disks=4,
+        size="1G",
+        bus="nvme",
+        release="bookworm",
+        build=None,
+        extra=(),
+        cpus=2,
+        memory=1024,
+        kernel_options="",
+    ):
+        if bus not in machine.BUSES:
+            raise cache.HarnessError(f"bus {bus!r} is not one of {', '.join(machine.BUSES)}")
+        if not 0 <= disks <= machine.MAX_DISKS:
+            raise cache.HarnessError(f"a guest can have 0 to {machine.MAX_DISKS} disks")
+        self.bus = bus
+        self.continuation = None
+        self._cpus = cpus
+        self._memory = memory
+        self._options = machine.kernel_options(kernel_options)
+        self._image = image.image(release)
+        sonames = frozenset((self._image / "sonames").read_text().split())
+        folder = bundle.build_folder(build)
+        self._system = [
+            self._image / "root.img",
+            bundle.harness(),
+            bundle.build(folder, sonames) if folder else None,
+            bundle.extra(extra, sonames),
+        ]
+        self._accelerator = accel.accelerator(self._image / "vmlinuz")
+        self._lock = threading.RLock()
+        self._qemu = None
+        self._qmp = None
+        self._channel = None
+        self._pulled = set()
+        self._workspace = workspace.Workspace()
+        self.folder = self._workspace.folder
+        self.console = self.folder / "console.log"
+        try:
+            self.disks = Disks(self.folder, [parse_size(size)] * disks)
+            self._make_overlay()
+        except BaseException:
+            self._workspace.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # Life
+
+    def boot(self, timeout=BOOT_SECONDS):
+        """Switches the guest on, with the disks as they are; returns the seconds until it was ready."""
+        if self.running():
+            raise cache.HarnessError("the guest is on already")
+        started = time.monotonic()
+        self._off()
+        control, control_end = socket.socketpair()
+        agent, agent_end = socket.socketpair()
+        backends = self.disks.start(_spawn)
+        inherited = [control_end, agent_end, *backends]
+        argv = self._command_line(control_end.fileno(), agent_end.fileno(), [end.fileno() for end in backends])
+        with open(self.folder / "qemu.log", "ab") as log:
+            self._qemu = _spawn(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[end.fileno() for end in inherited],
+            )
+        for end in inherited:
+            end.close()
+        self._channel = Channel(agent, self._serve)
+        try:
+            self._qmp = Qmp(control)
+        except cache.HarnessError as error:
+            raise self._failure(f"QEMU did not start ({error})") from error
+        if not self._channel.wait_ready(timeout - (time.monotonic() - started)):
+            ended = "ended while it booted" if self._qemu.poll() is not None else f"was not up after {timeout} s"
+            raise self._failure(f"the guest {ended}")
+        return time.monotonic() - started
+
+    def running(self):
+        return self._qemu is not None and self._qemu.poll() is None
+
+    def cut_power(self, lose="all", seed=1):
+        """Takes the power away: what the disks had not flushed is lost.
+
+        lose: "all" of it, "none" (drives with their own reserve), or "some", a random half of the
+        4 KiB blocks, chosen by seed. The guest's own root file system keeps what it had written.
+        """
+        if not self.running():
+            raise cache.HarnessError("the guest is off")
+        self.disks.tell("cut", lose, seed)
+        self._off()
+
+    def shutdown(self, timeout=SHUTDOWN_SECONDS):
+        """Switches the guest off in order: processes ended, everything written back."""
+        if not self.running():
+            raise cache.HarnessError("the guest is off")
+        self._channel.power_off()
+        try:
+            self._qemu.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"the guest did not switch off within {timeout} s") from None
+        self._off()
+
+    def close(self):
+        """Ends the guest, and removes its disks and files."""
+        self._off()
+        self._workspace.close()
+
+    def keep_console(self):
+        """Saves the console log where it outlives the guest; its path."""
+        return workspace.keep_log(self.console)
+
+    def _off(self):
+        if self._qemu is not None:
+            self._qemu.kill()
+            self._qemu.wait()
+        self._qemu = self._qmp = None
+        self.disks.stop()
+        self._pulled.clear()
+
+    def _failure(self, what):
+        kept = self.keep_console()
+        qemu = (self.folder / "qemu.log").read_text(errors="replace").strip()[-1500:]
+        self._off()
+        tail = workspace.tail(kept)
+        return cache.HarnessError(f"{what}; its console log is {kept}, and ends:\n{tail}\n{qemu}".rstrip())
+
+    def _make_overlay(self):
+        overlay = self.folder / "root.qcow2"
+        argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._system[0]), str(overlay)]
+        done = subprocess.run(argv, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise cache.HarnessError(f"qemu-img failed: {done.stderr.strip()}")
+
+    def _command_line(self, control_fd, agent_fd, disk_fds):
+        argv = machine.command_line(
+            self._accelerator, self._cpus, self._memory, self._image / "vmlinuz", self._options, self.console
+        )
+        argv += machine.connections(control_fd, agent_fd)
+        argv += machine.system_disk(self.folder / "root.qcow2", self._system[1:])
+        argv += machine.disks(self.bus, disk_fds)
+        return argv
+
+    # Commands
+
+    def start(self, argv, env=None, cwd="/root", pty=False):
+        """Starts a command as root; returns the RemoteCommand to wait for."""
+        if self._channel is None:
+            raise cache.HarnessError("the guest was never booted")
+        return self._channel.start(argv, env={**ENVIRONMENT, **(env or {})}, cwd=cwd, pty=pty)
+
+    def run(self, argv, input=b"", timeout=None, check=False, env=None, cwd="/root"):
+        """Runs a command to its end, with all of its output.
+
+        TimeoutError at the timeout, the command having been killed; with
+        check, HarnessError for a status other than 0.
+        """
+        command = self.start(argv, env=env, cwd=cwd)
+        data = input.encode() if isinstance(input, str) else input
+
+        def feed():
+            if command.write(data):
+                command.close_input()
+
+        threading.Thread(target=feed, name="input", daemon=True).start()
+        out, err = bytearray(), bytearray()
+        try:
+            status = command.wait(timeout, out.extend, err.extend)
+        except TimeoutError:
+            command.send_signal(signal.SIGKILL)
+            raise
+        result = Result(status, out.decode(errors="replace"), err.decode(errors="replace"))
+        if check and status != 0:
+            raise cache.HarnessError(f"{argv} ended with status {status}: {result.stderr or result.stdout}")
+        return result
+
+    # Disks
+
+    def pull_disk(self, number):
+        """Takes a disk out of the running guest: its I/O fails, what it had not flushed is lost, it vanishes."""
+        with self._lock:
+            self._check_disk(number)
+            if number in self._pulled:
+                raise cache.HarnessError(f"disk {number} is out already")
+            self.disks.tell("pull", number)
+            self._unplug(machine.disk_id(number))
+            self._pulled.add(number)
+
+    def return_disk(self, number):
+        """Puts a pulled disk back, with what it had."""
+        with self._lock:
+            self._check_disk(number)
+            if number not in self._pulled:
+                raise cache.HarnessError(f"disk {number} is not out")
+            self.disks.tell("return", number)
+            self._qmp.execute("device_add", **machine.disk_device(self.bus, number))
+            self._pulled.discard(number)
+
+    def stall_disk(self, number):
+        """All I/O of this disk hangs until unstall_disk()."""
+        self._tell_disk("stall", number)
+
+    def unstall_disk(self, number):
+        self._tell_disk("unstall", number)
+
+    def slow_disk(self, number, milliseconds):
+        """Each I/O of this disk takes this much longer; one after the other."""
+        self._tell_disk("slow", number, milliseconds)
+
+    def fail_disk(self, number, kinds, *extent):
+        """Fails I/O: kinds is read, write, flush, all or off; extent, if given, first byte and length."""
+        self._tell_disk("error", number, kinds, *extent)
+
+    def disk_info(self, number):
+        """diskd's line about a disk: state, size, bytes not flushed, counts of I/O."""
+        return self._tell_disk("info", number)
+
+    def _tell_disk(self, verb, number, *more):
+        self._check_disk(number)
+        return self.disks.tell(verb, number, *more)
+
+    def _check_disk(self, number):
+        if not 1 <= number <= len(self.disks):
+            raise cache.HarnessError(f"there is no disk {number}; there are {len(self.disks)}")
+
+    def _unplug(self, device):
+        """Asks the guest to let go of a device until it has; a guest may miss the first time."""
+        deadline = time.monotonic() + UNPLUG_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self._qmp.execute("device_del", id=device)
+            except cache.HarnessError as error:
+                if "in the process of unplug" not in str(error):
+                    raise
+            if self._qmp.wait_event("DEVICE_DELETED", timeout=5, device=device):
+                return
+        raise cache.HarnessError(f"the guest did not let go of {device} within {UNPLUG_SECONDS} s")
+
+    # Requests of vmctl in the guest
+
+    def _serve(self, arguments):
+        verb, *rest = arguments
+        if verb == "info" and not rest:
+            lines = [f"disk {n}: {self.disk_info(n)}\n" for n in range(1, len(self.disks) + 1)]
+            return 0, "".join(lines)
+        if verb in ("cut", "reboot"):
+            return self._serve_power(verb, rest)
+        number = int(rest[0]) if rest and rest[0].isdigit() else 0
+        if verb == "pull" and len(rest) == 1:
+            self.pull_disk(number)
+        elif verb == "return" and len(rest) == 1:
+            self.return_disk(number)
+        elif (verb in ("stall", "unstall", "info") and len(rest) == 1) or (verb in ("error", "slow") and len(rest) > 1):
+            told = self._tell_disk(verb, number, *rest[1:])
+            return 0, told + "\n" if told else ""
+        else:
+            return 2, f"vmctl: {' '.join(arguments)}: not understood; see vmctl --help\n"
+        return 0, ""
+
+    def _serve_power(self, verb, rest):
+        lose = "all"
+        if verb == "cut" and rest[:1] == ["--lose"] and len(rest) > 1:
+            lose, rest = rest[1], rest[2:]
+        if rest[:1] == ["--"]:
+            self.continuation = rest[1:] or None
+        elif rest:
+            return 2, f"vmctl: {verb}: the command to run after it comes after --\n"
+        if lose not in ("all", "none", "some"):
+            return 2, "vmctl: cut --lose wants all, none or some\n"
+        if verb == "cut":
+            self.cut_power(lose)
+        else:
+            self.shutdown()
+        return 0, ""

@@ -1,0 +1,213 @@
+"""Builds the guest image: a Debian root file system and the kernel to boot it with.
+
+The result is a directory in the cache:
+  root.img   raw disk with an MBR and one ext4 partition; read-only base of the guests' overlays
+  vmlinuz    the kernel, for QEMU's -kernel
+  sonames    the shared libraries that the guest has, one name a line
+  packages   what is installed, with versions
+"""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cache
+
+RELEASES = ("bookworm", "trixie")
+PACKAGES = (
+    "lvm2", "dmsetup", "dmeventd", "thin-provisioning-tools", "udev", "kmod",
+    "e2fsprogs", "xfsprogs", "btrfs-progs", "dosfstools", "cryptsetup-bin", "fdisk", "gdisk",
+    "nvme-cli", "util-linux", "mount", "procps", "strace", "ca-certificates",
+    "libblkid1", "libmount1", "libudev1", "libdevmapper1.02.1", "libdevmapper-event1.02.1", "liblvm2cmd2.03",
+)  # fmt: skip
+KERNEL = "linux-image-cloud-amd64"
+# Nobody reads manuals in a test guest, and they are a third of its files.
+EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
+# The kernel finds its root by this, whatever name the disk got: MBR disk signature + partition number.
+DISK_SIGNATURE = 0x51564D31
+ROOT_PARTUUID = f"{DISK_SIGNATURE:08x}-01"
+PARTITION_OFFSET = 1 << 20
+ROOT_BYTES = 2 << 30
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+
+# What the image itself does at boot is only to find the harness's own disk,
+# the second namespace beside its root, and to hand over to the init on it: so
+# a change of the harness does not need a new image.
+STUB_INIT = """#!/bin/sh
+mount -t devtmpfs dev /dev
+mount -t sysfs sys /sys
+for link in /sys/dev/block/"$(mountpoint -d /)"; do
+    partition=$(readlink -f "$link")
+    root=$(basename "$(dirname "$partition")")
+done
+mount -o ro -t ext4 "/dev/${root%n1}n2" /opt/vmtest && exec /opt/vmtest/init
+echo "vmtest: the harness's disk cannot be mounted"
+exit 1
+"""
+
+
+def recipe(release):
+    """Everything that decides what is in an image, as text."""
+    parts = {
+        "layout": 1,
+        "release": release,
+        "packages": PACKAGES,
+        "kernel": KERNEL,
+        "excluded": EXCLUDED,
+        "signature": DISK_SIGNATURE,
+        "bytes": ROOT_BYTES,
+        "init": STUB_INIT,
+    }
+    return json.dumps(parts, sort_keys=True)
+
+
+def image(release="bookworm", rebuild=False):
+    """The directory of this release's image, built now if the cache has none."""
+    if release not in RELEASES:
+        raise cache.HarnessError(f"release {release!r} is not one of {', '.join(RELEASES)}")
+    name = f"image-{release}-{cache.digest(recipe(release))}"
+    return cache.entry(name, lambda place: _build(release, place), lock=f"image-{release}", rebuild=rebuild)
+
+
+def prune():
+    """Removes the images that no present recipe makes."""
+    wanted = {f"image-{release}-{cache.digest(recipe(release))}" for release in RELEASES}
+    for path in cache.cache_root().glob("image-*-*"):
+        if path.is_dir() and path.name not in wanted:
+            cache.note(f"removing {path}")
+            shutil.rmtree(path)
+
+
+def host_mirror():
+    """The Debian mirror that the host's own apt uses."""
+    line = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)"
+    try:
+        listed = subprocess.run(
+            ["apt-get", "indextargets", "--format", line], capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return DEFAULT_MIRROR
+    for target in listed.splitlines():
+        origin, label, component, uri = target.split("|", 3)
+        if origin == "Debian" and label == "Debian" and component == "main" and uri.startswith("http"):
+            return uri.rstrip("/")
+    return DEFAULT_MIRROR
+
+
+def _build(release, place):
+    if os.geteuid() != 0:
+        raise cache.HarnessError("the guest image can only be built by root")
+    for tool in ("mmdebstrap", "mke2fs", "dpkg-deb", "chroot"):
+        if shutil.which(tool) is None:
+            raise cache.HarnessError(f"{tool} is needed to build the guest image")
+    started = time.monotonic()
+    mirror = host_mirror()
+    cache.note(f"building the {release} guest image from {mirror} (once; under a minute with a fast mirror)")
+    work = place.parent
+    root = work / "root"
+    kernel = work / "kernel"
+    kernel.mkdir()
+    _bootstrap(release, mirror, root, kernel)
+    _install_kernel(kernel, root, place)
+    _configure(root)
+    (place / "sonames").write_text("\n".join(_sonames(root)) + "\n")
+    versions = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W"]
+    (place / "packages").write_text(_checked(versions))
+    _make_disk(root, place / "root.img")
+    cache.note(f"the {release} guest image is ready after {time.monotonic() - started:.0f} s")
+
+
+def _checked(argv, **more):
+    """Runs a tool; its standard output, or a HarnessError with its own words."""
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    if done.returncode != 0:
+        raise cache.HarnessError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def _bootstrap(release, mirror, root, kernel):
+    # The kernel's package is fetched but not installed: installing it would
+    # pull in and run an initramfs generator for an initramfs nobody boots.
+    fetch = (
+        f'cd "{kernel}" && export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" && '
+        f"apt-get download $(apt-cache depends --important {KERNEL} | sed -n 's/.*Depends: \\(linux-image-\\)/\\1/p')"
+    )
+    argv = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
+    argv += [f"--customize-hook={fetch}", "--format=directory", release, str(root), mirror]
+    environment = dict(os.environ, LC_ALL="C")
+    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    lines = []
+    for line in running.stdout:
+        lines.append(line.rstrip())
+        if line.startswith("I: ") and sys.stderr.isatty():
+            cache.note(line[3:].rstrip())
+    if running.wait() != 0:
+        tail = "\n".join(lines[-30:])
+        raise cache.HarnessError(f"mmdebstrap failed ({running.returncode}):\n{tail}")
+
+
+def _install_kernel(packages, root, place):
+    """Unpacks the one kernel package: modules into root, the kernel itself beside the image."""
+    found = sorted(packages.glob("linux-image-*.deb"))
+    if len(found) != 1:
+        raise cache.HarnessError(f"expected one kernel package, got {[path.name for path in found]}")
+    unpacked = packages / "unpacked"
+    _checked(["dpkg-deb", "-x", str(found[0]), str(unpacked)])
+    kernel = next(unpacked.glob("boot/vmlinuz-*"))
+    version = kernel.name.removeprefix("vmlinuz-")
+    shutil.copyfile(kernel, place / "vmlinuz")
+    for config in unpacked.glob("boot/config-*"):
+        shutil.move(config, root / "boot" / config.name)
+    modules = next(path for path in (unpacked / "lib/modules", unpacked / "usr/lib/modules") if path.is_dir())
+    (root / "usr/lib/modules").mkdir(exist_ok=True)
+    shutil.move(modules / version, root / "usr/lib/modules" / version)
+    _checked(["chroot", str(root), "/sbin/depmod", version])
+
+
+def _configure(root):
+    stub = root / "sbin/init"
+    stub.unlink(missing_ok=True)
+    stub.write_text(STUB_INIT)
+    stub.chmod(0o755)
+    for mount_point in ("opt/vmtest", "opt/quarry"):
+        (root / mount_point).mkdir(parents=True)
+    (root / "etc/hostname").write_text("quarry\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost quarry\n::1 localhost\n")
+    (root / "etc/fstab").write_text("")
+    (root / "etc/resolv.conf").unlink(missing_ok=True)
+
+
+def _sonames(root):
+    """The names of all shared libraries that the guest's loader can find."""
+    names = set()
+    for folder in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib", "lib64"):
+        for path in (root / folder).glob("*.so*"):
+            names.add(path.name)
+    return sorted(names)
+
+
+def _make_disk(root, target):
+    with open(target, "wb") as disk:
+        disk.truncate(PARTITION_OFFSET + ROOT_BYTES)
+    # mke2fs takes its size from an argument because the file also has a partition table.
+    _checked(
+        ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(root), "-m", "0", "-L", "quarry-root"]
+        + ["-J", "size=16", "-E", f"offset={PARTITION_OFFSET},lazy_itable_init=0,assume_storage_prezeroed=1"]
+        + [str(target), f"{ROOT_BYTES // 1024}k"]
+    )
+    with open(target, "r+b") as disk:
+        disk.write(partition_table(PARTITION_OFFSET // 512, ROOT_BYTES // 512))
+
+
+def partition_table(start, sectors):
+    """An MBR with one Linux partition; LBA only, as the kernel reads nothing else."""
+    anywhere = b"\xfe\xff\xff"
+    table = struct.pack("<B3sB3sII", 0, anywhere, 0x83, anywhere, start, sectors)
+    return bytes(440) + struct.pack("<IH", DISK_SIGNATURE, 0) + table + bytes(48) + b"\x55\xaa"

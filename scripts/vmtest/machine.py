@@ -1,0 +1,108 @@
+"""QEMU's command line, and the names of a guest's parts in it."""
+
+import image
+
+MAX_DISKS = 24
+BUSES = ("nvme", "virtio", "scsi")
+
+# A disk that is stalled on purpose must stay stalled: when the NVMe driver
+# gives up after its usual 30 s it resets the controller, and QEMU's model of
+# that waits for the backend with the whole guest stopped.
+KERNEL_OPTIONS = (
+    "console=ttyS0 rw panic=-1 mitigations=off nokaslr random.trust_cpu=on no_timer_check"
+    " raid=noautodetect net.ifnames=0 nvme_core.io_timeout=3600"
+)
+
+
+def disk_id(number):
+    return f"disk{number}"
+
+
+def serial(number):
+    return f"quarry{number}"
+
+
+def disk_device(bus, number):
+    """The arguments of QMP's device_add that put disk `number` into the guest."""
+    device = {"id": disk_id(number), "drive": f"{disk_id(number)}-data", "serial": serial(number)}
+    if bus == "nvme":
+        return device | {"driver": "nvme", "bus": f"port{number}"}
+    if bus == "virtio":
+        return device | {"driver": "virtio-blk-pci", "bus": f"port{number}"} | _REPORT_ERRORS
+    return device | {"driver": "scsi-hd", "bus": "hba.0", "scsi-id": number} | _REPORT_ERRORS
+
+
+# The default for these two is to stop the whole guest when a disk is full.
+_REPORT_ERRORS = {"werror": "report", "rerror": "report"}
+
+
+def command_line(accelerator, cpus, memory, kernel, options, console):
+    """QEMU with everything but its disks and connections."""
+    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv += ["-M", "q35,usb=off,smm=off,vmport=off", "-smp", str(cpus), "-m", f"{memory}M"]
+    if accelerator == "kvm":
+        argv += ["-accel", "kvm", "-cpu", "host"]
+    else:
+        argv += ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    argv += ["-chardev", f"file,id=console,path={escaped(console)}", "-serial", "chardev:console"]
+    argv += ["-kernel", str(kernel), "-append", options]
+    return argv
+
+
+def kernel_options(more=""):
+    return f"{KERNEL_OPTIONS} root=PARTUUID={image.ROOT_PARTUUID} rootwait rootfstype=ext4 init=/sbin/init {more}".strip()
+
+
+def escaped(path):
+    """A path inside one of QEMU's comma-separated arguments."""
+    return str(path).replace(",", ",,")
+
+
+def blockdev(**node):
+    return ["-blockdev", _keyval(node)]
+
+
+def device(**properties):
+    return ["-device", _keyval({"driver": properties.pop("driver"), **properties})]
+
+
+def _keyval(pairs):
+    return ",".join(f"{key}={escaped(value)}" for key, value in pairs.items())
+
+
+def connections(control_fd, agent_fd):
+    """QMP and the agent's port, on sockets that QEMU inherits."""
+    return [
+        "-chardev", f"socket,id=control,fd={control_fd}", "-mon", "chardev=control,mode=control",
+        "-device", "virtio-serial-pci",
+        "-chardev", f"socket,id=agent,fd={agent_fd}", "-device", "virtserialport,chardev=agent,name=quarry.agent",
+    ]  # fmt: skip
+
+
+def system_disk(overlay, images):
+    """Root, harness, build and extra files: namespaces 1 to 4 of one NVMe controller. An image may be None."""
+    argv = device(driver="nvme", id="system", serial="quarry-system")
+    # The host will not crash with the guest, so a flush need only reach its page cache.
+    argv += ["-blockdev", f"qcow2,node-name=root,file.driver=file,file.filename={escaped(overlay)},"
+             "cache.no-flush=on,file.cache.no-flush=on,discard=unmap"]  # fmt: skip
+    argv += device(driver="nvme-ns", drive="root", bus="system", nsid=1)
+    for nsid, path in enumerate(images, 2):
+        if path is not None:
+            argv += ["-blockdev", f"raw,node-name=part{nsid},read-only=on,file.driver=file,"
+                     f"file.filename={escaped(path)},file.read-only=on"]  # fmt: skip
+            argv += device(driver="nvme-ns", drive=f"part{nsid}", bus="system", nsid=nsid)
+    return argv
+
+
+def disks(bus, fds):
+    """The disks under test; fds: sockets on which diskd speaks NBD."""
+    argv = []
+    if bus == "scsi":
+        argv += device(driver="virtio-scsi-pci", id="hba")
+    for number, fd in enumerate(fds, 1):
+        if bus != "scsi":
+            # A port of its own is what makes a PCI disk removable.
+            argv += device(driver="pcie-root-port", id=f"port{number}", chassis=number, slot=number)
+        argv += ["-blockdev", f"nbd,node-name={disk_id(number)}-data,server.type=fd,server.str={fd},discard=unmap"]
+        argv += device(**disk_device(bus, number))
+    return argv

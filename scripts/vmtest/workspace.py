@@ -1,0 +1,60 @@
+"""The temporary directory of one guest, and the logs that outlive it.
+
+The directory's lock is held as long as its process lives; whoever comes later
+removes the directories that nobody holds, so that even a killed harness leaves
+nothing for good.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import cache
+
+PREFIX = "quarry-vm-"
+LOGS_KEPT = 20
+
+
+class Workspace:
+    """folder exists until close()."""
+
+    def __init__(self):
+        sweep()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._lock = open(self.folder / "lock", "w", encoding="ascii")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
+
+
+def sweep():
+    """Removes what killed harnesses left."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            with open(folder / "lock", "r+", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def keep_log(path):
+    """Copies a log to $QUARRY_VM_LOGS, or to the cache; the path of the copy."""
+    folder = Path(os.environ.get("QUARRY_VM_LOGS") or cache.cache_root() / "logs")
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / f"console-{time.strftime('%Y%m%d-%H%M%S')}-{path.parent.name.removeprefix(PREFIX)}.log"
+    shutil.copyfile(path, kept)
+    logs = sorted(folder.glob("console-*.log"), key=lambda log: log.stat().st_mtime)
+    for old in logs[:-LOGS_KEPT]:
+        old.unlink(missing_ok=True)
+    return kept
+
+
+def tail(path, lines=15):
+    """The last lines of a text file."""
+    return "\n".join(Path(path).read_text(errors="replace").splitlines()[-lines:])
