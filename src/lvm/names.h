@@ -3,6 +3,22 @@
 // LV name: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows name + VG name + 3 < 128
 // and doubles '-' in device names; ours has none, and room is left for every sub-volume suffix ("_rimage_63"
 // = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All of ours begin with "quarry.".
+//
+// Tags of a volume, format 1 (values escaped as by EscapeForTag; those with "?" may be absent):
+//   quarry.creating | quarry.ready | quarry.erasing       its state: exactly one
+//   quarry.v=1                                            format version
+//   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
+//   quarry.fs=? .formatted=?                              file system wanted, and made
+// A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
+// A volume in state creating bears quarry.creating alone; one commit then exchanges it for all the others.
+//
+// Upgrade rule: within a format version, tags may only be added, and a reader ignores (and keeps) keys that
+// it does not know. A change of meaning or the loss of a tag raises quarry.v; a reader refuses versions it
+// does not know rather than guess, and touches nothing of such a volume. quarry.creating means "half made,
+// remove" for ever.
+//
+// lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
+// count.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +35,10 @@ namespace quarry::lvm {
 // A fresh random LV name.
 std::string NewLvName();
 bool IsOurLvName(std::string_view name);
+
+// Name of the metadata sub-volume that belongs to a raid leg: "x_rimage_3" → "x_rmeta_3"
+// (lib/metadata/raid_manip.c names them in pairs). Empty if the name is no leg's.
+std::string MetadataLvName(std::string_view image_name);
 
 // Life of a volume, as its tag says.
 enum class VolumeState {
@@ -45,6 +65,7 @@ struct VolumeTags {
 inline constexpr std::string_view kCreatingTag = "quarry.creating";
 
 // Tags for a volume that is whole. Every one begins with "quarry.", is tag-safe, and at most 1024 bytes.
+// For VolumeState::kCreating use kCreatingTag instead.
 std::vector<std::string> BuildTags(const VolumeTags& tags);
 // The single tags that change later in life.
 std::string StateTag(VolumeState state);
@@ -52,11 +73,16 @@ std::string SizeTag(Bytes size);
 std::string FormattedTag(std::string_view fs_type);
 
 // nullopt: not ours (no tag of ours). kCorrupt: ours, but a tag does not parse or one is missing; names it.
+// kUnsupported: ours, in a format version that this build does not know.
 Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags);
 
 // Any bytes as tag-safe text and back: unreserved characters stay readable, others become "+XX" (hex).
 std::string EscapeForTag(std::string_view text);
 Result<std::string> UnescapeFromTag(std::string_view text);
+
+// 1 to 32 characters A-Z a-z 0-9 _ - . and the first a letter or digit: what a pool may be called, since ids
+// hold it.
+bool IsPoolName(std::string_view name);
 
 // "<pool>.<lv name>". Short (pool <= 32, so <= 60), path-safe, stable for life.
 std::string VolumeId(std::string_view pool, std::string_view lv_name);

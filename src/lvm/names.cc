@@ -1,0 +1,334 @@
+#include "lvm/names.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace quarry::lvm {
+namespace {
+
+constexpr std::string_view kBase32 = "abcdefghijklmnopqrstuvwxyz234567";
+constexpr size_t kNameBytes = 16;
+constexpr size_t kNameDigits = 26;  // 26 * 5 = 130 bits: the last digit carries only three
+constexpr size_t kMaxPoolName = 32;
+
+constexpr std::string_view kPrefix = "quarry.";
+constexpr std::string_view kVersionKey = "quarry.v";
+constexpr std::string_view kVersion = "1";
+constexpr std::string_view kIdKey = "quarry.id";
+constexpr std::string_view kNameKey = "quarry.name";
+constexpr std::string_view kSizeKey = "quarry.size";
+constexpr std::string_view kProfileKey = "quarry.profile";
+constexpr std::string_view kAccessKey = "quarry.access";
+constexpr std::string_view kFsTypeKey = "quarry.fs";
+constexpr std::string_view kFormattedKey = "quarry.formatted";
+constexpr std::string_view kEraseKey = "quarry.erase";
+
+// lvm(8) allows tags of 1024 characters. A longer value goes on in "<key>.1", "<key>.2", …
+constexpr size_t kTagValueLimit = 960;
+
+bool IsAlnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool StaysReadable(char c) {
+  return IsAlnum(c) || c == '_' || c == '.' || c == '-' || c == '/' || c == '=' || c == ':';
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+void Emit(std::vector<std::string>& tags, std::string_view key, std::string_view value) {
+  const std::string escaped = EscapeForTag(value);
+  std::string_view rest = escaped;
+  tags.push_back(fmt::format("{}={}", key, rest.substr(0, kTagValueLimit)));
+  for (int part = 1; rest.size() > kTagValueLimit; ++part) {
+    rest.remove_prefix(kTagValueLimit);
+    tags.push_back(fmt::format("{}.{}={}", key, part, rest.substr(0, kTagValueLimit)));
+  }
+}
+
+// The tags of one LV, taken apart: "quarry.key=value" by key, and the state words.
+class TagTable {
+ public:
+  static Result<TagTable> From(const std::vector<std::string>& tags) {
+    TagTable table;
+    for (const std::string& tag : tags) {
+      if (tag.starts_with(kPrefix)) {
+        QUARRY_TRY(table.Add(tag));
+      }
+    }
+    return table;
+  }
+
+  bool empty() const { return !state_.has_value() && values_.empty(); }
+  std::optional<VolumeState> state() const { return state_; }
+
+  Result<std::optional<std::string>> Optional(std::string_view key) const {
+    auto found = values_.find(key);
+    if (found == values_.end()) {
+      return std::optional<std::string>();
+    }
+    std::string escaped(found->second);
+    for (int part = 1;; ++part) {
+      found = values_.find(fmt::format("{}.{}", key, part));
+      if (found == values_.end()) {
+        break;
+      }
+      escaped += found->second;
+    }
+    QUARRY_ASSIGN(std::string text, UnescapeFromTag(escaped).Context(fmt::format("tag {}", key)));
+    return std::optional<std::string>(std::move(text));
+  }
+
+  // With `needed` false a missing tag is an empty text.
+  Result<std::string> Text(std::string_view key, bool needed) const {
+    QUARRY_ASSIGN(std::optional<std::string> value, Optional(key));
+    if (!value.has_value() && needed) {
+      return Error(Code::kCorrupt, fmt::format("tag {} is missing", key));
+    }
+    return std::move(value).value_or("");
+  }
+
+ private:
+  Status Add(std::string_view tag) {
+    for (const VolumeState state : {VolumeState::kCreating, VolumeState::kReady, VolumeState::kErasing}) {
+      if (tag != StateTag(state)) {
+        continue;
+      }
+      if (state_.has_value() && *state_ != state) {
+        return Error(Code::kCorrupt,
+                     fmt::format("tags {} and {} exclude each other", StateTag(*state_), tag));
+      }
+      state_ = state;
+      return Ok();
+    }
+    const size_t equals = tag.find('=');
+    const std::string_view value = equals == std::string_view::npos ? "" : tag.substr(equals + 1);
+    const auto [at, fresh] = values_.emplace(tag.substr(0, equals), value);
+    if (!fresh && at->second != value) {
+      return Error(Code::kCorrupt,
+                   fmt::format("tag {} is there twice, as '{}' and as '{}'", at->first, at->second, value));
+    }
+    return Ok();
+  }
+
+  std::optional<VolumeState> state_;
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+Result<Bytes> ParseSize(std::string_view text) {
+  Bytes size;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size.value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}', not a number of bytes", kSizeKey, text));
+  }
+  return size;
+}
+
+Status CheckVersion(const TagTable& table, bool needed) {
+  QUARRY_ASSIGN(const std::string version, table.Text(kVersionKey, needed));
+  if (version != kVersion && (needed || !version.empty())) {
+    return Error(Code::kUnsupported, fmt::format("tag {} says format '{}'; this build knows format {} only",
+                                                 kVersionKey, version, kVersion));
+  }
+  return Ok();
+}
+
+std::string WithoutHyphens(std::string_view text) {
+  std::string out(text);
+  std::erase(out, '-');
+  return out;
+}
+
+}  // namespace
+
+std::string NewLvName() {
+  std::array<uint8_t, kNameBytes> random{};
+  while (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+    if (errno != EINTR) {
+      std::abort();  // no kernel that runs LVM lacks getrandom, and a guessable name would be worse than no
+                     // daemon
+    }
+  }
+  std::string name = "q";
+  uint32_t bits = 0;
+  int held = 0;
+  for (const uint8_t byte : random) {
+    bits = (bits << 8) | byte;
+    held += 8;
+    while (held >= 5) {
+      held -= 5;
+      name += kBase32[(bits >> held) & 31];
+    }
+  }
+  name += kBase32[(bits << (5 - held)) & 31];
+  return name;
+}
+
+bool IsOurLvName(std::string_view name) {
+  if (name.size() != 1 + kNameDigits || name.front() != 'q') {
+    return false;
+  }
+  const std::string_view digits = name.substr(1);
+  // The last digit's two low bits are padding, hence zero.
+  return digits.find_first_not_of(kBase32) == std::string_view::npos && kBase32.find(digits.back()) % 4 == 0;
+}
+
+std::string MetadataLvName(std::string_view image_name) {
+  constexpr std::string_view kImage = "_rimage_";
+  const size_t at = image_name.rfind(kImage);
+  if (at == std::string_view::npos) {
+    return "";
+  }
+  return fmt::format("{}_rmeta_{}", image_name.substr(0, at), image_name.substr(at + kImage.size()));
+}
+
+std::string_view StateName(VolumeState state) {
+  switch (state) {
+    case VolumeState::kCreating:
+      return "creating";
+    case VolumeState::kReady:
+      return "ready";
+    case VolumeState::kErasing:
+      return "erasing";
+  }
+  return "";
+}
+
+std::string StateTag(VolumeState state) {
+  return fmt::format("{}{}", kPrefix, StateName(state));
+}
+
+std::string SizeTag(Bytes size) {
+  return fmt::format("{}={}", kSizeKey, size.value);
+}
+
+std::string FormattedTag(std::string_view fs_type) {
+  return fmt::format("{}={}", kFormattedKey, EscapeForTag(fs_type));
+}
+
+std::vector<std::string> BuildTags(const VolumeTags& tags) {
+  std::vector<std::string> out;
+  out.push_back(StateTag(tags.state));
+  Emit(out, kVersionKey, kVersion);
+  Emit(out, kIdKey, tags.id);
+  Emit(out, kNameKey, tags.co_name);
+  out.push_back(SizeTag(tags.size));
+  Emit(out, kProfileKey, tags.profile);
+  Emit(out, kAccessKey, tags.access);
+  Emit(out, kEraseKey, tags.erase);
+  if (!tags.fs_type.empty()) {
+    Emit(out, kFsTypeKey, tags.fs_type);
+  }
+  if (!tags.formatted.empty()) {
+    out.push_back(FormattedTag(tags.formatted));
+  }
+  return out;
+}
+
+Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags) {
+  QUARRY_ASSIGN(const TagTable table, TagTable::From(tags));
+  if (table.empty()) {
+    return std::optional<VolumeTags>();
+  }
+  VolumeTags out;
+  // A volume that is being made bears its marker alone; the rest comes with the commit that makes it ready.
+  const bool whole = table.state() != VolumeState::kCreating;
+  QUARRY_TRY(CheckVersion(table, whole));
+  if (!table.state().has_value()) {
+    return Error(Code::kCorrupt, fmt::format("none of the tags {}, {}, {} is there", kCreatingTag,
+                                             StateTag(VolumeState::kReady), StateTag(VolumeState::kErasing)));
+  }
+  out.state = *table.state();
+  QUARRY_ASSIGN(out.id, table.Text(kIdKey, whole));
+  QUARRY_ASSIGN(out.co_name, table.Text(kNameKey, whole));
+  QUARRY_ASSIGN(const std::string size, table.Text(kSizeKey, whole));
+  if (!size.empty() || whole) {
+    QUARRY_ASSIGN(out.size, ParseSize(size));
+  }
+  QUARRY_ASSIGN(out.profile, table.Text(kProfileKey, whole));
+  QUARRY_ASSIGN(out.access, table.Text(kAccessKey, whole));
+  QUARRY_ASSIGN(out.erase, table.Text(kEraseKey, whole));
+  QUARRY_ASSIGN(out.fs_type, table.Text(kFsTypeKey, false));
+  QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
+  return std::optional<VolumeTags>(std::move(out));
+}
+
+std::string EscapeForTag(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    if (StaysReadable(c)) {
+      out += c;
+    } else {
+      out += fmt::format("+{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+Result<std::string> UnescapeFromTag(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (StaysReadable(text[i])) {
+      out += text[i];
+      continue;
+    }
+    const int high = text[i] == '+' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
+    if (low < 0) {
+      return Error(Code::kCorrupt, fmt::format("'{}' is not escaped text at position {}", text, i));
+    }
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
+bool IsPoolName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxPoolName && IsAlnum(name.front()) &&
+         std::ranges::all_of(name, [](char c) { return IsAlnum(c) || c == '_' || c == '-' || c == '.'; });
+}
+
+std::string VolumeId(std::string_view pool, std::string_view lv_name) {
+  return fmt::format("{}.{}", pool, lv_name);
+}
+
+std::optional<VolumeIdParts> ParseVolumeId(std::string_view id) {
+  const size_t dot = id.rfind('.');
+  if (dot == std::string_view::npos || !IsPoolName(id.substr(0, dot)) || !IsOurLvName(id.substr(dot + 1))) {
+    return std::nullopt;
+  }
+  return VolumeIdParts{std::string(id.substr(0, dot)), std::string(id.substr(dot + 1))};
+}
+
+std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid) {
+  return fmt::format("LVM-{}{}", WithoutHyphens(vg_uuid), WithoutHyphens(lv_uuid));
+}
+
+std::string DmName(std::string_view vg_name, std::string_view lv_name) {
+  std::string out;
+  for (const char c : vg_name) {
+    out.append(c == '-' ? 2 : 1, c);
+  }
+  out += '-';
+  for (const char c : lv_name) {
+    out.append(c == '-' ? 2 : 1, c);
+  }
+  return out;
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,468 @@
+#include "lvm/report_parser.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace quarry::lvm {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kVgFields =
+    "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags";
+constexpr std::string_view kPvFields =
+    "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
+    "pv_mda_used_count";
+constexpr std::string_view kLvFields =
+    "lv_uuid,lv_name,lv_size,lv_tags,lv_active,lv_health_status,sync_percent,raid_sync_action";
+constexpr std::string_view kPvSegmentFields = "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe";
+constexpr std::string_view kSegmentFields =
+    "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,seg_le_ranges";
+
+// LVM's name for a device that it does not see.
+constexpr std::string_view kUnknownDevice = "[unknown]";
+
+Error Corrupt(std::string message) {
+  return Error(Code::kCorrupt, "LVM report: " + std::move(message));
+}
+
+// Only the lines that can be part of LVM's JSON, which puts every row, bracket and comma on lines of their
+// own.
+std::string JsonLines(std::string_view text) {
+  std::string clean(text);
+  std::erase(clean, '\0');
+  std::string out;
+  out.reserve(clean.size());
+  for (size_t at = 0; at < clean.size();) {
+    const size_t end = std::min(clean.find('\n', at), clean.size());
+    const std::string_view line = std::string_view(clean).substr(at, end - at);
+    const size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string_view::npos && std::string_view("{}[],\"").contains(line[first])) {
+      out.append(line).push_back('\n');
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
+// One row of a section: fields by name, every value a string.
+class Row {
+ public:
+  Row(const char* section, const json& object) : section_(section), object_(object) {}
+
+  Result<std::string> Text(const char* field) const {
+    const auto found = object_.find(field);
+    if (found == object_.end() || !found->is_string()) {
+      return Corrupt(fmt::format("section {} has no field {}", section_, field));
+    }
+    return found->get<std::string>();
+  }
+
+  Result<std::string> NonEmpty(const char* field) const {
+    QUARRY_ASSIGN(std::string text, Text(field));
+    if (text.empty()) {
+      return Corrupt(fmt::format("field {} in section {} is empty", field, section_));
+    }
+    return text;
+  }
+
+  Result<uint64_t> Number(const char* field) const {
+    QUARRY_ASSIGN(const std::string text, Text(field));
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return Corrupt(fmt::format("field {} in section {} is '{}', not a number", field, section_, text));
+    }
+    return value;
+  }
+
+  // `yes` or nothing.
+  Result<bool> Flag(const char* field, std::string_view yes) const {
+    QUARRY_ASSIGN(const std::string text, Text(field));
+    if (text != yes && !text.empty()) {
+      return Corrupt(
+          fmt::format("field {} in section {} is '{}', neither '{}' nor empty", field, section_, text, yes));
+    }
+    return !text.empty();
+  }
+
+  // Comma-separated words.
+  Result<std::vector<std::string>> List(const char* field) const {
+    QUARRY_ASSIGN(const std::string text, Text(field));
+    std::vector<std::string> out;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find(',', at), text.size());
+      out.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return out;
+  }
+
+ private:
+  const char* section_;
+  const json& object_;
+};
+
+Result<std::string> WithoutBrackets(std::string name) {
+  if (name.starts_with('[') && name.ends_with(']')) {
+    name = name.substr(1, name.size() - 2);
+  }
+  if (name.empty()) {
+    return Corrupt("an LV has no name");
+  }
+  return name;
+}
+
+// "name:first-last" of seg_le_ranges.
+struct NamedRange {
+  std::string_view name;
+  ExtentRange range;
+};
+
+// Splits "a:0-4,b:7-9". Device paths may hold ':' and ',' themselves, so a piece ends where ":<n>-<n>" does.
+class RangeReader {
+ public:
+  explicit RangeReader(std::string_view text) : text_(text) {}
+
+  // Next piece; name empty at the end.
+  Result<NamedRange> Next() {
+    for (size_t colon = text_.find(':', at_); colon != std::string_view::npos;
+         colon = text_.find(':', colon + 1)) {
+      size_t at = colon + 1;
+      uint64_t first = 0;
+      uint64_t last = 0;
+      if (!Digits(at, first) || !Char(at, '-') || !Digits(at, last) ||
+          (at != text_.size() && !Char(at, ','))) {
+        continue;
+      }
+      if (last < first || colon == at_) {
+        break;
+      }
+      const std::string_view name = text_.substr(at_, colon - at_);
+      at_ = at;
+      return NamedRange{name, {{first}, {last - first + 1}}};
+    }
+    if (at_ != text_.size()) {
+      return Corrupt(fmt::format("field seg_le_ranges in section seg makes no sense: '{}'", text_));
+    }
+    return NamedRange{};
+  }
+
+ private:
+  bool Digits(size_t& at, uint64_t& value) const {
+    const auto [end, error] = std::from_chars(text_.data() + at, text_.data() + text_.size(), value);
+    at = static_cast<size_t>(end - text_.data());
+    // Extent counts are 32 bits wide in LVM; the bound keeps sums from overflowing.
+    return error == std::errc() && value <= UINT32_MAX;
+  }
+  bool Char(size_t& at, char wanted) const {
+    const bool there = at < text_.size() && text_[at] == wanted;
+    at += there ? 1 : 0;
+    return there;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// Which PV extents belong to which LV segment, from the PVs' side: the only place that tells missing PVs
+// apart.
+struct MissingPiece {
+  std::string pv_uuid;
+  ExtentRange range;
+};
+using SegmentKey = std::pair<std::string, uint64_t>;  // LV uuid, first logical extent
+
+class Reader {
+ public:
+  explicit Reader(const json& report) : report_(report) {}
+
+  Result<VolumeGroup> Read() {
+    QUARRY_TRY(ReadGroup());
+    QUARRY_TRY(EachRow("pv", [this](const Row& row) { return ReadPv(row); }));
+    QUARRY_TRY(EachRow("lv", [this](const Row& row) { return ReadLv(row); }));
+    QUARRY_TRY(EachRow("pvseg", [this](const Row& row) { return ReadPvSegment(row); }));
+    QUARRY_TRY(EachRow("seg", [this](const Row& row) { return ReadSegment(row); }));
+    for (PhysicalVolume& pv : group_.pvs) {
+      Normalise(pv.free);
+    }
+    for (LogicalVolume& lv : group_.lvs) {
+      QUARRY_TRY(Finish(lv));
+    }
+    return std::move(group_);
+  }
+
+ private:
+  template <typename Function>
+  Status EachRow(const char* section, Function read) {
+    const auto rows = report_.find(section);
+    if (rows == report_.end() || !rows->is_array()) {
+      return Corrupt(fmt::format("section {} is missing", section));
+    }
+    for (const json& row : *rows) {
+      if (!row.is_object()) {
+        return Corrupt(fmt::format("section {} holds something that is no row", section));
+      }
+      QUARRY_TRY(read(Row(section, row)));
+    }
+    return Ok();
+  }
+
+  Status ReadGroup() {
+    size_t groups = 0;
+    QUARRY_TRY(EachRow("vg", [&](const Row& row) -> Status {
+      ++groups;
+      QUARRY_ASSIGN(group_.uuid, row.NonEmpty("vg_uuid"));
+      QUARRY_ASSIGN(group_.name, row.NonEmpty("vg_name"));
+      QUARRY_ASSIGN(group_.seqno, row.Number("vg_seqno"));
+      QUARRY_ASSIGN(group_.extent_size.value, row.Number("vg_extent_size"));
+      QUARRY_ASSIGN(group_.extent_count.value, row.Number("vg_extent_count"));
+      QUARRY_ASSIGN(group_.free_count.value, row.Number("vg_free_count"));
+      QUARRY_ASSIGN(group_.exported, row.Flag("vg_exported", "exported"));
+      QUARRY_ASSIGN(group_.tags, row.List("vg_tags"));
+      return Ok();
+    }));
+    if (groups != 1) {
+      return Corrupt(fmt::format("section vg has {} rows, not one", groups));
+    }
+    if (group_.extent_size.value == 0) {
+      return Corrupt("field vg_extent_size in section vg is 0");
+    }
+    return Ok();
+  }
+
+  Status ReadPv(const Row& row) {
+    PhysicalVolume pv;
+    QUARRY_ASSIGN(pv.uuid, row.NonEmpty("pv_uuid"));
+    QUARRY_ASSIGN(pv.device, row.NonEmpty("pv_name"));
+    QUARRY_ASSIGN(pv.pe_start.value, row.Number("pe_start"));
+    QUARRY_ASSIGN(pv.extent_count.value, row.Number("pv_pe_count"));
+    QUARRY_ASSIGN(pv.allocatable, row.Flag("pv_allocatable", "allocatable"));
+    QUARRY_ASSIGN(pv.missing, row.Flag("pv_missing", "missing"));
+    QUARRY_ASSIGN(pv.tags, row.List("pv_tags"));
+    QUARRY_ASSIGN(const uint64_t areas_in_use, row.Number("pv_mda_used_count"));
+    if (areas_in_use > 0) {
+      QUARRY_ASSIGN(pv.metadata_size.value, row.Number("pv_mda_size"));
+      QUARRY_ASSIGN(pv.metadata_free.value, row.Number("pv_mda_free"));
+    }
+    if (pv.device == kUnknownDevice) {
+      pv.device.clear();
+    } else if (!pv_by_device_.emplace(pv.device, pv.uuid).second) {
+      return Corrupt(fmt::format("two PVs are on device {}", pv.device));
+    }
+    if (!pv_by_uuid_.emplace(pv.uuid, group_.pvs.size()).second) {
+      return Corrupt(fmt::format("two PVs have uuid {}", pv.uuid));
+    }
+    group_.pvs.push_back(std::move(pv));
+    return Ok();
+  }
+
+  Status ReadLv(const Row& row) {
+    LogicalVolume lv;
+    QUARRY_ASSIGN(lv.uuid, row.NonEmpty("lv_uuid"));
+    QUARRY_ASSIGN(std::string name, row.NonEmpty("lv_name"));
+    lv.hidden = name.front() == '[';
+    QUARRY_ASSIGN(lv.name, WithoutBrackets(std::move(name)));
+    QUARRY_ASSIGN(lv.size.value, row.Number("lv_size"));
+    QUARRY_ASSIGN(lv.tags, row.List("lv_tags"));
+    QUARRY_ASSIGN(lv.active, Active(row));
+    QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
+    lv.partial = lv.health == "partial";
+    QUARRY_ASSIGN(lv.sync_percent, SyncPercent(row));
+    QUARRY_ASSIGN(lv.sync_action, row.Text("raid_sync_action"));
+    if (!lv_by_uuid_.emplace(lv.uuid, group_.lvs.size()).second) {
+      return Corrupt(fmt::format("two LVs have uuid {}", lv.uuid));
+    }
+    if (!lv_names_.emplace(lv.name, 0).second) {
+      return Corrupt(fmt::format("two LVs are called {}", lv.name));
+    }
+    group_.lvs.push_back(std::move(lv));
+    return Ok();
+  }
+
+  // "unknown" is what LVM says when it was told not to talk to device-mapper: then it made nothing active
+  // either.
+  static Result<bool> Active(const Row& row) {
+    QUARRY_ASSIGN(const std::string text, row.Text("lv_active"));
+    if (text != "active" && !text.empty() && text != "unknown") {
+      return Corrupt(fmt::format("field lv_active in section lv is '{}'", text));
+    }
+    return text == "active";
+  }
+
+  static Result<std::optional<double>> SyncPercent(const Row& row) {
+    QUARRY_ASSIGN(const std::string text, row.Text("sync_percent"));
+    if (text.empty()) {
+      return std::optional<double>();
+    }
+    double value = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return Corrupt(fmt::format("field sync_percent in section lv is '{}', not a number", text));
+    }
+    return std::optional<double>(value);
+  }
+
+  Status ReadPvSegment(const Row& row) {
+    QUARRY_ASSIGN(const std::string pv_uuid, row.NonEmpty("pv_uuid"));
+    QUARRY_ASSIGN(const uint64_t first, row.Number("pvseg_start"));
+    QUARRY_ASSIGN(const uint64_t count, row.Number("pvseg_size"));
+    QUARRY_ASSIGN(const std::string type, row.NonEmpty("segtype"));
+    QUARRY_ASSIGN(std::string lv_uuid, row.Text("lv_uuid"));
+    QUARRY_ASSIGN(const uint64_t segment_start, row.Number("seg_start_pe"));
+    const auto pv_at = pv_by_uuid_.find(pv_uuid);
+    if (pv_at == pv_by_uuid_.end()) {
+      return Corrupt(fmt::format("section pvseg names PV {}, section pv does not", pv_uuid));
+    }
+    PhysicalVolume& pv = group_.pvs[pv_at->second];
+    const ExtentRange range{{first}, {count}};
+    if (first > pv.extent_count.value || count > pv.extent_count.value - first) {
+      return Corrupt(fmt::format("extents {}+{} lie beyond PV {}", first, count, pv_uuid));
+    }
+    if (lv_uuid.empty()) {
+      pv.free.push_back(range);
+    } else if (pv.device.empty()) {
+      missing_[{std::move(lv_uuid), segment_start}].push_back({pv_uuid, range});
+    }
+    return Ok();
+  }
+
+  Status ReadSegment(const Row& row) {
+    QUARRY_ASSIGN(const std::string lv_uuid, row.NonEmpty("lv_uuid"));
+    const auto lv_at = lv_by_uuid_.find(lv_uuid);
+    if (lv_at == lv_by_uuid_.end()) {
+      return Corrupt(fmt::format("section seg names LV {}, section lv does not", lv_uuid));
+    }
+    Segment segment;
+    QUARRY_ASSIGN(segment.type, row.NonEmpty("segtype"));
+    QUARRY_ASSIGN(segment.logical.first.value, row.Number("seg_start_pe"));
+    QUARRY_ASSIGN(segment.logical.count.value, row.Number("seg_size_pe"));
+    QUARRY_ASSIGN(const uint64_t stripes, row.Number("data_stripes"));
+    segment.data_stripes = static_cast<uint32_t>(stripes);
+    QUARRY_ASSIGN(segment.stripe_size.value, row.Number("stripe_size"));
+    QUARRY_ASSIGN(segment.region_size.value, row.Number("region_size"));
+    QUARRY_ASSIGN(const std::string ranges, row.Text("seg_le_ranges"));
+    QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
+    group_.lvs[lv_at->second].segments.push_back(std::move(segment));
+    return Ok();
+  }
+
+  Status ReadAreas(const SegmentKey& key, std::string_view ranges, std::vector<SegmentArea>& areas) {
+    RangeReader reader(ranges);
+    while (true) {
+      QUARRY_ASSIGN(const NamedRange next, reader.Next());
+      if (next.name.empty()) {
+        return Ok();
+      }
+      QUARRY_ASSIGN(SegmentArea area, MakeArea(key, next));
+      areas.push_back(std::move(area));
+    }
+  }
+
+  Result<SegmentArea> MakeArea(const SegmentKey& key, const NamedRange& named) {
+    SegmentArea area;
+    area.range = named.range;
+    if (named.name == kUnknownDevice) {
+      QUARRY_ASSIGN(area.pv_uuid, TakeMissing(key, named.range));
+      return area;
+    }
+    if (named.name.starts_with('/')) {
+      const auto found = pv_by_device_.find(named.name);
+      if (found == pv_by_device_.end()) {
+        return Corrupt(fmt::format("a segment is on device {}, which is no PV of the group", named.name));
+      }
+      area.pv_uuid = found->second;
+      return area;
+    }
+    QUARRY_ASSIGN(area.lv_name, WithoutBrackets(std::string(named.name)));
+    if (!lv_names_.contains(area.lv_name)) {
+      return Corrupt(fmt::format("a segment is on LV {}, which the group does not have", area.lv_name));
+    }
+    return area;
+  }
+
+  // All missing PVs are "[unknown]" in the LVs' rows. The PVs' rows say whose extents these are. If one
+  // stripe has equal extents on two missing PVs, their order cannot be known; each is then taken once.
+  Result<std::string> TakeMissing(const SegmentKey& key, const ExtentRange& range) {
+    std::vector<MissingPiece>& pieces = missing_[key];
+    const auto found = std::ranges::find(pieces, range, &MissingPiece::range);
+    if (found == pieces.end()) {
+      return Corrupt(fmt::format("extents {}+{} of LV {} are on no PV", range.first.value, range.count.value,
+                                 key.first));
+    }
+    std::string pv_uuid = std::move(found->pv_uuid);
+    pieces.erase(found);
+    return pv_uuid;
+  }
+
+  static void Normalise(std::vector<ExtentRange>& free) {
+    std::ranges::sort(free);
+    std::vector<ExtentRange> merged;
+    for (const ExtentRange& range : free) {
+      if (!merged.empty() && merged.back().end() == range.first) {
+        merged.back().count += range.count;
+      } else if (range.count.value > 0) {
+        merged.push_back(range);
+      }
+    }
+    free = std::move(merged);
+  }
+
+  static Status Finish(LogicalVolume& lv) {
+    if (lv.segments.empty()) {
+      return Corrupt(fmt::format("LV {} has no segment", lv.name));
+    }
+    std::ranges::sort(lv.segments, {}, [](const Segment& segment) { return segment.logical.first; });
+    lv.segment_type = lv.segments.front().type;
+    return Ok();
+  }
+
+  const json& report_;
+  VolumeGroup group_;
+  std::map<std::string, std::string, std::less<>> pv_by_device_;
+  std::map<std::string, size_t, std::less<>> pv_by_uuid_;
+  std::map<std::string, size_t, std::less<>> lv_by_uuid_;
+  std::map<std::string, int, std::less<>> lv_names_;
+  std::map<SegmentKey, std::vector<MissingPiece>> missing_;
+};
+
+}  // namespace
+
+std::vector<std::string> ReportArguments(const std::string& group) {
+  std::vector<std::string> out = {"fullreport", "--all", "--reportformat", "json",
+                                  "--units",    "b",     "--nosuffix"};
+  for (const auto& [section, fields] :
+       std::initializer_list<std::pair<const char*, std::string_view>>{{"vg", kVgFields},
+                                                                       {"pv", kPvFields},
+                                                                       {"lv", kLvFields},
+                                                                       {"pvseg", kPvSegmentFields},
+                                                                       {"seg", kSegmentFields}}) {
+    out.insert(out.end(), {"--configreport", section, "-o", std::string(fields)});
+  }
+  out.insert(out.end(), {"--", group});
+  return out;
+}
+
+Result<VolumeGroup> ParseReport(std::string_view text) {
+  const json document = json::parse(JsonLines(text), nullptr, false);
+  if (!document.is_object()) {
+    return Corrupt(fmt::format("no JSON object in {} bytes of output", text.size()));
+  }
+  const auto reports = document.find("report");
+  if (reports == document.end() || !reports->is_array() || reports->size() != 1 ||
+      !reports->front().is_object()) {
+    return Corrupt("it does not hold the report of exactly one group");
+  }
+  return Reader(reports->front()).Read();
+}
+
+}  // namespace quarry::lvm

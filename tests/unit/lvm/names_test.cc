@@ -1,0 +1,292 @@
+#include "lvm/names.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace quarry::lvm {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// What LVM allows in a tag (lib/misc/lvm-string.c, validate_tag).
+bool IsTagSafe(std::string_view tag) {
+  return !tag.empty() && tag.size() <= 1024 &&
+         tag.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-/=!:&#") ==
+             std::string_view::npos;
+}
+
+VolumeTags Sample() {
+  VolumeTags tags;
+  tags.id = "fast.qabcdefghijklmnopqrstuvwxy2";
+  tags.co_name = "pvc-6f1c";
+  tags.size = Bytes{12345};
+  tags.profile = "type=raid1 mirrors=1";
+  tags.access = "mount";
+  tags.fs_type = "xfs";
+  tags.erase = "zero";
+  return tags;
+}
+
+std::vector<std::string> Without(std::vector<std::string> tags, std::string_view start) {
+  std::erase_if(tags, [&](const std::string& tag) { return tag.starts_with(start); });
+  return tags;
+}
+
+void ExpectSame(const VolumeTags& a, const VolumeTags& b) {
+  EXPECT_EQ(a.state, b.state);
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.co_name, b.co_name);
+  EXPECT_EQ(a.size, b.size);
+  EXPECT_EQ(a.profile, b.profile);
+  EXPECT_EQ(a.access, b.access);
+  EXPECT_EQ(a.fs_type, b.fs_type);
+  EXPECT_EQ(a.formatted, b.formatted);
+  EXPECT_EQ(a.erase, b.erase);
+}
+
+TEST(LvName, IsRandomValidAndLeavesRoomForLvmsSuffixes) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = NewLvName();
+    EXPECT_TRUE(IsOurLvName(name)) << name;
+    EXPECT_LE(name.size(), 27U);
+    EXPECT_EQ(name.find('-'), std::string::npos);
+    seen.insert(name);
+  }
+  EXPECT_EQ(seen.size(), 1000U);
+}
+
+TEST(LvName, UsesEveryDigitSoThatTheRandomBitsAreAllThere) {
+  std::array<std::set<char>, 27> digits;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string name = NewLvName();
+    for (size_t at = 0; at < name.size(); ++at) {
+      digits[at].insert(name[at]);
+    }
+  }
+  for (size_t at = 1; at < 26; ++at) {
+    EXPECT_EQ(digits[at].size(), 32U) << at;
+  }
+  EXPECT_EQ(digits[26].size(), 8U);
+}
+
+TEST(LvName, OthersAreNotOurs) {
+  for (const char* name :
+       {"", "q", "lvol0", "qabcdefghijklmnopqrstuvwxyz", "qABCDEFGHIJKLMNOPQRSTUVWXYA",
+        "qabcdefghijklmnopqrstuvw-ya", "xabcdefghijklmnopqrstuvwxya", "qabcdefghijklmnopqrstuvwxyb",
+        "qabcdefghijklmnopqrstuvwxyaa", "qabcdefghijklmnopqrstuvwx1a"}) {
+    EXPECT_FALSE(IsOurLvName(name)) << name;
+  }
+  EXPECT_TRUE(IsOurLvName("qabcdefghijklmnopqrstuvwxya"));
+}
+
+TEST(MetadataLvNameTest, PairsWithItsImage) {
+  EXPECT_EQ(MetadataLvName("vol_rimage_0"), "vol_rmeta_0");
+  EXPECT_EQ(MetadataLvName("a_rimage_b_rimage_63"), "a_rimage_b_rmeta_63");
+  EXPECT_EQ(MetadataLvName("vol"), "");
+}
+
+TEST(Tags, OfAReadyVolumeComeBackWhole) {
+  VolumeTags tags = Sample();
+  tags.formatted = "xfs";
+  const auto parsed = ParseTags(BuildTags(tags));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  ASSERT_TRUE(parsed->has_value());
+  ExpectSame(**parsed, tags);
+}
+
+TEST(Tags, AreReadableByPeople) {
+  EXPECT_THAT(
+      BuildTags(Sample()),
+      ElementsAre("quarry.ready", "quarry.v=1", "quarry.id=fast.qabcdefghijklmnopqrstuvwxy2",
+                  "quarry.name=pvc-6f1c", "quarry.size=12345", "quarry.profile=type=raid1+20mirrors=1",
+                  "quarry.access=mount", "quarry.erase=zero", "quarry.fs=xfs"));
+}
+
+TEST(Tags, OfOthersAreNotOurs) {
+  for (const std::vector<std::string>& tags :
+       std::vector<std::vector<std::string>>{{}, {"VN.abc", "quarr", "quarry", "xquarry.ready"}}) {
+    const auto parsed = ParseTags(tags);
+    ASSERT_TRUE(parsed.has_value());
+    EXPECT_FALSE(parsed->has_value());
+  }
+}
+
+TEST(Tags, MarkerAloneMeansCreating) {
+  const auto parsed = ParseTags({std::string(kCreatingTag)});
+  ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+  EXPECT_EQ((*parsed)->state, VolumeState::kCreating);
+  EXPECT_THAT((*parsed)->id, IsEmpty());
+}
+
+TEST(Tags, SingleTagsEqualTheOnesBuilt) {
+  VolumeTags tags = Sample();
+  tags.state = VolumeState::kErasing;
+  tags.formatted = "ext4";
+  const std::vector<std::string> built = BuildTags(tags);
+  EXPECT_THAT(built, Contains(StateTag(VolumeState::kErasing)));
+  EXPECT_THAT(built, Contains(SizeTag(Bytes{12345})));
+  EXPECT_THAT(built, Contains(FormattedTag("ext4")));
+  EXPECT_EQ(StateTag(VolumeState::kCreating), kCreatingTag);
+}
+
+TEST(Tags, EveryMissingOneIsNamed) {
+  const std::vector<std::string> all = BuildTags(Sample());
+  for (const char* key : {"quarry.v", "quarry.id", "quarry.name", "quarry.size", "quarry.profile",
+                          "quarry.access", "quarry.erase"}) {
+    const auto parsed = ParseTags(Without(all, std::string(key) + "="));
+    ASSERT_FALSE(parsed.has_value()) << key;
+    EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(key));
+  }
+  const auto stateless = ParseTags(Without(all, "quarry.ready"));
+  ASSERT_FALSE(stateless.has_value());
+  EXPECT_THAT(stateless.error().message(), HasSubstr("quarry.ready"));
+}
+
+TEST(Tags, ContradictionsAreCorrupt) {
+  for (const char* extra : {"quarry.erasing", "quarry.creating", "quarry.size=7", "quarry.id=other"}) {
+    std::vector<std::string> tags = BuildTags(Sample());
+    tags.emplace_back(extra);
+    const auto parsed = ParseTags(tags);
+    ASSERT_FALSE(parsed.has_value()) << extra;
+    EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(std::string(extra).substr(0, 9)));
+  }
+}
+
+TEST(Tags, BadValuesAreCorruptAndNamed) {
+  for (const char* bad :
+       {"quarry.size=", "quarry.size=-1", "quarry.size=12x", "quarry.size=99999999999999999999",
+        "quarry.name=a+2", "quarry.name=a+zz", "quarry.name=a+c3"}) {
+    const std::string key = std::string(bad).substr(0, 11);
+    std::vector<std::string> tags = Without(BuildTags(Sample()), key);
+    tags.emplace_back(bad);
+    const auto parsed = ParseTags(tags);
+    ASSERT_FALSE(parsed.has_value()) << bad;
+    EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(key));
+  }
+}
+
+TEST(Tags, UnknownKeysOfTheSameFormatAreIgnored) {
+  std::vector<std::string> tags = BuildTags(Sample());
+  tags.insert(tags.end(), {"quarry.colour=blue", "quarry.flag", "foreign"});
+  const auto parsed = ParseTags(tags);
+  ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+  ExpectSame(**parsed, Sample());
+}
+
+TEST(Tags, AnotherFormatIsRefusedNotGuessed) {
+  std::vector<std::string> tags = Without(BuildTags(Sample()), "quarry.v=");
+  tags.emplace_back("quarry.v=2");
+  const auto parsed = ParseTags(tags);
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().code(), Code::kUnsupported);
+  EXPECT_THAT(parsed.error().message(), HasSubstr("'2'"));
+}
+
+TEST(Tags, LongValuesAreSpreadOverSeveral) {
+  VolumeTags tags = Sample();
+  tags.profile = std::string(5000, ' ');
+  const std::vector<std::string> built = BuildTags(tags);
+  EXPECT_TRUE(std::ranges::all_of(built, IsTagSafe));
+  const auto parsed = ParseTags(built);
+  ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+  EXPECT_EQ((*parsed)->profile, tags.profile);
+}
+
+RC_GTEST_PROP(TagsProperty, AnyVolumeComesBackFromItsTagsInAnyOrder, ()) {
+  VolumeTags tags;
+  tags.state = *rc::gen::element(VolumeState::kReady, VolumeState::kErasing);
+  tags.id = *rc::gen::arbitrary<std::string>();
+  tags.co_name = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
+  tags.size = Bytes{*rc::gen::arbitrary<uint64_t>()};
+  tags.profile = *rc::gen::arbitrary<std::string>();
+  tags.access = *rc::gen::element<std::string>("block", "mount");
+  tags.fs_type = *rc::gen::element<std::string>("", "ext4", "xfs");
+  tags.formatted = *rc::gen::element<std::string>("", "ext4", "xfs");
+  tags.erase = *rc::gen::element<std::string>("none", "discard", "zero");
+  std::vector<std::string> built = BuildTags(tags);
+  RC_ASSERT(std::ranges::all_of(built, IsTagSafe));
+  std::ranges::sort(built);  // LVM keeps no order
+  const auto parsed = ParseTags(built);
+  RC_ASSERT(parsed.has_value());
+  RC_ASSERT(parsed->has_value());
+  RC_ASSERT((*parsed)->state == tags.state);
+  RC_ASSERT((*parsed)->id == tags.id);
+  RC_ASSERT((*parsed)->co_name == tags.co_name);
+  RC_ASSERT((*parsed)->size == tags.size);
+  RC_ASSERT((*parsed)->profile == tags.profile);
+  RC_ASSERT((*parsed)->access == tags.access);
+  RC_ASSERT((*parsed)->fs_type == tags.fs_type);
+  RC_ASSERT((*parsed)->formatted == tags.formatted);
+  RC_ASSERT((*parsed)->erase == tags.erase);
+}
+
+RC_GTEST_PROP(EscapeProperty, AnyBytesComeBack, (const std::vector<uint8_t>& bytes)) {
+  const std::string text(bytes.begin(), bytes.end());
+  const std::string escaped = EscapeForTag(text);
+  RC_ASSERT(escaped.empty() || IsTagSafe("quarry.x=" + escaped.substr(0, 900)));
+  const auto back = UnescapeFromTag(escaped);
+  RC_ASSERT(back.has_value());
+  RC_ASSERT(*back == text);
+}
+
+RC_GTEST_PROP(EscapeProperty, UnescapeNeverTakesWhatItCannotMean, (const std::string& text)) {
+  const auto back = UnescapeFromTag(text);
+  if (back.has_value()) {
+    RC_ASSERT(text.find_first_of(" ,%@~\"'") == std::string::npos);
+    RC_ASSERT(UnescapeFromTag(EscapeForTag(*back)).value() == *back);
+  }
+}
+
+TEST(Escape, UnicodeNamesOf128BytesFitOneTag) {
+  std::string name;
+  while (name.size() + 4 <= 128) {
+    name += "\xF0\x9F\xAA\xA8";
+  }
+  VolumeTags tags = Sample();
+  tags.co_name = name;
+  const std::vector<std::string> built = BuildTags(tags);
+  EXPECT_EQ(std::ranges::count_if(built, [](const auto& tag) { return tag.starts_with("quarry.name"); }), 1);
+  EXPECT_EQ(ParseTags(built).value().value().co_name, name);
+}
+
+TEST(VolumeIdTest, ComesApartAgain) {
+  const std::string lv = NewLvName();
+  for (const char* pool : {"p", "fast", "a.b-c_d", "0123456789abcdef0123456789abcdef"}) {
+    const std::string id = VolumeId(pool, lv);
+    EXPECT_LE(id.size(), 64U);
+    const auto parts = ParseVolumeId(id);
+    ASSERT_TRUE(parts.has_value()) << id;
+    EXPECT_EQ(parts->pool, pool);
+    EXPECT_EQ(parts->lv_name, lv);
+  }
+}
+
+TEST(VolumeIdTest, OthersAreRefused) {
+  const std::string lv = NewLvName();
+  for (const std::string& id : std::vector<std::string>{
+           "", ".", lv, "." + lv, "../x." + lv, "a/b." + lv, "-a." + lv, std::string(33, 'a') + "." + lv,
+           "pool." + lv + "x", "pool.lvol0", "po ol." + lv, std::string("po\0ol.", 6) + lv}) {
+    EXPECT_FALSE(ParseVolumeId(id).has_value()) << id;
+  }
+}
+
+TEST(DeviceMapper, UuidAndNameFollowLvmsRules) {
+  EXPECT_EQ(DmUuid("Cs6RcW-Zyld-wABZ-N0Eo-03Xo-04mc-FfmcYK", "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgj"),
+            "LVM-Cs6RcWZyldwABZN0Eo03Xo04mcFfmcYKQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj");
+  EXPECT_EQ(DmName("vg-0", "a-b"), "vg--0-a--b");
+  EXPECT_EQ(DmName("vg", "lv"), "vg-lv");
+}
+
+}  // namespace
+}  // namespace quarry::lvm

@@ -1,0 +1,322 @@
+#include "lvm/report_parser.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace quarry::lvm {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const std::filesystem::path kFixtures = std::filesystem::path(QUARRY_FIXTURES) / "lvm";
+
+std::string Load(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.is_open()) << path;
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::vector<std::filesystem::path> AllReports() {
+  std::vector<std::filesystem::path> out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kFixtures)) {
+    if (entry.path().extension() == ".json") {
+      out.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<std::filesystem::path>& info) {
+  std::string name = info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+// Promises that hold for every report LVM ever made.
+class EveryReport : public ::testing::TestWithParam<std::filesystem::path> {
+ protected:
+  void SetUp() override {
+    text_ = Load(GetParam());
+    auto parsed = ParseReport(text_);
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+    group_ = std::move(*parsed);
+  }
+  std::string text_;
+  VolumeGroup group_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryReport, ::testing::ValuesIn(AllReports()), NameOf);
+
+TEST_P(EveryReport, AccountsForEveryPhysicalExtentOnce) {
+  std::map<std::string, std::vector<ExtentRange>> by_pv;
+  Extents free;
+  for (const PhysicalVolume& pv : group_.pvs) {
+    by_pv[pv.uuid] = pv.free;
+    for (const ExtentRange& range : pv.free) {
+      free += range.count;
+    }
+  }
+  for (const LogicalVolume& lv : group_.lvs) {
+    for (const Segment& segment : lv.segments) {
+      for (const SegmentArea& area : segment.areas) {
+        if (!area.pv_uuid.empty()) {
+          by_pv.at(area.pv_uuid).push_back(area.range);
+        }
+      }
+    }
+  }
+  Extents all;
+  for (auto& [uuid, ranges] : by_pv) {
+    std::ranges::sort(ranges);
+    Extents next;
+    for (const ExtentRange& range : ranges) {
+      EXPECT_EQ(range.first, next) << uuid;
+      next = range.end();
+    }
+    EXPECT_EQ(next, group_.FindPv(uuid)->extent_count) << uuid;
+    all += next;
+  }
+  EXPECT_EQ(all, group_.extent_count);
+  EXPECT_EQ(free, group_.free_count);
+}
+
+TEST_P(EveryReport, SegmentsTileTheirVolume) {
+  for (const LogicalVolume& lv : group_.lvs) {
+    Extents next;
+    for (const Segment& segment : lv.segments) {
+      EXPECT_EQ(segment.logical.first, next) << lv.name;
+      next = segment.logical.end();
+    }
+    EXPECT_EQ(ToBytes(next, group_.extent_size), lv.size) << lv.name;
+    EXPECT_EQ(lv.segment_type, lv.segments.front().type);
+  }
+}
+
+TEST_P(EveryReport, FreeRangesAscendAndNeverTouch) {
+  for (const PhysicalVolume& pv : group_.pvs) {
+    for (size_t i = 1; i < pv.free.size(); ++i) {
+      EXPECT_LT(pv.free[i - 1].end(), pv.free[i].first);
+    }
+  }
+}
+
+TEST_P(EveryReport, OnlyMissingPvsLackADevice) {
+  for (const PhysicalVolume& pv : group_.pvs) {
+    EXPECT_TRUE(pv.missing || pv.device.starts_with("/dev/")) << pv.uuid;
+    EXPECT_THAT(pv.uuid, SizeIs(38));
+    EXPECT_GT(pv.pe_start.value, 0U);
+  }
+}
+
+// Whatever single field is taken away, the reader says so instead of making something up.
+TEST_P(EveryReport, LacksNoFieldUnnoticed) {
+  const nlohmann::json whole = nlohmann::json::parse(text_);
+  for (const auto& [section, rows] : whole["report"][0].items()) {
+    if (rows.empty()) {
+      continue;
+    }
+    for (const auto& [field, value] : rows[0].items()) {
+      nlohmann::json torn = whole;
+      torn["report"][0][section][0].erase(field);
+      const auto parsed = ParseReport(torn.dump(2));
+      const bool only_with_metadata =
+          (field == "pv_mda_size" || field == "pv_mda_free") && rows[0]["pv_mda_used_count"] == "0";
+      if (only_with_metadata) {
+        continue;
+      }
+      ASSERT_FALSE(parsed.has_value()) << section << "." << field;
+      EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+      EXPECT_THAT(parsed.error().message(), HasSubstr(field));
+    }
+    nlohmann::json torn = whole;
+    torn["report"][0].erase(section);
+    const auto parsed = ParseReport(torn.dump(2));
+    ASSERT_FALSE(parsed.has_value()) << section;
+    EXPECT_THAT(parsed.error().message(), HasSubstr(section));
+  }
+}
+
+TEST_P(EveryReport, CutAnywhereIsCorruptNotWrong) {
+  const std::string body = text_.substr(0, text_.find_last_of('}'));
+  for (size_t size = 0; size < body.size(); size += 1 + body.size() / 300) {
+    const auto parsed = ParseReport(body.substr(0, size));
+    ASSERT_FALSE(parsed.has_value()) << size;
+    EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+  }
+}
+
+TEST_P(EveryReport, NoiseAroundAndBetweenLinesChangesNothing) {
+  std::string noisy = "  WARNING: something\nFile descriptor 7 leaked\n";
+  for (const char c : text_) {
+    noisy += c;
+    if (c == '\n') {
+      noisy += std::string(2, '\0') + "  Reading device /dev/x failed.\n";
+    }
+  }
+  noisy += "\n  done\n";
+  const auto parsed = ParseReport(noisy);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ(parsed->uuid, group_.uuid);
+  EXPECT_EQ(parsed->lvs.size(), group_.lvs.size());
+  EXPECT_EQ(parsed->pvs.size(), group_.pvs.size());
+}
+
+// A document of one PV and one LV, to bend.
+nlohmann::json Small() {
+  return nlohmann::json::parse(R"({"report":[{
+    "vg":[{"vg_uuid":"G","vg_name":"vg","vg_seqno":"7","vg_extent_size":"4194304","vg_extent_count":"20",
+           "vg_free_count":"10","vg_exported":"","vg_tags":"a,b"}],
+    "pv":[{"pv_uuid":"P","pv_name":"/dev/disk/by-path/pci-0:1,2","pe_start":"1048576","pv_pe_count":"20","pv_allocatable":"",
+           "pv_missing":"","pv_tags":"","pv_mda_size":"1044480","pv_mda_free":"519168","pv_mda_used_count":"1"}],
+    "lv":[{"lv_uuid":"L","lv_name":"v","lv_size":"41943040","lv_tags":"","lv_active":"active","lv_health_status":"",
+           "sync_percent":"","raid_sync_action":""}],
+    "pvseg":[{"pv_uuid":"P","pvseg_start":"0","pvseg_size":"10","segtype":"linear","lv_uuid":"L","seg_start_pe":"0"},
+             {"pv_uuid":"P","pvseg_start":"10","pvseg_size":"4","segtype":"free","lv_uuid":"","seg_start_pe":"0"},
+             {"pv_uuid":"P","pvseg_start":"14","pvseg_size":"6","segtype":"free","lv_uuid":"","seg_start_pe":"0"}],
+    "seg":[{"lv_uuid":"L","segtype":"linear","seg_start_pe":"5","seg_size_pe":"5","data_stripes":"1","stripe_size":"0",
+            "region_size":"0","seg_le_ranges":"/dev/disk/by-path/pci-0:1,2:5-9"},
+           {"lv_uuid":"L","segtype":"linear","seg_start_pe":"0","seg_size_pe":"5","data_stripes":"1","stripe_size":"0",
+            "region_size":"0","seg_le_ranges":"/dev/disk/by-path/pci-0:1,2:0-4"}]}]})");
+}
+
+TEST(ParseReportTest, ReadsWhatItIsGiven) {
+  const auto parsed = ParseReport(Small().dump(2));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ(parsed->name, "vg");
+  EXPECT_EQ(parsed->seqno, 7U);
+  EXPECT_EQ(parsed->extent_size, Bytes{4194304});
+  EXPECT_THAT(parsed->tags, ElementsAre("a", "b"));
+  const PhysicalVolume& pv = parsed->pvs[0];
+  EXPECT_FALSE(pv.allocatable);
+  EXPECT_EQ(pv.pe_start, kMiB);
+  EXPECT_EQ(pv.metadata_free, Bytes{519168});
+  EXPECT_THAT(pv.free, ElementsAre(ExtentRange{{10}, {10}}));
+  const LogicalVolume& lv = parsed->lvs[0];
+  EXPECT_TRUE(lv.active);
+  EXPECT_FALSE(lv.sync_percent.has_value());
+  ASSERT_THAT(lv.segments, SizeIs(2));
+  EXPECT_EQ(lv.segments[0].logical.first, Extents{0});
+  EXPECT_EQ(lv.segments[1].areas[0].pv_uuid, "P");
+  EXPECT_EQ(lv.segments[1].areas[0].range, (ExtentRange{{5}, {5}}));
+}
+
+TEST(ParseReportTest, TellsMissingPvsApartByTheirOwnExtents) {
+  nlohmann::json report = Small();
+  nlohmann::json& sections = report["report"][0];
+  sections["pv"][0]["pv_name"] = "[unknown]";
+  sections["pv"][0]["pv_missing"] = "missing";
+  sections["pv"][0]["pv_mda_used_count"] = "0";
+  sections["pv"].push_back(sections["pv"][0]);
+  sections["pv"][1]["pv_uuid"] = "Q";
+  sections["pvseg"][0] = {{"pv_uuid", "Q"},      {"pvseg_start", "5"}, {"pvseg_size", "5"},
+                          {"segtype", "linear"}, {"lv_uuid", "L"},     {"seg_start_pe", "5"}};
+  sections["pvseg"].push_back({{"pv_uuid", "P"},
+                               {"pvseg_start", "0"},
+                               {"pvseg_size", "5"},
+                               {"segtype", "linear"},
+                               {"lv_uuid", "L"},
+                               {"seg_start_pe", "0"}});
+  sections["seg"][0]["seg_le_ranges"] = "[unknown]:5-9";
+  sections["seg"][1]["seg_le_ranges"] = "[unknown]:0-4";
+  const auto parsed = ParseReport(report.dump(2));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ(parsed->lvs[0].segments[0].areas[0].pv_uuid, "P");
+  EXPECT_EQ(parsed->lvs[0].segments[1].areas[0].pv_uuid, "Q");
+  EXPECT_EQ(parsed->MissingPvs(), 2U);
+  EXPECT_THAT(parsed->pvs[0].device, IsEmpty());
+  EXPECT_EQ(parsed->pvs[0].metadata_size, Bytes{0});
+}
+
+TEST(ParseReportTest, SenselessValuesAreCorruptAndNamed) {
+  struct Bend {
+    const char* section;
+    const char* field;
+    const char* value;
+    const char* named;
+  };
+  for (const Bend& bend :
+       std::vector<Bend>{{"vg", "vg_seqno", "", "vg_seqno"},
+                         {"vg", "vg_seqno", "7x", "vg_seqno"},
+                         {"vg", "vg_free_count", "-1", "vg_free_count"},
+                         {"vg", "vg_extent_size", "0", "vg_extent_size"},
+                         {"vg", "vg_extent_size", "4.00m", "vg_extent_size"},
+                         {"vg", "vg_exported", "maybe", "vg_exported"},
+                         {"pv", "pv_uuid", "", "pv_uuid"},
+                         {"pv", "pv_allocatable", "1", "pv_allocatable"},
+                         {"lv", "lv_active", "remotely", "lv_active"},
+                         {"lv", "sync_percent", "half", "sync_percent"},
+                         {"lv", "lv_name", "[]", "name"},
+                         {"pvseg", "pv_uuid", "X", "X"},
+                         {"pvseg", "pvseg_size", "21", "beyond"},
+                         {"pvseg", "pvseg_start", "18446744073709551615", "beyond"},
+                         {"seg", "lv_uuid", "X", "X"},
+                         {"seg", "seg_le_ranges", "/dev/sdx:0-4", "/dev/sdx"},
+                         {"seg", "seg_le_ranges", "/dev/disk/by-path/pci-0:1,2:4-0", "seg_le_ranges"},
+                         {"seg", "seg_le_ranges", "/dev/disk/by-path/pci-0:1,2", "seg_le_ranges"},
+                         {"seg", "seg_le_ranges", ":0-4", "seg_le_ranges"},
+                         {"seg", "seg_le_ranges", "a:0-99999999999", "seg_le_ranges"},
+                         {"seg", "seg_le_ranges", "leg:0-4", "leg"},
+                         {"seg", "seg_le_ranges", "[unknown]:0-4", "no PV"}}) {
+    nlohmann::json report = Small();
+    report["report"][0][bend.section][0][bend.field] = bend.value;
+    const auto parsed = ParseReport(report.dump(2));
+    ASSERT_FALSE(parsed.has_value()) << bend.field << "=" << bend.value;
+    EXPECT_EQ(parsed.error().code(), Code::kCorrupt);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(bend.named));
+  }
+}
+
+TEST(ParseReportTest, ContradictionsAreCorrupt) {
+  for (const char* section : {"vg", "pv", "lv"}) {
+    nlohmann::json report = Small();
+    report["report"][0][section].push_back(report["report"][0][section][0]);
+    EXPECT_FALSE(ParseReport(report.dump(2)).has_value()) << section;
+  }
+  nlohmann::json no_segment = Small();
+  no_segment["report"][0]["seg"].clear();
+  EXPECT_FALSE(ParseReport(no_segment.dump(2)).has_value());
+  nlohmann::json two_groups = Small();
+  two_groups["report"].push_back(two_groups["report"][0]);
+  EXPECT_FALSE(ParseReport(two_groups.dump(2)).has_value());
+  for (const char* text :
+       {"", "{}", "[]", R"({"report":[]})", R"({"report":[7]})", R"({"report":{"vg":[]}})"}) {
+    EXPECT_FALSE(ParseReport(text).has_value()) << text;
+  }
+}
+
+RC_GTEST_PROP(ParseReportProperty, SurvivesAnyBytes, (const std::string& text)) {
+  RC_ASSERT(!ParseReport(text).has_value());
+}
+
+// The script that collected the fixtures reads this file.
+TEST(ReportArgumentsTest, AreThoseOfTheFixtures) {
+  std::string words;
+  for (const std::string& word : ReportArguments("vg")) {
+    words += word + "\n";
+  }
+  EXPECT_EQ(words, Load(kFixtures / "report_arguments") + "vg\n");
+}
+
+TEST(ReportArgumentsTest, EndWithTheGroupWhichIsNeverAnOption) {
+  const std::vector<std::string> arguments = ReportArguments("-x");
+  EXPECT_EQ(arguments.front(), "fullreport");
+  EXPECT_EQ(arguments[arguments.size() - 2], "--");
+  EXPECT_EQ(arguments.back(), "-x");
+  EXPECT_EQ(std::ranges::count(arguments, "--configreport"), 5);
+}
+
+}  // namespace
+}  // namespace quarry::lvm
