@@ -1,5 +1,7 @@
 #include "tests/unit/proto/csi_files.h"
 
+#include "csi/v0/csi.pb.h"
+#include "csi/v0_1/csi.pb.h"
 #include "csi/v1/csi.pb.h"
 
 namespace quarry::proto_test {
@@ -9,6 +11,10 @@ const std::vector<CsiFile>& CsiFiles() {
   static const std::vector<CsiFile> kFiles = {
       {"v1", "csi/v1/csi.proto", "csi/v1/csi.protoset", "csi_v1.table", 509,
        ::csi::v1::Volume::descriptor()->file()},
+      {"v0", "csi/v0/csi.proto", "csi/v0/csi.protoset", "csi_v0.table", 225,
+       ::csi::v0::Volume::descriptor()->file()},
+      {"v0_1", "csi/v0_1/csi.proto", "csi/v0_1/csi.protoset", "csi_v0_1.table", 161,
+       ::csi::VolumeInfo::descriptor()->file()},
   };
   return kFiles;
 }
