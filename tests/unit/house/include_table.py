@@ -1,0 +1,134 @@
+"""Who may include whom: the table of docs/design.md, applied to every #include of src/ and tests/fakes.
+
+A room is a folder of src/. Between rooms only the named headers may be seen; C libraries and gRPC are seen by the
+rooms that wrap them. Whatever the table does not know is a violation, so a new room or library has to be entered.
+"""
+
+import dataclasses
+import re
+from pathlib import Path
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+# What a room shows to the rooms that may see its interface. Everything else in it is its own.
+INTERFACES = {
+    "lvm": {"lvm_api.h", "layout.h", "names.h", "snapshot.h"},
+    "dm": {"dm_api.h", "erase_api.h"},
+    "mount": {"mount_api.h"},
+    "udev": {"udev_api.h"},
+}
+WHOLE, INTERFACE = "all of it", "its interface"
+
+# room: {other room: how much of it}. A room may always include itself.
+ROOMS = {
+    "base": {},
+    "lvm": {"base": WHOLE},
+    "dm": {"base": WHOLE},
+    "mount": {"base": WHOLE},
+    "udev": {"base": WHOLE},
+    "engine": {"base": WHOLE} | {room: INTERFACE for room in INTERFACES},
+    "csi": {"base": WHOLE, "engine": WHOLE},
+    "daemon": {room: WHOLE for room in ("base", "lvm", "dm", "mount", "udev", "engine", "csi")},
+    "ctl": {"base": WHOLE},
+    "fakes": {"base": WHOLE, "engine": WHOLE} | {room: INTERFACE for room in INTERFACES},
+}
+
+# Libraries by what their headers begin with: {room: the file types that may include them}.
+SOURCE, ANY = (".cc",), (".cc", ".h")
+LIBRARIES = {
+    "libdevmapper.h": {"dm": SOURCE},
+    "libdevmapper-event.h": {"dm": SOURCE},
+    "lvm2cmd.h": {},
+    "libmount/": {"mount": SOURCE},
+    "blkid/": {"mount": SOURCE},
+    "libudev.h": {"udev": SOURCE},
+    "grpc/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
+    "grpcpp/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
+    "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
+    "CLI/": {"daemon": ANY, "ctl": ANY},
+    "toml++/": {"daemon": ANY},
+    "nlohmann/": {"lvm": SOURCE, "daemon": SOURCE, "ctl": SOURCE},
+    "prometheus/": {"daemon": ANY},
+    "fmt/": {room: ANY for room in ROOMS},
+}
+# Code generated from proto/, included as csi/v1/csi.pb.h and the like.
+GENERATED = re.compile(r"^(csi|pluginregistration)/.*\.pb\.h$")
+GENERATED_FOR = {"csi", "daemon", "ctl"}
+# Of the system: the kernel's interface and libc.
+SYSTEM = ("sys/", "linux/", "netinet/", "arpa/", "asm/", "bits/")
+LIBC = set(
+    "dirent.h dlfcn.h endian.h err.h errno.h fcntl.h fnmatch.h fts.h ftw.h getopt.h glob.h grp.h libgen.h limits.h mntent.h net/if.h"
+    " netdb.h poll.h pthread.h pwd.h sched.h signal.h spawn.h stdio.h stdlib.h string.h syslog.h termios.h time.h unistd.h utime.h".split()
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Violation:
+    file: str
+    included: str
+    reason: str
+
+    def __str__(self):
+        return f"{self.file}: {self.included}: {self.reason}"
+
+
+def violations(repository):
+    """Every include that the table forbids, in the order of the files."""
+    found = []
+    for room, file in _files(Path(repository)):
+        name = str(file.relative_to(repository))
+        if room not in ROOMS:
+            found.append(Violation(name, "", f"the table has no room '{room}'"))
+            continue
+        for quoted, angled in INCLUDE.findall(file.read_text()):
+            reason = _check_own(repository, room, quoted) if quoted else None
+            if reason is None and (angled or GENERATED.match(quoted)):
+                reason = _check_foreign(room, file.suffix, angled or quoted)
+            if reason:
+                found.append(Violation(name, quoted or angled, reason))
+    return found
+
+
+def _files(repository):
+    for room in sorted(path for path in (repository / "src").iterdir() if path.is_dir()):
+        for file in sorted(room.rglob("*")):
+            if file.suffix in ANY:
+                yield room.name, file
+    for file in sorted((repository / "tests/fakes").rglob("*")):
+        if file.suffix in ANY:
+            yield "fakes", file
+
+
+def _check_own(repository, room, included):
+    """Why a quoted include is forbidden, or None."""
+    if GENERATED.match(included):
+        return None
+    if included.startswith("tests/fakes/"):
+        return None if room == "fakes" else "fakes are for tests"
+    other, _, header = included.partition("/")
+    if not header or not (Path(repository) / "src" / included).is_file():
+        return 'quotes are for headers of this project, by their path below src/ (or "tests/fakes/…")'
+    if other == room:
+        return None
+    seen = ROOMS[room].get(other)
+    if seen is None:
+        return f"{room} must not know {other}"
+    if seen == INTERFACE and header not in INTERFACES[other]:
+        return f"{room} may see of {other} only {', '.join(sorted(INTERFACES[other]))}"
+    return None
+
+
+def _check_foreign(room, suffix, included):
+    """Why a system, library or generated header is forbidden, or None."""
+    if GENERATED.match(included):
+        return None if room in GENERATED_FOR else f"{room} must not know CSI messages"
+    for prefix, rooms in LIBRARIES.items():
+        if included.startswith(prefix):
+            if room not in rooms:
+                return f"{room} must not know this library"
+            if suffix not in rooms[room]:
+                return "this library is for .cc files only"
+            return None
+    if included.startswith(SYSTEM) or included in LIBC or re.fullmatch(r"[a-z_0-9]+", included):
+        return None
+    return "the table does not know this library"
