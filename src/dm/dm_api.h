@@ -20,7 +20,7 @@ struct Device {
   uint32_t minor = 0;
   uint32_t open_count = 0;
   bool suspended = false;
-  bool read_only = false;
+  bool read_only = false;  // as BLKROGET says
   // Always there in devtmpfs, whatever udev does.
   std::string Node() const { return "/dev/dm-" + std::to_string(minor); }
 };
@@ -37,6 +37,10 @@ class DmApi {
   // device-mapper, after the open). O_CLOEXEC; `flags` are O_RDONLY or O_RDWR, O_EXCL allowed. kNotFound: not
   // active.
   virtual Result<UniqueFd> Open(const std::string& uuid, int flags) = 0;
+
+  // Makes the whole device read-only or writable (BLKROSET). A read-only device refuses every write, whoever opened it.
+  // kNotFound: not active.
+  virtual Status SetReadOnly(const std::string& uuid, bool read_only) = 0;
 
   // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):
   // DM_GET_TARGET_VERSION.

@@ -69,8 +69,9 @@ class Engine {
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call);
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
+  struct State;  // engine/state.h, for this room only
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -25,7 +25,10 @@ struct DeviceNumber {
 struct MountEntry {
   uint64_t id = 0;
   uint64_t parent_id = 0;
-  DeviceNumber device;  // st_dev of what is mounted
+  DeviceNumber device;  // st_dev of what is mounted; anonymous (major 0) for btrfs and all that has no device
+  // The block device below: `device` where that is one; for btrfs, found through `source` by
+  // MountApi::Mounts(). 0:0 if there is none or it is not known.
+  DeviceNumber backing;
   std::string root;     // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
   std::string target;   // mount point
   std::vector<std::string> options;  // per mount: rw, ro, nosuid, …
@@ -42,14 +45,18 @@ class MountTable {
   static Result<MountTable> Parse(std::string_view mountinfo);
 
   const std::vector<MountEntry>& entries() const { return entries_; }
-  // The topmost mount at exactly this path (the last one made there); nullptr if it is no mount point.
+  // The topmost mount at exactly this path: what a lookup of the path finds, whatever the order of the lines.
+  // nullptr if it is no mount point, or if another mount further up hides it.
   const MountEntry* At(const AbsolutePath& target) const;
-  // How many mounts are stacked at exactly this path.
+  // How many mounts are stacked at exactly this path, hidden ones as for At().
   size_t CountAt(const AbsolutePath& target) const;
-  // Every mount of a file system that lives on `device`.
+  // Every mount of a file system that lives on `device`, hidden ones too.
   std::vector<const MountEntry*> Of(DeviceNumber device) const;
 
  private:
+  // The mounts at exactly this path, bottom first.
+  std::vector<const MountEntry*> StackAt(const AbsolutePath& target) const;
+
   std::vector<MountEntry> entries_;
 };
 
@@ -69,13 +76,24 @@ struct Content {
 // mount_flags of a request, split. Valid by construction.
 struct MountOptions {
   uint64_t flags = 0;             // MS_* of mount(2)
+  uint64_t cleared = 0;           // MS_* that were turned off by name ("suid", "dev", "rw"): an opt-out
   std::vector<std::string> data;  // for the file system: "logbufs=8"; may bear secrets, never logged
+
+  // The same with these MS_* flags on, but for those that were opted out of.
+  MountOptions WithDefaults(uint64_t default_flags) const;
   auto operator<=>(const MountOptions&) const = default;
 };
-// Splits "noatime", "nodev", "discard", "commit=30" …  kInvalidArgument for what must not be asked for (bind,
-// move, remount, propagation flags, loop, empty words, words with NUL or comma) naming the position, not the
-// text.
+// Splits "noatime", "nodev", "discard", "commit=30" … in order: of two that contradict each other the later
+// one counts. SELinux contexts (context="…", with commas inside the quotes) are data. kInvalidArgument naming
+// the position ("mount_flags[2]"), and the word only if it is one of a fixed list, for what must not be asked
+// for: bind, move, remount, propagation, loop, words of fstab, options that name other devices, empty words,
+// control characters, commas, quotes; or if it is more than mount(2) takes (4 KiB less one).
 Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words);
+
+// MS_* flags that belong to a mount rather than to its file system: those that Bind() can set.
+extern const uint64_t kPerMountFlags;
+// The kPerMountFlags that are in force at a mount, from its mountinfo words. "ro" of the file system counts.
+uint64_t PerMountFlagsOf(const MountEntry& entry);
 
 // A file system we make, by one small registry (filesystems.h in this room).
 std::vector<std::string_view> SupportedFilesystems();  // "ext4", "xfs", "btrfs"; the first is the default
@@ -89,6 +107,8 @@ struct MakeFilesystem {
   std::string extra_options;  // `mkfsoptions` of the class: words split at blanks, no quoting
   Bytes stripe_unit;          // 0: not striped
   uint32_t data_stripes = 1;
+  // The device holds what an interrupted mkfs of ours left, and was never mounted: whatever it probes as is overwritten.
+  bool overwrite = false;
 };
 
 struct FilesystemUsage {
@@ -111,24 +131,32 @@ class MountApi {
   // Size of the block device behind `fd` (BLKGETSIZE64).
   virtual Result<Bytes> DeviceSize(int fd) = 0;
 
-  // mkfs.<type>. Refuses a device that does not probe blank. kInvalidArgument if mkfs refuses the options,
-  // with its words.
+  // mkfs.<type>. Proves first, through an exclusive open, that the device is blank and unused: kPrecondition
+  // naming what is there, nothing touched. kOutOfRange: smaller than MinimumSize(). kInvalidArgument: options
+  // that mkfs refuses, with its words, or that we do (no extra devices or files, no dry run). Afterwards the
+  // device was seen to bear the file system; after a failure it is blank again where that was possible
+  // (message says where not).
   virtual Status Make(const MakeFilesystem& spec, const Call& call) = 0;
 
-  // Mounts `device` (a block device node) on the directory `target`. mount(2) through libmount, no helpers.
+  // Mounts `device` (a block device node) on the directory `target`, through libmount, no helpers. Nothing is
+  // ever stacked: kPrecondition if something is mounted there. kInvalidArgument: an option that the file
+  // system does not take, by position in options.data. kCorrupt: the file system is damaged. kUnsupported:
+  // the kernel does not have it.
   virtual Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                        const MountOptions& options, const Call& call) = 0;
   // Bind-mounts `source` (directory, or device node onto a file) on `target`, with the per-mount flags of
   // `options` (ro, nosuid, nodev, noexec, noatime …) set before it becomes visible: open_tree + mount_setattr
-  // + move_mount.
+  // + move_mount. Other flags and data are the file system's and are not looked at. Never stacked, as for
+  // Mount. A device node with nodev is kInvalidArgument; "ro" there does not stop writes to the device.
   virtual Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
                       const Call& call) = 0;
-  // Unmounts the topmost mount at `target`; nothing there is OK. Never lazy. kPrecondition when busy, naming
-  // who holds it where that can be found.
+  // Unmounts the topmost mount at `target`; nothing there is OK. Never lazy, never forced; waits a moment for
+  // a holder to go. kPrecondition when busy, naming who holds it where that can be found.
   virtual Status Unmount(const AbsolutePath& target, const Call& call) = 0;
 
-  // Grows the file system mounted at `mount_point` (on `device`) to the size of its device. OK if it is that
-  // large already.
+  // Grows the file system mounted at `mount_point` (on `device`) to the size of its device. OK means that its
+  // size was measured afterwards, or that it was that large already. kPrecondition: something else is mounted
+  // there, or it is read-only.
   virtual Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
                       const Call& call) = 0;
   virtual Result<FilesystemUsage> Usage(const AbsolutePath& path) = 0;

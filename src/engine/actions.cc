@@ -1,0 +1,113 @@
+#include "engine/actions.h"
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+template <typename... Cases>
+struct Overload : Cases... {
+  using Cases::operator()...;
+};
+
+Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
+  }
+  return lvm::VerifyPlacement(*group, *lv, a.placement);
+}
+
+}  // namespace
+
+std::string Text(const Action& action) {
+  return std::visit(
+      Overload{
+          [](const CreateLvAction& a) {
+            return fmt::format("create logical volume {}/{}: {}, {} extents on {}", a.spec.group, a.spec.name,
+                               a.spec.geometry.Describe(), a.spec.step.logical_extents.value,
+                               fmt::join(a.spec.step.pv_arguments, " "));
+          },
+          [](const ExtendLvAction& a) {
+            return fmt::format("extend logical volume {}/{} by {} extents on {}", a.spec.group, a.spec.name,
+                               a.spec.step.logical_extents.value, fmt::join(a.spec.step.pv_arguments, " "));
+          },
+          [](const VerifyLayoutAction& a) {
+            return fmt::format("verify that {}/{} lies where it was planned", a.group, a.name);
+          },
+          [](const RetagAction& a) {
+            return fmt::format("retag {}/{}: add [{}], remove [{}]", a.group, a.name, fmt::join(a.add, " "),
+                               fmt::join(a.remove, " "));
+          },
+          [](const ActivateAction& a) { return fmt::format("activate {}/{}", a.group, a.name); },
+          [](const DeactivateAction& a) { return fmt::format("deactivate {}/{}", a.group, a.name); },
+          [](const RemoveLvAction& a) { return fmt::format("remove logical volume {}/{}", a.group, a.name); },
+          [](const EraseAction& a) {
+            return fmt::format("{} {} bytes at {} of {}",
+                               a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
+                               a.range.offset.value, a.range.device);
+          },
+          [](const MakeFilesystemAction& a) {
+            return fmt::format("make file system {} on {}", a.spec.fs_type, a.spec.device);
+          },
+          [](const MountAction& a) {
+            return fmt::format("mount {} ({}) on {}", a.device, a.fs_type, a.target.str());
+          },
+          [](const SetReadOnlyAction& a) {
+            return fmt::format("make device {} {}", a.dm_uuid, a.read_only ? "read-only" : "writable");
+          },
+          [](const MakeTargetAction& a) {
+            return fmt::format("make {} {}", a.directory ? "directory" : "file", a.path.str());
+          },
+          [](const BindAction& a) { return fmt::format("bind {} on {}", a.source, a.target.str()); },
+          [](const UnmountAction& a) { return fmt::format("unmount {}", a.target.str()); },
+          [](const RemoveTargetAction& a) { return fmt::format("remove {}", a.path.str()); },
+          [](const GrowFilesystemAction& a) {
+            return fmt::format("grow file system {} on {}", a.fs_type, a.mount_point.str());
+          },
+      },
+      action);
+}
+
+Status Commit(const Action& action, const World& world, const Call& call) {
+  return std::visit(
+      Overload{
+          [&](const CreateLvAction& a) { return world.lvm.Create(a.spec, call); },
+          [&](const ExtendLvAction& a) { return world.lvm.Extend(a.spec, call); },
+          [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
+          [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
+          [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.name, call); },
+          [&](const DeactivateAction& a) { return world.lvm.Deactivate(a.group, a.name, call); },
+          [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.name, call); },
+          [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
+          [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
+          [&](const MountAction& a) {
+            return world.mount.Mount(a.device, a.target, a.fs_type, a.options, call);
+          },
+          [&](const SetReadOnlyAction& a) { return world.dm.SetReadOnly(a.dm_uuid, a.read_only); },
+          [&](const MakeTargetAction& a) {
+            return a.directory ? world.mount.MakeDirectory(a.path) : world.mount.MakeFile(a.path);
+          },
+          [&](const BindAction& a) { return world.mount.Bind(a.source, a.target, a.options, call); },
+          [&](const UnmountAction& a) { return world.mount.Unmount(a.target, call); },
+          [&](const RemoveTargetAction& a) { return world.mount.RemovePath(a.path); },
+          [&](const GrowFilesystemAction& a) {
+            return world.mount.Grow(a.fs_type, a.device, a.mount_point, call);
+          },
+      },
+      action);
+}
+
+Status Execute(const Plan& plan, const World& world, const Call& call) {
+  for (const Action& action : plan) {
+    QUARRY_TRY(call.Check(Text(action)));
+    auto done = Commit(action, world, call);
+    if (!done.has_value()) {
+      return std::move(done.error()).Context(Text(action));
+    }
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

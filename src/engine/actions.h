@@ -1,0 +1,93 @@
+// A plan is data: a list of actions, each of which can say what it does (Text) and do it (Commit). What is
+// shown is what is done. Every action may be repeated: what is done already is OK.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "engine/world.h"
+
+namespace quarry::engine {
+
+struct CreateLvAction {
+  lvm::CreateLv spec;
+};
+struct ExtendLvAction {
+  lvm::ExtendLv spec;
+};
+// Reads back what LVM made and compares it with the plan.
+struct VerifyLayoutAction {
+  std::string group, name;
+  lvm::Placement placement;
+};
+struct RetagAction {
+  std::string group, name;
+  std::vector<std::string> add, remove;
+};
+struct ActivateAction {
+  std::string group, name;
+};
+struct DeactivateAction {
+  std::string group, name;
+};
+struct RemoveLvAction {
+  std::string group, name;
+};
+struct EraseAction {
+  dm::EraseRange range;
+  dm::EraseMethod method;
+};
+struct MakeFilesystemAction {
+  mount::MakeFilesystem spec;
+};
+struct MountAction {
+  std::string device;
+  AbsolutePath target;
+  std::string fs_type;
+  mount::MountOptions options;
+};
+// The whole device, for every opener: a bind mount that is read-only does not keep anybody from writing to
+// the device.
+struct SetReadOnlyAction {
+  std::string dm_uuid;
+  bool read_only;
+};
+struct MakeTargetAction {
+  AbsolutePath path;
+  bool directory;
+};
+struct BindAction {
+  std::string source;
+  AbsolutePath target;
+  mount::MountOptions options;
+};
+struct UnmountAction {
+  AbsolutePath target;
+};
+struct RemoveTargetAction {
+  AbsolutePath path;
+};
+struct GrowFilesystemAction {
+  std::string fs_type, device;
+  AbsolutePath mount_point;
+};
+
+using Action = std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
+                            DeactivateAction, RemoveLvAction, EraseAction, MakeFilesystemAction, MountAction,
+                            SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
+                            RemoveTargetAction, GrowFilesystemAction>;
+
+// One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
+std::string Text(const Action& action);
+Status Commit(const Action& action, const World& world, const Call& call);
+
+using Plan = std::vector<Action>;
+
+// Runs the actions in order and stops at the first failure, whose error tells which action it was.
+Status Execute(const Plan& plan, const World& world, const Call& call);
+
+}  // namespace quarry::engine

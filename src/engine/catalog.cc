@@ -1,0 +1,167 @@
+#include "engine/catalog.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "mount/mount_api.h"
+
+namespace quarry::engine {
+namespace {
+
+std::string SortKey(const Record& record) {
+  return record.tags.id.empty() ? record.lv->name : record.tags.id;
+}
+
+bool AllowsMount(std::string_view access) {
+  return access == "mount" || access == "any";
+}
+bool AllowsBlock(std::string_view access) {
+  return access == "block" || access == "any";
+}
+
+}  // namespace
+
+const Record* Catalog::ById(std::string_view id) const {
+  for (const Record& record : records) {
+    if (record.tags.state == lvm::VolumeState::kReady && record.tags.id == id) {
+      return &record;
+    }
+  }
+  return nullptr;
+}
+
+const Record* Catalog::ByName(std::string_view co_name) const {
+  for (const Record& record : records) {
+    if (record.tags.state == lvm::VolumeState::kReady && record.tags.co_name == co_name) {
+      return &record;
+    }
+  }
+  return nullptr;
+}
+
+Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
+  Catalog catalog{group, {}, {}};
+  for (const lvm::LogicalVolume& lv : group->lvs) {
+    if (lv.hidden) {
+      continue;  // legs bear copies of the marker that their volume was created with
+    }
+    auto tags = lvm::ParseTags(lv.tags);
+    if (!tags.has_value()) {
+      catalog.damaged.push_back(fmt::format("{}/{}: {}", group->name, lv.name, tags.error().message()));
+    } else if (tags->has_value()) {
+      catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
+    }
+  }
+  std::sort(catalog.records.begin(), catalog.records.end(),
+            [](const Record& a, const Record& b) { return SortKey(a) < SortKey(b); });
+  return catalog;
+}
+
+Volume Describe(const Record& record) {
+  Volume volume{record.tags.id, record.tags.co_name, record.tags.size, record.pool, {}};
+  // The profile was written once and is never edited, so neither is what is read from it here.
+  if (auto profile = Profile::FromCanonical(record.tags.profile); profile.has_value()) {
+    volume.context = {{"pool", profile->pool},
+                      {"type", std::string(lvm::TypeName(profile->geometry.type()))}};
+  }
+  return volume;
+}
+
+bool IsMultiNode(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::kMultiNodeReaderOnly:
+    case AccessMode::kMultiNodeSingleWriter:
+    case AccessMode::kMultiNodeMultiWriter:
+      return true;
+    case AccessMode::kSingleNodeWriter:
+    case AccessMode::kSingleNodeReaderOnly:
+    case AccessMode::kSingleNodeSingleWriter:
+    case AccessMode::kSingleNodeMultiWriter:
+      return false;
+  }
+  return true;
+}
+
+Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
+  bool block = false;
+  bool mount = false;
+  std::string fs_type;
+  for (size_t i = 0; i < capabilities.size(); ++i) {
+    const Capability& capability = capabilities[i];
+    const auto bad = [&](std::string_view field, const std::string& why) {
+      return Error(Code::kInvalidArgument, fmt::format("volume_capabilities[{}].{}: {}", i, field, why));
+    };
+    if (IsMultiNode(capability.mode)) {
+      return bad("access_mode", "a node-local volume can be used on one node only");
+    }
+    if (capability.access == AccessType::kBlock) {
+      block = true;
+      continue;
+    }
+    mount = true;
+    const std::string wanted =
+        capability.fs_type.empty() ? std::string(mount::SupportedFilesystems().front()) : capability.fs_type;
+    if (!mount::IsSupportedFilesystem(wanted)) {
+      return bad("mount.fs_type", fmt::format("'{}' is not supported; there are {}", wanted,
+                                              fmt::join(mount::SupportedFilesystems(), ", ")));
+    }
+    if (!fs_type.empty() && fs_type != wanted) {
+      return bad("mount.fs_type", fmt::format("'{}' contradicts '{}' asked for earlier", wanted, fs_type));
+    }
+    fs_type = wanted;
+    if (auto options = mount::ParseMountOptions(capability.mount_flags); !options.has_value()) {
+      return bad("mount.mount_flags", options.error().message());
+    }
+  }
+  return AccessPlan{block && mount ? "any" : block ? "block" : "mount", fs_type};
+}
+
+std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,
+                                           const CreateRequest& request) {
+  const Bytes size = record.tags.size;
+  if (size < request.range.required) {
+    return fmt::format("capacity_range.required_bytes: the existing volume has {} bytes, {} were asked for",
+                       size.value, request.range.required.value);
+  }
+  if (request.range.limit > Bytes{0} && size > request.range.limit) {
+    return fmt::format(
+        "capacity_range.limit_bytes: the existing volume has {} bytes, at most {} were asked for", size.value,
+        request.range.limit.value);
+  }
+  if (auto difference = Difference(record.tags.profile, profile.Canonical()); difference.has_value()) {
+    return difference;
+  }
+  const auto access = PlanAccess(request.capabilities);
+  if (access.has_value() &&
+      (access->access != record.tags.access || access->fs_type != record.tags.fs_type)) {
+    return fmt::format(
+        "volume_capabilities: the existing volume was made for {}{}{}, the request is for {}{}{}",
+        record.tags.access, record.tags.fs_type.empty() ? "" : " ", record.tags.fs_type, access->access,
+        access->fs_type.empty() ? "" : " ", access->fs_type);
+  }
+  return std::nullopt;
+}
+
+Status CheckAccess(const Record& record, const Capability& capability) {
+  const auto refuse = [&](const std::string& why) {
+    return Error(Code::kPrecondition, fmt::format("volume_capability: volume {} {}", record.tags.id, why));
+  };
+  if (IsMultiNode(capability.mode)) {
+    return refuse("can be used on one node only");
+  }
+  if (capability.access == AccessType::kBlock) {
+    return AllowsBlock(record.tags.access)
+               ? Ok()
+               : Status(refuse("was created for mounting, not as a raw block device"));
+  }
+  if (!AllowsMount(record.tags.access)) {
+    return refuse("was created as a raw block device, not for mounting");
+  }
+  if (!capability.fs_type.empty() && capability.fs_type != record.tags.fs_type) {
+    return refuse(fmt::format("has file system {}, not {}", record.tags.fs_type, capability.fs_type));
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,273 @@
+// The controller's half of a volume's life.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/plan_controller.h"
+#include "engine/sizing.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For taking back what a failed create left: not the caller's time, that may be over.
+constexpr milliseconds kUndoLimit{60000};
+
+// Marks an LV as being made by this process for as long as it lives, so that the eraser leaves it alone.
+class Making {
+ public:
+  Making(Pool& pool, std::string lv_name) : pool_(pool), name_(std::move(lv_name)) {
+    const std::lock_guard lock(pool_.making_mutex);
+    pool_.making.insert(name_);
+  }
+  ~Making() {
+    const std::lock_guard lock(pool_.making_mutex);
+    pool_.making.erase(name_);
+  }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+ private:
+  Pool& pool_;
+  std::string name_;
+};
+
+Bytes LeastSize(const AccessPlan& access) {
+  return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
+}
+
+Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
+  if (auto difference = Incompatibility(record, profile, request); difference.has_value()) {
+    return Error(Code::kAlreadyExists, fmt::format("name: volume {} of this name exists and differs: {}",
+                                                   record.tags.id, *difference));
+  }
+  return CreateResult{Describe(record), false};
+}
+
+// Lack of room that is only the eraser's slowness is worth waiting for.
+Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile, Extents size,
+                     Bytes reserve) {
+  if (error.code() != Code::kNoSpace) {
+    return error;
+  }
+  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, reserve), profile.geometry, size, *catalog.group);
+  if (!later.has_value()) {
+    return error;
+  }
+  return std::move(error)
+      .As(Code::kUnavailable)
+      .Context(fmt::format("{} of deleted volumes are still being erased; there will be room after that",
+                           HumanBytes(ErasingBytes(catalog))));
+}
+
+// Under the pool's turn: nothing but an administrator can change the group between plan and execution.
+Result<Volume> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish, const CreateRequest& request,
+                          const Call& call) {
+  QUARRY_ASSIGN(const Catalog catalog, state.Read(pool, call));
+  const Bytes extent = catalog.group->extent_size;
+  QUARRY_ASSIGN(wish.size, SizeForCreate(request.range, wish.profile.geometry, extent,
+                                         state.config.default_size, LeastSize(wish.access)));
+  auto plan = PlanCreate(catalog, wish, pool.config.reserve);
+  if (!plan.has_value()) {
+    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config.reserve)
+        .Context(fmt::format("pool '{}'", pool.config.name));
+  }
+  auto made = Execute(plan->actions, state.world, call);
+  if (!made.has_value()) {
+    auto undone =
+        Execute({RemoveLvAction{catalog.group->name, wish.lv_name}}, state.world, CallWithin(kUndoLimit));
+    if (!undone.has_value()) {
+      state.log.Warning("a half-made volume is left to the eraser",
+                        {{"lv", wish.lv_name}, {"error", undone.error().message()}});
+      state.eraser->Wake();
+    }
+    return std::move(made.error());
+  }
+  return plan->volume;
+}
+
+}  // namespace
+
+Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const Profile profile,
+                Profile::Parse(request.parameters, state_->pools.front()->config.name));
+  QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
+  QUARRY_ASSIGN(Pool* const pool, state_->FindPool(profile.pool));
+  QUARRY_TRY(state_->CheckTarget(profile.geometry));
+  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("name:" + request.name,
+                                                        fmt::format("CreateVolume of '{}'", request.name)));
+
+  QUARRY_ASSIGN(const auto found, state_->FindByName(request.name, call));
+  if (found.has_value()) {
+    return Existing(found->record, profile, request);
+  }
+  QUARRY_ASSIGN(const auto turn, pool->writers.Wait(fmt::format("CreateVolume of '{}'", request.name), call));
+  CreateWish wish{request.name, profile, access, Extents{}, lvm::NewLvName()};
+  const Making making(*pool, wish.lv_name);
+  QUARRY_ASSIGN(Volume volume, MakeVolume(*state_, *pool, std::move(wish), request, call));
+  return CreateResult{std::move(volume), true};
+}
+
+Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + id, fmt::format("DeleteVolume of {}", id)));
+  QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
+  if (!found.has_value()) {
+    return DeleteResult{false};
+  }
+  const Record& record = found->record;
+  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(record.DmUuid()));
+  if (device.has_value() && device->open_count > 0) {
+    auto users = state_->world.mount.Users({device->major, device->minor});
+    const std::string who = users.has_value() && !users->empty() ? fmt::format("{}", fmt::join(*users, ", "))
+                                                                 : "held open by an unknown process";
+    return Error(Code::kPrecondition, fmt::format("volume {} is in use: {}", id, who));
+  }
+  const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
+                      : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
+                                                                              : ErasePolicy::kZero;
+  {
+    QUARRY_ASSIGN(const auto turn, found->pool->writers.Wait(fmt::format("DeleteVolume of {}", id), call));
+    QUARRY_TRY(Execute(PlanDelete(record, policy), state_->world, call));
+  }
+  state_->eraser->Wake();
+  return DeleteResult{true};
+}
+
+Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
+  for (const Capability& capability : request.capabilities) {
+    if (auto fits = CheckAccess(found.record, capability); !fits.has_value()) {
+      return ValidateResult{false, fits.error().message()};
+    }
+  }
+  if (auto access = PlanAccess(request.capabilities); !access.has_value()) {
+    return ValidateResult{false, access.error().message()};
+  }
+  if (!request.parameters.empty()) {
+    auto profile = Profile::Parse(request.parameters, state_->pools.front()->config.name);
+    if (!profile.has_value()) {
+      return ValidateResult{false, profile.error().message()};
+    }
+    if (auto difference = Difference(found.record.tags.profile, profile->Canonical());
+        difference.has_value()) {
+      return ValidateResult{false, *difference};
+    }
+  }
+  const auto ours = Describe(found.record).context;
+  for (const auto& [key, value] : request.context) {
+    const auto known = ours.find(key);
+    if (known != ours.end() ? known->second != value : key.find('/') == std::string::npos) {
+      return ValidateResult{false, fmt::format("volume_context['{}']: is not what this volume has", key)};
+    }
+  }
+  return ValidateResult{true, ""};
+}
+
+Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, const Call& call) {
+  // A token is the last id that was listed: it stays good whatever comes and goes in between.
+  constexpr std::string_view kTokenPrefix = "after:";
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  if (!token.empty() &&
+      (!token.starts_with(kTokenPrefix) ||
+       !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
+    return Error(Code::kStaleToken, "starting_token: is not one that ListVolumes returned");
+  }
+  std::vector<Volume> all;
+  for (const auto& pool : state_->pools) {
+    QUARRY_ASSIGN(const Catalog catalog, state_->Read(*pool, call));
+    for (const Record& record : catalog.records) {
+      if (record.tags.state == lvm::VolumeState::kReady) {
+        all.push_back(Describe(record));
+      }
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
+  const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
+  const auto first = std::upper_bound(all.begin(), all.end(), after,
+                                      [](const std::string& id, const Volume& v) { return id < v.id; });
+  ListResult page{{first, all.end()}, ""};
+  if (max_entries > 0 && page.volumes.size() > max_entries) {
+    page.volumes.resize(max_entries);
+    page.next_token = fmt::format("{}{}", kTokenPrefix, page.volumes.back().id);
+  }
+  return page;
+}
+
+Result<Volume> Engine::Get(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
+  return Describe(found.record);
+}
+
+Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilities,
+                                        const Parameters& parameters, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  const auto nothing = [](const Error& why) { return CapacityResult{{}, {}, {}, why.message()}; };
+  const auto profile = Profile::Parse(parameters, state_->pools.front()->config.name);
+  if (!profile.has_value()) {
+    return nothing(profile.error());
+  }
+  const auto access = PlanAccess(capabilities);
+  if (!access.has_value()) {
+    return nothing(access.error());
+  }
+  const auto pool = state_->FindPool(profile->pool);
+  if (!pool.has_value()) {
+    return nothing(pool.error());
+  }
+  if (const auto target = state_->CheckTarget(profile->geometry); !target.has_value()) {
+    return nothing(target.error());
+  }
+  QUARRY_ASSIGN(const Catalog catalog, state_->Read(**pool, call));
+  const lvm::FreeSpace space = PoolSpace(*catalog.group, (*pool)->config.reserve);
+  const Bytes extent = catalog.group->extent_size;
+  const Bytes least =
+      ToBytes(lvm::RoundUp(profile->geometry, std::max(LeastSize(*access), Bytes{1}), extent), extent);
+  const Bytes most = ToBytes(lvm::MaxExtents(space, profile->geometry), extent);
+  if (most < least) {
+    return CapacityResult{
+        {}, {}, least, space.blocked.empty() ? "no room for the smallest volume" : space.blocked};
+  }
+  return CapacityResult{most, most, least, ""};
+}
+
+Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& range,
+                                    const std::optional<Capability>& capability, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.TryLock("id:" + id, fmt::format("ControllerExpandVolume of {}", id)));
+  QUARRY_ASSIGN(auto found, state_->GetVolume(id, call));
+  if (capability.has_value()) {
+    auto fits = CheckAccess(found.record, *capability);
+    if (!fits.has_value()) {
+      return std::move(fits.error()).As(Code::kInvalidArgument);
+    }
+  }
+  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(found.record.tags.profile));
+  const bool node_expansion = found.record.tags.access != "block";
+
+  QUARRY_ASSIGN(const auto turn,
+                found.pool->writers.Wait(fmt::format("ControllerExpandVolume of {}", id), call));
+  QUARRY_ASSIGN(const Catalog catalog, state_->Read(*found.pool, call));
+  const Record* record = catalog.ById(id);
+  if (record == nullptr) {
+    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' has just gone", id));
+  }
+  const Bytes extent = catalog.group->extent_size;
+  QUARRY_ASSIGN(const Extents size,
+                SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
+  auto plan = PlanExpand(catalog, *record, profile, size, found.pool->config.reserve);
+  if (!plan.has_value()) {
+    return std::move(plan.error())
+        .Context(fmt::format("growing volume {} in pool '{}'", id, found.pool->config.name));
+  }
+  QUARRY_TRY(Execute(*plan, state_->world, call));
+  return ExpandResult{ToBytes(size, extent), node_expansion};
+}
+
+}  // namespace quarry::engine

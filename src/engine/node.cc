@@ -1,0 +1,237 @@
+// The node's half of a volume's life: stage once per node, bind per target.
+#include <fcntl.h>
+
+#include <fmt/format.h>
+
+#include "engine/plan_node.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+// More mounts stacked on one path than this are not ours.
+constexpr int kMaxStacked = 16;
+
+Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
+                    const StageRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  const NodeView view{found.record, device, mounts};
+  mount::Content content;
+  if (OurMountAt(view, request.staging_path) == nullptr) {
+    QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
+    auto probed = state.world.mount.Probe(fd.get());
+    if (!probed.has_value()) {
+      return std::move(probed.error())
+          .Context(fmt::format("looking at what is on volume {}", found.record.tags.id));
+    }
+    content = std::move(*probed);
+  }
+  QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
+  return Execute(plan, state.world, call);
+}
+
+Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
+                      const PublishRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  QUARRY_ASSIGN(const Plan plan,
+                PlanPublishMount({found.record, device, mounts}, request, state.config.several_targets));
+  return Execute(plan, state.world, call);
+}
+
+Status PublishRaw(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
+                  const PublishRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  QUARRY_ASSIGN(const auto published, state.Published(mounts, device));
+  QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, device, mounts}, request, published,
+                                                  state.config.several_targets));
+  // The hold comes first: from here on the device cannot go away under the bind mount.
+  QUARRY_ASSIGN(UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
+  state.holds.Keep(found.record.tags.id, std::move(fd));
+  auto done = Execute(plan, state.world, call);
+  if (!done.has_value() && published.empty()) {
+    state.holds.Drop(found.record.tags.id);
+  }
+  return done;
+}
+
+// Whether what is mounted at `path` belongs to this device, as its file system or as its node.
+Result<bool> IsAt(const Engine::State& state, const mount::MountTable& mounts, const dm::Device& device,
+                  const AbsolutePath& path) {
+  const mount::MountEntry* entry = mounts.At(path);
+  if (entry == nullptr) {
+    return false;
+  }
+  const mount::DeviceNumber ours{device.major, device.minor};
+  if (entry->device == ours) {
+    return true;
+  }
+  QUARRY_ASSIGN(const auto node, state.world.mount.BlockDeviceAt(path));
+  return node == ours;
+}
+
+// Unmounts what is ours at `path`, however often it was mounted there. Says whether the path is free of
+// mounts now.
+Result<bool> UnmountOurs(const Engine::State& state, const dm::Device& device, const AbsolutePath& path,
+                         const Call& call) {
+  for (int i = 0; i < kMaxStacked; ++i) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+    if (mounts.At(path) == nullptr) {
+      return true;
+    }
+    QUARRY_ASSIGN(const bool ours, IsAt(state, mounts, device, path));
+    if (!ours) {
+      return false;  // somebody else's: not ours to touch, and the volume is not there
+    }
+    QUARRY_TRY(Execute({UnmountAction{path}}, state.world, call));
+  }
+  return Error(Code::kPrecondition, fmt::format("{} has too many mounts stacked on it", path.str()));
+}
+
+Error NotThere(const std::string& id, const std::string& path) {
+  return Error(Code::kNotFound, fmt::format("volume_path: volume {} is not at '{}'", id, path));
+}
+
+// The device of a volume that is in use at `path`; kNotFound if it is not there, whatever the path looks
+// like.
+struct Place {
+  Engine::State::Found found;
+  dm::Device device;
+  AbsolutePath path;
+  bool raw;
+};
+Result<Place> Locate(Engine::State& state, const std::string& id, const std::string& volume_path,
+                     const Call& call) {
+  QUARRY_ASSIGN(auto found, state.GetVolume(id, call));
+  QUARRY_ASSIGN(auto device, state.world.dm.Find(found.record.DmUuid()));
+  auto path = AbsolutePath::Parse(volume_path);
+  if (!device.has_value() || !path.has_value()) {
+    return NotThere(id, volume_path);
+  }
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  QUARRY_ASSIGN(const bool there, IsAt(state, mounts, *device, *path));
+  if (!there) {
+    return NotThere(id, volume_path);
+  }
+  const bool raw = mounts.At(*path)->device != mount::DeviceNumber{device->major, device->minor};
+  return Place{std::move(found), std::move(*device), std::move(*path), raw};
+}
+
+Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device) {
+  QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
+  return state.world.mount.DeviceSize(fd.get());
+}
+
+}  // namespace
+
+Status Engine::Stage(const StageRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.TryLock("id:" + request.id, fmt::format("NodeStageVolume of {}", request.id)));
+  QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
+  QUARRY_TRY(CheckAccess(found.record, request.capability));
+  QUARRY_ASSIGN(const dm::Device device, state_->EnsureActive(found, call));
+  if (request.capability.access == AccessType::kBlock) {
+    return Ok();  // an active device is all that a raw volume needs before it is published
+  }
+  return StageMounted(*state_, found, device, request, call);
+}
+
+Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.TryLock("id:" + id, fmt::format("NodeUnstageVolume of {}", id)));
+  QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
+  if (!found.has_value()) {
+    return Ok();  // a volume that is not there is staged nowhere
+  }
+  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(found->record.DmUuid()));
+  if (!device.has_value()) {
+    return Ok();
+  }
+  auto unmounted = UnmountOurs(*state_, *device, staging_path, call);
+  return unmounted.has_value() ? Ok() : Status(std::move(unmounted.error()));
+}
+
+Status Engine::Publish(const PublishRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + request.id,
+                                                        fmt::format("NodePublishVolume of {}", request.id)));
+  QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
+  QUARRY_TRY(CheckAccess(found.record, request.capability));
+  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(found.record.DmUuid()));
+  if (!device.has_value()) {
+    return Error(Code::kPrecondition,
+                 fmt::format("volume {} is not active: NodeStageVolume comes first", request.id));
+  }
+  return request.capability.access == AccessType::kBlock
+             ? PublishRaw(*state_, found, *device, request, call)
+             : PublishMounted(*state_, found, *device, request, call);
+}
+
+Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.TryLock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id)));
+  QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
+  QUARRY_ASSIGN(const mount::MountTable before, state_->world.mount.Mounts());
+  std::optional<dm::Device> device;
+  if (found.has_value()) {
+    QUARRY_ASSIGN(device, state_->world.dm.Find(found->record.DmUuid()));
+  }
+  bool free = before.At(target_path) == nullptr;
+  if (device.has_value()) {
+    QUARRY_ASSIGN(free, UnmountOurs(*state_, *device, target_path, call));
+  }
+  if (!free) {
+    return Ok();  // another volume's, or not ours at all: this one is not published there
+  }
+  QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state_->world, call));
+  if (device.has_value() && state_->holds.Has(id)) {
+    QUARRY_ASSIGN(const mount::MountTable after, state_->world.mount.Mounts());
+    QUARRY_ASSIGN(const auto published, state_->Published(after, *device));
+    if (published.empty()) {
+      state_->holds.Drop(id);
+    }
+  }
+  return Ok();
+}
+
+Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const Place place, Locate(*state_, id, volume_path, call));
+  if (place.raw) {
+    QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
+    VolumeStats stats;
+    stats.total = size;
+    return stats;
+  }
+  QUARRY_ASSIGN(const mount::FilesystemUsage usage, state_->world.mount.Usage(place.path));
+  return VolumeStats{.total = usage.total,
+                     .used = usage.used,
+                     .available = usage.available,
+                     .inodes_total = usage.inodes_total,
+                     .inodes_used = usage.inodes_used,
+                     .inodes_free = usage.inodes_free};
+}
+
+Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.TryLock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id)));
+  QUARRY_ASSIGN(const Place place, Locate(*state_, request.id, request.volume_path, call));
+  QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
+  if (size < request.range.required) {
+    return Error(Code::kOutOfRange,
+                 fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were asked for; "
+                             "ControllerExpandVolume comes first",
+                             request.id, size.value, request.range.required.value));
+  }
+  if (!place.raw) {
+    QUARRY_TRY(
+        Execute({GrowFilesystemAction{place.found.record.tags.fs_type, place.device.Node(), place.path}},
+                state_->world, call));
+  }
+  return size;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,99 @@
+#include "engine/plan_controller.h"
+
+#include <fmt/format.h>
+
+#include "engine/sizing.h"
+
+namespace quarry::engine {
+
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, Bytes reserve) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const lvm::Geometry& geometry = wish.profile.geometry;
+  QUARRY_ASSIGN(const lvm::Placement placement,
+                lvm::Place(PoolSpace(group, reserve), geometry, wish.size, group));
+  const lvm::VolumeTags tags{
+      .state = lvm::VolumeState::kReady,
+      .id = lvm::VolumeId(wish.profile.pool, wish.lv_name),
+      .co_name = wish.name,
+      .size = ToBytes(placement.logical_extents, group.extent_size),
+      .profile = wish.profile.Canonical(),
+      .access = wish.access.access,
+      .fs_type = wish.access.fs_type,
+      .formatted = "",
+      .erase = std::string(EraseName(wish.profile.erase)),
+  };
+  CreatePlan plan;
+  plan.actions.push_back(CreateLvAction{{.group = group.name,
+                                         .name = wish.lv_name,
+                                         .geometry = geometry,
+                                         .step = placement.steps.front(),
+                                         .tags = {std::string(lvm::kCreatingTag)}}});
+  for (size_t i = 1; i < placement.steps.size(); ++i) {
+    plan.actions.push_back(ExtendLvAction{{group.name, wish.lv_name, geometry, placement.steps[i]}});
+  }
+  plan.actions.push_back(VerifyLayoutAction{group.name, wish.lv_name, placement});
+  plan.actions.push_back(
+      RetagAction{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
+  plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
+  return plan;
+}
+
+Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
+                        Bytes reserve) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const Extents now = CeilToExtents(record.lv->size, group.extent_size);
+  Plan plan;
+  if (size > now) {
+    QUARRY_ASSIGN(const lvm::Placement growth, lvm::PlaceGrowth(PoolSpace(group, reserve), profile.geometry,
+                                                                group, *record.lv, size - now));
+    for (const lvm::PlacementStep& step : growth.steps) {
+      plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
+    }
+  }
+  const Bytes bytes = ToBytes(size, group.extent_size);
+  if (bytes != record.tags.size) {
+    plan.push_back(
+        RetagAction{group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
+  }
+  return plan;
+}
+
+Plan PlanDelete(const Record& record, ErasePolicy policy) {
+  const std::string& group = record.group->name;
+  Plan plan = {DeactivateAction{group, record.lv->name}};
+  if (policy == ErasePolicy::kNone) {
+    plan.push_back(RemoveLvAction{group, record.lv->name});
+  } else {
+    plan.push_back(RetagAction{group,
+                               record.lv->name,
+                               {lvm::StateTag(lvm::VolumeState::kErasing)},
+                               {lvm::StateTag(lvm::VolumeState::kReady)}});
+  }
+  return plan;
+}
+
+Result<Plan> PlanErase(const Record& record, ErasePolicy policy) {
+  Plan plan;
+  if (policy == ErasePolicy::kNone) {
+    return plan;
+  }
+  const auto method = policy == ErasePolicy::kDiscard ? dm::EraseMethod::kDiscard : dm::EraseMethod::kZero;
+  for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*record.group, *record.lv)) {
+    const lvm::PhysicalVolume* pv = record.group->FindPv(range.pv_uuid);
+    if (pv == nullptr || pv->missing) {
+      return Error(Code::kUnavailable,
+                   fmt::format("volume {}: disk {} of volume group {} is missing, so its extents "
+                               "cannot be erased; return the disk, or remove the logical volume",
+                               record.tags.id, range.pv_uuid, record.group->name));
+    }
+    const Bytes extent = record.group->extent_size;
+    plan.push_back(EraseAction{{.device = pv->device,
+                                .pv_uuid = pv->uuid,
+                                .offset = pv->pe_start + ToBytes(range.range.first, extent),
+                                .length = ToBytes(range.range.count, extent)},
+                               method});
+  }
+  return plan;
+}
+
+}  // namespace quarry::engine

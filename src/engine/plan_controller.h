@@ -1,0 +1,42 @@
+// Plans for making, growing and ending volumes: (what is, what is wanted) → actions. Pure, tested by golden
+// files.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "engine/actions.h"
+#include "engine/catalog.h"
+
+namespace quarry::engine {
+
+struct CreatePlan {
+  Plan actions;
+  Volume volume;  // as it will be
+};
+
+struct CreateWish {
+  std::string name;  // the CO's
+  Profile profile;
+  AccessPlan access;
+  Extents size;
+  std::string lv_name;  // fresh
+};
+
+// The marker goes on with the creating command and comes off, in one commit with all the other tags, when the
+// volume is whole and proven: a crash before that leaves something that the next start removes. Errors of
+// lvm::Place.
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, Bytes reserve);
+
+// Grows to `size` extents. The size tag is written last: until then the volume is reported as it was.
+Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
+                        Bytes reserve);
+
+// Deactivates (which fails if somebody has it open), then retags or removes. With an erase policy the volume
+// is out of reach from here on, and the eraser does the rest.
+Plan PlanDelete(const Record& record, ErasePolicy policy);
+
+// Clears every extent of a volume on its disks. kUnavailable if one of the disks is missing.
+Result<Plan> PlanErase(const Record& record, ErasePolicy policy);
+
+}  // namespace quarry::engine

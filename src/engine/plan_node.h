@@ -1,0 +1,40 @@
+// Plans for the node service: (volume, device, what the kernel has mounted, what is on the device) → actions.
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/actions.h"
+#include "engine/catalog.h"
+
+namespace quarry::engine {
+
+// What every node plan looks at. `device` is the active device of `record`.
+struct NodeView {
+  const Record& record;
+  const dm::Device& device;
+  const mount::MountTable& mounts;
+};
+
+// What is mounted at `path`: nullptr if nothing, or not this volume's file system.
+const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path);
+// Bind mounts of this device's node, by name: candidates that the caller proves by device number.
+std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device);
+
+// Staging a volume for mounting. `content` is what libblkid found on the device.
+// Staged there already with the same options: an empty plan; with others: kAlreadyExists. kPrecondition:
+// something else is mounted there, or the device holds what we did not put there. kCorrupt: a once formatted
+// device reads blank.
+Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content);
+
+// Publishing a staged file system at a target. `several_targets`: whether a single-node volume may be at
+// other targets of this node at the same time. kAlreadyExists: at this target already with other options.
+Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& request, bool several_targets);
+
+// Publishing the raw device. `published`: where its node is bound already, proven.
+Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,
+                              const std::vector<const mount::MountEntry*>& published, bool several_targets);
+
+}  // namespace quarry::engine

@@ -1,0 +1,38 @@
+// Volume parameters, parsed once: the strings of a StorageClass or a Mesos profile become a Profile here and
+// nowhere else. Keys and values are those of docs/configuration.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "engine/types.h"
+#include "lvm/layout.h"
+
+namespace quarry::engine {
+
+enum class ErasePolicy { kZero, kDiscard, kNone };
+std::string_view EraseName(ErasePolicy policy);
+
+struct Profile {
+  std::string pool;
+  lvm::Geometry geometry;
+  ErasePolicy erase = ErasePolicy::kZero;
+  bool skip_sync = false;  // a permission: used only over extents known to be zero
+  std::string mkfs_options;
+
+  // kInvalidArgument naming the parameter, for unknown keys too. Keys under "csi.storage.k8s.io/" are the
+  // caller's own and ignored. Does not check that the pool exists.
+  static Result<Profile> Parse(const Parameters& parameters, std::string_view default_pool);
+
+  // Every parameter with its value, defaults filled in, one "key=value" a line, keys sorted: equal text,
+  // equal profile. What Parse(Split(text)) gives back is the same profile.
+  std::string Canonical() const;
+  static Result<Profile> FromCanonical(std::string_view text);
+};
+
+// "parameter 'type' is raid1, was raid5": the first difference between two canonical texts; nullopt if equal.
+std::optional<std::string> Difference(std::string_view existing, std::string_view requested);
+
+}  // namespace quarry::engine

@@ -1,0 +1,28 @@
+// Sizes: what a capacity range becomes on a given volume group, and what a pool can still give. Pure.
+#pragma once
+
+#include "base/result.h"
+#include "engine/catalog.h"
+#include "engine/types.h"
+#include "lvm/layout.h"
+
+namespace quarry::engine {
+
+// Extents of a new volume. kOutOfRange naming the field and the nearest sizes that work, when no size between
+// required and limit is a whole number of granules, or the limit is below `least`.
+Result<Extents> SizeForCreate(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
+                              Bytes default_size, Bytes least);
+
+// Extents of a volume after growth from `current`. `current` itself if that satisfies the range.
+Result<Extents> SizeForExpand(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
+                              Extents current);
+
+// Free room of the pool as a promise may use it: the group's, less the reserve.
+lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, Bytes reserve);
+
+// Bytes in volumes that are being erased and will be free soon.
+Bytes ErasingBytes(const Catalog& catalog);
+// The same room as if everything that is being erased were free already.
+lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, Bytes reserve);
+
+}  // namespace quarry::engine

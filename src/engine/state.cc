@@ -1,0 +1,193 @@
+#include "engine/state.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+
+void Holds::Keep(const std::string& id, UniqueFd fd) {
+  const std::lock_guard lock(mutex_);
+  fds_.insert_or_assign(id, std::move(fd));
+}
+
+void Holds::Drop(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  fds_.erase(id);
+}
+
+bool Holds::Has(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return fds_.contains(id);
+}
+
+Gate::Pass::~Pass() {
+  if (gate_ != nullptr) {
+    const std::lock_guard lock(gate_->mutex_);
+    --gate_->inside_;
+    gate_->idle_.notify_all();
+  }
+}
+
+Result<Gate::Pass> Gate::Enter() {
+  const std::lock_guard lock(mutex_);
+  if (!open_) {
+    return Error(Code::kUnavailable, reason_);
+  }
+  ++inside_;
+  return Pass(this);
+}
+
+void Gate::Open() {
+  const std::lock_guard lock(mutex_);
+  open_ = true;
+}
+
+void Gate::Close(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+  reason_ = std::move(reason);
+}
+
+Status Gate::Drain(const Call& call) {
+  std::unique_lock lock(mutex_);
+  const auto empty = [&] { return inside_ == 0; };
+  const bool drained = call.deadline == SteadyTime::max()
+                           ? idle_.wait(lock, call.stop, empty)
+                           : idle_.wait_until(lock, call.stop, call.deadline, empty);
+  if (!drained) {
+    return Error(Code::kTimeout, fmt::format("{} calls are still in flight", inside_));
+  }
+  return Ok();
+}
+
+bool Gate::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+std::string Gate::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+Engine::State::State(EngineConfig c, World w, const Logger& l) : config(std::move(c)), world(w), log(l) {
+  for (const PoolConfig& pool : config.pools) {
+    pools.push_back(std::make_unique<Pool>(pool));
+  }
+}
+
+Result<Pool*> Engine::State::FindPool(const std::string& name) {
+  std::string known;
+  for (const auto& pool : pools) {
+    if (pool->config.name == name) {
+      return pool.get();
+    }
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", pool->config.name);
+  }
+  return Error(Code::kInvalidArgument,
+               fmt::format("parameters['pool']: no pool '{}'; there are {}", name, known));
+}
+
+Result<Catalog> Engine::State::Read(Pool& pool, const Call& call) {
+  auto group = world.lvm.Read(pool.config.group, call);
+  if (!group.has_value()) {
+    // A missing group is the node's trouble. It must not read as "there is no such volume".
+    const Code code = group.error().code() == Code::kNotFound ? Code::kPrecondition : group.error().code();
+    return std::move(group.error())
+        .As(code)
+        .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
+  }
+  return ReadCatalog(pool.config.name, *group);
+}
+
+Result<std::optional<Engine::State::Found>> Engine::State::FindVolume(const std::string& id,
+                                                                      const Call& call) {
+  const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value()) {
+    return std::optional<Found>();  // not an id that we ever gave out
+  }
+  // The pool that the id names first; the others too, because a pool may have been renamed since.
+  std::vector<Pool*> order;
+  for (const auto& pool : pools) {
+    order.insert(pool->config.name == parts->pool ? order.begin() : order.end(), pool.get());
+  }
+  for (Pool* pool : order) {
+    QUARRY_ASSIGN(const Catalog catalog, Read(*pool, call));
+    if (const Record* record = catalog.ById(id); record != nullptr) {
+      return std::optional(Found{pool, *record});
+    }
+  }
+  return std::optional<Found>();
+}
+
+Result<Engine::State::Found> Engine::State::GetVolume(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(auto found, FindVolume(id, call));
+  if (!found.has_value()) {
+    return Error(Code::kNotFound, fmt::format("volume_id: no volume '{}' on this node", id));
+  }
+  return std::move(*found);
+}
+
+Result<std::optional<Engine::State::Found>> Engine::State::FindByName(const std::string& co_name,
+                                                                      const Call& call) {
+  for (const auto& pool : pools) {
+    QUARRY_ASSIGN(const Catalog catalog, Read(*pool, call));
+    if (const Record* record = catalog.ByName(co_name); record != nullptr) {
+      return std::optional(Found{pool.get(), *record});
+    }
+  }
+  return std::optional<Found>();
+}
+
+Status Engine::State::CheckTarget(const lvm::Geometry& geometry) {
+  std::string target = "raid";
+  if (geometry.type() == lvm::VolumeType::kLinear) {
+    target = "linear";
+  } else if (geometry.type() == lvm::VolumeType::kStriped) {
+    target = "striped";
+  }
+  QUARRY_ASSIGN(const bool there, world.dm.HasTarget(target));
+  if (!there) {
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format(
+            "parameters['type']: {} needs the device-mapper target '{}', which this kernel does not have",
+            lvm::TypeName(geometry.type()), target));
+  }
+  return Ok();
+}
+
+Result<dm::Device> Engine::State::EnsureActive(const Found& found, const Call& call) {
+  QUARRY_ASSIGN(auto device, world.dm.Find(found.record.DmUuid()));
+  if (device.has_value()) {
+    return std::move(*device);
+  }
+  const std::string what = fmt::format("activating volume {}", found.record.tags.id);
+  QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
+  QUARRY_TRY(Execute({ActivateAction{found.record.group->name, found.record.lv->name}}, world, call));
+  QUARRY_ASSIGN(device, world.dm.Find(found.record.DmUuid()));
+  if (!device.has_value()) {
+    return Error(Code::kInternal,
+                 fmt::format("{}: LVM reported success, but the kernel has no such device", what));
+  }
+  return std::move(*device);
+}
+
+Result<std::vector<const mount::MountEntry*>> Engine::State::Published(const mount::MountTable& mounts,
+                                                                       const dm::Device& device) {
+  std::vector<const mount::MountEntry*> proven;
+  for (const mount::MountEntry* entry : NodeBinds(mounts, device)) {
+    auto path = AbsolutePath::Parse(entry->target);
+    if (!path.has_value()) {
+      continue;  // no path that we could have been given
+    }
+    QUARRY_ASSIGN(const auto number, world.mount.BlockDeviceAt(*path));
+    if (number == mount::DeviceNumber{device.major, device.minor}) {
+      proven.push_back(entry);
+    }
+  }
+  return proven;
+}
+
+}  // namespace quarry::engine

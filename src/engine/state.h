@@ -1,0 +1,114 @@
+// What the engine keeps in memory: locks, queues and holds. Nothing here needs to survive a restart; the
+// truth is in LVM and the kernel.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "engine/catalog.h"
+#include "engine/engine.h"
+#include "engine/eraser.h"
+#include "engine/locks.h"
+#include "engine/plan_node.h"
+
+namespace quarry::engine {
+
+// A pool at work.
+struct Pool {
+  explicit Pool(PoolConfig c) : config(std::move(c)) {}
+  PoolConfig config;
+  WriterQueue writers;
+
+  // LVs that a CreateVolume of this process is making: bearing the creating marker, yet not left over.
+  std::mutex making_mutex;
+  std::set<std::string> making;
+};
+
+// Descriptors that keep published raw devices from going away (a bind-mounted node is no open). By volume id.
+class Holds {
+ public:
+  void Keep(const std::string& id, UniqueFd fd);
+  void Drop(const std::string& id);
+  bool Has(const std::string& id) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, UniqueFd> fds_;
+};
+
+// Counts calls in flight, and turns new ones away before the start and during the stop.
+class Gate {
+ public:
+  class Pass {
+   public:
+    explicit Pass(Gate* gate) : gate_(gate) {}
+    Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
+    Pass& operator=(Pass&&) = delete;
+    ~Pass();
+
+   private:
+    Gate* gate_;
+  };
+
+  // kUnavailable with the reason while closed.
+  Result<Pass> Enter();
+  void Open();
+  void Close(std::string reason);
+  // kTimeout if calls are still in flight when `call` ends.
+  Status Drain(const Call& call);
+  bool is_open() const;
+  std::string reason() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable_any idle_;
+  bool open_ = false;
+  std::string reason_ = "starting: volume groups have not been read yet";
+  size_t inside_ = 0;
+};
+
+struct Engine::State {
+  State(EngineConfig c, World w, const Logger& l);
+
+  EngineConfig config;
+  World world;
+  const Logger& log;
+  std::vector<std::unique_ptr<Pool>> pools;
+  KeyLocks locks;
+  Holds holds;
+  Gate gate;
+  std::unique_ptr<Eraser> eraser;
+  std::mutex start_error_mutex;
+  std::optional<Error> start_error;
+
+  // kInvalidArgument naming the pools there are.
+  Result<Pool*> FindPool(const std::string& name);
+  Result<Catalog> Read(Pool& pool, const Call& call);
+
+  struct Found {
+    Pool* pool;
+    Record record;
+  };
+  // The ready volume of this id. nullopt: every pool was read and none has it.
+  Result<std::optional<Found>> FindVolume(const std::string& id, const Call& call);
+  // The same, with kNotFound.
+  Result<Found> GetVolume(const std::string& id, const Call& call);
+  Result<std::optional<Found>> FindByName(const std::string& co_name, const Call& call);
+
+  // kUnsupported if the kernel has no target for this geometry.
+  Status CheckTarget(const lvm::Geometry& geometry);
+  // The volume's device; activates it if need be.
+  Result<dm::Device> EnsureActive(const Found& found, const Call& call);
+  // The targets where the raw device of this volume is published, proven by device number.
+  Result<std::vector<const mount::MountEntry*>> Published(const mount::MountTable& mounts,
+                                                          const dm::Device& device);
+};
+
+}  // namespace quarry::engine
