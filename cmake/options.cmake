@@ -3,7 +3,7 @@ set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize, e.g. address,undefine
 
 add_library(quarry_options INTERFACE)
 target_compile_options(quarry_options INTERFACE -Wall -Wextra -Wpedantic -Werror=switch -Werror=return-type
-  -Wnon-virtual-dtor -Wshadow -fno-omit-frame-pointer)
+  -Wno-missing-field-initializers -Wnon-virtual-dtor -Wshadow -fno-omit-frame-pointer)
 target_include_directories(quarry_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
 # RelWithDebInfo: -g1 keeps backtraces readable at a fraction of the link time and size of -g.

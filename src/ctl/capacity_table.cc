@@ -1,0 +1,107 @@
+#include "ctl/capacity_table.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/sizing.h"
+
+namespace quarry::ctl {
+namespace {
+
+std::vector<lvm::Geometry> UsualGeometries() {
+  using lvm::VolumeType;
+  std::vector<lvm::Geometry> usual;
+  const auto add = [&](VolumeType type, uint32_t stripes, uint32_t mirrors) {
+    auto geometry = lvm::Geometry::Make({.type = type, .stripes = stripes, .mirrors = mirrors});
+    if (geometry.has_value()) {
+      usual.push_back(std::move(*geometry));
+    }
+  };
+  add(VolumeType::kLinear, 0, 0);
+  add(VolumeType::kStriped, 2, 0);
+  add(VolumeType::kRaid0, 2, 0);
+  add(VolumeType::kRaid1, 0, 1);
+  add(VolumeType::kRaid1, 0, 2);
+  add(VolumeType::kRaid4, 2, 0);
+  add(VolumeType::kRaid5, 2, 0);
+  add(VolumeType::kRaid5, 3, 0);
+  add(VolumeType::kRaid6, 3, 0);
+  add(VolumeType::kRaid10, 2, 0);
+  return usual;
+}
+
+CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalog,
+                    const lvm::FreeSpace& space, const TargetCheck& check) {
+  const Bytes extent = catalog.group->extent_size;
+  CapacityRow row{geometry.Describe(), {}, lvm::Granule(geometry, extent), {geometry.legs()}, ""};
+  if (auto there = check(geometry); !there.has_value()) {
+    row.reason = there.error().message();
+    return row;
+  }
+  const Extents most = lvm::MaxExtents(space, geometry);
+  row.largest = ToBytes(most, extent);
+  if (most == Extents{0}) {
+    // What a create of the smallest volume would be told.
+    auto refused = lvm::Place(space, geometry, lvm::RoundUp(geometry, Bytes{1}, extent), *catalog.group);
+    row.reason = refused.has_value() ? "" : refused.error().message();
+  }
+  return row;
+}
+
+}  // namespace
+
+CapacityTable BuildCapacityTable(const std::string& pool, const engine::Catalog& catalog, Bytes reserve,
+                                 std::vector<lvm::Geometry> geometries, const TargetCheck& check) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  CapacityTable table{.pool = pool,
+                      .group = group.name,
+                      .total = ToBytes(group.extent_count, group.extent_size),
+                      .free = ToBytes(group.free_count, group.extent_size),
+                      .reserve = reserve,
+                      .erasing = engine::ErasingBytes(catalog),
+                      .rows = {}};
+  if (geometries.empty()) {
+    geometries = UsualGeometries();
+  }
+  const lvm::FreeSpace space = engine::PoolSpace(group, reserve);
+  for (const lvm::Geometry& geometry : geometries) {
+    table.rows.push_back(MakeRow(geometry, catalog, space, check));
+  }
+  return table;
+}
+
+std::string DrawCapacityTable(const CapacityTable& table) {
+  std::string out = fmt::format("pool {}: volume group {}, {} in all, {} free", table.pool, table.group,
+                                HumanBytes(table.total), HumanBytes(table.free));
+  out += table.erasing > Bytes{0} ? fmt::format(", {} being erased", HumanBytes(table.erasing)) : "";
+  out += table.reserve > Bytes{0} ? fmt::format(", {} held in reserve", HumanBytes(table.reserve)) : "";
+  out += fmt::format("\n{:<26} {:>14} {:>16} {:>10} {:>6}\n", "profile", "largest", "bytes", "in steps of",
+                     "disks");
+  for (const CapacityRow& row : table.rows) {
+    out += fmt::format("{:<26} {:>14} {:>16} {:>11} {:>6}{}{}\n", row.profile, HumanBytes(row.largest),
+                       row.largest.value, HumanBytes(row.granule), row.legs.value,
+                       row.reason.empty() ? "" : "  ", row.reason);
+  }
+  return out;
+}
+
+std::string CapacityJson(const CapacityTable& table) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const CapacityRow& row : table.rows) {
+    rows.push_back({{"profile", row.profile},
+                    {"largest_bytes", row.largest.value},
+                    {"granule_bytes", row.granule.value},
+                    {"legs", row.legs.value},
+                    {"reason", row.reason}});
+  }
+  const nlohmann::json whole = {{"pool", table.pool},
+                                {"group", table.group},
+                                {"total_bytes", table.total.value},
+                                {"free_bytes", table.free.value},
+                                {"erasing_bytes", table.erasing.value},
+                                {"reserve_bytes", table.reserve.value},
+                                {"profiles", std::move(rows)}};
+  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace quarry::ctl

@@ -1,0 +1,36 @@
+// The largest volume that each profile can still have, pool by pool. Pure but for the kernel-target question.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/catalog.h"
+#include "lvm/layout.h"
+
+namespace quarry::ctl {
+
+struct CapacityRow {
+  std::string profile;  // "raid5 with 2 stripes"
+  Bytes largest;
+  Bytes granule;
+  Extents legs;
+  std::string reason;  // why largest is 0
+};
+
+struct CapacityTable {
+  std::string pool, group;
+  Bytes total, free, reserve, erasing;
+  std::vector<CapacityRow> rows;
+};
+
+// Whether this kernel can have volumes of this type; says why not.
+using TargetCheck = std::function<Status(const lvm::Geometry&)>;
+
+// Rows for `geometries`, or, if there are none, for every type in its usual shapes.
+CapacityTable BuildCapacityTable(const std::string& pool, const engine::Catalog& catalog, Bytes reserve,
+                                 std::vector<lvm::Geometry> geometries, const TargetCheck& check);
+std::string DrawCapacityTable(const CapacityTable& table);
+std::string CapacityJson(const CapacityTable& table);
+
+}  // namespace quarry::ctl

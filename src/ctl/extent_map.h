@@ -1,0 +1,58 @@
+// What lies where on the disks of a volume group: a model made from a snapshot, and its pictures. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/catalog.h"
+#include "lvm/snapshot.h"
+
+namespace quarry::ctl {
+
+enum class OwnerKind { kVolume, kHalfMade, kErasing, kForeign };
+
+// Somebody's logical volume.
+struct Owner {
+  OwnerKind kind = OwnerKind::kForeign;
+  char letter = '?';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for foreign ones
+  std::string lv_name;
+  std::string name;  // the CO's; empty if there is none
+  std::string id;
+  std::string type;
+  Bytes size;
+};
+
+enum class Role { kData, kMetadata };
+
+// `count` extents of one disk with one owner and role. What no run covers is free.
+struct Run {
+  lvm::ExtentRange range;
+  size_t owner = 0;  // index into ExtentMap::owners
+  Role role = Role::kData;
+};
+
+struct DiskMap {
+  std::string device;
+  std::string pv_uuid;
+  bool missing = false;
+  bool allocatable = true;
+  Extents extents;
+  Extents free;
+  std::vector<Run> runs;  // ascending
+};
+
+struct ExtentMap {
+  std::string pool, group;
+  Bytes extent_size;
+  std::vector<Owner> owners;
+  std::vector<DiskMap> disks;
+};
+
+ExtentMap BuildMap(const std::string& pool, const engine::Catalog& catalog);
+
+// One line a disk and a legend, at most `width` columns. A cell stands for several extents and shows whoever
+// has most of them: the owner's letter, '+' for raid metadata, '.' for free. Colours are ANSI, by owner.
+std::string DrawMap(const ExtentMap& map, size_t width, bool colour);
+std::string MapJson(const ExtentMap& map);
+
+}  // namespace quarry::ctl
