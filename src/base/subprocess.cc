@@ -74,6 +74,18 @@ class SpawnPlan {
 
   // dup2 onto itself clears close-on-exec in the child only (POSIX posix_spawn_file_actions_adddup2).
   void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
+  // Closes whatever this process may have inherited without close-on-exec. Closing what is not open is no
+  // error here.
+  void CloseAllBut(const std::vector<int>& keep) {
+    const int highest =
+        keep.empty() ? STDERR_FILENO : std::max(STDERR_FILENO, *std::max_element(keep.begin(), keep.end()));
+    for (int fd = STDERR_FILENO + 1; fd < highest; ++fd) {
+      if (std::find(keep.begin(), keep.end(), fd) == keep.end()) {
+        posix_spawn_file_actions_addclose(&actions_, fd);
+      }
+    }
+    posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
+  }
   void OpenNull(int to) { posix_spawn_file_actions_addopen(&actions_, to, "/dev/null", O_RDONLY, 0); }
 
   Result<pid_t> Spawn(std::vector<std::string> argv, std::vector<std::string> env) {
@@ -283,6 +295,7 @@ Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) 
   for (const int fd : command.keep_fds) {
     plan.Dup(fd, fd);
   }
+  plan.CloseAllBut(command.keep_fds);
   std::vector<std::string> env;
   env.reserve(command.env.size());
   for (const auto& [key, value] : command.env) {
@@ -313,13 +326,13 @@ std::string ToolWords(std::string_view text, size_t limit) {
       pending_break = !out.empty();
       continue;
     }
-    if (pending_break && c != ' ') {
-      out += "; ";
-      pending_break = false;
+    const bool blank = c == ' ' && (out.empty() || out.back() == ' ' || pending_break);
+    if (blank || static_cast<unsigned char>(c) < 0x20) {
+      continue;
     }
-    if ((c != ' ' || (!out.empty() && out.back() != ' ')) && static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
+    out += pending_break ? "; " : "";
+    pending_break = false;
+    out += c;
   }
   return out;
 }

@@ -1,0 +1,54 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.h"
+
+namespace quarry {
+namespace {
+
+class LogTest : public testing::Test {
+ protected:
+  LogTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    read_.Reset(ends[0]);
+    write_.Reset(ends[1]);
+  }
+  std::string Written() {
+    write_.Reset();
+    std::string text(65536, '\0');
+    const ssize_t n = read(read_.get(), text.data(), text.size());
+    text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+    return text;
+  }
+  UniqueFd read_;
+  UniqueFd write_;
+};
+
+TEST_F(LogTest, EveryJsonLineParsesWhateverItIsFed) {
+  const Logger log(LogLevel::kInfo, LogFormat::kJson, write_.get());
+  const std::string hostile = "a\"b\\c\n\x01\x7f\xff\xc0\xaf\xed\xa0\x80 \xc3\xa9";
+  log.Info(hostile, {{"path", hostile}, {"count", int64_t{-3}}, {"ok", true}, {"seconds", 0.25}});
+  const auto line = nlohmann::json::parse(Written());
+  EXPECT_EQ(line["level"], "info");
+  EXPECT_EQ(line["count"], -3);
+  EXPECT_EQ(line["ok"], true);
+  EXPECT_TRUE(line["path"].get<std::string>().ends_with(" \xc3\xa9"));
+}
+
+TEST_F(LogTest, LevelsBelowTheThresholdAreSilent) {
+  const Logger log(LogLevel::kWarning, LogFormat::kText, write_.get());
+  log.Info("quiet");
+  log.Warning("loud", {{"who", std::string_view("me")}});
+  const std::string text = Written();
+  EXPECT_EQ(text.find("quiet"), std::string::npos);
+  EXPECT_NE(text.find("loud who=\"me\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quarry
