@@ -1,0 +1,48 @@
+#include "csi/cancel_watch.h"
+
+#include <utility>
+
+namespace quarry::csi {
+
+CancelWatch::CancelWatch(std::chrono::milliseconds interval)
+    : interval_(interval), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+CancelWatch::~CancelWatch() = default;
+
+CancelWatch::Watched::Watched(CancelWatch& watch, std::function<bool()> cancelled) : watch_(watch) {
+  const std::scoped_lock lock(watch_.mutex_);
+  entry_ = watch_.entries_.insert(watch_.entries_.end(), Entry{std::move(cancelled), {}});
+  watch_.wake_.notify_one();
+}
+
+CancelWatch::Watched::~Watched() {
+  const std::scoped_lock lock(watch_.mutex_);
+  watch_.entries_.erase(entry_);
+}
+
+void CancelWatch::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, stop, [this] { return !entries_.empty(); });
+      wake_.wait_for(lock, stop, interval_, [] { return false; });
+    }
+    // Outside the lock: whoever listens to the token runs now, and may be finishing a call of its own.
+    for (std::stop_source& source : FindCancelled()) {
+      source.request_stop();
+    }
+  }
+}
+
+std::list<std::stop_source> CancelWatch::FindCancelled() {
+  std::list<std::stop_source> found;
+  const std::scoped_lock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (!entry.stop.stop_requested() && entry.cancelled()) {
+      found.push_back(entry.stop);
+    }
+  }
+  return found;
+}
+
+}  // namespace quarry::csi

@@ -1,0 +1,56 @@
+// Turns "has the caller gone?", which gRPC's synchronous interface only answers when asked, into stop tokens.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+namespace quarry::csi {
+
+// One thread asks for all calls in flight, every `interval` and only while there are any. Thread-safe.
+class CancelWatch {
+ public:
+  explicit CancelWatch(std::chrono::milliseconds interval = std::chrono::milliseconds(50));
+  ~CancelWatch();
+  CancelWatch(const CancelWatch&) = delete;
+  CancelWatch& operator=(const CancelWatch&) = delete;
+
+ private:
+  struct Entry {
+    std::function<bool()> cancelled;
+    std::stop_source stop;
+  };
+  using Entries = std::list<Entry>;
+
+ public:
+  // One call under watch. Once it is destroyed, `cancelled` is not asked any more and may go.
+  class Watched {
+   public:
+    Watched(CancelWatch& watch, std::function<bool()> cancelled);
+    ~Watched();
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+
+    std::stop_token token() const { return entry_->stop.get_token(); }
+
+   private:
+    CancelWatch& watch_;
+    Entries::iterator entry_;
+  };
+
+ private:
+  void Run(const std::stop_token& stop);
+  std::list<std::stop_source> FindCancelled();
+
+  const std::chrono::milliseconds interval_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  Entries entries_;
+  std::jthread thread_;  // last: everything above exists before it runs
+};
+
+}  // namespace quarry::csi

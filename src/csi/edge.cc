@@ -1,0 +1,97 @@
+#include "csi/edge.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/format.h>
+#include <grpcpp/server_context.h>
+
+#include "csi/fields.h"
+
+namespace quarry::csi {
+namespace {
+
+// gRPC carries the message in the trailers, for which clients have 8 KiB by default.
+constexpr size_t kMaxMessage = 2000;
+
+SteadyTime SteadyDeadline(std::chrono::system_clock::time_point deadline) {
+  const auto now = std::chrono::system_clock::now();
+  const auto longest = std::chrono::duration_cast<std::chrono::system_clock::duration>(kLongestCall);
+  // Compared as points in time: "never" is the far end of the clock, and a difference would overflow.
+  const auto left = deadline > now + longest ? longest : deadline - now;
+  return std::chrono::steady_clock::now() + left;
+}
+
+std::string Clip(std::string_view text, size_t limit) {
+  if (text.size() <= limit) {
+    return std::string(text);
+  }
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) {
+    --limit;  // not in the middle of a character
+  }
+  return std::string(text.substr(0, limit)) + "…";
+}
+
+Status RunBody(const google::protobuf::Message& request, const std::function<Status(Rpc&)>& body, Rpc& rpc) {
+  try {
+    QUARRY_TRY(CheckLimits(request));
+    return body(rpc);
+  } catch (const std::exception& error) {
+    return Error(Code::kInternal, fmt::format("unexpected failure: {}", error.what()));
+  } catch (...) {
+    return Error(Code::kInternal, "unexpected failure of an unknown kind");
+  }
+}
+
+LogLevel LevelOf(const RpcName& name, const Status& outcome) {
+  if (outcome.has_value()) {
+    return name.changes_things ? LogLevel::kInfo : LogLevel::kDebug;
+  }
+  switch (outcome.error().code()) {
+    case Code::kCorrupt:
+    case Code::kIo:
+    case Code::kInternal:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kWarning;
+  }
+}
+
+}  // namespace
+
+grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context,
+                         const google::protobuf::Message& request, std::string_view volume,
+                         const std::function<Status(Rpc&)>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  const CancelWatch::Watched watched(watch_, [&context] { return context.IsCancelled(); });
+  Rpc rpc(Call{SteadyDeadline(context.deadline()), watched.token()});
+  rpc.SetVolume(Clip(volume, kMaxText));
+
+  const Status outcome = RunBody(request, body, rpc);
+  LogOutcome(name, rpc, outcome, std::chrono::steady_clock::now() - start);
+  if (outcome.has_value()) {
+    return grpc::Status::OK;
+  }
+  return {codes_(outcome.error().code()), Clip(outcome.error().message(), kMaxMessage)};
+}
+
+void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,
+                      std::chrono::steady_clock::duration took) const {
+  const LogLevel level = LevelOf(name, outcome);
+  const std::string_view code = outcome.has_value() ? "ok" : CodeName(outcome.error().code());
+  const std::string_view detail = outcome.has_value() ? rpc.note() : outcome.error().message();
+  const double milliseconds = std::chrono::duration<double, std::milli>(took).count();
+  if (detail.empty()) {
+    log_.Log(level, "rpc",
+             {{"method", name.method}, {"volume", rpc.volume()}, {"code", code}, {"ms", milliseconds}});
+  } else {
+    log_.Log(level, "rpc",
+             {{"method", name.method},
+              {"volume", rpc.volume()},
+              {"code", code},
+              {"ms", milliseconds},
+              {"detail", detail}});
+  }
+}
+
+}  // namespace quarry::csi

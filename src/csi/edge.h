@@ -1,0 +1,76 @@
+// What every RPC goes through, whatever it does: deadline and cancellation in, size limits checked,
+// exceptions caught, error code mapped, one line logged.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <grpcpp/support/status.h>
+
+#include "base/call.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "csi/cancel_watch.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+namespace grpc {
+class ServerContext;
+}  // namespace grpc
+
+namespace quarry::csi {
+
+// How one CSI version spells our error codes.
+using CodeMap = grpc::StatusCode (*)(Code);
+
+// A call without a deadline, or with a far one, gets this. Callers come with 10 s to 2 min.
+inline constexpr std::chrono::minutes kLongestCall{10};
+
+// One RPC while it runs, as its body sees it.
+class Rpc {
+ public:
+  explicit Rpc(Call call) : call_(std::move(call)) {}
+
+  const Call& call() const { return call_; }
+  // The volume concerned, for the log, where the request does not name one by id.
+  void SetVolume(std::string_view id) { volume_ = id; }
+  // Something that a person reading the log wants to know although the RPC succeeds.
+  void Note(std::string note) { note_ = std::move(note); }
+
+  const std::string& volume() const { return volume_; }
+  const std::string& note() const { return note_; }
+
+ private:
+  Call call_;
+  std::string volume_;
+  std::string note_;
+};
+
+struct RpcName {
+  std::string_view method;      // "CreateVolume"
+  bool changes_things = false;  // a success is logged at info; that of a mere question at debug
+};
+
+// Thread-safe; outlives the services that use it.
+class Edge {
+ public:
+  Edge(const Logger& log, CodeMap codes) : log_(log), codes_(codes) {}
+
+  // Runs `body` for `request`. `volume` is the volume id of the request, empty if it has none. The status has
+  // a message and no details.
+  grpc::Status Serve(const RpcName& name, const grpc::ServerContext& context,
+                     const google::protobuf::Message& request, std::string_view volume,
+                     const std::function<Status(Rpc&)>& body);
+
+ private:
+  void LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,
+                  std::chrono::steady_clock::duration took) const;
+
+  const Logger& log_;
+  const CodeMap codes_;
+  CancelWatch watch_;
+};
+
+}  // namespace quarry::csi

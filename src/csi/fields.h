@@ -1,0 +1,40 @@
+// Rules that CSI has for single fields (csi-spec section 5), the same in every version. Pure; every message
+// names the field.
+#pragma once
+
+#include <string_view>
+
+#include "base/path.h"
+#include "base/result.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace quarry::csi {
+
+// In bytes. Paths are exempt: they may be as long as the system allows.
+inline constexpr size_t kMaxText = 128;
+inline constexpr size_t kMaxNodeId = 256;
+inline constexpr size_t kMaxMap = 4096;         // keys and values together
+inline constexpr size_t kMaxMountFlags = 4096;  // all flags of one capability together
+
+// "field: what", kInvalidArgument.
+Error Invalid(std::string_view field, std::string_view what);
+// "field: what", kUnsupported: well-formed, but more than this plugin offers.
+Error Unsupported(std::string_view field, std::string_view what);
+
+// Not empty: proto3 cannot tell an empty string from none.
+Status CheckRequired(std::string_view field, std::string_view value);
+
+// A name that a CO gives: not empty, valid UTF-8, none of U+0000-0008, 000B, 000C, 000E-001F, 007F-009F.
+Status CheckName(std::string_view field, std::string_view value);
+
+// AbsolutePath::Parse, required, and not the root directory.
+Result<AbsolutePath> ParsePath(std::string_view field, std::string_view value);
+
+// The size limits above on every string and map of `request`, nested messages included. Run on each request
+// before anything else looks at it. Says which field and how long, never what is in it.
+Status CheckLimits(const google::protobuf::Message& request);
+
+}  // namespace quarry::csi

@@ -1,0 +1,111 @@
+// CheckLimits of fields.h. By reflection, so that a field that is added to the definitions is covered from
+// the day it exists.
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include "csi/fields.h"
+
+namespace quarry::csi {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Fields with a limit of their own in the specification.
+bool IsPath(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kPaths = {"staging_target_path", "target_path",
+                                                             "volume_path", "volume_publish_path"};
+  for (const std::string_view path : kPaths) {
+    if (name == path) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status CheckText(const FieldDescriptor& field, const std::string& path, const std::string& value) {
+  if (IsPath(field.name())) {
+    return Ok();
+  }
+  const size_t limit = field.name() == "node_id" ? kMaxNodeId : kMaxText;
+  if (value.size() > limit) {
+    return Invalid(path, fmt::format("must be at most {} bytes, is {}", limit, value.size()));
+  }
+  return Ok();
+}
+
+Status CheckTexts(const Message& message, const FieldDescriptor& field, const std::string& path) {
+  const Reflection& reflection = *message.GetReflection();
+  std::string scratch;
+  if (!field.is_repeated()) {
+    return CheckText(field, path, reflection.GetStringReference(message, &field, &scratch));
+  }
+  size_t total = 0;
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    const std::string& value = reflection.GetRepeatedStringReference(message, &field, i, &scratch);
+    total += value.size();
+    if (field.name() != "mount_flags") {
+      QUARRY_TRY(CheckText(field, fmt::format("{}[{}]", path, i), value));
+    }
+  }
+  if (field.name() == "mount_flags" && total > kMaxMountFlags) {
+    return Invalid(path, fmt::format("must be at most {} bytes in all, are {}", kMaxMountFlags, total));
+  }
+  return Ok();
+}
+
+// All maps of CSI are from string to string.
+Status CheckMap(const Message& message, const FieldDescriptor& field, const std::string& path) {
+  const Reflection& reflection = *message.GetReflection();
+  size_t total = 0;
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
+    const auto& type = *entry.GetDescriptor();
+    std::string scratch;
+    total += entry.GetReflection()->GetStringReference(entry, type.map_key(), &scratch).size();
+    total += entry.GetReflection()->GetStringReference(entry, type.map_value(), &scratch).size();
+  }
+  if (total > kMaxMap) {
+    return Invalid(path,
+                   fmt::format("keys and values must be at most {} bytes in all, are {}", kMaxMap, total));
+  }
+  return Ok();
+}
+
+Status CheckMessage(const Message& message, const std::string& prefix) {
+  const Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = prefix + field->name();
+    if (field->is_map()) {
+      QUARRY_TRY(CheckMap(message, *field, path));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      QUARRY_TRY(CheckTexts(message, *field, path));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (!field->is_repeated()) {
+        QUARRY_TRY(CheckMessage(reflection.GetMessage(message, field), path + "."));
+        continue;
+      }
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+        QUARRY_TRY(
+            CheckMessage(reflection.GetRepeatedMessage(message, field, i), fmt::format("{}[{}].", path, i)));
+      }
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status CheckLimits(const Message& request) {
+  return CheckMessage(request, "");
+}
+
+}  // namespace quarry::csi

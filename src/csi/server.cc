@@ -1,0 +1,93 @@
+#include "csi/server.h"
+
+#include <sys/stat.h>
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "csi/edge.h"
+#include "csi/v1/errors.h"
+#include "csi/v1/services.h"
+
+namespace quarry::csi {
+namespace {
+
+// bind(2) creates the socket with what the mask leaves: 0600, from its first moment.
+class PrivateUmask {
+ public:
+  PrivateUmask() : before_(umask(0177)) {}
+  ~PrivateUmask() { umask(before_); }
+  PrivateUmask(const PrivateUmask&) = delete;
+  PrivateUmask& operator=(const PrivateUmask&) = delete;
+
+ private:
+  mode_t before_;
+};
+
+const Logger* g_grpc_log = nullptr;
+
+void LogGrpcLine(gpr_log_func_args* args) {
+  const LogLevel level = args->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
+                         : args->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                                   : LogLevel::kDebug;
+  g_grpc_log->Log(level, "grpc", {{"detail", args->message}});
+}
+
+}  // namespace
+
+// Destroyed from the bottom up: the server first, then what its services refer to.
+struct Server::State {
+  State(const ServerConfig& config, const Logger& log) : plugin(config.plugin), edge(log, &v1::ToGrpcCode) {}
+
+  const v1::Plugin plugin;
+  Edge edge;
+  std::vector<std::shared_ptr<grpc::Service>> services;
+  std::unique_ptr<grpc::Server> server;
+};
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Server::~Server() {
+  Shutdown(std::chrono::milliseconds::zero());
+}
+
+Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine::Engine& engine,
+                                              const Logger& log) {
+  auto state = std::make_unique<State>(config, log);
+  state->services.push_back(v1::MakeIdentity(state->plugin, engine, state->edge));
+  if (config.mode != Mode::kNode) {
+    state->services.push_back(v1::MakeController(state->plugin, engine, state->edge));
+  }
+  if (config.mode != Mode::kController) {
+    state->services.push_back(v1::MakeNode(state->plugin, engine, state->edge));
+  }
+
+  grpc::ServerBuilder builder;
+  for (const auto& service : state->services) {
+    builder.RegisterService(service.get());
+  }
+  builder.AddListeningPort("unix:" + config.socket.str(), grpc::InsecureServerCredentials());
+  {
+    const PrivateUmask private_umask;
+    state->server = builder.BuildAndStart();
+  }
+  if (!state->server) {
+    return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
+  }
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+void Server::Shutdown(std::chrono::milliseconds grace) {
+  state_->server->Shutdown(std::chrono::system_clock::now() + grace);
+}
+
+void SendGrpcLogTo(const Logger& log) {
+  g_grpc_log = &log;
+  gpr_set_log_function(&LogGrpcLine);
+}
+
+}  // namespace quarry::csi

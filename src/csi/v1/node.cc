@@ -1,0 +1,113 @@
+#include <csi/v1/csi.grpc.pb.h>
+
+#include "csi/v1/requests.h"
+#include "csi/v1/responses.h"
+#include "csi/v1/services.h"
+
+namespace quarry::csi::v1 {
+namespace {
+
+using grpc::ServerContext;
+using Capability = pb::NodeServiceCapability::RPC;
+
+class NodeService final : public pb::Node::Service {
+ public:
+  NodeService(const Plugin& plugin, engine::Engine& engine, Edge& edge)
+      : plugin_(plugin), engine_(engine), edge_(edge) {}
+
+  grpc::Status NodeStageVolume(ServerContext* context, const pb::NodeStageVolumeRequest* request,
+                               pb::NodeStageVolumeResponse* /*response*/) override {
+    return edge_.Serve({"NodeStageVolume", true}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_ASSIGN(const engine::StageRequest stage, ParseStage(*request));
+                         return engine_.Stage(stage, rpc.call());
+                       });
+  }
+
+  grpc::Status NodeUnstageVolume(ServerContext* context, const pb::NodeUnstageVolumeRequest* request,
+                                 pb::NodeUnstageVolumeResponse* /*response*/) override {
+    return edge_.Serve({"NodeUnstageVolume", true}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_ASSIGN(const VolumeAtPath staged, ParseUnstage(*request));
+                         return engine_.Unstage(staged.id, staged.path, rpc.call());
+                       });
+  }
+
+  grpc::Status NodePublishVolume(ServerContext* context, const pb::NodePublishVolumeRequest* request,
+                                 pb::NodePublishVolumeResponse* /*response*/) override {
+    return edge_.Serve({"NodePublishVolume", true}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_ASSIGN(const engine::PublishRequest publish, ParsePublish(*request));
+                         return engine_.Publish(publish, rpc.call());
+                       });
+  }
+
+  grpc::Status NodeUnpublishVolume(ServerContext* context, const pb::NodeUnpublishVolumeRequest* request,
+                                   pb::NodeUnpublishVolumeResponse* /*response*/) override {
+    return edge_.Serve({"NodeUnpublishVolume", true}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(*request));
+                         return engine_.Unpublish(published.id, published.path, rpc.call());
+                       });
+  }
+
+  grpc::Status NodeGetVolumeStats(ServerContext* context, const pb::NodeGetVolumeStatsRequest* request,
+                                  pb::NodeGetVolumeStatsResponse* response) override {
+    return edge_.Serve(
+        {"NodeGetVolumeStats"}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
+          QUARRY_TRY(CheckStats(*request));
+          QUARRY_ASSIGN(const engine::VolumeStats stats,
+                        engine_.Stats(request->volume_id(), request->volume_path(), rpc.call()));
+          Fill(*response, stats);
+          return Ok();
+        });
+  }
+
+  grpc::Status NodeExpandVolume(ServerContext* context, const pb::NodeExpandVolumeRequest* request,
+                                pb::NodeExpandVolumeResponse* response) override {
+    return edge_.Serve({"NodeExpandVolume", true}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_ASSIGN(const engine::NodeExpandRequest expand, ParseNodeExpand(*request));
+                         QUARRY_ASSIGN(const Bytes size, engine_.NodeExpand(expand, rpc.call()));
+                         response->set_capacity_bytes(ToInt64(size));
+                         return Ok();
+                       });
+  }
+
+  grpc::Status NodeGetCapabilities(ServerContext* context, const pb::NodeGetCapabilitiesRequest* request,
+                                   pb::NodeGetCapabilitiesResponse* response) override {
+    return edge_.Serve({"NodeGetCapabilities"}, *context, *request, "", [&](Rpc&) {
+      for (const auto type :
+           {Capability::STAGE_UNSTAGE_VOLUME, Capability::GET_VOLUME_STATS, Capability::EXPAND_VOLUME}) {
+        response->add_capabilities()->mutable_rpc()->set_type(type);
+      }
+      if (plugin_.alpha) {
+        response->add_capabilities()->mutable_rpc()->set_type(Capability::SINGLE_NODE_MULTI_WRITER);
+      }
+      return Ok();
+    });
+  }
+
+  grpc::Status NodeGetInfo(ServerContext* context, const pb::NodeGetInfoRequest* request,
+                           pb::NodeGetInfoResponse* response) override {
+    return edge_.Serve({"NodeGetInfo"}, *context, *request, "", [&](Rpc&) {
+      response->set_node_id(plugin_.here.node_id());
+      response->set_max_volumes_per_node(plugin_.max_volumes);
+      Fill(*response->mutable_accessible_topology(), plugin_.here);
+      return Ok();
+    });
+  }
+
+ private:
+  const Plugin& plugin_;
+  engine::Engine& engine_;
+  Edge& edge_;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::Service> MakeNode(const Plugin& plugin, engine::Engine& engine, Edge& edge) {
+  return std::make_shared<NodeService>(plugin, engine, edge);
+}
+
+}  // namespace quarry::csi::v1

@@ -1,0 +1,200 @@
+#include "csi/v1/requests.h"
+
+#include <fmt/format.h>
+
+#include "csi/fields.h"
+
+namespace quarry::csi::v1 {
+namespace {
+
+using google::protobuf::RepeatedPtrField;
+
+std::map<std::string, std::string> ToMap(const google::protobuf::Map<std::string, std::string>& map) {
+  return {map.begin(), map.end()};
+}
+
+std::vector<Segments> ToPlaces(const RepeatedPtrField<pb::Topology>& places) {
+  std::vector<Segments> segments;
+  for (const pb::Topology& place : places) {
+    segments.push_back(ToMap(place.segments()));
+  }
+  return segments;
+}
+
+// The size of a volume is one property with one access type: a list that wants both can never be served.
+Status CheckOneAccessType(const std::string& field, const std::vector<engine::Capability>& capabilities) {
+  for (size_t i = 1; i < capabilities.size(); ++i) {
+    if (capabilities[i].access != capabilities[0].access) {
+      return Invalid(
+          fmt::format("{}[{}]", field, i),
+          fmt::format("has another access type than {}[0]; a volume is either block or mount", field));
+    }
+  }
+  return Ok();
+}
+
+template <typename Request>
+Result<std::vector<engine::Capability>> ParseRequiredCapabilities(const Request& request) {
+  if (request.volume_capabilities().empty()) {
+    return Invalid("volume_capabilities", "is required");
+  }
+  return ParseCapabilities("volume_capabilities", request.volume_capabilities());
+}
+
+template <typename Request>
+Result<engine::Capability> ParseNodeCapability(const Request& request) {
+  QUARRY_ASSIGN(engine::Capability capability,
+                ParseCapability("volume_capability", request.volume_capability()));
+  QUARRY_TRY(CheckSingleNode("volume_capability", capability));
+  return capability;
+}
+
+// Mounting a volume over, or inside, the place where it is staged would hide or nest it.
+Status CheckApart(const AbsolutePath& staging, const AbsolutePath& target) {
+  if (target.str() == staging.str() || target.str().starts_with(staging.str() + "/")) {
+    return Invalid("target_path", "must not be staging_target_path or below it");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request, const NodeTopology& here) {
+  QUARRY_TRY(CheckName("name", request.name()));
+  engine::CreateRequest create;
+  create.name = request.name();
+  create.parameters = ToMap(request.parameters());
+  QUARRY_ASSIGN(create.capabilities, ParseRequiredCapabilities(request));
+  QUARRY_TRY(CheckSingleNode("volume_capabilities", create.capabilities));
+  QUARRY_TRY(CheckOneAccessType("volume_capabilities", create.capabilities));
+  if (request.has_capacity_range()) {
+    QUARRY_ASSIGN(create.range, ParseRange(request.capacity_range()));
+  }
+  if (request.has_volume_content_source()) {
+    return Unsupported("volume_content_source",
+                       "volumes cannot be made from snapshots or other volumes here");
+  }
+  if (!request.mutable_parameters().empty()) {
+    return Unsupported("mutable_parameters", "volumes cannot be modified here; use parameters");
+  }
+  const pb::TopologyRequirement& places = request.accessibility_requirements();
+  QUARRY_TRY(here.CheckRequirement("accessibility_requirements", ToPlaces(places.requisite()),
+                                   ToPlaces(places.preferred())));
+  return create;
+}
+
+Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabilitiesRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  engine::ValidateRequest validate;
+  validate.id = request.volume_id();
+  validate.parameters = ToMap(request.parameters());
+  validate.context = ToMap(request.volume_context());
+  QUARRY_ASSIGN(validate.capabilities, ParseRequiredCapabilities(request));
+  QUARRY_TRY(CheckSingleNode("volume_capabilities", validate.capabilities));
+  if (!request.mutable_parameters().empty()) {
+    return Unsupported("mutable_parameters", "volumes cannot be modified here");
+  }
+  return validate;
+}
+
+Result<uint32_t> ParseMaxEntries(const pb::ListVolumesRequest& request) {
+  if (request.max_entries() < 0) {
+    return Invalid("max_entries", fmt::format("must not be negative, is {}", request.max_entries()));
+  }
+  return static_cast<uint32_t>(request.max_entries());
+}
+
+Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, const NodeTopology& here) {
+  CapacityQuestion question;
+  question.parameters = ToMap(request.parameters());
+  const Segments place = ToMap(request.accessible_topology().segments());
+  QUARRY_TRY(CheckSegments("accessible_topology.segments", place));
+  QUARRY_ASSIGN(question.capabilities,
+                ParseCapabilities("volume_capabilities", request.volume_capabilities()));
+  QUARRY_TRY(CheckSingleNode("volume_capabilities", question.capabilities));
+  if (!here.Matches(place)) {
+    return Unsupported("accessible_topology", fmt::format("is not this node ({})", here.node_id()));
+  }
+  return question;
+}
+
+Result<ExpandQuestion> ParseExpand(const pb::ControllerExpandVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  if (!request.has_capacity_range()) {
+    return Invalid("capacity_range", "is required");
+  }
+  ExpandQuestion question{.id = request.volume_id(), .range = {}, .capability = std::nullopt};
+  QUARRY_ASSIGN(question.range, ParseRange(request.capacity_range()));
+  if (request.has_volume_capability()) {
+    QUARRY_ASSIGN(question.capability, ParseNodeCapability(request));
+  }
+  return question;
+}
+
+Result<engine::StageRequest> ParseStage(const pb::NodeStageVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_TRY(CheckRequired("staging_target_path", request.staging_target_path()));
+  if (!request.has_volume_capability()) {
+    return Invalid("volume_capability", "is required");
+  }
+  QUARRY_ASSIGN(AbsolutePath staging, ParsePath("staging_target_path", request.staging_target_path()));
+  QUARRY_ASSIGN(engine::Capability capability, ParseNodeCapability(request));
+  return engine::StageRequest{
+      .id = request.volume_id(), .staging_path = std::move(staging), .capability = std::move(capability)};
+}
+
+Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_TRY(CheckRequired("target_path", request.target_path()));
+  if (!request.has_volume_capability()) {
+    return Invalid("volume_capability", "is required");
+  }
+  QUARRY_ASSIGN(AbsolutePath target, ParsePath("target_path", request.target_path()));
+  QUARRY_ASSIGN(engine::Capability capability, ParseNodeCapability(request));
+  if (request.staging_target_path().empty()) {
+    return Error(Code::kPrecondition,
+                 "staging_target_path: is not set; the volume must be staged with NodeStageVolume first");
+  }
+  QUARRY_ASSIGN(AbsolutePath staging, ParsePath("staging_target_path", request.staging_target_path()));
+  QUARRY_TRY(CheckApart(staging, target));
+  return engine::PublishRequest{.id = request.volume_id(),
+                                .staging_path = std::move(staging),
+                                .target_path = std::move(target),
+                                .capability = std::move(capability),
+                                .read_only = request.readonly()};
+}
+
+Result<VolumeAtPath> ParseUnstage(const pb::NodeUnstageVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_ASSIGN(AbsolutePath path, ParsePath("staging_target_path", request.staging_target_path()));
+  return VolumeAtPath{request.volume_id(), std::move(path)};
+}
+
+Result<VolumeAtPath> ParseUnpublish(const pb::NodeUnpublishVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_ASSIGN(AbsolutePath path, ParsePath("target_path", request.target_path()));
+  return VolumeAtPath{request.volume_id(), std::move(path)};
+}
+
+Status CheckStats(const pb::NodeGetVolumeStatsRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  return CheckRequired("volume_path", request.volume_path());
+}
+
+Result<engine::NodeExpandRequest> ParseNodeExpand(const pb::NodeExpandVolumeRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_TRY(CheckRequired("volume_path", request.volume_path()));
+  engine::NodeExpandRequest expand{.id = request.volume_id(),
+                                   .volume_path = request.volume_path(),
+                                   .staging_path = request.staging_target_path(),
+                                   .range = {}};
+  if (request.has_capacity_range()) {
+    QUARRY_ASSIGN(expand.range, ParseRange(request.capacity_range()));
+  }
+  if (request.has_volume_capability()) {
+    QUARRY_TRY(ParseNodeCapability(request));
+  }
+  return expand;
+}
+
+}  // namespace quarry::csi::v1
