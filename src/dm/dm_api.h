@@ -38,8 +38,8 @@ class DmApi {
   // active.
   virtual Result<UniqueFd> Open(const std::string& uuid, int flags) = 0;
 
-  // Makes the whole device read-only or writable (BLKROSET). A read-only device refuses every write, whoever opened it.
-  // kNotFound: not active.
+  // Makes the whole device read-only or writable (BLKROSET). A read-only device refuses every write, whoever
+  // opened it. kNotFound: not active.
   virtual Status SetReadOnly(const std::string& uuid, bool read_only) = 0;
 
   // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):

@@ -29,8 +29,8 @@ struct MountEntry {
   // The block device below: `device` where that is one; for btrfs, found through `source` by
   // MountApi::Mounts(). 0:0 if there is none or it is not known.
   DeviceNumber backing;
-  std::string root;     // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
-  std::string target;   // mount point
+  std::string root;    // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
+  std::string target;  // mount point
   std::vector<std::string> options;  // per mount: rw, ro, nosuid, …
   std::string fs_type;
   std::string source;
@@ -98,8 +98,11 @@ uint64_t PerMountFlagsOf(const MountEntry& entry);
 // A file system we make, by one small registry (filesystems.h in this room).
 std::vector<std::string_view> SupportedFilesystems();  // "ext4", "xfs", "btrfs"; the first is the default
 bool IsSupportedFilesystem(std::string_view type);
-// Smallest device that mkfs of this type accepts.
+// Smallest device that mkfs of this type makes something sound on (ext4: with a journal); 0 if unsupported.
 Bytes MinimumSize(std::string_view fs_type);
+// Whether `mkfsoptions` may be given for this type: kInvalidArgument naming the option. Let through is what
+// shapes the new file system; refused is what reaches for other devices or files, forces, or only pretends.
+Status CheckMkfsOptions(std::string_view fs_type, const std::string& extra_options);
 
 struct MakeFilesystem {
   std::string fs_type;
@@ -107,7 +110,8 @@ struct MakeFilesystem {
   std::string extra_options;  // `mkfsoptions` of the class: words split at blanks, no quoting
   Bytes stripe_unit;          // 0: not striped
   uint32_t data_stripes = 1;
-  // The device holds what an interrupted mkfs of ours left, and was never mounted: whatever it probes as is overwritten.
+  // The device holds what an interrupted mkfs of ours left, and was never mounted: whatever it probes as is
+  // overwritten.
   bool overwrite = false;
 };
 
@@ -132,10 +136,10 @@ class MountApi {
   virtual Result<Bytes> DeviceSize(int fd) = 0;
 
   // mkfs.<type>. Proves first, through an exclusive open, that the device is blank and unused: kPrecondition
-  // naming what is there, nothing touched. kOutOfRange: smaller than MinimumSize(). kInvalidArgument: options
-  // that mkfs refuses, with its words, or that we do (no extra devices or files, no dry run). Afterwards the
-  // device was seen to bear the file system; after a failure it is blank again where that was possible
-  // (message says where not).
+  // naming what is there, nothing touched. With spec.overwrite, what is there is wiped first; unused it must
+  // be all the same. kOutOfRange: smaller than MinimumSize(). kInvalidArgument: options that mkfs refuses,
+  // with its words, or that we do (no extra devices or files, no dry run). OK means that the file system was
+  // seen on the device afterwards. After any other failure the device may hold part of one.
   virtual Status Make(const MakeFilesystem& spec, const Call& call) = 0;
 
   // Mounts `device` (a block device node) on the directory `target`, through libmount, no helpers. Nothing is
@@ -175,6 +179,9 @@ class MountApi {
   // Who uses this block device, for people: "mounted at /x", "mounted in another mount namespace (pid 7,
   // sshd)", "held by dm-5". From sysfs and every /proc/<pid>/mountinfo that can be read. Empty: nobody found.
   virtual Result<std::vector<std::string>> Users(DeviceNumber device) = 0;
+  // Processes, but for this one, that have the device node itself open: "pid 12 (qemu)". Walks every
+  // descriptor of every process for at most a second: for messages, not for every call.
+  virtual Result<std::vector<std::string>> Openers(DeviceNumber device) = 0;
 };
 
 }  // namespace quarry::mount

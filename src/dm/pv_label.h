@@ -1,0 +1,38 @@
+// The label that LVM2 puts into one of the first four sectors of a physical volume (lvm2: lib/label/label.h,
+// lib/format_text/layout.h). Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace quarry::dm {
+
+// What has to be read to find a label: four sectors of 512 bytes, whatever the device's own sector size.
+inline constexpr size_t kPvLabelScan = 4 * 512;
+
+struct PvArea {
+  Bytes offset;
+  Bytes length;  // 0 for a data area: up to the end of the device
+};
+
+struct PvLabel {
+  std::string uuid;  // LVM's form: six groups, hyphens between
+  Bytes device_size;
+  std::vector<PvArea> data;      // one; its offset is where extent 0 begins
+  std::vector<PvArea> metadata;  // at most two
+};
+
+// `start` is the beginning of a device. kCorrupt: no label, or one whose checksum, place or contents are
+// wrong.
+Result<PvLabel> ParsePvLabel(std::span<const std::byte> start);
+
+// Whether [offset, offset + length) holds extents and nothing else: behind the start of the data area, clear
+// of every metadata area, not beyond `device_size`. kCorrupt saying what it would hit.
+Status CheckWithinExtents(const PvLabel& label, Bytes offset, Bytes length, Bytes device_size);
+
+}  // namespace quarry::dm

@@ -1,0 +1,70 @@
+#include <linux/btrfs.h>
+#include <sys/ioctl.h>
+
+#include <array>
+
+#include "mount/filesystems.h"
+#include "mount/filesystems/mkfs_options.h"
+
+namespace quarry::mount {
+namespace {
+
+// mkfs.btrfs(8). Not let through: -r (reads files), -f, -U, --shrink, -b, and further devices.
+constexpr std::array kRules = std::to_array<MkfsOptionRule>({
+    {"-m"},        {"--metadata"},     {"-d"},        {"--data"},
+    {"-M", false}, {"--mixed", false}, {"-n"},        {"--nodesize"},
+    {"-s"},        {"--sectorsize"},   {"-L"},        {"--label"},
+    {"-O"},        {"--features"},     {"-R"},        {"--runtime-features"},
+    {"--csum"},    {"--checksum"},     {"-K", false}, {"--nodiscard", false},
+    {"-q", false}, {"--quiet", false},
+});
+
+// With metadata twice, its default on one device: 114,294,784 bytes, rounded up to a MiB.
+constexpr Bytes kMinimum{109 * kMiB.value};
+
+class BtrfsFilesystem final : public Filesystem {
+ public:
+  std::string_view type() const override { return "btrfs"; }
+  std::string_view package() const override { return "btrfs-progs"; }
+  Bytes minimum_size() const override { return kMinimum; }
+
+  // btrfs has no notion of the stripes below it.
+  Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
+                                               Bytes /*device_size*/) const override {
+    QUARRY_ASSIGN(const std::vector<MkfsOption> extra, ParseMkfsOptions(spec.extra_options, kRules));
+    std::vector<std::string> words = {"mkfs.btrfs", "-q", "-K"};
+    AppendOptions(words, extra);
+    words.push_back(spec.device);
+    return words;
+  }
+
+  std::vector<std::string> GrowCommand(const std::string& /*device*/,
+                                       const std::string& mount_point) const override {
+    return {"btrfs", "filesystem", "resize", "max", mount_point};
+  }
+
+  Result<Measured> Measure(int mount_fd, int /*device_fd*/) const override {
+    btrfs_ioctl_fs_info_args info{};
+    if (ioctl(mount_fd, BTRFS_IOC_FS_INFO, &info) != 0) {
+      return ErrnoError("asking btrfs for its devices");
+    }
+    if (info.num_devices != 1) {
+      return Error(Code::kPrecondition, "the btrfs has more than one device");
+    }
+    btrfs_ioctl_dev_info_args device{};
+    device.devid = info.max_id;
+    if (ioctl(mount_fd, BTRFS_IOC_DEV_INFO, &device) != 0) {
+      return ErrnoError("asking btrfs for the size of its device");
+    }
+    return Measured{{device.total_bytes}, {info.sectorsize}};
+  }
+};
+
+}  // namespace
+
+const Filesystem& Btrfs() {
+  static const BtrfsFilesystem fs;
+  return fs;
+}
+
+}  // namespace quarry::mount

@@ -1,0 +1,19 @@
+// The few fields of an ext4 superblock that tell its size (kernel documentation:
+// filesystems/ext4/globals.rst). Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "mount/filesystems.h"
+
+namespace quarry::mount {
+
+inline constexpr uint64_t kExt4SuperblockOffset = 1024;
+inline constexpr size_t kExt4SuperblockSize = 1024;
+
+// kCorrupt if these bytes are no ext superblock.
+Result<Measured> MeasureExt4(std::span<const std::byte> superblock);
+
+}  // namespace quarry::mount

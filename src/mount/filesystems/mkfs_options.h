@@ -1,0 +1,35 @@
+// `mkfsoptions` of a class, word by word. Only what a file system's table lets through reaches mkfs: a stray
+// word would be taken for a further device.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace quarry::mount {
+
+struct MkfsOptionRule {
+  std::string_view name;  // "-b", "--csum"
+  bool takes_value = true;
+  std::string_view refused = {};  // keys that its value may not set, joined by commas: "file,logdev"
+};
+
+struct MkfsOption {
+  std::string name;
+  std::string value;
+};
+
+// Accepts "-b 4096", "-b4096", "--csum xxhash" and "--csum=xxhash". kInvalidArgument naming the word.
+Result<std::vector<MkfsOption>> ParseMkfsOptions(std::string_view text,
+                                                 std::span<const MkfsOptionRule> rules);
+
+// Whether the value of some option `name` sets `key` ("su=64k,sw=3" sets su and sw).
+bool SetsKey(std::span<const MkfsOption> options, std::string_view name, std::string_view key);
+
+// Appends the options as words.
+void AppendOptions(std::vector<std::string>& words, std::span<const MkfsOption> options);
+
+}  // namespace quarry::mount

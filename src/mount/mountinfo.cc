@@ -1,0 +1,214 @@
+// The mount table as the kernel prints it (proc(5), "mountinfo"):
+//   36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+// Optional fields, any number of them, end at the lone "-".
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "mount/mount_api.h"
+
+namespace quarry::mount {
+namespace {
+
+// Takes the text up to the next blank off `rest`. The kernel writes exactly one blank between fields; a field
+// may be empty (a mount without a source name).
+std::string_view TakeField(std::string_view& rest) {
+  const size_t blank = rest.find(' ');
+  const std::string_view field = rest.substr(0, blank);
+  rest.remove_prefix(blank == std::string_view::npos ? rest.size() : blank + 1);
+  return field;
+}
+
+template <typename T>
+bool TakeNumber(std::string_view text, T& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+bool IsOctal(char c) {
+  return c >= '0' && c <= '7';
+}
+
+// Blanks, tabs, newlines, backslashes and '#' are written as \ooo. A backslash that begins no such escape is
+// kept: some file systems print their options unescaped.
+std::string Decode(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    if (text.size() >= 4 && text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && IsOctal(text[2]) &&
+        IsOctal(text[3])) {
+      out += static_cast<char>((text[1] - '0') * 64 + (text[2] - '0') * 8 + (text[3] - '0'));
+      text.remove_prefix(4);
+    } else {
+      out += text[0];
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+// Length of the first option. A comma within a pair of quotes belongs to an SELinux context.
+size_t OptionLength(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && text[end] != ',') {
+    const size_t closing = text[end] == '"' ? text.find('"', end + 1) : std::string_view::npos;
+    end = closing == std::string_view::npos ? end + 1 : closing + 1;
+  }
+  return end;
+}
+
+std::vector<std::string> SplitOptions(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t length = OptionLength(text);
+    out.push_back(Decode(text.substr(0, length)));
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return out;
+}
+
+bool ParseDevice(std::string_view text, DeviceNumber& out) {
+  const size_t colon = text.find(':');
+  return colon != std::string_view::npos && TakeNumber(text.substr(0, colon), out.major) &&
+         TakeNumber(text.substr(colon + 1), out.minor);
+}
+
+// False once the line ends before the lone "-".
+bool SkipOptionalFields(std::string_view& rest) {
+  while (!rest.empty()) {
+    if (TakeField(rest) == "-") {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool ParseLine(std::string_view line, MountEntry& entry) {
+  if (!TakeNumber(TakeField(line), entry.id) || !TakeNumber(TakeField(line), entry.parent_id) ||
+      !ParseDevice(TakeField(line), entry.device)) {
+    return false;
+  }
+  entry.root = Decode(TakeField(line));
+  entry.target = Decode(TakeField(line));
+  entry.options = SplitOptions(TakeField(line));
+  if (entry.root.empty() || entry.target.empty() || entry.target[0] != '/' || !SkipOptionalFields(line)) {
+    return false;
+  }
+  entry.fs_type = Decode(TakeField(line));
+  entry.source = Decode(TakeField(line));
+  entry.super_options = SplitOptions(line);
+  if (entry.device.major != 0) {
+    entry.backing = entry.device;
+  }
+  return !entry.fs_type.empty();
+}
+
+bool Contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+bool MountEntry::read_only() const {
+  return Contains(options, "ro") || Contains(super_options, "ro");
+}
+
+Result<MountTable> MountTable::Parse(std::string_view mountinfo) {
+  std::vector<MountEntry> entries;
+  for (size_t number = 1; !mountinfo.empty(); ++number) {
+    const std::string_view line = mountinfo.substr(0, mountinfo.find('\n'));
+    mountinfo.remove_prefix(std::min(line.size() + 1, mountinfo.size()));
+    MountEntry entry;
+    if (!ParseLine(line, entry)) {
+      return Error(Code::kCorrupt, fmt::format("mountinfo line {} makes no sense: '{}'", number, line));
+    }
+    entries.push_back(std::move(entry));
+  }
+  return MountTable(std::move(entries));
+}
+
+namespace {
+
+// The walk that a path lookup does: from the mount at the root down, at each prefix of the path into the
+// mount that hangs there on the one we are in, and into what is stacked on that.
+class Walk {
+ public:
+  explicit Walk(const std::vector<MountEntry>& entries) : entries_(entries) {}
+
+  // Enters what is mounted at `prefix`, as often as something is. A table whose parents run in a circle is
+  // not the kernel's, but must not hold us for ever.
+  void Enter(std::string_view prefix, std::vector<const MountEntry*>* passed) {
+    for (size_t steps = 0; steps < entries_.size(); ++steps) {
+      const MountEntry* next = Child(prefix);
+      if (next == nullptr) {
+        return;
+      }
+      current_ = next;
+      if (passed != nullptr) {
+        passed->push_back(next);
+      }
+    }
+  }
+
+ private:
+  // The mount at `prefix` whose parent is where we are. Before the first step, one whose parent the table
+  // does not show: the root, or with a root directory that is no mount point, whatever hangs below it.
+  const MountEntry* Child(std::string_view prefix) const {
+    for (const MountEntry& entry : entries_) {
+      if (entry.target == prefix && (current_ == nullptr ? IsTop(entry) : IsAbove(entry))) {
+        return &entry;
+      }
+    }
+    return nullptr;
+  }
+  bool IsAbove(const MountEntry& entry) const {
+    return entry.parent_id == current_->id && &entry != current_;
+  }
+  bool IsTop(const MountEntry& entry) const {
+    return entry.parent_id == entry.id ||
+           std::none_of(entries_.begin(), entries_.end(),
+                        [&](const MountEntry& other) { return other.id == entry.parent_id; });
+  }
+
+  const std::vector<MountEntry>& entries_;
+  const MountEntry* current_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<const MountEntry*> MountTable::StackAt(const AbsolutePath& target) const {
+  std::vector<const MountEntry*> stack;
+  const std::string& path = target.str();
+  Walk walk(entries_);
+  walk.Enter("/", path == "/" ? &stack : nullptr);
+  for (size_t slash = path.find('/', 1); path != "/"; slash = path.find('/', slash + 1)) {
+    const bool last = slash == std::string::npos;
+    walk.Enter(std::string_view(path).substr(0, slash), last ? &stack : nullptr);
+    if (last) {
+      break;
+    }
+  }
+  return stack;
+}
+
+const MountEntry* MountTable::At(const AbsolutePath& target) const {
+  const auto stack = StackAt(target);
+  return stack.empty() ? nullptr : stack.back();
+}
+
+size_t MountTable::CountAt(const AbsolutePath& target) const {
+  return StackAt(target).size();
+}
+
+std::vector<const MountEntry*> MountTable::Of(DeviceNumber device) const {
+  std::vector<const MountEntry*> out;
+  for (const MountEntry& entry : entries_) {
+    if (entry.device == device || entry.backing == device) {
+      out.push_back(&entry);
+    }
+  }
+  return out;
+}
+
+}  // namespace quarry::mount

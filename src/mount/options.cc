@@ -1,0 +1,299 @@
+#include "mount/options.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace quarry::mount {
+namespace {
+
+// mount(2) copies its options through one page.
+constexpr size_t kDataLimit = 4095;
+
+struct FlagWord {
+  std::string_view word;
+  uint64_t set;
+  uint64_t clear;
+};
+
+constexpr uint64_t kAccessTime = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
+
+constexpr std::array kFlagWords = std::to_array<FlagWord>({
+    {"ro", MS_RDONLY, 0},
+    {"rw", 0, MS_RDONLY},
+    {"nosuid", MS_NOSUID, 0},
+    {"suid", 0, MS_NOSUID},
+    {"nodev", MS_NODEV, 0},
+    {"dev", 0, MS_NODEV},
+    {"noexec", MS_NOEXEC, 0},
+    {"exec", 0, MS_NOEXEC},
+    {"sync", MS_SYNCHRONOUS, 0},
+    {"async", 0, MS_SYNCHRONOUS},
+    {"dirsync", MS_DIRSYNC, 0},
+    // The three ways to keep access times exclude each other.
+    {"noatime", MS_NOATIME, MS_RELATIME | MS_STRICTATIME},
+    {"relatime", MS_RELATIME, MS_NOATIME | MS_STRICTATIME},
+    {"strictatime", MS_STRICTATIME, MS_NOATIME | MS_RELATIME},
+    {"atime", 0, MS_NOATIME},
+    {"norelatime", 0, MS_RELATIME},
+    {"nostrictatime", 0, MS_STRICTATIME},
+    {"nodiratime", MS_NODIRATIME, 0},
+    {"diratime", 0, MS_NODIRATIME},
+    {"lazytime", MS_LAZYTIME, 0},
+    {"nolazytime", 0, MS_LAZYTIME},
+    {"iversion", MS_I_VERSION, 0},
+    {"noiversion", 0, MS_I_VERSION},
+    {"silent", MS_SILENT, 0},
+    {"loud", 0, MS_SILENT},
+    {"nosymfollow", MS_NOSYMFOLLOW, 0},
+    {"symfollow", 0, MS_NOSYMFOLLOW},
+    {"defaults", 0, 0},
+});
+
+// Words that must not be asked for. They are told by name: they are ours, not the caller's secret.
+struct Refused {
+  std::string_view word;
+  std::string_view why;
+};
+constexpr std::string_view kWhere = "where a volume is mounted is not for mount flags to say";
+constexpr std::string_view kSpread = "mount propagation is the orchestrator's business";
+constexpr std::string_view kFstab = "it belongs in fstab";
+constexpr std::string_view kForeign = "a volume must not reach for other devices";
+constexpr std::string_view kLoop = "a volume is a block device already";
+constexpr std::string_view kHelper = "mount helpers are not run";
+
+constexpr std::array kRefusedWords = std::to_array<Refused>({
+    {"bind", kWhere},
+    {"rbind", kWhere},
+    {"move", kWhere},
+    {"remount", kWhere},
+    {"beneath", kWhere},
+    {"subdir", kWhere},
+    {"private", kSpread},
+    {"rprivate", kSpread},
+    {"shared", kSpread},
+    {"rshared", kSpread},
+    {"slave", kSpread},
+    {"rslave", kSpread},
+    {"unbindable", kSpread},
+    {"runbindable", kSpread},
+    {"auto", kFstab},
+    {"noauto", kFstab},
+    {"user", kFstab},
+    {"nouser", kFstab},
+    {"users", kFstab},
+    {"nousers", kFstab},
+    {"owner", kFstab},
+    {"noowner", kFstab},
+    {"group", kFstab},
+    {"nogroup", kFstab},
+    {"_netdev", kFstab},
+    {"nofail", kFstab},
+    {"comment", kFstab},
+    {"loop", kLoop},
+    {"offset", kLoop},
+    {"sizelimit", kLoop},
+    {"encryption", kLoop},
+    {"helper", kHelper},
+    {"uhelper", kHelper},
+    {"logdev", kForeign},
+    {"rtdev", kForeign},
+    {"device", kForeign},
+    {"journal_dev", kForeign},
+    {"journal_path", kForeign},
+    {"mand", "Linux has no mandatory locks any more"},
+    {"nomand", "Linux has no mandatory locks any more"},
+});
+// Families of options of mount(8).
+constexpr std::array kRefusedPrefixes = std::to_array<Refused>({
+    {"x-", kFstab},
+    {"X-", kFstab},
+    {"verity.", kForeign},
+});
+constexpr std::array<std::string_view, 5> kContexts = {"context", "fscontext", "defcontext", "rootcontext",
+                                                       "seclabel"};
+
+std::string_view KeyOf(std::string_view word) {
+  return word.substr(0, word.find('='));
+}
+
+template <typename Table>
+auto Find(const Table& table, std::string_view word) {
+  return std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.word == word; });
+}
+
+std::optional<Refused> RefusalOf(std::string_view word) {
+  if (const auto row = Find(kRefusedWords, KeyOf(word)); row != kRefusedWords.end()) {
+    return *row;
+  }
+  for (const Refused& family : kRefusedPrefixes) {
+    if (word.starts_with(family.word)) {
+      return family;
+    }
+  }
+  return std::nullopt;
+}
+
+bool IsContext(std::string_view word) {
+  return word.find('=') != std::string_view::npos &&
+         std::find(kContexts.begin(), kContexts.end(), KeyOf(word)) != kContexts.end();
+}
+
+bool IsContextCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ':' || c == '_' ||
+         c == '.' || c == ',' || c == '-';
+}
+
+// context="system_u:object_r:container_file_t:s0:c1,c2", with or without the quotes: always with them on the
+// way to the kernel, which needs them where there is a comma. nullopt: not a security context.
+std::optional<std::string> QuoteContext(std::string_view word) {
+  std::string_view value = word.substr(word.find('=') + 1);
+  if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+    value = value.substr(1, value.size() - 2);
+  }
+  if (value.empty() || !std::all_of(value.begin(), value.end(), IsContextCharacter)) {
+    return std::nullopt;
+  }
+  return fmt::format("{}=\"{}\"", KeyOf(word), value);
+}
+
+// What no option may contain: it would end one option and begin another, or confuse those who print it.
+std::optional<std::string_view> FaultOf(std::string_view word) {
+  if (word.empty()) {
+    return "is empty";
+  }
+  for (const char c : word) {
+    if (c == ',') {
+      return "holds a comma: give every flag as an item of its own";
+    }
+    if (c == '"' || c == '\\') {
+      return "holds a quote or backslash";
+    }
+    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) {
+      return "holds a blank or control character";
+    }
+  }
+  if (word.front() == '=') {
+    return "has no name before the '='";
+  }
+  return std::nullopt;
+}
+
+Status AddWord(std::string_view word, size_t position, MountOptions& out) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(Code::kInvalidArgument, fmt::format("mount_flags[{}] {}", position, why));
+  };
+  if (IsContext(word)) {
+    auto quoted = QuoteContext(word);
+    if (!quoted.has_value()) {
+      return refuse("is no SELinux context");
+    }
+    out.data.push_back(std::move(*quoted));
+    return Ok();
+  }
+  if (const auto fault = FaultOf(word)) {
+    return refuse(*fault);
+  }
+  if (const auto refusal = RefusalOf(word)) {
+    return refuse(fmt::format("('{}') is refused: {}", refusal->word, refusal->why));
+  }
+  if (const auto flag = Find(kFlagWords, word); flag != kFlagWords.end()) {
+    out.flags = (out.flags & ~flag->clear) | flag->set;
+    out.cleared = (out.cleared & ~flag->set) | flag->clear;
+    return Ok();
+  }
+  out.data.emplace_back(word);
+  return Ok();
+}
+
+struct PerMountFlag {
+  uint64_t flag;
+  uint64_t attribute;
+  std::string_view word;
+};
+constexpr std::array kPerMount = std::to_array<PerMountFlag>({
+    {MS_RDONLY, MOUNT_ATTR_RDONLY, "ro"},
+    {MS_NOSUID, MOUNT_ATTR_NOSUID, "nosuid"},
+    {MS_NODEV, MOUNT_ATTR_NODEV, "nodev"},
+    {MS_NOEXEC, MOUNT_ATTR_NOEXEC, "noexec"},
+    {MS_NODIRATIME, MOUNT_ATTR_NODIRATIME, "nodiratime"},
+    {MS_NOSYMFOLLOW, MOUNT_ATTR_NOSYMFOLLOW, "nosymfollow"},
+});
+
+}  // namespace
+
+const uint64_t kPerMountFlags =
+    MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NODIRATIME | MS_NOSYMFOLLOW | kAccessTime;
+
+MountOptions MountOptions::WithDefaults(uint64_t default_flags) const {
+  MountOptions out = *this;
+  out.flags |= default_flags & ~cleared;
+  return out;
+}
+
+Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words) {
+  MountOptions out;
+  size_t total = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    total += words[i].size() + 3;  // a comma, and the quotes that a context may gain
+    if (total > kDataLimit) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("mount_flags[{}]: all flags together are longer than 4 KiB", i));
+    }
+    QUARRY_TRY(AddWord(words[i], i, out));
+  }
+  return out;
+}
+
+uint64_t PerMountFlagsOf(const MountEntry& entry) {
+  uint64_t flags = entry.read_only() ? MS_RDONLY : 0;
+  const auto has = [&](std::string_view word) {
+    return std::find(entry.options.begin(), entry.options.end(), word) != entry.options.end();
+  };
+  for (const PerMountFlag& row : kPerMount) {
+    flags |= has(row.word) ? row.flag : 0;
+  }
+  // mountinfo has no word for strictatime: it is the absence of the other two.
+  flags |= has("noatime") ? MS_NOATIME : has("relatime") ? MS_RELATIME : MS_STRICTATIME;
+  return flags;
+}
+
+std::vector<std::string> PerMountWords(uint64_t flags) {
+  std::vector<std::string> out;
+  if ((flags & MS_RDONLY) == 0) {
+    out.emplace_back("rw");
+  }
+  for (const PerMountFlag& row : kPerMount) {
+    if ((flags & row.flag) != 0) {
+      out.emplace_back(row.word);
+    }
+  }
+  if ((flags & MS_NOATIME) != 0) {
+    out.emplace_back("noatime");
+  } else if ((flags & MS_STRICTATIME) == 0) {
+    out.emplace_back("relatime");
+  }
+  return out;
+}
+
+AttributeChange AttributesOf(const MountOptions& options) {
+  AttributeChange change;
+  for (const PerMountFlag& row : kPerMount) {
+    change.set |= (options.flags & row.flag) != 0 ? row.attribute : 0;
+    change.clear |= (options.cleared & ~options.flags & row.flag) != 0 ? row.attribute : 0;
+  }
+  // Access time is a field of several bits: to write it, the kernel wants all of them cleared.
+  if ((options.flags & kAccessTime) != 0) {
+    change.clear |= MOUNT_ATTR__ATIME;
+    change.set |= (options.flags & MS_NOATIME) != 0       ? MOUNT_ATTR_NOATIME
+                  : (options.flags & MS_STRICTATIME) != 0 ? MOUNT_ATTR_STRICTATIME
+                                                          : MOUNT_ATTR_RELATIME;
+  }
+  return change;
+}
+
+}  // namespace quarry::mount

@@ -1,0 +1,231 @@
+#include "tests/fakes/fake_dm.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace quarry::fakes {
+namespace {
+
+// A test that cannot get a file cannot go on.
+UniqueFd MakeFile(const std::string& name) {
+  UniqueFd file(memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!file.valid()) {
+    throw std::system_error(errno, std::generic_category(), "memfd_create");
+  }
+  return file;
+}
+
+uint64_t InodeOf(int fd) {
+  struct stat st{};
+  return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_ino : 0;
+}
+
+// Descriptors of this process that refer to the file with this inode number. memfds share one file system,
+// and no other file there bears our name.
+uint32_t CountDescriptors(uint64_t inode) {
+  uint32_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (!error && target.starts_with("/memfd:") &&
+        InodeOf(std::atoi(entry.path().filename().c_str())) == inode) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+uint32_t FakeDm::FreeMinor() const {
+  for (uint32_t minor = 0;; ++minor) {
+    bool taken = false;
+    for (const auto& [uuid, state] : devices_) {
+      taken = taken || state.device.minor == minor;
+    }
+    if (!taken) {
+      return minor;
+    }
+  }
+}
+
+uint32_t FakeDm::OpenCountLocked(const State& state) const {
+  const uint32_t ours = 1;  // state.file
+  return CountDescriptors(state.inode) - ours + static_cast<uint32_t>(state.kernel_opens);
+}
+
+dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, Bytes size, bool read_only) {
+  const std::lock_guard lock(mutex_);
+  auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    State state;
+    state.device.name = name;
+    state.device.uuid = uuid;
+    state.device.major = kMajor;
+    state.device.minor = FreeMinor();
+    state.file = MakeFile("dm:" + name);
+    state.inode = InodeOf(state.file.get());
+    it = devices_.emplace(uuid, std::move(state)).first;
+  }
+  it->second.size = size;
+  it->second.device.read_only = read_only;
+  it->second.device.suspended = false;
+  return it->second.device;
+}
+
+Status FakeDm::RemoveDevice(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Ok();
+  }
+  if (const uint32_t opens = OpenCountLocked(it->second); opens != 0) {
+    return Error(Code::kPrecondition, fmt::format("{} is open {} time(s)", it->second.device.name, opens));
+  }
+  devices_.erase(it);
+  return Ok();
+}
+
+Status FakeDm::SetSize(const std::string& uuid, Bytes size) {
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("no device {}", uuid));
+  }
+  it->second.size = size;
+  return Ok();
+}
+
+void FakeDm::SetSuspended(const std::string& uuid, bool suspended) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.device.suspended = suspended;
+  }
+}
+
+uint32_t FakeDm::OpenCount(const std::string& uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  return it == devices_.end() ? 0 : OpenCountLocked(it->second);
+}
+
+std::vector<dm::Device> FakeDm::Devices() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<dm::Device> out;
+  for (const auto& [uuid, state] : devices_) {
+    out.push_back(state.device);
+    out.back().open_count = OpenCountLocked(state);
+  }
+  return out;
+}
+
+void FakeDm::Reboot() {
+  const std::lock_guard lock(mutex_);
+  devices_.clear();
+}
+
+void FakeDm::SetTarget(const std::string& target, bool offered) {
+  const std::lock_guard lock(mutex_);
+  targets_[target] = offered;
+}
+
+std::optional<std::string> FakeDm::UuidOfFd(int fd) const {
+  const uint64_t inode = InodeOf(fd);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uuid, state] : devices_) {
+    if (inode != 0 && state.inode == inode) {
+      return uuid;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<dm::Device> FakeDm::DeviceOfNode(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uuid, state] : devices_) {
+    if (state.device.Node() == node || "/dev/mapper/" + state.device.name == node) {
+      return state.device;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Bytes> FakeDm::SizeOf(const std::string& uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("no device {}", uuid));
+  }
+  return it->second.size;
+}
+
+void FakeDm::KernelOpen(const std::string& uuid, int change) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.kernel_opens += change;
+  }
+}
+
+Result<std::optional<dm::Device>> FakeDm::Find(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Find"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return std::optional<dm::Device>();
+  }
+  dm::Device device = it->second.device;
+  device.open_count = OpenCountLocked(it->second);
+  return std::optional(std::move(device));
+}
+
+Result<UniqueFd> FakeDm::Open(const std::string& uuid, int flags) {
+  QUARRY_TRY(faults.Check("Open"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("device {} is not active", uuid));
+  }
+  const State& state = it->second;
+  const bool writing = (flags & O_ACCMODE) != O_RDONLY;
+  if (writing && state.device.read_only) {
+    return Error(Code::kPrecondition, fmt::format("{} is read-only", state.device.name));
+  }
+  const std::string path = fmt::format("/proc/self/fd/{}", state.file.get());
+  UniqueFd fd(open(path.c_str(), (writing ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  if (!fd.valid()) {
+    return ErrnoError(fmt::format("opening {}", state.device.name));
+  }
+  // An exclusive open is a lock that goes with its description, whoever closes it last.
+  if ((flags & O_EXCL) != 0 && (state.kernel_opens > 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0)) {
+    return Error(Code::kPrecondition, fmt::format("{} is in use", state.device.name)).WithErrno(EBUSY);
+  }
+  return fd;
+}
+
+Status FakeDm::SetReadOnly(const std::string& uuid, bool read_only) {
+  QUARRY_TRY(faults.Check("SetReadOnly"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("device {} is not active", uuid));
+  }
+  it->second.device.read_only = read_only;
+  return Ok();
+}
+
+Result<bool> FakeDm::HasTarget(const std::string& target) {
+  QUARRY_TRY(faults.Check("HasTarget"));
+  const std::lock_guard lock(mutex_);
+  const auto it = targets_.find(target);
+  return it != targets_.end() && it->second;
+}
+
+}  // namespace quarry::fakes

@@ -1,0 +1,77 @@
+// Device-mapper without a kernel. A device is an unlinked file of its own; Open() gives real descriptors of
+// it, so that whoever gets one may pass it on, dup it, hold it, and this fake still knows what it is and how
+// often it is open.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "dm/dm_api.h"
+#include "tests/fakes/faults.h"
+
+namespace quarry::fakes {
+
+// Thread-safe.
+class FakeDm final : public dm::DmApi {
+ public:
+  static constexpr uint32_t kMajor = 253;
+
+  // --- The world's side: what LVM does.
+
+  // Makes the device, with the lowest free minor as the kernel does: a removed device's minor is given out
+  // again. There already: its size (and suspended state) is brought up to date, as by a reload.
+  dm::Device AddDevice(const std::string& uuid, const std::string& name, Bytes size, bool read_only = false);
+  // kPrecondition "… is open n times" while a descriptor or a mount has it; gone already is OK.
+  Status RemoveDevice(const std::string& uuid);
+  Status SetSize(const std::string& uuid, Bytes size);
+  void SetSuspended(const std::string& uuid, bool suspended);
+  // Descriptors of this process, plus those the kernel would hold (KernelOpen). 0 if there is no such device.
+  uint32_t OpenCount(const std::string& uuid) const;
+  std::vector<dm::Device> Devices() const;
+  // As after a power cut: all devices are gone, whoever had them open. (The descriptors stay; they are
+  // nobody's.)
+  void Reboot();
+  void SetTarget(const std::string& target, bool offered);  // at first: linear, striped, raid, error, zero
+
+  // --- For FakeMount.
+
+  // What a descriptor or a node path ("/dev/dm-3", "/dev/mapper/vg-lv") is now; nullopt: no device of ours.
+  std::optional<std::string> UuidOfFd(int fd) const;
+  std::optional<dm::Device> DeviceOfNode(const std::string& node) const;
+  Result<Bytes> SizeOf(const std::string& uuid) const;
+  // A mounted file system holds its device open, exclusively.
+  void KernelOpen(const std::string& uuid, int change);
+
+  // --- DmApi. Faults: "Find", "Open", "SetReadOnly", "HasTarget".
+  Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
+  Result<UniqueFd> Open(const std::string& uuid, int flags) override;
+  Status SetReadOnly(const std::string& uuid, bool read_only) override;
+  Result<bool> HasTarget(const std::string& target) override;
+
+  Faults faults;
+
+ private:
+  struct State {
+    dm::Device device;
+    Bytes size;
+    UniqueFd file;  // keeps the file alive; every Open is a new description of it
+    uint64_t inode = 0;
+    int kernel_opens = 0;
+  };
+  uint32_t OpenCountLocked(const State& state) const;
+  uint32_t FreeMinor() const;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, State> devices_;  // by uuid
+  std::map<std::string, bool> targets_ = {
+      {"linear", true}, {"striped", true}, {"raid", true}, {"error", true}, {"zero", true}};
+};
+
+}  // namespace quarry::fakes

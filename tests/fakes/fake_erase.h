@@ -1,0 +1,55 @@
+// The eraser's hands without disks: remembers what was cleared.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "dm/erase_api.h"
+#include "tests/fakes/faults.h"
+
+namespace quarry::fakes {
+
+// Thread-safe.
+class FakeErase final : public dm::EraseApi {
+ public:
+  struct Piece {
+    std::string pv_uuid;
+    Bytes offset;
+    Bytes length;
+    dm::EraseMethod method;
+  };
+
+  // `device` bears this PV's label. Without any, every device is taken to be the PV it is said to be.
+  void AddPv(const std::string& device, const std::string& pv_uuid);
+  void SetCanDiscard(bool can);
+  // Runs after each piece, outside of any lock: to stop, kill or look.
+  void OnPiece(std::function<void(const Piece&)> hook);
+
+  // Every piece that was cleared, in order.
+  std::vector<Piece> Pieces() const;
+  // Whether every byte of [offset, offset + length) was cleared with kZero.
+  bool IsZeroed(const std::string& pv_uuid, Bytes offset, Bytes length) const;
+  void Forget();  // as if new data had been written everywhere
+
+  // Faults: "Erase" (before anything), "Piece" (before the n-th piece of all calls together).
+  Status Erase(const dm::EraseRange& range, dm::EraseMethod method, const Call& call,
+               const std::function<void(Bytes)>& progress) override;
+
+  Faults faults;
+
+ private:
+  Status CheckDevice(const dm::EraseRange& range, dm::EraseMethod method) const;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> labels_;  // device → pv uuid
+  bool can_discard_ = true;
+  std::function<void(const Piece&)> hook_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace quarry::fakes

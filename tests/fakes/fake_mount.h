@@ -1,0 +1,119 @@
+// File systems, mounts and paths without a kernel. What is on a volume belongs to its device-mapper UUID and
+// survives deactivation and Reboot(); mounts and published nodes do not.
+//
+// Simpler than the world: paths below a mount point are those of the directory it hides, and nothing is
+// propagated.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mount/mount_api.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/faults.h"
+
+namespace quarry::fakes {
+
+// Thread-safe.
+class FakeMount final : public mount::MountApi {
+ public:
+  explicit FakeMount(FakeDm& dm);
+
+  // --- The world's side.
+
+  // What a probe of this device finds; blank if never told and never made.
+  void SetContent(const std::string& dm_uuid, mount::Content content);
+  mount::Content ContentOf(const std::string& dm_uuid) const;
+  // How large the file system on it is (not its device). 0: none.
+  Bytes FilesystemSize(const std::string& dm_uuid) const;
+  void SetFilesystemSize(const std::string& dm_uuid, Bytes size);
+
+  void AddDirectory(const std::string& path);  // and its parents
+  void AddFile(const std::string& path, bool empty = true);
+  void AddOther(const std::string& path);  // a symbolic link, say
+  bool Exists(const std::string& path) const;
+  // Something else mounts there, on top of what there is.
+  void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
+                       mount::DeviceNumber device = {0, 99});
+  // Unmounting `target` fails, naming the holder; empty: no more.
+  void SetBusy(const std::string& target, const std::string& holder);
+  // More words for Users() and Openers(); cleared by an empty list.
+  void SetUsers(mount::DeviceNumber device, std::vector<std::string> users);
+  void SetOpeners(mount::DeviceNumber device, std::vector<std::string> openers);
+  // Every mount goes; paths and contents stay. Call FakeDm::Reboot() too.
+  void Reboot();
+
+  // What was asked, in order: "mkfs.ext4 /dev/dm-0", "mount /dev/dm-0 /a", "bind /a /b ro", "umount /b",
+  // "grow /a". Only what succeeded.
+  std::vector<std::string> Journal() const;
+  std::vector<mount::MakeFilesystem> Made() const;
+
+  // --- MountApi. Faults by the methods' names; a fault of "Make" leaves the device blank, one of
+  // "MakeInterrupted" leaves what looks like the file system but cannot be mounted.
+  Result<mount::MountTable> Mounts() override;
+  Result<mount::Content> Probe(int fd) override;
+  Result<Bytes> DeviceSize(int fd) override;
+  Status Make(const mount::MakeFilesystem& spec, const Call& call) override;
+  Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
+               const mount::MountOptions& options, const Call& call) override;
+  Status Bind(const std::string& source, const AbsolutePath& target, const mount::MountOptions& options,
+              const Call& call) override;
+  Status Unmount(const AbsolutePath& target, const Call& call) override;
+  Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
+              const Call& call) override;
+  Result<mount::FilesystemUsage> Usage(const AbsolutePath& path) override;
+  Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
+  Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
+  Status MakeDirectory(const AbsolutePath& path) override;
+  Status MakeFile(const AbsolutePath& path) override;
+  Status RemovePath(const AbsolutePath& path) override;
+  Result<std::vector<std::string>> Users(mount::DeviceNumber device) override;
+  Result<std::vector<std::string>> Openers(mount::DeviceNumber device) override;
+
+  Faults faults;
+
+ private:
+  struct Path {
+    mount::PathKind kind = mount::PathKind::kDirectory;
+    bool empty = true;  // of a file
+  };
+  struct Volume {
+    mount::Content content;
+    Bytes filesystem_size;
+    bool half_made = false;
+  };
+  using Entry = mount::MountEntry;
+
+  mount::MountTable TableLocked() const { return mount::MountTable(mounts_); }
+  mount::PathKind KindLocked(const std::string& path) const;
+  // The mount that a path is in.
+  Entry MountOfLocked(const std::string& path) const;
+  Status CheckTargetLocked(const AbsolutePath& target, mount::PathKind wanted) const;
+  Status CheckParentLocked(const AbsolutePath& path) const;
+  bool IsHeldLocked(const std::string& uuid) const;
+  Status CheckMakeLocked(const mount::MakeFilesystem& spec, const std::string& uuid) const;
+  void AddMountLocked(Entry entry);
+  Entry BindDirectoryLocked(const std::string& source) const;
+  std::optional<Entry> BindNodeLocked(const std::string& source) const;
+
+  FakeDm& dm_;
+  mutable std::mutex mutex_;
+  uint64_t next_id_ = 1;
+  std::vector<Entry> mounts_;
+  std::map<uint64_t, std::string> holds_;  // mount id → dm uuid that its file system keeps open
+  std::map<std::string, Path> paths_;
+  std::map<std::string, Volume> volumes_;  // by dm uuid
+  std::map<std::string, std::string> busy_;
+  std::map<mount::DeviceNumber, std::vector<std::string>> users_;
+  std::map<mount::DeviceNumber, std::vector<std::string>> openers_;
+  std::vector<std::string> journal_;
+  std::vector<mount::MakeFilesystem> made_;
+  uint32_t made_count_ = 0;
+};
+
+}  // namespace quarry::fakes
