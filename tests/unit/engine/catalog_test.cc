@@ -1,0 +1,106 @@
+#include "engine/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/group_builder.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
+constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbbb";
+constexpr const char* kC = "qcccccccccccccccccccccccccc";
+
+TEST(Catalog, SeesOnlyOurVolumesAndOnlyReadyOnesByName) {
+  lvm::VolumeTags erasing = ReadyTags(kB, "two", 10);
+  erasing.state = lvm::VolumeState::kErasing;
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)))
+      .Linear(kB, 0, {Extents{10}, Extents{10}}, lvm::BuildTags(erasing))
+      .Linear(kC, 0, {Extents{20}, Extents{10}}, {std::string(lvm::kCreatingTag)})
+      .Linear("root", 0, {Extents{30}, Extents{10}}, {"mine", "quarrylike"});
+  const Catalog catalog = builder.Build();
+  EXPECT_EQ(catalog.records.size(), 3U);
+  EXPECT_TRUE(catalog.damaged.empty());
+  ASSERT_NE(catalog.ByName("one"), nullptr);
+  EXPECT_EQ(catalog.ByName("one")->lv->name, kA);
+  EXPECT_EQ(catalog.ByName("two"), nullptr);
+  EXPECT_NE(catalog.ById(lvm::VolumeId("default", kA)), nullptr);
+  EXPECT_EQ(catalog.ById(lvm::VolumeId("default", kB)), nullptr);
+  EXPECT_EQ(catalog.ById("root"), nullptr);
+}
+
+TEST(Catalog, DamagedTagsAreReportedAndTheRestIsServed) {
+  auto tags = lvm::BuildTags(ReadyTags(kA, "one", 10));
+  std::erase_if(tags, [](const std::string& tag) { return tag.starts_with("quarry.id"); });
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, tags)
+      .Linear(kB, 0, {Extents{10}, Extents{10}}, lvm::BuildTags(ReadyTags(kB, "two", 10)));
+  const Catalog catalog = builder.Build();
+  ASSERT_EQ(catalog.damaged.size(), 1U);
+  EXPECT_NE(catalog.damaged.front().find(kA), std::string::npos);
+  EXPECT_NE(catalog.ByName("two"), nullptr);
+}
+
+TEST(Catalog, HiddenLegsWithACopyOfTheMarkerAreNotVolumes) {
+  GroupBuilder builder({100});
+  builder.Linear("qx_rmeta_0", 0, {Extents{0}, Extents{1}}, {std::string(lvm::kCreatingTag)});
+  builder.group().lvs.back().hidden = true;
+  EXPECT_TRUE(builder.Build().records.empty());
+}
+
+TEST(PlanAccess, TakesBlockMountOrBoth) {
+  const Capability block{.access = AccessType::kBlock};
+  const Capability ext4{.access = AccessType::kMount, .fs_type = ""};
+  const Capability xfs{.access = AccessType::kMount, .fs_type = "xfs"};
+  EXPECT_EQ(PlanAccess({block})->access, "block");
+  EXPECT_EQ(PlanAccess({ext4})->fs_type, "ext4");
+  EXPECT_EQ(PlanAccess({block, xfs})->access, "any");
+  EXPECT_EQ(PlanAccess({ext4, xfs}).error().code(), Code::kInvalidArgument);
+}
+
+TEST(PlanAccess, NamesTheFieldItRefuses) {
+  const auto fs = PlanAccess({{.access = AccessType::kMount, .fs_type = "ntfs"}});
+  EXPECT_NE(fs.error().message().find("volume_capabilities[0].mount.fs_type"), std::string::npos);
+  const auto mode = PlanAccess({{.access = AccessType::kBlock},
+                                {.access = AccessType::kBlock, .mode = AccessMode::kMultiNodeReaderOnly}});
+  EXPECT_NE(mode.error().message().find("volume_capabilities[1].access_mode"), std::string::npos);
+  const auto flags = PlanAccess({{.access = AccessType::kMount, .mount_flags = {"secret=hunter2", "bind"}}});
+  EXPECT_NE(flags.error().message().find("mount_flags"), std::string::npos);
+  EXPECT_EQ(flags.error().message().find("hunter2"), std::string::npos);
+}
+
+TEST(Incompatibility, SaysWhatDiffers) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  const Catalog catalog = builder.Build();
+  const Record& record = catalog.records.front();
+  const auto profile = Profile::Parse({}, "default");
+  CreateRequest request{.name = "one", .range = {}, .capabilities = {Capability{}}, .parameters = {}};
+  EXPECT_EQ(Incompatibility(record, *profile, request), std::nullopt);
+  request.range.required = Bytes{record.tags.size.value + 1};
+  EXPECT_NE(Incompatibility(record, *profile, request)->find("required_bytes"), std::string::npos);
+  request.range = {Bytes{1}, Bytes{2}};
+  EXPECT_NE(Incompatibility(record, *profile, request)->find("limit_bytes"), std::string::npos);
+  request.range = {};
+  request.capabilities = {Capability{.access = AccessType::kBlock}};
+  EXPECT_NE(Incompatibility(record, *profile, request)->find("volume_capabilities"), std::string::npos);
+  const auto other = Profile::Parse({{"erase", "none"}}, "default");
+  EXPECT_NE(Incompatibility(record, *other, request)->find("'erase'"), std::string::npos);
+}
+
+TEST(CheckAccess, HoldsAVolumeToWhatItWasMadeFor) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  const Catalog catalog = builder.Build();
+  const Record& record = catalog.records.front();
+  EXPECT_TRUE(CheckAccess(record, Capability{}).has_value());
+  EXPECT_EQ(CheckAccess(record, Capability{.access = AccessType::kBlock}).error().code(),
+            Code::kPrecondition);
+  EXPECT_EQ(CheckAccess(record, Capability{.fs_type = "xfs"}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(CheckAccess(record, Capability{.mode = AccessMode::kMultiNodeMultiWriter}).error().code(),
+            Code::kPrecondition);
+}
+
+}  // namespace
+}  // namespace quarry::engine

@@ -1,0 +1,73 @@
+#include "engine/locks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(KeyLocks, SecondTakerIsToldWhoHoldsIt) {
+  KeyLocks locks;
+  {
+    const auto held = locks.TryLock("id:a", "DeleteVolume of a");
+    ASSERT_TRUE(held.has_value());
+    const auto second = locks.TryLock("id:a", "NodeStageVolume of a");
+    EXPECT_EQ(second.error().code(), Code::kBusy);
+    EXPECT_NE(second.error().message().find("DeleteVolume of a"), std::string::npos);
+    EXPECT_TRUE(locks.TryLock("id:b", "x").has_value());
+  }
+  EXPECT_TRUE(locks.TryLock("id:a", "again").has_value());
+}
+
+TEST(WriterQueue, ServesFirstComeFirst) {
+  WriterQueue queue;
+  std::vector<int> order;
+  std::vector<std::jthread> threads;
+  {
+    auto turn = queue.Wait("head", Call{});
+    for (int i = 0; i < 8; ++i) {
+      std::atomic<bool> begun = false;
+      threads.emplace_back([&, i] {
+        begun = true;
+        begun.notify_one();
+        auto mine = queue.Wait("waiter", Call{});
+        order.push_back(i);
+      });
+      begun.wait(false);
+      std::this_thread::sleep_for(milliseconds(20));  // long enough to be in the queue
+    }
+  }
+  threads.clear();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(WriterQueue, WaiterWhoseTimeIsUpLearnsWhoWasInFront) {
+  WriterQueue queue;
+  const auto turn = queue.Wait("CreateVolume of 'slow'", Call{});
+  const auto late = queue.Wait("DeleteVolume of x", CallWithin(milliseconds(50)));
+  EXPECT_EQ(late.error().code(), Code::kTimeout);
+  EXPECT_NE(late.error().message().find("CreateVolume of 'slow'"), std::string::npos);
+}
+
+TEST(WriterQueue, CancelledWaiterLeavesNoGap) {
+  WriterQueue queue;
+  auto head = std::make_unique<Result<WriterQueue::Turn>>(queue.Wait("head", Call{}));
+  std::stop_source source;
+  Code code = Code::kInternal;
+  std::jthread cancelled(
+      [&] { code = queue.Wait("cancelled", Call{.stop = source.get_token()}).error().code(); });
+  std::this_thread::sleep_for(milliseconds(50));
+  source.request_stop();
+  cancelled.join();
+  EXPECT_EQ(code, Code::kCancelled);
+  head.reset();
+  EXPECT_TRUE(queue.Wait("next", CallWithin(milliseconds(1000))).has_value());
+}
+
+}  // namespace
+}  // namespace quarry::engine

@@ -1,0 +1,282 @@
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include "engine/plan_controller.h"
+#include "engine/plan_node.h"
+#include "tests/unit/engine/group_builder.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+std::vector<std::string> Texts(const Plan& plan) {
+  std::vector<std::string> texts;
+  for (const Action& action : plan) {
+    texts.push_back(Text(action).substr(0, Text(action).find(' ', Text(action).find(' ') + 1)));
+  }
+  return texts;
+}
+
+AbsolutePath Path(const std::string& text) {
+  return *AbsolutePath::Parse(text);
+}
+
+CreateWish Wish(const Parameters& parameters, uint64_t extents) {
+  return {"one", *Profile::Parse(parameters, "default"), AccessPlan{"mount", "ext4"}, Extents{extents}, kA};
+}
+
+TEST(PlanCreate, MarksFirstProvesThenTellsInOneCommit) {
+  const Catalog catalog = GroupBuilder({100, 100}).Build();
+  const auto plan = PlanCreate(catalog, Wish({{"type", "raid1"}}, 10), {});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  ASSERT_EQ(plan->actions.size(), 3U);
+  const auto& create = std::get<CreateLvAction>(plan->actions[0]);
+  EXPECT_EQ(create.spec.tags, std::vector<std::string>{std::string(lvm::kCreatingTag)});
+  EXPECT_TRUE(std::holds_alternative<VerifyLayoutAction>(plan->actions[1]));
+  const auto& retag = std::get<RetagAction>(plan->actions[2]);
+  EXPECT_EQ(retag.remove, std::vector<std::string>{std::string(lvm::kCreatingTag)});
+  const auto tags = lvm::ParseTags(retag.add);
+  ASSERT_TRUE(tags.has_value() && tags->has_value());
+  EXPECT_EQ((*tags)->co_name, "one");
+  EXPECT_EQ((*tags)->size, Bytes{10 * 4 * kMiB.value});
+  EXPECT_EQ(plan->volume.id, lvm::VolumeId("default", kA));
+}
+
+TEST(PlanCreate, LackOfDisksSaysHowMany) {
+  const Catalog catalog = GroupBuilder({100, 100, 100}).Build();
+  const auto plan = PlanCreate(catalog, Wish({{"type", "raid5"}, {"stripes", "3"}}, 3), {});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_NE(plan.error().message().find("4"), std::string::npos) << plan.error().message();
+  EXPECT_NE(plan.error().message().find("3"), std::string::npos) << plan.error().message();
+}
+
+TEST(PlanDelete, DeactivatesBeforeAnythingElse) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  const Catalog catalog = builder.Build();
+  const Plan zero = PlanDelete(catalog.records.front(), ErasePolicy::kZero);
+  ASSERT_EQ(zero.size(), 2U);
+  EXPECT_TRUE(std::holds_alternative<DeactivateAction>(zero[0]));
+  EXPECT_EQ(std::get<RetagAction>(zero[1]).add.front(), lvm::StateTag(lvm::VolumeState::kErasing));
+  const Plan none = PlanDelete(catalog.records.front(), ErasePolicy::kNone);
+  EXPECT_TRUE(std::holds_alternative<RemoveLvAction>(none[1]));
+}
+
+TEST(PlanErase, CoversEveryExtentOnItsDisk) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{7}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  const auto plan = PlanErase(builder.Build().records.front(), ErasePolicy::kZero);
+  ASSERT_EQ(plan->size(), 1U);
+  const auto& erase = std::get<EraseAction>(plan->front());
+  EXPECT_EQ(erase.range.offset, Bytes{kMiB.value + 7 * 4 * kMiB.value});
+  EXPECT_EQ(erase.range.length, Bytes{10 * 4 * kMiB.value});
+  EXPECT_EQ(erase.range.pv_uuid, "pv0");
+  EXPECT_EQ(erase.method, dm::EraseMethod::kZero);
+}
+
+TEST(PlanErase, RefusesWhileADiskIsMissing) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  builder.group().pvs.front().missing = true;
+  EXPECT_EQ(PlanErase(builder.Build().records.front(), ErasePolicy::kZero).error().code(),
+            Code::kUnavailable);
+}
+
+TEST(PlanExpand, WritesTheSizeLast) {
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
+  const Catalog catalog = builder.Build();
+  const auto profile = Profile::Parse({}, "default");
+  const auto plan = PlanExpand(catalog, catalog.records.front(), *profile, Extents{20}, {});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  EXPECT_TRUE(std::holds_alternative<ExtendLvAction>(plan->front()));
+  EXPECT_EQ(std::get<RetagAction>(plan->back()).add.front(), lvm::SizeTag(Bytes{20 * 4 * kMiB.value}));
+  EXPECT_TRUE(PlanExpand(catalog, catalog.records.front(), *profile, Extents{10}, {})->empty());
+}
+
+class NodePlanTest : public testing::Test {
+ protected:
+  explicit NodePlanTest() { device_ = {.name = "vg0-q", .uuid = "LVM-x", .major = 253, .minor = 4}; }
+
+  void Record(const std::string& formatted, const std::string& access = "mount") {
+    GroupBuilder builder({100});
+    lvm::VolumeTags tags = ReadyTags(kA, "one", 10);
+    tags.formatted = formatted;
+    tags.access = access;
+    builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(tags));
+    catalog_ = builder.Build();
+  }
+  NodeView View() { return {catalog_.records.front(), device_, mounts_}; }
+  void Mounted(const std::string& target, std::vector<std::string> options,
+               mount::DeviceNumber device = {253, 4}, const std::string& root = "/") {
+    entries_.push_back({.id = entries_.size() + 1,
+                        .device = device,
+                        .root = root,
+                        .target = target,
+                        .options = std::move(options),
+                        .fs_type = "ext4",
+                        .source = "/dev/dm-4"});
+    mounts_ = mount::MountTable(entries_);
+  }
+  Result<Plan> Stage(const mount::Content& content, std::vector<std::string> flags = {}) {
+    return PlanStage(
+        View(), {lvm::VolumeId("default", kA), Path("/stage"), {.mount_flags = std::move(flags)}}, content);
+  }
+  Result<Plan> Publish(const std::string& target, bool read_only = false, bool several = true,
+                       AccessMode mode = AccessMode::kSingleNodeWriter) {
+    return PlanPublishMount(
+        View(), {lvm::VolumeId("default", kA), Path("/stage"), Path(target), {.mode = mode}, read_only},
+        several);
+  }
+
+  Catalog catalog_;
+  dm::Device device_;
+  std::vector<mount::MountEntry> entries_;
+  mount::MountTable mounts_{{}};
+  const mount::Content blank_{};
+  const mount::Content ext4_{mount::Content::Kind::kFilesystem, "ext4", "u"};
+};
+
+TEST_F(NodePlanTest, ABlankNewVolumeIsMarkedFormattedRecordedThenMounted) {
+  Record("");
+  const auto plan = Stage(blank_);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  ASSERT_EQ(plan->size(), 5U);
+  EXPECT_TRUE(std::holds_alternative<RetagAction>((*plan)[0]));
+  EXPECT_TRUE(std::holds_alternative<MakeFilesystemAction>((*plan)[1]));
+  EXPECT_EQ(std::get<RetagAction>((*plan)[2]).add.front(), lvm::FormattedTag("ext4"));
+  EXPECT_TRUE(std::holds_alternative<MakeTargetAction>((*plan)[3]));
+  EXPECT_EQ(std::get<MountAction>((*plan)[4]).options.flags, uint64_t{MS_NOSUID | MS_NODEV});
+}
+
+TEST_F(NodePlanTest, AFormattedVolumeIsOnlyMounted) {
+  Record("ext4");
+  EXPECT_EQ(Stage(ext4_)->size(), 2U);
+}
+
+TEST_F(NodePlanTest, AnOnceFormattedVolumeThatReadsBlankIsNeverFormattedAgain) {
+  Record("ext4");
+  const auto plan = Stage(blank_);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code(), Code::kCorrupt);
+  EXPECT_NE(plan.error().message().find("not formatted again"), std::string::npos);
+}
+
+TEST_F(NodePlanTest, AnInterruptedMkfsIsDoneOver) {
+  Record("making-ext4");
+  for (const mount::Content& content : {blank_, ext4_}) {
+    const auto plan = Stage(content);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message();
+    EXPECT_TRUE(std::get<MakeFilesystemAction>(plan->front()).spec.overwrite);
+  }
+}
+
+TEST_F(NodePlanTest, ForeignContentIsRefusedByName) {
+  Record("");
+  using Kind = mount::Content::Kind;
+  for (const auto& [content, word] :
+       {std::pair{mount::Content{Kind::kOther, "crypto_LUKS", ""}, "crypto_LUKS"},
+        std::pair{mount::Content{Kind::kFilesystem, "xfs", "u"}, "xfs"},
+        std::pair{mount::Content{Kind::kAmbiguous, "", ""}, "several"}}) {
+    const auto plan = Stage(content);
+    ASSERT_FALSE(plan.has_value());
+    EXPECT_EQ(plan.error().code(), Code::kPrecondition);
+    EXPECT_NE(plan.error().message().find(word), std::string::npos);
+  }
+}
+
+TEST_F(NodePlanTest, StagingAgainIsNothingToDoAndOtherOptionsAreAConflict) {
+  Record("ext4");
+  Mounted("/stage", {"rw", "nosuid", "nodev"});
+  EXPECT_TRUE(Stage(ext4_)->empty());
+  EXPECT_EQ(Stage(ext4_, {"ro"}).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(Stage(ext4_, {"suid"}).error().code(), Code::kAlreadyExists);
+}
+
+TEST_F(NodePlanTest, SomethingElseAtTheStagingPathIsLeftAlone) {
+  Record("ext4");
+  Mounted("/stage", {"rw"}, {8, 1});
+  EXPECT_EQ(Stage(ext4_).error().code(), Code::kPrecondition);
+}
+
+TEST_F(NodePlanTest, PublishNeedsStage) {
+  Record("ext4");
+  EXPECT_EQ(Publish("/pod/mount").error().code(), Code::kPrecondition);
+}
+
+TEST_F(NodePlanTest, PublishBindsReadOnlyWhenAskedInAnyWay) {
+  Record("ext4");
+  Mounted("/stage", {"rw", "nosuid", "nodev"});
+  const auto flags = [](const Result<Plan>& plan) {
+    return std::get<BindAction>(plan->back()).options.flags;
+  };
+  EXPECT_EQ(flags(Publish("/pod/mount")) & MS_RDONLY, 0U);
+  EXPECT_NE(flags(Publish("/pod/mount", true)) & MS_RDONLY, 0U);
+  EXPECT_NE(flags(Publish("/pod/mount", false, true, AccessMode::kSingleNodeReaderOnly)) & MS_RDONLY, 0U);
+}
+
+// csi-spec section 7: same target; and the policy for a second target.
+TEST_F(NodePlanTest, SecondPublishFollowsTheMatrix) {
+  Record("ext4");
+  Mounted("/stage", {"rw", "nosuid", "nodev"});
+  Mounted("/pod/mount", {"rw", "nosuid", "nodev"});
+  EXPECT_TRUE(Publish("/pod/mount")->empty());
+  EXPECT_EQ(Publish("/pod/mount", true).error().code(), Code::kAlreadyExists);
+  EXPECT_TRUE(Publish("/pod2/mount", false, true).has_value());
+  EXPECT_EQ(Publish("/pod2/mount", false, false).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Publish("/pod2/mount", false, true, AccessMode::kSingleNodeSingleWriter).error().code(),
+            Code::kPrecondition);
+  EXPECT_TRUE(Publish("/pod2/mount", false, false, AccessMode::kSingleNodeMultiWriter).has_value());
+}
+
+TEST_F(NodePlanTest, AnotherMountAtTheTargetIsNeverCovered) {
+  Record("ext4");
+  Mounted("/stage", {"rw", "nosuid", "nodev"});
+  Mounted("/pod/mount", {"rw"}, {8, 1});
+  EXPECT_EQ(Publish("/pod/mount").error().code(), Code::kPrecondition);
+}
+
+class RawPlanTest : public NodePlanTest {
+ protected:
+  Result<Plan> PublishRaw(const std::string& target, bool read_only = false) {
+    std::vector<const mount::MountEntry*> published = NodeBinds(mounts_, device_);
+    return PlanPublishBlock(View(),
+                            {lvm::VolumeId("default", kA),
+                             Path("/stage"),
+                             Path(target),
+                             {.access = AccessType::kBlock},
+                             read_only},
+                            published, true);
+  }
+};
+
+TEST_F(RawPlanTest, BindsTheNodeOnAFile) {
+  Record("", "block");
+  EXPECT_EQ(Texts(*PublishRaw("/pod/dev")), (std::vector<std::string>{"make file", "bind /dev/dm-4"}));
+}
+
+TEST_F(RawPlanTest, ReadOnlyMakesTheDeviceItselfReadOnlyAndBackAgain) {
+  Record("", "block");
+  EXPECT_TRUE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", true)->front()).read_only);
+  device_.read_only = true;
+  EXPECT_FALSE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", false)->front()).read_only);
+}
+
+TEST_F(RawPlanTest, RepeatsAndConflicts) {
+  Record("", "block");
+  Mounted("/pod/dev", {"rw"}, {0, 5}, "/dm-4");
+  EXPECT_TRUE(PublishRaw("/pod/dev")->empty());
+  EXPECT_EQ(PublishRaw("/pod/dev", true).error().code(), Code::kAlreadyExists);
+  EXPECT_TRUE(PublishRaw("/pod2/dev").has_value());
+  EXPECT_EQ(PublishRaw("/pod2/dev", true).error().code(), Code::kPrecondition);
+}
+
+TEST_F(RawPlanTest, NodeOfAnotherMinorIsNotOurs) {
+  Record("", "block");
+  Mounted("/pod/dev", {"rw"}, {0, 5}, "/dm-40");
+  EXPECT_EQ(PublishRaw("/pod/dev").error().code(), Code::kPrecondition);
+}
+
+}  // namespace
+}  // namespace quarry::engine
