@@ -114,8 +114,7 @@ constexpr std::array kRefusedPrefixes = std::to_array<Refused>({
     {"X-", kFstab},
     {"verity.", kForeign},
 });
-constexpr std::array<std::string_view, 5> kContexts = {"context", "fscontext", "defcontext", "rootcontext",
-                                                       "seclabel"};
+constexpr std::array<std::string_view, 4> kContexts = {"context", "fscontext", "defcontext", "rootcontext"};
 
 std::string_view KeyOf(std::string_view word) {
   return word.substr(0, word.find('='));
