@@ -1,0 +1,122 @@
+#include "dm/dm_kernel.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "dm/dm_task.h"
+
+namespace quarry::dm {
+namespace {
+
+Error NotActive(const std::string& uuid) {
+  return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
+}
+
+// Error of an open(2) of a device's node.
+Error OpenFailure(const Device& device, int saved_errno) {
+  const std::string what = fmt::format("opening {} ({})", device.Node(), device.name);
+  switch (saved_errno) {
+    case ENOENT:
+      return {Code::kUnavailable,
+              fmt::format("{}: the device is active, but has no node: is this the host's /dev?", what)};
+    case EROFS:
+    case EACCES:
+      return ErrnoError(what, saved_errno).As(device.read_only ? Code::kPrecondition : Code::kUnavailable);
+    default:
+      // ENXIO, ENODEV: it went away, or has no table, between the two looks.
+      return ErrnoError(what, saved_errno);
+  }
+}
+
+}  // namespace
+
+Result<std::optional<Device>> DmKernel::Find(const std::string& uuid) {
+  if (uuid.empty()) {
+    return Error(Code::kInternal, "looking for a device without UUID");
+  }
+  const LibdmSession session;
+  const DmTask task(dm_task_create(DM_DEVICE_INFO));
+  if (!task || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 || dm_task_run(task.get()) == 0) {
+    return session.Failure(fmt::format("looking for device {}", uuid),
+                           task ? dm_task_get_errno(task.get()) : 0);
+  }
+  dm_info info{};
+  if (dm_task_get_info(task.get(), &info) == 0) {
+    return session.Failure(fmt::format("looking for device {}", uuid));
+  }
+  if (info.exists == 0) {
+    return std::optional<Device>();
+  }
+  Device device;
+  const char* name = dm_task_get_name(task.get());
+  device.name = name == nullptr ? "" : name;
+  device.uuid = uuid;
+  device.major = info.major;
+  device.minor = info.minor;
+  device.open_count = info.open_count < 0 ? 0 : static_cast<uint32_t>(info.open_count);
+  device.suspended = info.suspended != 0;
+  device.read_only = info.read_only != 0;
+  return std::optional(std::move(device));
+}
+
+Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {
+  QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
+  if (!device) {
+    return NotActive(uuid);
+  }
+  UniqueFd fd(open(device->Node().c_str(), (flags & (O_ACCMODE | O_EXCL)) | O_CLOEXEC));
+  if (!fd.valid()) {
+    return OpenFailure(*device, errno);
+  }
+  // From here on the device is held and cannot be replaced. Between the look and the open it could be: look
+  // again.
+  struct stat st{};
+  if (fstat(fd.get(), &st) != 0) {
+    return ErrnoError(fmt::format("looking at {}", device->Node()));
+  }
+  QUARRY_ASSIGN(const std::optional<Device> held, Find(uuid));
+  if (!held) {
+    return NotActive(uuid);
+  }
+  if (!S_ISBLK(st.st_mode) || st.st_rdev != makedev(held->major, held->minor)) {
+    return Error(Code::kUnavailable, fmt::format("{} is not {} ({}:{}): is this the host's /dev?",
+                                                 device->Node(), held->name, held->major, held->minor));
+  }
+  return fd;
+}
+
+Status DmKernel::SetReadOnly(const std::string& uuid, bool read_only) {
+  QUARRY_ASSIGN(const UniqueFd fd, Open(uuid, O_RDONLY));
+  const int value = read_only ? 1 : 0;
+  if (ioctl(fd.get(), BLKROSET, &value) != 0) {
+    return ErrnoError(fmt::format("making {} {}", uuid, read_only ? "read-only" : "writable"));
+  }
+  return Ok();
+}
+
+Result<bool> DmKernel::HasTarget(const std::string& target) {
+  const LibdmSession session;
+  const std::string what = fmt::format("asking for target '{}'", target);
+  const DmTask task(dm_task_create(DM_DEVICE_GET_TARGET_VERSION));
+  // The kernel loads dm-<target> if it has to, and reports EINVAL for a target that it then still does not
+  // know.
+  if (!task || dm_task_set_name(task.get(), target.c_str()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) != 0) {
+    return true;
+  }
+  const int failure = dm_task_get_errno(task.get());
+  if (failure == EINVAL || failure == ENXIO) {
+    return false;
+  }
+  return session.Failure(what, failure);
+}
+
+}  // namespace quarry::dm

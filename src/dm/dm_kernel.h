@@ -1,0 +1,25 @@
+// The kernel's device-mapper, through libdevmapper.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "dm/dm_api.h"
+
+namespace quarry::dm {
+
+// Thread-safe; calls are made one at a time in the whole process, because libdevmapper keeps its state in
+// statics. No call waits for I/O of a device or for udev. What libdevmapper has to say goes into our errors,
+// never to standard error. kUnavailable: no device-mapper in this kernel, no right to use it, no nodes in
+// /dev.
+class DmKernel final : public DmApi {
+ public:
+  Result<std::optional<Device>> Find(const std::string& uuid) override;
+  Result<UniqueFd> Open(const std::string& uuid, int flags) override;
+  Status SetReadOnly(const std::string& uuid, bool read_only) override;
+  Result<bool> HasTarget(const std::string& target) override;
+};
+
+}  // namespace quarry::dm

@@ -1,0 +1,100 @@
+#include "dm/dm_task.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace quarry::dm {
+namespace {
+
+constexpr int kLevelMask = 7;  // libdm-common.h: the rest of the bits are flags
+constexpr int kLevelError = 3;
+
+struct Library {
+  std::mutex mutex;
+  std::string words;  // errors of the current session; guarded by mutex
+};
+
+Library& TheLibrary() {
+  static Library library;
+  return library;
+}
+
+// Called by libdevmapper, within a session.
+__attribute__((format(printf, 5, 6))) void TakeWords(int level, const char* /*file*/, int /*line*/,
+                                                     int /*dm_errno*/, const char* format, ...) {
+  if ((level & kLevelMask) > kLevelError) {
+    return;
+  }
+  std::array<char, 512> text{};
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  if (length <= 0) {
+    return;
+  }
+  std::string& words = TheLibrary().words;
+  if (!words.empty()) {
+    words += "; ";
+  }
+  words += text.data();
+}
+
+// libdevmapper opens /dev/mapper/control once, keeps it, and lets children inherit it.
+void KeepControlFromChildren() {
+  DIR* directory = opendir("/proc/self/fd");
+  if (directory == nullptr) {
+    return;
+  }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this function's own
+  while (const dirent* entry = readdir(directory)) {
+    std::array<char, 64> target{};
+    const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target.data(), target.size() - 1);
+    if (length > 0 && std::string_view(target.data()) == "/dev/mapper/control") {
+      fcntl(std::atoi(entry->d_name), F_SETFD, FD_CLOEXEC);
+    }
+  }
+  closedir(directory);
+}
+
+// Makes the first request, so that the control node is open before anything else is asked.
+void Prepare() {
+  dm_log_with_errno_init(TakeWords);
+  dm_hold_control_dev(1);
+  std::array<char, 32> version{};
+  if (dm_driver_version(version.data(), version.size()) != 0) {
+    KeepControlFromChildren();
+  }
+}
+
+}  // namespace
+
+LibdmSession::LibdmSession() : lock_(TheLibrary().mutex) {
+  static std::once_flag once;
+  std::call_once(once, Prepare);
+  TheLibrary().words.clear();
+}
+
+LibdmSession::~LibdmSession() = default;
+
+Error LibdmSession::Failure(std::string_view what, int sys_errno) const {
+  const std::string& words = TheLibrary().words;
+  const std::string message =
+      fmt::format("{}: {}", what, words.empty() ? "device-mapper gave no reason" : words);
+  if (sys_errno == 0) {
+    return {Code::kUnavailable, message};
+  }
+  const Code code = ErrnoError({}, sys_errno).code();
+  return Error(code == Code::kNotFound ? Code::kUnavailable : code, message).WithErrno(sys_errno);
+}
+
+}  // namespace quarry::dm
