@@ -96,7 +96,7 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
                 Profile::Parse(request.parameters, state_->pools.front()->config.name));
   QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
   QUARRY_ASSIGN(Pool* const pool, state_->FindPool(profile.pool));
-  QUARRY_TRY(state_->CheckTarget(profile.geometry));
+  QUARRY_TRY(CheckTarget(state_->world.dm, profile.geometry));
   QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("name:" + request.name,
                                                         fmt::format("CreateVolume of '{}'", request.name)));
 
@@ -220,7 +220,7 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
   if (!pool.has_value()) {
     return nothing(pool.error());
   }
-  if (const auto target = state_->CheckTarget(profile->geometry); !target.has_value()) {
+  if (const auto target = CheckTarget(state_->world.dm, profile->geometry); !target.has_value()) {
     return nothing(target.error());
   }
   QUARRY_ASSIGN(const Catalog catalog, state_->Read(**pool, call));

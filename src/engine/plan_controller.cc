@@ -49,6 +49,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
     for (const lvm::PlacementStep& step : growth.steps) {
       plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
     }
+    plan.push_back(VerifyLayoutAction{group.name, record.lv->name, growth});
   }
   const Bytes bytes = ToBytes(size, group.extent_size);
   if (bytes != record.tags.size) {

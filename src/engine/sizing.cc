@@ -119,4 +119,22 @@ lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, Bytes reserve) {
   return PoolSpace(later, reserve);
 }
 
+Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {
+  std::string target = "raid";
+  if (geometry.type() == lvm::VolumeType::kLinear) {
+    target = "linear";
+  } else if (geometry.type() == lvm::VolumeType::kStriped) {
+    target = "striped";
+  }
+  QUARRY_ASSIGN(const bool there, dm.HasTarget(target));
+  if (!there) {
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format(
+            "parameters['type']: {} needs the device-mapper target '{}', which this kernel does not have",
+            lvm::TypeName(geometry.type()), target));
+  }
+  return Ok();
+}
+
 }  // namespace quarry::engine

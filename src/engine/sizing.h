@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "dm/dm_api.h"
 #include "engine/catalog.h"
 #include "engine/types.h"
 #include "lvm/layout.h"
@@ -24,5 +25,9 @@ lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, Bytes reserve);
 Bytes ErasingBytes(const Catalog& catalog);
 // The same room as if everything that is being erased were free already.
 lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, Bytes reserve);
+
+// kInvalidArgument if this kernel has no device-mapper target for volumes of this geometry. Loads the module
+// if need be.
+Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry);
 
 }  // namespace quarry::engine

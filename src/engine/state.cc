@@ -140,24 +140,6 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindByName(const std:
   return std::optional<Found>();
 }
 
-Status Engine::State::CheckTarget(const lvm::Geometry& geometry) {
-  std::string target = "raid";
-  if (geometry.type() == lvm::VolumeType::kLinear) {
-    target = "linear";
-  } else if (geometry.type() == lvm::VolumeType::kStriped) {
-    target = "striped";
-  }
-  QUARRY_ASSIGN(const bool there, world.dm.HasTarget(target));
-  if (!there) {
-    return Error(
-        Code::kInvalidArgument,
-        fmt::format(
-            "parameters['type']: {} needs the device-mapper target '{}', which this kernel does not have",
-            lvm::TypeName(geometry.type()), target));
-  }
-  return Ok();
-}
-
 Result<dm::Device> Engine::State::EnsureActive(const Found& found, const Call& call) {
   QUARRY_ASSIGN(auto device, world.dm.Find(found.record.DmUuid()));
   if (device.has_value()) {

@@ -102,8 +102,6 @@ struct Engine::State {
   Result<Found> GetVolume(const std::string& id, const Call& call);
   Result<std::optional<Found>> FindByName(const std::string& co_name, const Call& call);
 
-  // kUnsupported if the kernel has no target for this geometry.
-  Status CheckTarget(const lvm::Geometry& geometry);
   // The volume's device; activates it if need be.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);
   // The targets where the raw device of this volume is published, proven by device number.

@@ -1,0 +1,86 @@
+#include "ctl/commands.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ctl/capacity_table.h"
+#include "ctl/extent_map.h"
+#include "engine/plan_controller.h"
+#include "engine/sizing.h"
+
+namespace quarry::ctl {
+namespace {
+
+Result<engine::Catalog> Read(const Bench& bench, const engine::PoolConfig& pool, const Call& call) {
+  auto group = bench.lvm.Read(pool.group, call);
+  if (!group.has_value()) {
+    return std::move(group.error())
+        .Context(fmt::format("pool '{}', volume group '{}'", pool.name, pool.group));
+  }
+  return engine::ReadCatalog(pool.name, *group);
+}
+
+TargetCheck CheckWith(dm::DmApi& dm) {
+  return [&dm](const lvm::Geometry& geometry) { return engine::CheckTarget(dm, geometry); };
+}
+
+std::string Joined(const std::vector<std::string>& documents, bool json) {
+  return json ? fmt::format("[{}]\n", fmt::join(documents, ","))
+              : fmt::format("{}", fmt::join(documents, "\n"));
+}
+
+}  // namespace
+
+Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, const Call& call) {
+  std::vector<lvm::Geometry> geometries;
+  std::string only_pool;
+  if (!wish.parameters.empty()) {
+    QUARRY_ASSIGN(const auto profile, engine::Profile::Parse(wish.parameters, bench.pools.front().name));
+    geometries.push_back(profile.geometry);
+    only_pool = profile.pool;
+  }
+  std::vector<std::string> documents;
+  for (const engine::PoolConfig& pool : bench.pools) {
+    if (!only_pool.empty() && pool.name != only_pool) {
+      continue;
+    }
+    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    const CapacityTable table =
+        BuildCapacityTable(pool.name, catalog, pool.reserve, geometries, CheckWith(bench.dm));
+    documents.push_back(bench.json ? CapacityJson(table) : DrawCapacityTable(table));
+  }
+  return Joined(documents, bench.json);
+}
+
+Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call) {
+  std::vector<std::string> documents;
+  for (const engine::PoolConfig& pool : bench.pools) {
+    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    const ExtentMap map = BuildMap(pool.name, catalog);
+    documents.push_back(bench.json ? MapJson(map) : DrawMap(map, width, colour));
+  }
+  return Joined(documents, bench.json);
+}
+
+Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes size, const Call& call) {
+  QUARRY_ASSIGN(auto profile, engine::Profile::Parse(wish.parameters, bench.pools.front().name));
+  for (const engine::PoolConfig& pool : bench.pools) {
+    if (pool.name != profile.pool) {
+      continue;
+    }
+    QUARRY_TRY(engine::CheckTarget(bench.dm, profile.geometry));
+    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    QUARRY_ASSIGN(const Extents extents,
+                  engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
+    const engine::CreateWish create{"(planned)", profile, {"block", ""}, extents, lvm::NewLvName()};
+    QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool.reserve));
+    std::vector<std::string> lines;
+    for (const engine::Action& action : plan.actions) {
+      lines.push_back(engine::Text(action));
+    }
+    return bench.json ? nlohmann::json(lines).dump() + "\n" : fmt::format("{}\n", fmt::join(lines, "\n"));
+  }
+  return Error(Code::kInvalidArgument, fmt::format("no pool '{}' is configured", profile.pool));
+}
+
+}  // namespace quarry::ctl
