@@ -49,6 +49,11 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
     auto tags = lvm::ParseTags(lv.tags);
     if (!tags.has_value()) {
       catalog.damaged.push_back(fmt::format("{}/{}: {}", group->name, lv.name, tags.error().message()));
+    } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&
+               !lvm::IsOurLvName(lv.name)) {
+      // What bears the marker is removed at the next start, so it must bear a name of ours as well.
+      catalog.damaged.push_back(
+          fmt::format("{}/{}: bears {} but has no name of ours", group->name, lv.name, lvm::kCreatingTag));
     } else if (tags->has_value()) {
       catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
     }

@@ -42,6 +42,14 @@ TEST(Catalog, DamagedTagsAreReportedAndTheRestIsServed) {
   EXPECT_NE(catalog.ByName("two"), nullptr);
 }
 
+TEST(Catalog, TheMarkerOnAForeignNameIsNotOursToRemove) {
+  GroupBuilder builder({100});
+  builder.Linear("precious", 0, {Extents{0}, Extents{10}}, {std::string(lvm::kCreatingTag)});
+  const Catalog catalog = builder.Build();
+  EXPECT_TRUE(catalog.records.empty());
+  EXPECT_EQ(catalog.damaged.size(), 1U);
+}
+
 TEST(Catalog, HiddenLegsWithACopyOfTheMarkerAreNotVolumes) {
   GroupBuilder builder({100});
   builder.Linear("qx_rmeta_0", 0, {Extents{0}, Extents{1}}, {std::string(lvm::kCreatingTag)});
