@@ -1,0 +1,100 @@
+#include "mount/blkid_probe.h"
+
+#include <blkid.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace quarry::mount {
+namespace {
+
+struct FreeProbe {
+  void operator()(blkid_probe probe) const { blkid_free_probe(probe); }
+};
+using Probe = std::unique_ptr<std::remove_pointer_t<blkid_probe>, FreeProbe>;
+
+// More signatures than this on one device are a loop that gets nowhere.
+constexpr int kMaxSignatures = 256;
+
+// A signature with a wrong checksum counts too: it is something, and not ours to overwrite. FORCE_GPT finds a
+// table of which only the backup in the last sectors is left.
+Result<Probe> MakeProbe(int fd) {
+  Probe probe(blkid_new_probe());
+  if (!probe) {
+    return Error(Code::kUnavailable, "probing: out of memory");
+  }
+  errno = 0;
+  const bool ready =
+      blkid_probe_set_device(probe.get(), fd, 0, 0) == 0 &&
+      blkid_probe_enable_superblocks(probe.get(), 1) == 0 &&
+      blkid_probe_set_superblocks_flags(
+          probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_UUID | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE |
+                           BLKID_SUBLKS_VERSION | BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_BADCSUM) == 0 &&
+      blkid_probe_enable_partitions(probe.get(), 1) == 0 &&
+      blkid_probe_set_partitions_flags(probe.get(), BLKID_PARTS_FORCE_GPT | BLKID_PARTS_MAGIC) == 0;
+  if (!ready) {
+    return errno != 0 ? ErrnoError("preparing a probe").As(Code::kIo)
+                      : Error(Code::kIo, "preparing a probe: libblkid refused the device");
+  }
+  return probe;
+}
+
+std::string Value(blkid_probe probe, const char* name) {
+  const char* data = nullptr;
+  return blkid_probe_lookup_value(probe, name, &data, nullptr) == 0 && data != nullptr ? data : "";
+}
+
+Content Describe(blkid_probe probe) {
+  const std::string type = Value(probe, "TYPE");
+  const std::string table = Value(probe, "PTTYPE");
+  if (!type.empty() && !table.empty()) {
+    return {Content::Kind::kAmbiguous, "", ""};
+  }
+  if (type.empty()) {
+    return {Content::Kind::kOther, table.empty() ? "unknown" : table, Value(probe, "PTUUID")};
+  }
+  const bool file_system = Value(probe, "USAGE") == "filesystem";
+  return {file_system ? Content::Kind::kFilesystem : Content::Kind::kOther, type, Value(probe, "UUID")};
+}
+
+}  // namespace
+
+Result<Content> ProbeContent(int fd) {
+  QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
+  constexpr int kFound = 0;
+  constexpr int kNothing = 1;
+  constexpr int kAmbivalent = -2;
+  errno = 0;
+  switch (const int rc = blkid_do_safeprobe(probe.get())) {
+    case kFound:
+      return Describe(probe.get());
+    case kNothing:
+      return Content{};
+    case kAmbivalent:
+      return Content{Content::Kind::kAmbiguous, "", ""};
+    default:
+      return Error(Code::kIo,
+                   fmt::format("probing: the device could not be read (libblkid {}, errno {})", rc, errno));
+  }
+}
+
+Status WipeSignatures(int fd) {
+  QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
+  for (int count = 0; blkid_do_probe(probe.get()) == 0; ++count) {
+    // The magic is in writing; the probe steps back by itself and looks again behind it.
+    if (count == kMaxSignatures || blkid_do_wipe(probe.get(), /*dryrun=*/0) != 0) {
+      return Error(Code::kIo, "wiping a signature failed");
+    }
+  }
+  if (fsync(fd) != 0) {
+    return ErrnoError("flushing wiped signatures");
+  }
+  return Ok();
+}
+
+}  // namespace quarry::mount

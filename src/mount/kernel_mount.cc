@@ -1,0 +1,158 @@
+#include "mount/kernel_mount.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "mount/blkid_probe.h"
+#include "mount/mount_syscalls.h"
+#include "mount/process_scan.h"
+#include "mount/users.h"
+
+namespace quarry::mount {
+namespace {
+
+// A table that changes while it is read is read again, so often.
+constexpr int kReadAttempts = 5;
+
+// Reads to the end from the beginning.
+Result<std::string> ReadFromStart(int fd, const std::string& path) {
+  std::string text;
+  std::array<char, 65536> chunk{};
+  if (lseek(fd, 0, SEEK_SET) != 0) {
+    return ErrnoError(fmt::format("rewinding {}", path));
+  }
+  for (;;) {
+    const ssize_t n = read(fd, chunk.data(), chunk.size());
+    if (n == 0) {
+      return text;
+    }
+    if (n > 0) {
+      text.append(chunk.data(), static_cast<size_t>(n));
+    } else if (errno != EINTR) {
+      return ErrnoError(fmt::format("reading {}", path)).As(Code::kUnavailable);
+    }
+  }
+}
+
+// The kernel reports a change of the table since the last look by POLLPRI and POLLERR (proc(5)).
+bool ChangedMeanwhile(int fd) {
+  pollfd watch{fd, POLLPRI, 0};
+  return poll(&watch, 1, 0) > 0 && (watch.revents & POLLPRI) != 0;
+}
+
+// The device of a btrfs, by the node that it was mounted from: as long as it is mounted, that node cannot
+// become another device's.
+DeviceNumber BackingOf(const MountEntry& entry) {
+  struct stat st{};
+  if (entry.fs_type != "btrfs" || !entry.source.starts_with("/dev/") ||
+      stat(entry.source.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
+    return {};
+  }
+  return {major(st.st_rdev), minor(st.st_rdev)};
+}
+
+Status RefuseStacking(const Place& target, const AbsolutePath& path) {
+  if (target.mount_root) {
+    return Error(Code::kPrecondition, fmt::format("{} is a mount point already", path.str()));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+KernelMount::KernelMount(Subprocess& subprocess, KernelMountConfig config)
+    : subprocess_(subprocess), config_(std::move(config)), paths_(config_.roots) {}
+
+Result<MountTable> KernelMount::Mounts() {
+  const std::string path = config_.proc + "/self/mountinfo";
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) {
+    return ErrnoError(fmt::format("opening {}", path)).As(Code::kUnavailable);
+  }
+  QUARRY_ASSIGN(std::string text, ReadFromStart(fd.get(), path));
+  for (int attempt = 1; attempt < kReadAttempts && ChangedMeanwhile(fd.get()); ++attempt) {
+    QUARRY_ASSIGN(text, ReadFromStart(fd.get(), path));
+  }
+  QUARRY_ASSIGN(const MountTable table, MountTable::Parse(text));
+  std::vector<MountEntry> entries = table.entries();
+  for (MountEntry& entry : entries) {
+    if (entry.backing == DeviceNumber{}) {
+      entry.backing = BackingOf(entry);
+    }
+  }
+  return MountTable(std::move(entries));
+}
+
+Result<Content> KernelMount::Probe(int fd) {
+  return ProbeContent(fd);
+}
+
+Result<Bytes> KernelMount::DeviceSize(int fd) {
+  uint64_t size = 0;
+  if (ioctl(fd, BLKGETSIZE64, &size) != 0) {
+    return errno == ENOTTY ? Error(Code::kInvalidArgument, "asking for a device's size: no block device")
+                           : ErrnoError("asking for a device's size");
+  }
+  return Bytes{size};
+}
+
+Status KernelMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
+                          const MountOptions& options, const Call& call) {
+  const std::string what = fmt::format("mounting at {}", target.str());
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
+  struct stat st{};
+  if (stat(device.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
+    return Error(Code::kNotFound, fmt::format("{}: there is no block device {}", what, device));
+  }
+  QUARRY_ASSIGN(const Place place, paths_.Look(target).Context(what));
+  QUARRY_TRY(RefuseStacking(place, target));
+  if (place.kind() != PathKind::kDirectory) {
+    return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
+  }
+  return MountOnto(device, place, fs->type(), options).Context(what);
+}
+
+Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
+                         const Call& call) {
+  const std::string what = fmt::format("binding {} at {}", source, target.str());
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const AbsolutePath from_path, AbsolutePath::Parse(source));
+  QUARRY_ASSIGN(const Place from, paths_.Look(from_path).Context(what));
+  const bool node = S_ISBLK(from.mode);
+  if (!node && from.kind() != PathKind::kDirectory) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{}: the source is neither a directory nor a block device", what));
+  }
+  if (node && (options.flags & MS_NODEV) != 0) {
+    return Error(Code::kInvalidArgument, fmt::format("{}: a device node is of no use with nodev", what));
+  }
+  QUARRY_ASSIGN(const Place to, paths_.Look(target).Context(what));
+  QUARRY_TRY(RefuseStacking(to, target));
+  if (to.kind() != (node ? PathKind::kFile : PathKind::kDirectory)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("{}: the target is not a {}", what, node ? "regular file" : "directory"));
+  }
+  return BindOnto(from, to, options).Context(what);
+}
+
+Result<std::vector<std::string>> KernelMount::Users(DeviceNumber device) {
+  return UsersOf(device, config_.proc, config_.sys);
+}
+
+Result<std::vector<std::string>> KernelMount::Openers(DeviceNumber device) {
+  constexpr size_t kMost = 8;
+  return ProcessScan(config_.proc).OpenersOf(device, kMost);
+}
+
+}  // namespace quarry::mount

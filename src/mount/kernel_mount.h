@@ -1,0 +1,69 @@
+// MountApi on the kernel we run on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/path.h"
+#include "base/subprocess.h"
+#include "mount/filesystems.h"
+#include "mount/mount_api.h"
+#include "mount/paths.h"
+
+namespace quarry::mount {
+
+struct KernelMountConfig {
+  // Below these directories (the orchestrator's: /var/lib/kubelet) no symbolic link is followed. See Paths.
+  std::vector<AbsolutePath> roots;
+  std::string proc = "/proc";
+  std::string sys = "/sys";
+  // Where mkfs and the growing tools may come from, in this order; PATH is not looked at.
+  std::vector<std::string> tool_directories = {"/usr/sbin", "/usr/bin", "/sbin", "/bin"};
+};
+
+// No state but its configuration: thread-safe, and several may exist. Acts in the mount namespace of the
+// process.
+class KernelMount final : public MountApi {
+ public:
+  // `subprocess` runs the tools and must outlive this object.
+  explicit KernelMount(Subprocess& subprocess, KernelMountConfig config = {});
+
+  Result<MountTable> Mounts() override;
+  Result<Content> Probe(int fd) override;
+  Result<Bytes> DeviceSize(int fd) override;
+  Status Make(const MakeFilesystem& spec, const Call& call) override;
+  Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
+               const MountOptions& options, const Call& call) override;
+  Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
+              const Call& call) override;
+  Status Unmount(const AbsolutePath& target, const Call& call) override;
+  Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
+              const Call& call) override;
+  Result<FilesystemUsage> Usage(const AbsolutePath& path) override { return paths_.Usage(path); }
+  Result<PathKind> Inspect(const AbsolutePath& path) override { return paths_.Inspect(path); }
+  Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override {
+    return paths_.BlockDeviceAt(path);
+  }
+  Status MakeDirectory(const AbsolutePath& path) override { return paths_.MakeDirectory(path); }
+  Status MakeFile(const AbsolutePath& path) override { return paths_.MakeFile(path); }
+  Status RemovePath(const AbsolutePath& path) override { return paths_.RemovePath(path); }
+  Result<std::vector<std::string>> Users(DeviceNumber device) override;
+  Result<std::vector<std::string>> Openers(DeviceNumber device) override;
+
+ private:
+  // In make.cc and grow.cc. RunTool: words[0] is the tool's bare name; a non-zero exit is left to the caller.
+  Result<Finished> RunTool(std::vector<std::string> words, const Filesystem& fs, const Call& call);
+  Result<std::string> FindTool(const std::string& name, const Filesystem& fs) const;
+  Status PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size);
+  Status CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point);
+
+  // In unmount.cc.
+  Error BusyError(const AbsolutePath& target);
+
+  Subprocess& subprocess_;
+  KernelMountConfig config_;
+  Paths paths_;
+};
+
+}  // namespace quarry::mount

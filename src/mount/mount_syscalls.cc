@@ -1,0 +1,143 @@
+#include "mount/mount_syscalls.h"
+
+#include <fcntl.h>
+#include <libmount.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/unique_fd.h"
+#include "mount/options.h"
+
+namespace quarry::mount {
+namespace {
+
+struct FreeContext {
+  void operator()(libmnt_context* context) const { mnt_free_context(context); }
+};
+using Context = std::unique_ptr<libmnt_context, FreeContext>;
+
+// The first of the file system's own options that it does not take, by asking it about each (fsopen(2) makes
+// no mount). nullopt: it takes them all, or the kernel cannot be asked this way.
+std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vector<std::string>& data) {
+  const UniqueFd fs(fsopen(fs_type.c_str(), FSOPEN_CLOEXEC));
+  for (size_t i = 0; fs.valid() && i < data.size(); ++i) {
+    const size_t equals = data[i].find('=');
+    const std::string key = data[i].substr(0, equals);
+    std::string value = equals == std::string::npos ? "" : data[i].substr(equals + 1);
+    if (value.size() >= 2 && value.front() == '"') {
+      value = value.substr(1, value.size() - 2);
+    }
+    const bool flag = equals == std::string::npos;
+    if (fsconfig(fs.get(), flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, key.c_str(),
+                 flag ? nullptr : value.c_str(), 0) != 0) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+// What a failed mount(2) means. The options themselves are not for anybody's log.
+Error MountFailure(const std::string& what, const std::string& fs_type, const MountOptions& options,
+                   int saved_errno) {
+  Error error = ErrnoError(what, saved_errno);
+  switch (saved_errno) {
+    case EINVAL:
+      if (const auto refused = RefusedOption(fs_type, options.data)) {
+        return Error(Code::kInvalidArgument,
+                     fmt::format("{}: {} does not take file system option {} of {} in mount_flags", what,
+                                 fs_type, *refused + 1, options.data.size()))
+            .WithErrno(EINVAL);
+      }
+      return Error(Code::kCorrupt,
+                   fmt::format("{}: the kernel finds no valid {}, or one with the same UUID is mounted, "
+                               "or an option has a bad value; its log says which",
+                               what, fs_type))
+          .WithErrno(EINVAL);
+    case EUCLEAN:
+    case EBADMSG:
+      return std::move(error).As(Code::kCorrupt);
+    case EROFS:
+    case EACCES:
+      return Error(Code::kPrecondition, fmt::format("{}: the device is read-only", what))
+          .WithErrno(saved_errno);
+    case EEXIST:
+      return Error(Code::kPrecondition, fmt::format("{}: a file system with the same UUID is mounted", what))
+          .WithErrno(saved_errno);
+    case ENODEV:
+      return Error(Code::kUnsupported, fmt::format("{}: this kernel has no {}", what, fs_type))
+          .WithErrno(saved_errno);
+    case ENOSPC:
+      return Error(Code::kUnavailable, fmt::format("{}: there are too many mounts (fs.mount-max)", what))
+          .WithErrno(saved_errno);
+    case EPERM:
+      return std::move(error).As(Code::kUnavailable);
+    default:
+      return error;
+  }
+}
+
+}  // namespace
+
+Status MountOnto(const std::string& device, const Place& target, std::string_view fs_type,
+                 const MountOptions& options) {
+  const std::string type(fs_type);
+  const std::string what = fmt::format("mounting {} as {}", device, type);
+  const Context context(mnt_new_context());
+  if (!context) {
+    return Error(Code::kUnavailable, fmt::format("{}: out of memory", what));
+  }
+  // "/." leads through the link of /proc into the directory itself: newer libmount does not follow a link at
+  // the end.
+  const std::string place = ThroughFd(target.fd.get(), ".");
+  const std::string data = fmt::format("{}", fmt::join(options.data, ","));
+  mnt_context_disable_helpers(context.get(), 1);
+  mnt_context_disable_mtab(context.get(), 1);
+  mnt_context_disable_canonicalize(context.get(), 1);
+  // Else libmount would quietly mount read-only what cannot be mounted for writing.
+  mnt_context_enable_rwonly_mount(context.get(), (options.flags & MS_RDONLY) == 0 ? 1 : 0);
+  const bool ready = mnt_context_set_source(context.get(), device.c_str()) == 0 &&
+                     mnt_context_set_target(context.get(), place.c_str()) == 0 &&
+                     mnt_context_set_fstype(context.get(), type.c_str()) == 0 &&
+                     (data.empty() || mnt_context_set_options(context.get(), data.c_str()) == 0) &&
+                     mnt_context_set_mflags(context.get(), options.flags) == 0;
+  if (!ready) {
+    return Error(Code::kUnavailable, fmt::format("{}: libmount could not be prepared", what));
+  }
+  const int rc = mnt_context_mount(context.get());
+  if (rc == 0 && mnt_context_get_status(context.get()) == 1) {
+    return Ok();
+  }
+  if (mnt_context_syscall_called(context.get()) == 1) {
+    return MountFailure(what, type, options, mnt_context_get_syscall_errno(context.get()));
+  }
+  return rc < 0 ? Error(Code::kInternal, fmt::format("{}: libmount gave up ({})", what, rc)).WithErrno(-rc)
+                : Error(Code::kInternal, fmt::format("{}: libmount gave up ({})", what, rc));
+}
+
+Status BindOnto(const Place& source, const Place& target, const MountOptions& options) {
+  const UniqueFd tree(open_tree(source.fd.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  if (!tree.valid()) {
+    return ErrnoError("open_tree");
+  }
+  const AttributeChange change = AttributesOf(options);
+  mount_attr attributes{};
+  attributes.attr_set = change.set;
+  attributes.attr_clr = change.clear;
+  if ((change.set | change.clear) != 0 &&
+      mount_setattr(tree.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
+    return ErrnoError("mount_setattr");
+  }
+  if (move_mount(tree.get(), "", target.fd.get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) !=
+      0) {
+    return ErrnoError("move_mount");
+  }
+  return Ok();
+}
+
+}  // namespace quarry::mount

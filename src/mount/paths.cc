@@ -1,0 +1,216 @@
+#include "mount/paths.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace quarry::mount {
+namespace {
+
+// The kernel gives up with EAGAIN when renames race with a guarded walk.
+constexpr int kWalkAttempts = 32;
+
+// A mount point is made for the CO's eyes; who may look inside is for what is mounted there to say.
+constexpr mode_t kDirectoryMode = 0750;
+constexpr mode_t kFileMode = 0640;
+
+int OpenAt2(int directory, const char* path, int flags, uint64_t resolve) {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
+  how.resolve = resolve;
+  for (int attempt = 0;; ++attempt) {
+    const auto fd = static_cast<int>(syscall(SYS_openat2, directory, path, &how, sizeof how));
+    if (fd >= 0 || attempt == kWalkAttempts || (errno != EAGAIN && errno != EINTR)) {
+      return fd;
+    }
+  }
+}
+
+bool IsBelow(const std::string& path, const std::string& root) {
+  return root == "/" ? path != "/"
+                     : path.starts_with(root) && path.size() > root.size() && path[root.size()] == '/';
+}
+
+Error WalkFailure(const std::string& path, int saved_errno) {
+  switch (saved_errno) {
+    case ELOOP:
+    case EXDEV:
+      return Error(Code::kPrecondition, fmt::format("{} leads through a symbolic link", path))
+          .WithErrno(saved_errno);
+    case ENOTDIR:
+      return Error(Code::kNotFound, fmt::format("{}: a component of it is not a directory", path))
+          .WithErrno(saved_errno);
+    case EACCES:
+    case EPERM:
+      return ErrnoError(fmt::format("opening {}", path), saved_errno).As(Code::kUnavailable);
+    default:
+      return ErrnoError(fmt::format("opening {}", path), saved_errno);
+  }
+}
+
+Result<Place> Describe(UniqueFd fd, const std::string& path) {
+  struct statx st{};
+  if (statx(fd.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_MNT_ID, &st) != 0) {
+    return ErrnoError(fmt::format("looking at {}", path));
+  }
+  Place place;
+  place.fd = std::move(fd);
+  place.mode = st.stx_mode;
+  place.node = {st.stx_rdev_major, st.stx_rdev_minor};
+  place.file_system = {st.stx_dev_major, st.stx_dev_minor};
+  place.inode = st.stx_ino;
+  place.size = st.stx_size;
+  place.mount_id = st.stx_mnt_id;
+  place.mount_root = (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  return place;
+}
+
+Error Refusal(const AbsolutePath& path, std::string_view why) {
+  return {Code::kPrecondition, fmt::format("{} {}", path.str(), why)};
+}
+
+}  // namespace
+
+PathKind Place::kind() const {
+  return S_ISDIR(mode) ? PathKind::kDirectory : S_ISREG(mode) ? PathKind::kFile : PathKind::kOther;
+}
+
+std::string ThroughFd(int fd, std::string_view name) {
+  return fmt::format("/proc/self/fd/{}/{}", fd, name);
+}
+
+Result<UniqueFd> Paths::Open(const AbsolutePath& path, int flags) const {
+  for (const AbsolutePath& root : roots_) {
+    if (!IsBelow(path.str(), root.str())) {
+      continue;
+    }
+    const UniqueFd top(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!top.valid()) {
+      return WalkFailure(root.str(), errno);
+    }
+    const std::string below = path.str().substr(root.str() == "/" ? 1 : root.str().size() + 1);
+    UniqueFd fd(OpenAt2(top.get(), below.c_str(), flags,
+                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
+    return fd.valid() ? Result<UniqueFd>(std::move(fd)) : WalkFailure(path.str(), errno);
+  }
+  UniqueFd fd(OpenAt2(AT_FDCWD, path.c_str(), flags, RESOLVE_NO_MAGICLINKS));
+  return fd.valid() ? Result<UniqueFd>(std::move(fd)) : WalkFailure(path.str(), errno);
+}
+
+Result<Place> Paths::Look(const AbsolutePath& path) const {
+  QUARRY_ASSIGN(UniqueFd fd, Open(path, O_PATH));
+  return Describe(std::move(fd), path.str());
+}
+
+Result<UniqueFd> Paths::OpenParent(const AbsolutePath& path) const {
+  if (path.str() == "/") {
+    return Error(Code::kInvalidArgument, "the root directory is no path of a volume");
+  }
+  return Open(path.Parent(), O_PATH | O_DIRECTORY);
+}
+
+Result<PathKind> Paths::Inspect(const AbsolutePath& path) const {
+  auto place = Look(path);
+  if (!place.has_value()) {
+    return place.error().code() == Code::kNotFound ? Result<PathKind>(PathKind::kAbsent)
+                                                   : std::move(place.error());
+  }
+  return place->kind();
+}
+
+Result<std::optional<DeviceNumber>> Paths::BlockDeviceAt(const AbsolutePath& path) const {
+  auto place = Look(path);
+  if (!place.has_value() && place.error().code() != Code::kNotFound) {
+    return std::move(place.error());
+  }
+  if (!place.has_value() || !S_ISBLK(place->mode)) {
+    return std::optional<DeviceNumber>();
+  }
+  return std::optional(place->node);
+}
+
+Status Paths::MakeDirectory(const AbsolutePath& path) const {
+  QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
+  if (mkdirat(parent.get(), path.Name().c_str(), kDirectoryMode) == 0) {
+    return Ok();
+  }
+  if (errno != EEXIST) {
+    return ErrnoError(fmt::format("creating directory {}", path.str()));
+  }
+  QUARRY_ASSIGN(const PathKind kind, Inspect(path));
+  return kind == PathKind::kDirectory ? Ok() : Status(Refusal(path, "is there, and is not a directory"));
+}
+
+Status Paths::MakeFile(const AbsolutePath& path) const {
+  QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
+  const UniqueFd file(openat(parent.get(), path.Name().c_str(),
+                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  if (file.valid()) {
+    return Ok();
+  }
+  if (errno != EEXIST) {
+    return ErrnoError(fmt::format("creating file {}", path.str()));
+  }
+  QUARRY_ASSIGN(const PathKind kind, Inspect(path));
+  return kind == PathKind::kFile ? Ok() : Status(Refusal(path, "is there, and is not a regular file"));
+}
+
+Status Paths::RemovePath(const AbsolutePath& path) const {
+  auto found = Look(path);
+  if (!found.has_value()) {
+    return found.error().code() == Code::kNotFound ? Ok() : Status(std::move(found.error()));
+  }
+  const Place place = std::move(*found);
+  if (place.mount_root) {
+    return Refusal(path, "is a mount point");
+  }
+  if (place.kind() == PathKind::kOther) {
+    return Refusal(path, "is neither a directory nor a regular file");
+  }
+  const bool directory = place.kind() == PathKind::kDirectory;
+  if (!directory && place.size != 0) {
+    return Refusal(path, "is not empty");
+  }
+  QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
+  if (unlinkat(parent.get(), path.Name().c_str(), directory ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT) {
+    return Ok();
+  }
+  switch (errno) {
+    case ENOTEMPTY:
+    case EEXIST:
+      return Refusal(path, "is not empty");
+    case EBUSY:
+      return Refusal(path, "is a mount point");
+    case ENOTDIR:
+    case EISDIR:
+      return Refusal(path, "was replaced meanwhile");
+    default:
+      return ErrnoError(fmt::format("removing {}", path.str()));
+  }
+}
+
+Result<FilesystemUsage> Paths::Usage(const AbsolutePath& path) const {
+  QUARRY_ASSIGN(const UniqueFd fd, Open(path, O_PATH));
+  struct statfs st{};
+  if (fstatfs(fd.get(), &st) != 0) {
+    return ErrnoError(fmt::format("asking for the usage of {}", path.str()));
+  }
+  const auto block = static_cast<uint64_t>(st.f_frsize > 0 ? st.f_frsize : st.f_bsize);
+  FilesystemUsage usage;
+  usage.total = {st.f_blocks * block};
+  usage.used = {(st.f_blocks - std::min(st.f_bfree, st.f_blocks)) * block};
+  usage.available = {st.f_bavail * block};
+  usage.inodes_total = st.f_files;
+  usage.inodes_free = st.f_ffree;
+  usage.inodes_used = st.f_files - std::min(st.f_ffree, st.f_files);
+  return usage;
+}
+
+}  // namespace quarry::mount

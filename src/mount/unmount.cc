@@ -1,0 +1,102 @@
+// Unmounting, and telling who is in the way.
+#include <fcntl.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "mount/kernel_mount.h"
+#include "mount/process_scan.h"
+
+namespace quarry::mount {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Many holders are gone in a moment: a probe by udev, a statistics call of the orchestrator.
+constexpr milliseconds kPatience{1000};
+constexpr milliseconds kPause{100};
+constexpr size_t kMostHolders = 5;
+
+bool Pause(const Call& call) {
+  const milliseconds left = call.Remaining();
+  std::this_thread::sleep_for(std::min(kPause, left));
+  return call.Check("unmounting").has_value();
+}
+
+}  // namespace
+
+Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
+  const std::string what = fmt::format("unmounting {}", target.str());
+  QUARRY_TRY(call.Check(what));
+  // Through the parent, since a descriptor of the mount itself would keep it busy.
+  auto parent = paths_.OpenParent(target);
+  if (!parent.has_value()) {
+    return parent.error().code() == Code::kNotFound ? Ok() : std::move(parent).Context(what).error();
+  }
+  const std::string path = ThroughFd(parent->get(), target.Name());
+  const auto patience_ends = std::chrono::steady_clock::now() + kPatience;
+  for (;;) {
+    if (umount2(path.c_str(), UMOUNT_NOFOLLOW) == 0) {
+      return Ok();
+    }
+    const int failure = errno;
+    switch (failure) {
+      case ENOENT:
+      case ENOTDIR:
+        return Ok();
+      case EINVAL: {  // not a mount point, or one that is not ours to take away
+        const auto place = paths_.Look(target);
+        if (!place.has_value() || !place->mount_root) {
+          return Ok();
+        }
+        return Error(Code::kPrecondition, fmt::format("{}: it is locked by another mount namespace", what))
+            .WithErrno(EINVAL);
+      }
+      case EBUSY:
+        if (std::chrono::steady_clock::now() >= patience_ends || !Pause(call)) {
+          return BusyError(target).Context(what);
+        }
+        break;
+      case EPERM:
+        return ErrnoError(what, failure).As(Code::kUnavailable);
+      default:
+        return ErrnoError(what, failure);
+    }
+  }
+}
+
+Error KernelMount::BusyError(const AbsolutePath& target) {
+  std::vector<std::string> holders;
+  if (auto table = Mounts(); table.has_value()) {
+    const MountEntry* top = table->At(target);
+    for (const MountEntry& entry : table->entries()) {
+      if (top != nullptr && entry.parent_id == top->id && holders.size() < kMostHolders) {
+        holders.push_back(fmt::format("a mount at {}", entry.target));
+      }
+    }
+  }
+  uint64_t mount_id = 0;
+  DeviceNumber file_system;
+  if (const auto place = paths_.Look(target); place.has_value() && place->mount_root) {
+    mount_id = place->mount_id;
+    file_system = place->file_system;
+  }
+  if (mount_id != 0) {
+    const auto processes =
+        ProcessScan(config_.proc).HoldersOfMount(mount_id, file_system, kMostHolders - holders.size());
+    if (processes.has_value()) {
+      holders.insert(holders.end(), processes->begin(), processes->end());
+    }
+  }
+  const std::string who =
+      holders.empty() ? "nobody who can be seen from here (a loop device, swap or export may be on it)"
+                      : fmt::format("{}", fmt::join(holders, ", "));
+  return Error(Code::kPrecondition, fmt::format("it is in use by {}", who)).WithErrno(EBUSY);
+}
+
+}  // namespace quarry::mount

@@ -1,0 +1,145 @@
+#include "mount/users.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "mount/process_scan.h"
+
+namespace quarry::mount {
+namespace {
+
+std::string ReadLink(const std::string& path) {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t length = readlink(path.c_str(), target.data(), target.size());
+  return length > 0 ? std::string(target.data(), static_cast<size_t>(length)) : "";
+}
+
+// Without the newline; empty if it cannot be read.
+std::string ReadWord(const std::string& path) {
+  std::string word = ReadWhole(path).value_or("");
+  word.erase(std::find(word.begin(), word.end(), '\n'), word.end());
+  return word;
+}
+
+bool Exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+// A device by its names: the kernel's, and those that may stand as the source of a mount.
+struct Names {
+  std::string directory;  // in sysfs
+  std::string kernel;     // "dm-3"
+  std::vector<std::string> nodes;
+};
+
+Names NamesOf(DeviceNumber device, const std::string& sys) {
+  Names names;
+  names.directory = fmt::format("{}/dev/block/{}:{}", sys, device.major, device.minor);
+  const std::string link = ReadLink(names.directory);
+  names.kernel = link.substr(link.rfind('/') + 1);
+  if (!names.kernel.empty()) {
+    names.nodes.push_back("/dev/" + names.kernel);
+  }
+  if (const std::string mapped = ReadWord(names.directory + "/dm/name"); !mapped.empty()) {
+    names.nodes.push_back("/dev/mapper/" + mapped);
+  }
+  return names;
+}
+
+void AddHolders(const Names& names, std::vector<std::string>& out) {
+  for (const std::string& holder : ListDirectory(names.directory + "/holders")) {
+    const std::string mapped = ReadWord(fmt::format("{}/holders/{}/dm/name", names.directory, holder));
+    out.push_back(mapped.empty() ? fmt::format("held by {}", holder)
+                                 : fmt::format("held by {} ({})", holder, mapped));
+  }
+}
+
+// nullptr: this mount has nothing to do with the device.
+const char* UseOf(const MountEntry& entry, DeviceNumber device, const Names& names) {
+  const bool by_number = entry.device == device || entry.backing == device;
+  // The number of a btrfs is anonymous; its source is a name, as that namespace knows it.
+  const bool by_name = entry.device.major == 0 && entry.fs_type == "btrfs" &&
+                       std::find(names.nodes.begin(), names.nodes.end(), entry.source) != names.nodes.end();
+  if (by_number || by_name) {
+    return "mounted";
+  }
+  const bool node = entry.fs_type == "devtmpfs" && !names.kernel.empty() && entry.root == "/" + names.kernel;
+  return node ? "its node is mounted" : nullptr;
+}
+
+// Adds what one mount namespace shows; `where` tells which, empty for our own.
+void AddMounts(const std::string& mountinfo, const std::string& where, DeviceNumber device,
+               const Names& names, std::vector<std::string>& out) {
+  const auto text = ReadWhole(mountinfo);
+  const auto table = text.has_value() ? MountTable::Parse(*text) : Result<MountTable>(text.error());
+  if (!table.has_value()) {
+    return;
+  }
+  for (const MountEntry& entry : table->entries()) {
+    if (const char* use = UseOf(entry, device, names)) {
+      out.push_back(where.empty()
+                        ? fmt::format("{} at {}", use, entry.target)
+                        : fmt::format("{} at {} in another mount namespace ({})", use, entry.target, where));
+    }
+  }
+}
+
+// A file system that is in use leaves its directory in sysfs, also if no process that we see has a mount of
+// it.
+std::string ActiveFilesystem(const Names& names, const std::string& sys) {
+  if (names.kernel.empty()) {
+    return "";
+  }
+  for (const std::string_view type : {"ext4", "xfs"}) {
+    if (const std::string path = fmt::format("{}/fs/{}/{}", sys, type, names.kernel); Exists(path)) {
+      return path;
+    }
+  }
+  for (const std::string& uuid : ListDirectory(sys + "/fs/btrfs")) {
+    if (const std::string path = fmt::format("{}/fs/btrfs/{}/devices/{}", sys, uuid, names.kernel);
+        Exists(path)) {
+      return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string& proc,
+                                         const std::string& sys) {
+  const ProcessScan processes(proc);
+  QUARRY_ASSIGN(const std::vector<int> pids, processes.Pids());
+  if (!Exists(sys + "/dev/block")) {
+    return Error(Code::kUnavailable, fmt::format("{} shows no block devices", sys));
+  }
+  const Names names = NamesOf(device, sys);
+  std::vector<std::string> users;
+  AddHolders(names, users);
+
+  const size_t before_mounts = users.size();
+  AddMounts(proc + "/self/mountinfo", "", device, names, users);
+  std::set<std::string> seen = {ReadLink(proc + "/self/ns/mnt")};
+  for (const int pid : pids) {
+    const std::string name_space = ReadLink(fmt::format("{}/{}/ns/mnt", proc, pid));
+    if (!name_space.empty() && seen.insert(name_space).second) {
+      AddMounts(fmt::format("{}/{}/mountinfo", proc, pid), processes.Describe(pid), device, names, users);
+    }
+  }
+  if (users.size() == before_mounts) {
+    if (const std::string active = ActiveFilesystem(names, sys); !active.empty()) {
+      users.push_back(
+          fmt::format("its file system is in use ({}), though no process shows a mount of it", active));
+    }
+  }
+  return users;
+}
+
+}  // namespace quarry::mount
