@@ -186,6 +186,13 @@ bool IsOurLvName(std::string_view name) {
   return digits.find_first_not_of(kBase32) == std::string_view::npos && kBase32.find(digits.back()) % 4 == 0;
 }
 
+bool IsLvmName(std::string_view name) {
+  constexpr size_t kMaxLvmName = 127;
+  return !name.empty() && name.size() <= kMaxLvmName && name.front() != '-' && name != "." && name != ".." &&
+         std::ranges::all_of(
+             name, [](char c) { return IsAlnum(c) || c == '_' || c == '.' || c == '+' || c == '-'; });
+}
+
 std::string MetadataLvName(std::string_view image_name) {
   constexpr std::string_view kImage = "_rimage_";
   const size_t at = image_name.rfind(kImage);

@@ -36,6 +36,10 @@ namespace quarry::lvm {
 std::string NewLvName();
 bool IsOurLvName(std::string_view name);
 
+// What LVM takes for the name of a group or LV on its command line: A-Z a-z 0-9 _ . + -, the first no hyphen,
+// at most 127, not "." or "..". In particular no selector ("@tag") and no path.
+bool IsLvmName(std::string_view name);
+
 // Name of the metadata sub-volume that belongs to a raid leg: "x_rimage_3" → "x_rmeta_3"
 // (lib/metadata/raid_manip.c names them in pairs). Empty if the name is no leg's.
 std::string MetadataLvName(std::string_view image_name);

@@ -347,13 +347,18 @@ class Reader {
     QUARRY_ASSIGN(segment.logical.first.value, row.Number("seg_start_pe"));
     QUARRY_ASSIGN(segment.logical.count.value, row.Number("seg_size_pe"));
     QUARRY_ASSIGN(const uint64_t stripes, row.Number("data_stripes"));
-    segment.data_stripes = static_cast<uint32_t>(stripes);
+    segment.data_stripes = DataStripes(segment.type, stripes);
     QUARRY_ASSIGN(segment.stripe_size.value, row.Number("stripe_size"));
     QUARRY_ASSIGN(segment.region_size.value, row.Number("region_size"));
     QUARRY_ASSIGN(const std::string ranges, row.Text("seg_le_ranges"));
     QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
     group_.lvs[lv_at->second].segments.push_back(std::move(segment));
     return Ok();
+  }
+
+  // LVM counts the copies of a mirror as data stripes.
+  static uint32_t DataStripes(std::string_view type, uint64_t reported) {
+    return type == "raid1" || type == "mirror" ? 1 : static_cast<uint32_t>(reported);
   }
 
   Status ReadAreas(const SegmentKey& key, std::string_view ranges, std::vector<SegmentArea>& areas) {

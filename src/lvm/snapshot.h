@@ -23,10 +23,12 @@ struct ExtentRange {
 
 struct PhysicalVolume {
   std::string uuid;    // LVM's form, with hyphens
-  std::string device;  // path as LVM reports it; empty while missing
+  std::string device;  // path as LVM reports it; empty while LVM sees no such device
   Bytes pe_start;      // where extent 0 begins on the device
   Extents extent_count;
   bool allocatable = true;
+  // Not seen now, or seen again after the group was changed without it: then it has a device, and stays
+  // missing until vgextend --restoremissing.
   bool missing = false;
   std::vector<std::string> tags;
   std::vector<ExtentRange> free;  // ascending, disjoint, never adjacent
@@ -44,7 +46,8 @@ struct SegmentArea {
 struct Segment {
   std::string type;  // LVM's segment type: linear, striped, raid1, raid5_ls, error, …
   ExtentRange logical;
-  uint32_t data_stripes = 1;
+  uint32_t data_stripes =
+      1;              // legs with data of their own: 1 for linear and raid1, 0 where it has no meaning
   Bytes stripe_size;  // 0 where it has no meaning
   Bytes region_size;
   std::vector<SegmentArea> areas;  // in leg order; for raid: the data legs (rimages), without rmeta
@@ -57,6 +60,8 @@ struct LogicalVolume {
   Bytes size;
   std::string segment_type;  // of the first segment
   std::vector<std::string> tags;
+  // The kernel's view when the report was made; it changes without a commit, so ask device-mapper where it
+  // matters.
   bool active = false;
   bool partial = false;  // some of its extents are on a missing PV
   std::string health;    // lv_health_status, empty when fine

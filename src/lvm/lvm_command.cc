@@ -1,0 +1,182 @@
+#include "lvm/lvm_command.h"
+
+#include <array>
+#include <cstdio>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lvm/names.h"
+#include "lvm/report_parser.h"
+
+namespace quarry::lvm {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Status CheckName(const char* what, const std::string& name) {
+  if (!IsLvmName(name)) {
+    return Error(Code::kInvalidArgument, fmt::format("'{}' cannot be the name of a {}", name, what));
+  }
+  return Ok();
+}
+
+Status CheckNames(const std::string& group, const std::string& name) {
+  QUARRY_TRY(CheckName("volume group", group));
+  return CheckName("logical volume", name);
+}
+
+void Append(Arguments& to, Arguments more) {
+  for (std::string& word : more) {
+    to.push_back(std::move(word));
+  }
+}
+
+std::string Kib(Bytes size) {
+  return fmt::format("{}k", size.value / kKiB.value);
+}
+
+Arguments StripeArguments(const Geometry& geometry) {
+  return {"--stripes", fmt::format("{}", geometry.data_legs()), "--stripesize", Kib(geometry.stripe_size())};
+}
+
+// What --type alone does not say.
+Arguments ShapeArguments(const Geometry& geometry) {
+  Arguments out;
+  switch (geometry.type()) {
+    case VolumeType::kLinear:
+      break;
+    case VolumeType::kRaid1:
+      out = {"--mirrors", fmt::format("{}", geometry.mirrors())};
+      break;
+    case VolumeType::kRaid10:
+      out = {"--mirrors", fmt::format("{}", geometry.mirrors())};
+      Append(out, StripeArguments(geometry));
+      break;
+    case VolumeType::kStriped:
+    case VolumeType::kRaid0:
+    case VolumeType::kRaid4:
+    case VolumeType::kRaid5:
+    case VolumeType::kRaid6:
+      out = StripeArguments(geometry);
+      break;
+  }
+  if (geometry.has_metadata()) {
+    Append(out, {"--regionsize", Kib(geometry.region_size())});
+  }
+  return out;
+}
+
+Arguments WipeArguments(Wipe wipe) {
+  switch (wipe) {
+    case Wipe::kSignaturesAndFirstBlock:
+      return {"--wipesignatures", "y", "--zero", "y"};
+    case Wipe::kNone:
+      return {"--wipesignatures", "n", "--zero", "n"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string FullName(const std::string& group, const std::string& name) {
+  return fmt::format("{}/{}", group, name);
+}
+
+Result<Arguments> ReadArguments(const std::string& group) {
+  QUARRY_TRY(CheckName("volume group", group));
+  return ReportArguments(group);
+}
+
+LvmFeatures FeaturesOf(const std::string& version) {
+  constexpr std::tuple kSetAutoactivation{2, 3, 12};
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  if (std::sscanf(version.c_str(), "%d.%d.%d", &major, &minor, &patch) != 3) {
+    return {};
+  }
+  return {.set_autoactivation = std::tuple(major, minor, patch) >= kSetAutoactivation};
+}
+
+Result<Arguments> CreateArguments(const CreateLv& spec, const LvmFeatures& features) {
+  QUARRY_TRY(CheckNames(spec.group, spec.name));
+  Arguments out = {"lvcreate",  "-y",
+                   "--name",    spec.name,
+                   "--type",    std::string(TypeName(spec.geometry.type())),
+                   "--extents", fmt::format("{}", spec.step.logical_extents.value),
+                   "--alloc",   spec.step.alloc};
+  Append(out, ShapeArguments(spec.geometry));
+  Append(out, WipeArguments(spec.wipe));
+  // lvcreate refuses --nosync for raid6: its parity must be computed once.
+  if (spec.assume_in_sync && spec.geometry.has_metadata() && spec.geometry.type() != VolumeType::kRaid6) {
+    out.emplace_back("--nosync");
+  }
+  if (features.set_autoactivation) {
+    // Boot services and hotplug rules of the host leave it alone; we activate what is wanted.
+    Append(out, {"--setautoactivation", "n"});
+  }
+  for (const std::string& tag : spec.tags) {
+    Append(out, {"--addtag", tag});
+  }
+  Append(out, {"--", spec.group});
+  Append(out, spec.step.pv_arguments);
+  return out;
+}
+
+Result<Arguments> ExtendArguments(const ExtendLv& spec) {
+  QUARRY_TRY(CheckNames(spec.group, spec.name));
+  Arguments out = {"lvextend",  "-y",
+                   "--extents", fmt::format("+{}", spec.step.logical_extents.value),
+                   "--alloc",   spec.step.alloc};
+  // Raid takes its shape from the volume; a striped one may change it from segment to segment, so it is said.
+  if (spec.geometry.type() == VolumeType::kStriped) {
+    Append(out, StripeArguments(spec.geometry));
+  }
+  Append(out, {"--", FullName(spec.group, spec.name)});
+  Append(out, spec.step.pv_arguments);
+  return out;
+}
+
+Result<Arguments> RemoveArguments(const std::string& group, const std::string& name) {
+  QUARRY_TRY(CheckNames(group, name));
+  return Arguments{"lvremove", "-y", "--", FullName(group, name)};
+}
+
+Result<Arguments> TagArguments(const std::string& group, const std::string& name,
+                               const std::vector<std::string>& add, const std::vector<std::string>& remove) {
+  QUARRY_TRY(CheckNames(group, name));
+  Arguments out = {"lvchange", "-y"};
+  for (const std::string& tag : remove) {
+    Append(out, {"--deltag", tag});
+  }
+  for (const std::string& tag : add) {
+    Append(out, {"--addtag", tag});
+  }
+  Append(out, {"--", FullName(group, name)});
+  return out;
+}
+
+Result<Arguments> ActivateArguments(const std::string& group, const std::string& name) {
+  QUARRY_TRY(CheckNames(group, name));
+  return Arguments{"lvchange", "-y", "--activate", "y", "--", FullName(group, name)};
+}
+
+Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name) {
+  QUARRY_TRY(CheckNames(group, name));
+  return Arguments{"lvchange", "-y", "--activate", "n", "--", FullName(group, name)};
+}
+
+Result<std::string> ParseVersion(const std::string& output) {
+  constexpr std::string_view kLabel = "LVM version:";
+  const size_t label = output.find(kLabel);
+  const size_t first = label == std::string::npos ? label : output.find_first_of("0123456789", label);
+  if (first == std::string::npos) {
+    return Error(Code::kCorrupt, fmt::format("lvm does not say its version: '{}'", output.substr(0, 200)));
+  }
+  const size_t end = output.find_first_not_of("0123456789.", first);
+  return output.substr(first, end == std::string::npos ? end : end - first);
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,41 @@
+// The lvm commands behind LvmApi's verbs, as argument vectors from the verb on. Pure.
+//
+// Nothing is left to LVM's defaults that matters: sizes are extents, places are PV ranges, wiping is said
+// either way, questions are answered beforehand (-y), names come after "--".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "lvm/lvm_api.h"
+
+namespace quarry::lvm {
+
+// What the installed lvm can do.
+struct LvmFeatures {
+  bool set_autoactivation = false;  // lvcreate --setautoactivation, since 2.03.12
+};
+
+// From "2.03.16" or longer; none for what is no version.
+LvmFeatures FeaturesOf(const std::string& version);
+
+// "group/name", as LVM writes it.
+std::string FullName(const std::string& group, const std::string& name);
+
+// All of them: kInvalidArgument if a name is not one that LVM takes as a plain name.
+Result<std::vector<std::string>> ReadArguments(const std::string& group);
+Result<std::vector<std::string>> CreateArguments(const CreateLv& spec, const LvmFeatures& features);
+Result<std::vector<std::string>> ExtendArguments(const ExtendLv& spec);
+// Never with --force: lvm then refuses LVs that are open.
+Result<std::vector<std::string>> RemoveArguments(const std::string& group, const std::string& name);
+Result<std::vector<std::string>> TagArguments(const std::string& group, const std::string& name,
+                                              const std::vector<std::string>& add,
+                                              const std::vector<std::string>& remove);
+Result<std::vector<std::string>> ActivateArguments(const std::string& group, const std::string& name);
+Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
+
+// "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.
+Result<std::string> ParseVersion(const std::string& output);
+
+}  // namespace quarry::lvm

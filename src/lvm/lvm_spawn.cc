@@ -1,0 +1,165 @@
+#include "lvm/lvm_spawn.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lvm/device_scan.h"
+#include "lvm/lvm_failure.h"
+#include "lvm/report_parser.h"
+
+namespace quarry::lvm {
+namespace {
+
+constexpr auto kPlaces =
+    std::to_array<const char*>({"/usr/sbin/lvm", "/sbin/lvm", "/usr/bin/lvm", "/bin/lvm"});
+
+// lvm blocks signals while it holds a group's lock. Given a moment after TERM it mostly ends by itself, which
+// leaves less to repair than a KILL between suspend and resume.
+constexpr std::chrono::milliseconds kKillGrace{5000};
+
+std::vector<FlushTarget> TargetsOf(const VolumeGroup& group) {
+  std::vector<FlushTarget> out;
+  for (const PhysicalVolume& pv : group.pvs) {
+    if (!pv.device.empty()) {
+      out.push_back({pv.uuid, pv.device, pv.metadata_size.value > 0});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpawnOptions options,
+                                                 const Call& call) {
+  for (const char* path : kPlaces) {
+    if (access(path, X_OK) == 0) {
+      std::unique_ptr<LvmSpawn> lvm(new LvmSpawn(subprocess, std::move(options), path));
+      QUARRY_ASSIGN(const std::string version, lvm->Version(call));
+      lvm->features_ = FeaturesOf(version);
+      return lvm;
+    }
+  }
+  return Error(Code::kNotFound, "LVM is not installed: no lvm in /usr/sbin, /sbin, /usr/bin, /bin");
+}
+
+Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ReadArguments(group));
+  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+  if (!finished.ok()) {
+    return Failure(arguments[0], group, finished, call);
+  }
+  if (finished.output_truncated) {
+    return Error(Code::kInternal, fmt::format("fullreport of {}: the answer is longer than we take", group));
+  }
+  QUARRY_ASSIGN(VolumeGroup parsed, ParseReport(finished.out).Context(fmt::format("group {}", group)));
+  {
+    const std::lock_guard lock(mutex_);
+    last_seen_[group] = TargetsOf(parsed);
+  }
+  return std::make_shared<const VolumeGroup>(std::move(parsed));
+}
+
+Status LvmSpawn::Create(const CreateLv& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec, features_));
+  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
+  return Flush(spec.group, call);
+}
+
+Status LvmSpawn::Extend(const ExtendLv& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ExtendArguments(spec));
+  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
+  return Flush(spec.group, call);
+}
+
+Status LvmSpawn::Remove(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, name));
+  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+  // Flushed even if it was gone already: whoever removed it may not have.
+  if (!finished.ok() && !SaysNoSuchLv(finished)) {
+    return Failure(arguments[0], FullName(group, name), finished, call);
+  }
+  return Flush(group, call);
+}
+
+Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
+                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                            const Call& call) {
+  if (add.empty() && remove.empty()) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, TagArguments(group, name, add, remove));
+  QUARRY_TRY(RunToSuccess(arguments, FullName(group, name), call));
+  return Flush(group, call);
+}
+
+// Activation is the kernel's alone: no commit, hence nothing to flush.
+Status LvmSpawn::Activate(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, name));
+  return RunToSuccess(arguments, FullName(group, name), call);
+}
+
+Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, DeactivateArguments(group, name));
+  return RunToSuccess(arguments, FullName(group, name), call);
+}
+
+Result<std::string> LvmSpawn::Version(const Call& call) {
+  QUARRY_ASSIGN(const Finished finished, Run({"version"}, call));
+  return ParseVersion(finished.out);
+}
+
+Result<Finished> LvmSpawn::Run(const std::vector<std::string>& arguments, const Call& call) {
+  Command command;
+  command.argv = {lvm_path_};
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  if (!options_.driver_loaded) {
+    command.argv.insert(command.argv.begin() + 2, {"--driverloaded", "n"});
+  }
+  command.env = {{"LC_ALL", "C"},
+                 {"TZ", "UTC0"},
+                 {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"},
+                 {"LVM_SYSTEM_DIR", options_.system_dir},
+                 {"LVM_SUPPRESS_FD_WARNINGS", "1"}};
+  command.kill_grace = kKillGrace;
+  return subprocess_.Run(command, call).Context(arguments[0]);
+}
+
+Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const std::string& object,
+                              const Call& call) {
+  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+  if (!finished.ok()) {
+    return Failure(arguments[0], object, finished, call);
+  }
+  return Ok();
+}
+
+Error LvmSpawn::Failure(const std::string& verb, const std::string& object, const Finished& finished,
+                        const Call& call) {
+  const std::string command = fmt::format("{} {}", verb, object);
+  if (SaysNoSuchGroup(finished)) {
+    if (Status scan = EveryDeviceAnswers(call); !scan.has_value()) {
+      return std::move(scan.error()).Context(fmt::format("{}: LVM did not find the group, but", command));
+    }
+  }
+  return LvmFailure(command, finished);
+}
+
+std::vector<FlushTarget> LvmSpawn::LastSeen(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = last_seen_.find(group);
+  return found == last_seen_.end() ? std::vector<FlushTarget>() : found->second;
+}
+
+Status LvmSpawn::Flush(const std::string& group, const Call& call) {
+  if (FlushPvs(LastSeen(group), call).has_value()) {
+    return Ok();
+  }
+  QUARRY_TRY(Read(group, call).Context("done, but not known to be durable"));
+  return FlushPvs(LastSeen(group), call).Context("done, but not known to be durable");
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,68 @@
+// LvmApi by spawning lvm once for each command: no state between commands, any of them can be killed.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+#include "lvm/lvm_api.h"
+#include "lvm/lvm_command.h"
+#include "lvm/pv_flush.h"
+
+namespace quarry::lvm {
+
+struct LvmSpawnOptions {
+  std::string system_dir;     // LVM_SYSTEM_DIR, as WriteLvmConfig made it
+  bool driver_loaded = true;  // false: metadata only, LVM never talks to device-mapper (hosts that have none)
+};
+
+// Thread-safe. A killed lvm may have committed and may have left devices suspended: after kTimeout and
+// kCancelled read the group and look at device-mapper.
+//
+// A commit is flushed to the disks on which the last Read saw the group, each proven by its label; if none of
+// them is there any more, the group is read again. A disk that joined since the last Read is not flushed: no
+// harm, since one durable copy is enough (pv_flush.h).
+class LvmSpawn final : public LvmApi {
+ public:
+  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Asks it for its version. `subprocess`
+  // must outlive the object.
+  static Result<std::unique_ptr<LvmSpawn>> Make(Subprocess& subprocess, LvmSpawnOptions options,
+                                                const Call& call);
+
+  Result<Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const CreateLv& spec, const Call& call) override;
+  Status Extend(const ExtendLv& spec, const Call& call) override;
+  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
+                    const std::vector<std::string>& remove, const Call& call) override;
+  Status Activate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Result<std::string> Version(const Call& call) override;
+
+ private:
+  LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)
+      : subprocess_(subprocess), options_(std::move(options)), lvm_path_(std::move(lvm_path)) {}
+
+  // Runs to an exit status of whatever value.
+  Result<Finished> Run(const std::vector<std::string>& arguments, const Call& call);
+  // Runs to success. `object` names what it is about, for errors.
+  Status RunToSuccess(const std::vector<std::string>& arguments, const std::string& object, const Call& call);
+  // The error of a command that failed, "not found" only if that is proven.
+  Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
+                const Call& call);
+  Status Flush(const std::string& group, const Call& call);
+  std::vector<FlushTarget> LastSeen(const std::string& group);
+
+  Subprocess& subprocess_;
+  const LvmSpawnOptions options_;
+  const std::string lvm_path_;
+  LvmFeatures features_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<FlushTarget>> last_seen_;  // by group, guarded by mutex_
+};
+
+}  // namespace quarry::lvm

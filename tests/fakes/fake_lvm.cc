@@ -1,0 +1,362 @@
+#include "tests/fakes/fake_lvm.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "lvm/lvm_command.h"
+#include "lvm/names.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_lvm_alloc.h"
+#include "tests/fakes/fake_lvm_model.h"
+
+namespace quarry::fakes {
+namespace {
+
+using lvm::Geometry;
+using lvm::LogicalVolume;
+using lvm::PhysicalVolume;
+using lvm::VolumeGroup;
+using lvm::VolumeType;
+
+Error NoSuchLv(const VolumeGroup& group, const std::string& name) {
+  return {Code::kNotFound, fmt::format("Failed to find logical volume \"{}/{}\"", group.name, name)};
+}
+
+Status MayChange(const VolumeGroup& group) {
+  if (group.exported) {
+    return Error(Code::kPrecondition, fmt::format("Volume group {} is exported", group.name));
+  }
+  return Ok();
+}
+
+// Creates and extends are refused, as lvm does, while any PV is missing.
+Status MayGrow(const VolumeGroup& group) {
+  QUARRY_TRY(MayChange(group));
+  if (group.MissingPvs() > 0) {
+    return Error(Code::kUnavailable,
+                 fmt::format("a disk of the group is missing: Cannot change VG {} while PVs are "
+                             "missing.",
+                             group.name));
+  }
+  return Ok();
+}
+
+uint64_t PerLeg(const Geometry& geometry, Extents logical) {
+  return logical.value / geometry.data_legs();
+}
+
+}  // namespace
+
+void FakeLvm::AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  group = {};
+  group.metadata_room = kGiB;
+  group.now.name = name;
+  group.now.uuid = NewUuid();
+  group.now.seqno = 1;
+  group.now.extent_size = extent_size;
+  for (const FakeDisk& disk : disks) {
+    PhysicalVolume pv;
+    pv.uuid = NewUuid();
+    pv.device = disk.device;
+    pv.pe_start = kMiB;
+    pv.extent_count = disk.extents;
+    group.now.pvs.push_back(std::move(pv));
+  }
+  Derive(group.now);
+}
+
+void FakeLvm::RemoveGroup(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(name);
+}
+
+void FakeLvm::Edit(const std::string& name, const std::function<void(VolumeGroup&)>& change) {
+  Happen(name, [&](VolumeGroup& group) {
+    change(group);
+    ++group.seqno;
+  });
+}
+
+void FakeLvm::Happen(const std::string& name, const std::function<void(VolumeGroup&)>& change) {
+  const std::lock_guard lock(mutex_);
+  VolumeGroup& group = groups_.at(name).now;
+  change(group);
+  Derive(group);
+}
+
+void FakeLvm::SetMetadataRoom(const std::string& name, Bytes room) {
+  const std::lock_guard lock(mutex_);
+  groups_.at(name).metadata_room = room;
+}
+
+void FakeLvm::SetOpen(const std::string& group, const std::string& lv, bool open) {
+  const std::lock_guard lock(mutex_);
+  if (open) {
+    open_.emplace(group, lv);
+  } else {
+    open_.erase({group, lv});
+  }
+}
+
+void FakeLvm::SetInstantSync(bool instant) {
+  const std::lock_guard lock(mutex_);
+  instant_sync_ = instant;
+}
+
+void FakeLvm::Reboot() {
+  const std::lock_guard lock(mutex_);
+  open_.clear();
+  for (auto& [name, group] : groups_) {
+    for (LogicalVolume& lv : group.now.lvs) {
+      lv.active = false;
+      lv.sync_action.clear();
+    }
+  }
+}
+
+void FakeLvm::SetHooks(FakeLvmHooks hooks) {
+  const std::lock_guard lock(mutex_);
+  hooks_ = std::move(hooks);
+}
+
+void FakeLvm::SetOnCall(std::function<void(const std::string&)> on_call) {
+  const std::lock_guard lock(mutex_);
+  on_call_ = std::move(on_call);
+}
+
+// The frame of every call: whom to tell, faults, deadline, lock, the group.
+template <typename Function>
+Status FakeLvm::Act(const std::string& method, const std::string& group_name, const Call& call,
+                    Function act) {
+  std::function<void(const std::string&)> on_call;
+  {
+    const std::lock_guard lock(mutex_);
+    on_call = on_call_;
+  }
+  if (on_call) {
+    on_call(method);
+  }
+  QUARRY_TRY(call.Check(method));
+  QUARRY_TRY(before.Check(method));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = groups_.find(group_name);
+    if (found == groups_.end()) {
+      return Error(Code::kNotFound, fmt::format("Volume group \"{}\" not found", group_name));
+    }
+    QUARRY_TRY(act(found->second));
+  }
+  return after.Check(method);
+}
+
+Status FakeLvm::Commit(Group& group, VolumeGroup next) {
+  if (MetadataSize(next) > group.metadata_room.value) {
+    return Error(Code::kNoSpace,
+                 fmt::format("no room in the group's metadata area: VG {} metadata ({} bytes) exceeds "
+                             "maximum metadata size ({} bytes)",
+                             next.name, MetadataSize(next), group.metadata_room.value));
+  }
+  Derive(next);
+  ++next.seqno;
+  group.now = std::move(next);
+  return Ok();
+}
+
+Status FakeLvm::MayDeactivate(const VolumeGroup& group, const LogicalVolume& lv) {
+  if (open_.contains({group.name, lv.name})) {
+    return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} in use.", group.name, lv.name));
+  }
+  return hooks_.deactivate ? hooks_.deactivate(group, lv) : Ok();
+}
+
+void FakeLvm::TellActive(const VolumeGroup& group, const std::string& name) {
+  if (hooks_.active) {
+    hooks_.active(group, *group.FindLv(name));
+  }
+}
+
+std::string FakeLvm::NewUuid() {
+  const std::string digits = fmt::format("{:032}", ++uuids_);
+  return fmt::format("{}-{}-{}-{}-{}-{}-{}", digits.substr(0, 6), digits.substr(6, 4), digits.substr(10, 4),
+                     digits.substr(14, 4), digits.substr(18, 4), digits.substr(22, 4), digits.substr(26, 6));
+}
+
+Result<lvm::Snapshot> FakeLvm::Read(const std::string& group_name, const Call& call) {
+  QUARRY_TRY(lvm::ReadArguments(group_name));
+  lvm::Snapshot out;
+  QUARRY_TRY(Act("Read", group_name, call, [&](Group& group) {
+    VolumeGroup copy = group.now;
+    const uint64_t size = MetadataSize(copy);
+    for (PhysicalVolume& pv : copy.pvs) {
+      if (pv.missing) {
+        pv.device.clear();
+      } else {
+        pv.metadata_size = {2 * group.metadata_room.value};
+        pv.metadata_free = {group.metadata_room.value - std::min(size, group.metadata_room.value)};
+      }
+    }
+    out = std::make_shared<const VolumeGroup>(std::move(copy));
+    return Ok();
+  }));
+  return out;
+}
+
+Status FakeLvm::Create(const lvm::CreateLv& spec, const Call& call) {
+  QUARRY_TRY(lvm::CreateArguments(spec, {}));
+  return Act("Create", spec.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    if (Find(next, spec.name) != nullptr) {
+      return Error(
+          Code::kAlreadyExists,
+          fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", spec.name, spec.group));
+    }
+    const Geometry& geometry = spec.geometry;
+    QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
+                  Allocate(next, spec.step.pv_arguments,
+                           {.legs = geometry.legs(),
+                            .per_leg = PerLeg(geometry, spec.step.logical_extents),
+                            .metadata = geometry.has_metadata() ? 1U : 0U,
+                            .policy = spec.step.alloc,
+                            .tails = {}}));
+    const bool in_sync = instant_sync_ || (spec.assume_in_sync && geometry.type() != VolumeType::kRaid6);
+    AddVolume(next, spec, legs, in_sync, [this] { return NewUuid(); });
+    QUARRY_TRY(Commit(group, std::move(next)));
+    TellActive(group.now, spec.name);
+    return Ok();
+  });
+}
+
+Status FakeLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
+  QUARRY_TRY(lvm::ExtendArguments(spec));
+  return Act("Extend", spec.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    LogicalVolume* lv = Find(next, spec.name);
+    QUARRY_TRY(MayGrow(next));
+    if (lv == nullptr) {
+      return Error(Code::kNotFound,
+                   fmt::format("Logical volume {} not found in volume group {}.", spec.name, spec.group));
+    }
+    QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
+                  Allocate(next, spec.step.pv_arguments,
+                           {.legs = spec.geometry.legs(),
+                            .per_leg = PerLeg(spec.geometry, spec.step.logical_extents),
+                            .metadata = 0,
+                            .policy = spec.step.alloc,
+                            .tails = Tails(next, *lv, spec.geometry)}));
+    Grow(next, *lv, spec.geometry, legs);
+    const bool active = lv->active;
+    QUARRY_TRY(Commit(group, std::move(next)));
+    if (active) {
+      TellActive(group.now, spec.name);
+    }
+    return Ok();
+  });
+}
+
+Status FakeLvm::Remove(const std::string& group_name, const std::string& name, const Call& call) {
+  QUARRY_TRY(lvm::RemoveArguments(group_name, name));
+  return Act("Remove", group_name, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    const LogicalVolume* lv = Find(next, name);
+    if (lv == nullptr) {
+      return Ok();
+    }
+    if (lv->hidden) {
+      return Error(Code::kInternal,
+                   fmt::format("Can't remove logical volume {} that is part of another", name));
+    }
+    if (lv->active) {
+      QUARRY_TRY(MayDeactivate(next, *lv));
+    }
+    std::erase_if(next.lvs,
+                  [&](const LogicalVolume& other) { return other.name == name || IsOf(other, name); });
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::ChangeTags(const std::string& group_name, const std::string& name,
+                           const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                           const Call& call) {
+  QUARRY_TRY(lvm::TagArguments(group_name, name, add, remove));
+  if (add.empty() && remove.empty()) {
+    return Ok();
+  }
+  return Act("ChangeTags", group_name, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    LogicalVolume* lv = Find(next, name);
+    if (lv == nullptr) {
+      return NoSuchLv(next, name);
+    }
+    SetTags(*lv, add, remove);
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::Activate(const std::string& group_name, const std::string& name, const Call& call) {
+  QUARRY_TRY(lvm::ActivateArguments(group_name, name));
+  return Act("Activate", group_name, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    LogicalVolume* lv = Find(group.now, name);
+    if (lv == nullptr) {
+      return NoSuchLv(group.now, name);
+    }
+    const bool needs_every_pv = !lv->segment_type.starts_with("raid") || lv->segment_type == "raid0";
+    if (lv->partial && needs_every_pv) {
+      return Error(Code::kUnavailable,
+                   fmt::format("a disk of the volume is missing: Refusing activation of partial LV {}/{}.",
+                               group_name, name));
+    }
+    for (LogicalVolume& part : group.now.lvs) {
+      part.active = part.active || part.name == name || IsOf(part, name);
+    }
+    lv->sync_action = lv->sync_percent.has_value() ? "idle" : "";
+    TellActive(group.now, name);
+    return Ok();
+  });
+}
+
+Status FakeLvm::Deactivate(const std::string& group_name, const std::string& name, const Call& call) {
+  QUARRY_TRY(lvm::DeactivateArguments(group_name, name));
+  return Act("Deactivate", group_name, call, [&](Group& group) -> Status {
+    LogicalVolume* lv = Find(group.now, name);
+    if (lv == nullptr) {
+      return NoSuchLv(group.now, name);
+    }
+    if (lv->active) {
+      QUARRY_TRY(MayDeactivate(group.now, *lv));
+    }
+    for (LogicalVolume& part : group.now.lvs) {
+      part.active = part.active && part.name != name && !IsOf(part, name);
+    }
+    lv->sync_action.clear();
+    return Ok();
+  });
+}
+
+Result<std::string> FakeLvm::Version(const Call& call) {
+  QUARRY_TRY(call.Check("Version"));
+  QUARRY_TRY(before.Check("Version"));
+  return std::string("2.03.16");
+}
+
+void Follow(FakeLvm& lvm, FakeDm& dm) {
+  lvm.SetHooks({.active =
+                    [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
+                      dm.AddDevice(lvm::DmUuid(group.uuid, lv.uuid), lvm::DmName(group.name, lv.name),
+                                   lv.size);
+                    },
+                .deactivate =
+                    [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
+                      return dm.RemoveDevice(lvm::DmUuid(group.uuid, lv.uuid));
+                    }});
+}
+
+}  // namespace quarry::fakes

@@ -1,0 +1,101 @@
+// LVM without disks. Groups are values in memory; commands place extents as lvm2 does when it is told PVs and
+// ranges, refuse what it refuses, and commit whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "lvm/lvm_api.h"
+#include "tests/fakes/faults.h"
+
+namespace quarry::fakes {
+
+class FakeDm;
+
+struct FakeDisk {
+  std::string device;
+  Extents extents;
+};
+
+// Told under the fake's lock: must not call back into it.
+struct FakeLvmHooks {
+  // An LV that is not hidden became active, or changed its size while active.
+  std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> active;
+  // It is about to become inactive. An error (in use) stops that, and with it the command.
+  std::function<Status(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> deactivate;
+};
+
+// Thread-safe.
+class FakeLvm final : public lvm::LvmApi {
+ public:
+  // --- The world's side.
+
+  void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
+  void RemoveGroup(const std::string& name);
+  // What an administrator does: changes the group by hand, in one commit. Free ranges, counts, sizes and
+  // partial flags follow from PVs and segments; a PV that is missing keeps its device here and loses it in
+  // what Read gives.
+  void Edit(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
+  // What happens without a commit: a disk vanishes or returns, a sync goes on, a leg fails.
+  void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
+  // The room for metadata: half of each PV's area, as LVM keeps old and new. At first as good as endless.
+  void SetMetadataRoom(const std::string& name, Bytes room);
+  // Somebody has the LV open.
+  void SetOpen(const std::string& group, const std::string& lv, bool open);
+  // New raid volumes are in sync at once (the default), or stay at 0 % until Happen says otherwise.
+  void SetInstantSync(bool instant);
+  // As after a power cut: nothing is active or open.
+  void Reboot();
+  void SetHooks(FakeLvmHooks hooks);
+  // Called at the start of every call with its name, without the lock held: may block, to hold a command
+  // there.
+  void SetOnCall(std::function<void(const std::string&)> on_call);
+
+  // Faults by name of the method. Before: nothing happened. After: it happened, and the caller does not know.
+  Faults before;
+  Faults after;
+
+  // --- LvmApi.
+  Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const lvm::CreateLv& spec, const Call& call) override;
+  Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
+  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
+                    const std::vector<std::string>& remove, const Call& call) override;
+  Status Activate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Result<std::string> Version(const Call& call) override;
+
+ private:
+  struct Group {
+    lvm::VolumeGroup now;
+    Bytes metadata_room;
+  };
+  template <typename Function>
+  Status Act(const std::string& method, const std::string& group, const Call& call, Function act);
+  Status Commit(Group& group, lvm::VolumeGroup next);
+  Status MayDeactivate(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
+  void TellActive(const lvm::VolumeGroup& group, const std::string& name);
+  std::string NewUuid();
+
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+  std::set<std::pair<std::string, std::string>> open_;
+  FakeLvmHooks hooks_;
+  std::function<void(const std::string&)> on_call_;
+  bool instant_sync_ = true;
+  uint64_t uuids_ = 0;
+};
+
+// Lets `dm` have a device for every active LV, and refuse to lose one that is open. Both must outlive their
+// use.
+void Follow(FakeLvm& lvm, FakeDm& dm);
+
+}  // namespace quarry::fakes

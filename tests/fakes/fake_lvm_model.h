@@ -1,0 +1,38 @@
+// What LVM's commands do to a group, as pure changes of a value: part of FakeLvm.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lvm/lvm_api.h"
+#include "tests/fakes/fake_lvm_alloc.h"
+
+namespace quarry::fakes {
+
+// nullptr if there is none.
+lvm::LogicalVolume* Find(lvm::VolumeGroup& group, const std::string& name);
+// Whether `part` is a leg, or a leg's metadata, of `lv`.
+bool IsOf(const lvm::LogicalVolume& part, const std::string& lv);
+
+void SetTags(lvm::LogicalVolume& lv, const std::vector<std::string>& add,
+             const std::vector<std::string>& remove);
+
+// Where the legs of an existing volume begin and end; empty if it is not made as `geometry` says.
+std::vector<AllocationRequest::Tail> Tails(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                           const lvm::Geometry& geometry);
+// Appends what was allocated to the volume, as lvextend does: legs keep their place in the order.
+void Grow(lvm::VolumeGroup& group, lvm::LogicalVolume& lv, const lvm::Geometry& geometry,
+          const std::vector<AllocatedLeg>& legs);
+// The new volume with its hidden parts, active.
+void AddVolume(lvm::VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<AllocatedLeg>& legs,
+               bool in_sync, const std::function<std::string()>& new_uuid);
+
+// Brings up to date what follows from PVs and segments: free ranges, counts, sizes, partial flags.
+void Derive(lvm::VolumeGroup& group);
+
+// About as long as LVM's text: some 400 bytes for a linear volume, 1,900 for a raid1.
+uint64_t MetadataSize(const lvm::VolumeGroup& group);
+
+}  // namespace quarry::fakes
