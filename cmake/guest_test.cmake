@@ -1,0 +1,39 @@
+# Tests that run inside a guest of scripts/vmtest, with the programs of this build on its PATH.
+
+# quarry_guest_program(NAME SOURCES… [LINK libs…]): a gtest binary for guests, in <build>/tests/bin. No ctest entry.
+function(quarry_guest_program name)
+  cmake_parse_arguments(P "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${P_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE quarry_options ${P_LINK} GTest::gmock GTest::gtest)
+endfunction()
+
+# quarry_guest_test(NAME COMMAND program arguments… [RELEASES r…] [DISKS n] [SIZE s] [MEMORY MiB] [TIMEOUT s] [COST n]):
+# ctest entries vm.NAME.RELEASE, label vm: a guest boots, runs the command, and its exit status counts. The image is
+# built before, by an entry of its own. COST orders a parallel run: the dearest begin first.
+function(quarry_guest_test name)
+  cmake_parse_arguments(G "" "DISKS;SIZE;MEMORY;TIMEOUT;COST" "COMMAND;RELEASES" ${ARGN})
+  foreach(default IN ITEMS "RELEASES bookworm" "DISKS 4" "SIZE 1G" "MEMORY 1024" "TIMEOUT 600" "COST 60")
+    separate_arguments(default UNIX_COMMAND "${default}")
+    list(POP_FRONT default key)
+    if(NOT G_${key})
+      set(G_${key} ${default})
+    endif()
+  endforeach()
+  # The harness gives up first: it keeps the guest's console log.
+  math(EXPR limit "${G_TIMEOUT} + 60")
+  foreach(release IN LISTS G_RELEASES)
+    add_test(NAME vm.${name}.${release}
+      COMMAND ${CMAKE_SOURCE_DIR}/scripts/vmtest/run --build ${CMAKE_BINARY_DIR} --release ${release}
+        --disks ${G_DISKS} --size ${G_SIZE} --memory ${G_MEMORY} --timeout ${G_TIMEOUT} -- ${G_COMMAND})
+    set_tests_properties(vm.${name}.${release} PROPERTIES
+      LABELS vm TIMEOUT ${limit} COST ${G_COST} FIXTURES_REQUIRED guest.${release})
+  endforeach()
+endfunction()
+
+foreach(release bookworm trixie)
+  add_test(NAME vm.image.${release} COMMAND ${CMAKE_SOURCE_DIR}/scripts/vmtest/image --release ${release})
+  set_tests_properties(vm.image.${release} PROPERTIES
+    LABELS vm TIMEOUT 900 COST 1000 FIXTURES_SETUP guest.${release})
+endforeach()

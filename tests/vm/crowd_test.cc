@@ -1,0 +1,96 @@
+// Many callers at once, and a process that is killed again and again under their hands.
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+constexpr int kVolumes = 50;
+constexpr int kClients = 8;
+
+class CrowdTest : public VmTest {};
+
+TEST_F(CrowdTest, FiftyVolumesByEightClientsAtOnce) {
+  std::atomic<int> next = 0;
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  std::set<std::string> ids;
+  const auto work = [&] {
+    CsiClient own(kSocket, std::chrono::minutes(10));
+    for (int i = next++; i < kVolumes; i = next++) {
+      auto reply = own.Create({"crowd-" + std::to_string(i), {}, BlockCapability(), 8 * kMi});
+      const std::lock_guard lock(mutex);
+      if (reply.ok()) {
+        ids.insert(reply.value.volume().volume_id());
+      } else {
+        errors.push_back(reply.text());
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < kClients; ++i) {
+      clients.emplace_back(work);
+    }
+  }
+  EXPECT_THAT(errors, testing::IsEmpty());
+  EXPECT_EQ(ids.size(), static_cast<size_t>(kVolumes));
+  auto listed = client().List();
+  ASSERT_OK(listed);
+  EXPECT_EQ(listed.value.size(), static_cast<size_t>(kVolumes));
+  const auto lvs = group().Lvs();
+  ASSERT_OK(lvs);
+  EXPECT_EQ(lvs->size(), static_cast<size_t>(kVolumes));
+  for (const std::string& id : ids) {
+    EXPECT_OK(client().Delete(id));
+  }
+  ASSERT_TRUE(ComesBackEmpty(300));
+}
+
+TEST_F(CrowdTest, KilledInTheMiddleOfCreatesNothingIsLostOrLeft) {
+  constexpr int kRounds = 8;
+  std::mt19937 random(20260);
+  std::uniform_int_distribution<int> pause(50, 2500);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string type = round % 2 == 0 ? "raid1" : "linear";
+    const VolumeSpec spec{"killed-" + std::to_string(round), TypeParameters(type), BlockCapability(),
+                          16 * kMi};
+    std::jthread caller([&spec] {
+      CsiClient own(kSocket);
+      (void)own.Create(spec);  // its outcome is whatever the kill made of it
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause(random)));
+    quarryd().Kill();
+    caller.join();
+    StartQuarryd();
+    // Either the volume is there, or it can be made; half of one is neither listed nor kept.
+    const v1::Volume volume = MustCreate(spec);
+    EXPECT_EQ(MustCreate(spec).volume_id(), volume.volume_id());
+  }
+  auto listed = client().List();
+  ASSERT_OK(listed);
+  EXPECT_EQ(listed.value.size(), static_cast<size_t>(kRounds));
+  EXPECT_TRUE(Eventually([] { return group().Lvs().has_value() && group().Lvs()->size() == kRounds; }))
+      << Tool({"lvs", "-a", "-o", "lv_name,lv_tags", kGroup}).out;
+  for (const v1::Volume& volume : listed.value) {
+    EXPECT_OK(client().Delete(volume.volume_id()));
+  }
+}
+
+TEST_F(CrowdTest, KilledWhileErasingTheErasureIsFinished) {
+  const v1::Volume volume = MustCreate({"erased", {}, BlockCapability(), 512 * kMi});
+  ASSERT_OK(WritePattern(NodeOf(volume), 9, 8 << 20, 256 << 20));
+  ASSERT_OK(client().Delete(volume.volume_id()));
+  KillAndRestart();
+  auto listed = client().List();
+  ASSERT_OK(listed);
+  EXPECT_TRUE(listed.value.empty()) << "deleted is deleted, whatever is still to be cleared";
+  ASSERT_TRUE(ComesBackEmpty());
+}
+
+}  // namespace
+}  // namespace quarry::vm

@@ -1,0 +1,110 @@
+// A client of csi.v1 over a unix socket: typed calls, and short ways to write the requests that tests make
+// all the time. Anything else is said with the generated messages and Invoke().
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "csi/v1/csi.grpc.pb.h"
+
+namespace quarry::vm {
+
+namespace v1 = csi::v1;
+
+template <typename Response>
+struct Reply {
+  grpc::Status status;
+  Response value;  // meaningful if ok()
+  bool ok() const { return status.ok(); }
+  grpc::StatusCode code() const { return status.error_code(); }
+  std::string text() const { return status.error_message(); }
+};
+
+v1::VolumeCapability MountCapability(
+    const std::string& fs_type = "ext4",
+    v1::VolumeCapability::AccessMode::Mode mode = v1::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+v1::VolumeCapability BlockCapability(
+    v1::VolumeCapability::AccessMode::Mode mode = v1::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+
+inline constexpr int64_t kMi = int64_t{1} << 20;
+
+struct VolumeSpec {
+  std::string name;
+  std::map<std::string, std::string> parameters;
+  v1::VolumeCapability capability = MountCapability();
+  int64_t size = 64 * kMi;
+  int64_t limit = 0;
+};
+
+// "raid5", "stripes=3" …: parameters of a volume of that type.
+std::map<std::string, std::string> TypeParameters(const std::string& type,
+                                                  const std::map<std::string, std::string>& more = {});
+
+// One connection. Calls may be made from several threads.
+class CsiClient {
+ public:
+  // `limit` is the deadline of every call. Connects when first used, and again after the server went away.
+  explicit CsiClient(const std::string& socket, std::chrono::milliseconds limit = std::chrono::seconds(120));
+
+  v1::Identity::Stub& identity() { return *identity_; }
+  v1::Controller::Stub& controller() { return *controller_; }
+  v1::Node::Stub& node() { return *node_; }
+
+  // client.Invoke(client.node(), &v1::Node::Stub::NodeGetInfo, request)
+  template <typename Stub, typename Request, typename Response>
+  Reply<Response> Invoke(Stub& stub,
+                         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                         const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + limit_);
+    // The server may be starting: the call's own deadline is the limit, not the first refused connection.
+    context.set_wait_for_ready(wait_for_ready_);
+    Reply<Response> reply;
+    reply.status = (stub.*method)(&context, request, &reply.value);
+    return reply;
+  }
+
+  // Whether calls wait for a server that is not there yet, until their deadline; else they fail at once.
+  void set_wait_for_ready(bool wait) { wait_for_ready_ = wait; }
+
+  Reply<v1::ProbeResponse> Probe();
+  Reply<v1::GetPluginInfoResponse> PluginInfo();
+
+  static v1::CreateVolumeRequest CreateRequest(const VolumeSpec& spec);
+  Reply<v1::CreateVolumeResponse> Create(const VolumeSpec& spec);
+  Reply<v1::DeleteVolumeResponse> Delete(const std::string& id);
+  // All pages, in order. max_entries: size of a page, 0 for one page.
+  Reply<std::vector<v1::Volume>> List(int32_t max_entries = 0);
+  Reply<v1::GetCapacityResponse> Capacity(const std::map<std::string, std::string>& parameters = {});
+  Reply<v1::ControllerExpandVolumeResponse> Expand(const std::string& id, int64_t size);
+
+  Reply<v1::NodeStageVolumeResponse> Stage(const v1::Volume& volume, const std::string& staging,
+                                           const v1::VolumeCapability& capability);
+  Reply<v1::NodeUnstageVolumeResponse> Unstage(const std::string& id, const std::string& staging);
+  Reply<v1::NodePublishVolumeResponse> Publish(const v1::Volume& volume, const std::string& staging,
+                                               const std::string& target,
+                                               const v1::VolumeCapability& capability,
+                                               bool read_only = false);
+  Reply<v1::NodeUnpublishVolumeResponse> Unpublish(const std::string& id, const std::string& target);
+  Reply<v1::NodeGetVolumeStatsResponse> Stats(const std::string& id, const std::string& path);
+  Reply<v1::NodeExpandVolumeResponse> NodeExpand(const std::string& id, const std::string& path,
+                                                 const std::string& staging, int64_t size);
+  Reply<v1::NodeGetInfoResponse> NodeInfo();
+
+ private:
+  std::chrono::milliseconds limit_;
+  bool wait_for_ready_ = false;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Identity::Stub> identity_;
+  std::unique_ptr<v1::Controller::Stub> controller_;
+  std::unique_ptr<v1::Node::Stub> node_;
+};
+
+}  // namespace quarry::vm

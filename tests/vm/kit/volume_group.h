@@ -1,0 +1,60 @@
+// A volume group on a guest's blank disks, and what LVM's own tools say about it: the second opinion that
+// tests hold against what quarryd says.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace quarry::vm {
+
+// Device node of the disk with serial number quarry<number>; empty if there is none now.
+std::string DiskNode(int number);
+// Disks 1, 2, … as long as there are any.
+std::vector<std::string> DiskNodes();
+
+struct Lv {
+  std::string name;
+  int64_t size = 0;
+  std::string type;  // segment type
+  std::vector<std::string> tags;
+  bool active = false;
+};
+
+// Removed with all that is in it when the object goes. The device nodes are wiped first when it is made.
+class VolumeGroup {
+ public:
+  VolumeGroup(std::string name, std::vector<std::string> devices)
+      : name_(std::move(name)), devices_(std::move(devices)) {}
+  ~VolumeGroup() { Remove(); }
+  VolumeGroup(const VolumeGroup&) = delete;
+  VolumeGroup& operator=(const VolumeGroup&) = delete;
+
+  Status Make();
+  void Remove();
+  // Removes every LV, whoever made it; the group stays.
+  Status Empty();
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& devices() const { return devices_; }
+
+  Result<int64_t> FreeExtents() const;
+  // Those that LVM shows without -a, by name.
+  Result<std::map<std::string, Lv>> Lvs() const;
+  // Which devices each leg of an LV lies on, as `lvs -a -o devices` reports it; the metadata sub-volume of a
+  // raid leg belongs to the leg.
+  Result<std::vector<std::set<std::string>>> LegDevices(const std::string& lv) const;
+
+ private:
+  std::string name_;
+  std::vector<std::string> devices_;
+};
+
+// Whether no device serves two legs.
+bool Disjoint(const std::vector<std::set<std::string>>& legs);
+
+}  // namespace quarry::vm

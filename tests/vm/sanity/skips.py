@@ -1,0 +1,60 @@
+"""Which specs of csi-sanity may be skipped: the table of docs/conformance.md, held against a run's report."""
+
+import re
+
+ROW = re.compile(r"^\|\s*(plugin|controller|node|upstream)\s+(\w+)\s*\|\s*`([^`]+)`\s*\|", re.MULTILINE)
+# A run of fewer specs is not the suite: a focus, a filter, a crash.
+LEAST_SPECS = 90
+
+
+def allowed(conformance):
+    """The rows of the table: (capability, what the specs' full names begin with)."""
+    rows = [(f"{service} {name}", prefix) for service, name, prefix in ROW.findall(conformance)]
+    if not rows:
+        raise ValueError("docs/conformance.md has no table of skips")
+    return rows
+
+
+def full_name(spec):
+    return " / ".join([*(spec["ContainerHierarchyTexts"] or []), spec["LeafNodeText"]])
+
+
+def problems(report, rows, advertised):
+    """What is wrong with a run, one line each; and its counts by state.
+
+    report: Ginkgo's JSON report. rows: allowed(). advertised: the plugin's capabilities, "controller GET_CAPACITY".
+    """
+    found = []
+    counts = {}
+    used = set()
+    for spec in report[0]["SpecReports"]:
+        if spec["LeafNodeType"] != "It":
+            if spec["State"] != "passed":
+                found.append(f"{spec['LeafNodeType']}: {spec['State']}: {_message(spec)}")
+            continue
+        state, name = spec["State"], full_name(spec)
+        counts[state] = counts.get(state, 0) + 1
+        if state == "passed":
+            continue
+        if state not in ("skipped", "pending"):
+            found.append(f"{state}: {name}: {_message(spec)}")
+            continue
+        row = next((row for row in rows if name.startswith(row[1])), None)
+        if row is None:
+            found.append(f"{state}, but not in docs/conformance.md: {name}: {_message(spec)}")
+        elif (row[0] == "upstream PENDING") != (state == "pending"):
+            found.append(f"{state}, but docs/conformance.md says '{row[0]}': {name}")
+        else:
+            used.add(row)
+            if row[0] in advertised:
+                found.append(f"skipped, although '{row[0]}' is advertised: {name}: {_message(spec)}")
+    for row in rows:
+        if row not in used:
+            found.append(f"docs/conformance.md allows a skip that does not happen: {row[0]}: {row[1]}")
+    if sum(counts.values()) < LEAST_SPECS:
+        found.append(f"only {sum(counts.values())} specs in the report, {LEAST_SPECS} or more are expected")
+    return found, counts
+
+
+def _message(spec):
+    return (spec.get("Failure") or {}).get("Message", "").strip().replace("\n", " ")[:500]

@@ -1,0 +1,75 @@
+"""The gate of the csi-sanity runs notices what it is there to notice."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import skips  # noqa: E402
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+TABLE = """
+| Not advertised | Specs beginning with | Why |
+|---|---|---|
+| controller CLONE_VOLUME | `Controller / CreateVolume / from a volume` | later |
+| upstream PENDING | `Controller / ListVolumes / pagination` | never runs |
+"""
+ROWS = skips.allowed(TABLE)
+
+
+def spec(name, state="passed", kind="It", message=""):
+    *containers, leaf = name.split(" / ")
+    failure = {"Failure": {"Message": message}} if message else {}
+    return {"ContainerHierarchyTexts": containers, "LeafNodeText": leaf, "LeafNodeType": kind, "State": state} | failure
+
+
+SKIP = spec("Controller / CreateVolume / from a volume", "skipped", message="Volume Cloning not supported")
+PENDING = spec("Controller / ListVolumes / pagination", "pending")
+
+
+def problems(*specs, advertised=(), passed=95):
+    filler = [spec(f"Node / works {i}") for i in range(passed)]
+    return skips.problems([{"SpecReports": [*filler, *specs]}], ROWS, set(advertised))
+
+
+class Gate(unittest.TestCase):
+    def assert_one(self, found, words):
+        self.assertEqual(1, len(found[0]), found[0])
+        self.assertIn(words, found[0][0])
+
+    def test_a_good_run_is_good(self):
+        self.assertEqual(([], {"passed": 95, "skipped": 1, "pending": 1}), problems(SKIP, PENDING))
+
+    def test_a_failure_is_a_problem(self):
+        for state in ("failed", "panicked", "timedout", "interrupted"):
+            self.assert_one(problems(SKIP, PENDING, spec("Node / breaks", state, message="why")), f"{state}: Node / breaks: why")
+
+    def test_a_failed_setup_is_a_problem(self):
+        self.assert_one(problems(SKIP, PENDING, spec("", "failed", kind="BeforeSuite")), "BeforeSuite")
+
+    def test_an_unlisted_skip_is_a_problem(self):
+        self.assert_one(problems(SKIP, PENDING, spec("Node / odd", "skipped")), "not in docs/conformance.md")
+
+    def test_a_skip_of_what_is_advertised_is_a_problem(self):
+        self.assert_one(problems(SKIP, PENDING, advertised=["controller CLONE_VOLUME"]), "is advertised")
+
+    def test_a_listed_skip_that_does_not_happen_is_a_problem(self):
+        self.assert_one(problems(PENDING), "does not happen")
+
+    def test_pending_is_not_skipped(self):
+        self.assert_one(problems(SKIP, PENDING, spec(skips.full_name(SKIP), "pending")), "says 'controller CLONE_VOLUME'")
+
+    def test_a_short_run_is_a_problem(self):
+        self.assert_one(problems(SKIP, PENDING, passed=10), "only 12 specs")
+
+    def test_the_real_table_can_be_read(self):
+        rows = skips.allowed((REPOSITORY / "docs/conformance.md").read_text())
+        self.assertIn("controller CREATE_DELETE_SNAPSHOT", {row[0] for row in rows})
+        with self.assertRaises(ValueError):
+            skips.allowed("# nothing here")
+
+
+if __name__ == "__main__":
+    unittest.main()
