@@ -31,18 +31,18 @@ std::vector<lvm::Geometry> UsualGeometries() {
 }
 
 CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalog,
-                    const lvm::FreeSpace& space, const TargetCheck& check) {
+                    const engine::PoolConfig& pool, const TargetCheck& check) {
   const Bytes extent = catalog.group->extent_size;
   CapacityRow row{geometry.Describe(), {}, lvm::Granule(geometry, extent), {geometry.legs()}, ""};
   if (auto there = check(geometry); !there.has_value()) {
     row.reason = there.error().message();
     return row;
   }
-  const Extents most = lvm::MaxExtents(space, geometry);
+  const Extents most = engine::Largest(catalog, pool, geometry);
   row.largest = ToBytes(most, extent);
   if (most == Extents{0}) {
     // What a create of the smallest volume would be told.
-    auto refused = lvm::Place(space, geometry, lvm::RoundUp(geometry, Bytes{1}, extent), *catalog.group);
+    auto refused = engine::CheckRoom(catalog, pool, geometry, lvm::RoundUp(geometry, Bytes{1}, extent));
     row.reason = refused.has_value() ? "" : refused.error().message();
   }
   return row;
@@ -50,22 +50,21 @@ CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalo
 
 }  // namespace
 
-CapacityTable BuildCapacityTable(const std::string& pool, const engine::Catalog& catalog, Bytes reserve,
+CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
                                  std::vector<lvm::Geometry> geometries, const TargetCheck& check) {
   const lvm::VolumeGroup& group = *catalog.group;
-  CapacityTable table{.pool = pool,
+  CapacityTable table{.pool = pool.name,
                       .group = group.name,
                       .total = ToBytes(group.extent_count, group.extent_size),
                       .free = ToBytes(group.free_count, group.extent_size),
-                      .reserve = reserve,
+                      .reserve = pool.reserve,
                       .erasing = engine::ErasingBytes(catalog),
                       .rows = {}};
   if (geometries.empty()) {
     geometries = UsualGeometries();
   }
-  const lvm::FreeSpace space = engine::PoolSpace(group, reserve);
   for (const lvm::Geometry& geometry : geometries) {
-    table.rows.push_back(MakeRow(geometry, catalog, space, check));
+    table.rows.push_back(MakeRow(geometry, catalog, pool, check));
   }
   return table;
 }

@@ -28,7 +28,7 @@ struct CapacityTable {
 using TargetCheck = std::function<Status(const lvm::Geometry&)>;
 
 // Rows for `geometries`, or, if there are none, for every type in its usual shapes.
-CapacityTable BuildCapacityTable(const std::string& pool, const engine::Catalog& catalog, Bytes reserve,
+CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
                                  std::vector<lvm::Geometry> geometries, const TargetCheck& check);
 std::string DrawCapacityTable(const CapacityTable& table);
 std::string CapacityJson(const CapacityTable& table);

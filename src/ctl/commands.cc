@@ -45,8 +45,7 @@ Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, co
       continue;
     }
     QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
-    const CapacityTable table =
-        BuildCapacityTable(pool.name, catalog, pool.reserve, geometries, CheckWith(bench.dm));
+    const CapacityTable table = BuildCapacityTable(pool, catalog, geometries, CheckWith(bench.dm));
     documents.push_back(bench.json ? CapacityJson(table) : DrawCapacityTable(table));
   }
   return Joined(documents, bench.json);
@@ -73,7 +72,7 @@ Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes 
     QUARRY_ASSIGN(const Extents extents,
                   engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
     const engine::CreateWish create{"(planned)", profile, {"block", ""}, extents, lvm::NewLvName()};
-    QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool.reserve));
+    QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool));
     std::vector<std::string> lines;
     for (const engine::Action& action : plan.actions) {
       lines.push_back(engine::Text(action));

@@ -48,11 +48,11 @@ Result<CreateResult> Existing(const Record& record, const Profile& profile, cons
 
 // Lack of room that is only the eraser's slowness is worth waiting for.
 Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile, Extents size,
-                     Bytes reserve) {
+                     const PoolConfig& pool) {
   if (error.code() != Code::kNoSpace) {
     return error;
   }
-  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, reserve), profile.geometry, size, *catalog.group);
+  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, pool), profile.geometry, size, *catalog.group);
   if (!later.has_value()) {
     return error;
   }
@@ -69,9 +69,9 @@ Result<Volume> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish, con
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(wish.size, SizeForCreate(request.range, wish.profile.geometry, extent,
                                          state.config.default_size, LeastSize(wish.access)));
-  auto plan = PlanCreate(catalog, wish, pool.config.reserve);
+  auto plan = PlanCreate(catalog, wish, pool.config);
   if (!plan.has_value()) {
-    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config.reserve)
+    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
   auto made = Execute(plan->actions, state.world, call);
@@ -224,14 +224,13 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
     return nothing(target.error());
   }
   QUARRY_ASSIGN(const Catalog catalog, state_->Read(**pool, call));
-  const lvm::FreeSpace space = PoolSpace(*catalog.group, (*pool)->config.reserve);
   const Bytes extent = catalog.group->extent_size;
   const Bytes least =
       ToBytes(lvm::RoundUp(profile->geometry, std::max(LeastSize(*access), Bytes{1}), extent), extent);
-  const Bytes most = ToBytes(lvm::MaxExtents(space, profile->geometry), extent);
+  const Bytes most = ToBytes(Largest(catalog, (*pool)->config, profile->geometry), extent);
   if (most < least) {
-    return CapacityResult{
-        {}, {}, least, space.blocked.empty() ? "no room for the smallest volume" : space.blocked};
+    const auto why = CheckRoom(catalog, (*pool)->config, profile->geometry, CeilToExtents(least, extent));
+    return CapacityResult{{}, {}, least, why.has_value() ? "" : why.error().message()};
   }
   return CapacityResult{most, most, least, ""};
 }
@@ -261,7 +260,7 @@ Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& 
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(const Extents size,
                 SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
-  auto plan = PlanExpand(catalog, *record, profile, size, found.pool->config.reserve);
+  auto plan = PlanExpand(catalog, *record, profile, size, found.pool->config);
   if (!plan.has_value()) {
     return std::move(plan.error())
         .Context(fmt::format("growing volume {} in pool '{}'", id, found.pool->config.name));

@@ -15,12 +15,6 @@
 
 namespace quarry::engine {
 
-struct PoolConfig {
-  std::string name;   // [a-z0-9] with inner '-' and '_', at most 32
-  std::string group;  // volume group
-  Bytes reserve;      // kept free, out of every promise
-};
-
 struct EngineConfig {
   std::vector<PoolConfig> pools;  // at least one; the first is the default
   Bytes default_size = kGiB;      // when a request names no size

@@ -6,11 +6,12 @@
 
 namespace quarry::engine {
 
-Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, Bytes reserve) {
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool) {
   const lvm::VolumeGroup& group = *catalog.group;
   const lvm::Geometry& geometry = wish.profile.geometry;
+  QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
   QUARRY_ASSIGN(const lvm::Placement placement,
-                lvm::Place(PoolSpace(group, reserve), geometry, wish.size, group));
+                lvm::Place(PoolSpace(group, pool), geometry, wish.size, group));
   const lvm::VolumeTags tags{
       .state = lvm::VolumeState::kReady,
       .id = lvm::VolumeId(wish.profile.pool, wish.lv_name),
@@ -39,13 +40,14 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, By
 }
 
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        Bytes reserve) {
+                        const PoolConfig& pool) {
   const lvm::VolumeGroup& group = *catalog.group;
   const Extents now = CeilToExtents(record.lv->size, group.extent_size);
   Plan plan;
   if (size > now) {
-    QUARRY_ASSIGN(const lvm::Placement growth, lvm::PlaceGrowth(PoolSpace(group, reserve), profile.geometry,
-                                                                group, *record.lv, size - now));
+    QUARRY_TRY(CheckShare(catalog, pool, profile.geometry, size - now, false));
+    QUARRY_ASSIGN(const lvm::Placement growth,
+                  lvm::PlaceGrowth(PoolSpace(group, pool), profile.geometry, group, *record.lv, size - now));
     for (const lvm::PlacementStep& step : growth.steps) {
       plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
     }

@@ -26,11 +26,11 @@ struct CreateWish {
 // The marker goes on with the creating command and comes off, in one commit with all the other tags, when the
 // volume is whole and proven: a crash before that leaves something that the next start removes. Errors of
 // lvm::Place.
-Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, Bytes reserve);
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool);
 
 // Grows to `size` extents. The size tag is written last: until then the volume is reported as it was.
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        Bytes reserve);
+                        const PoolConfig& pool);
 
 // Deactivates (which fails if somebody has it open), then retags or removes. With an erase policy the volume
 // is out of reach from here on, and the eraser does the rest.

@@ -28,6 +28,19 @@ Error NoSizeFits(Bytes limit, Extents above, const lvm::Geometry& geometry, Byte
           SizeText(ToBytes(below, extent_size)), SizeText(ToBytes(above, extent_size))));
 }
 
+// Type of an LV as LVM reports it: "raid5_ls" is raid5, whatever is not known is linear.
+lvm::VolumeType TypeOf(const lvm::LogicalVolume& lv) {
+  const std::string_view word = std::string_view(lv.segment_type).substr(0, lv.segment_type.find('_'));
+  return lvm::ParseVolumeType(word).value_or(lvm::VolumeType::kLinear);
+}
+
+// Largest size of a volume, or of a growth, whose legs together take at most `raw` extents.
+Extents DataWithin(const lvm::Geometry& geometry, Extents raw, bool fresh) {
+  const uint64_t per_leg = raw.value / geometry.legs();
+  const uint64_t metadata = fresh && geometry.has_metadata() ? lvm::kMetadataExtents : 0;
+  return {(per_leg - std::min(per_leg, metadata)) * geometry.data_legs()};
+}
+
 }  // namespace
 
 Result<Extents> SizeForCreate(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
@@ -72,10 +85,75 @@ Result<Extents> SizeForExpand(const CapacityRange& range, const lvm::Geometry& g
   return size;
 }
 
-lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, Bytes reserve) {
+lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, const PoolConfig& pool) {
   lvm::FreeSpace space = lvm::FreeSpaceOf(group);
-  space.reserve = CeilToExtents(reserve, group.extent_size);
+  space.reserve = CeilToExtents(pool.reserve, group.extent_size);
   return space;
+}
+
+Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeType type) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  if (pool.shares.empty()) {
+    return group.extent_count;
+  }
+  const auto named = [&](lvm::VolumeType t) { return pool.shares.contains(t); };
+  uint64_t percent = 100;
+  if (named(type)) {
+    percent = pool.shares.at(type);
+  } else {
+    for (const auto& [unused, share] : pool.shares) {
+      percent -= std::min<uint64_t>(percent, share);
+    }
+  }
+  uint64_t taken = 0;
+  for (const Record& record : catalog.records) {
+    const auto theirs = TypeOf(*record.lv);
+    if (theirs == type || (!named(type) && !named(theirs))) {
+      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
+        taken += range.range.count.value;
+      }
+    }
+  }
+  const uint64_t reserve = std::min(CeilToExtents(pool.reserve, group.extent_size), group.extent_count).value;
+  // Divide first: extent counts times 100 could overflow only in groups beyond any disk, but the order costs
+  // nothing.
+  const uint64_t usable = group.extent_count.value - reserve;
+  const uint64_t share = usable / 100 * percent + usable % 100 * percent / 100;
+  return {share - std::min(share, taken)};
+}
+
+Status CheckShare(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry, Extents more,
+                  bool fresh) {
+  const Extents left = ShareLeft(catalog, pool, geometry.type());
+  if (pool.shares.empty() || more <= DataWithin(geometry, left, fresh)) {
+    return Ok();
+  }
+  const Bytes extent = catalog.group->extent_size;
+  return Error(Code::kNoSpace, fmt::format("the share of {} volumes has {} left, which is {} of data",
+                                           TypeName(geometry.type()), SizeText(ToBytes(left, extent)),
+                                           SizeText(ToBytes(DataWithin(geometry, left, fresh), extent))));
+}
+
+Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry) {
+  const Extents placeable = lvm::MaxExtents(PoolSpace(*catalog.group, pool), geometry);
+  return pool.shares.empty()
+             ? placeable
+             : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), true));
+}
+
+Extents LargestGrowth(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
+                      const lvm::LogicalVolume& lv) {
+  const Extents placeable = lvm::MaxGrowth(PoolSpace(*catalog.group, pool), geometry, *catalog.group, lv);
+  return pool.shares.empty()
+             ? placeable
+             : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), false));
+}
+
+Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
+                 Extents size) {
+  QUARRY_TRY(CheckShare(catalog, pool, geometry, size, true));
+  QUARRY_TRY(lvm::Place(PoolSpace(*catalog.group, pool), geometry, size, *catalog.group));
+  return Ok();
 }
 
 Bytes ErasingBytes(const Catalog& catalog) {
@@ -90,7 +168,7 @@ Bytes ErasingBytes(const Catalog& catalog) {
   return sum;
 }
 
-lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, Bytes reserve) {
+lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& pool) {
   lvm::VolumeGroup later = *catalog.group;
   for (const Record& record : catalog.records) {
     if (record.tags.state != lvm::VolumeState::kErasing) {
@@ -116,7 +194,7 @@ lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, Bytes reserve) {
     }
     pv.free = std::move(merged);
   }
-  return PoolSpace(later, reserve);
+  return PoolSpace(later, pool);
 }
 
 Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {

@@ -10,8 +10,19 @@
 #include "base/path.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "lvm/layout.h"
 
 namespace quarry::engine {
+
+struct PoolConfig {
+  std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
+  std::string group;  // volume group
+  Bytes reserve;      // kept free, out of every promise
+  // Percent of the pool that volumes of a type may take together, all legs counted; the sum is at most 100.
+  // Types that are not named share what is left. Empty: everybody may have everything, and what is promised
+  // to one profile is promised to the others too.
+  std::map<lvm::VolumeType, uint32_t> shares;
+};
 
 enum class AccessType { kBlock, kMount };
 

@@ -28,7 +28,7 @@ CreateWish Wish(const Parameters& parameters, uint64_t extents) {
 
 TEST(PlanCreate, MarksFirstProvesThenTellsInOneCommit) {
   const Catalog catalog = GroupBuilder({100, 100}).Build();
-  const auto plan = PlanCreate(catalog, Wish({{"type", "raid1"}}, 10), {});
+  const auto plan = PlanCreate(catalog, Wish({{"type", "raid1"}}, 10), PoolConfig{});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   ASSERT_EQ(plan->actions.size(), 3U);
   const auto& create = std::get<CreateLvAction>(plan->actions[0]);
@@ -45,7 +45,7 @@ TEST(PlanCreate, MarksFirstProvesThenTellsInOneCommit) {
 
 TEST(PlanCreate, LackOfDisksSaysHowMany) {
   const Catalog catalog = GroupBuilder({100, 100, 100}).Build();
-  const auto plan = PlanCreate(catalog, Wish({{"type", "raid5"}, {"stripes", "3"}}, 3), {});
+  const auto plan = PlanCreate(catalog, Wish({{"type", "raid5"}, {"stripes", "3"}}, 3), PoolConfig{});
   ASSERT_FALSE(plan.has_value());
   EXPECT_NE(plan.error().message().find("4"), std::string::npos) << plan.error().message();
   EXPECT_NE(plan.error().message().find("3"), std::string::npos) << plan.error().message();

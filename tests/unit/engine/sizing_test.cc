@@ -67,9 +67,49 @@ TEST(SizeForExpand, NeverShrinksAndKeepsWhatIsLargeEnough) {
 TEST(PoolSpace, ReserveIsKeptOutOfEveryPromise) {
   const Catalog catalog = GroupBuilder({100}).Build();
   const auto linear = Make(lvm::VolumeType::kLinear);
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, Bytes{0}), linear).value, 100U);
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, Bytes{10 * kExtent.value}), linear).value, 90U);
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, Bytes{1000 * kExtent.value}), linear).value, 0U);
+  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, PoolConfig{}), linear).value, 100U);
+  EXPECT_EQ(
+      lvm::MaxExtents(PoolSpace(*catalog.group,
+                                PoolConfig{.name = "", .group = "", .reserve = Bytes{10 * kExtent.value}}),
+                      linear)
+          .value,
+      90U);
+  EXPECT_EQ(
+      lvm::MaxExtents(PoolSpace(*catalog.group,
+                                PoolConfig{.name = "", .group = "", .reserve = Bytes{1000 * kExtent.value}}),
+                      linear)
+          .value,
+      0U);
+}
+
+lvm::VolumeTags LinearTags(const char* name, uint64_t extents) {
+  return ReadyTags(name, name, extents);
+}
+
+TEST(Shares, BoundEachTypeByWhatItsVolumesTakeTogether) {
+  GroupBuilder builder({100, 100});
+  builder.Linear("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 0, {Extents{0}, Extents{30}},
+                 lvm::BuildTags(LinearTags("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 30)));
+  const Catalog catalog = builder.Build();
+  PoolConfig pool;
+  pool.shares = {{lvm::VolumeType::kLinear, 20}, {lvm::VolumeType::kRaid1, 50}};
+  // 200 extents: 40 for linear of which 30 are taken, 100 for raid1 in two legs with a metadata extent each,
+  // 60 left over.
+  EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kLinear)).value, 10U);
+  EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kRaid1)).value, 49U);
+  EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kStriped)).value, 60U);
+  EXPECT_TRUE(CheckRoom(catalog, pool, Make(lvm::VolumeType::kLinear), Extents{10}).has_value());
+  const auto refused = CheckRoom(catalog, pool, Make(lvm::VolumeType::kLinear), Extents{11});
+  EXPECT_EQ(refused.error().code(), Code::kNoSpace);
+  EXPECT_NE(refused.error().message().find("share of linear"), std::string::npos);
+}
+
+TEST(Shares, NeverPromiseMoreThanCanBePlaced) {
+  const Catalog catalog = GroupBuilder({100, 10}).Build();
+  PoolConfig pool;
+  pool.shares = {{lvm::VolumeType::kRaid1, 100}};
+  EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kRaid1)).value, 9U);
+  EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kLinear)).value, 0U);
 }
 
 TEST(PoolSpaceAfterErasing, JoinsWhatIsErasedToItsNeighbours) {
@@ -79,8 +119,9 @@ TEST(PoolSpaceAfterErasing, JoinsWhatIsErasedToItsNeighbours) {
   builder.Linear("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 0, {Extents{40}, Extents{20}}, lvm::BuildTags(erasing));
   const Catalog catalog = builder.Build();
   EXPECT_EQ(ErasingBytes(catalog), Bytes{20 * kExtent.value});
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, {}), Make(lvm::VolumeType::kLinear)).value, 80U);
-  const auto later = PoolSpaceAfterErasing(catalog, {});
+  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, PoolConfig{}), Make(lvm::VolumeType::kLinear)).value,
+            80U);
+  const auto later = PoolSpaceAfterErasing(catalog, PoolConfig{});
   EXPECT_EQ(lvm::MaxExtents(later, Make(lvm::VolumeType::kLinear)).value, 100U);
   ASSERT_EQ(later.pvs.front().free.size(), 1U);
 }
