@@ -8,8 +8,8 @@ namespace quarry::engine {
 namespace {
 
 constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
-constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbbb";
-constexpr const char* kC = "qcccccccccccccccccccccccccc";
+constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbba";
+constexpr const char* kC = "qccccccccccccccccccccccccca";
 
 TEST(Catalog, SeesOnlyOurVolumesAndOnlyReadyOnesByName) {
   lvm::VolumeTags erasing = ReadyTags(kB, "two", 10);
