@@ -1,0 +1,139 @@
+#include "tests/contract/kernel_mount_world.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <stdexcept>
+#include <system_error>
+
+namespace quarry::contract {
+namespace {
+
+void Must(bool done, const std::string& what) {
+  if (!done) {
+    throw std::system_error(errno, std::generic_category(), what);
+  }
+}
+
+void EnterOwnNamespace() {
+  static const bool once = [] {
+    Must(unshare(CLONE_NEWNS) == 0, "unshare");
+    Must(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "making mounts private");
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace
+
+KernelMountWorld::KernelMountWorld() {
+  EnterOwnNamespace();
+  std::string pattern = "/var/tmp/quarry-contract-XXXXXX";
+  Must(mkdtemp(pattern.data()) != nullptr, "mkdtemp");
+  base_ = pattern;
+  Must(::mount("none", base_.c_str(), "tmpfs", 0, "mode=0755") == 0, "mounting tmpfs");
+}
+
+KernelMountWorld::~KernelMountWorld() {
+  // Whatever a failed test left mounted below goes with it.
+  umount2(base_.c_str(), MNT_DETACH);
+  rmdir(base_.c_str());
+}
+
+std::string KernelMountWorld::NewDevice(Bytes size) {
+  return loops_.emplace_back(size).node();
+}
+
+std::string KernelMountWorld::NewReadOnlyDevice(Bytes size) {
+  return loops_.emplace_back(size, /*read_only=*/true).node();
+}
+
+LoopDevice& KernelMountWorld::Loop(const std::string& node) {
+  for (LoopDevice& loop : loops_) {
+    if (loop.node() == node) {
+      return loop;
+    }
+  }
+  throw std::runtime_error("not a device of this world: " + node);
+}
+
+void KernelMountWorld::GrowDevice(const std::string& node, Bytes size) {
+  Loop(node).Grow(size);
+}
+
+UniqueFd KernelMountWorld::OpenDevice(const std::string& node) {
+  UniqueFd fd(open(node.c_str(), O_RDONLY | O_CLOEXEC));
+  Must(fd.valid(), node);
+  return fd;
+}
+
+mount::DeviceNumber KernelMountWorld::NumberOf(const std::string& node) {
+  struct stat st{};
+  Must(stat(node.c_str(), &st) == 0, node);
+  return {major(st.st_rdev), minor(st.st_rdev)};
+}
+
+void KernelMountWorld::PutSwap(const std::string& node) {
+  RunTool({"mkswap", node});
+}
+
+AbsolutePath KernelMountWorld::NewDirectory() {
+  const std::string path = fmt::format("{}/{}", base_, ++count_);
+  Must(mkdir(path.c_str(), 0755) == 0, path);
+  return *AbsolutePath::Parse(path);
+}
+
+void KernelMountWorld::PutFile(const std::string& path, bool empty) {
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  Must(file.valid() && (empty || write(file.get(), "x", 1) == 1), path);
+}
+
+void KernelMountWorld::PutSymlink(const std::string& path) {
+  Must(symlink("/etc", path.c_str()) == 0, path);
+}
+
+std::shared_ptr<void> KernelMountWorld::Hold(const std::string& path) {
+  return std::make_shared<SleepingChild>([&] { return chdir(path.c_str()) == 0; });
+}
+
+void SleepingChild::Begin() {
+  std::array<int, 2> ends{};
+  Must(pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2");
+  read_.Reset(ends[0]);
+  write_.Reset(ends[1]);
+  pid_ = fork();
+  Must(pid_ >= 0, "fork");
+}
+
+void SleepingChild::Sleep(bool entered) const {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const char word = entered ? 'y' : 'n';
+  if (write(write_.get(), &word, 1) == 1 && entered) {
+    for (;;) {
+      pause();
+    }
+  }
+  _exit(1);
+}
+
+void SleepingChild::AwaitSleep() {
+  char word = 'n';
+  const ssize_t n = read(read_.get(), &word, 1);
+  Must(n == 1 && word == 'y', "the child");
+}
+
+SleepingChild::~SleepingChild() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace quarry::contract

@@ -1,0 +1,71 @@
+// The kernel as a world for mounts: loop devices, a tmpfs of its own, a mount namespace that nobody else
+// sees. Needs root.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "base/subprocess.h"
+#include "mount/kernel_mount.h"
+#include "tests/contract/loop_device.h"
+#include "tests/contract/mount_contract.h"
+
+namespace quarry::contract {
+
+class KernelMountWorld final : public MountWorld {
+ public:
+  // Moves the whole process into a new mount namespace, the first time. Throws.
+  KernelMountWorld();
+  ~KernelMountWorld() override;
+
+  mount::MountApi& api() override { return mount_; }
+  std::string NewDevice(Bytes size) override;
+  void GrowDevice(const std::string& node, Bytes size) override;
+  UniqueFd OpenDevice(const std::string& node) override;
+  mount::DeviceNumber NumberOf(const std::string& node) override;
+  void PutSwap(const std::string& node) override;
+  AbsolutePath NewDirectory() override;
+  void PutFile(const std::string& path, bool empty) override;
+  void PutSymlink(const std::string& path) override;
+  std::shared_ptr<void> Hold(const std::string& path) override;
+
+  LoopDevice& Loop(const std::string& node);
+  std::string NewReadOnlyDevice(Bytes size);
+
+ private:
+  SpawnSubprocess subprocess_;
+  mount::KernelMount mount_{subprocess_};
+  std::string base_;
+  int count_ = 0;
+  std::deque<LoopDevice> loops_;
+};
+
+// A child process of the test that sits still until this object goes.
+class SleepingChild {
+ public:
+  // `enter` runs in the child before it falls asleep; false is a failure of the test.
+  template <typename Enter>
+  explicit SleepingChild(Enter enter) {
+    Begin();
+    if (pid_ == 0) {
+      Sleep(enter());
+    }
+    AwaitSleep();
+  }
+  ~SleepingChild();
+  SleepingChild(const SleepingChild&) = delete;
+  SleepingChild& operator=(const SleepingChild&) = delete;
+  int pid() const { return pid_; }
+
+ private:
+  void Begin();
+  [[noreturn]] void Sleep(bool entered) const;
+  void AwaitSleep();
+
+  int pid_ = -1;
+  UniqueFd read_;
+  UniqueFd write_;
+};
+
+}  // namespace quarry::contract

@@ -1,0 +1,485 @@
+// What LvmApi promises, as tests of any implementation. The engine is tested on the fake; these tests are why
+// that says something about LVM.
+//
+// A World makes one empty group and can do to it what the world does:
+//   lvm::LvmApi& lvm();
+//   std::string group();                                     // of kDisks disks with kDiskExtents extents
+//   each std::shared_ptr<void> Hold(const std::string& lv);       // holds the LV open until dropped void
+//   HideDisk(size_t index); void ShowDisk(size_t index);  // index as in the group's PVs
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lvm/layout.h"
+#include "lvm/lvm_api.h"
+#include "lvm/names.h"
+
+namespace quarry::contract {
+
+inline constexpr size_t kDisks = 6;
+inline constexpr Extents kDiskExtents{255};
+inline constexpr Bytes kExtentSize{4 * kMiB.value};
+
+inline Call Patient() {
+  return CallWithin(std::chrono::minutes(2));
+}
+
+template <typename World>
+class LvmContract : public ::testing::Test {
+ protected:
+  lvm::LvmApi& Lvm() { return world_.lvm(); }
+  std::string Group() { return world_.group(); }
+
+  lvm::Snapshot Now() {
+    auto read = Lvm().Read(Group(), Patient());
+    EXPECT_TRUE(read.has_value()) << read.error().message();
+    return read.has_value() ? *read : std::make_shared<const lvm::VolumeGroup>();
+  }
+
+  static lvm::Geometry Make(lvm::VolumeType type) { return lvm::Geometry::Make({.type = type}).value(); }
+
+  // Creates `name` where the layout says, and gives the plan.
+  lvm::Placement CreatePlanned(const std::string& name, const lvm::Geometry& geometry, uint64_t extents,
+                               const std::vector<std::string>& tags = {}) {
+    const lvm::Snapshot before = Now();
+    auto plan = lvm::Place(lvm::FreeSpaceOf(*before), geometry, Extents{extents}, *before);
+    EXPECT_TRUE(plan.has_value()) << plan.error().message();
+    bool first = true;
+    for (const lvm::PlacementStep& step : plan->steps) {
+      const Status done = first ? Lvm().Create(Spec(name, geometry, step, tags), Patient())
+                                : Lvm().Extend({Group(), name, geometry, step}, Patient());
+      EXPECT_TRUE(done.has_value()) << done.error().message();
+      first = false;
+    }
+    return std::move(*plan);
+  }
+
+  lvm::CreateLv Spec(const std::string& name, const lvm::Geometry& geometry, const lvm::PlacementStep& step,
+                     const std::vector<std::string>& tags = {}) {
+    return {.group = Group(),
+            .name = name,
+            .geometry = geometry,
+            .step = step,
+            .tags = tags,
+            .wipe = lvm::Wipe::kSignaturesAndFirstBlock,
+            .assume_in_sync = true};
+  }
+
+  std::string CreateSmall(const std::vector<std::string>& tags = {}) {
+    const std::string name = lvm::NewLvName();
+    CreatePlanned(name, Make(lvm::VolumeType::kLinear), 2, tags);
+    return name;
+  }
+
+  void ExpectError(const Status& status, Code code) {
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().code(), code) << status.error().message();
+  }
+
+  // Nothing but the kernel's view may differ.
+  static void ExpectSameMetadata(const lvm::VolumeGroup& a, const lvm::VolumeGroup& b) {
+    EXPECT_EQ(a.seqno, b.seqno);
+    EXPECT_EQ(a.free_count, b.free_count);
+    EXPECT_EQ(a.lvs.size(), b.lvs.size());
+  }
+
+  World world_;
+};
+
+TYPED_TEST_SUITE_P(LvmContract);
+
+inline std::vector<lvm::VolumeType> AllTypes() {
+  using enum lvm::VolumeType;
+  return {kLinear, kStriped, kRaid0, kRaid1, kRaid4, kRaid5, kRaid6, kRaid10};
+}
+
+TYPED_TEST_P(LvmContract, AnAbsentGroupIsNotFound) {
+  const auto read = this->Lvm().Read("nosuchgroup", Patient());
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code(), Code::kNotFound) << read.error().message();
+}
+
+TYPED_TEST_P(LvmContract, AnEmptyGroupIsAllFree) {
+  const lvm::Snapshot group = this->Now();
+  EXPECT_EQ(group->name, this->Group());
+  EXPECT_EQ(group->uuid.size(), 38U);
+  EXPECT_EQ(group->extent_size, kExtentSize);
+  ASSERT_EQ(group->pvs.size(), kDisks);
+  for (const lvm::PhysicalVolume& pv : group->pvs) {
+    EXPECT_EQ(pv.extent_count, kDiskExtents);
+    EXPECT_EQ(pv.free, (std::vector<lvm::ExtentRange>{{{0}, kDiskExtents}}));
+    EXPECT_TRUE(pv.allocatable);
+    EXPECT_FALSE(pv.missing);
+    EXPECT_FALSE(pv.device.empty());
+    EXPECT_GE(pv.pe_start, kMiB);
+    EXPECT_GT(pv.metadata_free.value, 0U);
+    EXPECT_GE(pv.metadata_size, pv.metadata_free);
+  }
+  EXPECT_EQ(group->free_count, (Extents{kDisks * kDiskExtents.value}));
+  EXPECT_TRUE(group->lvs.empty());
+}
+
+TYPED_TEST_P(LvmContract, EveryTypeIsMadeExactlyWhereThePlanSays) {
+  for (const lvm::VolumeType type : AllTypes()) {
+    SCOPED_TRACE(lvm::TypeName(type));
+    const std::string name = lvm::NewLvName();
+    const lvm::Geometry geometry = this->Make(type);
+    const lvm::Placement plan = this->CreatePlanned(name, geometry, 6 * geometry.data_legs());
+    const lvm::Snapshot group = this->Now();
+    const lvm::LogicalVolume* lv = group->FindLv(name);
+    ASSERT_NE(lv, nullptr);
+    EXPECT_TRUE(lv->active);
+    EXPECT_FALSE(lv->hidden);
+    EXPECT_TRUE(lv->health.empty()) << lv->health;
+    EXPECT_EQ(lv->segment_type, lvm::TypeName(type));
+    EXPECT_EQ(lv->size, ToBytes({6 * geometry.data_legs()}, kExtentSize));
+    EXPECT_EQ(lv->segments.front().data_stripes, geometry.data_legs());
+    EXPECT_EQ(lv->sync_percent.has_value(), geometry.has_metadata());
+    EXPECT_EQ(lvm::SharedPv(*group, *lv), std::nullopt);
+    const Status verified = lvm::VerifyPlacement(*group, *lv, plan);
+    EXPECT_TRUE(verified.has_value()) << verified.error().message();
+    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  }
+  const lvm::Snapshot group = this->Now();
+  EXPECT_TRUE(group->lvs.empty());
+  EXPECT_EQ(group->free_count, group->extent_count);
+}
+
+TYPED_TEST_P(LvmContract, EveryTypeGrowsExactlyWhereThePlanSays) {
+  for (const lvm::VolumeType type : AllTypes()) {
+    SCOPED_TRACE(lvm::TypeName(type));
+    const std::string name = lvm::NewLvName();
+    const lvm::Geometry geometry = this->Make(type);
+    this->CreatePlanned(name, geometry, 3 * geometry.data_legs());
+    const lvm::Snapshot before = this->Now();
+    const lvm::LogicalVolume* lv = before->FindLv(name);
+    ASSERT_NE(lv, nullptr);
+    const auto plan = lvm::PlaceGrowth(lvm::FreeSpaceOf(*before), geometry, *before, *lv,
+                                       Extents{4 * geometry.data_legs()});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message();
+    for (const lvm::PlacementStep& step : plan->steps) {
+      const Status done = this->Lvm().Extend({this->Group(), name, geometry, step}, Patient());
+      ASSERT_TRUE(done.has_value()) << done.error().message();
+    }
+    const lvm::Snapshot after = this->Now();
+    lv = after->FindLv(name);
+    ASSERT_NE(lv, nullptr);
+    EXPECT_EQ(lv->size, ToBytes({7 * geometry.data_legs()}, kExtentSize));
+    EXPECT_TRUE(lv->active);
+    const Status verified = lvm::VerifyPlacement(*after, *lv, *plan);
+    EXPECT_TRUE(verified.has_value()) << verified.error().message();
+    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  }
+}
+
+TYPED_TEST_P(LvmContract, ALinearVolumeMayUseSeveralRangesOfSeveralDisks) {
+  const std::string name = lvm::NewLvName();
+  const lvm::Snapshot before = this->Now();
+  const std::string& a = before->pvs[0].device;
+  const std::string& b = before->pvs[1].device;
+  const Status created =
+      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
+                                    {Extents{12}, "normal", {a + ":3-6:10-11", b + ":20-25"}}),
+                         Patient());
+  ASSERT_TRUE(created.has_value()) << created.error().message();
+  const lvm::Snapshot group = this->Now();
+  std::vector<lvm::ExtentRange> on_a;
+  std::vector<lvm::ExtentRange> on_b;
+  for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*group, *group->FindLv(name))) {
+    (range.pv_uuid == before->pvs[0].uuid ? on_a : on_b).push_back(range.range);
+  }
+  EXPECT_THAT(on_a, ::testing::UnorderedElementsAre(lvm::ExtentRange{{3}, {4}}, lvm::ExtentRange{{10}, {2}}));
+  EXPECT_THAT(on_b, ::testing::ElementsAre(lvm::ExtentRange{{20}, {6}}));
+}
+
+TYPED_TEST_P(LvmContract, ATakenNameIsRefusedAndNothingChanges) {
+  const std::string name = this->CreateSmall();
+  const lvm::Snapshot before = this->Now();
+  const Status again =
+      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
+                                    {Extents{1}, "contiguous", {before->pvs[3].device + ":0-0"}}),
+                         Patient());
+  this->ExpectError(again, Code::kAlreadyExists);
+  this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, ExtentsInUseAreRefusedAndNothingChanges) {
+  const std::string name = lvm::NewLvName();
+  const lvm::Placement plan = this->CreatePlanned(name, this->Make(lvm::VolumeType::kLinear), 10);
+  const lvm::Snapshot before = this->Now();
+  const Status overlapping = this->Lvm().Create(
+      this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear), plan.steps.front()), Patient());
+  this->ExpectError(overlapping, Code::kNoSpace);
+  lvm::PlacementStep raid{Extents{10}, "contiguous", {}};
+  for (const lvm::PhysicalVolume& pv : before->pvs) {
+    if (raid.pv_arguments.size() < 2) {
+      raid.pv_arguments.push_back(pv.device + ":0-9");  // one too few: the metadata takes an extent
+    }
+  }
+  this->ExpectError(
+      this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kRaid1), raid), Patient()),
+      Code::kNoSpace);
+  this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, MoreThanThereIsIsRefusedAndNothingChanges) {
+  const std::string name = this->CreateSmall();
+  const lvm::Snapshot before = this->Now();
+  const std::string& device = before->pvs[5].device;
+  this->ExpectError(this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
+                                                  {Extents{256}, "contiguous", {device}}),
+                                       Patient()),
+                    Code::kNoSpace);
+  this->ExpectError(
+      this->Lvm().Extend(
+          {this->Group(), name, this->Make(lvm::VolumeType::kLinear), {Extents{256}, "normal", {device}}},
+          Patient()),
+      Code::kNoSpace);
+  this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, ADiskThatIsNotInTheGroupIsAReasonToLookAgain) {
+  this->ExpectError(this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
+                                                  {Extents{1}, "contiguous", {"/dev/nosuchdisk:0-0"}}),
+                                       Patient()),
+                    Code::kUnavailable);
+}
+
+TYPED_TEST_P(LvmContract, AbsentVolumesAreNotFound) {
+  const std::string name = lvm::NewLvName();
+  const lvm::PlacementStep step{Extents{1}, "normal", {this->Now()->pvs[0].device}};
+  this->ExpectError(
+      this->Lvm().Extend({this->Group(), name, this->Make(lvm::VolumeType::kLinear), step}, Patient()),
+      Code::kNotFound);
+  this->ExpectError(this->Lvm().ChangeTags(this->Group(), name, {"quarry.x"}, {}, Patient()),
+                    Code::kNotFound);
+  this->ExpectError(this->Lvm().Activate(this->Group(), name, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kNotFound);
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+}
+
+TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
+  const lvm::Geometry linear = this->Make(lvm::VolumeType::kLinear);
+  const lvm::PlacementStep step{Extents{1}, "normal", {}};
+  lvm::CreateLv spec = this->Spec("qx", linear, step);
+  spec.group = "nosuchgroup";
+  this->ExpectError(this->Lvm().Create(spec, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Extend({"nosuchgroup", "qx", linear, step}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Remove("nosuchgroup", "qx", Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().ChangeTags("nosuchgroup", "qx", {"t"}, {}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Activate("nosuchgroup", "qx", Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", Patient()), Code::kNotFound);
+}
+
+TYPED_TEST_P(LvmContract, NamesThatSelectMoreThanOneThingAreRefused) {
+  const std::string name = this->CreateSmall({"quarry.ready"});
+  this->ExpectError(this->Lvm().Remove(this->Group(), "@quarry.ready", Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Remove(this->Group(), "", Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Deactivate(this->Group(), "--all", Patient()), Code::kInvalidArgument);
+  EXPECT_NE(this->Now()->FindLv(name), nullptr);
+}
+
+TYPED_TEST_P(LvmContract, TagsChangeInOneCommit) {
+  const std::string name = this->CreateSmall({std::string(lvm::kCreatingTag)});
+  const lvm::Snapshot before = this->Now();
+  EXPECT_THAT(before->FindLv(name)->tags, ::testing::ElementsAre(lvm::kCreatingTag));
+  lvm::VolumeTags tags;
+  tags.id = lvm::VolumeId("pool", name);
+  tags.co_name = "caf\xC3\xA9 \xF0\x9F\xAA\xA8, 100 %";
+  tags.size = kMiB;
+  tags.profile = "type=linear";
+  tags.access = "block";
+  tags.erase = "zero";
+  const Status changed = this->Lvm().ChangeTags(this->Group(), name, lvm::BuildTags(tags),
+                                                {std::string(lvm::kCreatingTag)}, Patient());
+  ASSERT_TRUE(changed.has_value()) << changed.error().message();
+  const lvm::Snapshot after = this->Now();
+  EXPECT_EQ(after->seqno, before->seqno + 1);
+  EXPECT_THAT(after->FindLv(name)->tags, ::testing::UnorderedElementsAreArray(lvm::BuildTags(tags)));
+  const auto parsed = lvm::ParseTags(after->FindLv(name)->tags);
+  ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+  EXPECT_EQ((*parsed)->co_name, tags.co_name);
+}
+
+TYPED_TEST_P(LvmContract, AddingWhatIsThereAndRemovingWhatIsNotIsOk) {
+  const std::string name = this->CreateSmall({"a", "b"});
+  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {"a", "c"}, {"nosuch"}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {}, {}, Patient()).has_value());
+  EXPECT_THAT(this->Now()->FindLv(name)->tags, ::testing::UnorderedElementsAre("a", "b", "c"));
+}
+
+TYPED_TEST_P(LvmContract, TagsOfACreateAreCopiedToMetadataOnlyAndStayThere) {
+  const std::string name = lvm::NewLvName();
+  this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2, {"quarry.creating"});
+  ASSERT_TRUE(this->Lvm()
+                  .ChangeTags(this->Group(), name, {"quarry.ready"}, {"quarry.creating"}, Patient())
+                  .has_value());
+  const lvm::Snapshot group = this->Now();
+  EXPECT_THAT(group->FindLv(name)->tags, ::testing::ElementsAre("quarry.ready"));
+  EXPECT_THAT(group->FindLv(name + "_rimage_0")->tags, ::testing::IsEmpty());
+  EXPECT_THAT(group->FindLv(name + "_rmeta_0")->tags, ::testing::ElementsAre("quarry.creating"));
+  EXPECT_TRUE(group->FindLv(name + "_rmeta_0")->hidden);
+}
+
+TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
+  const std::string name = lvm::NewLvName();
+  this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2);
+  const lvm::Snapshot before = this->Now();
+  EXPECT_TRUE(this->Lvm().Activate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  EXPECT_FALSE(this->Now()->FindLv(name)->active);
+  EXPECT_TRUE(this->Now()->FindLv(name)->sync_action.empty());
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Activate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Now()->FindLv(name)->active);
+  this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
+  const std::string name = this->CreateSmall();
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  const lvm::Snapshot before = this->Now();
+  const Status grown = this->Lvm().Extend({this->Group(),
+                                           name,
+                                           this->Make(lvm::VolumeType::kLinear),
+                                           {Extents{3}, "normal", {before->pvs[4].device + ":7-9"}}},
+                                          Patient());
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  const lvm::Snapshot after = this->Now();
+  EXPECT_EQ(after->FindLv(name)->size, ToBytes({5}, kExtentSize));
+  EXPECT_FALSE(after->FindLv(name)->active);
+}
+
+TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
+  for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
+    const std::string name = lvm::NewLvName();
+    this->CreatePlanned(name, this->Make(type), 2);
+    const lvm::Snapshot before = this->Now();
+    {
+      const std::shared_ptr<void> holder = this->world_.Hold(name);
+      this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kPrecondition);
+      this->ExpectError(this->Lvm().Remove(this->Group(), name, Patient()), Code::kPrecondition);
+      const lvm::Snapshot after = this->Now();
+      this->ExpectSameMetadata(*before, *after);
+      ASSERT_NE(after->FindLv(name), nullptr);
+      EXPECT_TRUE(after->FindLv(name)->active);
+    }
+    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  }
+}
+
+TYPED_TEST_P(LvmContract, RemovedIsGoneWithAllItsPartsAndAgainIsOk) {
+  const std::string name = lvm::NewLvName();
+  const lvm::Snapshot empty = this->Now();
+  this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid5), 4);
+  EXPECT_GT(this->Now()->lvs.size(), 1U);
+  ASSERT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  const lvm::Snapshot after = this->Now();
+  EXPECT_TRUE(after->lvs.empty());
+  EXPECT_EQ(after->free_count, empty->free_count);
+  EXPECT_GT(after->seqno, empty->seqno);
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  EXPECT_EQ(this->Now()->seqno, after->seqno);
+}
+
+TYPED_TEST_P(LvmContract, RemovingLeavesVolumesOfSimilarNamesAlone) {
+  const std::string name = lvm::NewLvName();
+  this->CreatePlanned(name, this->Make(lvm::VolumeType::kLinear), 1);
+  this->CreatePlanned(name + "2", this->Make(lvm::VolumeType::kRaid1), 1);
+  ASSERT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  const lvm::Snapshot group = this->Now();
+  EXPECT_EQ(group->FindLv(name), nullptr);
+  EXPECT_NE(group->FindLv(name + "2"), nullptr);
+  EXPECT_NE(group->FindLv(name + "2_rimage_1"), nullptr);
+}
+
+TYPED_TEST_P(LvmContract, ASpentDeadlineOrAStopDoesNothing) {
+  const std::string name = this->CreateSmall();
+  const lvm::Snapshot before = this->Now();
+  std::stop_source stop;
+  stop.request_stop();
+  const Call stopped{.stop = stop.get_token()};
+  const Call late{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)};
+  this->ExpectError(this->Lvm().Remove(this->Group(), name, late), Code::kTimeout);
+  this->ExpectError(this->Lvm().Remove(this->Group(), name, stopped), Code::kCancelled);
+  EXPECT_EQ(this->Lvm().Read(this->Group(), late).error().code(), Code::kTimeout);
+  EXPECT_EQ(this->Lvm().Read(this->Group(), stopped).error().code(), Code::kCancelled);
+  this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
+  const std::string mirror = lvm::NewLvName();
+  const lvm::Geometry raid1 = this->Make(lvm::VolumeType::kRaid1);
+  const lvm::Geometry linear = this->Make(lvm::VolumeType::kLinear);
+  const lvm::Snapshot whole = this->Now();
+  const auto at = [&](size_t disk, const char* range) { return whole->pvs[disk].device + range; };
+  ASSERT_TRUE(
+      this->Lvm()
+          .Create(this->Spec(mirror, raid1, {Extents{4}, "contiguous", {at(0, ":0-4"), at(1, ":0-4")}}),
+                  Patient())
+          .has_value());
+  const std::string lost = whole->pvs[1].uuid;
+  this->world_.HideDisk(1);
+
+  const lvm::Snapshot degraded = this->Now();
+  EXPECT_EQ(degraded->MissingPvs(), 1U);
+  ASSERT_NE(degraded->FindPv(lost), nullptr);
+  EXPECT_TRUE(degraded->FindPv(lost)->missing);
+  EXPECT_TRUE(degraded->FindPv(lost)->device.empty());
+  EXPECT_TRUE(degraded->FindLv(mirror)->partial);
+  EXPECT_THAT(lvm::LegPvs(*degraded, *degraded->FindLv(mirror))[1], ::testing::ElementsAre(lost));
+  EXPECT_FALSE(lvm::FreeSpaceOf(*degraded).blocked.empty());
+  this->ExpectError(
+      this->Lvm().Create(this->Spec(lvm::NewLvName(), linear, {Extents{1}, "contiguous", {at(3, ":0-0")}}),
+                         Patient()),
+      Code::kUnavailable);
+  this->ExpectError(
+      this->Lvm().Extend(
+          {this->Group(), mirror, raid1, {Extents{1}, "cling", {at(0, ":9-9"), at(3, ":9-9")}}}, Patient()),
+      Code::kUnavailable);
+  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), mirror, {"seen"}, {}, Patient()).has_value());
+  const Status removed = this->Lvm().Remove(this->Group(), mirror, Patient());
+  EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  this->world_.ShowDisk(1);
+}
+
+TYPED_TEST_P(LvmContract, ADiskThatComesBackUnchangedIsWholeAgain) {
+  this->world_.HideDisk(2);
+  EXPECT_EQ(this->Now()->MissingPvs(), 1U);
+  this->world_.ShowDisk(2);
+  EXPECT_EQ(this->Now()->MissingPvs(), 0U);
+  this->CreateSmall();
+}
+
+TYPED_TEST_P(LvmContract, VersionIsANumber) {
+  const auto version = this->Lvm().Version(Patient());
+  ASSERT_TRUE(version.has_value()) << version.error().message();
+  EXPECT_THAT(*version, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+}
+
+REGISTER_TYPED_TEST_SUITE_P(
+    LvmContract, AnAbsentGroupIsNotFound, AnEmptyGroupIsAllFree, EveryTypeIsMadeExactlyWhereThePlanSays,
+    EveryTypeGrowsExactlyWhereThePlanSays, ALinearVolumeMayUseSeveralRangesOfSeveralDisks,
+    ATakenNameIsRefusedAndNothingChanges, ExtentsInUseAreRefusedAndNothingChanges,
+    MoreThanThereIsIsRefusedAndNothingChanges, ADiskThatIsNotInTheGroupIsAReasonToLookAgain,
+    AbsentVolumesAreNotFound, EverythingInAnAbsentGroupIsNotFound, NamesThatSelectMoreThanOneThingAreRefused,
+    TagsChangeInOneCommit, AddingWhatIsThereAndRemovingWhatIsNotIsOk,
+    TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, ActivationIsIdempotentAndNoCommit,
+    AnInactiveVolumeGrowsAndStaysInactive, AnOpenVolumeIsNeitherDeactivatedNorRemoved,
+    RemovedIsGoneWithAllItsPartsAndAgainIsOk, RemovingLeavesVolumesOfSimilarNamesAlone,
+    ASpentDeadlineOrAStopDoesNothing, AMissingDiskStopsGrowthButNotTheRest,
+    ADiskThatComesBackUnchangedIsWholeAgain, VersionIsANumber);
+
+}  // namespace quarry::contract

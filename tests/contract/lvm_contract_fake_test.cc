@@ -1,0 +1,35 @@
+#include "tests/contract/lvm_contract.h"
+#include "tests/fakes/fake_lvm.h"
+
+namespace quarry::contract {
+namespace {
+
+class FakeWorld {
+ public:
+  FakeWorld() {
+    std::vector<fakes::FakeDisk> disks;
+    for (size_t i = 0; i < kDisks; ++i) {
+      disks.push_back({"/dev/fake" + std::to_string(i), kDiskExtents});
+    }
+    lvm_.AddGroup(group(), kExtentSize, disks);
+  }
+  lvm::LvmApi& lvm() { return lvm_; }
+  std::string group() const { return "vg0"; }
+  std::shared_ptr<void> Hold(const std::string& lv) {
+    lvm_.SetOpen(group(), lv, true);
+    return {nullptr, [this, lv](void*) { lvm_.SetOpen(group(), lv, false); }};
+  }
+  void HideDisk(size_t index) { SetMissing(index, true); }
+  void ShowDisk(size_t index) { SetMissing(index, false); }
+
+ private:
+  void SetMissing(size_t index, bool missing) {
+    lvm_.Happen(group(), [&](lvm::VolumeGroup& group) { group.pvs[index].missing = missing; });
+  }
+  fakes::FakeLvm lvm_;
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmContract, FakeWorld);
+
+}  // namespace
+}  // namespace quarry::contract

@@ -1,0 +1,156 @@
+// The LvmApi contract on real LVM, and what only the real one can be asked.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/unique_fd.h"
+#include "lvm/lvm_config.h"
+#include "tests/contract/lvm_contract.h"
+#include "tests/contract/lvm_kernel_world.h"
+
+namespace quarry::contract {
+namespace {
+
+using ::testing::HasSubstr;
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Kernel, LvmContract, LvmKernelWorld);
+
+class LvmSpawnTest : public LvmContract<LvmKernelWorld> {};
+
+TEST_F(LvmSpawnTest, ConfigurationIsValid) {
+  EXPECT_THAT(world_.RunLvm({"lvmconfig", "--validate"}), HasSubstr("LVM configuration valid"));
+}
+
+TEST_F(LvmSpawnTest, NewVolumesAreLeftAloneByTheHostsAutoactivation) {
+  const std::string name = CreateSmall();
+  const std::string answer =
+      world_.RunLvm({"lvs", "--noheadings", "-o", "lv_autoactivation", Group() + "/" + name});
+  EXPECT_EQ(answer.find("enabled"), std::string::npos) << answer;
+}
+
+// Flushes that a disk has completed: the 16th field of its stat file.
+uint64_t Flushes(const std::string& disk) {
+  std::ifstream in("/sys/class/block/" + std::filesystem::path(disk).filename().string() + "/stat");
+  uint64_t value = 0;
+  for (int field = 0; field < 16; ++field) {
+    in >> value;
+  }
+  EXPECT_TRUE(in.good() || in.eof()) << disk;
+  return value;
+}
+
+TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
+  const std::string name = CreateSmall();
+  const auto expect_flushed = [&](const char* what, auto change) {
+    std::vector<uint64_t> before;
+    for (const std::string& disk : world_.disks()) {
+      before.push_back(Flushes(disk));
+    }
+    const Status changed = change();
+    ASSERT_TRUE(changed.has_value()) << what << ": " << changed.error().message();
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_GT(Flushes(world_.disks()[i]), before[i]) << what << " " << world_.disks()[i];
+    }
+  };
+  const lvm::Geometry linear = Make(lvm::VolumeType::kLinear);
+  const std::string device = Now()->pvs[3].device;
+  const std::string other = lvm::NewLvName();
+  expect_flushed("tags", [&] { return Lvm().ChangeTags(Group(), name, {"x"}, {}, Patient()); });
+  expect_flushed("create", [&] {
+    return Lvm().Create(Spec(other, linear, {Extents{1}, "contiguous", {device + ":9-9"}}), Patient());
+  });
+  expect_flushed("extend", [&] {
+    return Lvm().Extend({Group(), other, linear, {Extents{1}, "normal", {device + ":20-20"}}}, Patient());
+  });
+  expect_flushed("remove", [&] { return Lvm().Remove(Group(), other, Patient()); });
+}
+
+// "Not found" is an answer about all disks, or none.
+TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMeansThatWeCouldNotLook) {
+  world_.Run({"/usr/sbin/dmsetup", "create", "sick", "--table", "0 8192 error"});
+  Result<lvm::Snapshot> read = Lvm().Read("nosuchgroup", Patient());
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
+  EXPECT_THAT(read.error().message(), HasSubstr("/dev/dm-"));
+  EXPECT_EQ(Lvm().Remove("nosuchgroup", "qx", Patient()).error().code(), Code::kUnavailable);
+  EXPECT_NE(Now()->uuid, "") << "a group that was found is not in doubt";
+
+  world_.Run({"/usr/sbin/dmsetup", "suspend", "sick"});
+  read = Lvm().Read("nosuchgroup", Patient());
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
+  EXPECT_THAT(read.error().message(), HasSubstr("suspended"));
+
+  world_.Run({"/usr/sbin/dmsetup", "resume", "sick"});
+  world_.Run({"/usr/sbin/dmsetup", "remove", "sick"});
+  EXPECT_EQ(Lvm().Read("nosuchgroup", Patient()).error().code(), Code::kNotFound);
+}
+
+TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
+  const std::string name = CreateSmall();
+  UniqueFd lock(open(("/run/lock/lvm/V_" + Group()).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(lock.valid());
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  const Result<lvm::Snapshot> read = Lvm().Read(Group(), CallWithin(std::chrono::seconds(3)));
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code(), Code::kTimeout) << read.error().message();
+  ExpectError(Lvm().Remove(Group(), name, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
+  lock.Reset();
+  EXPECT_NE(Now()->FindLv(name), nullptr);
+}
+
+// A tenant may write what it likes into its volume, a copy of one of our disks included.
+TEST_F(LvmSpawnTest, APvInsideAVolumeIsNeverOurs) {
+  const std::string name = CreateSmall();
+  const lvm::Snapshot before = Now();
+  world_.Run({"/usr/bin/dd", "if=" + world_.disks()[0], "of=" + world_.device(name), "bs=1M", "count=4",
+              "oflag=direct"});
+  const std::string everywhere = world_.link_dir() + "-everywhere";
+  ASSERT_TRUE(lvm::WriteLvmConfig({.system_dir = everywhere}).has_value());
+  SpawnSubprocess subprocess;
+  const auto wide = lvm::LvmSpawn::Make(subprocess, {.system_dir = everywhere}, Patient());
+  ASSERT_TRUE(wide.has_value()) << wide.error().message();
+  const auto read = (*wide)->Read(Group(), Patient());
+  ASSERT_TRUE(read.has_value()) << read.error().message();
+  EXPECT_EQ((*read)->seqno, before->seqno);
+  EXPECT_EQ((*read)->MissingPvs(), 0U);
+  for (const lvm::PhysicalVolume& pv : (*read)->pvs) {
+    EXPECT_EQ(pv.device.find("/dev/dm-"), std::string::npos) << pv.device;
+    EXPECT_EQ(pv.device.find(name), std::string::npos) << pv.device;
+  }
+  ExpectSameMetadata(*before, *Now());
+}
+
+// A full metadata area refuses changes with its own words, and gives room back.
+TEST_F(LvmSpawnTest, AFullMetadataAreaIsNoSpaceAndSaysSo) {
+  const std::string name = CreateSmall();
+  const std::string filler(900, 'x');
+  std::vector<std::string> added;
+  Status status = Ok();
+  // Old and new text must both fit the default area of 1 MiB: some 500 tags of this length.
+  for (int batch = 0; batch < 60 && status.has_value(); ++batch) {
+    std::vector<std::string> tags;
+    for (int i = 0; i < 25; ++i) {
+      tags.push_back("t" + std::to_string(batch * 100 + i) + filler);
+    }
+    status = Lvm().ChangeTags(Group(), name, tags, {}, Patient());
+    if (status.has_value()) {
+      added.insert(added.end(), tags.begin(), tags.end());
+    }
+  }
+  ExpectError(status, Code::kNoSpace);
+  EXPECT_THAT(status.error().message(), HasSubstr("metadata"));
+  const lvm::Snapshot full = Now();
+  EXPECT_EQ(full->FindLv(name)->tags.size(), added.size());
+  EXPECT_LT(full->pvs[0].metadata_free.value, 50U * 1000);
+  const std::vector<std::string> some(added.begin(), added.begin() + 50);
+  const Status freed = Lvm().ChangeTags(Group(), name, {}, some, Patient());
+  EXPECT_TRUE(freed.has_value()) << freed.error().message();
+}
+
+}  // namespace
+}  // namespace quarry::contract

@@ -1,0 +1,115 @@
+#include "tests/contract/lvm_kernel_world.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
+#include "lvm/lvm_config.h"
+#include "tests/contract/lvm_contract.h"
+
+namespace quarry::contract {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> Words(const char* text) {
+  std::istringstream in(text == nullptr ? "" : text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) {
+    out.push_back(word);
+  }
+  return out;
+}
+
+// The label, the metadata area and what else LVM might find.
+void Blank(const std::string& disk) {
+  const UniqueFd fd(open(disk.c_str(), O_WRONLY | O_CLOEXEC));
+  const std::vector<char> zeros(4 * kMiB.value);
+  ASSERT_TRUE(fd.valid()) << disk;
+  ASSERT_EQ(pwrite(fd.get(), zeros.data(), zeros.size(), 0), static_cast<ssize_t>(zeros.size())) << disk;
+  ASSERT_EQ(fsync(fd.get()), 0) << disk;
+}
+
+}  // namespace
+
+LvmKernelWorld::LvmKernelWorld() : disks_(Words(getenv("QUARRY_TEST_DISKS"))) {
+  std::string name = "/run/quarry-contract-XXXXXX";
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  root_ = name;
+  fs::create_directory(link_dir());
+  EXPECT_EQ(disks_.size(), kDisks) << "QUARRY_TEST_DISKS must name six blank disks";
+  if (disks_.size() != kDisks) {
+    std::abort();  // nothing below can mean anything
+  }
+  const Status written = lvm::WriteLvmConfig({.system_dir = system_dir(), .scan_dirs = {link_dir()}});
+  EXPECT_TRUE(written.has_value()) << written.error().message();
+  std::vector<std::string> create = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    Blank(disks_[i]);
+    ShowDisk(i);
+    create.push_back(Link(i));
+  }
+  RunLvm(create);
+  auto made = lvm::LvmSpawn::Make(subprocess_, {.system_dir = system_dir()}, Patient());
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  lvm_ = std::move(*made);
+}
+
+LvmKernelWorld::~LvmKernelWorld() {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    ShowDisk(i);
+  }
+  RunLvm({"vgchange", "-y", "--activate", "n", group()});
+  for (const std::string& disk : disks_) {
+    Blank(disk);
+  }
+  fs::remove_all(root_);
+}
+
+std::shared_ptr<void> LvmKernelWorld::Hold(const std::string& lv) {
+  auto fd = std::make_shared<UniqueFd>(open(device(lv).c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_TRUE(fd->valid()) << device(lv) << ": " << errno;
+  return fd;
+}
+
+void LvmKernelWorld::HideDisk(size_t index) {
+  fs::remove(Link(index));
+}
+
+void LvmKernelWorld::ShowDisk(size_t index) {
+  if (!fs::is_symlink(Link(index))) {
+    fs::create_symlink(disks_[index], Link(index));
+  }
+}
+
+Result<Finished> LvmKernelWorld::Start(const std::vector<std::string>& argv) {
+  Command command;
+  command.argv = argv;
+  command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"},
+                 {"LC_ALL", "C"},
+                 {"LVM_SYSTEM_DIR", system_dir()},
+                 {"LVM_SUPPRESS_FD_WARNINGS", "1"}};
+  return subprocess_.Run(command, Patient());
+}
+
+std::string LvmKernelWorld::Run(const std::vector<std::string>& argv) {
+  const auto finished = Start(argv);
+  EXPECT_TRUE(finished.has_value() && finished->ok())
+      << argv[0] << " " << argv[1] << ": "
+      << (finished.has_value() ? finished->err : finished.error().message());
+  return finished.has_value() ? finished->out : "";
+}
+
+std::string LvmKernelWorld::RunLvm(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "/usr/sbin/lvm");
+  return Run(arguments);
+}
+
+}  // namespace quarry::contract

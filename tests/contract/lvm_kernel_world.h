@@ -1,0 +1,47 @@
+// A real volume group for the LvmApi contract, on the disks named in QUARRY_TEST_DISKS (six of 1 GiB,
+// separated by blanks), which it overwrites. Run as root in a guest.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+#include "lvm/lvm_spawn.h"
+
+namespace quarry::contract {
+
+class LvmKernelWorld {
+ public:
+  LvmKernelWorld();
+  ~LvmKernelWorld();
+  LvmKernelWorld(const LvmKernelWorld&) = delete;
+  LvmKernelWorld& operator=(const LvmKernelWorld&) = delete;
+
+  lvm::LvmApi& lvm() { return *lvm_; }
+  std::string group() const { return "qtest"; }
+  std::shared_ptr<void> Hold(const std::string& lv);
+  // LVM looks for PVs among links in a directory of ours: without its link a disk is gone.
+  void HideDisk(size_t index);
+  void ShowDisk(size_t index);
+
+  // --- For tests of LvmSpawn alone.
+  const std::vector<std::string>& disks() const { return disks_; }
+  std::string system_dir() const { return root_ + "/lvm"; }
+  std::string link_dir() const { return root_ + "/pv"; }
+  std::string device(const std::string& lv) const { return "/dev/" + group() + "/" + lv; }
+  // Runs a program to success; a test failure otherwise. Gives its output.
+  std::string Run(const std::vector<std::string>& argv);
+  std::string RunLvm(std::vector<std::string> arguments);
+
+ private:
+  Result<Finished> Start(const std::vector<std::string>& argv);
+  std::string Link(size_t index) const { return link_dir() + "/disk" + std::to_string(index); }
+
+  SpawnSubprocess subprocess_;
+  std::string root_;
+  std::vector<std::string> disks_;
+  std::unique_ptr<lvm::LvmSpawn> lvm_;
+};
+
+}  // namespace quarry::contract
