@@ -24,19 +24,19 @@ class QuietErrors : public pb::DescriptorPool::ErrorCollector {
 class MutationTest : public testing::TestWithParam<CsiFile> {
  protected:
   MutationTest() {
+    for (int i = 0; i < GetParam().file->dependency_count(); ++i) {
+      pb::FileDescriptorProto dependency;
+      GetParam().file->dependency(i)->CopyTo(&dependency);
+      dependencies_.BuildFile(dependency);
+    }
     GetParam().file->CopyTo(&proto_);
     original_ = WireFacts(*GetParam().file);
   }
 
   // The facts of the working copy, or nothing if protobuf itself refuses it (then it cannot become a binary).
   std::optional<Facts> Rebuild() const {
-    pb::DescriptorPool pool;
+    pb::DescriptorPool pool(&dependencies_);
     QuietErrors quiet;
-    for (int i = 0; i < GetParam().file->dependency_count(); ++i) {
-      pb::FileDescriptorProto dependency;
-      GetParam().file->dependency(i)->CopyTo(&dependency);
-      pool.BuildFile(dependency);
-    }
     const auto* file = pool.BuildFileCollectingErrors(proto_, &quiet);
     return file == nullptr ? std::nullopt : std::optional(WireFacts(*file));
   }
@@ -135,6 +135,7 @@ class MutationTest : public testing::TestWithParam<CsiFile> {
     }
   }
 
+  pb::DescriptorPool dependencies_;
   pb::FileDescriptorProto proto_;
   Facts original_;
   int accepted_ = 0;  // Mistakes that protobuf let through, so that only the facts could notice them.
