@@ -2,6 +2,8 @@
 quarry_test(lvm_fresh_test
   SOURCES
     ${CMAKE_SOURCE_DIR}/tests/fuzz/metadata_header_fuzz.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/lvm/fresh_lvm_test.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/lvm/fresh_world.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/metadata_header_reader_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/metadata_header_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/slow_disk.cc

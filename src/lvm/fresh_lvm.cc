@@ -1,0 +1,286 @@
+#include "lvm/fresh_lvm.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quarry::lvm {
+namespace {
+
+// How often LVM is asked in one refresh until no commit falls into the report. More would make no answer
+// better, only one that can be kept likelier.
+constexpr int kAttempts = 2;
+
+bool Lost(const PhysicalVolume& pv) {
+  return pv.device.empty();
+}
+
+bool HoldsMetadata(const PvState& state) {
+  return std::any_of(state.areas.begin(), state.areas.end(), [](const AreaState& area) {
+    return !area.damaged && !area.ignored && area.committed.has_value();
+  });
+}
+
+// Whether equal states can prove anything about this snapshot: every PV that LVM saw is where it saw it, and
+// one at least holds an area that a commit would have changed.
+bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states) {
+  bool metadata = false;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const bool itself = states[i].kind == PvState::Kind::kPv && states[i].uuid == group.pvs[i].uuid;
+    if (!itself && !Lost(group.pvs[i])) {
+      return false;
+    }
+    metadata = metadata || (itself && HoldsMetadata(states[i]));
+  }
+  return metadata;
+}
+
+bool LostPvs(const VolumeGroup& group) {
+  return std::any_of(group.pvs.begin(), group.pvs.end(), Lost);
+}
+
+Error Replaced(const VolumeGroup& group, const std::string& uuid) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format("volume group {} is another one than before: its UUID is {}, it was {}. If that is meant, "
+                  "start quarryd anew",
+                  group.name, group.uuid, uuid));
+}
+
+// Whether a failure is that of one caller's patience and says nothing to the others.
+bool IsOwnEnd(const Error& error) {
+  return error.code() == Code::kTimeout || error.code() == Code::kCancelled;
+}
+
+}  // namespace
+
+// A snapshot and what the disks said while it was true.
+struct FreshLvm::Proof {
+  Snapshot snapshot;               // nullptr: none
+  std::vector<std::string> paths;  // of the group's PVs, in the snapshot's order
+  std::vector<PvState> states;     // of these
+  uint64_t changes = 0;            // Group::changes when LVM was asked
+};
+
+struct FreshLvm::Refresh {
+  uint64_t number = 0;
+  bool done = false;
+  Result<Snapshot> outcome;
+};
+
+struct FreshLvm::Group {
+  std::mutex mutex;
+  std::condition_variable_any ended;
+  // All guarded by mutex:
+  std::shared_ptr<const Proof> proof;
+  std::shared_ptr<Refresh> running;
+  std::shared_ptr<Refresh> last;
+  uint64_t started = 0;  // refreshes, the running one included
+  uint64_t changes = 0;  // made through this object
+  std::string uuid;      // of the group at the first read
+
+  // The outcome of the newest finished refresh, if it began after number `after` did and is for all to have.
+  std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
+    if (last == nullptr || last->number <= after ||
+        (!last->outcome.has_value() && IsOwnEnd(last->outcome.error()))) {
+      return std::nullopt;
+    }
+    return last->outcome;
+  }
+
+  // Ends the running refresh, with mutex held.
+  void Conclude(const std::shared_ptr<Refresh>& refresh, Result<Snapshot> outcome, Proof fresh) {
+    if (outcome.has_value() && uuid.empty()) {
+      uuid = (*outcome)->uuid;
+    }
+    if (outcome.has_value() && (*outcome)->uuid != uuid) {
+      outcome = Replaced(**outcome, uuid);
+    } else if (outcome.has_value() && fresh.snapshot != nullptr) {
+      proof = std::make_shared<const Proof>(std::move(fresh));
+    }
+    refresh->outcome = std::move(outcome);
+    refresh->done = true;
+    last = refresh;
+    running = nullptr;
+    ended.notify_all();
+  }
+
+  // Waits for the end of the running refresh. The call's error if that ends first.
+  Status Join(std::unique_lock<std::mutex>& lock, const Call& call) {
+    const std::shared_ptr<Refresh> refresh = running;
+    const auto is_done = [&] { return refresh->done; };
+    if (call.deadline == SteadyTime::max()) {
+      ended.wait(lock, call.stop, is_done);
+    } else {
+      ended.wait_until(lock, call.stop, call.deadline, is_done);
+    }
+    return refresh->done ? Ok() : call.Check("waiting for LVM's report");
+  }
+};
+
+FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder)
+    : inner_(inner), headers_(headers), finder_(finder) {}
+FreshLvm::~FreshLvm() = default;
+
+FreshLvm::Group& FreshLvm::Find(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Group>& group = groups_[name];
+  if (group == nullptr) {
+    group = std::make_unique<Group>();
+  }
+  return *group;
+}
+
+Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
+  Group& group = Find(name);
+  std::unique_lock lock(group.mutex);
+  const uint64_t before = group.started;
+  while (true) {
+    lock.unlock();
+    QUARRY_TRY(call.Check(fmt::format("reading volume group {}", name)));
+    QUARRY_ASSIGN(Snapshot proven, Prove(group, true, call));
+    if (proven != nullptr) {
+      ++proven_;
+      return proven;
+    }
+    lock.lock();
+    if (group.running != nullptr) {
+      ++joined_;
+      QUARRY_TRY(group.Join(lock, call));
+    } else if (!group.OutcomeSince(before).has_value()) {
+      break;
+    }
+    // A refresh that began after this call did is its answer, proven or not. One that was under way by then
+    // may be older than what the caller knows of, and counts only if it is proven now.
+    if (auto outcome = group.OutcomeSince(before); outcome.has_value()) {
+      return std::move(*outcome);
+    }
+  }
+  const auto refresh = std::make_shared<Refresh>();
+  refresh->number = ++group.started;
+  group.running = refresh;
+  const uint64_t changes = group.changes;
+  Proof proof = group.proof == nullptr ? Proof() : *group.proof;
+  lock.unlock();
+
+  ++refreshed_;
+  auto outcome = Ask(name, proof, call);
+  proof.changes = changes;
+
+  lock.lock();
+  group.Conclude(refresh, std::move(outcome), std::move(proof));
+  return refresh->outcome;
+}
+
+Result<Snapshot> FreshLvm::Prove(Group& group, bool kernel_state_too, const Call& call) {
+  std::shared_ptr<const Proof> proof;
+  {
+    const std::lock_guard lock(group.mutex);
+    proof = group.proof;
+    if (proof == nullptr || (kernel_state_too && proof->changes != group.changes)) {
+      return Snapshot();
+    }
+  }
+  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
+  return states == proof->states ? proof->snapshot : Snapshot();
+}
+
+// Asks LVM, and looks at the headers before and after. Between two equal looks nothing was committed, so that
+// whatever LVM read in between is what these headers stand for: only then is the proof given its snapshot.
+Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, const Call& call) {
+  proof.snapshot = nullptr;
+  QUARRY_ASSIGN(proof.states, headers_.Read(proof.paths, call));
+  bool updated = false;
+  Result<Snapshot> snapshot;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    snapshot = AskOnce(name, updated, call);
+    if (!snapshot.has_value()) {
+      return snapshot;
+    }
+    std::vector<std::string> paths = PathsOf(**snapshot);
+    auto states = headers_.Read(paths, call);
+    if (!states.has_value() || !CanProve(**snapshot, *states)) {
+      break;  // the call has ended, or no headers could prove this: but the answer is there
+    }
+    const bool untouched = paths == proof.paths && *states == proof.states;
+    proof.paths = std::move(paths);
+    proof.states = std::move(*states);
+    if (untouched) {
+      proof.snapshot = *snapshot;
+      break;
+    }
+  }
+  unproven_ += proof.snapshot == nullptr ? 1 : 0;
+  return snapshot;
+}
+
+Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const Call& call) {
+  auto snapshot = inner_.Read(name, call);
+  const bool incomplete =
+      snapshot.has_value() ? LostPvs(**snapshot) : snapshot.error().code() == Code::kNotFound;
+  if (!incomplete || finder_ == nullptr || std::exchange(updated, true)) {
+    return snapshot;
+  }
+  // What cannot be found stays missing, and so the snapshot says.
+  const auto found = finder_->Update(call);
+  return found.has_value() && *found ? inner_.Read(name, call) : snapshot;
+}
+
+std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
+  std::vector<std::string> paths;
+  for (const PhysicalVolume& pv : group.pvs) {
+    paths.push_back(Lost(pv) && finder_ != nullptr ? finder_->PathOf(pv.uuid) : pv.device);
+  }
+  return paths;
+}
+
+Status FreshLvm::Change(const std::string& name, const Call& call, const std::function<Status()>& change) {
+  Group& group = Find(name);
+  QUARRY_ASSIGN(Snapshot snapshot, Prove(group, false, call));
+  if (snapshot == nullptr) {
+    QUARRY_ASSIGN(snapshot, Read(name, call));
+  }
+  if (finder_ != nullptr && LostPvs(*snapshot)) {
+    // Whether or not it finds one: that a disk is lost is no reason to refuse the change, LVM decides.
+    (void)finder_->Update(call);
+  }
+  Status status = change();
+  const std::lock_guard lock(group.mutex);
+  ++group.changes;
+  return status;
+}
+
+Status FreshLvm::Create(const CreateLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Create(spec, call); });
+}
+
+Status FreshLvm::Extend(const ExtendLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Extend(spec, call); });
+}
+
+Status FreshLvm::Remove(const std::string& group, const std::string& name, const Call& call) {
+  return Change(group, call, [&] { return inner_.Remove(group, name, call); });
+}
+
+Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,
+                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                            const Call& call) {
+  return Change(group, call, [&] { return inner_.ChangeTags(group, name, add, remove, call); });
+}
+
+Status FreshLvm::Activate(const std::string& group, const std::string& name, const Call& call) {
+  return Change(group, call, [&] { return inner_.Activate(group, name, call); });
+}
+
+Status FreshLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {
+  return Change(group, call, [&] { return inner_.Deactivate(group, name, call); });
+}
+
+FreshLvm::Counts FreshLvm::counts() const {
+  return {proven_, refreshed_, joined_, unproven_};
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,97 @@
+// Never stale, never asking: an LvmApi that answers reads from memory, having proven on the disks that
+// nothing was committed since. docs/freshness.md has the whole argument.
+//
+// Every commit of LVM changes the header of every metadata area in use (metadata_header.h). So a snapshot is
+// kept together with the headers of the group's PVs as they were before LVM was asked and still were
+// afterwards; as long as they read the same, the snapshot is the group as it is now, whoever may have written
+// to it, and no process is started. If they differ, LVM is asked once, by the first of the readers who
+// noticed, and the others wait for its answer.
+//
+// An answer is always the group as it was committed at some moment between the call and its return. A reader
+// takes no lock of LVM's and waits for no writer; it waits for a report at most.
+//
+// What is not proven: fields that are the kernel's and not metadata (LogicalVolume::active, health,
+// sync_percent, sync_action) are as of the last report. They are asked again after every change made through
+// this object, but others change them without a commit: for those, ask DmApi.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lvm/lvm_api.h"
+#include "lvm/metadata_header_reader.h"
+
+namespace quarry::lvm {
+
+// Knows where a PV is that LVM does not see, and how to make LVM see more. Thread-safe.
+class PvFinder {
+ public:
+  virtual ~PvFinder() = default;
+  // Where the PV would be if it came back; there need not be anything now.
+  virtual std::string PathOf(const std::string& pv_uuid) const = 0;
+  // Looks for PVs that came, went or joined a group. True: LVM may now see another set of them.
+  virtual Result<bool> Update(const Call& call) = 0;
+};
+
+// Thread-safe.
+class FreshLvm final : public LvmApi {
+ public:
+  // All must outlive the object. Without a finder, a PV that went is noticed coming back only once the group
+  // is changed.
+  FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr);
+  ~FreshLvm() override;
+
+  // kPrecondition, besides what the inner Read says: the group of this name is not the one that it was at
+  // the first Read; its volumes are not ours to look for in there. To accept it, start anew.
+  Result<Snapshot> Read(const std::string& group, const Call& call) override;
+
+  // Passed on, once the group's identity is checked and every PV that can be seen is: LVM marks a PV that it
+  // does not see as missing in whatever it commits.
+  Status Create(const CreateLv& spec, const Call& call) override;
+  Status Extend(const ExtendLv& spec, const Call& call) override;
+  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
+                    const std::vector<std::string>& remove, const Call& call) override;
+  Status Activate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+
+  // Reads so far, by how they were answered: for metrics and tests.
+  struct Counts {
+    uint64_t proven = 0;     // from memory
+    uint64_t refreshed = 0;  // asked LVM
+    uint64_t joined = 0;     // waited for another reader's question
+    uint64_t unproven = 0;   // of the refreshed: the answer was right, but could not be kept
+  };
+  Counts counts() const;
+
+ private:
+  struct Proof;
+  struct Refresh;
+  struct Group;
+
+  Group& Find(const std::string& name);
+  // The snapshot that is proven now; nullptr if there is none.
+  Result<Snapshot> Prove(Group& group, bool kernel_state_too, const Call& call);
+  Result<Snapshot> Ask(const std::string& name, Proof& proof, const Call& call);
+  Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
+  std::vector<std::string> PathsOf(const VolumeGroup& group) const;
+  Status Change(const std::string& group, const Call& call, const std::function<Status()>& change);
+
+  LvmApi& inner_;
+  HeaderSource& headers_;
+  PvFinder* const finder_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_, never erased from
+  std::atomic<uint64_t> proven_ = 0;
+  std::atomic<uint64_t> refreshed_ = 0;
+  std::atomic<uint64_t> joined_ = 0;
+  std::atomic<uint64_t> unproven_ = 0;
+};
+
+}  // namespace quarry::lvm

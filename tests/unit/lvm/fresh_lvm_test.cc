@@ -1,0 +1,396 @@
+#include "lvm/fresh_lvm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/lvm/fresh_world.h"
+
+namespace quarry::lvm {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Fresh : public testing::Test {
+ protected:
+  Snapshot Get() {
+    auto snapshot = lvm_.Read("vg0", {});
+    EXPECT_TRUE(snapshot.has_value()) << snapshot.error().message();
+    return snapshot.value_or(nullptr);
+  }
+  // Reports that `reads` reads cost.
+  int Reports(int reads = 1) {
+    const int before = world_.reports();
+    for (int i = 0; i < reads; ++i) {
+      Get();
+    }
+    return world_.reports() - before;
+  }
+
+  FreshWorld world_{3};
+  FreshLvm lvm_{world_, world_};
+  FreshLvm finding_{world_, world_, &world_};
+};
+
+TEST_F(Fresh, UnchangedGroupIsAnsweredFromMemory) {
+  const Snapshot first = Get();
+  EXPECT_EQ(Reports(1000), 0);
+  EXPECT_EQ(Get(), first) << "the same object, not an equal one";
+  EXPECT_EQ(lvm_.counts().refreshed, 1U);
+  EXPECT_EQ(lvm_.counts().proven, 1001U);
+  EXPECT_EQ(lvm_.counts().unproven, 0U);
+}
+
+TEST_F(Fresh, CommitOfOthersShowsOnTheVeryNextRead) {
+  Get();
+  for (uint64_t seqno = 2; seqno < 20; ++seqno) {
+    world_.Commit();
+    EXPECT_EQ(Get()->seqno, seqno);
+    EXPECT_EQ(Reports(), 0);
+  }
+}
+
+TEST_F(Fresh, HalfACommitShowsAndDoesNotCostAReportOnEveryRead) {
+  Get();
+  world_.CommitOn(1);
+  EXPECT_EQ(Get()->seqno, 2U);
+  EXPECT_EQ(Reports(100), 0) << "two PVs that go on disagreeing are a state like any other";
+}
+
+TEST_F(Fresh, ReportThatACommitFellIntoIsNotKept) {
+  Get();
+  world_.Commit();
+  int commits = 0;
+  world_.after_reading = [&] { commits += commits < 5 ? (world_.Commit(), 1) : 0; };
+  const Snapshot snapshot = Get();
+  EXPECT_EQ(lvm_.counts().unproven, 1U);
+  EXPECT_GE(snapshot->seqno, 2U);
+  world_.after_reading = nullptr;
+  EXPECT_EQ(Get()->seqno, world_.newest());
+  EXPECT_EQ(Reports(), 0);
+}
+
+TEST_F(Fresh, CommitJustBeforeLvmReadsIsNotTakenForTheOldHeaders) {
+  Get();
+  world_.Commit();
+  bool done = false;
+  world_.before_reading = [&] {
+    if (!std::exchange(done, true)) {
+      world_.Commit();
+    }
+  };
+  EXPECT_EQ(Get()->seqno, 3U);
+  EXPECT_EQ(Get()->seqno, 3U);
+  EXPECT_EQ(Reports(), 0);
+}
+
+TEST_F(Fresh, LostPvIsPartOfTheAnswerAndCostsNothing) {
+  Get();
+  world_.SetDisk(2, [](PvState& state) { state = PvState(); });
+  const Snapshot without = Get();
+  EXPECT_EQ(without->MissingPvs(), 1U);
+  EXPECT_EQ(Reports(100), 0);
+  world_.Commit();
+  EXPECT_EQ(Get()->seqno, 2U);
+  EXPECT_EQ(Reports(100), 0);
+}
+
+TEST_F(Fresh, PvThatComesBackIsNoticedThroughTheFinder) {
+  const auto get = [&] { return *finding_.Read("vg0", {}); };
+  PvState disk;
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  EXPECT_EQ(get()->MissingPvs(), 1U);
+  const int reports = world_.reports();
+  get();
+  EXPECT_EQ(world_.reports(), reports);
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  EXPECT_EQ(get()->MissingPvs(), 0U);
+}
+
+TEST_F(Fresh, PvThatLvmCannotSeeIsLookedForOnce) {
+  world_.Unlink(1);
+  EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
+  EXPECT_EQ(world_.updates(), 1);
+  // Gone for good: one look for each change of the group, none for reads.
+  world_.SetDisk(1, [](PvState& state) { state = PvState(); });
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 1U);
+  }
+  EXPECT_EQ(world_.updates(), 2);
+}
+
+TEST_F(Fresh, GroupThatLvmDoesNotFindIsLookedFor) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.Unlink(disk);
+  }
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kNotFound);
+  EXPECT_TRUE(finding_.Read("vg0", {}).has_value());
+}
+
+TEST_F(Fresh, NoChangeIsMadeWhileAPvIsOutOfLvmsSight) {
+  ASSERT_TRUE(finding_.Read("vg0", {}).has_value());
+  world_.Unlink(1);
+  ASSERT_TRUE(finding_.Remove("vg0", "a", {}).has_value());
+  EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
+  EXPECT_EQ(world_.updates(), 1) << "before the change";
+}
+
+TEST_F(Fresh, NothingIsProvenWithoutAnAreaInUse) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) { state.areas[0].ignored = true; });
+  }
+  EXPECT_EQ(Reports(5), 5);
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) {
+      state.areas[0].ignored = false;
+      state.areas[0].damaged = true;
+    });
+  }
+  EXPECT_EQ(Reports(5), 5);
+}
+
+TEST_F(Fresh, OneAreaInUseIsEnough) {
+  world_.SetDisk(0, [](PvState& state) { state.areas.clear(); });
+  world_.SetDisk(1, [](PvState& state) { state.areas[0].ignored = true; });
+  Get();
+  EXPECT_EQ(Reports(5), 0);
+  world_.Commit();
+  EXPECT_EQ(Get()->seqno, 2U);
+}
+
+TEST_F(Fresh, NothingIsProvenByADiskThatLvmSawAndWeCannotRead) {
+  Get();
+  // LVM goes on seeing the PV, by another way than ours.
+  class Blind final : public HeaderSource {
+   public:
+    explicit Blind(FreshWorld& world) : world_(world) {}
+    Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override {
+      auto states = static_cast<HeaderSource&>(world_).Read(paths, call);
+      if (states.has_value() && !states->empty()) {
+        states->back() = lost;
+      }
+      return states;
+    }
+    PvState lost;
+
+   private:
+    FreshWorld& world_;
+  } blind(world_);
+  FreshLvm lvm(world_, blind);
+  for (const auto kind :
+       {PvState::Kind::kSilent, PvState::Kind::kUnreadable, PvState::Kind::kDamaged, PvState::Kind::kNoPv}) {
+    blind.lost.kind = kind;
+    const int before = world_.reports();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(lvm.Read("vg0", {}).has_value());
+    }
+    EXPECT_GE(world_.reports() - before, 3);
+  }
+  blind.lost.kind = PvState::Kind::kPv;
+  blind.lost.uuid = "another";
+  const int before = world_.reports();
+  EXPECT_TRUE(lvm.Read("vg0", {}).has_value());
+  EXPECT_TRUE(lvm.Read("vg0", {}).has_value());
+  EXPECT_GE(world_.reports() - before, 2);
+}
+
+TEST_F(Fresh, PvThatJoinsOrLeavesTheGroupIsNoticed) {
+  world_.Edit([](VolumeGroup& group) { group.pvs.pop_back(); });
+  world_.Commit();
+  EXPECT_EQ(Get()->pvs.size(), 2U);
+  PhysicalVolume joins;
+  joins.uuid = "pv2";
+  world_.Edit([&](VolumeGroup& group) { group.pvs.push_back(joins); });
+  world_.Commit();
+  EXPECT_EQ(Get()->pvs.size(), 3U);
+  EXPECT_EQ(Reports(10), 0);
+}
+
+TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
+  Get();
+  const uint64_t seqno = world_.newest();
+  world_.Edit([](VolumeGroup& group) { group.uuid = "other"; });
+  world_.Commit();
+  for (int i = 0; i < 2; ++i) {
+    const auto snapshot = lvm_.Read("vg0", {});
+    ASSERT_FALSE(snapshot.has_value());
+    EXPECT_EQ(snapshot.error().code(), Code::kPrecondition);
+    EXPECT_THAT(snapshot.error().message(), testing::HasSubstr("UUID"));
+  }
+  EXPECT_EQ(lvm_.Remove("vg0", "a", {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(world_.newest(), seqno + 1) << "nothing was changed in the strange group";
+  world_.Edit([](VolumeGroup& group) { group.uuid = "vg-uuid"; });
+  world_.Commit();
+  EXPECT_TRUE(lvm_.Read("vg0", {}).has_value());
+}
+
+TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
+  Get();
+  world_.Edit([](VolumeGroup& group) { group.name = "vg1"; });
+  world_.Commit();
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kNotFound);
+  EXPECT_TRUE(lvm_.Read("vg1", {}).has_value());
+}
+
+TEST_F(Fresh, OwnChangeShowsAlsoWhereItCommitsNothing) {
+  EXPECT_FALSE(Get()->lvs[0].active);
+  ASSERT_TRUE(lvm_.Activate("vg0", "a", {}).has_value());
+  EXPECT_TRUE(Get()->lvs[0].active);
+  ASSERT_TRUE(lvm_.Deactivate("vg0", "a", {}).has_value());
+  EXPECT_FALSE(Get()->lvs[0].active);
+  for (const auto& change :
+       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", "a", {}); },
+                                            [&] { return lvm_.ChangeTags("vg0", "a", {"x"}, {}, {}); }}) {
+    const uint64_t seqno = Get()->seqno;
+    ASSERT_TRUE(change().has_value());
+    EXPECT_EQ(Get()->seqno, seqno + 1);
+  }
+}
+
+TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
+  world_.report_failure = Error(Code::kUnavailable, "locked");
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_.Remove("vg0", "a", {}).error().code(), Code::kUnavailable);
+  world_.report_failure = Ok();
+  EXPECT_EQ(Get()->seqno, 1U);
+}
+
+// Readers that come while LVM is being asked.
+class Joining : public Fresh {
+ protected:
+  void SetUp() override {
+    Get();
+    world_.Commit();
+    // The first report from now on waits, having read the disks.
+    world_.after_reading = [this] {
+      if (!blocked_.exchange(true)) {
+        asked_.count_down();
+        go_.wait();
+      }
+    };
+  }
+
+  std::atomic<bool> blocked_ = false;
+  std::latch asked_{1};
+  std::latch go_{1};
+};
+
+TEST_F(Joining, ShareOneReport) {
+  const int before = world_.reports();
+  std::vector<std::thread> readers;
+  std::vector<Snapshot> answers(20);
+  readers.emplace_back([&] { answers[0] = Get(); });
+  asked_.wait();
+  for (size_t i = 1; i < answers.size(); ++i) {
+    readers.emplace_back([&, i] { answers[i] = Get(); });
+  }
+  while (lvm_.counts().joined < answers.size() - 1) {
+    std::this_thread::yield();
+  }
+  go_.count_down();
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  EXPECT_THAT(answers, testing::Each(answers[0]));
+  EXPECT_EQ(answers[0]->seqno, 2U);
+  EXPECT_LE(world_.reports() - before, 2);
+}
+
+TEST_F(Joining, AreNotGivenWhatWasReadBeforeTheyCame) {
+  Snapshot early;
+  std::thread first([&] { early = Get(); });
+  asked_.wait();
+  world_.Commit();  // complete before the second reader comes
+  Snapshot late;
+  std::thread second([&] { late = Get(); });
+  while (lvm_.counts().joined == 0) {
+    std::this_thread::yield();
+  }
+  go_.count_down();
+  first.join();
+  second.join();
+  EXPECT_GE(early->seqno, 2U);
+  EXPECT_EQ(late->seqno, 3U);
+}
+
+TEST_F(Joining, MayGiveUpByThemselves) {
+  std::thread first([&] { Get(); });
+  asked_.wait();
+  EXPECT_EQ(lvm_.Read("vg0", CallWithin(milliseconds(30))).error().code(), Code::kTimeout);
+  std::stop_source stop;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    stop.request_stop();
+  });
+  EXPECT_EQ(lvm_.Read("vg0", Call{.stop = stop.get_token()}).error().code(), Code::kCancelled);
+  stopper.join();
+  go_.count_down();
+  first.join();
+}
+
+TEST_F(Joining, DoNotSufferFromTheEndOfTheOneWhoAsks) {
+  std::stop_source stop;
+  Result<Snapshot> first_answer;
+  std::thread first([&] { first_answer = lvm_.Read("vg0", Call{.stop = stop.get_token()}); });
+  asked_.wait();
+  Snapshot answer;
+  std::thread second([&] { answer = Get(); });
+  while (lvm_.counts().joined == 0) {
+    std::this_thread::yield();
+  }
+  stop.request_stop();
+  go_.count_down();
+  first.join();
+  second.join();
+  EXPECT_EQ(first_answer.error().code(), Code::kCancelled);
+  EXPECT_EQ(answer->seqno, 2U);
+}
+
+// The promise itself, under fire: whatever a reader gets was the newest commit at some moment of its call.
+TEST_F(Fresh, NoAnswerIsStaleWhileOthersCommit) {
+  std::atomic<uint64_t> whole = 1;  // newest commit that is on a disk: nobody may be told less from now on
+  std::atomic<bool> stop = false;
+  std::atomic<int> stale = 0;
+  std::atomic<int> reads = 0;
+  world_.before_reading = [] { std::this_thread::sleep_for(std::chrono::microseconds(50)); };
+  world_.after_reading = world_.before_reading;
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) {
+      world_.CommitOn(0);
+      whole = world_.newest();
+      world_.Commit([] { std::this_thread::yield(); });
+      whole = world_.newest();
+      if (i % 3 == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+      }
+    }
+  });
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 6; ++t) {
+    readers.emplace_back([&] {
+      const auto end = std::chrono::steady_clock::now() + milliseconds(1000);
+      while (std::chrono::steady_clock::now() < end) {
+        const uint64_t at_least = whole;
+        const Snapshot snapshot = Get();
+        stale += snapshot->seqno < at_least || snapshot->seqno > world_.newest() ? 1 : 0;
+        ++reads;
+      }
+    });
+  }
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  stop = true;
+  writer.join();
+  EXPECT_GT(reads, 1000);
+  EXPECT_EQ(stale, 0);
+  EXPECT_GT(lvm_.counts().proven, 0U);
+  EXPECT_GT(lvm_.counts().joined, 0U);
+}
+
+}  // namespace
+}  // namespace quarry::lvm

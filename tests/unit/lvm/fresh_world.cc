@@ -1,0 +1,169 @@
+#include "tests/unit/lvm/fresh_world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quarry::lvm {
+
+FreshWorld::FreshWorld(int disks) {
+  next_.name = "vg0";
+  next_.uuid = "vg-uuid";
+  for (int i = 0; i < disks; ++i) {
+    Disk disk;
+    disk.uuid = fmt::format("pv{}", i);
+    disk.state.kind = PvState::Kind::kPv;
+    disk.state.uuid = disk.uuid;
+    disk.state.areas.emplace_back().area = {4096, 1 << 20};
+    disks_.push_back(std::move(disk));
+    PhysicalVolume pv;
+    pv.uuid = fmt::format("pv{}", i);
+    next_.pvs.push_back(std::move(pv));
+  }
+  Commit();
+}
+
+void FreshWorld::WriteTo(Disk& disk) {
+  if (disk.state.kind == PvState::Kind::kPv && !disk.state.areas.empty() && !disk.state.areas[0].ignored) {
+    disk.state.areas[0].committed = RawLocation{512 * next_.seqno, 100, static_cast<uint32_t>(next_.seqno)};
+  }
+}
+
+void FreshWorld::Commit(const std::function<void()>& between) {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (i > 0 && between) {
+      between();
+    }
+    if (i == 0) {
+      CommitOn(0);
+    } else {
+      const std::lock_guard lock(mutex_);
+      WriteTo(disks_[i]);
+    }
+  }
+}
+
+void FreshWorld::CommitOn(size_t disk) {
+  const std::lock_guard lock(mutex_);
+  ++next_.seqno;
+  committed_[static_cast<uint32_t>(next_.seqno)] = next_;
+  WriteTo(disks_[disk]);
+}
+
+void FreshWorld::Edit(const std::function<void(VolumeGroup&)>& edit) {
+  const std::lock_guard lock(mutex_);
+  edit(next_);
+}
+
+void FreshWorld::SetDisk(size_t disk, const std::function<void(PvState&)>& edit) {
+  const std::lock_guard lock(mutex_);
+  edit(disks_[disk].state);
+}
+
+void FreshWorld::Unlink(size_t disk) {
+  const std::lock_guard lock(mutex_);
+  disks_[disk].linked = false;
+}
+
+int FreshWorld::reports() const {
+  const std::lock_guard lock(mutex_);
+  return reports_;
+}
+
+int FreshWorld::updates() const {
+  const std::lock_guard lock(mutex_);
+  return updates_;
+}
+
+uint64_t FreshWorld::newest() const {
+  const std::lock_guard lock(mutex_);
+  return next_.seqno;
+}
+
+// Disk by disk, as disks answer: a commit may fall in between.
+Result<std::vector<PvState>> FreshWorld::Read(std::span<const std::string> paths, const Call& call) {
+  QUARRY_TRY(call.Check("headers"));
+  std::vector<PvState> states;
+  for (const std::string& path : paths) {
+    const std::lock_guard lock(mutex_);
+    states.emplace_back();
+    for (size_t i = 0; i < disks_.size(); ++i) {
+      if (path == fmt::format("/dev/{}", i) && disks_[i].linked) {
+        states.back() = disks_[i].state;
+      }
+    }
+  }
+  return states;
+}
+
+std::string FreshWorld::PathOf(const std::string& pv_uuid) const {
+  return "/dev/" + pv_uuid.substr(2);
+}
+
+Result<bool> FreshWorld::Update(const Call&) {
+  const std::lock_guard lock(mutex_);
+  ++updates_;
+  bool changed = false;
+  for (Disk& disk : disks_) {
+    changed = !std::exchange(disk.linked, true) || changed;
+  }
+  return changed;
+}
+
+Result<Snapshot> FreshWorld::Read(const std::string& group, const Call& call) {
+  if (before_reading) {
+    before_reading();
+  }
+  auto snapshot = Report(group);
+  if (after_reading) {
+    after_reading();
+  }
+  QUARRY_TRY(call.Check("report"));
+  return snapshot;
+}
+
+Result<Snapshot> FreshWorld::Report(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  ++reports_;
+  QUARRY_TRY(report_failure);
+  uint32_t newest = 0;
+  std::map<std::string, std::string> devices;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    const Disk& disk = disks_[i];
+    if (!disk.linked || disk.state.kind != PvState::Kind::kPv) {
+      continue;
+    }
+    devices[disk.state.uuid] = fmt::format("/dev/{}", i);
+    for (const AreaState& area : disk.state.areas) {
+      newest = std::max(newest, area.committed.has_value() ? area.committed->checksum : 0);
+    }
+  }
+  const auto found = committed_.find(newest);
+  if (found == committed_.end() || found->second.name != group) {
+    return Error(Code::kNotFound, "no such group");
+  }
+  VolumeGroup answer = found->second;
+  for (PhysicalVolume& pv : answer.pvs) {
+    pv.device = devices.contains(pv.uuid) ? devices[pv.uuid] : "";
+    pv.missing = pv.device.empty();
+  }
+  LogicalVolume lv;
+  lv.active = active_;
+  answer.lvs.push_back(std::move(lv));
+  return std::make_shared<const VolumeGroup>(std::move(answer));
+}
+
+Status FreshWorld::Activate(const std::string&, const std::string&, const Call&) {
+  const std::lock_guard lock(mutex_);
+  active_ = true;
+  return Ok();
+}
+
+Status FreshWorld::Deactivate(const std::string&, const std::string&, const Call&) {
+  const std::lock_guard lock(mutex_);
+  active_ = false;
+  return Ok();
+}
+
+}  // namespace quarry::lvm
