@@ -75,23 +75,40 @@ def extra(paths, sonames):
 
 
 def libraries(programs, sonames):
-    """The shared libraries in the closure of these programs that are not among sonames, by soname."""
+    """The shared libraries that these programs need and the guest has not got: {soname: path}.
+
+    What only a library of the guest's own needs is the guest's affair, so the
+    walk does not go through those.
+    """
     found = {}
-    dynamic = [str(path) for path in programs if _is_elf(path)]
-    # In one run; ldd precedes each file's list with its name if there are several, and goes on after a failure.
-    listed = subprocess.run(["ldd", *dynamic], capture_output=True, text=True).stdout if dynamic else ""
-    missing = set()
-    for line in listed.splitlines():
-        match = re.match(r"\s+(\S+) => (not found|/\S+)", line)
-        if not match or match[1] in sonames:
-            continue
-        if match[2] == "not found":
-            missing.add(match[1])
-        else:
-            found[match[1]] = Path(match[2])
-    if missing:
-        raise cache.HarnessError(f"neither host nor guest has {', '.join(sorted(missing))}")
+    wave = [path for path in programs if _is_elf(path)]
+    places = _host_places(wave)
+    while wave:
+        wanted = _needed(wave) - sonames - found.keys()
+        lost = sorted(name for name in wanted if name not in places)
+        if lost:
+            raise cache.HarnessError(f"neither host nor guest has {', '.join(lost)}")
+        wave = [places[name] for name in wanted]
+        found.update((name, places[name]) for name in wanted)
     return found
+
+
+def _host_places(programs):
+    """Where the host's loader finds the libraries of these programs, direct or not: {soname: path}."""
+    places = {}
+    if programs:
+        # Its status is that of the worst file, and static programs count as bad.
+        listed = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True).stdout
+        for line in listed.splitlines():
+            if match := re.match(r"\s+(\S+) => (/\S+)", line):
+                places.setdefault(match[1], Path(match[2]))
+    return places
+
+
+def _needed(programs):
+    """The sonames that these files name directly."""
+    listed = subprocess.run(["readelf", "-dW", *map(str, programs)], capture_output=True, text=True).stdout
+    return set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.+?)\]", listed))
 
 
 def _is_elf(path):
@@ -123,7 +140,7 @@ def _disk(kind, files):
 
     name = f"{kind}-{cache.digest(*parts)}"
     image = cache.entry(name, make) / "disk.img"
-    cache.prune(f"{kind}-", keep=4, older_than=6 * 3600)
+    cache.prune(kind, keep=4, older_than=6 * 3600)
     return image
 
 
@@ -141,7 +158,6 @@ def _format(tree, target, size):
     with open(target, "wb") as disk:
         disk.truncate(kilobytes * 1024)
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", str(tree), str(target)]
-    environment = dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
+    done = subprocess.run(argv, capture_output=True, text=True, env=cache.with_sbin())
     if done.returncode != 0:
         raise cache.HarnessError(f"mke2fs failed: {done.stderr.strip()}")

@@ -59,27 +59,29 @@ def locked(name):
         yield
 
 
-def entry(name, make, lock=None, rebuild=False):
-    """The cached directory `name`, made by make(directory) if it is not there.
+def entry(name, make, rebuild=False):
+    """The cached directory `name` (KIND-HASH), made by make(directory) if it is not there.
 
     A failure in make() leaves nothing behind. The entry's time of change says
     when it was last used, for prune().
     """
     place = cache_root() / name
-    if place.is_dir() and not rebuild:
-        os.utime(place)
+    if not rebuild and _touch(place):
         return place
-    with locked(lock or name):
-        if place.is_dir() and not rebuild:
+    kind = name.rpartition("-")[0]
+    with locked(kind):
+        if not rebuild and _touch(place):
             return place
-        work = Path(tempfile.mkdtemp(prefix=f"making-{name}-", dir=cache_root()))
+        if place.exists() and in_use(place):
+            raise HarnessError(f"{place} cannot be replaced while a guest uses it")
+        for abandoned in cache_root().glob(f"making-{kind}-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(prefix=f"making-{kind}-", dir=cache_root()))
         try:
-            work.chmod(0o755)
             made = work / "entry"
             made.mkdir()
             make(made)
             if place.exists():
-                # Guests that run on the old one keep their open files.
                 place.rename(work / "old")
             made.rename(place)
         finally:
@@ -87,14 +89,52 @@ def entry(name, make, lock=None, rebuild=False):
     return place
 
 
-def prune(prefix, keep, older_than):
-    """Removes entries `prefix`* beyond the newest `keep`, unless used within older_than seconds."""
+def _touch(place):
+    try:
+        os.utime(place)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def hold(place):
+    """Marks an entry as used until the returned file is closed."""
+    handle = open(place / "users", "a", encoding="ascii")
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    return handle
+
+
+def in_use(place):
+    """Whether anybody holds this entry."""
+    with contextlib.suppress(FileNotFoundError), open(place / "users", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def remove(place):
+    """Removes an entry that nobody holds; whether it did."""
+    if in_use(place):
+        return False
+    shutil.rmtree(place, ignore_errors=True)
+    return True
+
+
+def prune(kind, keep, older_than):
+    """Removes entries of this kind beyond the newest `keep`, unless used within older_than seconds."""
     found = []
-    for path in cache_root().glob(f"{prefix}*"):
+    for path in cache_root().glob(f"{kind}-*"):
         with contextlib.suppress(FileNotFoundError):
             if path.is_dir():
                 found.append((path.stat().st_mtime, path))
     found.sort(reverse=True)
     for used, path in found[keep:]:
         if used < time.time() - older_than:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
+
+
+def with_sbin():
+    """This environment, with the administrator's programs found even by other users' PATH."""
+    return dict(os.environ, PATH=os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin")

@@ -3,8 +3,10 @@
 The frames and their numbers are those of agent/wire.h.
 """
 
+import contextlib
 import queue
 import signal
+import socket
 import struct
 import threading
 import time
@@ -16,6 +18,7 @@ START, INPUT, INPUT_END, SIGNAL, CREDIT, RESIZE, REPLY, POWER_OFF = range(1, 9)
 READY, OUTPUT, ERROR, EXIT, INPUT_CREDIT, REQUEST = range(65, 71)
 WINDOW = 256 * 1024
 MAX_PAYLOAD = 64 * 1024
+SEND_SECONDS = 20
 
 
 class GuestGone(cache.HarnessError):
@@ -31,26 +34,30 @@ class Channel:
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._commands = {}
+        self._requests = {}
         self._next = 1
         self._gone = False
         self._ready = threading.Event()
+        # A guest that hangs takes nothing; whoever sends must not hang with it.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         threading.Thread(target=self._read, name="agent", daemon=True).start()
 
     def wait_ready(self, timeout):
         """True when the agent has said that it listens; False at the timeout or the guest's end."""
         return self._ready.wait(timeout) and not self._gone
 
-    def start(self, argv, env=None, cwd="/root", pty=False):
-        """Starts a command; the caller then waits for it, and consumes its output by that."""
+    def start(self, argv, env=None, cwd="/root", pty=False, on_credit=None):
+        """Starts a command; the caller then waits for it, and consumes its output by that.
+
+        on_credit(payload), if given, is told of input handed over, instead of write().
+        """
         fields = ["pty" if pty else "pipe", cwd, str(len(argv)), *argv]
         fields += [f"{key}={value}" for key, value in (env or {}).items()]
-        if any("\0" in field for field in fields):
-            raise ValueError("a NUL in an argument")
-        payload = "".join(field + "\0" for field in fields).encode(errors="surrogateescape")
+        payload = pack_strings(fields)
         with self._lock:
             number = self._next
             self._next += 1
-            command = RemoteCommand(self, number)
+            command = RemoteCommand(self, number, on_credit)
             self._commands[number] = command
             gone = self._gone
         if gone:
@@ -62,12 +69,30 @@ class Channel:
         self.send(POWER_OFF, 0, b"")
 
     def send(self, kind, number, payload):
-        """Sends a frame; nothing happens if the guest has ended, which whoever waits is told."""
+        """Sends a frame; if the guest has ended, or takes nothing any more, whoever waits is told."""
         try:
             with self._sending:
                 self._sock.sendall(HEADER.pack(len(payload), number, kind) + payload)
         except OSError:
-            pass
+            # A part of the frame may have gone out: nothing sensible can follow it.
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+
+    def request(self, arguments):
+        """For a connection to a keeper: (status, text) of a request like vmctl's."""
+        answer = queue.SimpleQueue()
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._requests[number] = answer
+            gone = self._gone
+        if gone:
+            raise GuestGone("the keeper has ended")
+        self.send(REQUEST, number, pack_strings(arguments))
+        reply = answer.get()
+        if reply is None:
+            raise GuestGone("the keeper has ended")
+        return reply[0], reply[1:].decode(errors="surrogateescape")
 
     def _read(self):
         try:
@@ -80,13 +105,21 @@ class Channel:
         with self._lock:
             self._gone = True
             left = list(self._commands.values())
+            unanswered = list(self._requests.values())
         for command in left:
             command.take(None, b"")
+        for answer in unanswered:
+            answer.put(None)
         self._ready.set()
 
     def _take(self, kind, number, payload):
         if kind == READY:
             self._ready.set()
+        elif kind == REPLY:
+            with self._lock:
+                answer = self._requests.pop(number, None)
+            if answer:
+                answer.put(payload)
         elif kind == REQUEST:
             threading.Thread(target=self._serve, args=(number, payload), name="request", daemon=True).start()
         else:
@@ -98,20 +131,36 @@ class Channel:
                 command.take(kind, payload)
 
     def _serve(self, number, payload):
-        arguments = payload.decode(errors="surrogateescape").split("\0")[:-1]
-        try:
-            status, text = self._on_request(arguments)
-        except (cache.HarnessError, ValueError) as error:
-            status, text = 1, f"vmctl: {error}\n"
-        self.send(REPLY, number, bytes([status]) + text.encode(errors="surrogateescape"))
+        self.send(REPLY, number, reply_to(self._on_request, payload))
+
+
+def pack_strings(strings):
+    """NUL-ended strings, as the agent's frames have them."""
+    if any("\0" in text for text in strings):
+        raise ValueError("a NUL in an argument")
+    return "".join(text + "\0" for text in strings).encode(errors="surrogateescape")
+
+
+def unpack_strings(payload):
+    return payload.decode(errors="surrogateescape").split("\0")[:-1]
+
+
+def reply_to(serve, payload):
+    """The payload of a REPLY frame: what serve(arguments) answers to this REQUEST's payload."""
+    try:
+        status, text = serve(unpack_strings(payload))
+    except cache.HarnessError as error:
+        status, text = 1, f"vmctl: {error}\n"
+    return bytes([status]) + text.encode(errors="surrogateescape")
 
 
 class RemoteCommand:
     """A command that runs in the guest."""
 
-    def __init__(self, channel, number):
+    def __init__(self, channel, number, on_credit):
         self._channel = channel
         self._number = number
+        self._on_credit = on_credit
         self._frames = queue.SimpleQueue()
         self._input_left = WINDOW
         self._input_changed = threading.Condition()
@@ -165,9 +214,15 @@ class RemoteCommand:
     def resize(self, rows, columns):
         self._channel.send(RESIZE, self._number, struct.pack("<HH", rows, columns))
 
+    def relay(self, kind, payload):
+        """Passes on a frame of somebody who keeps the window himself."""
+        self._channel.send(kind, self._number, payload)
+
     def take(self, kind, payload):
         """Called by the channel's reader; kind None means that the guest has gone."""
-        if kind == INPUT_CREDIT or kind in (None, EXIT):
+        if kind == INPUT_CREDIT and self._on_credit:
+            self._on_credit(payload)
+        elif kind in (INPUT_CREDIT, EXIT, None):
             with self._input_changed:
                 if kind == INPUT_CREDIT:
                     self._input_left += struct.unpack("<I", payload)[0]

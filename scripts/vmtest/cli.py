@@ -1,103 +1,192 @@
 """The command line of scripts/vmtest/run."""
 
 import argparse
+import contextlib
 import os
+import shlex
 import signal
 import sys
-import threading
-import time
 
 import cache
 import image
+import keeper
 import machine
+import terminal
 from channel import GuestGone
 from guest import Guest
 
 TIMED_OUT, HARNESS_FAILED = 124, 125
+DEFAULT_SECONDS = 600
 
+DESCRIPTION = "Boots a guest with the build's programs on its PATH and blank disks, and runs CMD in it as root."
 EPILOG = """\
-The command's exit status is returned; 124: the time was up; 125: the harness failed.
-Disk N has the serial number quarryN; `vmctl dev N` in the guest prints its device node,
-and `vmctl --help` what else a test can do from inside.
+Returns CMD's exit status; 124 if the time was up, 125 if the harness failed.
+Disk N has the serial number quarryN; in the guest `vmctl dev N` prints its device
+node, and `vmctl --help` says what else a test can do to disks and power from inside.
 
   scripts/vmtest/run -- lsblk
   scripts/vmtest/run --disks 2 --size 4G --release trixie -- sh -c 'pvcreate $(vmctl dev 1)'
   scripts/vmtest/run --shell
+  scripts/vmtest/run --keep -- true; scripts/vmtest/run --attach ID -- CMD
 """
 
 
 def parse(argv):
+    """The options; ends the process with a usage message if they make no sense."""
     parser = argparse.ArgumentParser(
-        prog="scripts/vmtest/run", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="scripts/vmtest/run",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s [options] -- CMD…",
     )
-    parser.add_argument("--disks", type=int, default=4, metavar="N", help="blank disks (default 4)")
-    parser.add_argument("--size", default="1G", metavar="S", help="size of each, sparse (default 1G)")
-    parser.add_argument("--bus", choices=machine.BUSES, default="nvme", help="what they are attached to (default nvme)")
-    parser.add_argument("--release", choices=image.RELEASES, default="bookworm", help="Debian release (default bookworm)")
-    parser.add_argument("--build", metavar="DIR", help="build to hand in (default $QUARRY_BUILD, else build/release)")
-    parser.add_argument(
-        "--with", dest="extra", action="append", default=[], metavar="PATH", help="hand in a file or folder, in /opt/quarry/extra"
+    guest = parser.add_argument_group("the guest")
+    guest.add_argument("--disks", type=int, default=4, metavar="N", help="blank disks (default 4)")
+    guest.add_argument("--size", default="1G", metavar="S", help="size of each, sparse (default 1G), or S1,S2,…")
+    guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="what they are attached to (default nvme)")
+    guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="their logical sectors (default 512)")
+    guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="Debian's (default bookworm)")
+    guest.add_argument("--build", metavar="DIR", help="build to hand in (default $QUARRY_BUILD, else build/release)")
+    guest.add_argument(
+        "--with",
+        dest="extra",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="hand in a file or folder too, as /opt/quarry/extra/NAME, which is on the PATH; repeatable",
     )
-    parser.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable for CMD")
-    parser.add_argument("--cpus", type=int, default=2, metavar="N", help="processors (default 2)")
-    parser.add_argument("--memory", type=int, default=1024, metavar="MIB", help="memory (default 1024)")
-    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="kill the guest after S seconds (default 600)")
-    parser.add_argument("--shell", action="store_true", help="an interactive shell, or CMD on a terminal")
-    parser.add_argument("command", nargs="*", metavar="CMD", help="after --: the command and its arguments")
+    guest.add_argument("--cpus", type=int, default=2, metavar="N", help="processors (default 2)")
+    guest.add_argument("--memory", type=int, default=1024, metavar="MIB", help="memory (default 1024)")
+    command = parser.add_argument_group("the command")
+    command.add_argument("--timeout", type=float, metavar="S", help="kill it after S seconds of guest's life (default 600)")
+    command.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable for it; repeatable")
+    command.add_argument("--shell", action="store_true", help="run an interactive shell, or CMD on a terminal")
+    command.add_argument("command", nargs="*", metavar="CMD", help="the command and its arguments, after --")
+    keep = parser.add_argument_group("guests that stay")
+    keep.add_argument("--keep", action="store_true", help="leave the guest running, and say how to reach it")
+    keep.add_argument("--attach", metavar="ID", help="run CMD in a kept guest")
+    keep.add_argument(
+        "--ctl", metavar="WORDS", help="with --attach: a vmctl command from outside, or `boot` after a cut, or `stop`"
+    )
+    keep.add_argument("--list", action="store_true", help="show the IDs of kept guests")
     options = parser.parse_args(argv)
     if options.shell and not options.command:
         options.command = ["/bin/bash", "-l"]
-    if not options.command:
+    if options.ctl and not options.attach:
+        parser.error("--ctl needs --attach")
+    if not (options.command or options.ctl or options.list or options.keep):
         parser.error("no command: give one after --, or --shell")
+    if options.shell and not sys.stdin.isatty():
+        parser.error("--shell needs a terminal")
+    if any("=" not in pair for pair in options.env):
+        parser.error("--env wants K=V")
+    if options.timeout is None and not options.shell:
+        options.timeout = DEFAULT_SECONDS
     return options
 
 
 def main():
     options = parse(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    deadline = time.monotonic() + options.timeout
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: sys.exit(128 + received))
     try:
-        with Guest(
-            disks=options.disks,
-            size=options.size,
-            bus=options.bus,
-            release=options.release,
-            build=options.build,
-            extra=options.extra,
-            cpus=options.cpus,
-            memory=options.memory,
-        ) as guest:
-            return _run(guest, options.command, options, deadline)
+        return _main(options)
     except cache.HarnessError as error:
         print(f"vmtest: {error}", file=sys.stderr)
         return HARNESS_FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read the output has gone; the interpreter must not try to flush to him.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
 
 
-def _run(guest, argv, options, deadline):
-    env = dict(pair.split("=", 1) for pair in options.env)
-    guest.boot()
-    command = guest.start(argv, env=env)
-    threading.Thread(target=_feed, args=(command,), daemon=True).start()
-    try:
-        return command.wait(deadline - time.monotonic(), _writer(1), _writer(2))
-    except TimeoutError:
-        print(f"vmtest: the command took more than {options.timeout} s; console log: {guest.keep_console()}", file=sys.stderr)
-        return TIMED_OUT
+def _main(options):
+    if options.list:
+        for ident in keeper.kept():
+            print(ident)
+        return 0
+    if options.attach:
+        return _control(options) if options.ctl else _in_kept(options.attach, options)
+    settings = {
+        name: getattr(options, name)
+        for name in ("disks", "size", "bus", "sector", "release", "build", "extra", "cpus", "memory")
+    }
+    if options.keep:
+        ident = keeper.launch(settings)
+        status = _in_kept(ident, options) if options.command else 0
+        _explain(ident)
+        return status
+    with Guest(**settings) as guest:
+        return _in_own(guest, options)
 
 
-def _feed(command):
-    while data := os.read(0, 65536):
-        if not command.write(data):
-            return
-    command.close_input()
+def _explain(ident):
+    this = sys.argv[0]
+    cache.note(f"guest {ident} stays; to use, disturb and stop it:")
+    for line in ("-- CMD…", "--shell", "--ctl 'pull 2'", "--ctl stop"):
+        cache.note(f"  {this} --attach {ident} {line}")
 
 
-def _writer(fd):
-    def write(data):
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+def _control(options):
+    status, text = keeper.attach(options.attach).request(shlex.split(options.ctl))
+    print(text, end="", file=sys.stdout if status == 0 else sys.stderr)
+    return status
 
-    return write
+
+def _environment(options):
+    given = dict(pair.split("=", 1) for pair in options.env)
+    if options.shell:
+        given.setdefault("TERM", os.environ.get("TERM", "linux"))
+    return given
+
+
+def _in_own(guest, options):
+    """Runs the command in a guest of ours; a command that is still there at the deadline goes with it."""
+    if options.timeout is None:
+        guest.boot()
+        left = None
+    else:
+        left = options.timeout - guest.boot(min(options.timeout, 120))
+    with contextlib.ExitStack() as stack:
+
+        def on_start(command):
+            if options.shell:
+                stack.close()
+                stack.enter_context(terminal.raw(command))
+            terminal.feed(command)
+
+        try:
+            return guest.follow(
+                options.command,
+                on_start,
+                terminal.writer(1),
+                terminal.writer(2),
+                timeout=left,
+                env=_environment(options),
+                pty=options.shell,
+            )
+        except TimeoutError:
+            stack.close()
+            print(f"vmtest: not done after {options.timeout:g} s; {guest.describe_end()}", file=sys.stderr)
+            return TIMED_OUT
+        except GuestGone as error:
+            stack.close()
+            raise cache.HarnessError(f"{error}; {guest.describe_end()}") from error
+
+
+def _in_kept(ident, options):
+    """Runs the command in a kept guest; at the deadline the command is killed and the guest stays."""
+    mode = {"env": _environment(options), "pty": options.shell}
+    command = keeper.attach(ident).start(options.command, **mode)
+    with contextlib.ExitStack() as stack:
+        if options.shell:
+            stack.enter_context(terminal.raw(command))
+        terminal.feed(command)
+        try:
+            return command.wait(options.timeout, terminal.writer(1), terminal.writer(2))
+        except TimeoutError:
+            command.send_signal(signal.SIGKILL)
+            print(f"vmtest: not done after {options.timeout:g} s; the command was killed", file=sys.stderr)
+            return TIMED_OUT

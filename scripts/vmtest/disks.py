@@ -24,6 +24,16 @@ def parse_size(text):
     return size
 
 
+def disk_sizes(count, text):
+    """The size of each of `count` disks, from one size for all or a list with commas."""
+    sizes = [parse_size(part) for part in str(text).split(",")]
+    if len(sizes) == 1:
+        return sizes * count
+    if len(sizes) != count:
+        raise cache.HarnessError(f"{len(sizes)} sizes for {count} disks")
+    return sizes
+
+
 class Disks:
     """The files live as long as the guest; start() serves them for one boot of it."""
 
@@ -40,10 +50,10 @@ class Disks:
     def __len__(self):
         return len(self.paths)
 
-    def start(self, spawn):
+    def start(self, spawn, log):
         """Starts diskd; returns one connected socket for each disk, for QEMU to inherit.
 
-        spawn: a function like subprocess.Popen whose child dies with the harness.
+        spawn: a function like subprocess.Popen whose child dies with the harness. log: file for its errors.
         """
         theirs, ours = [], []
         for _ in self.paths:
@@ -56,6 +66,7 @@ class Disks:
             argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=log,
             pass_fds=[end.fileno() for end in theirs],
         )
         for end in theirs:

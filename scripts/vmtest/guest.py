@@ -9,16 +9,12 @@
 """
 
 import dataclasses
-import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import accel
 import bundle
@@ -27,7 +23,7 @@ import image
 import machine
 import workspace
 from channel import Channel, GuestGone
-from disks import Disks, parse_size
+from disks import Disks, disk_sizes
 from qmp import Qmp
 
 PATH = "/opt/quarry/bin:/opt/quarry/tests/bin:/opt/quarry/extra:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -58,6 +54,9 @@ class Result:
 class Guest:
     """One virtual machine with disks 1..N, serial numbers quarry1..quarryN.
 
+    size: of each disk, or as many sizes as disks, separated by commas. sector: bytes, 512 or 4096.
+    build: folder to hand in (default $QUARRY_BUILD or build/release); extra: files and folders.
+
     Nothing of it outlives close(), or this process. Methods may be called
     from several threads; boot, cut_power, shutdown and close one at a time.
     """
@@ -72,6 +71,7 @@ class Guest:
         extra=(),
         cpus=2,
         memory=1024,
+        sector=512,
         kernel_options="",
     ):
         if bus not in machine.BUSES:
@@ -79,20 +79,22 @@ class Guest:
         if not 0 <= disks <= machine.MAX_DISKS:
             raise cache.HarnessError(f"a guest can have 0 to {machine.MAX_DISKS} disks")
         self.bus = bus
-        self.continuation = None
+        self._sector = sector
+        self._continuation = None
         self._cpus = cpus
         self._memory = memory
-        self._options = machine.kernel_options(kernel_options)
         self._image = image.image(release)
+        self._hold = cache.hold(self._image)
         sonames = frozenset((self._image / "sonames").read_text().split())
         folder = bundle.build_folder(build)
-        self._system = [
-            self._image / "root.img",
+        self._parts = [
             bundle.harness(),
             bundle.build(folder, sonames) if folder else None,
             bundle.extra(extra, sonames),
         ]
+        self._options = machine.kernel_options(self._parts, kernel_options)
         self._accelerator = accel.accelerator(self._image / "vmlinuz")
+        # Held by everything that changes disks or power: a request of vmctl runs beside the caller's thread.
         self._lock = threading.RLock()
         self._qemu = None
         self._qmp = None
@@ -102,7 +104,7 @@ class Guest:
         self.folder = self._workspace.folder
         self.console = self.folder / "console.log"
         try:
-            self.disks = Disks(self.folder, [parse_size(size)] * disks)
+            self.disks = Disks(self.folder, disk_sizes(disks, size))
             self._make_overlay()
         except BaseException:
             self._workspace.close()
@@ -118,16 +120,27 @@ class Guest:
 
     def boot(self, timeout=BOOT_SECONDS):
         """Switches the guest on, with the disks as they are; returns the seconds until it was ready."""
-        if self.running():
-            raise cache.HarnessError("the guest is on already")
-        started = time.monotonic()
-        self._off()
+        with self._lock:
+            if self.running():
+                raise cache.HarnessError("the guest is on already")
+            self._off()
+            started = time.monotonic()
+            control = self._start_machine()
+            try:
+                self._qmp = Qmp(control)
+            except cache.HarnessError as error:
+                raise self._failure(f"QEMU did not start ({error})") from error
+            if not self._channel.wait_ready(timeout - (time.monotonic() - started)):
+                raise self._failure(f"the guest ended while it booted, or was not up after {timeout} s")
+            return time.monotonic() - started
+
+    def _start_machine(self):
         control, control_end = socket.socketpair()
         agent, agent_end = socket.socketpair()
-        backends = self.disks.start(_spawn)
-        inherited = [control_end, agent_end, *backends]
-        argv = self._command_line(control_end.fileno(), agent_end.fileno(), [end.fileno() for end in backends])
-        with open(self.folder / "qemu.log", "ab") as log:
+        with open(self.folder / "qemu.log", "wb") as log:
+            backends = self.disks.start(_spawn, log)
+            inherited = [control_end, agent_end, *backends]
+            argv = self._command_line(control_end.fileno(), agent_end.fileno(), [end.fileno() for end in backends])
             self._qemu = _spawn(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -137,15 +150,8 @@ class Guest:
             )
         for end in inherited:
             end.close()
-        self._channel = Channel(agent, self._serve)
-        try:
-            self._qmp = Qmp(control)
-        except cache.HarnessError as error:
-            raise self._failure(f"QEMU did not start ({error})") from error
-        if not self._channel.wait_ready(timeout - (time.monotonic() - started)):
-            ended = "ended while it booted" if self._qemu.poll() is not None else f"was not up after {timeout} s"
-            raise self._failure(f"the guest {ended}")
-        return time.monotonic() - started
+        self._channel = Channel(agent, self.control)
+        return control
 
     def running(self):
         return self._qemu is not None and self._qemu.poll() is None
@@ -156,30 +162,41 @@ class Guest:
         lose: "all" of it, "none" (drives with their own reserve), or "some", a random half of the
         4 KiB blocks, chosen by seed. The guest's own root file system keeps what it had written.
         """
-        if not self.running():
-            raise cache.HarnessError("the guest is off")
-        self.disks.tell("cut", lose, seed)
-        self._off()
+        with self._lock:
+            self._check_on()
+            self.disks.tell("cut", lose, seed)
+            self._off()
 
     def shutdown(self, timeout=SHUTDOWN_SECONDS):
         """Switches the guest off in order: processes ended, everything written back."""
-        if not self.running():
-            raise cache.HarnessError("the guest is off")
-        self._channel.power_off()
-        try:
-            self._qemu.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise self._failure(f"the guest did not switch off within {timeout} s") from None
-        self._off()
+        with self._lock:
+            self._check_on()
+            self._channel.power_off()
+            try:
+                self._qemu.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise self._failure(f"the guest did not switch off within {timeout} s") from None
+            self._off()
 
     def close(self):
         """Ends the guest, and removes its disks and files."""
-        self._off()
+        with self._lock:
+            self._off()
         self._workspace.close()
+        self._hold.close()
 
     def keep_console(self):
         """Saves the console log where it outlives the guest; its path."""
         return workspace.keep_log(self.console)
+
+    def describe_end(self):
+        """For a guest that ended by itself: where its console log is now, and its last lines."""
+        kept = self.keep_console()
+        return f"its console log is {kept}, and ends:\n{workspace.tail(kept)}"
+
+    def _check_on(self):
+        if not self.running():
+            raise cache.HarnessError("the guest is off")
 
     def _off(self):
         if self._qemu is not None:
@@ -190,15 +207,13 @@ class Guest:
         self._pulled.clear()
 
     def _failure(self, what):
-        kept = self.keep_console()
-        qemu = (self.folder / "qemu.log").read_text(errors="replace").strip()[-1500:]
         self._off()
-        tail = workspace.tail(kept)
-        return cache.HarnessError(f"{what}; its console log is {kept}, and ends:\n{tail}\n{qemu}".rstrip())
+        qemu = (self.folder / "qemu.log").read_text(errors="replace").strip()[-1500:]
+        return cache.HarnessError(f"{what}; {self.describe_end()}\n{qemu}".rstrip())
 
     def _make_overlay(self):
         overlay = self.folder / "root.qcow2"
-        argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._system[0]), str(overlay)]
+        argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._image / "root.img"), str(overlay)]
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode != 0:
             raise cache.HarnessError(f"qemu-img failed: {done.stderr.strip()}")
@@ -208,17 +223,37 @@ class Guest:
             self._accelerator, self._cpus, self._memory, self._image / "vmlinuz", self._options, self.console
         )
         argv += machine.connections(control_fd, agent_fd)
-        argv += machine.system_disk(self.folder / "root.qcow2", self._system[1:])
-        argv += machine.disks(self.bus, disk_fds)
+        argv += machine.system_disk(self.folder / "root.qcow2", self._parts)
+        argv += machine.disks(self.bus, disk_fds, self._sector)
         return argv
 
     # Commands
 
-    def start(self, argv, env=None, cwd="/root", pty=False):
+    def start(self, argv, env=None, cwd="/root", pty=False, on_credit=None):
         """Starts a command as root; returns the RemoteCommand to wait for."""
         if self._channel is None:
             raise cache.HarnessError("the guest was never booted")
-        return self._channel.start(argv, env={**ENVIRONMENT, **(env or {})}, cwd=cwd, pty=pty)
+        environment = {**ENVIRONMENT, **(env or {})}
+        return self._channel.start(argv, env=environment, cwd=cwd, pty=pty, on_credit=on_credit)
+
+    def follow(self, argv, on_start, on_output, on_error, timeout=None, **options):
+        """Runs a command, and after a `vmctl cut` or `vmctl reboot` of it what it named to come next.
+
+        on_start(command) is called for each; options are those of start(). Returns the last one's
+        exit status. TimeoutError at the timeout, with the command still running.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            command = self.start(argv, **options)
+            on_start(command)
+            try:
+                return command.wait(None if deadline is None else deadline - time.monotonic(), on_output, on_error)
+            except GuestGone:
+                with self._lock:
+                    argv, self._continuation = self._continuation, None
+                if argv is None:
+                    raise
+                self.boot()
 
     def run(self, argv, input=b"", timeout=None, check=False, env=None, cwd="/root"):
         """Runs a command to its end, with all of its output.
@@ -264,7 +299,7 @@ class Guest:
             if number not in self._pulled:
                 raise cache.HarnessError(f"disk {number} is not out")
             self.disks.tell("return", number)
-            self._qmp.execute("device_add", **machine.disk_device(self.bus, number))
+            self._qmp.execute("device_add", **machine.disk_device(self.bus, number, self._sector))
             self._pulled.discard(number)
 
     def stall_disk(self, number):
@@ -285,6 +320,16 @@ class Guest:
     def disk_info(self, number):
         """diskd's line about a disk: state, size, bytes not flushed, counts of I/O."""
         return self._tell_disk("info", number)
+
+    def warn_disk(self, number, bits):
+        """Sets the critical warnings of an NVMe disk's health log (the specification's bits; 0: none)."""
+        with self._lock:
+            self._check_disk(number)
+            self._check_on()
+            if self.bus != "nvme" or not 0 <= bits < 256:
+                raise cache.HarnessError("critical warnings are 0 to 255, of an NVMe disk")
+            path = f"/machine/peripheral/{machine.disk_id(number)}"
+            self._qmp.execute("qom-set", path=path, property="smart_critical_warning", value=bits)
 
     def _tell_disk(self, verb, number, *more):
         self._check_disk(number)
@@ -307,39 +352,54 @@ class Guest:
                 return
         raise cache.HarnessError(f"the guest did not let go of {device} within {UNPLUG_SECONDS} s")
 
-    # Requests of vmctl in the guest
+    # Requests of vmctl in the guest, and of whoever is attached
 
-    def _serve(self, arguments):
-        verb, *rest = arguments
+    def control(self, arguments):
+        """Does what a vmctl command line says; returns its exit status and text."""
+        verb, *rest = arguments or [""]
         if verb == "info" and not rest:
             lines = [f"disk {n}: {self.disk_info(n)}\n" for n in range(1, len(self.disks) + 1)]
             return 0, "".join(lines)
         if verb in ("cut", "reboot"):
-            return self._serve_power(verb, rest)
-        number = int(rest[0]) if rest and rest[0].isdigit() else 0
-        if verb == "pull" and len(rest) == 1:
-            self.pull_disk(number)
-        elif verb == "return" and len(rest) == 1:
-            self.return_disk(number)
-        elif (verb in ("stall", "unstall", "info") and len(rest) == 1) or (verb in ("error", "slow") and len(rest) > 1):
-            told = self._tell_disk(verb, number, *rest[1:])
-            return 0, told + "\n" if told else ""
-        else:
+            return self._control_power(verb, rest)
+        done = _DISK_VERBS.get((verb, len(rest)))
+        if done is None or not rest[0].isdigit():
             return 2, f"vmctl: {' '.join(arguments)}: not understood; see vmctl --help\n"
-        return 0, ""
+        text = done(self, int(rest[0]), *rest[1:])
+        return 0, f"{text}\n" if text else ""
 
-    def _serve_power(self, verb, rest):
+    def _control_power(self, verb, rest):
         lose = "all"
         if verb == "cut" and rest[:1] == ["--lose"] and len(rest) > 1:
             lose, rest = rest[1], rest[2:]
-        if rest[:1] == ["--"]:
-            self.continuation = rest[1:] or None
-        elif rest:
-            return 2, f"vmctl: {verb}: the command to run after it comes after --\n"
         if lose not in ("all", "none", "some"):
             return 2, "vmctl: cut --lose wants all, none or some\n"
-        if verb == "cut":
-            self.cut_power(lose)
-        else:
-            self.shutdown()
+        if rest and (rest[0] != "--" or len(rest) == 1):
+            return 2, f"vmctl: {verb}: the command to run after it comes after --\n"
+        with self._lock:
+            self._continuation = rest[1:] or None
+            if verb == "cut":
+                self.cut_power(lose)
+            else:
+                self.shutdown()
         return 0, ""
+
+
+def _warn(guest, number, bits):
+    if not bits.isdigit():
+        raise cache.HarnessError(f"{bits!r} is not a number")
+    guest.warn_disk(number, int(bits))
+
+
+# By the verb and how many words follow it.
+_DISK_VERBS = {
+    ("info", 1): Guest.disk_info,
+    ("pull", 1): Guest.pull_disk,
+    ("return", 1): Guest.return_disk,
+    ("stall", 1): Guest.stall_disk,
+    ("unstall", 1): Guest.unstall_disk,
+    ("slow", 2): Guest.slow_disk,
+    ("error", 2): Guest.fail_disk,
+    ("error", 4): Guest.fail_disk,
+    ("warn", 2): _warn,
+}

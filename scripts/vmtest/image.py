@@ -9,11 +9,9 @@ The result is a directory in the cache:
 
 import json
 import os
-import re
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -36,17 +34,30 @@ PARTITION_OFFSET = 1 << 20
 ROOT_BYTES = 2 << 30
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
-# What the image itself does at boot is only to find the harness's own disk,
-# the second namespace beside its root, and to hand over to the init on it: so
-# a change of the harness does not need a new image.
+# What the image itself does at boot is only to find the harness's disk, which
+# is namespace 2 of the system controller, and to hand over to the init on it:
+# so a change of the harness does not need a new image. A namespace's number is
+# not in its device's name, and some may still be coming when the root is there:
+# quarry_parts, from the kernel's command line, says which to wait for.
 STUB_INIT = """#!/bin/sh
 mount -t devtmpfs dev /dev
 mount -t sysfs sys /sys
-for link in /sys/dev/block/"$(mountpoint -d /)"; do
-    partition=$(readlink -f "$link")
-    root=$(basename "$(dirname "$partition")")
+tries=0
+IFS=,
+for part in $quarry_parts; do
+    unset IFS
+    until eval "[ -b \\"\\$part$part\\" ]"; do
+        for block in /sys/block/nvme*; do
+            read -r serial <"$block/device/serial"
+            read -r nsid <"$block/nsid"
+            [ "$serial" = quarry-system ] && eval "export part$nsid=/dev/${block##*/}"
+        done
+        tries=$((tries + 1))
+        [ $tries -gt 400 ] && echo "vmtest: part $part of the system disk does not come" && exit 1
+        [ $tries -gt 2 ] && sleep 0.05
+    done
 done
-mount -o ro -t ext4 "/dev/${root%n1}n2" /opt/vmtest && exec /opt/vmtest/init
+mount -o ro -t ext4 "$part2" /opt/vmtest && exec /opt/vmtest/init
 echo "vmtest: the harness's disk cannot be mounted"
 exit 1
 """
@@ -72,7 +83,7 @@ def image(release="bookworm", rebuild=False):
     if release not in RELEASES:
         raise cache.HarnessError(f"release {release!r} is not one of {', '.join(RELEASES)}")
     name = f"image-{release}-{cache.digest(recipe(release))}"
-    return cache.entry(name, lambda place: _build(release, place), lock=f"image-{release}", rebuild=rebuild)
+    return cache.entry(name, lambda place: _build(release, place), rebuild=rebuild)
 
 
 def prune():
@@ -80,8 +91,7 @@ def prune():
     wanted = {f"image-{release}-{cache.digest(recipe(release))}" for release in RELEASES}
     for path in cache.cache_root().glob("image-*-*"):
         if path.is_dir() and path.name not in wanted:
-            cache.note(f"removing {path}")
-            shutil.rmtree(path)
+            cache.note(f"removing {path}" if cache.remove(path) else f"not removing {path}: a guest uses it")
 
 
 def host_mirror():
@@ -104,7 +114,7 @@ def _build(release, place):
     if os.geteuid() != 0:
         raise cache.HarnessError("the guest image can only be built by root")
     for tool in ("mmdebstrap", "mke2fs", "dpkg-deb", "chroot"):
-        if shutil.which(tool) is None:
+        if shutil.which(tool, path=cache.with_sbin()["PATH"]) is None:
             raise cache.HarnessError(f"{tool} is needed to build the guest image")
     started = time.monotonic()
     mirror = host_mirror()
@@ -125,6 +135,7 @@ def _build(release, place):
 
 def _checked(argv, **more):
     """Runs a tool; its standard output, or a HarnessError with its own words."""
+    more.setdefault("env", cache.with_sbin())
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if done.returncode != 0:
         raise cache.HarnessError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-2000:]}")
@@ -138,17 +149,24 @@ def _bootstrap(release, mirror, root, kernel):
         f'cd "{kernel}" && export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" && '
         f"apt-get download $(apt-cache depends --important {KERNEL} | sed -n 's/.*Depends: \\(linux-image-\\)/\\1/p')"
     )
-    argv = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    # In namespaces of its own: whatever ends the build, no process and no mount of it stays.
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    argv += ["--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
     argv += [f"--customize-hook={fetch}", "--format=directory", release, str(root), mirror]
-    environment = dict(os.environ, LC_ALL="C")
-    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     lines = []
-    for line in running.stdout:
-        lines.append(line.rstrip())
-        if line.startswith("I: ") and sys.stderr.isatty():
-            cache.note(line[3:].rstrip())
-    if running.wait() != 0:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ, LC_ALL="C")
+    ) as running:
+        try:
+            for line in running.stdout:
+                lines.append(line.rstrip())
+                if line.startswith("I: "):
+                    cache.note(f"  {line[3:].rstrip()}")
+        except BaseException:
+            running.kill()
+            raise
+    if running.returncode != 0:
         tail = "\n".join(lines[-30:])
         raise cache.HarnessError(f"mmdebstrap failed ({running.returncode}):\n{tail}")
 
@@ -176,7 +194,7 @@ def _configure(root):
     stub.unlink(missing_ok=True)
     stub.write_text(STUB_INIT)
     stub.chmod(0o755)
-    for mount_point in ("opt/vmtest", "opt/quarry"):
+    for mount_point in ("opt/vmtest", "opt/quarry/extra"):
         (root / mount_point).mkdir(parents=True)
     (root / "etc/hostname").write_text("quarry\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost quarry\n::1 localhost\n")

@@ -30,7 +30,7 @@ def program(name):
             raise cache.HarnessError(f"{name} does not compile:\n{done.stderr[-3000:]}")
 
     made = cache.entry(f"{name}-{cache.digest(*parts)}", make)
-    cache.prune(f"{name}-", keep=3, older_than=86400)
+    cache.prune(name, keep=3, older_than=86400)
     return made / name
 
 

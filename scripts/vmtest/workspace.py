@@ -7,6 +7,7 @@ nothing for good.
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ import cache
 
 PREFIX = "quarry-vm-"
 LOGS_KEPT = 20
+_TELLING = re.compile("Kernel panic|Oops|BUG:|general protection|sysrq: Trigger|vmtest")
 
 
 class Workspace:
@@ -56,5 +58,7 @@ def keep_log(path):
 
 
 def tail(path, lines=15):
-    """The last lines of a text file."""
-    return "\n".join(Path(path).read_text(errors="replace").splitlines()[-lines:])
+    """The last lines of a console log, and before them those that say what went wrong."""
+    text = Path(path).read_text(errors="replace").splitlines()
+    telling = [line for line in text[:-lines] if _TELLING.search(line)]
+    return "\n".join(telling[-5:] + text[-lines:])

@@ -32,40 +32,49 @@
 namespace vmtest {
 namespace {
 
-[[noreturn]] void Fail(const char* what) {
+[[noreturn]] void Fail(const char *what) {
   fprintf(stderr, "vmtest agent: %s: %s\n", what, strerror(errno));
   // As process 1: the kernel panics, QEMU ends, the harness shows this line.
   exit(1);
 }
 
-template <typename T>
-T FromBytes(std::string_view bytes) {
+template <typename T> T FromBytes(std::string_view bytes) {
   T value{};
-  memcpy(&value, bytes.data(), bytes.size() < sizeof value ? bytes.size() : sizeof value);
+  memcpy(&value, bytes.data(),
+         bytes.size() < sizeof value ? bytes.size() : sizeof value);
   return value;
 }
 
 class Agent {
- public:
+public:
   Agent();
   [[noreturn]] void Run();
 
- private:
+private:
   struct Watch {
-    enum class Kind { kPort, kSignals, kListener, kRequester, kInput, kOutput, kError } kind;
+    enum class Kind {
+      kPort,
+      kSignals,
+      kListener,
+      kRequester,
+      kInput,
+      kOutput,
+      kError
+    } kind;
     uint32_t channel;
   };
 
   void Send(Frame type, uint32_t channel, std::string_view payload);
   template <typename T>
   void SendNumber(Frame type, uint32_t channel, T number) {
-    Send(type, channel, {reinterpret_cast<const char*>(&number), sizeof number});
+    Send(type, channel,
+         {reinterpret_cast<const char *>(&number), sizeof number});
   }
   void Wait();
-  void Act(const Watch& watch, short events);
+  void Act(const Watch &watch, short events);
   void ReadPort();
   void WritePort();
-  void Take(const FrameHeader& header, std::string_view payload);
+  void Take(const FrameHeader &header, std::string_view payload);
   void Start(uint32_t channel, std::string_view payload);
   void TakeRequest(int socket, uint32_t id);
   void Reply(uint32_t id, std::string_view payload);
@@ -88,7 +97,8 @@ std::string FindPort() {
   namespace fs = std::filesystem;
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::error_code ignored;
-    for (const auto& port : fs::directory_iterator("/sys/class/virtio-ports", ignored)) {
+    for (const auto &port :
+         fs::directory_iterator("/sys/class/virtio-ports", ignored)) {
       std::string name;
       std::getline(std::ifstream(port.path() / "name"), name);
       if (name == kPortName) {
@@ -102,11 +112,14 @@ std::string FindPort() {
 }
 
 int ListenForRequests() {
-  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int listener =
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   strncpy(address.sun_path, kRequestSocket, sizeof address.sun_path - 1);
-  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+  if (listener < 0 ||
+      bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof address) !=
+          0 ||
       listen(listener, 16) != 0) {
     Fail(kRequestSocket);
   }
@@ -155,8 +168,9 @@ void Agent::Run() {
 }
 
 void Agent::Send(Frame type, uint32_t channel, std::string_view payload) {
-  const FrameHeader header{static_cast<uint32_t>(payload.size()), channel, type, {}};
-  outgoing_.append(reinterpret_cast<const char*>(&header), sizeof header);
+  const FrameHeader header{
+      static_cast<uint32_t>(payload.size()), channel, type, {}};
+  outgoing_.append(reinterpret_cast<const char *>(&header), sizeof header);
   outgoing_.append(payload);
 }
 
@@ -174,12 +188,12 @@ void Agent::Wait() {
   add(port_, port_events, Watch::Kind::kPort, 0);
   add(signals_, POLLIN, Watch::Kind::kSignals, 0);
   add(listener_, POLLIN, Watch::Kind::kListener, 0);
-  for (const auto& [channel, command] : commands_) {
+  for (const auto &[channel, command] : commands_) {
     add(command->input(), POLLOUT, Watch::Kind::kInput, channel);
     add(command->output(), POLLIN, Watch::Kind::kOutput, channel);
     add(command->error(), POLLIN, Watch::Kind::kError, channel);
   }
-  for (const auto& [id, socket] : requesters_) {
+  for (const auto &[id, socket] : requesters_) {
     add(socket, POLLIN, Watch::Kind::kRequester, id);
   }
   if (poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
@@ -192,49 +206,51 @@ void Agent::Wait() {
   }
 }
 
-void Agent::Act(const Watch& watch, short events) {
+void Agent::Act(const Watch &watch, short events) {
   switch (watch.kind) {
-    case Watch::Kind::kPort:
-      // The harness has died: nobody will ever ask anything again.
-      if ((events & POLLHUP) != 0) {
-        PowerOff();
-      }
-      if ((events & POLLIN) != 0) {
-        ReadPort();
-      }
-      if ((events & POLLOUT) != 0) {
-        WritePort();
-      }
-      break;
-    case Watch::Kind::kSignals:
-      Reap();
-      break;
-    case Watch::Kind::kListener: {
-      const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (socket >= 0) {
-        requesters_[next_request_++] = socket;
-      }
-      break;
+  case Watch::Kind::kPort:
+    // The harness has died: nobody will ever ask anything again.
+    if ((events & POLLHUP) != 0) {
+      PowerOff();
     }
-    case Watch::Kind::kRequester:
-      if (requesters_.contains(watch.channel)) {
-        TakeRequest(requesters_[watch.channel], watch.channel);
+    if ((events & POLLIN) != 0) {
+      ReadPort();
+    }
+    if ((events & POLLOUT) != 0) {
+      WritePort();
+    }
+    break;
+  case Watch::Kind::kSignals:
+    Reap();
+    break;
+  case Watch::Kind::kListener: {
+    const int socket =
+        accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket >= 0) {
+      requesters_[next_request_++] = socket;
+    }
+    break;
+  }
+  case Watch::Kind::kRequester:
+    if (requesters_.contains(watch.channel)) {
+      TakeRequest(requesters_[watch.channel], watch.channel);
+    }
+    break;
+  case Watch::Kind::kInput:
+    if (auto found = commands_.find(watch.channel); found != commands_.end()) {
+      const size_t bytes = found->second->HandOverInput();
+      if (bytes > 0) {
+        SendNumber(Frame::kInputCredit, watch.channel,
+                   static_cast<uint32_t>(bytes));
       }
-      break;
-    case Watch::Kind::kInput:
-      if (auto found = commands_.find(watch.channel); found != commands_.end()) {
-        const size_t bytes = found->second->HandOverInput();
-        if (bytes > 0) {
-          SendNumber(Frame::kInputCredit, watch.channel, static_cast<uint32_t>(bytes));
-        }
-      }
-      break;
-    case Watch::Kind::kOutput:
-      Pump(watch.channel, false);
-      break;
-    case Watch::Kind::kError:
-      Pump(watch.channel, true);
-      break;
+    }
+    break;
+  case Watch::Kind::kOutput:
+    Pump(watch.channel, false);
+    break;
+  case Watch::Kind::kError:
+    Pump(watch.channel, true);
+    break;
   }
 }
 
@@ -255,7 +271,8 @@ void Agent::ReadPort() {
     if (incoming_.size() - used - sizeof header < header.length) {
       break;
     }
-    Take(header, std::string_view(incoming_).substr(used + sizeof header, header.length));
+    Take(header, std::string_view(incoming_).substr(used + sizeof header,
+                                                    header.length));
     used += sizeof header + header.length;
   }
   incoming_.erase(0, used);
@@ -271,7 +288,7 @@ void Agent::WritePort() {
   }
 }
 
-void Agent::Take(const FrameHeader& header, std::string_view payload) {
+void Agent::Take(const FrameHeader &header, std::string_view payload) {
   if (header.type == Frame::kStart) {
     return Start(header.channel, payload);
   }
@@ -286,7 +303,7 @@ void Agent::Take(const FrameHeader& header, std::string_view payload) {
   if (found == commands_.end()) {
     return;
   }
-  Command& command = *found->second;
+  Command &command = *found->second;
   if (header.type == Frame::kInput) {
     command.AddInput(payload);
   }
@@ -301,7 +318,8 @@ void Agent::Take(const FrameHeader& header, std::string_view payload) {
   }
   if (header.type == Frame::kResize) {
     const auto both = FromBytes<uint32_t>(payload);
-    command.Resize(static_cast<uint16_t>(both), static_cast<uint16_t>(both >> 16));
+    command.Resize(static_cast<uint16_t>(both),
+                   static_cast<uint16_t>(both >> 16));
   }
 }
 
@@ -343,8 +361,9 @@ void Agent::Reap() {
   }
   // Also orphans of others: the agent is process 1.
   int status = 0;
-  for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
-    for (auto& [channel, command] : commands_) {
+  for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0;
+       pid = waitpid(-1, &status, WNOHANG)) {
+    for (auto &[channel, command] : commands_) {
       if (command->pid() == pid) {
         command->SetExit(status);
       }
@@ -370,7 +389,8 @@ void Agent::SweepFinished() {
     if (!command->Exited()) {
       continue;
     }
-    // What it wrote before it ended is in the pipes now; take it all, as far as the credit goes.
+    // What it wrote before it ended is in the pipes now; take it all, as far as
+    // the credit goes.
     for (const bool from_error : {false, true}) {
       std::string bytes;
       while (command->Read(from_error, &bytes)) {
@@ -394,10 +414,10 @@ void Agent::PowerOff() {
   Fail("reboot");
 }
 
-}  // namespace
-}  // namespace vmtest
+} // namespace
+} // namespace vmtest
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   const std::string name = std::filesystem::path(argv[0]).filename();
   if (name == "vmctl") {
     return vmtest::RunVmctl(std::vector<std::string>(argv + 1, argv + argc));

@@ -17,7 +17,7 @@
 namespace vmtest {
 namespace {
 
-void CloseIfOpen(int* fd) {
+void CloseIfOpen(int *fd) {
   if (*fd >= 0) {
     close(*fd);
   }
@@ -28,37 +28,39 @@ void SetNonBlocking(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-std::vector<char*> Pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (const std::string& text : strings) {
-    pointers.push_back(const_cast<char*>(text.c_str()));
+std::vector<char *> Pointers(const std::vector<std::string> &strings) {
+  std::vector<char *> pointers;
+  for (const std::string &text : strings) {
+    pointers.push_back(const_cast<char *>(text.c_str()));
   }
   pointers.push_back(nullptr);
   return pointers;
 }
 
 // In the child: becomes the command. Standard streams are in place.
-[[noreturn]] void Become(const CommandSpec& spec) {
+[[noreturn]] void Become(const CommandSpec &spec) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  std::vector<char*> environment = Pointers(spec.environment);
+  std::vector<char *> environment = Pointers(spec.environment);
   environ = environment.data();
   if (chdir(spec.directory.c_str()) != 0) {
-    dprintf(STDERR_FILENO, "vmtest: cannot enter %s: %s\n", spec.directory.c_str(), strerror(errno));
+    dprintf(STDERR_FILENO, "vmtest: cannot enter %s: %s\n",
+            spec.directory.c_str(), strerror(errno));
     _exit(126);
   }
-  std::vector<char*> arguments = Pointers(spec.arguments);
+  std::vector<char *> arguments = Pointers(spec.arguments);
   execvp(arguments[0], arguments.data());
   const int code = errno == ENOENT ? 127 : 126;
-  dprintf(STDERR_FILENO, "vmtest: cannot run %s: %s\n", arguments[0], strerror(errno));
+  dprintf(STDERR_FILENO, "vmtest: cannot run %s: %s\n", arguments[0],
+          strerror(errno));
   _exit(code);
 }
 
-}  // namespace
+} // namespace
 
-bool CommandSpec::Parse(std::string_view payload, CommandSpec* spec) {
+bool CommandSpec::Parse(std::string_view payload, CommandSpec *spec) {
   std::vector<std::string> fields;
   while (!payload.empty()) {
     const size_t end = payload.find('\0');
@@ -85,7 +87,7 @@ bool CommandSpec::Parse(std::string_view payload, CommandSpec* spec) {
   return true;
 }
 
-Command::Command(const CommandSpec& spec) : pty_(spec.pty), credit_(kWindow) {
+Command::Command(const CommandSpec &spec) : pty_(spec.pty), credit_(kWindow) {
   if (pty_) {
     StartOnPty(spec);
   } else {
@@ -101,9 +103,10 @@ Command::~Command() {
   CloseIfOpen(&output_);
 }
 
-void Command::StartOnPipes(const CommandSpec& spec) {
+void Command::StartOnPipes(const CommandSpec &spec) {
   int in[2], out[2], err[2];
-  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
+      pipe2(err, O_CLOEXEC) != 0) {
     abort();
   }
   pid_ = fork();
@@ -128,7 +131,7 @@ void Command::StartOnPipes(const CommandSpec& spec) {
   }
 }
 
-void Command::StartOnPty(const CommandSpec& spec) {
+void Command::StartOnPty(const CommandSpec &spec) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) {
     abort();
@@ -137,7 +140,8 @@ void Command::StartOnPty(const CommandSpec& spec) {
   if (ptsname_r(master, name, sizeof name) != 0) {
     abort();
   }
-  // Opened here too, so that the master does not report a hang-up before the child has come.
+  // Opened here too, so that the master does not report a hang-up before the
+  // child has come.
   const int slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (slave < 0) {
     abort();
@@ -200,8 +204,8 @@ size_t Command::HandOverInput() {
   return static_cast<size_t>(written);
 }
 
-bool Command::Read(bool from_error, std::string* bytes) {
-  int* fd = from_error ? &error_ : &output_;
+bool Command::Read(bool from_error, std::string *bytes) {
+  int *fd = from_error ? &error_ : &output_;
   if (*fd < 0 || credit_ <= 0) {
     return false;
   }
@@ -247,9 +251,10 @@ void Command::Resize(uint16_t rows, uint16_t columns) const {
 
 void Command::SetExit(int wait_status) {
   exited_ = true;
-  exit_status_ =
-      static_cast<uint32_t>(WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status));
+  exit_status_ = static_cast<uint32_t>(WIFEXITED(wait_status)
+                                           ? WEXITSTATUS(wait_status)
+                                           : 128 + WTERMSIG(wait_status));
   drained_ = output_ < 0 && error_ < 0;
 }
 
-}  // namespace vmtest
+} // namespace vmtest

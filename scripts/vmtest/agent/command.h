@@ -17,18 +17,19 @@ struct CommandSpec {
   std::vector<std::string> environment;
 
   // False if the payload of a kStart frame is malformed.
-  static bool Parse(std::string_view payload, CommandSpec* spec);
+  static bool Parse(std::string_view payload, CommandSpec *spec);
 };
 
-// Owns the pipes (or pty) of a running command. Not thread-safe; the agent has one thread.
+// Owns the pipes (or pty) of a running command. Not thread-safe; the agent has
+// one thread.
 class Command {
- public:
+public:
   // A command that cannot be run still starts: its child says why on standard
   // error and exits with 126 or 127, as with a shell.
-  explicit Command(const CommandSpec& spec);
+  explicit Command(const CommandSpec &spec);
   ~Command();
-  Command(const Command&) = delete;
-  Command& operator=(const Command&) = delete;
+  Command(const Command &) = delete;
+  Command &operator=(const Command &) = delete;
 
   // -1 where there is nothing (any more) to poll for.
   int input() const { return pending_.empty() ? -1 : input_; }
@@ -39,8 +40,9 @@ class Command {
   void EndInput();
   // Writes what the command takes; returns how many bytes are off the books.
   size_t HandOverInput();
-  // Reads at most a frame's worth from output() or error(); false when there is nothing now.
-  bool Read(bool from_error, std::string* bytes);
+  // Reads at most a frame's worth from output() or error(); false when there is
+  // nothing now.
+  bool Read(bool from_error, std::string *bytes);
   void AddCredit(uint32_t bytes) { credit_ += bytes; }
   void Signal(int number) const;
   void Resize(uint16_t rows, uint16_t columns) const;
@@ -54,9 +56,9 @@ class Command {
   bool Finished() const { return exited_ && drained_; }
   uint32_t exit_status() const { return exit_status_; }
 
- private:
-  void StartOnPipes(const CommandSpec& spec);
-  void StartOnPty(const CommandSpec& spec);
+private:
+  void StartOnPipes(const CommandSpec &spec);
+  void StartOnPty(const CommandSpec &spec);
   void CloseInput();
 
   pid_t pid_ = -1;
@@ -72,4 +74,4 @@ class Command {
   uint32_t exit_status_ = 0;
 };
 
-}  // namespace vmtest
+} // namespace vmtest

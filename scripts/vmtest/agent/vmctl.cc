@@ -21,22 +21,30 @@ namespace fs = std::filesystem;
 constexpr char kUsage[] =
     "usage: vmctl COMMAND\n"
     "  info                     what the host knows of the disks\n"
-    "  dev N                    the device node of disk N; fails if there is none now\n"
-    "  pull N                   take disk N out, with the loss of what it had not flushed\n"
+    "  dev N                    the device node of disk N; fails if there is "
+    "none now\n"
+    "  pull N                   take disk N out, with the loss of what it had "
+    "not flushed\n"
     "  return N                 put it back; prints its device node\n"
     "  stall N | unstall N      let its I/O hang | go on\n"
-    "  error N read|write|flush|all|off [FIRST LENGTH]   fail its I/O (to these bytes)\n"
-    "  cut [--lose all|none|some] [-- CMD…]   cut the power; boot again and run CMD\n"
+    "  slow N MS                let each I/O take so many milliseconds more; "
+    "0: none\n"
+    "  error N read|write|flush|all|off [FIRST LENGTH]   fail its I/O (to "
+    "these bytes)\n"
+    "  warn N BITS              set the critical warnings of an NVMe disk's "
+    "health log\n"
+    "  cut [--lose all|none|some] [-- CMD…]   cut the power; boot again and "
+    "run CMD\n"
     "  reboot -- CMD…           switch off in order, boot again and run CMD\n";
 
 constexpr int kHotplugSeconds = 30;
 
-std::string ReadFile(const fs::path& path) {
+std::string ReadFile(const fs::path &path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string Trimmed(const std::string& text) {
+std::string Trimmed(const std::string &text) {
   const char blanks[] = " \n";
   const size_t first = text.find_first_not_of(blanks);
   if (first == std::string::npos) {
@@ -46,8 +54,8 @@ std::string Trimmed(const std::string& text) {
 }
 
 // Each bus shows the serial number in a place of its own.
-std::string SerialOf(const fs::path& block) {
-  for (const char* place : {"device/serial", "serial"}) {
+std::string SerialOf(const fs::path &block) {
+  for (const char *place : {"device/serial", "serial"}) {
     const std::string serial = Trimmed(ReadFile(block / place));
     if (!serial.empty()) {
       return serial;
@@ -55,15 +63,17 @@ std::string SerialOf(const fs::path& block) {
   }
   constexpr size_t kPageHeader = 4;
   const std::string page = ReadFile(block / "device/vpd_pg80");
-  return page.size() > kPageHeader ? Trimmed(page.substr(kPageHeader)) : std::string();
+  return page.size() > kPageHeader ? Trimmed(page.substr(kPageHeader))
+                                   : std::string();
 }
 
 // From sysfs, not from udev's links: it is right the moment the kernel is.
-std::string DeviceOf(const std::string& disk) {
+std::string DeviceOf(const std::string &disk) {
   const std::string serial = "quarry" + disk;
   std::error_code ignored;
-  for (const auto& block : fs::directory_iterator("/sys/block", ignored)) {
-    if (Trimmed(ReadFile(block.path() / "hidden")) == "1" || SerialOf(block.path()) != serial) {
+  for (const auto &block : fs::directory_iterator("/sys/block", ignored)) {
+    if (Trimmed(ReadFile(block.path() / "hidden")) == "1" ||
+        SerialOf(block.path()) != serial) {
       continue;
     }
     const std::string node = "/dev/" + block.path().filename().string();
@@ -74,7 +84,7 @@ std::string DeviceOf(const std::string& disk) {
   return {};
 }
 
-bool WaitForDevice(const std::string& disk, bool present) {
+bool WaitForDevice(const std::string &disk, bool present) {
   for (int i = 0; i < kHotplugSeconds * 20; ++i) {
     if (DeviceOf(disk).empty() != present) {
       return true;
@@ -84,17 +94,18 @@ bool WaitForDevice(const std::string& disk, bool present) {
   return false;
 }
 
-int Ask(const std::vector<std::string>& arguments) {
+int Ask(const std::vector<std::string> &arguments) {
   const int host = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   strncpy(address.sun_path, kRequestSocket, sizeof address.sun_path - 1);
-  if (host < 0 || connect(host, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+  if (host < 0 || connect(host, reinterpret_cast<sockaddr *>(&address),
+                          sizeof address) != 0) {
     fprintf(stderr, "vmctl: %s: %s\n", kRequestSocket, strerror(errno));
     return 1;
   }
   std::string request;
-  for (const std::string& argument : arguments) {
+  for (const std::string &argument : arguments) {
     request.append(argument).push_back('\0');
   }
   char reply[kMaxPayload];
@@ -108,11 +119,12 @@ int Ask(const std::vector<std::string>& arguments) {
     return 1;
   }
   const int status = static_cast<unsigned char>(reply[0]);
-  fwrite(reply + 1, 1, static_cast<size_t>(got - 1), status == 0 ? stdout : stderr);
+  fwrite(reply + 1, 1, static_cast<size_t>(got - 1),
+         status == 0 ? stdout : stderr);
   return status;
 }
 
-int ShowDevice(const std::string& disk) {
+int ShowDevice(const std::string &disk) {
   const std::string node = DeviceOf(disk);
   if (node.empty()) {
     fprintf(stderr, "vmctl: disk %s has no device now\n", disk.c_str());
@@ -122,14 +134,14 @@ int ShowDevice(const std::string& disk) {
   return 0;
 }
 
-}  // namespace
+} // namespace
 
-int RunVmctl(const std::vector<std::string>& arguments) {
+int RunVmctl(const std::vector<std::string> &arguments) {
   if (arguments.empty() || arguments[0] == "--help") {
     fputs(kUsage, arguments.empty() ? stderr : stdout);
     return arguments.empty() ? 2 : 0;
   }
-  const std::string& verb = arguments[0];
+  const std::string &verb = arguments[0];
   const bool one_disk = verb == "dev" || verb == "pull" || verb == "return";
   if (one_disk && arguments.size() != 2) {
     fputs(kUsage, stderr);
@@ -143,10 +155,11 @@ int RunVmctl(const std::vector<std::string>& arguments) {
     return status;
   }
   if (!WaitForDevice(arguments[1], verb == "return")) {
-    fprintf(stderr, "vmctl: the kernel did not notice: %s of disk %s\n", verb.c_str(), arguments[1].c_str());
+    fprintf(stderr, "vmctl: the kernel did not notice: %s of disk %s\n",
+            verb.c_str(), arguments[1].c_str());
     return 1;
   }
   return verb == "return" ? ShowDevice(arguments[1]) : 0;
 }
 
-}  // namespace vmtest
+} // namespace vmtest

@@ -11,21 +11,22 @@ namespace vmtest {
 
 enum class Frame : uint8_t {
   // Host to guest.
-  kStart = 1,     // NUL-ended strings: "pipe" or "pty", directory, argument count, arguments, environment
-  kInput = 2,     // bytes for the command's standard input
-  kInputEnd = 3,  // no more of them
-  kSignal = 4,    // one byte: signal for the command's process group
-  kCredit = 5,    // uint32: so many bytes of output have been consumed
-  kResize = 6,    // two uint16: rows and columns of the pty
-  kReply = 7,     // to kRequest, on its channel: one byte of exit status, then text
-  kPowerOff = 8,  // end all processes, write everything back, switch off
+  kStart = 1, // NUL-ended strings: "pipe" or "pty", directory, argument count,
+              // arguments, environment
+  kInput = 2, // bytes for the command's standard input
+  kInputEnd = 3, // no more of them
+  kSignal = 4,   // one byte: signal for the command's process group
+  kCredit = 5,   // uint32: so many bytes of output have been consumed
+  kResize = 6,   // two uint16: rows and columns of the pty
+  kReply = 7, // to kRequest, on its channel: one byte of exit status, then text
+  kPowerOff = 8, // end all processes, write everything back, switch off
   // Guest to host.
-  kReady = 65,        // the agent listens
-  kOutput = 66,       // bytes of standard output
-  kError = 67,        // bytes of standard error
-  kExit = 68,         // uint32: exit status, or 128 + signal
-  kInputCredit = 69,  // uint32: so many bytes of input have been handed over
-  kRequest = 70,      // NUL-ended strings: the arguments of a vmctl in the guest
+  kReady = 65,       // the agent listens
+  kOutput = 66,      // bytes of standard output
+  kError = 67,       // bytes of standard error
+  kExit = 68,        // uint32: exit status, or 128 + signal
+  kInputCredit = 69, // uint32: so many bytes of input have been handed over
+  kRequest = 70,     // NUL-ended strings: the arguments of a vmctl in the guest
 };
 
 // Precedes each payload. A channel is one running command, named by the host;
@@ -46,4 +47,4 @@ constexpr uint32_t kMaxPayload = 64 * 1024;
 constexpr char kRequestSocket[] = "/run/vmtest.sock";
 constexpr char kPortName[] = "quarry.agent";
 
-}  // namespace vmtest
+} // namespace vmtest

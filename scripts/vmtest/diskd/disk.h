@@ -1,4 +1,5 @@
-// One disk of a guest: a sparse file behind a volatile write cache, with faults on request.
+// One disk of a guest: a sparse file behind a volatile write cache, with faults
+// on request.
 #pragma once
 
 #include <array>
@@ -20,15 +21,15 @@ namespace vmtest {
 // the guest ever wrote would survive in the host's page cache and no missing
 // flush could ever be noticed.
 class Disk {
- public:
+public:
   enum class Lose { kAll, kNone, kSome };
   enum Fault : unsigned { kRead = 1, kWrite = 2, kFlush = 4 };
 
   // fd: the backing file, open for reading and writing; owned.
   Disk(int fd, uint64_t size) : fd_(fd), size_(size) {}
   ~Disk();
-  Disk(const Disk&) = delete;
-  Disk& operator=(const Disk&) = delete;
+  Disk(const Disk &) = delete;
+  Disk &operator=(const Disk &) = delete;
 
   uint64_t size() const { return size_; }
 
@@ -43,26 +44,30 @@ class Disk {
   void Slow(unsigned milliseconds);
   // I/O of these kinds that touches [first, first + length) fails with EIO.
   void SetFaults(unsigned kinds, uint64_t first, uint64_t length);
-  // Fails all I/O from now on and forgets what was not flushed; Return() ends that.
+  // Fails all I/O from now on and forgets what was not flushed; Return() ends
+  // that.
   void Pull();
   void Return();
-  // Forgets all, none or a random half of what was not flushed; I/O hangs from now on.
+  // Forgets all, none or a random half of what was not flushed; I/O hangs from
+  // now on.
   void CutPower(Lose lose, unsigned seed);
   // The guest has ended in order: keep everything. Nothing after a power cut.
   void Settle();
   std::string Describe();
 
- private:
+private:
   static constexpr uint64_t kBlock = 4096;
   static constexpr size_t kCacheBlocks = 16384;
   using Block = std::array<char, kBlock>;
   enum class State { kOnline, kPulled, kCut };
 
-  int Admit(std::unique_lock<std::mutex>& lock, Fault kind, uint64_t offset, uint64_t length);
-  int Load(uint64_t block, Block* bytes);
-  int Store(uint64_t offset, const char* bytes, uint64_t length);
+  int Admit(std::unique_lock<std::mutex> &lock, Fault kind, uint64_t offset,
+            uint64_t length);
+  int Load(uint64_t block, Block *bytes);
+  int Store(uint64_t offset, const char *bytes, uint64_t length);
   int WriteBack(uint64_t first, uint64_t end);
-  int WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator* next, uint64_t end);
+  int WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator *next,
+                   uint64_t end);
   int Through(uint64_t offset, uint64_t length);
 
   const int fd_;
@@ -80,4 +85,4 @@ class Disk {
   uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, zeroes_ = 0, discards_ = 0;
 };
 
-}  // namespace vmtest
+} // namespace vmtest

@@ -7,6 +7,6 @@ namespace vmtest {
 
 // Returns when the client has gone or breaks the protocol. The subset of NBD:
 // fixed newstyle handshake, NBD_OPT_GO, simple replies, requests in order.
-void ServeNbd(int socket, Disk& disk);
+void ServeNbd(int socket, Disk &disk);
 
-}  // namespace vmtest
+} // namespace vmtest
