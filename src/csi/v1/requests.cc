@@ -21,13 +21,13 @@ std::vector<Segments> ToPlaces(const RepeatedPtrField<pb::Topology>& places) {
   return segments;
 }
 
-// The size of a volume is one property with one access type: a list that wants both can never be served.
+// A volume is formatted for mounting or handed out raw: no one volume is both.
 Status CheckOneAccessType(const std::string& field, const std::vector<engine::Capability>& capabilities) {
   for (size_t i = 1; i < capabilities.size(); ++i) {
     if (capabilities[i].access != capabilities[0].access) {
-      return Invalid(
+      return Unsupported(
           fmt::format("{}[{}]", field, i),
-          fmt::format("has another access type than {}[0]; a volume is either block or mount", field));
+          fmt::format("has another access type than {}[0]; a volume is block or mount", field));
     }
   }
   return Ok();
@@ -112,6 +112,7 @@ Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, co
   QUARRY_ASSIGN(question.capabilities,
                 ParseCapabilities("volume_capabilities", request.volume_capabilities()));
   QUARRY_TRY(CheckSingleNode("volume_capabilities", question.capabilities));
+  QUARRY_TRY(CheckOneAccessType("volume_capabilities", question.capabilities));
   if (!here.Matches(place)) {
     return Unsupported("accessible_topology", fmt::format("is not this node ({})", here.node_id()));
   }

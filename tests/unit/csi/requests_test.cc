@@ -111,7 +111,7 @@ TEST(ParseCreate, RefusesEachBadFieldByName) {
            "volume_capabilities[1].access_mode: must not be UNKNOWN"},
           {[](R& r) { *r.mutable_volume_capabilities(0) = Mount(static_cast<Mode::Mode>(99)); }, unsupported,
            "volume_capabilities[0].access_mode: mode 99 is not known"},
-          {[](R& r) { *r.add_volume_capabilities() = Block(); }, bad,
+          {[](R& r) { *r.add_volume_capabilities() = Block(); }, unsupported,
            "volume_capabilities[1]: has another access type than volume_capabilities[0]"},
           {[](R& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group("7"); },
            unsupported, "volume_capabilities[0].mount.volume_mount_group: "},
@@ -208,6 +208,11 @@ TEST(ParseCapacity, SaysNoToOtherNodesAndSeveralNodesWithoutAnError) {
                         Code::kUnsupported, "accessible_topology: is not this node (node-1)"},
                        {[](R& r) { *r.add_volume_capabilities() = Block(Mode::MULTI_NODE_SINGLE_WRITER); },
                         Code::kUnsupported, "volume_capabilities[0].access_mode: is for several nodes"},
+                       {[](R& r) {
+                          *r.add_volume_capabilities() = Block();
+                          *r.add_volume_capabilities() = Mount();
+                        },
+                        Code::kUnsupported, "volume_capabilities[1]: has another access type"},
                        {[](R& r) { (*r.mutable_accessible_topology()->mutable_segments())["x y"] = "v"; },
                         Code::kInvalidArgument, "accessible_topology.segments: "},
                        {[](R& r) { r.add_volume_capabilities(); }, Code::kInvalidArgument,

@@ -1,0 +1,148 @@
+#include "daemon/daemon.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "csi/server.h"
+#include "daemon/endpoint.h"
+#include "daemon/node_lock.h"
+#include "daemon/node_world.h"
+#include "daemon/signals.h"
+#include "daemon/starter.h"
+#include "engine/engine.h"
+
+namespace quarry::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Service managers and kubelet give 30 s or more from TERM to KILL; all of this fits.
+constexpr milliseconds kDrain{20000};      // for calls in flight to finish by themselves
+constexpr milliseconds kHardLimit{28000};  // for the whole stop, cancelled calls included
+constexpr milliseconds kSignalPoll{50};
+
+// One quarryd per volume group, and one per socket.
+Result<std::vector<NodeLock>> TakeLocks(const Options& options) {
+  std::vector<NodeLock> locks;
+  for (const engine::PoolConfig& pool : options.pools) {
+    QUARRY_ASSIGN(NodeLock lock,
+                  NodeLock::Take(kLockDirectory, "vg-" + pool.group)
+                      .Context(fmt::format("volume group '{}' belongs to another quarryd", pool.group)));
+    locks.push_back(std::move(lock));
+  }
+  QUARRY_ASSIGN(NodeLock lock,
+                NodeLock::Take(kLockDirectory, "socket-" + options.endpoint->str())
+                    .Context(fmt::format("socket '{}' belongs to another quarryd", options.endpoint->str())));
+  locks.push_back(std::move(lock));
+  return locks;
+}
+
+engine::EngineConfig EngineConfigOf(const Options& options) {
+  engine::EngineConfig config;
+  config.pools = options.pools;
+  config.default_size = options.default_size;
+  config.several_targets = options.several_targets;
+  return config;
+}
+
+csi::ServerConfig ServerConfigOf(const Options& options, const std::string& version) {
+  return {.socket = *options.endpoint,
+          .mode = options.mode,
+          .plugin = {.driver_name = options.driver_name,
+                     .version = version,
+                     .here = csi::NodeTopology(options.driver_name, options.node_id),
+                     .alpha = options.alpha,
+                     .max_volumes = options.max_volumes}};
+}
+
+// Ends the process if the stop takes too long, or if somebody asks a second time.
+class Impatience {
+ public:
+  explicit Impatience(const Logger& log)
+      : thread_([&log](const std::stop_token& done) { Watch(done, log); }) {}
+
+ private:
+  static void Watch(const std::stop_token& done, const Logger& log) {
+    const auto deadline = std::chrono::steady_clock::now() + kHardLimit;
+    while (!done.stop_requested()) {
+      const bool again = WaitForStopSignal(kSignalPoll).has_value();
+      if (again || std::chrono::steady_clock::now() > deadline) {
+        log.Error("exiting at once",
+                  {{"detail", again ? "second signal" : "calls in flight do not come back"}});
+        _exit(1);
+      }
+    }
+  }
+
+  std::jthread thread_;
+};
+
+class Service {
+ public:
+  Service(const Options& options, const Logger& log) : options_(options), log_(log) {}
+
+  Status Start(const std::string& version) {
+    QUARRY_ASSIGN(locks_, TakeLocks(options_));
+    QUARRY_ASSIGN(world_, NodeWorld::Make(options_));
+    engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world_->world(), log_);
+    QUARRY_TRY(ClaimSocket(*options_.endpoint));
+    QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, version), *engine_, log_));
+    starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
+    return Ok();
+  }
+
+  // The engine refuses new calls first, so that callers are answered until the socket goes.
+  Status Stop() {
+    starter_.reset();
+    Status drained = engine_->Stop(CallWithin(kDrain));
+    server_->Shutdown(milliseconds::zero());
+    return drained;
+  }
+
+ private:
+  const Options& options_;
+  const Logger& log_;
+  // Each needs those above it.
+  std::vector<NodeLock> locks_;
+  std::unique_ptr<NodeWorld> world_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<csi::Server> server_;
+  std::unique_ptr<Starter> starter_;
+};
+
+}  // namespace
+
+int Run(const Options& options, const std::string& version, const Notifier& notifier) {
+  const Logger log(options.log_level, options.log_format);
+  BlockStopSignals();
+  umask(077);
+  csi::SendGrpcLogTo(log);
+
+  Service service(options, log);
+  if (const Status started = service.Start(version); !started.has_value()) {
+    log.Error("cannot start", {{"detail", started.error().message()}});
+    return 1;
+  }
+  log.Info("serving",
+           {{"version", version}, {"endpoint", options.endpoint->str()}, {"node", options.node_id}});
+  notifier.Send("READY=1");
+
+  const int signal = WaitForStopSignal();
+  const Impatience impatience(log);
+  log.Info("stopping", {{"signal", int64_t{signal}}});
+  notifier.Send("STOPPING=1");
+  if (const Status stopped = service.Stop(); !stopped.has_value()) {
+    log.Warning("stopped, but calls were cut short", {{"detail", stopped.error().message()}});
+    return 1;
+  }
+  log.Info("stopped");
+  return 0;
+}
+
+}  // namespace quarry::daemon

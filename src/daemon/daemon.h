@@ -1,0 +1,16 @@
+// The life of the process, from settings to exit status.
+#pragma once
+
+#include <string>
+
+#include "daemon/notify.h"
+#include "daemon/options.h"
+
+namespace quarry::daemon {
+
+// Takes the locks, opens the socket, gets the engine going, serves until SIGTERM or SIGINT, stops gracefully.
+// Returns the exit status: 0 after a clean stop, 1 if it could not start or had to cut calls short. A second
+// signal ends the process at once. Call it from main, before any thread exists.
+int Run(const Options& options, const std::string& version, const Notifier& notifier);
+
+}  // namespace quarry::daemon

@@ -1,0 +1,60 @@
+#include "daemon/late_lvm.h"
+
+namespace quarry::daemon {
+
+Result<lvm::LvmApi*> LateLvm::Get(const Call& call) {
+  const std::scoped_lock lock(mutex_);
+  if (!lvm_) {
+    auto made = make_(call);
+    if (!made.has_value()) {
+      const bool missing = made.error().code() == Code::kNotFound;
+      return missing ? std::move(made.error()).As(Code::kPrecondition) : std::move(made.error());
+    }
+    lvm_ = std::move(*made);
+  }
+  return lvm_.get();
+}
+
+Result<lvm::Snapshot> LateLvm::Read(const std::string& group, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Read(group, call);
+}
+
+Status LateLvm::Create(const lvm::CreateLv& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Create(spec, call);
+}
+
+Status LateLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Extend(spec, call);
+}
+
+Status LateLvm::Remove(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Remove(group, name, call);
+}
+
+Status LateLvm::ChangeTags(const std::string& group, const std::string& name,
+                           const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                           const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->ChangeTags(group, name, add, remove, call);
+}
+
+Status LateLvm::Activate(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Activate(group, name, call);
+}
+
+Status LateLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Deactivate(group, name, call);
+}
+
+Result<std::string> LateLvm::Version(const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Version(call);
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,42 @@
+// LVM that may not be there yet: a node whose lvm2 is missing serves Probe, which says so, and heals once the
+// package is installed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lvm/lvm_api.h"
+
+namespace quarry::daemon {
+
+// Thread-safe if what `make` makes is.
+class LateLvm final : public lvm::LvmApi {
+ public:
+  using Make = std::function<Result<std::unique_ptr<lvm::LvmApi>>(const Call&)>;
+
+  // Calls `make` before the first command, and again before later ones until it has succeeded. Its kNotFound
+  // becomes kPrecondition: no LVM is not the same as no such volume group.
+  explicit LateLvm(Make make) : make_(std::move(make)) {}
+
+  Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const lvm::CreateLv& spec, const Call& call) override;
+  Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
+  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
+                    const std::vector<std::string>& remove, const Call& call) override;
+  Status Activate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Result<std::string> Version(const Call& call) override;
+
+ private:
+  Result<lvm::LvmApi*> Get(const Call& call);
+
+  const Make make_;
+  std::mutex mutex_;
+  std::unique_ptr<lvm::LvmApi> lvm_;  // guarded by mutex_ until made, constant after
+};
+
+}  // namespace quarry::daemon

@@ -1,0 +1,30 @@
+// The real world, put together: LVM by spawning, the kernel's device-mapper, its mounts, its block layer.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "daemon/options.h"
+#include "engine/world.h"
+
+namespace quarry::daemon {
+
+class NodeWorld {
+ public:
+  // Makes the state directory (0700) and LVM's private configuration in it. What the node lacks (lvm2, kernel
+  // modules) shows when it is used.
+  static Result<std::unique_ptr<NodeWorld>> Make(const Options& options);
+  ~NodeWorld();
+  NodeWorld(const NodeWorld&) = delete;
+  NodeWorld& operator=(const NodeWorld&) = delete;
+
+  // Refers to this object.
+  engine::World world();
+
+ private:
+  struct Parts;
+  explicit NodeWorld(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace quarry::daemon

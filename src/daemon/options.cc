@@ -1,0 +1,222 @@
+#include "daemon/options.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "csi/topology.h"
+
+namespace quarry::daemon {
+namespace {
+
+constexpr Bytes kLeastExtent{kMiB};
+constexpr Bytes kMostExtent{kGiB};
+
+template <typename T>
+Status Store(T& place, Result<T> parsed) {
+  QUARRY_ASSIGN(place, std::move(parsed));
+  return Ok();
+}
+
+Status ApplyExtentSize(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.extent_size, ParseSize(text)));
+  const Bytes size = options.extent_size;
+  if (!std::has_single_bit(size.value) || size < kLeastExtent || size > kMostExtent) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be a power of two from {} to {}, is '{}'", HumanBytes(kLeastExtent),
+                             HumanBytes(kMostExtent), text));
+  }
+  return Ok();
+}
+
+Status ApplyDefaultSize(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.default_size, ParseSize(text)));
+  if (options.default_size.value == 0) {
+    return Error(Code::kInvalidArgument, "must not be 0");
+  }
+  return Ok();
+}
+
+Status ApplySeveralTargets(Options& options, std::string_view text) {
+  if (text != "allow" && text != "refuse") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of allow, refuse, is '{}'", text));
+  }
+  options.several_targets = text == "allow";
+  return Ok();
+}
+
+Status ApplyMaxVolumes(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
+  if (value > std::numeric_limits<uint32_t>::max()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be at most {}, is '{}'", std::numeric_limits<uint32_t>::max(), text));
+  }
+  options.max_volumes = static_cast<uint32_t>(value);
+  return Ok();
+}
+
+Status ApplyStateDir(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
+  options.state_dir = path.str();
+  return Ok();
+}
+
+Status ApplyDriverName(Options& options, std::string_view text) {
+  options.driver_name = text;
+  return csi::CheckDriverName(text);
+}
+
+Status ApplyNodeId(Options& options, std::string_view text) {
+  options.node_id = text;
+  return csi::CheckNodeId(text);
+}
+
+Status ApplyEndpoint(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.endpoint, ParseEndpoint(text));
+  return Ok();
+}
+
+// The first layer that names the setting wins.
+Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
+  for (const Setting& setting : Settings()) {
+    for (const Layer& layer : layers) {
+      const auto given = layer.settings.find(setting.name);
+      if (given != layer.settings.end()) {
+        QUARRY_TRY(setting.apply(options, given->second.text).Context(given->second.origin));
+        break;
+      }
+    }
+  }
+  for (const Layer& layer : layers) {
+    if (layer.pools) {
+      for (const PoolDraft& draft : *layer.pools) {
+        QUARRY_ASSIGN(engine::PoolConfig pool, ParsePool(draft));
+        options.pools.push_back(std::move(pool));
+      }
+      break;
+    }
+  }
+  return CheckPools(options.pools);
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
+// What has no default, or none that is known before the start.
+Status Complete(Options& options) {
+  if (!options.endpoint) {
+    return Error(Code::kInvalidArgument,
+                 "--endpoint (CSI_ENDPOINT) is required: unix:///<directory>/<name>.sock");
+  }
+  if (options.pools.empty()) {
+    return Error(
+        Code::kInvalidArgument,
+        "no pool is configured: name a volume group with --pool NAME=VG, QUARRY_POOL or [[pool]] in the "
+        "configuration file");
+  }
+  if (options.node_id.empty()) {
+    options.node_id = HostName();
+    return csi::CheckNodeId(options.node_id)
+        .Context("--node-id is not set, and the host name will not do as one");
+  }
+  return Ok();
+}
+
+Result<Layer> FindConfig(const CommandLine& command_line, const Environment& environment,
+                         const std::string& default_config) {
+  const auto env = environment.find("QUARRY_CONFIG");
+  if (command_line.config) {
+    return ReadConfigFile(*command_line.config).Context("--config");
+  }
+  if (env != environment.end() && !env->second.empty()) {
+    return ReadConfigFile(env->second).Context("QUARRY_CONFIG");
+  }
+  Result<Layer> read = ReadConfigFile(default_config);
+  if (!read.has_value() && read.error().code() == Code::kNotFound) {
+    return Layer{};
+  }
+  return read;
+}
+
+}  // namespace
+
+const std::vector<Setting>& Settings() {
+  static const std::vector<Setting> kSettings = {
+      {"endpoint", "CSI_ENDPOINT", "socket to serve on, unix:///<directory>/<name>.sock (required)",
+       &ApplyEndpoint},
+      {"driver-name", "QUARRY_DRIVER_NAME", "plugin name and prefix of the topology key [quarry.csi.local]",
+       &ApplyDriverName},
+      {"node-id", "QUARRY_NODE_ID", "this node's id and topology value [the host name]", &ApplyNodeId},
+      {"mode", "QUARRY_MODE", "services to offer: all, controller, node [all]",
+       [](Options& options, std::string_view text) { return Store(options.mode, ParseMode(text)); }},
+      {"default-size", "QUARRY_DEFAULT_SIZE", "size of a volume whose request names none [1GiB]",
+       &ApplyDefaultSize},
+      {"extent-size", "QUARRY_EXTENT_SIZE", "extent size of volume groups that quarryd creates [4MiB]",
+       &ApplyExtentSize},
+      {"several-targets", "QUARRY_SEVERAL_TARGETS",
+       "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
+      {"max-volumes", "QUARRY_MAX_VOLUMES", "volumes per node that callers may count on, 0 for no limit [0]",
+       &ApplyMaxVolumes},
+      {"alpha", "QUARRY_ALPHA", "offer what CSI marks alpha [false]",
+       [](Options& options, std::string_view text) { return Store(options.alpha, ParseBool(text)); }, true},
+      {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
+       &ApplyStateDir},
+      {"log-level", "QUARRY_LOG_LEVEL", "least level to log: debug, info, warning, error [info]",
+       [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
+      {"log-format", "QUARRY_LOG_FORMAT", "json for machines, text for people [json]",
+       [](Options& options, std::string_view text) {
+         return Store(options.log_format, ParseLogFormat(text));
+       }},
+  };
+  return kSettings;
+}
+
+// Names that begin with QUARRY_ but are not ours are no mistake: Kubernetes puts QUARRY_PORT and the like
+// into every container of a namespace with a service of that name. A variable that is set to nothing is not
+// set.
+Result<Layer> ReadEnvironment(const Environment& environment) {
+  Layer layer;
+  for (const Setting& setting : Settings()) {
+    const auto found = environment.find(setting.env);
+    if (found != environment.end() && !found->second.empty()) {
+      layer.settings[setting.name] = {setting.env, found->second};
+    }
+  }
+  const auto pools = environment.find("QUARRY_POOL");
+  if (pools == environment.end() || pools->second.empty()) {
+    return layer;
+  }
+  layer.pools.emplace();
+  for (std::string_view rest = pools->second; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    QUARRY_ASSIGN(PoolDraft draft, ParsePoolText("QUARRY_POOL", one));
+    layer.pools->push_back(std::move(draft));
+  }
+  return layer;
+}
+
+Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+                    const std::string& version, const std::string& default_config) {
+  QUARRY_ASSIGN(CommandLine command_line, ReadFlags(args, version));
+  Loaded loaded;
+  if (!command_line.print.empty()) {
+    loaded.print = std::move(command_line.print);
+    return loaded;
+  }
+  QUARRY_ASSIGN(Layer from_environment, ReadEnvironment(environment));
+  QUARRY_ASSIGN(Layer from_file, FindConfig(command_line, environment, default_config));
+  const std::array<Layer, 3> layers = {std::move(command_line.layer), std::move(from_environment),
+                                       std::move(from_file)};
+  QUARRY_TRY(ApplyLayers(layers, loaded.options));
+  QUARRY_TRY(Complete(loaded.options));
+  return loaded;
+}
+
+}  // namespace quarry::daemon

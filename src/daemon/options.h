@@ -1,0 +1,85 @@
+// What quarryd was told: flags, environment, configuration file, defaults, in this order of precedence. Each
+// setting comes whole from the first source that names it; pools too: they are not merged.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/path.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "csi/server.h"
+#include "daemon/values.h"
+#include "engine/engine.h"
+
+namespace quarry::daemon {
+
+struct Options {
+  std::optional<AbsolutePath> endpoint;  // set by every successful Load
+  std::string driver_name = "quarry.csi.local";
+  std::string node_id;
+  csi::Mode mode = csi::Mode::kAll;
+  std::vector<engine::PoolConfig> pools;  // at least one
+  Bytes default_size = kGiB;
+  Bytes extent_size{4 * kMiB.value};
+  bool several_targets = true;
+  uint32_t max_volumes = 0;
+  bool alpha = false;
+  std::string state_dir = "/run/quarry";
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kJson;
+};
+
+// A setting that one source names.
+struct Given {
+  std::string origin;  // for errors: "--log-level", "QUARRY_LOG_LEVEL", "/etc/quarry/quarry.toml: log-level"
+  std::string text;
+};
+
+// What one source names, by setting ("log-level").
+struct Layer {
+  std::map<std::string, Given> settings;
+  std::optional<std::vector<PoolDraft>> pools;
+};
+
+// One setting: "--name" on the command line, `env` in the environment, `name` in the file.
+struct Setting {
+  std::string name;
+  std::string env;
+  std::string help;
+  Status (*apply)(Options& options, std::string_view text);
+  bool is_switch = false;  // "--name" alone means "true"
+};
+const std::vector<Setting>& Settings();  // all but "pool" and "config", which are no single values
+
+inline constexpr const char* kDefaultConfig = "/etc/quarry/quarry.toml";
+
+using Environment = std::map<std::string, std::string>;
+
+struct Loaded {
+  Options options;
+  std::string print;  // not empty: --help or --version; print this and be done
+};
+
+// `args` without the program's name. kInvalidArgument in one line naming the setting and where it was given.
+// `default_config` is read if it exists.
+Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+                    const std::string& version, const std::string& default_config = kDefaultConfig);
+
+// The sources (flags.cc, config_file.cc, options.cc).
+struct CommandLine {
+  Layer layer;
+  std::optional<std::string> config;  // --config
+  std::string print;
+};
+Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::string& version);
+Result<Layer> ReadEnvironment(const Environment& environment);
+// kNotFound if there is no such file.
+Result<Layer> ReadConfigFile(const std::string& path);
+// `origin` is how errors call the text. Pure.
+Result<Layer> ParseConfig(std::string_view text, const std::string& origin);
+
+}  // namespace quarry::daemon

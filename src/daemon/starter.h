@@ -1,0 +1,44 @@
+// Gets the engine going in the background, for as long as that takes: while a volume group or a tool is
+// missing, Probe says so, and the node heals without a restart once it is there.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/call.h"
+#include "base/log.h"
+#include "base/result.h"
+
+namespace quarry::daemon {
+
+struct Backoff {
+  std::chrono::milliseconds first{1000};
+  std::chrono::milliseconds most{30000};  // doubled from `first` up to this
+};
+
+class Starter {
+ public:
+  // Calls `start` on a thread of its own until it succeeds; logs the first failure and every one with other
+  // words. `log` outlives the starter.
+  Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff = {});
+  // Asks a running start to stop and waits for it.
+  ~Starter() = default;
+  Starter(const Starter&) = delete;
+  Starter& operator=(const Starter&) = delete;
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Report(const Error& error, std::string& reported) const;
+
+  const std::function<Status(const Call&)> start_;
+  const Logger& log_;
+  const Backoff backoff_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: everything above exists before it runs
+};
+
+}  // namespace quarry::daemon

@@ -1,0 +1,186 @@
+#include "daemon/values.h"
+
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lvm/names.h"
+
+namespace quarry::daemon {
+namespace {
+
+Error Wrong(std::string_view must, std::string_view text) {
+  return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
+}
+
+template <typename T>
+struct Word {
+  std::string_view text;
+  T value;
+};
+
+template <typename T, size_t N>
+Result<T> ParseWord(const std::array<Word<T>, N>& words, std::string_view text) {
+  std::string all;
+  for (const Word<T>& word : words) {
+    if (word.text == text) {
+      return word.value;
+    }
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word.text);
+  }
+  return Wrong("one of " + all, text);
+}
+
+// LVM's rule for names of volume groups (lvm(8), "VALID NAMES").
+bool IsGroupName(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '_' || c == '.' || c == '-';
+  };
+  return !name.empty() && name.size() < 127 && name.front() != '-' && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), fits);
+}
+
+}  // namespace
+
+Result<uint64_t> ParseNumber(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Wrong("a whole number", text);
+  }
+  return value;
+}
+
+Result<Bytes> ParseSize(std::string_view text) {
+  static constexpr std::string_view kWant = "a size like 4MiB, 10GiB or 4096 (bytes)";
+  static constexpr std::string_view kPrefixes = "KMGT";
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = ParseNumber(text.substr(0, digits));
+  if (!number.has_value()) {
+    return Wrong(kWant, text);
+  }
+  std::string_view unit = text.substr(digits);
+  unit.remove_prefix(unit.starts_with(' ') ? 1 : 0);
+  if (unit.empty()) {
+    return Bytes{*number};
+  }
+  const size_t power = kPrefixes.find(unit.front());
+  if (power == std::string_view::npos || (unit.size() != 1 && unit.substr(1) != "iB")) {
+    return Wrong(kWant, text);
+  }
+  const uint64_t factor = uint64_t{1} << (10 * (power + 1));
+  if (*number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / factor) {
+    return Wrong("smaller than 8 EiB", text);
+  }
+  return Bytes{*number * factor};
+}
+
+Result<bool> ParseBool(std::string_view text) {
+  static constexpr std::array<Word<bool>, 2> kWords{{{"true", true}, {"false", false}}};
+  return ParseWord(kWords, text);
+}
+
+Result<LogLevel> ParseLogLevel(std::string_view text) {
+  static constexpr std::array<Word<LogLevel>, 4> kWords{{{"debug", LogLevel::kDebug},
+                                                         {"info", LogLevel::kInfo},
+                                                         {"warning", LogLevel::kWarning},
+                                                         {"error", LogLevel::kError}}};
+  return ParseWord(kWords, text);
+}
+
+Result<LogFormat> ParseLogFormat(std::string_view text) {
+  static constexpr std::array<Word<LogFormat>, 2> kWords{
+      {{"json", LogFormat::kJson}, {"text", LogFormat::kText}}};
+  return ParseWord(kWords, text);
+}
+
+Result<csi::Mode> ParseMode(std::string_view text) {
+  static constexpr std::array<Word<csi::Mode>, 3> kWords{
+      {{"all", csi::Mode::kAll}, {"controller", csi::Mode::kController}, {"node", csi::Mode::kNode}}};
+  return ParseWord(kWords, text);
+}
+
+Result<AbsolutePath> ParseEndpoint(std::string_view text) {
+  static constexpr std::string_view kScheme = "unix://";
+  static constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (!text.starts_with(kScheme) || !text.substr(kScheme.size()).starts_with('/')) {
+    return Wrong("unix:///<directory>/<name>.sock", text);
+  }
+  QUARRY_ASSIGN(AbsolutePath path, AbsolutePath::Parse(text.substr(kScheme.size())));
+  if (!path.Name().ends_with(".sock") || path.Name() == ".sock") {
+    return Wrong("a path that ends in <name>.sock", text);
+  }
+  if (path.str().size() > kLongest) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the path of a unix socket must be at most {} bytes, is {}: {}", kLongest,
+                             path.str().size(), path.str()));
+  }
+  return path;
+}
+
+Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text) {
+  PoolDraft draft{.origin = std::move(origin), .name = "", .group = "", .extras = {}};
+  const std::string_view whole = text;
+  for (bool first = true, more = true; more; first = false) {
+    const std::string_view part = text.substr(0, text.find(','));
+    more = part.size() < text.size();
+    text.remove_prefix(part.size() + (more ? 1 : 0));
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      return Wrong("NAME=VG[,key=value...]", whole).Context(draft.origin);
+    }
+    std::string key(part.substr(0, equals));
+    std::string value(part.substr(equals + 1));
+    if (first) {
+      draft.name = std::move(key);
+      draft.group = std::move(value);
+    } else {
+      draft.extras.emplace_back(std::move(key), std::move(value));
+    }
+  }
+  return draft;
+}
+
+Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
+  engine::PoolConfig pool{.name = draft.name, .group = draft.group, .reserve = {}};
+  if (!lvm::IsPoolName(pool.name)) {
+    return Wrong("1 to 32 letters, digits, '-', '_' and '.', the first a letter or digit", pool.name)
+        .Context(draft.origin + ": name");
+  }
+  if (!IsGroupName(pool.group)) {
+    return Wrong("the name of a volume group", pool.group).Context(draft.origin + ": vg");
+  }
+  for (const auto& [key, value] : draft.extras) {
+    if (key != "reserve") {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{}: unknown key '{}'; known: reserve", draft.origin, key));
+    }
+    QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(draft.origin + ": reserve"));
+  }
+  return pool;
+}
+
+Status CheckPools(const std::vector<engine::PoolConfig>& pools) {
+  for (size_t i = 0; i < pools.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (pools[i].name == pools[k].name) {
+        return Error(Code::kInvalidArgument, fmt::format("pool '{}' is there twice", pools[i].name));
+      }
+      if (pools[i].group == pools[k].group) {
+        return Error(Code::kInvalidArgument,
+                     fmt::format("pools '{}' and '{}' name the same volume group '{}'", pools[k].name,
+                                 pools[i].name, pools[i].group));
+      }
+    }
+  }
+  return Ok();
+}
+
+}  // namespace quarry::daemon

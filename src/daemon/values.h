@@ -1,0 +1,48 @@
+// Settings as text, and what they mean. Pure. Every error is kInvalidArgument and says what would be right;
+// which setting it was is for the caller to add.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/path.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "csi/server.h"
+#include "engine/engine.h"
+
+namespace quarry::daemon {
+
+// "10GiB", "10G", "512 MiB", "4096": K, M, G, T with or without "iB" are powers of 1024, no suffix is bytes.
+// Powers of 1000 ("GB") are refused: LVM's sizes are binary, and a silent 7 % is worse than an error.
+Result<Bytes> ParseSize(std::string_view text);
+// Decimal digits only.
+Result<uint64_t> ParseNumber(std::string_view text);
+Result<bool> ParseBool(std::string_view text);  // true, false
+Result<LogLevel> ParseLogLevel(std::string_view text);
+Result<LogFormat> ParseLogFormat(std::string_view text);
+Result<csi::Mode> ParseMode(std::string_view text);
+
+// The socket's path in a CSI_ENDPOINT (csi-spec section 5): "unix:///dir/name.sock", short enough for
+// sockaddr_un.
+Result<AbsolutePath> ParseEndpoint(std::string_view text);
+
+// A pool as it was written down, not yet checked.
+struct PoolDraft {
+  std::string origin;  // "--pool", "/etc/quarry/quarry.toml: [[pool]] 2"
+  std::string name;
+  std::string group;
+  std::vector<std::pair<std::string, std::string>> extras;  // "reserve" = "10G"
+};
+// "NAME=VG[,key=value…]".
+Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text);
+// Checks every part; errors begin with the draft's origin.
+Result<engine::PoolConfig> ParsePool(const PoolDraft& draft);
+// No name and no volume group twice: a pool is one group.
+Status CheckPools(const std::vector<engine::PoolConfig>& pools);
+
+}  // namespace quarry::daemon

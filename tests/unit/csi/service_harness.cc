@@ -1,0 +1,129 @@
+#include "tests/unit/csi/service_harness.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+namespace quarry::csi {
+namespace {
+
+std::string MakeDirectory() {
+  std::string path = "/tmp/quarry-csi-XXXXXX";
+  EXPECT_NE(mkdtemp(path.data()), nullptr);
+  return path;
+}
+
+}  // namespace
+
+ServiceHarness::ServiceHarness(const HarnessOptions& options)
+    : directory_(MakeDirectory()),
+      log_fd_(memfd_create("log", MFD_CLOEXEC)),
+      log_(LogLevel::kDebug, LogFormat::kJson, log_fd_),
+      socket(directory_ + "/csi.sock") {
+  fakes::Follow(lvm, dm);
+  lvm.AddGroup("vg0", Bytes{4 * kMiB.value},
+               {{"/dev/d0", {256}}, {"/dev/d1", {256}}, {"/dev/d2", {256}}, {"/dev/d3", {256}}});
+  mount.AddDirectory("/staging");
+  engine::EngineConfig config;
+  config.pools = {{"p", "vg0", Bytes{0}}};
+  config.default_size = Bytes{64 * kMiB.value};
+  config.several_targets = options.several_targets;
+  engine = std::make_unique<engine::Engine>(config, engine::World{lvm, dm, erase, mount, clock}, log_);
+  if (options.start) {
+    const Status started = engine->Start(Call{});
+    EXPECT_TRUE(started.has_value()) << started.error().message();
+  }
+  auto made = Server::Start({.socket = *AbsolutePath::Parse(socket),
+                             .mode = options.mode,
+                             .plugin = {.driver_name = "quarry.csi.local",
+                                        .version = "1.2.3",
+                                        .here = NodeTopology("quarry.csi.local", "node-1"),
+                                        .alpha = options.alpha,
+                                        .max_volumes = 7}},
+                            *engine, log_);
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  server = std::move(*made);
+  channel = grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials());
+  identity = pb::Identity::NewStub(channel);
+  controller = pb::Controller::NewStub(channel);
+  node = pb::Node::NewStub(channel);
+}
+
+ServiceHarness::~ServiceHarness() {
+  lvm.SetOnCall(nullptr);
+  (void)engine->Stop(Call{});
+  server.reset();
+  engine.reset();
+  close(log_fd_);
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+std::string ServiceHarness::MakeVolume(const std::string& name, bool block) {
+  pb::CreateVolumeResponse response;
+  const grpc::Status status =
+      Do(&pb::Controller::Stub::CreateVolume, *controller, CreateRequest(name, block), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response.volume().volume_id();
+}
+
+void ServiceHarness::StageAndPublish(const std::string& id) {
+  const grpc::Status staged = Do(&pb::Node::Stub::NodeStageVolume, *node, StageRequest(id));
+  EXPECT_TRUE(staged.ok()) << staged.error_message();
+  const grpc::Status published = Do(&pb::Node::Stub::NodePublishVolume, *node, PublishRequest(id));
+  EXPECT_TRUE(published.ok()) << published.error_message();
+}
+
+std::string ServiceHarness::Logged() {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0;
+       (got = pread(log_fd_, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+pb::VolumeCapability MountCapability(pb::VolumeCapability::AccessMode::Mode mode) {
+  pb::VolumeCapability capability;
+  capability.mutable_mount();
+  capability.mutable_access_mode()->set_mode(mode);
+  return capability;
+}
+
+pb::VolumeCapability BlockCapability(pb::VolumeCapability::AccessMode::Mode mode) {
+  pb::VolumeCapability capability;
+  capability.mutable_block();
+  capability.mutable_access_mode()->set_mode(mode);
+  return capability;
+}
+
+pb::CreateVolumeRequest CreateRequest(const std::string& name, bool block) {
+  pb::CreateVolumeRequest request;
+  request.set_name(name);
+  *request.add_volume_capabilities() = block ? BlockCapability() : MountCapability();
+  request.mutable_capacity_range()->set_required_bytes(64 * kMebibyte);
+  return request;
+}
+
+pb::NodeStageVolumeRequest StageRequest(const std::string& id) {
+  pb::NodeStageVolumeRequest request;
+  request.set_volume_id(id);
+  request.set_staging_target_path("/staging");
+  *request.mutable_volume_capability() = MountCapability();
+  return request;
+}
+
+pb::NodePublishVolumeRequest PublishRequest(const std::string& id, const std::string& target) {
+  pb::NodePublishVolumeRequest request;
+  request.set_volume_id(id);
+  request.set_staging_target_path("/staging");
+  request.set_target_path(target);
+  *request.mutable_volume_capability() = MountCapability();
+  return request;
+}
+
+}  // namespace quarry::csi

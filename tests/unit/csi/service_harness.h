@@ -1,0 +1,85 @@
+// The services over a real unix socket, the real engine, and fake worlds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <csi/v1/csi.grpc.pb.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "base/call.h"
+#include "base/log.h"
+#include "csi/server.h"
+#include "engine/engine.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::csi {
+
+namespace pb = ::csi::v1;
+
+inline constexpr int64_t kMebibyte = 1 << 20;
+
+struct HarnessOptions {
+  Mode mode = Mode::kAll;
+  bool alpha = false;
+  bool start = true;  // false: as before the engine has started
+  bool several_targets = true;
+};
+
+// One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
+class ServiceHarness {
+ public:
+  explicit ServiceHarness(const HarnessOptions& options = {});
+  ~ServiceHarness();
+
+  // Calls `method` of a stub, e.g. Do(&pb::Node::Stub::NodeStageVolume, *node, request).
+  template <typename Stub, typename Request, typename Response>
+  static grpc::Status Do(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                         Stub& stub, const Request& request, Response* response = nullptr) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    Response ignored;
+    return (stub.*method)(&context, request, response != nullptr ? response : &ignored);
+  }
+
+  // A volume of 64 MiB; fails the test if it cannot be made.
+  std::string MakeVolume(const std::string& name, bool block = false);
+  // Stages at /staging and publishes at /target, both of `id`.
+  void StageAndPublish(const std::string& id);
+
+  std::string Logged();  // all that was logged so far
+
+  fakes::FakeDm dm;
+  fakes::FakeLvm lvm;
+  fakes::FakeErase erase;
+  fakes::FakeMount mount{dm};
+  SystemClock clock;
+
+ private:
+  std::string directory_;
+  int log_fd_;
+  Logger log_;
+
+ public:
+  std::string socket;
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<Server> server;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<pb::Identity::Stub> identity;
+  std::unique_ptr<pb::Controller::Stub> controller;
+  std::unique_ptr<pb::Node::Stub> node;
+};
+
+pb::VolumeCapability MountCapability(
+    pb::VolumeCapability::AccessMode::Mode mode = pb::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+pb::VolumeCapability BlockCapability(
+    pb::VolumeCapability::AccessMode::Mode mode = pb::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+pb::CreateVolumeRequest CreateRequest(const std::string& name, bool block = false);
+pb::NodeStageVolumeRequest StageRequest(const std::string& id);
+pb::NodePublishVolumeRequest PublishRequest(const std::string& id, const std::string& target = "/target");
+
+}  // namespace quarry::csi

@@ -1,0 +1,488 @@
+// What the services answer when all is well, and how they behave as servers.
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/csi/service_harness.h"
+
+namespace quarry::csi {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+using Mode = pb::VolumeCapability::AccessMode;
+using Controller = pb::Controller::Stub;
+using Identity = pb::Identity::Stub;
+using Node = pb::Node::Stub;
+using ControllerRpc = pb::ControllerServiceCapability::RPC;
+using NodeRpc = pb::NodeServiceCapability::RPC;
+
+std::vector<int> ControllerCapabilities(ServiceHarness& harness) {
+  pb::ControllerGetCapabilitiesResponse response;
+  EXPECT_TRUE(ServiceHarness::Do(&Controller::ControllerGetCapabilities, *harness.controller,
+                                 pb::ControllerGetCapabilitiesRequest(), &response)
+                  .ok());
+  std::vector<int> types;
+  for (const auto& capability : response.capabilities()) {
+    types.push_back(capability.rpc().type());
+  }
+  return types;
+}
+
+std::vector<int> NodeCapabilities(ServiceHarness& harness) {
+  pb::NodeGetCapabilitiesResponse response;
+  EXPECT_TRUE(ServiceHarness::Do(&Node::NodeGetCapabilities, *harness.node, pb::NodeGetCapabilitiesRequest(),
+                                 &response)
+                  .ok());
+  std::vector<int> types;
+  for (const auto& capability : response.capabilities()) {
+    types.push_back(capability.rpc().type());
+  }
+  return types;
+}
+
+class Services : public ::testing::Test, public ServiceHarness {};
+
+TEST_F(Services, SayWhoTheyAre) {
+  pb::GetPluginInfoResponse info;
+  ASSERT_TRUE(Do(&Identity::GetPluginInfo, *identity, pb::GetPluginInfoRequest(), &info).ok());
+  EXPECT_EQ(info.name(), "quarry.csi.local");
+  EXPECT_EQ(info.vendor_version(), "1.2.3");
+
+  pb::NodeGetInfoResponse node_info;
+  ASSERT_TRUE(Do(&Node::NodeGetInfo, *node, pb::NodeGetInfoRequest(), &node_info).ok());
+  EXPECT_EQ(node_info.node_id(), "node-1");
+  EXPECT_EQ(node_info.max_volumes_per_node(), 7);
+  EXPECT_THAT(node_info.accessible_topology().segments(),
+              ElementsAre(Pair("quarry.csi.local/node", "node-1")));
+}
+
+TEST_F(Services, OfferThePluginCapabilitiesThatTheyServe) {
+  pb::GetPluginCapabilitiesResponse response;
+  ASSERT_TRUE(
+      Do(&Identity::GetPluginCapabilities, *identity, pb::GetPluginCapabilitiesRequest(), &response).ok());
+  ASSERT_EQ(response.capabilities_size(), 3);
+  EXPECT_EQ(response.capabilities(0).service().type(), pb::PluginCapability::Service::CONTROLLER_SERVICE);
+  EXPECT_EQ(response.capabilities(1).service().type(),
+            pb::PluginCapability::Service::VOLUME_ACCESSIBILITY_CONSTRAINTS);
+  EXPECT_EQ(response.capabilities(2).volume_expansion().type(),
+            pb::PluginCapability::VolumeExpansion::ONLINE);
+}
+
+TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
+  EXPECT_THAT(ControllerCapabilities(*this),
+              UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME));
+  EXPECT_THAT(
+      NodeCapabilities(*this),
+      UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS, NodeRpc::EXPAND_VOLUME));
+  pb::GetCapacityResponse capacity;
+  ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, pb::GetCapacityRequest(), &capacity).ok());
+  EXPECT_FALSE(capacity.has_minimum_volume_size());
+
+  ServiceHarness alpha({.alpha = true});
+  EXPECT_THAT(ControllerCapabilities(alpha),
+              UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME,
+                                   ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER));
+  EXPECT_THAT(NodeCapabilities(alpha),
+              UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
+                                   NodeRpc::EXPAND_VOLUME, NodeRpc::SINGLE_NODE_MULTI_WRITER));
+  ASSERT_TRUE(Do(&Controller::GetCapacity, *alpha.controller, pb::GetCapacityRequest(), &capacity).ok());
+  EXPECT_EQ(capacity.minimum_volume_size().value(), 4 * kMebibyte);
+}
+
+TEST_F(Services, CreateAVolumeOnceAndFindItAgain) {
+  pb::CreateVolumeResponse first;
+  pb::CreateVolumeResponse second;
+  pb::CreateVolumeRequest request = CreateRequest("pvc-1");
+  (*request.mutable_accessibility_requirements()
+        ->add_requisite()
+        ->mutable_segments())["quarry.csi.local/node"] = "node-1";
+  ASSERT_TRUE(Do(&Controller::CreateVolume, *controller, request, &first).ok());
+  ASSERT_TRUE(Do(&Controller::CreateVolume, *controller, request, &second).ok());
+  EXPECT_EQ(first.SerializeAsString().size(), second.SerializeAsString().size());
+  EXPECT_EQ(first.volume().volume_id(), second.volume().volume_id());
+  EXPECT_EQ(first.volume().capacity_bytes(), 64 * kMebibyte);
+  ASSERT_EQ(first.volume().accessible_topology_size(), 1);
+  EXPECT_THAT(first.volume().accessible_topology(0).segments(),
+              ElementsAre(Pair("quarry.csi.local/node", "node-1")));
+
+  pb::ControllerGetVolumeRequest get;
+  get.set_volume_id(first.volume().volume_id());
+  pb::ControllerGetVolumeResponse got;
+  ASSERT_TRUE(Do(&Controller::ControllerGetVolume, *controller, get, &got).ok());
+  EXPECT_EQ(got.volume().volume_id(), first.volume().volume_id());
+  EXPECT_TRUE(got.has_status());
+}
+
+TEST_F(Services, ListVolumesPageByPage) {
+  std::vector<std::string> made;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    made.push_back(MakeVolume(name));
+  }
+  std::vector<std::string> seen;
+  pb::ListVolumesRequest request;
+  request.set_max_entries(2);
+  std::vector<int> pages;
+  do {
+    pb::ListVolumesResponse response;
+    ASSERT_TRUE(Do(&Controller::ListVolumes, *controller, request, &response).ok());
+    pages.push_back(response.entries_size());
+    for (const auto& entry : response.entries()) {
+      seen.push_back(entry.volume().volume_id());
+      EXPECT_EQ(entry.volume().accessible_topology_size(), 1);
+    }
+    request.set_starting_token(response.next_token());
+  } while (!request.starting_token().empty());
+  EXPECT_THAT(pages, ElementsAre(2, 2, 1));
+  EXPECT_THAT(seen, testing::UnorderedElementsAreArray(made));
+}
+
+TEST_F(Services, ConfirmExactlyWhatWasAsked) {
+  pb::ValidateVolumeCapabilitiesRequest request;
+  pb::CreateVolumeResponse created;
+  pb::CreateVolumeRequest create = CreateRequest("v");
+  (*create.mutable_parameters())["type"] = "raid1";
+  ASSERT_TRUE(Do(&Controller::CreateVolume, *controller, create, &created).ok());
+  request.set_volume_id(created.volume().volume_id());
+  *request.mutable_volume_context() = created.volume().volume_context();
+  (*request.mutable_parameters())["type"] = "raid1";
+  pb::VolumeCapability capability = MountCapability();
+  capability.mutable_mount()->add_mount_flags("noatime");
+  *request.add_volume_capabilities() = capability;
+  pb::ValidateVolumeCapabilitiesResponse response;
+  ASSERT_TRUE(Do(&Controller::ValidateVolumeCapabilities, *controller, request, &response).ok());
+  ASSERT_TRUE(response.has_confirmed()) << response.message();
+  ASSERT_EQ(response.confirmed().volume_capabilities_size(), 1);
+  EXPECT_EQ(response.confirmed().volume_capabilities(0).SerializeAsString(), capability.SerializeAsString());
+  EXPECT_THAT(response.confirmed().parameters(), ElementsAre(Pair("type", "raid1")));
+  EXPECT_EQ(response.confirmed().volume_context().size(), request.volume_context().size());
+}
+
+TEST_F(Services, DoNotConfirmWhatTheyCannotServeAndSayWhy) {
+  pb::ValidateVolumeCapabilitiesRequest good;
+  good.set_volume_id(MakeVolume("v"));
+  *good.add_volume_capabilities() = MountCapability();
+  const std::pair<const char*, std::function<void(pb::ValidateVolumeCapabilitiesRequest&)>> rows[] = {
+      {"volume_capabilities[0].access_mode: is for several nodes",
+       [](auto& r) { *r.mutable_volume_capabilities(0) = MountCapability(Mode::MULTI_NODE_MULTI_WRITER); }},
+      {"volume_capabilities[0].access_mode: mode 99 is not known",
+       [](auto& r) { *r.mutable_volume_capabilities(0) = MountCapability(static_cast<Mode::Mode>(99)); }},
+      {"raw block", [](auto& r) { *r.mutable_volume_capabilities(0) = BlockCapability(); }},
+      {"xfs", [](auto& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_fs_type("xfs"); }},
+      {"mutable_parameters: ", [](auto& r) { (*r.mutable_mutable_parameters())["k"] = "v"; }},
+      {"type", [](auto& r) { (*r.mutable_parameters())["type"] = "raid5"; }},
+  };
+  for (const auto& [message, spoil] : rows) {
+    pb::ValidateVolumeCapabilitiesRequest request = good;
+    spoil(request);
+    pb::ValidateVolumeCapabilitiesResponse response;
+    ASSERT_TRUE(Do(&Controller::ValidateVolumeCapabilities, *controller, request, &response).ok()) << message;
+    EXPECT_FALSE(response.has_confirmed()) << message;
+    EXPECT_THAT(response.message(), HasSubstr(message));
+  }
+}
+
+TEST_F(Services, TellTheCapacityOfThisNodeOnly) {
+  pb::GetCapacityRequest request;
+  pb::GetCapacityResponse response;
+  ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, request, &response).ok());
+  EXPECT_GT(response.available_capacity(), 0);
+  EXPECT_EQ(response.maximum_volume_size().value(), response.available_capacity());
+
+  (*request.mutable_accessible_topology()->mutable_segments())["quarry.csi.local/node"] = "node-1";
+  pb::GetCapacityResponse here;
+  ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, request, &here).ok());
+  EXPECT_EQ(here.available_capacity(), response.available_capacity());
+
+  (*request.mutable_accessible_topology()->mutable_segments())["quarry.csi.local/node"] = "node-2";
+  ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, request, &response).ok());
+  EXPECT_EQ(response.available_capacity(), 0);
+  EXPECT_THAT(Logged(), HasSubstr("accessible_topology: is not this node"));
+}
+
+TEST_F(Services, AnswerCapacityZeroWithTheReasonInTheLog) {
+  const std::pair<const char*, std::function<void(pb::GetCapacityRequest&)>> rows[] = {
+      {"parameters['colour']", [](auto& r) { (*r.mutable_parameters())["colour"] = "red"; }},
+      {"is for several nodes",
+       [](auto& r) { *r.add_volume_capabilities() = BlockCapability(Mode::MULTI_NODE_SINGLE_WRITER); }},
+      {"'ntfs' is not supported",
+       [](auto& r) {
+         *r.add_volume_capabilities() = MountCapability();
+         r.mutable_volume_capabilities(0)->mutable_mount()->set_fs_type("ntfs");
+       }},
+  };
+  for (const auto& [reason, spoil] : rows) {
+    pb::GetCapacityRequest request;
+    spoil(request);
+    pb::GetCapacityResponse response;
+    ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, request, &response).ok()) << reason;
+    EXPECT_EQ(response.available_capacity(), 0) << reason;
+    EXPECT_THAT(Logged(), HasSubstr(reason));
+  }
+}
+
+TEST_F(Services, CarryAVolumeThroughItsWholeLife) {
+  const std::string id = MakeVolume("v");
+  StageAndPublish(id);
+
+  pb::ControllerExpandVolumeRequest expand;
+  expand.set_volume_id(id);
+  expand.mutable_capacity_range()->set_required_bytes(128 * kMebibyte);
+  pb::ControllerExpandVolumeResponse expanded;
+  ASSERT_TRUE(Do(&Controller::ControllerExpandVolume, *controller, expand, &expanded).ok());
+  EXPECT_EQ(expanded.capacity_bytes(), 128 * kMebibyte);
+  EXPECT_TRUE(expanded.node_expansion_required());
+
+  pb::NodeExpandVolumeRequest grow;
+  grow.set_volume_id(id);
+  grow.set_volume_path("/target");
+  *grow.mutable_capacity_range() = expand.capacity_range();
+  pb::NodeExpandVolumeResponse grown;
+  const grpc::Status status = Do(&Node::NodeExpandVolume, *node, grow, &grown);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(grown.capacity_bytes(), 128 * kMebibyte);
+
+  pb::NodeGetVolumeStatsRequest stats;
+  stats.set_volume_id(id);
+  stats.set_volume_path("/target");
+  pb::NodeGetVolumeStatsResponse usage;
+  ASSERT_TRUE(Do(&Node::NodeGetVolumeStats, *node, stats, &usage).ok());
+  ASSERT_EQ(usage.usage_size(), 2);
+  EXPECT_EQ(usage.usage(0).unit(), pb::VolumeUsage::BYTES);
+  EXPECT_GT(usage.usage(0).total(), 0);
+  EXPECT_EQ(usage.usage(1).unit(), pb::VolumeUsage::INODES);
+
+  pb::NodeUnpublishVolumeRequest unpublish;
+  unpublish.set_volume_id(id);
+  unpublish.set_target_path("/target");
+  pb::NodeUnstageVolumeRequest unstage;
+  unstage.set_volume_id(id);
+  unstage.set_staging_target_path("/staging");
+  pb::DeleteVolumeRequest remove;
+  remove.set_volume_id(id);
+  for (int twice = 0; twice < 2; ++twice) {
+    EXPECT_TRUE(Do(&Node::NodeUnpublishVolume, *node, unpublish).ok());
+    EXPECT_TRUE(Do(&Node::NodeUnstageVolume, *node, unstage).ok());
+    EXPECT_TRUE(Do(&Controller::DeleteVolume, *controller, remove).ok());
+  }
+  EXPECT_FALSE(mount.Exists("/target"));
+}
+
+TEST_F(Services, StatARawVolumeWithoutWhatTheyCannotKnow) {
+  const std::string id = MakeVolume("raw", true);
+  pb::NodeStageVolumeRequest stage = StageRequest(id);
+  *stage.mutable_volume_capability() = BlockCapability();
+  ASSERT_TRUE(Do(&Node::NodeStageVolume, *node, stage).ok());
+  pb::NodePublishVolumeRequest publish = PublishRequest(id);
+  *publish.mutable_volume_capability() = BlockCapability();
+  const grpc::Status published = Do(&Node::NodePublishVolume, *node, publish);
+  ASSERT_TRUE(published.ok()) << published.error_message();
+  pb::NodeGetVolumeStatsRequest stats;
+  stats.set_volume_id(id);
+  stats.set_volume_path("/target");
+  pb::NodeGetVolumeStatsResponse usage;
+  ASSERT_TRUE(Do(&Node::NodeGetVolumeStats, *node, stats, &usage).ok());
+  ASSERT_EQ(usage.usage_size(), 1);
+  EXPECT_EQ(usage.usage(0).total(), 64 * kMebibyte);
+  EXPECT_EQ(usage.usage(0).used(), 0);
+}
+
+TEST_F(Services, LogOneLineForEachRpcWithoutSecretsOrFlags) {
+  pb::CreateVolumeRequest create = CreateRequest("v");
+  (*create.mutable_secrets())["password"] = "hunter2";
+  create.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("commit=4711");
+  pb::CreateVolumeResponse created;
+  ASSERT_TRUE(Do(&Controller::CreateVolume, *controller, create, &created).ok());
+  pb::NodeStageVolumeRequest stage = StageRequest(created.volume().volume_id());
+  (*stage.mutable_secrets())["password"] = "hunter2";
+  stage.mutable_volume_capability()->mutable_mount()->add_mount_flags("key=s3cret,x");
+  ASSERT_FALSE(Do(&Node::NodeStageVolume, *node, stage).ok());
+
+  const std::string logged = Logged();
+  EXPECT_THAT(logged, HasSubstr(R"("level":"info","msg":"rpc","method":"CreateVolume","volume":")" +
+                                created.volume().volume_id() + R"(","code":"ok","ms":)"));
+  EXPECT_THAT(logged, HasSubstr(R"("level":"warning","msg":"rpc","method":"NodeStageVolume","volume":")" +
+                                created.volume().volume_id() + R"(","code":"invalid_argument")"));
+  EXPECT_THAT(logged, HasSubstr(R"("detail":"volume_capability.mount.mount_flags)"));
+  for (const char* hidden : {"hunter2", "password", "4711", "s3cret"}) {
+    EXPECT_THAT(logged, Not(HasSubstr(hidden)));
+  }
+  size_t lines = 0;
+  for (size_t at = logged.find("\"msg\":\"rpc\""); at != std::string::npos;
+       at = logged.find("\"msg\":\"rpc\"", at + 1)) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, 2U);
+}
+
+TEST_F(Services, CutTheIdInTheLogShort) {
+  pb::DeleteVolumeRequest request;
+  request.set_volume_id(std::string(100000, 'i'));
+  EXPECT_EQ(Do(&Controller::DeleteVolume, *controller, request).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_LT(Logged().size(), 2000U);
+}
+
+TEST(Probe, SaysThatTheEngineHasNotStartedYetAndOtherCallsThatTheyCannotBeServed) {
+  ServiceHarness harness({.start = false});
+  pb::ProbeResponse response;
+  ASSERT_TRUE(ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest(), &response).ok());
+  ASSERT_TRUE(response.has_ready());
+  EXPECT_FALSE(response.ready().value());
+  EXPECT_EQ(harness.controller
+                ? ServiceHarness::Do(&Controller::ListVolumes, *harness.controller, pb::ListVolumesRequest())
+                      .error_code()
+                : StatusCode::OK,
+            StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(
+      ServiceHarness::Do(&Identity::GetPluginInfo, *harness.identity, pb::GetPluginInfoRequest()).ok());
+  EXPECT_TRUE(ServiceHarness::Do(&Node::NodeGetInfo, *harness.node, pb::NodeGetInfoRequest()).ok());
+
+  ASSERT_TRUE(harness.engine->Start(Call{}).has_value());
+  ASSERT_TRUE(ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest(), &response).ok());
+  EXPECT_TRUE(response.ready().value());
+}
+
+TEST(Probe, NamesTheMissingVolumeGroup) {
+  ServiceHarness harness({.start = false});
+  harness.lvm.RemoveGroup("vg0");
+  EXPECT_FALSE(harness.engine->Start(Call{}).has_value());
+  const grpc::Status status = ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest());
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("vg0"));
+}
+
+TEST(Probe, NamesTheGroupThatVanishedLater) {
+  ServiceHarness harness;
+  harness.lvm.RemoveGroup("vg0");
+  const grpc::Status status = ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest());
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("vg0"));
+}
+
+TEST_F(Services, SayNotReadyWhileTheyCannotLookAndUnhealthyWhenLookingFails) {
+  pb::ProbeResponse response;
+  lvm.before.FailAlways("Read", Error(Code::kUnavailable, "the group is locked by somebody"));
+  ASSERT_TRUE(Do(&Identity::Probe, *identity, pb::ProbeRequest(), &response).ok());
+  EXPECT_TRUE(response.has_ready() && !response.ready().value());
+  EXPECT_THAT(Logged(), HasSubstr("the group is locked by somebody"));
+
+  lvm.before.Clear();
+  lvm.before.FailAlways("Read", Error(Code::kIo, "reading /dev/d0: Input/output error"));
+  const grpc::Status status = Do(&Identity::Probe, *identity, pb::ProbeRequest());
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("Input/output error"));
+
+  lvm.before.Clear();
+  ASSERT_TRUE(Do(&Identity::Probe, *identity, pb::ProbeRequest(), &response).ok());
+  EXPECT_TRUE(response.ready().value());
+}
+
+TEST_F(Services, HaveASocketForTheOwnerOnlyAndTakeItAlongWhenTheyGo) {
+  struct stat status{};
+  ASSERT_EQ(stat(socket.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISSOCK(status.st_mode));
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  server->Shutdown(std::chrono::milliseconds(0));
+  EXPECT_NE(stat(socket.c_str(), &status), 0);
+}
+
+// The engine sees the caller's deadline, and that the caller has gone.
+class HeldCalls : public Services {
+ protected:
+  void SetUp() override {
+    lvm.SetOnCall([this](const std::string& name) {
+      std::unique_lock lock(mutex_);
+      if (name == "Create" && hold_) {
+        reached_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return !hold_; });
+      }
+    });
+  }
+  void WaitUntilReached() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return reached_; });
+  }
+  void Release() {
+    const std::scoped_lock lock(mutex_);
+    hold_ = false;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hold_ = true;
+  bool reached_ = false;
+};
+
+TEST_F(HeldCalls, AreToldThatTheirCallerHasGone) {
+  // A second volume waits for its turn behind the held one: a wait that only the stop token ends.
+  std::thread first([&] { (void)Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
+  WaitUntilReached();
+  grpc::ClientContext context;
+  grpc::Status status;
+  std::thread second([&] {
+    pb::CreateVolumeResponse response;
+    status = controller->CreateVolume(&context, CreateRequest("second"), &response);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  context.TryCancel();
+  second.join();
+  EXPECT_EQ(status.error_code(), StatusCode::CANCELLED);
+  for (int i = 0; i < 500 && Logged().find("\"code\":\"cancelled\"") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(Logged(), HasSubstr("\"code\":\"cancelled\""));
+  Release();
+  first.join();
+}
+
+TEST_F(HeldCalls, KeepTheDeadlineOfTheirCaller) {
+  std::thread first([&] { (void)Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
+  WaitUntilReached();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  pb::CreateVolumeResponse response;
+  EXPECT_EQ(controller->CreateVolume(&context, CreateRequest("second"), &response).error_code(),
+            StatusCode::DEADLINE_EXCEEDED);
+  for (int i = 0; i < 500 && Logged().find("CreateVolume\",\"volume\":\"\",\"code\":\"") == std::string::npos;
+       ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  // Deadline and cancellation reach the server together; either ends the wait.
+  EXPECT_THAT(Logged(),
+              testing::AnyOf(HasSubstr("\"code\":\"timeout\""), HasSubstr("\"code\":\"cancelled\"")));
+  Release();
+  first.join();
+}
+
+TEST_F(HeldCalls, AreFinishedByAStopThatHasTheTime) {
+  grpc::Status status;
+  std::thread first([&] { status = Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
+  WaitUntilReached();
+  std::thread stopping([&] { EXPECT_TRUE(engine->Stop(CallWithin(std::chrono::seconds(20))).has_value()); });
+  grpc::Status refused;
+  for (int i = 0; i < 500 && refused.error_code() != StatusCode::UNAVAILABLE; ++i) {
+    refused = Do(&Controller::ListVolumes, *controller, pb::ListVolumesRequest());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(refused.error_code(), StatusCode::UNAVAILABLE);
+  Release();
+  first.join();
+  stopping.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+}  // namespace
+}  // namespace quarry::csi

@@ -1,0 +1,245 @@
+#include "daemon/options.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/temporary_directory.h"
+
+namespace quarry::daemon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const std::string kEndpoint = "unix:///run/csi.sock";
+
+class Loading : public ::testing::Test {
+ protected:
+  // Writes the default configuration file.
+  void File(const std::string& text) { std::ofstream(path_) << text; }
+
+  Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment = {}) {
+    return daemon::Load(args, environment, "1.2.3", path_);
+  }
+
+  // Of a start that is complete but for what the test is about.
+  Result<Loaded> LoadWith(std::vector<std::string> args, Environment environment = {}) {
+    environment.try_emplace("CSI_ENDPOINT", kEndpoint);
+    environment.try_emplace("QUARRY_POOL", "p=vg0");
+    environment.try_emplace("QUARRY_NODE_ID", "n1");
+    return Load(args, environment);
+  }
+
+  void ExpectRefused(const Result<Loaded>& loaded, const std::string& message) {
+    ASSERT_FALSE(loaded.has_value()) << message;
+    EXPECT_EQ(loaded.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(loaded.error().message(), HasSubstr(message));
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.path() + "/quarry.toml";
+};
+
+TEST_F(Loading, HasTheDocumentedDefaults) {
+  const auto loaded = Load({"--endpoint", kEndpoint, "--pool", "p=vg0"});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  const Options& options = loaded->options;
+  EXPECT_EQ(options.endpoint->str(), "/run/csi.sock");
+  EXPECT_EQ(options.driver_name, "quarry.csi.local");
+  EXPECT_FALSE(options.node_id.empty());
+  EXPECT_EQ(options.mode, csi::Mode::kAll);
+  EXPECT_EQ(options.default_size, kGiB);
+  EXPECT_EQ(options.extent_size, Bytes{4 * kMiB.value});
+  EXPECT_TRUE(options.several_targets);
+  EXPECT_EQ(options.max_volumes, 0U);
+  EXPECT_FALSE(options.alpha);
+  EXPECT_EQ(options.state_dir, "/run/quarry");
+  EXPECT_EQ(options.log_level, LogLevel::kInfo);
+  EXPECT_EQ(options.log_format, LogFormat::kJson);
+}
+
+TEST_F(Loading, TakesEverySettingFromEachSource) {
+  const std::map<std::string, std::string> values = {{"endpoint", "unix:///e/x.sock"},
+                                                     {"driver-name", "d.example"},
+                                                     {"node-id", "n7"},
+                                                     {"mode", "node"},
+                                                     {"default-size", "2GiB"},
+                                                     {"extent-size", "8MiB"},
+                                                     {"several-targets", "refuse"},
+                                                     {"max-volumes", "9"},
+                                                     {"alpha", "true"},
+                                                     {"state-dir", "/run/other"},
+                                                     {"log-level", "debug"},
+                                                     {"log-format", "text"}};
+  std::vector<std::string> flags = {"--pool", "p=vg0,reserve=1G"};
+  Environment environment = {{"QUARRY_POOL", "p=vg0,reserve=1G"}};
+  std::string file;
+  for (const Setting& setting : Settings()) {
+    ASSERT_TRUE(values.contains(setting.name)) << setting.name << " needs a row here";
+    flags.push_back("--" + setting.name + "=" + values.at(setting.name));
+    environment[setting.env] = values.at(setting.name);
+    file += setting.name + " = \"" + values.at(setting.name) + "\"\n";
+  }
+  file += "[[pool]]\nname = \"p\"\nvg = \"vg0\"\nreserve = \"1G\"\n";
+
+  for (const int source : {0, 1, 2}) {
+    File(source == 2 ? file : "");
+    const auto loaded =
+        Load(source == 0 ? flags : std::vector<std::string>(), source == 1 ? environment : Environment());
+    ASSERT_TRUE(loaded.has_value()) << source << ": " << loaded.error().message();
+    const Options& options = loaded->options;
+    EXPECT_EQ(options.endpoint->str(), "/e/x.sock") << source;
+    EXPECT_EQ(options.driver_name, "d.example") << source;
+    EXPECT_EQ(options.node_id, "n7") << source;
+    EXPECT_EQ(options.mode, csi::Mode::kNode) << source;
+    EXPECT_EQ(options.default_size, Bytes{2 * kGiB.value}) << source;
+    EXPECT_EQ(options.extent_size, Bytes{8 * kMiB.value}) << source;
+    EXPECT_FALSE(options.several_targets) << source;
+    EXPECT_EQ(options.max_volumes, 9U) << source;
+    EXPECT_TRUE(options.alpha) << source;
+    EXPECT_EQ(options.state_dir, "/run/other") << source;
+    EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
+    EXPECT_EQ(options.log_format, LogFormat::kText) << source;
+    ASSERT_EQ(options.pools.size(), 1U) << source;
+    EXPECT_EQ(options.pools[0].reserve, kGiB) << source;
+  }
+}
+
+TEST_F(Loading, PrefersFlagToEnvironmentToFileToDefault) {
+  File(
+      "log-level = \"error\"\nlog-format = \"text\"\nmode = \"node\"\n[[pool]]\nname = \"f\"\nvg = \"vf\"\n");
+  const auto loaded = Load(
+      {"--log-level", "debug", "--endpoint", kEndpoint},
+      {{"QUARRY_LOG_LEVEL", "warning"}, {"QUARRY_LOG_FORMAT", "json"}, {"CSI_ENDPOINT", "unix:///o.sock"}});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  EXPECT_EQ(loaded->options.log_level, LogLevel::kDebug);
+  EXPECT_EQ(loaded->options.log_format, LogFormat::kJson);
+  EXPECT_EQ(loaded->options.mode, csi::Mode::kNode);
+  EXPECT_EQ(loaded->options.endpoint->str(), "/run/csi.sock");
+}
+
+TEST_F(Loading, TakesPoolsWholeFromOneSource) {
+  File("[[pool]]\nname = \"f\"\nvg = \"vf\"\n");
+  const auto from_flags =
+      LoadWith({"--pool", "a=va", "--pool", "b=vb,reserve=1M"}, {{"QUARRY_POOL", "e=ve"}});
+  ASSERT_TRUE(from_flags.has_value()) << from_flags.error().message();
+  ASSERT_EQ(from_flags->options.pools.size(), 2U);
+  EXPECT_EQ(from_flags->options.pools[0].name, "a");
+  EXPECT_EQ(from_flags->options.pools[1].group, "vb");
+  const auto from_environment = LoadWith({}, {{"QUARRY_POOL", "e=ve;g=vg"}});
+  ASSERT_EQ(from_environment->options.pools.size(), 2U);
+  EXPECT_EQ(from_environment->options.pools[1].name, "g");
+  const auto from_file = Load({"--endpoint", kEndpoint});
+  ASSERT_TRUE(from_file.has_value()) << from_file.error().message();
+  EXPECT_EQ(from_file->options.pools[0].name, "f");
+}
+
+TEST_F(Loading, NamesTheUnknownOrBadThing) {
+  ExpectRefused(LoadWith({"--frobnicate", "1"}), "--frobnicate");
+  ExpectRefused(LoadWith({"stray"}), "stray");
+  ExpectRefused(LoadWith({"--log-level", "loud"}),
+                "--log-level: must be one of debug, info, warning, error, is 'loud'");
+  ExpectRefused(LoadWith({"--log-level"}), "--log-level");
+  ExpectRefused(LoadWith({"--mode=x"}), "--mode: must be one of all, controller, node");
+  ExpectRefused(LoadWith({"--endpoint=/x.sock"}), "--endpoint: must be unix:///");
+  ExpectRefused(LoadWith({"--driver-name=Bad_Name"}), "--driver-name: must be a domain name");
+  ExpectRefused(LoadWith({"--node-id=-x"}), "--node-id: must be 1 to 63");
+  ExpectRefused(LoadWith({"--extent-size=3MiB"}), "--extent-size: must be a power of two");
+  ExpectRefused(LoadWith({"--default-size=0"}), "--default-size: must not be 0");
+  ExpectRefused(LoadWith({"--several-targets=yes"}), "--several-targets: must be one of allow, refuse");
+  ExpectRefused(LoadWith({"--max-volumes=4294967296"}), "--max-volumes: must be at most");
+  ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");
+  ExpectRefused(LoadWith({"--state-dir=run"}), "--state-dir: must be an absolute path");
+  ExpectRefused(LoadWith({"--alpha=maybe"}), "alpha");
+  ExpectRefused(LoadWith({"--pool=p=vg0,colour=red"}), "--pool: unknown key 'colour'");
+  ExpectRefused(LoadWith({"--pool=p=vg0", "--pool=q=vg0"}), "same volume group");
+  ExpectRefused(LoadWith({}, {{"QUARRY_MODE", "both"}}), "QUARRY_MODE: must be one of");
+  ExpectRefused(LoadWith({}, {{"QUARRY_POOL", "p"}}), "QUARRY_POOL: must be NAME=VG");
+}
+
+TEST_F(Loading, NamesFileLineAndKey) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"log-level = \"info\"\nlog_level = \"info\"\n", ": line 2: unknown key 'log_level'"},
+      {"[pools]\n", ": line 1: unknown key 'pools'"},
+      {"mode = \"both\"\n", ": mode: must be one of all, controller, node, is 'both'"},
+      {"mode = 1.5\n", ": line 1: mode: must be a string, a whole number or a boolean"},
+      {"mode = [\"all\"]\n", ": line 1: mode: must be a string"},
+      {"mode = \"all\nalpha = true\n", ": line 1: "},
+      {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
+      {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
+      {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n", ": [[pool]] 1: unknown key 'size'; known: reserve"},
+      {"[[pool]]\nname = \"p\"\n", ": [[pool]] 1: vg: must be the name of a volume group, is ''"},
+  };
+  for (const auto& [text, message] : bad) {
+    File(text);
+    const auto loaded = Load({"--endpoint", kEndpoint});
+    ExpectRefused(loaded, message);
+    EXPECT_THAT(loaded.error().message(), AllOf(StartsWith(path_), Not(HasSubstr("\n"))));
+  }
+}
+
+TEST_F(Loading, TakesNumbersAndBooleansInTheFileAsTheyAre) {
+  File(
+      "alpha = true\nmax-volumes = 12\ndefault-size = 1048576\n[[pool]]\nname = \"p\"\nvg = \"v\"\nreserve = "
+      "4096\n");
+  const auto loaded = Load({"--endpoint", kEndpoint});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  EXPECT_TRUE(loaded->options.alpha);
+  EXPECT_EQ(loaded->options.max_volumes, 12U);
+  EXPECT_EQ(loaded->options.default_size, kMiB);
+  EXPECT_EQ(loaded->options.pools[0].reserve, Bytes{4096});
+}
+
+TEST_F(Loading, NeedsAnEndpointAndAPoolAndSaysHow) {
+  ExpectRefused(Load({"--pool", "p=vg0"}), "--endpoint (CSI_ENDPOINT) is required");
+  ExpectRefused(Load({"--endpoint", kEndpoint}),
+                "no pool is configured: name a volume group with --pool NAME=VG");
+}
+
+TEST_F(Loading, MissesTheDefaultFileSilentlyAndANamedOneAloud) {
+  EXPECT_TRUE(LoadWith({}).has_value());
+  const auto named = LoadWith({"--config", directory_.path() + "/none.toml"});
+  ASSERT_FALSE(named.has_value());
+  EXPECT_THAT(named.error().message(), AllOf(StartsWith("--config: "), HasSubstr("none.toml")));
+  EXPECT_FALSE(LoadWith({}, {{"QUARRY_CONFIG", "/nowhere.toml"}}).has_value());
+  EXPECT_FALSE(LoadWith({"--config", directory_.path()}).has_value());
+}
+
+TEST_F(Loading, ReadsTheNamedFileInsteadOfTheDefaultOne) {
+  File("mode = \"node\"\n");
+  const std::string other = directory_.path() + "/other.toml";
+  std::ofstream(other) << "mode = \"controller\"\n";
+  EXPECT_EQ(LoadWith({})->options.mode, csi::Mode::kNode);
+  EXPECT_EQ(LoadWith({"--config", other})->options.mode, csi::Mode::kController);
+  EXPECT_EQ(LoadWith({}, {{"QUARRY_CONFIG", other}})->options.mode, csi::Mode::kController);
+}
+
+TEST_F(Loading, IgnoresEmptyAndForeignVariables) {
+  const auto loaded =
+      LoadWith({}, {{"QUARRY_MODE", ""}, {"QUARRY_PORT", "tcp://10.0.0.1:80"}, {"QUARRY_CONFIG", ""}});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  EXPECT_EQ(loaded->options.mode, csi::Mode::kAll);
+}
+
+TEST_F(Loading, TakesTheSwitchWithAndWithoutAValue) {
+  EXPECT_TRUE(LoadWith({"--alpha"})->options.alpha);
+  EXPECT_TRUE(LoadWith({"--alpha=true"})->options.alpha);
+  EXPECT_FALSE(LoadWith({"--alpha=false"}, {{"QUARRY_ALPHA", "true"}})->options.alpha);
+}
+
+TEST_F(Loading, PrintsHelpWithEveryFlagAndTheVersion) {
+  const auto help = Load({"--help"});
+  ASSERT_TRUE(help.has_value());
+  for (const Setting& setting : Settings()) {
+    EXPECT_THAT(help->print, AllOf(HasSubstr("--" + setting.name), HasSubstr(setting.env)));
+  }
+  EXPECT_THAT(help->print, AllOf(HasSubstr("--pool"), HasSubstr("QUARRY_POOL"), HasSubstr("--config")));
+  EXPECT_EQ(Load({"--version"})->print, "quarryd 1.2.3\n");
+}
+
+}  // namespace
+}  // namespace quarry::daemon

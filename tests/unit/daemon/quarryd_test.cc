@@ -1,0 +1,301 @@
+// The program itself: exit statuses, what it says, its socket, its signals. On a volume group that does not
+// exist, which is all it needs to serve Probe. Needs root for the locks in /run.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <csi/v1/csi.grpc.pb.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "base/subprocess.h"
+#include "base/unique_fd.h"
+#include "daemon/node_lock.h"
+#include "tests/unit/daemon/temporary_directory.h"
+
+namespace quarry::daemon {
+namespace {
+
+namespace pb = ::csi::v1;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// A run that ends by itself.
+Finished RunToEnd(std::vector<std::string> args, Variables environment = {}) {
+  SpawnSubprocess subprocess;
+  args.insert(args.begin(), QUARRYD);
+  auto finished =
+      subprocess.Run({.argv = std::move(args), .env = std::move(environment)}, CallWithin(seconds(60)));
+  EXPECT_TRUE(finished.has_value()) << finished.error().message();
+  return finished.has_value() ? std::move(*finished) : Finished{};
+}
+
+// One line, with its end.
+void ExpectOneLine(const std::string& text) {
+  EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+}
+
+TEST(QuarrydStart, StopsAtABadSettingWithOneLineThatNamesItAndStatus2) {
+  const std::string endpoint = "--endpoint=unix:///tmp/none/csi.sock";
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {{endpoint, "--pool=p=vg", "--no-such-flag"}, "--no-such-flag"},
+      {{endpoint, "--pool=p=vg", "--log-level=loud"}, "--log-level: must be one of"},
+      {{endpoint}, "no pool is configured"},
+      {{"--pool=p=vg"}, "--endpoint (CSI_ENDPOINT) is required"},
+      {{endpoint, "--pool=p=vg", "--config=/nowhere/quarry.toml"}, "/nowhere/quarry.toml"},
+      {{endpoint, "--pool=p=vg", "--mode=a\nb"}, "--mode: must be one of"},
+  };
+  for (const auto& [args, message] : rows) {
+    const Finished finished = RunToEnd(args);
+    EXPECT_EQ(finished.exit_status, 2) << message;
+    EXPECT_THAT(finished.err, AllOf(StartsWith("quarryd: "), HasSubstr(message)));
+    ExpectOneLine(finished.err);
+    EXPECT_THAT(finished.out, IsEmpty());
+  }
+  const Finished environment = RunToEnd({endpoint, "--pool=p=vg"}, {{"QUARRY_LOG_FORMAT", "xml"}});
+  EXPECT_EQ(environment.exit_status, 2);
+  EXPECT_THAT(environment.err, HasSubstr("QUARRY_LOG_FORMAT: must be one of json, text, is 'xml'"));
+  const Finished endpoint_variable = RunToEnd({"--pool=p=vg"}, {{"CSI_ENDPOINT", "tcp://0.0.0.0:1"}});
+  EXPECT_EQ(endpoint_variable.exit_status, 2);
+  EXPECT_THAT(endpoint_variable.err, HasSubstr("CSI_ENDPOINT: must be unix:///"));
+}
+
+TEST(QuarrydStart, NamesTheUnknownKeyOfTheFile) {
+  const TemporaryDirectory directory;
+  const std::string config = directory.path() + "/quarry.toml";
+  std::ofstream(config) << "endpoint = \"unix:///tmp/x.sock\"\nlog-levle = \"info\"\n";
+  const Finished finished = RunToEnd({"--config", config});
+  EXPECT_EQ(finished.exit_status, 2);
+  EXPECT_EQ(finished.err, "quarryd: --config: " + config + ": line 2: unknown key 'log-levle'\n");
+}
+
+TEST(QuarrydStart, PrintsVersionAndHelp) {
+  const Finished version = RunToEnd({"--version"});
+  EXPECT_EQ(version.exit_status, 0);
+  EXPECT_THAT(version.out, StartsWith("quarryd "));
+  ExpectOneLine(version.out);
+  const Finished help = RunToEnd({"--help"});
+  EXPECT_EQ(help.exit_status, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("--endpoint"), HasSubstr("CSI_ENDPOINT"), HasSubstr("--pool")));
+  EXPECT_THAT(help.err, IsEmpty());
+}
+
+// A quarryd that runs, on a volume group of this test's own that does not exist.
+class Quarryd : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) {
+      GTEST_SKIP() << "needs root for " << kLockDirectory;
+    }
+    notify_.Reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, notify_path_.c_str(), notify_path_.size() + 1);
+    ASSERT_EQ(bind(notify_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+
+  void TearDown() override {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    const std::string locks = std::string(kLockDirectory) + "/";
+    unlink((locks + "vg-" + group_ + ".lock").c_str());
+    std::string socket_lock = "socket-" + socket_path_ + ".lock";
+    std::replace(socket_lock.begin(), socket_lock.end(), '/', ':');
+    unlink((locks + socket_lock).c_str());
+  }
+
+  std::vector<std::string> Args(const std::string& group, const std::string& socket_path) {
+    return {"--endpoint=unix://" + socket_path, "--pool=p=" + group,
+            "--state-dir=" + directory_.path() + "/state", "--node-id=node-1"};
+  }
+
+  // Starts it and waits until it says that it is ready to be asked.
+  void Start() {
+    std::vector<std::string> args = Args(group_, socket_path_);
+    args.insert(args.begin(), QUARRYD);
+    std::string notify = "NOTIFY_SOCKET=" + notify_path_;
+    std::array<char*, 2> environment = {notify.data(), nullptr};
+    std::vector<char*> argv;
+    for (std::string& arg : args) {
+      argv.push_back(arg.data());
+    }
+    argv.push_back(nullptr);
+    pid_ = fork();
+    ASSERT_GE(pid_, 0);
+    if (pid_ == 0) {  // only what is safe after a fork of a process with threads
+      const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      dup2(log, 1);
+      dup2(log, 2);
+      execve(QUARRYD, argv.data(), environment.data());
+      _exit(127);
+    }
+    ASSERT_EQ(Notified(), "READY=1") << Log();
+  }
+
+  // The next message to the service manager; waits up to a minute.
+  std::string Notified() {
+    timeval patience{.tv_sec = 60, .tv_usec = 0};
+    setsockopt(notify_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    std::array<char, 256> buffer{};
+    const ssize_t got = recv(notify_.get(), buffer.data(), buffer.size(), 0);
+    return got < 0 ? "nothing" : std::string(buffer.data(), static_cast<size_t>(got));
+  }
+
+  int WaitForExit() {
+    int status = 0;
+    for (int i = 0; i < 6000; ++i) {
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1000;
+  }
+
+  std::string Log() {
+    std::stringstream text;
+    text << std::ifstream(log_path_).rdbuf();
+    return text.str();
+  }
+
+  bool Exists(const std::string& path) {
+    struct stat status{};
+    return lstat(path.c_str(), &status) == 0;
+  }
+
+  TemporaryDirectory directory_;
+  const std::string socket_path_ = directory_.path() + "/csi.sock";
+  const std::string notify_path_ = directory_.path() + "/notify";
+  const std::string log_path_ = directory_.path() + "/log";
+  const std::string group_ = "quarry-test-" + std::to_string(getpid());
+  UniqueFd notify_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(Quarryd, ServesProbeWhileItsVolumeGroupIsMissingAndNamesIt) {
+  Start();
+  struct stat status{};
+  ASSERT_EQ(stat(socket_path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+
+  const auto channel = grpc::CreateChannel("unix:" + socket_path_, grpc::InsecureChannelCredentials());
+  const auto identity = pb::Identity::NewStub(channel);
+  for (int i = 0; i < 600 && Log().find("not ready yet") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_THAT(Log(), testing::AnyOf(HasSubstr("'" + group_ + "'"), HasSubstr("LVM is not installed")));
+  grpc::ClientContext probing;
+  pb::ProbeResponse response;
+  const grpc::Status probed = identity->Probe(&probing, {}, &response);
+  if (probed.ok()) {  // a machine whose disks LVM may not open cannot say that there is no such group
+    EXPECT_TRUE(response.has_ready() && !response.ready().value());
+    EXPECT_THAT(Log(), HasSubstr("\"code\":\"unavailable\""));
+  } else {
+    EXPECT_EQ(probed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_THAT(probed.error_message(), testing::AnyOf(HasSubstr(group_), HasSubstr("LVM is not installed")));
+  }
+
+  grpc::ClientContext context;
+  pb::ListVolumesResponse list;
+  EXPECT_EQ(pb::Controller::NewStub(channel)->ListVolumes(&context, {}, &list).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(Quarryd, StopsOnRequestAndTakesItsSocketAlong) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Start();
+    ASSERT_EQ(kill(pid_, signal), 0);
+    EXPECT_EQ(WaitForExit(), 0) << Log();
+    EXPECT_EQ(Notified(), "STOPPING=1");
+    EXPECT_FALSE(Exists(socket_path_));
+  }
+}
+
+TEST_F(Quarryd, LeavesNothingNextToItsSocket) {
+  Start();
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("csi.sock", "notify", "log", "state"));
+}
+
+TEST_F(Quarryd, LogsOnlyJsonLines) {
+  Start();
+  ASSERT_EQ(kill(pid_, SIGTERM), 0);
+  EXPECT_EQ(WaitForExit(), 0);
+  std::istringstream lines(Log());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_THAT(line, AllOf(StartsWith("{\"ts\":\""), testing::EndsWith("}")));
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST_F(Quarryd, ReplacesTheSocketOfOneThatWasKilled) {
+  Start();
+  ASSERT_EQ(kill(pid_, SIGKILL), 0);
+  EXPECT_EQ(WaitForExit(), -SIGKILL);
+  ASSERT_TRUE(Exists(socket_path_));
+  Start();
+  const auto channel = grpc::CreateChannel("unix:" + socket_path_, grpc::InsecureChannelCredentials());
+  grpc::ClientContext context;
+  pb::GetPluginInfoResponse info;
+  EXPECT_TRUE(pb::Identity::NewStub(channel)->GetPluginInfo(&context, {}, &info).ok());
+}
+
+TEST_F(Quarryd, RefusesAVolumeGroupThatAnotherHas) {
+  Start();
+  const Finished second = RunToEnd(Args(group_, directory_.path() + "/other.sock"));
+  EXPECT_EQ(second.exit_status, 1);
+  EXPECT_THAT(second.err, AllOf(HasSubstr("volume group '" + group_ + "' belongs to another quarryd"),
+                                HasSubstr("pid " + std::to_string(pid_) + " (quarryd)")));
+  EXPECT_FALSE(Exists(directory_.path() + "/other.sock"));
+}
+
+TEST_F(Quarryd, RefusesASocketThatAnotherServes) {
+  Start();
+  const Finished second = RunToEnd(Args(group_ + "-2", socket_path_));
+  EXPECT_EQ(second.exit_status, 1);
+  EXPECT_THAT(second.err, AllOf(HasSubstr(socket_path_), HasSubstr("pid " + std::to_string(pid_))));
+  EXPECT_TRUE(Exists(socket_path_));
+  unlink((std::string(kLockDirectory) + "/vg-" + group_ + "-2.lock").c_str());
+}
+
+TEST_F(Quarryd, LeavesAFileInTheSocketsPlaceAlone) {
+  std::ofstream(socket_path_) << "precious";
+  const Finished finished = RunToEnd(Args(group_, socket_path_));
+  EXPECT_EQ(finished.exit_status, 1);
+  EXPECT_THAT(finished.err, HasSubstr("is no socket"));
+  std::string text;
+  EXPECT_TRUE(std::getline(std::ifstream(socket_path_), text));
+  EXPECT_EQ(text, "precious");
+}
+
+TEST_F(Quarryd, NamesTheMissingDirectoryOfItsSocket) {
+  const Finished finished = RunToEnd(Args(group_, directory_.path() + "/none/csi.sock"));
+  EXPECT_EQ(finished.exit_status, 1);
+  EXPECT_THAT(finished.err, HasSubstr(directory_.path() + "/none"));
+}
+
+}  // namespace
+}  // namespace quarry::daemon

@@ -1,0 +1,116 @@
+#include "daemon/values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quarry::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(ParseSize, CountsInPowersOf1024) {
+  const std::pair<const char*, uint64_t> good[] = {
+      {"0", 0},
+      {"4096", 4096},
+      {"1K", 1024},
+      {"4MiB", 4194304},
+      {"4M", 4194304},
+      {"512 MiB", 536870912},
+      {"10G", 10737418240},
+      {"10GiB", 10737418240},
+      {"2T", 2199023255552},
+      {"7TiB", 7696581394432},
+      {"9223372036854775807", 9223372036854775807},
+  };
+  for (const auto& [text, bytes] : good) {
+    const auto parsed = ParseSize(text);
+    ASSERT_TRUE(parsed.has_value()) << text;
+    EXPECT_EQ(parsed->value, bytes) << text;
+  }
+}
+
+TEST(ParseSize, RefusesWhatItCannotBeSureOf) {
+  for (const char* bad : {"", "G", "-1", "+1", "1.5G", "10GB", "10gib", "10g", "1 0G", "1  G", "1X", "1Gi",
+                          "0x10", "99999999999999999999", "9007199254740993T", " 1G", "1G "}) {
+    const auto parsed = ParseSize(bad);
+    ASSERT_FALSE(parsed.has_value()) << bad;
+    EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(std::string("is '") + bad + "'"));
+  }
+}
+
+TEST(ParseEndpoint, TakesAUnixSocketWithAnAbsolutePath) {
+  EXPECT_EQ(ParseEndpoint("unix:///run/quarry/csi.sock")->str(), "/run/quarry/csi.sock");
+  EXPECT_EQ(ParseEndpoint("unix:////run//csi.sock")->str(), "/run/csi.sock");
+  const std::string longest = "/" + std::string(101, 'd') + ".sock";
+  ASSERT_EQ(longest.size(), 107U);
+  EXPECT_EQ(ParseEndpoint("unix://" + longest)->str(), longest);
+}
+
+TEST(ParseEndpoint, RefusesEverythingElse) {
+  const std::pair<std::string, const char*> bad[] = {
+      {"", "must be unix:///"},
+      {"/run/csi.sock", "must be unix:///"},
+      {"unix:/run/csi.sock", "must be unix:///"},
+      {"unix://run/csi.sock", "must be unix:///"},
+      {"tcp://0.0.0.0:10000", "must be unix:///"},
+      {"unix:///run/csi", "must be a path that ends in <name>.sock"},
+      {"unix:///run/.sock", "must be a path that ends in <name>.sock"},
+      {"unix:///run/../csi.sock", "must not contain '.' or '..'"},
+      {"unix:///" + std::string(102, 'd') + ".sock",
+       "the path of a unix socket must be at most 107 bytes, is 108"},
+  };
+  for (const auto& [text, message] : bad) {
+    const auto parsed = ParseEndpoint(text);
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_THAT(parsed.error().message(), StartsWith(message));
+  }
+}
+
+Result<engine::PoolConfig> Pool(std::string_view text) {
+  QUARRY_ASSIGN(const PoolDraft draft, ParsePoolText("--pool", text));
+  return ParsePool(draft);
+}
+
+TEST(ParsePool, ReadsNameGroupAndReserve) {
+  const auto plain = Pool("fast=vg-nvme.0");
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(plain->name, "fast");
+  EXPECT_EQ(plain->group, "vg-nvme.0");
+  EXPECT_EQ(plain->reserve, Bytes{0});
+  EXPECT_EQ(Pool("fast=vg0,reserve=10G")->reserve, Bytes{10 * kGiB.value});
+}
+
+TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"", "--pool: must be NAME=VG"},
+      {"fast", "--pool: must be NAME=VG"},
+      {"fast=vg0,", "--pool: must be NAME=VG"},
+      {"fast=vg0,reserve", "--pool: must be NAME=VG"},
+      {"=vg0", "--pool: name: must be"},
+      {"-x=vg0", "--pool: name: must be"},
+      {"fast=", "--pool: vg: must be the name of a volume group, is ''"},
+      {"fast=/dev/vg0", "--pool: vg: must be the name of a volume group, is '/dev/vg0'"},
+      {"fast=-vg", "--pool: vg: must be"},
+      {"fast=..", "--pool: vg: must be"},
+      {"fast=vg0,reserve=1X", "--pool: reserve: must be a size"},
+      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve"},
+  };
+  for (const auto& [text, message] : bad) {
+    const auto parsed = Pool(text);
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_THAT(parsed.error().message(), StartsWith(message));
+  }
+}
+
+TEST(CheckPools, RefusesTheSameNameOrGroupTwice) {
+  EXPECT_TRUE(CheckPools({{"a", "vg1", {}}, {"b", "vg2", {}}}).has_value());
+  EXPECT_THAT(CheckPools({{"a", "vg1", {}}, {"a", "vg2", {}}}).error().message(),
+              HasSubstr("'a' is there twice"));
+  EXPECT_THAT(CheckPools({{"a", "vg1", {}}, {"b", "vg1", {}}}).error().message(),
+              HasSubstr("'a' and 'b' name the same volume group 'vg1'"));
+}
+
+}  // namespace
+}  // namespace quarry::daemon
