@@ -38,6 +38,16 @@ Bytes LeastSize(const AccessPlan& access) {
   return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
 }
 
+// Who has a device open, in words: mounts and stacked devices, else the processes.
+std::string Holders(mount::MountApi& mount, mount::DeviceNumber number) {
+  auto who = mount.Users(number);
+  if (!who.has_value() || who->empty()) {
+    who = mount.Openers(number);
+  }
+  return who.has_value() && !who->empty() ? fmt::format("{}", fmt::join(*who, ", "))
+                                          : "held open by an unknown process";
+}
+
 Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
   if (auto difference = Incompatibility(record, profile, request); difference.has_value()) {
     return Error(Code::kAlreadyExists, fmt::format("name: volume {} of this name exists and differs: {}",
@@ -121,9 +131,7 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
   const Record& record = found->record;
   QUARRY_ASSIGN(const auto device, state_->world.dm.Find(record.DmUuid()));
   if (device.has_value() && device->open_count > 0) {
-    auto users = state_->world.mount.Users({device->major, device->minor});
-    const std::string who = users.has_value() && !users->empty() ? fmt::format("{}", fmt::join(*users, ", "))
-                                                                 : "held open by an unknown process";
+    const std::string who = Holders(state_->world.mount, {device->major, device->minor});
     return Error(Code::kPrecondition, fmt::format("volume {} is in use: {}", id, who));
   }
   const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone

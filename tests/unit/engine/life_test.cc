@@ -1,0 +1,484 @@
+// A volume's whole life on behaving fakes: what callers see, and what a restart finds after every
+// interruption.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "engine/engine.h"
+#include "lvm/names.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Bytes kExtent{4 * 1024 * 1024};
+
+AbsolutePath Path(const std::string& text) {
+  return *AbsolutePath::Parse(text);
+}
+
+class LifeTest : public testing::Test {
+ protected:
+  LifeTest() {
+    lvm_.AddGroup("vg0", kExtent,
+                  {{"/dev/a", Extents{100}},
+                   {"/dev/b", Extents{100}},
+                   {"/dev/c", Extents{100}},
+                   {"/dev/d", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+    mount_.AddDirectory("/stage");
+    mount_.AddDirectory("/pods");
+    Restart();
+  }
+
+  // As after kill -9: everything in memory is gone, the world is as it was.
+  void Restart() {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  }
+
+  static Call Soon() { return CallWithin(milliseconds(20000)); }
+
+  Result<CreateResult> Create(const std::string& name, uint64_t extents, Parameters parameters = {},
+                              AccessType access = AccessType::kMount) {
+    return engine_->Create({.name = name,
+                            .range = {Bytes{extents * kExtent.value}, Bytes{extents * kExtent.value}},
+                            .capabilities = {{.access = access}},
+                            .parameters = std::move(parameters)},
+                           Soon());
+  }
+  Status Stage(const std::string& id, const std::string& path = "/stage/v") {
+    mount_.AddDirectory(path);
+    return engine_->Stage({id, Path(path), {}}, Soon());
+  }
+  Status Publish(const std::string& id, const std::string& target, bool read_only = false,
+                 AccessType access = AccessType::kMount) {
+    return engine_->Publish({id, Path("/stage/v"), Path(target), {.access = access}, read_only}, Soon());
+  }
+  Bytes Available(Parameters parameters = {}) { return engine_->Capacity({}, parameters, Soon())->available; }
+  size_t LvCount() {
+    const auto group = lvm_.Read("vg0", Soon());
+    return (*group)->lvs.size();
+  }
+  // Waits for the eraser; the deadline is only there to end a test that would hang.
+  void UntilErased(size_t lvs_left) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (LvCount() > lvs_left && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    EXPECT_EQ(LvCount(), lvs_left);
+  }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  SystemClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(LifeTest, WholeLifeGivesBackEveryByte) {
+  const Bytes before = Available();
+  const auto made = Create("one", 10);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::string id = made->volume.id;
+  EXPECT_TRUE(made->created);
+  EXPECT_EQ(made->volume.size, Bytes{10 * kExtent.value});
+  ASSERT_TRUE(Stage(id).has_value());
+  const auto published = Publish(id, "/pods/a");
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(engine_->Stats(id, "/pods/a", Soon()).has_value());
+  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+  EXPECT_FALSE(mount_.Exists("/pods/a"));
+  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  const auto deleted = engine_->Delete(id, Soon());
+  ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+  EXPECT_TRUE(deleted->deleted);
+  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+  UntilErased(0);
+  EXPECT_EQ(Available(), before);
+  EXPECT_FALSE(erase_.Pieces().empty());
+}
+
+TEST_F(LifeTest, EveryNodeCallMayBeRepeated) {
+  const std::string id = Create("one", 10)->volume.id;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Stage(id).has_value());
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Publish(id, "/pods/a").has_value());
+  }
+  EXPECT_EQ(mount_.Made().size(), 1U);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  }
+}
+
+TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
+  const auto first = Create("one", 10);
+  const auto again = Create("one", 10);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_FALSE(again->created);
+  EXPECT_EQ(again->volume.id, first->volume.id);
+  EXPECT_EQ(Create("one", 20).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(Create("one", 10, {{"type", "raid1"}}).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock).error().code(), Code::kAlreadyExists);
+}
+
+TEST_F(LifeTest, NamesOfAnyScriptAreFoundAgainAfterARestart) {
+  const std::string name = "тёмный лес \xF0\x9F\x8C\xB2 'a\"b,c@d%";
+  const auto made = Create(name, 5);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  Restart();
+  EXPECT_EQ(Create(name, 5)->volume.id, made->volume.id);
+}
+
+TEST_F(LifeTest, EveryTypeSurvivesARestartAsItWas) {
+  const std::vector<Parameters> types = {{},
+                                         {{"type", "striped"}},
+                                         {{"type", "raid0"}},
+                                         {{"type", "raid1"}},
+                                         {{"type", "raid4"}},
+                                         {{"type", "raid5"}, {"stripes", "3"}},
+                                         {{"type", "raid10"}}};
+  std::map<std::string, Bytes> made;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const auto volume = Create(fmt::format("v{}", i), 12, types[i]);
+    ASSERT_TRUE(volume.has_value()) << volume.error().message();
+    made[volume->volume.id] = volume->volume.size;
+  }
+  Restart();
+  std::map<std::string, Bytes> listed;
+  const auto page = engine_->List(0, "", Soon());
+  for (const Volume& volume : page->volumes) {
+    listed[volume.id] = volume.size;
+  }
+  EXPECT_EQ(listed, made);
+}
+
+// Fails the n-th LVM call of a create, before or after its effect, undo included: what a kill at that point
+// leaves.
+TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
+  int interrupted = 0;
+  for (const char* method : {"Create", "Extend", "Read", "ChangeTags"}) {
+    for (const bool after : {false, true}) {
+      for (int nth = 1; nth <= 4; ++nth) {
+        auto& faults = after ? lvm_.after : lvm_.before;
+        faults.FailNth(method, nth, Error(Code::kIo, "killed"));
+        lvm_.before.FailAlways("Remove", Error(Code::kIo, "killed"));
+        const std::string name = fmt::format("{}-{}-{}", method, after, nth);
+        const bool answered = Create(name, 10, {{"type", "raid1"}}).has_value();
+        lvm_.before.Clear();
+        lvm_.after.Clear();
+        Restart();
+        const auto listed = engine_->List(0, "", Soon())->volumes;
+        ASSERT_LE(listed.size(), 1U);
+        // raid1: the volume, two images, two metadata legs; nothing else may be left.
+        ASSERT_EQ(LvCount(), listed.size() * 5) << name;
+        if (answered) {
+          ASSERT_EQ(listed.size(), 1U) << name << ": an acknowledged volume is gone";
+        } else {
+          ++interrupted;
+        }
+        const auto again = Create(name, 10, {{"type", "raid1"}});
+        ASSERT_TRUE(again.has_value()) << name << ": " << again.error().message();
+        ASSERT_TRUE(engine_->Delete(again->volume.id, Soon()).has_value());
+        UntilErased(0);
+      }
+    }
+  }
+  EXPECT_GE(interrupted, 6);
+}
+
+TEST_F(LifeTest, ADeleteInterruptedAnywhereLeavesTheVolumeOrNothing) {
+  for (const char* method : {"Deactivate", "ChangeTags", "Remove"}) {
+    for (const bool after : {false, true}) {
+      const std::string name = fmt::format("{}-{}", method, after);
+      const std::string id = Create(name, 10)->volume.id;
+      (after ? lvm_.after : lvm_.before).FailAlways(method, Error(Code::kIo, "killed"));
+      (void)engine_->Delete(id, Soon());
+      engine_.reset();
+      lvm_.before.Clear();
+      lvm_.after.Clear();
+      Restart();
+      ASSERT_TRUE(engine_->Delete(id, Soon()).has_value()) << name;
+      UntilErased(0);
+    }
+  }
+}
+
+TEST_F(LifeTest, FailedEraseIsTriedAgainAndNothingIsGivenBackBefore) {
+  const std::string id = Create("one", 10)->volume.id;
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "bad disk"));
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  const Bytes during = Available();
+  EXPECT_EQ(LvCount(), 1U);
+  erase_.faults.Clear();
+  Restart();
+  UntilErased(0);
+  EXPECT_GT(Available(), during);
+}
+
+TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
+  const std::string id = Create("big", 390, {{"erase", "zero"}})->volume.id;
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "slow"));
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  EXPECT_EQ(Create("next", 390).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Create("never", 500).error().code(), Code::kOutOfRange);
+}
+
+TEST_F(LifeTest, WithoutErasePolicyTheVolumeIsGoneAtOnce) {
+  const std::string id = Create("one", 10, {{"erase", "none"}})->volume.id;
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  EXPECT_EQ(LvCount(), 0U);
+  EXPECT_TRUE(erase_.Pieces().empty());
+}
+
+TEST_F(LifeTest, WhatCapacitySaysCanBeMadeAndOneGranuleMoreCannot) {
+  ASSERT_TRUE(Create("a", 30).has_value());
+  ASSERT_TRUE(Create("b", 7, {{"type", "raid1"}}).has_value());
+  for (const Parameters& profile : std::vector<Parameters>{{},
+                                                           {{"type", "raid1"}},
+                                                           {{"type", "striped"}, {"stripes", "3"}},
+                                                           {{"type", "raid5"}},
+                                                           {{"type", "raid10"}}}) {
+    const auto capacity = engine_->Capacity({}, profile, Soon());
+    const uint64_t most = capacity->available.value / kExtent.value;
+    const uint64_t granule = capacity->minimum_size.value / kExtent.value;
+    ASSERT_GT(most, 0U);
+    EXPECT_EQ(Create("more", most + granule, profile).error().code(), Code::kNoSpace);
+    const auto made = Create("most", most, profile);
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    Parameters none = profile;
+    ASSERT_TRUE(engine_->Delete(made->volume.id, Soon()).has_value());
+    UntilErased(6);  // a, and b with its four legs
+  }
+}
+
+TEST_F(LifeTest, AHundredAtOnceIntoRoomForThirtySeven) {
+  // 400 extents: room for exactly 37 volumes of 10 once 30 are taken.
+  ASSERT_TRUE(Create("filler", 30).has_value());
+  std::atomic<int> made = 0;
+  std::atomic<int> exhausted = 0;
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 100; ++i) {
+      clients.emplace_back([&, i] {
+        const auto volume = Create(fmt::format("v{}", i), 10);
+        if (volume.has_value()) {
+          ++made;
+        } else if (volume.error().code() == Code::kNoSpace) {
+          ++exhausted;
+        } else {
+          ADD_FAILURE() << volume.error().message();
+        }
+      });
+    }
+  }
+  EXPECT_EQ(made, 37);
+  EXPECT_EQ(exhausted, 63);
+}
+
+TEST_F(LifeTest, TwoCreatesOfOneNameAtOnceMakeOneVolume) {
+  std::set<std::string> ids;
+  std::mutex mutex;
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.emplace_back([&] {
+        auto made = Create("same", 10);
+        while (!made.has_value() && made.error().code() == Code::kBusy) {
+          made = Create("same", 10);
+        }
+        const std::lock_guard lock(mutex);
+        ids.insert(made.has_value() ? made->volume.id : made.error().message());
+      });
+    }
+  }
+  EXPECT_EQ(ids.size(), 1U);
+  EXPECT_EQ(LvCount(), 1U);
+}
+
+TEST_F(LifeTest, AFailedLookIsNeverTakenForAbsence) {
+  const std::string id = Create("one", 10)->volume.id;
+  lvm_.before.FailAlways("Read", Error(Code::kTimeout, "a stuck disk"));
+  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kTimeout);
+  EXPECT_EQ(Create("one", 10).error().code(), Code::kTimeout);
+  EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kTimeout);
+  lvm_.before.Clear();
+  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
+  lvm_.RemoveGroup("vg0");
+  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+}
+
+TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
+  std::set<std::string> made;
+  for (int i = 0; i < 7; ++i) {
+    made.insert(Create(fmt::format("v{}", i), 3)->volume.id);
+  }
+  std::set<std::string> seen;
+  std::string token;
+  do {
+    const auto page = engine_->List(2, token, Soon());
+    ASSERT_TRUE(page.has_value());
+    EXPECT_LE(page->volumes.size(), 2U);
+    for (const Volume& volume : page->volumes) {
+      EXPECT_TRUE(seen.insert(volume.id).second);
+    }
+    token = page->next_token;
+  } while (!token.empty());
+  EXPECT_EQ(seen, made);
+  EXPECT_EQ(engine_->List(2, "invalid-token", Soon()).error().code(), Code::kStaleToken);
+}
+
+TEST_F(LifeTest, GrowthKeepsItsPromiseAndNeverShrinks) {
+  const std::string id = Create("one", 10, {{"type", "raid1"}})->volume.id;
+  const auto grown = engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon());
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  EXPECT_EQ(grown->size, Bytes{20 * kExtent.value});
+  EXPECT_TRUE(grown->node_expansion_required);
+  EXPECT_EQ(engine_->Get(id, Soon())->size, grown->size);
+  EXPECT_EQ(engine_->Expand(id, {Bytes{kExtent.value}, {}}, std::nullopt, Soon())->size, grown->size);
+  EXPECT_EQ(engine_->Expand(id, {Bytes{1}, Bytes{kExtent.value}}, std::nullopt, Soon()).error().code(),
+            Code::kOutOfRange);
+  EXPECT_EQ(engine_->Expand(id, {Bytes{90 * kExtent.value}, {}}, std::nullopt, Soon())->size,
+            Bytes{90 * kExtent.value});
+  EXPECT_EQ(engine_->Expand(id, {Bytes{100 * kExtent.value}, {}}, std::nullopt, Soon()).error().code(),
+            Code::kOutOfRange);
+}
+
+TEST_F(LifeTest, NodeExpandGrowsTheFileSystemToItsDevice) {
+  const std::string id = Create("one", 10)->volume.id;
+  ASSERT_TRUE(Stage(id).has_value());
+  ASSERT_TRUE(Publish(id, "/pods/a").has_value());
+  ASSERT_TRUE(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+  EXPECT_EQ(*engine_->NodeExpand({id, "/pods/a", "", {}}, Soon()), Bytes{20 * kExtent.value});
+  EXPECT_EQ(engine_->NodeExpand({id, "/pods/a", "", {Bytes{30 * kExtent.value}, {}}}, Soon()).error().code(),
+            Code::kOutOfRange);
+  EXPECT_EQ(engine_->NodeExpand({id, "some/path", "", {}}, Soon()).error().code(), Code::kNotFound);
+}
+
+TEST_F(LifeTest, ARawDevicePublishedIsHeldAlsoByTheNextProcess) {
+  const std::string id = Create("raw", 10, {}, AccessType::kBlock)->volume.id;
+  ASSERT_TRUE(engine_->Stage({id, Path("/stage/v"), {.access = AccessType::kBlock}}, Soon()).has_value());
+  const auto published = Publish(id, "/pods/dev", false, AccessType::kBlock);
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  Restart();
+  const auto refused = engine_->Delete(id, Soon());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/dev"), Soon()).has_value());
+  EXPECT_FALSE(mount_.Exists("/pods/dev"));
+  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+}
+
+TEST_F(LifeTest, AfterARebootAVolumeIsStagedAgainAndNotFormattedAgain) {
+  const std::string id = Create("one", 10)->volume.id;
+  ASSERT_TRUE(Stage(id).has_value());
+  lvm_.Reboot();
+  dm_.Reboot();
+  mount_.Reboot();
+  Restart();
+  ASSERT_TRUE(Stage(id).has_value());
+  EXPECT_EQ(mount_.Made().size(), 1U);
+}
+
+TEST_F(LifeTest, AnInterruptedMkfsIsDoneOverAndOneThatLostItsFileSystemIsNot) {
+  const std::string id = Create("one", 10)->volume.id;
+  mount_.faults.FailNth("MakeInterrupted", 1, Error(Code::kTimeout, "killed"));
+  EXPECT_FALSE(Stage(id).has_value());
+  Restart();
+  const auto staged = Stage(id);
+  ASSERT_TRUE(staged.has_value()) << staged.error().message();
+  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  mount_.SetContent(dm_.Devices().front().uuid, {});
+  EXPECT_EQ(Stage(id).error().code(), Code::kCorrupt);
+}
+
+TEST_F(LifeTest, UnpublishNeverTouchesAnothersMount) {
+  const std::string one = Create("one", 10)->volume.id;
+  const std::string two = Create("two", 10)->volume.id;
+  ASSERT_TRUE(Stage(one).has_value());
+  ASSERT_TRUE(Publish(one, "/pods/a").has_value());
+  EXPECT_TRUE(engine_->Unpublish(two, Path("/pods/a"), Soon()).has_value());
+  EXPECT_TRUE(engine_->Unpublish("unknown", Path("/pods/a"), Soon()).has_value());
+  EXPECT_TRUE(engine_->Stats(one, "/pods/a", Soon()).has_value());
+  EXPECT_TRUE(engine_->Unpublish(two, Path("/pods/never"), Soon()).has_value());
+}
+
+TEST_F(LifeTest, ForeignVolumesAreInvisibleAndUntouched) {
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+    lvm::LogicalVolume lv;
+    lv.name = "root";
+    lv.uuid = "foreign";
+    lv.size = Bytes{10 * kExtent.value};
+    lv.segment_type = "linear";
+    lvm::Segment segment;
+    segment.type = "linear";
+    segment.logical = {Extents{0}, Extents{10}};
+    segment.areas = {{group.pvs.front().uuid, "", {Extents{0}, Extents{10}}}};
+    lv.segments = {segment};
+    group.lvs.push_back(lv);
+  });
+  Restart();
+  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+  EXPECT_FALSE(engine_->Delete("default.root", Soon())->deleted);
+  EXPECT_FALSE(engine_->Delete("root", Soon())->deleted);
+  EXPECT_EQ(LvCount(), 1U);
+  EXPECT_EQ(Available(), Bytes{390 * kExtent.value});
+}
+
+TEST_F(LifeTest, MissingKernelTargetMeansNoCapacityAndARefusal) {
+  dm_.SetTarget("raid", false);
+  const auto capacity = engine_->Capacity({}, {{"type", "raid1"}}, Soon());
+  EXPECT_EQ(capacity->available, Bytes{0});
+  EXPECT_NE(capacity->reason.find("raid"), std::string::npos);
+  EXPECT_EQ(Create("one", 10, {{"type", "raid1"}}).error().code(), Code::kInvalidArgument);
+}
+
+TEST_F(LifeTest, CallsAreRefusedBeforeStartAndAfterStop) {
+  ASSERT_TRUE(engine_->Stop(Soon()).has_value());
+  EXPECT_EQ(Create("late", 10).error().code(), Code::kUnavailable);
+  EXPECT_FALSE(engine_->Probe(Soon())->ready);
+}
+
+TEST_F(LifeTest, StopWaitsForWhatIsInFlight) {
+  std::atomic<bool> inside = false;
+  lvm_.SetOnCall([&](const std::string& method) {
+    if (method == "Create") {
+      inside = true;
+      inside.notify_all();
+      std::this_thread::sleep_for(milliseconds(300));
+    }
+  });
+  bool made = false;
+  std::jthread client([&] { made = Create("one", 10).has_value(); });
+  inside.wait(false);
+  EXPECT_TRUE(engine_->Stop(Soon()).has_value());
+  client.join();
+  EXPECT_TRUE(made);
+}
+
+}  // namespace
+}  // namespace quarry::engine
