@@ -1,12 +1,8 @@
 // The power goes while volumes are published, and comes back. Two programs' worth in one: Before runs, the
 // harness cuts the power and boots the guest again, After runs. What Before learnt is kept on the guest's
 // root disk.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fstream>
 
-#include "base/unique_fd.h"
 #include "tests/vm/fixture.h"
 
 namespace quarry::vm {
@@ -61,9 +57,9 @@ std::map<int, v1::Volume> ReadNotes() {
 TEST_F(PowerCut, Before) {
   const std::vector<std::string> disks = DiskNodes();
   ASSERT_GE(disks.size(), 4U);
-  // Not the RAII group: it must still be there after the cut.
-  static auto* group = new VolumeGroup(kGroup, disks);
-  ASSERT_OK(group->Make());
+  VolumeGroup group(kGroup, disks);
+  group.Keep();
+  ASSERT_OK(group.Make());
   Start();
   std::ofstream notes(kNotes);
   for (int seed = 1; seed <= 3; ++seed) {
@@ -106,6 +102,7 @@ TEST_F(PowerCut, After) {
     auto again = client_.Create(spec);
     ASSERT_OK(again);
     EXPECT_EQ(again.value.volume().volume_id(), volume.volume_id());
+    ASSERT_TRUE(Tool({"mkdir", "-p", Staging(seed)}).ok());
     ASSERT_OK(client_.Stage(again.value.volume(), Staging(seed), spec.capability));
     ASSERT_OK(client_.Publish(again.value.volume(), Staging(seed), Target(seed), spec.capability));
     EXPECT_OK(CheckPattern(DataPath(seed), static_cast<uint64_t>(seed), kDataLength));

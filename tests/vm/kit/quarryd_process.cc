@@ -82,7 +82,14 @@ Result<std::unique_ptr<QuarrydProcess>> QuarrydProcess::Start(const QuarrydOptio
 }
 
 QuarrydProcess::~QuarrydProcess() {
-  Kill();
+  if (!released_) {
+    Kill();
+  }
+}
+
+pid_t QuarrydProcess::Release() {
+  released_ = true;
+  return pid_;
 }
 
 Status QuarrydProcess::WaitReady(std::chrono::seconds limit) {

@@ -44,6 +44,8 @@ class QuarrydProcess {
   // The exit status if it ends by itself within `limit`: -1 by a signal. nullopt: it still runs.
   std::optional<int> WaitExit(std::chrono::seconds limit);
   bool Running();
+  // Lets go of it: it lives on after this object. Its pid.
+  [[nodiscard]] pid_t Release();
 
   pid_t pid() const { return pid_; }
   const QuarrydOptions& options() const { return options_; }
@@ -58,6 +60,7 @@ class QuarrydProcess {
   pid_t pid_;
   size_t log_start_;
   std::optional<int> exit_status_;
+  bool released_ = false;
 };
 
 }  // namespace quarry::vm

@@ -86,10 +86,13 @@ std::vector<std::string> DiskNodes() {
 Status VolumeGroup::Make() {
   std::vector<std::string> argv = {"vgcreate", "-q", "-y", "--metadatasize", "64m", name_};
   argv.insert(argv.end(), devices_.begin(), devices_.end());
-  return Checked(argv);
+  QUARRY_TRY(Checked(argv));
+  made_ = true;
+  return Ok();
 }
 
 void VolumeGroup::Remove() {
+  made_ = false;
   if (!Tool({"vgs", name_}).ok()) {
     return;
   }

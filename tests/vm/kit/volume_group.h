@@ -25,17 +25,25 @@ struct Lv {
   bool active = false;
 };
 
-// Removed with all that is in it when the object goes. The device nodes are wiped first when it is made.
+// Removed with all that is in it when the object goes, unless it is to be kept. Removing what is not there is
+// fine.
 class VolumeGroup {
  public:
   VolumeGroup(std::string name, std::vector<std::string> devices)
       : name_(std::move(name)), devices_(std::move(devices)) {}
-  ~VolumeGroup() { Remove(); }
+  ~VolumeGroup() {
+    if (made_) {
+      Remove();
+    }
+  }
   VolumeGroup(const VolumeGroup&) = delete;
   VolumeGroup& operator=(const VolumeGroup&) = delete;
 
   Status Make();
+  // Whoever made it; what is not there is fine.
   void Remove();
+  // It outlives this object.
+  void Keep() { made_ = false; }
   // Removes every LV, whoever made it; the group stays.
   Status Empty();
 
@@ -52,6 +60,7 @@ class VolumeGroup {
  private:
   std::string name_;
   std::vector<std::string> devices_;
+  bool made_ = false;
 };
 
 // Whether no device serves two legs.
