@@ -27,19 +27,20 @@ constexpr milliseconds kDrain{20000};      // for calls in flight to finish by t
 constexpr milliseconds kHardLimit{28000};  // for the whole stop, cancelled calls included
 constexpr milliseconds kSignalPoll{50};
 
-// One quarryd per volume group, and one per socket.
+// One quarryd per socket, and one per volume group.
 Result<std::vector<NodeLock>> TakeLocks(const Options& options) {
   std::vector<NodeLock> locks;
+  const std::string socket = options.endpoint->str();
+  QUARRY_ASSIGN(NodeLock socket_lock,
+                NodeLock::Take(kLockDirectory, "socket-" + socket)
+                    .Context(fmt::format("socket '{}' belongs to another quarryd", socket)));
+  locks.push_back(std::move(socket_lock));
   for (const engine::PoolConfig& pool : options.pools) {
-    QUARRY_ASSIGN(NodeLock lock,
+    QUARRY_ASSIGN(NodeLock group_lock,
                   NodeLock::Take(kLockDirectory, "vg-" + pool.group)
                       .Context(fmt::format("volume group '{}' belongs to another quarryd", pool.group)));
-    locks.push_back(std::move(lock));
+    locks.push_back(std::move(group_lock));
   }
-  QUARRY_ASSIGN(NodeLock lock,
-                NodeLock::Take(kLockDirectory, "socket-" + options.endpoint->str())
-                    .Context(fmt::format("socket '{}' belongs to another quarryd", options.endpoint->str())));
-  locks.push_back(std::move(lock));
   return locks;
 }
 

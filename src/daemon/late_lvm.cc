@@ -20,6 +20,11 @@ Result<lvm::Snapshot> LateLvm::Read(const std::string& group, const Call& call) 
   return lvm->Read(group, call);
 }
 
+Status LateLvm::Create(const lvm::CreateGroup& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Create(spec, call);
+}
+
 Status LateLvm::Create(const lvm::CreateLv& spec, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
   return lvm->Create(spec, call);

@@ -22,6 +22,7 @@ class LateLvm final : public lvm::LvmApi {
   explicit LateLvm(Make make) : make_(std::move(make)) {}
 
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const lvm::CreateGroup& spec, const Call& call) override;
   Status Create(const lvm::CreateLv& spec, const Call& call) override;
   Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
   Status Remove(const std::string& group, const std::string& name, const Call& call) override;

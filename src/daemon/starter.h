@@ -16,7 +16,7 @@ namespace quarry::daemon {
 
 struct Backoff {
   std::chrono::milliseconds first{1000};
-  std::chrono::milliseconds most{30000};  // doubled from `first` up to this
+  std::chrono::milliseconds most{10000};  // doubled from `first` up to this
 };
 
 class Starter {

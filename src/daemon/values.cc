@@ -148,6 +148,48 @@ Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text) {
   return draft;
 }
 
+namespace {
+
+constexpr std::string_view kSharePrefix = "share.";
+
+// "share.raid1" = "40%".
+Status ApplyShare(engine::PoolConfig& pool, std::string_view key, std::string_view value) {
+  QUARRY_ASSIGN(const lvm::VolumeType type,
+                lvm::ParseVolumeType(key.substr(kSharePrefix.size())).Context(key));
+  const std::string_view digits = value.substr(0, value.size() - (value.ends_with('%') ? 1 : 0));
+  const auto percent = ParseNumber(digits);
+  if (!percent.has_value() || *percent > 100) {
+    return Wrong("a percentage from 0% to 100%", value).Context(key);
+  }
+  pool.shares[type] = static_cast<uint32_t>(*percent);
+  return Ok();
+}
+
+Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std::string& value) {
+  if (key == "reserve") {
+    QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(key));
+    return Ok();
+  }
+  if (key.starts_with(kSharePrefix)) {
+    return ApplyShare(pool, key, value);
+  }
+  return Error(Code::kInvalidArgument, fmt::format("unknown key '{}'; known: reserve, share.TYPE", key));
+}
+
+Status CheckShares(const engine::PoolConfig& pool) {
+  uint32_t sum = 0;
+  for (const auto& [unused, percent] : pool.shares) {
+    sum += percent;
+  }
+  if (sum > 100) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the shares add up to {}%, at most 100% can be given", sum));
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
   engine::PoolConfig pool{.name = draft.name, .group = draft.group, .reserve = {}};
   if (!lvm::IsPoolName(pool.name)) {
@@ -158,12 +200,9 @@ Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
     return Wrong("the name of a volume group", pool.group).Context(draft.origin + ": vg");
   }
   for (const auto& [key, value] : draft.extras) {
-    if (key != "reserve") {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{}: unknown key '{}'; known: reserve", draft.origin, key));
-    }
-    QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(draft.origin + ": reserve"));
+    QUARRY_TRY(ApplyPoolKey(pool, key, value).Context(draft.origin));
   }
+  QUARRY_TRY(CheckShares(pool).Context(draft.origin));
   return pool;
 }
 
