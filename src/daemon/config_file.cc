@@ -34,10 +34,40 @@ Result<std::string> ScalarText(const std::string& origin, std::string_view key, 
   return At(origin, node, fmt::format("{}: must be a string, a whole number or a boolean", key));
 }
 
+// devices = ["/dev/disk/by-id/…"] and share = { raid1 = "40%" }: what the command line writes as several
+// keys.
+Status ReadPoolPart(const std::string& origin, std::string_view key, const toml::node& node,
+                    PoolDraft& draft) {
+  if (key == "devices") {
+    const toml::array* devices = node.as_array();
+    if (devices == nullptr) {
+      return At(origin, node, "devices: must be a list of paths");
+    }
+    for (const toml::node& device : *devices) {
+      QUARRY_ASSIGN(std::string path, ScalarText(origin, key, device));
+      draft.extras.emplace_back("device", std::move(path));
+    }
+    return Ok();
+  }
+  const toml::table* shares = node.as_table();
+  if (shares == nullptr) {
+    return At(origin, node, "share: must be a table, as in share = { raid1 = \"40%\" }");
+  }
+  for (const auto& [type, percent] : *shares) {
+    QUARRY_ASSIGN(std::string text, ScalarText(origin, type.str(), percent));
+    draft.extras.emplace_back(fmt::format("share.{}", type.str()), std::move(text));
+  }
+  return Ok();
+}
+
 Result<PoolDraft> ReadPool(const std::string& origin, size_t number, const toml::table& table) {
   PoolDraft draft{
       .origin = fmt::format("{}: [[pool]] {}", origin, number), .name = "", .group = "", .extras = {}};
   for (const auto& [key, node] : table) {
+    if (key.str() == "share" || key.str() == "devices") {
+      QUARRY_TRY(ReadPoolPart(origin, key.str(), node, draft));
+      continue;
+    }
     QUARRY_ASSIGN(std::string text, ScalarText(origin, key.str(), node));
     if (key.str() == "name") {
       draft.name = std::move(text);

@@ -47,6 +47,7 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options) {
 engine::EngineConfig EngineConfigOf(const Options& options) {
   engine::EngineConfig config;
   config.pools = options.pools;
+  config.extent_size = options.extent_size;
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
   return config;

@@ -170,10 +170,16 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
     QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(key));
     return Ok();
   }
+  if (key == "device") {
+    QUARRY_ASSIGN(AbsolutePath device, AbsolutePath::Parse(value).Context(key));
+    pool.devices.push_back(std::move(device));
+    return Ok();
+  }
   if (key.starts_with(kSharePrefix)) {
     return ApplyShare(pool, key, value);
   }
-  return Error(Code::kInvalidArgument, fmt::format("unknown key '{}'; known: reserve, share.TYPE", key));
+  return Error(Code::kInvalidArgument,
+               fmt::format("unknown key '{}'; known: reserve, device, share.TYPE", key));
 }
 
 Status CheckShares(const engine::PoolConfig& pool) {
@@ -191,7 +197,9 @@ Status CheckShares(const engine::PoolConfig& pool) {
 }  // namespace
 
 Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
-  engine::PoolConfig pool{.name = draft.name, .group = draft.group, .reserve = {}};
+  engine::PoolConfig pool;
+  pool.name = draft.name;
+  pool.group = draft.group;
   if (!lvm::IsPoolName(pool.name)) {
     return Wrong("1 to 32 letters, digits, '-', '_' and '.', the first a letter or digit", pool.name)
         .Context(draft.origin + ": name");

@@ -45,11 +45,45 @@ void RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, co
   }
 }
 
+// Makes the pool's volume group of its disks, if there is none and the disks are blank and unused.
+Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& call) {
+  if (pool.devices.empty()) {
+    return Ok();
+  }
+  const auto group = state.world.lvm.Read(pool.group, call);
+  if (group.has_value() || group.error().code() != Code::kNotFound) {
+    return Ok();  // it is there, or could not be looked at: for the reader of the pool to say
+  }
+  lvm::CreateGroup spec{.name = pool.group, .devices = {}, .extent_size = state.config.extent_size};
+  for (const AbsolutePath& device : pool.devices) {
+    const auto refuse = [&](const std::string& why) {
+      return Error(Code::kPrecondition,
+                   fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
+                               pool.group, why));
+    };
+    const auto content = state.world.mount.ProbeDevice(device);
+    if (!content.has_value()) {
+      return refuse(content.error().message());
+    }
+    if (content->kind != mount::Content::Kind::kBlank) {
+      const std::string what = content->type.empty() ? "several signatures" : content->type;
+      return refuse(fmt::format("{} is not blank, it holds {}; it is left as it is", device.str(), what));
+    }
+    spec.devices.push_back(device.str());
+  }
+  QUARRY_TRY(state.world.lvm.Create(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+  state.log.Info(
+      "made a volume group",
+      {{"pool", pool.name}, {"group", pool.group}, {"disks", static_cast<int64_t>(spec.devices.size())}});
+  return Ok();
+}
+
 Status Reconcile(Engine::State& state, const Call& call) {
   QUARRY_ASSIGN(const std::string version, state.world.lvm.Version(call));
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   for (const auto& pool : state.pools) {
     QUARRY_ASSIGN(const auto turn, pool->writers.Wait("starting", call));
+    QUARRY_TRY(EnsureGroup(state, pool->config, call));
     QUARRY_ASSIGN(const Catalog catalog, state.Read(*pool, call));
     for (const std::string& damaged : catalog.damaged) {
       state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",

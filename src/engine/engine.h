@@ -16,8 +16,9 @@
 namespace quarry::engine {
 
 struct EngineConfig {
-  std::vector<PoolConfig> pools;  // at least one; the first is the default
-  Bytes default_size = kGiB;      // when a request names no size
+  std::vector<PoolConfig> pools;       // at least one; the first is the default
+  Bytes extent_size{4 * 1024 * 1024};  // of groups that are made
+  Bytes default_size = kGiB;           // when a request names no size
   // Publishing a single-node volume at several targets of this node: several pods of one node may share a
   // volume. csi-spec section 7 would have it refused; Kubernetes needs it.
   bool several_targets = true;

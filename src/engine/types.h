@@ -18,6 +18,9 @@ struct PoolConfig {
   std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
   std::string group;  // volume group
   Bytes reserve;      // kept free, out of every promise
+  // Disks to make the group of, should there be none of that name: each must be blank and unused. Ignored
+  // once it exists.
+  std::vector<AbsolutePath> devices;
   // Percent of the pool that volumes of a type may take together, all legs counted; the sum is at most 100.
   // Types that are not named share what is left. Empty: everybody may have everything, and what is promised
   // to one profile is promised to the others too.

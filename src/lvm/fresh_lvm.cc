@@ -121,8 +121,8 @@ struct FreshLvm::Group {
   }
 };
 
-FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder)
-    : inner_(inner), headers_(headers), finder_(finder) {}
+FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder, LvmApi* maker)
+    : inner_(inner), headers_(headers), finder_(finder), maker_(maker) {}
 FreshLvm::~FreshLvm() = default;
 
 FreshLvm::Group& FreshLvm::Find(const std::string& name) {
@@ -250,6 +250,22 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
   Status status = change();
   const std::lock_guard lock(group.mutex);
   ++group.changes;
+  return status;
+}
+
+Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
+  Group& group = Find(spec.name);
+  Status status = (maker_ == nullptr ? inner_ : *maker_).Create(spec, call);
+  if (finder_ != nullptr) {
+    // Should it fail: the first Read does not find the group, and looks again.
+    (void)finder_->Update(call);
+  }
+  const std::lock_guard lock(group.mutex);
+  ++group.changes;
+  if (status.has_value()) {
+    group.uuid.clear();
+    group.proof = nullptr;
+  }
   return status;
 }
 

@@ -42,14 +42,16 @@ class PvFinder {
 class FreshLvm final : public LvmApi {
  public:
   // All must outlive the object. Without a finder, a PV that went is noticed coming back only once the group
-  // is changed.
-  FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr);
+  // is changed. `maker` makes groups, where `inner` does not see disks that are no PVs yet.
+  FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr);
   ~FreshLvm() override;
 
   // kPrecondition, besides what the inner Read says: the group of this name is not the one that it was at
   // the first Read; its volumes are not ours to look for in there. To accept it, start anew.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
+  // A group that was made by this call is the one of its name from now on.
+  Status Create(const CreateGroup& spec, const Call& call) override;
   // Passed on, once the group's identity is checked and every PV that can be seen is: LVM marks a PV that it
   // does not see as missing in whatever it commits.
   Status Create(const CreateLv& spec, const Call& call) override;
@@ -86,6 +88,7 @@ class FreshLvm final : public LvmApi {
   LvmApi& inner_;
   HeaderSource& headers_;
   PvFinder* const finder_;
+  LvmApi* const maker_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_, never erased from
   std::atomic<uint64_t> proven_ = 0;

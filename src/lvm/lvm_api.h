@@ -37,6 +37,17 @@ struct ExtendLv {
   PlacementStep step;
 };
 
+// Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and LVM's default of
+// 1 MiB is full after about 1,300 (277 of raid1): from then on every change fails.
+inline constexpr Bytes kMetadataSize{64 * 1024 * 1024};
+
+struct CreateGroup {
+  std::string name;
+  std::vector<std::string> devices;  // block devices; the caller has made sure that they are blank
+  Bytes extent_size;                 // a power of two
+  Bytes metadata_size = kMetadataSize;  // per PV
+};
+
 // Mutations are complete and durable (flushed to every PV in use) when they return OK. A failure means that
 // nothing or everything may have happened: read the snapshot and look. Calls may come from any thread; who
 // may change a group when is the caller's business (one writer per group), LVM's own lock is the last line.
@@ -48,6 +59,9 @@ class LvmApi {
  public:
   virtual ~LvmApi() = default;
 
+  // Makes PVs of the devices and a group of the PVs, which the host's boot services leave inactive. kAlreadyExists: there is
+  // a group of this name. kPrecondition: a device is in use or bears a signature; nothing was changed.
+  virtual Status Create(const CreateGroup& spec, const Call& call) = 0;
   // The group as it is now. kNotFound if LVM looked and there is none of that name.
   virtual Result<Snapshot> Read(const std::string& group, const Call& call) = 0;
 

@@ -1,8 +1,5 @@
 #include "lvm/lvm_command.h"
 
-#include <array>
-#include <cstdio>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -89,18 +86,25 @@ Result<Arguments> ReadArguments(const std::string& group) {
   return ReportArguments(group);
 }
 
-LvmFeatures FeaturesOf(const std::string& version) {
-  constexpr std::tuple kSetAutoactivation{2, 3, 12};
-  int major = 0;
-  int minor = 0;
-  int patch = 0;
-  if (std::sscanf(version.c_str(), "%d.%d.%d", &major, &minor, &patch) != 3) {
-    return {};
-  }
-  return {.set_autoactivation = std::tuple(major, minor, patch) >= kSetAutoactivation};
+// Without -y: where LVM would ask (a signature that it found after all), no answer on an empty standard input
+// is no.
+Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec) {
+  QUARRY_TRY(CheckName("volume group", spec.name));
+  Arguments out = {"vgcreate",
+                   "--quiet",
+                   "--physicalextentsize",
+                   Kib(spec.extent_size),
+                   "--metadatasize",
+                   Kib(spec.metadata_size),
+                   "--setautoactivation",
+                   "n",
+                   "--",
+                   spec.name};
+  Append(out, spec.devices);
+  return out;
 }
 
-Result<Arguments> CreateArguments(const CreateLv& spec, const LvmFeatures& features) {
+Result<Arguments> CreateArguments(const CreateLv& spec) {
   QUARRY_TRY(CheckNames(spec.group, spec.name));
   Arguments out = {"lvcreate",  "-y",
                    "--name",    spec.name,
@@ -113,10 +117,7 @@ Result<Arguments> CreateArguments(const CreateLv& spec, const LvmFeatures& featu
   if (spec.assume_in_sync && spec.geometry.has_metadata() && spec.geometry.type() != VolumeType::kRaid6) {
     out.emplace_back("--nosync");
   }
-  if (features.set_autoactivation) {
-    // Boot services and hotplug rules of the host leave it alone; we activate what is wanted.
-    Append(out, {"--setautoactivation", "n"});
-  }
+  Append(out, {"--setactivationskip", "y", "--ignoreactivationskip"});
   for (const std::string& tag : spec.tags) {
     Append(out, {"--addtag", tag});
   }
@@ -160,7 +161,8 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
 
 Result<Arguments> ActivateArguments(const std::string& group, const std::string& name) {
   QUARRY_TRY(CheckNames(group, name));
-  return Arguments{"lvchange", "-y", "--activate", "y", "--", FullName(group, name)};
+  return Arguments{"lvchange",           "-y", "--activate", "y", "--ignoreactivationskip", "--",
+                   FullName(group, name)};
 }
 
 Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name) {

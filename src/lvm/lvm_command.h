@@ -12,20 +12,16 @@
 
 namespace quarry::lvm {
 
-// What the installed lvm can do.
-struct LvmFeatures {
-  bool set_autoactivation = false;  // lvcreate --setautoactivation, since 2.03.12
-};
-
-// From "2.03.16" or longer; none for what is no version.
-LvmFeatures FeaturesOf(const std::string& version);
-
 // "group/name", as LVM writes it.
 std::string FullName(const std::string& group, const std::string& name);
 
 // All of them: kInvalidArgument if a name is not one that LVM takes as a plain name.
 Result<std::vector<std::string>> ReadArguments(const std::string& group);
-Result<std::vector<std::string>> CreateArguments(const CreateLv& spec, const LvmFeatures& features);
+Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec);
+// The new LV bears LVM's skip flag, so that boot services and hotplug rules of the host (vgchange -aay) leave
+// it alone: only ActivateArguments activates it. Unlike --setautoactivation, lvcreate takes that for raid as
+// well.
+Result<std::vector<std::string>> CreateArguments(const CreateLv& spec);
 Result<std::vector<std::string>> ExtendArguments(const ExtendLv& spec);
 // Never with --force: lvm then refuses LVs that are open.
 Result<std::vector<std::string>> RemoveArguments(const std::string& group, const std::string& name);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lvm/device_scan.h"
+#include "lvm/lvm_command.h"
 #include "lvm/lvm_failure.h"
 #include "lvm/report_parser.h"
 
@@ -38,8 +39,7 @@ Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpaw
   for (const char* path : kPlaces) {
     if (access(path, X_OK) == 0) {
       std::unique_ptr<LvmSpawn> lvm(new LvmSpawn(subprocess, std::move(options), path));
-      QUARRY_ASSIGN(const std::string version, lvm->Version(call));
-      lvm->features_ = FeaturesOf(version);
+      QUARRY_TRY(lvm->Version(call));
       return lvm;
     }
   }
@@ -63,8 +63,14 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
   return std::make_shared<const VolumeGroup>(std::move(parsed));
 }
 
+Status LvmSpawn::Create(const CreateGroup& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
+  QUARRY_TRY(RunToSuccess(arguments, spec.name, call));
+  return Flush(spec.name, call);
+}
+
 Status LvmSpawn::Create(const CreateLv& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec, features_));
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
   QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
   return Flush(spec.group, call);
 }

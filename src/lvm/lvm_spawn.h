@@ -1,7 +1,6 @@
 // LvmApi by spawning lvm once for each command: no state between commands, any of them can be killed.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,7 +9,6 @@
 
 #include "base/subprocess.h"
 #include "lvm/lvm_api.h"
-#include "lvm/lvm_command.h"
 #include "lvm/pv_flush.h"
 
 namespace quarry::lvm {
@@ -28,12 +26,13 @@ struct LvmSpawnOptions {
 // harm, since one durable copy is enough (pv_flush.h).
 class LvmSpawn final : public LvmApi {
  public:
-  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Asks it for its version. `subprocess`
-  // must outlive the object.
+  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Runs it once, for its version.
+  // `subprocess` must outlive the object.
   static Result<std::unique_ptr<LvmSpawn>> Make(Subprocess& subprocess, LvmSpawnOptions options,
                                                 const Call& call);
 
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const CreateGroup& spec, const Call& call) override;
   Status Create(const CreateLv& spec, const Call& call) override;
   Status Extend(const ExtendLv& spec, const Call& call) override;
   Status Remove(const std::string& group, const std::string& name, const Call& call) override;
@@ -60,7 +59,6 @@ class LvmSpawn final : public LvmApi {
   Subprocess& subprocess_;
   const LvmSpawnOptions options_;
   const std::string lvm_path_;
-  LvmFeatures features_;
   std::mutex mutex_;
   std::map<std::string, std::vector<FlushTarget>> last_seen_;  // by group, guarded by mutex_
 };

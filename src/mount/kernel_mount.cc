@@ -93,6 +93,21 @@ Result<MountTable> KernelMount::Mounts() {
   return MountTable(std::move(entries));
 }
 
+Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
+  const UniqueFd fd(open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    return ErrnoError(fmt::format("opening {} exclusively", device.str()));
+  }
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) {
+    return ErrnoError(fmt::format("looking at {}", device.str()));
+  }
+  if (!S_ISBLK(status.st_mode)) {
+    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device.str()));
+  }
+  return ProbeContent(fd.get()).Context(device.str());
+}
+
 Result<Content> KernelMount::Probe(int fd) {
   return ProbeContent(fd);
 }

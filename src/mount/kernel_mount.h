@@ -31,6 +31,7 @@ class KernelMount final : public MountApi {
 
   Result<MountTable> Mounts() override;
   Result<Content> Probe(int fd) override;
+  Result<Content> ProbeDevice(const AbsolutePath& device) override;
   Result<Bytes> DeviceSize(int fd) override;
   Status Make(const MakeFilesystem& spec, const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,

@@ -132,6 +132,9 @@ class MountApi {
 
   // libblkid safe probe through our own descriptor `fd` (O_RDONLY is enough). kIo if it could not be read.
   virtual Result<Content> Probe(int fd) = 0;
+  // The same for a device by its path, opened exclusively. kPrecondition: it is mounted or held by another
+  // device. kInvalidArgument: no block device.
+  virtual Result<Content> ProbeDevice(const AbsolutePath& device) = 0;
   // Size of the block device behind `fd` (BLKGETSIZE64).
   virtual Result<Bytes> DeviceSize(int fd) = 0;
 

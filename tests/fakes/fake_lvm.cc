@@ -70,6 +70,11 @@ void FakeLvm::AddGroup(const std::string& name, Bytes extent_size, const std::ve
   Derive(group.now);
 }
 
+void FakeLvm::AddBlankDisk(const FakeDisk& disk) {
+  const std::lock_guard lock(mutex_);
+  blank_[disk.device] = disk.extents;
+}
+
 void FakeLvm::RemoveGroup(const std::string& name) {
   const std::lock_guard lock(mutex_);
   groups_.erase(name);
@@ -206,8 +211,33 @@ Result<lvm::Snapshot> FakeLvm::Read(const std::string& group_name, const Call& c
   return out;
 }
 
+Status FakeLvm::Create(const lvm::CreateGroup& spec, const Call& call) {
+  QUARRY_TRY(lvm::CreateArguments(spec));
+  QUARRY_TRY(call.Check("CreateGroup"));
+  QUARRY_TRY(before.Check("CreateGroup"));
+  std::vector<FakeDisk> disks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (groups_.contains(spec.name)) {
+      return Error(Code::kAlreadyExists, fmt::format("A volume group called {} already exists.", spec.name));
+    }
+    for (const std::string& device : spec.devices) {
+      const auto blank = blank_.find(device);
+      if (blank == blank_.end()) {
+        return Error(Code::kPrecondition, fmt::format("Cannot use {}: device is in use", device));
+      }
+      disks.push_back({device, blank->second});
+    }
+    for (const std::string& device : spec.devices) {
+      blank_.erase(device);
+    }
+  }
+  AddGroup(spec.name, spec.extent_size, disks);
+  return after.Check("CreateGroup");
+}
+
 Status FakeLvm::Create(const lvm::CreateLv& spec, const Call& call) {
-  QUARRY_TRY(lvm::CreateArguments(spec, {}));
+  QUARRY_TRY(lvm::CreateArguments(spec));
   return Act("Create", spec.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
     QUARRY_TRY(MayGrow(next));

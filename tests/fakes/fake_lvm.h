@@ -39,6 +39,8 @@ class FakeLvm final : public lvm::LvmApi {
 
   void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
   void RemoveGroup(const std::string& name);
+  // A disk that a group may be made of.
+  void AddBlankDisk(const FakeDisk& disk);
   // What an administrator does: changes the group by hand, in one commit. Free ranges, counts, sizes and
   // partial flags follow from PVs and segments; a PV that is missing keeps its device here and loses it in
   // what Read gives.
@@ -64,6 +66,8 @@ class FakeLvm final : public lvm::LvmApi {
 
   // --- LvmApi.
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
+  // Faults: "CreateGroup".
+  Status Create(const lvm::CreateGroup& spec, const Call& call) override;
   Status Create(const lvm::CreateLv& spec, const Call& call) override;
   Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
   Status Remove(const std::string& group, const std::string& name, const Call& call) override;
@@ -87,6 +91,7 @@ class FakeLvm final : public lvm::LvmApi {
 
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
+  std::map<std::string, Extents> blank_;  // by device
   std::set<std::pair<std::string, std::string>> open_;
   FakeLvmHooks hooks_;
   std::function<void(const std::string&)> on_call_;

@@ -123,18 +123,21 @@ Error NoRoom(uint64_t wanted, const std::vector<Place>& places) {
                       there)};
 }
 
-// The area to use next on one PV: the smallest that holds all of the rest, else the largest.
+// Whether `a` is to be used before `b`: the smallest that holds all of the rest, else the largest.
+bool Before(const ExtentRange& a, const ExtentRange& b, uint64_t rest) {
+  const bool a_fits = a.count.value >= rest;
+  const bool b_fits = b.count.value >= rest;
+  if (a_fits != b_fits) {
+    return a_fits;
+  }
+  return a_fits ? a.count < b.count : a.count > b.count;
+}
+
+// The area to use next on one PV; nullptr if nothing is left.
 ExtentRange* Candidate(std::vector<ExtentRange>& areas, uint64_t rest) {
   ExtentRange* best = nullptr;
   for (ExtentRange& area : areas) {
-    if (area.count.value == 0) {
-      continue;
-    }
-    const bool fits = area.count.value >= rest;
-    const bool best_fits = best != nullptr && best->count.value >= rest;
-    const bool better =
-        fits ? (!best_fits || area.count < best->count) : (!best_fits && area.count > best->count);
-    if (best == nullptr || better) {
+    if (area.count.value > 0 && (best == nullptr || Before(area, *best, rest))) {
       best = &area;
     }
   }

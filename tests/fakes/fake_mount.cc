@@ -223,6 +223,22 @@ Result<MountTable> FakeMount::Mounts() {
   return TableLocked();
 }
 
+void FakeMount::SetDiskContent(const std::string& device, Content content) {
+  const std::lock_guard lock(mutex_);
+  disks_[device] = std::move(content);
+}
+
+Result<Content> FakeMount::ProbeDevice(const AbsolutePath& device) {
+  QUARRY_TRY(faults.Check("ProbeDevice"));
+  const std::lock_guard lock(mutex_);
+  const auto found = disks_.find(device.str());
+  if (found == disks_.end()) {
+    return Error(Code::kNotFound,
+                 fmt::format("opening {} exclusively: No such file or directory", device.str()));
+  }
+  return found->second;
+}
+
 Result<Content> FakeMount::Probe(int fd) {
   QUARRY_TRY(faults.Check("Probe"));
   const auto uuid = dm_.UuidOfFd(fd);

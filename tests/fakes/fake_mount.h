@@ -29,6 +29,8 @@ class FakeMount final : public mount::MountApi {
   // What a probe of this device finds; blank if never told and never made.
   void SetContent(const std::string& dm_uuid, mount::Content content);
   mount::Content ContentOf(const std::string& dm_uuid) const;
+  // What ProbeDevice finds on a disk that is no device-mapper device.
+  void SetDiskContent(const std::string& device, mount::Content content);
   // How large the file system on it is (not its device). 0: none.
   Bytes FilesystemSize(const std::string& dm_uuid) const;
   void SetFilesystemSize(const std::string& dm_uuid, Bytes size);
@@ -57,6 +59,7 @@ class FakeMount final : public mount::MountApi {
   // "MakeInterrupted" leaves what looks like the file system but cannot be mounted.
   Result<mount::MountTable> Mounts() override;
   Result<mount::Content> Probe(int fd) override;
+  Result<mount::Content> ProbeDevice(const AbsolutePath& device) override;
   Result<Bytes> DeviceSize(int fd) override;
   Status Make(const mount::MakeFilesystem& spec, const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
@@ -107,7 +110,8 @@ class FakeMount final : public mount::MountApi {
   std::vector<Entry> mounts_;
   std::map<uint64_t, std::string> holds_;  // mount id → dm uuid that its file system keeps open
   std::map<std::string, Path> paths_;
-  std::map<std::string, Volume> volumes_;  // by dm uuid
+  std::map<std::string, Volume> volumes_;        // by dm uuid
+  std::map<std::string, mount::Content> disks_;  // by path
   std::map<std::string, std::string> busy_;
   std::map<mount::DeviceNumber, std::vector<std::string>> users_;
   std::map<mount::DeviceNumber, std::vector<std::string>> openers_;

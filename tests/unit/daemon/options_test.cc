@@ -171,7 +171,8 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"mode = \"all\nalpha = true\n", ": line 1: "},
       {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
       {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
-      {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n", ": [[pool]] 1: unknown key 'size'; known: reserve"},
+      {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
+       ": [[pool]] 1: unknown key 'size'; known: reserve, device, share.TYPE"},
       {"[[pool]]\nname = \"p\"\n", ": [[pool]] 1: vg: must be the name of a volume group, is ''"},
   };
   for (const auto& [text, message] : bad) {

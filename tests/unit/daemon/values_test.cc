@@ -82,6 +82,15 @@ TEST(ParsePool, ReadsNameGroupAndReserve) {
   EXPECT_EQ(Pool("fast=vg0,reserve=10G")->reserve, Bytes{10 * kGiB.value});
 }
 
+TEST(ParsePool, ReadsDisksAndShares) {
+  const auto pool = Pool("fast=vg0,device=/dev/disk/by-id/a,device=/dev/b,share.raid1=40%,share.linear=25");
+  ASSERT_TRUE(pool.has_value()) << pool.error().message();
+  ASSERT_EQ(pool->devices.size(), 2U);
+  EXPECT_EQ(pool->devices.front().str(), "/dev/disk/by-id/a");
+  EXPECT_EQ(pool->shares.at(lvm::VolumeType::kRaid1), 40U);
+  EXPECT_EQ(pool->shares.at(lvm::VolumeType::kLinear), 25U);
+}
+
 TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
   const std::pair<const char*, const char*> bad[] = {
       {"", "--pool: must be NAME=VG"},
@@ -95,7 +104,12 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=-vg", "--pool: vg: must be"},
       {"fast=..", "--pool: vg: must be"},
       {"fast=vg0,reserve=1X", "--pool: reserve: must be a size"},
-      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve"},
+      {"fast=vg0,device=sda", "--pool: device: must be an absolute path"},
+      {"fast=vg0,share.raid9=1%", "--pool: share.raid9: "},
+      {"fast=vg0,share.raid1=101%", "--pool: share.raid1: must be a percentage"},
+      {"fast=vg0,share.raid1=%", "--pool: share.raid1: must be a percentage"},
+      {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
+      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve, device, share.TYPE"},
   };
   for (const auto& [text, message] : bad) {
     const auto parsed = Pool(text);
@@ -104,11 +118,18 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
   }
 }
 
+engine::PoolConfig NamedPool(const std::string& name, const std::string& group) {
+  engine::PoolConfig pool;
+  pool.name = name;
+  pool.group = group;
+  return pool;
+}
+
 TEST(CheckPools, RefusesTheSameNameOrGroupTwice) {
-  EXPECT_TRUE(CheckPools({{"a", "vg1", {}}, {"b", "vg2", {}}}).has_value());
-  EXPECT_THAT(CheckPools({{"a", "vg1", {}}, {"a", "vg2", {}}}).error().message(),
+  EXPECT_TRUE(CheckPools({NamedPool("a", "vg1"), NamedPool("b", "vg2")}).has_value());
+  EXPECT_THAT(CheckPools({NamedPool("a", "vg1"), NamedPool("a", "vg2")}).error().message(),
               HasSubstr("'a' is there twice"));
-  EXPECT_THAT(CheckPools({{"a", "vg1", {}}, {"b", "vg1", {}}}).error().message(),
+  EXPECT_THAT(CheckPools({NamedPool("a", "vg1"), NamedPool("b", "vg1")}).error().message(),
               HasSubstr("'a' and 'b' name the same volume group 'vg1'"));
 }
 

@@ -457,6 +457,45 @@ TEST_F(LifeTest, MissingKernelTargetMeansNoCapacityAndARefusal) {
   EXPECT_EQ(Create("one", 10, {{"type", "raid1"}}).error().code(), Code::kInvalidArgument);
 }
 
+class NewPoolTest : public LifeTest {
+ protected:
+  Status StartOn(const std::vector<std::string>& devices) {
+    EngineConfig config;
+    config.pools = {{.name = "new", .group = "vg1"}};
+    for (const std::string& device : devices) {
+      config.pools.front().devices.push_back(Path(device));
+    }
+    config.extent_size = kMiB;
+    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    return engine_->Start(Soon());
+  }
+};
+
+TEST_F(NewPoolTest, IsMadeOfBlankDisksOnce) {
+  for (const char* device : {"/dev/x", "/dev/y"}) {
+    lvm_.AddBlankDisk({device, Extents{50}});
+    mount_.SetDiskContent(device, {});
+  }
+  ASSERT_TRUE(StartOn({"/dev/x", "/dev/y"}).has_value());
+  EXPECT_EQ((*lvm_.Read("vg1", Soon()))->extent_size, kMiB);
+  EXPECT_EQ(Available(), Bytes{100 * kMiB.value});
+  mount_.SetDiskContent("/dev/x", {mount::Content::Kind::kOther, "LVM2_member", ""});
+  EXPECT_TRUE(StartOn({"/dev/x", "/dev/y"}).has_value());
+}
+
+TEST_F(NewPoolTest, IsNotMadeOfADiskThatHoldsAnything) {
+  lvm_.AddBlankDisk({"/dev/x", Extents{50}});
+  lvm_.AddBlankDisk({"/dev/y", Extents{50}});
+  mount_.SetDiskContent("/dev/x", {});
+  mount_.SetDiskContent("/dev/y", {mount::Content::Kind::kFilesystem, "xfs", "u"});
+  const auto refused = StartOn({"/dev/x", "/dev/y"});
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_NE(refused.error().message().find("/dev/y is not blank, it holds xfs"), std::string::npos);
+  EXPECT_EQ(lvm_.Read("vg1", Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(StartOn({"/dev/x", "/dev/z"}).error().code(), Code::kPrecondition);
+}
+
 TEST_F(LifeTest, CallsAreRefusedBeforeStartAndAfterStop) {
   ASSERT_TRUE(engine_->Stop(Soon()).has_value());
   EXPECT_EQ(Create("late", 10).error().code(), Code::kUnavailable);
