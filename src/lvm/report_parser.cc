@@ -1,20 +1,24 @@
 #include "lvm/report_parser.h"
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+
+#include "lvm/report_fields.h"
 
 namespace quarry::lvm {
 namespace {
 
 using nlohmann::json;
+using report::Corrupt;
+using report::NamedRange;
+using report::RangeReader;
+using report::Row;
+using report::WithoutBrackets;
 
 constexpr std::string_view kVgFields =
     "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags";
@@ -29,149 +33,6 @@ constexpr std::string_view kSegmentFields =
 
 // LVM's name for a device that it does not see.
 constexpr std::string_view kUnknownDevice = "[unknown]";
-
-Error Corrupt(std::string message) {
-  return Error(Code::kCorrupt, "LVM report: " + std::move(message));
-}
-
-// Only the lines that can be part of LVM's JSON, which puts every row, bracket and comma on lines of their
-// own.
-std::string JsonLines(std::string_view text) {
-  std::string clean(text);
-  std::erase(clean, '\0');
-  std::string out;
-  out.reserve(clean.size());
-  for (size_t at = 0; at < clean.size();) {
-    const size_t end = std::min(clean.find('\n', at), clean.size());
-    const std::string_view line = std::string_view(clean).substr(at, end - at);
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first != std::string_view::npos && std::string_view("{}[],\"").contains(line[first])) {
-      out.append(line).push_back('\n');
-    }
-    at = end + 1;
-  }
-  return out;
-}
-
-// One row of a section: fields by name, every value a string.
-class Row {
- public:
-  Row(const char* section, const json& object) : section_(section), object_(object) {}
-
-  Result<std::string> Text(const char* field) const {
-    const auto found = object_.find(field);
-    if (found == object_.end() || !found->is_string()) {
-      return Corrupt(fmt::format("section {} has no field {}", section_, field));
-    }
-    return found->get<std::string>();
-  }
-
-  Result<std::string> NonEmpty(const char* field) const {
-    QUARRY_ASSIGN(std::string text, Text(field));
-    if (text.empty()) {
-      return Corrupt(fmt::format("field {} in section {} is empty", field, section_));
-    }
-    return text;
-  }
-
-  Result<uint64_t> Number(const char* field) const {
-    QUARRY_ASSIGN(const std::string text, Text(field));
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      return Corrupt(fmt::format("field {} in section {} is '{}', not a number", field, section_, text));
-    }
-    return value;
-  }
-
-  // `yes` or nothing.
-  Result<bool> Flag(const char* field, std::string_view yes) const {
-    QUARRY_ASSIGN(const std::string text, Text(field));
-    if (text != yes && !text.empty()) {
-      return Corrupt(
-          fmt::format("field {} in section {} is '{}', neither '{}' nor empty", field, section_, text, yes));
-    }
-    return !text.empty();
-  }
-
-  // Comma-separated words.
-  Result<std::vector<std::string>> List(const char* field) const {
-    QUARRY_ASSIGN(const std::string text, Text(field));
-    std::vector<std::string> out;
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find(',', at), text.size());
-      out.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-    return out;
-  }
-
- private:
-  const char* section_;
-  const json& object_;
-};
-
-Result<std::string> WithoutBrackets(std::string name) {
-  if (name.starts_with('[') && name.ends_with(']')) {
-    name = name.substr(1, name.size() - 2);
-  }
-  if (name.empty()) {
-    return Corrupt("an LV has no name");
-  }
-  return name;
-}
-
-// "name:first-last" of seg_le_ranges.
-struct NamedRange {
-  std::string_view name;
-  ExtentRange range;
-};
-
-// Splits "a:0-4,b:7-9". Device paths may hold ':' and ',' themselves, so a piece ends where ":<n>-<n>" does.
-class RangeReader {
- public:
-  explicit RangeReader(std::string_view text) : text_(text) {}
-
-  // Next piece; name empty at the end.
-  Result<NamedRange> Next() {
-    for (size_t colon = text_.find(':', at_); colon != std::string_view::npos;
-         colon = text_.find(':', colon + 1)) {
-      size_t at = colon + 1;
-      uint64_t first = 0;
-      uint64_t last = 0;
-      if (!Digits(at, first) || !Char(at, '-') || !Digits(at, last) ||
-          (at != text_.size() && !Char(at, ','))) {
-        continue;
-      }
-      if (last < first || colon == at_) {
-        break;
-      }
-      const std::string_view name = text_.substr(at_, colon - at_);
-      at_ = at;
-      return NamedRange{name, {{first}, {last - first + 1}}};
-    }
-    if (at_ != text_.size()) {
-      return Corrupt(fmt::format("field seg_le_ranges in section seg makes no sense: '{}'", text_));
-    }
-    return NamedRange{};
-  }
-
- private:
-  bool Digits(size_t& at, uint64_t& value) const {
-    const auto [end, error] = std::from_chars(text_.data() + at, text_.data() + text_.size(), value);
-    at = static_cast<size_t>(end - text_.data());
-    // Extent counts are 32 bits wide in LVM; the bound keeps sums from overflowing.
-    return error == std::errc() && value <= UINT32_MAX;
-  }
-  bool Char(size_t& at, char wanted) const {
-    const bool there = at < text_.size() && text_[at] == wanted;
-    at += there ? 1 : 0;
-    return there;
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-};
 
 // Which PV extents belong to which LV segment, from the PVs' side: the only place that tells missing PVs
 // apart.
@@ -276,7 +137,7 @@ class Reader {
     QUARRY_ASSIGN(lv.active, Active(row));
     QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
     lv.partial = lv.health == "partial";
-    QUARRY_ASSIGN(lv.sync_percent, SyncPercent(row));
+    QUARRY_ASSIGN(lv.sync_percent, row.Percent("sync_percent"));
     QUARRY_ASSIGN(lv.sync_action, row.Text("raid_sync_action"));
     if (!lv_by_uuid_.emplace(lv.uuid, group_.lvs.size()).second) {
       return Corrupt(fmt::format("two LVs have uuid {}", lv.uuid));
@@ -296,20 +157,6 @@ class Reader {
       return Corrupt(fmt::format("field lv_active in section lv is '{}'", text));
     }
     return text == "active";
-  }
-
-  static Result<std::optional<double>> SyncPercent(const Row& row) {
-    QUARRY_ASSIGN(const std::string text, row.Text("sync_percent"));
-    if (text.empty()) {
-      return std::optional<double>();
-    }
-    double value = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      return Corrupt(fmt::format("field sync_percent in section lv is '{}', not a number", text));
-    }
-    return std::optional<double>(value);
   }
 
   Status ReadPvSegment(const Row& row) {
@@ -458,7 +305,7 @@ std::vector<std::string> ReportArguments(const std::string& group) {
 }
 
 Result<VolumeGroup> ParseReport(std::string_view text) {
-  const json document = json::parse(JsonLines(text), nullptr, false);
+  const json document = json::parse(report::JsonLines(text), nullptr, false);
   if (!document.is_object()) {
     return Corrupt(fmt::format("no JSON object in {} bytes of output", text.size()));
   }

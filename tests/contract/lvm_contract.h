@@ -1,7 +1,8 @@
 // What LvmApi promises, as tests of any implementation. The engine is tested on the fake; these tests are why
 // that says something about LVM.
 //
-// A World makes one empty group and can do to it what the world does:
+// A World makes one group, empties it again, and can do to it what the world does:
+//   void Reset();                                            // empty, all disks there, nothing open
 //   lvm::LvmApi& lvm();
 //   std::string group();                                     // of kDisks disks with kDiskExtents extents
 //   each std::shared_ptr<void> Hold(const std::string& lv);       // holds the LV open until dropped void
@@ -36,6 +37,10 @@ inline Call Patient() {
 template <typename World>
 class LvmContract : public ::testing::Test {
  protected:
+  static void SetUpTestSuite() { shared_world_ = std::make_unique<World>(); }
+  static void TearDownTestSuite() { shared_world_.reset(); }
+  void SetUp() override { world_.Reset(); }
+
   lvm::LvmApi& Lvm() { return world_.lvm(); }
   std::string Group() { return world_.group(); }
 
@@ -92,7 +97,8 @@ class LvmContract : public ::testing::Test {
     EXPECT_EQ(a.lvs.size(), b.lvs.size());
   }
 
-  World world_;
+  inline static std::unique_ptr<World> shared_world_;
+  World& world_ = *shared_world_;
 };
 
 TYPED_TEST_SUITE_P(LvmContract);

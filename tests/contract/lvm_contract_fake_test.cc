@@ -6,7 +6,7 @@ namespace {
 
 class FakeWorld {
  public:
-  FakeWorld() {
+  void Reset() {
     std::vector<fakes::FakeDisk> disks;
     for (size_t i = 0; i < kDisks; ++i) {
       disks.push_back({"/dev/fake" + std::to_string(i), kDiskExtents});

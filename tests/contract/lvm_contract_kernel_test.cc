@@ -25,11 +25,17 @@ TEST_F(LvmSpawnTest, ConfigurationIsValid) {
   EXPECT_THAT(world_.RunLvm({"lvmconfig", "--validate"}), HasSubstr("LVM configuration valid"));
 }
 
-TEST_F(LvmSpawnTest, NewVolumesAreLeftAloneByTheHostsAutoactivation) {
-  const std::string name = CreateSmall();
-  const std::string answer =
-      world_.RunLvm({"lvs", "--noheadings", "-o", "lv_autoactivation", Group() + "/" + name});
-  EXPECT_EQ(answer.find("enabled"), std::string::npos) << answer;
+// As boot services and hotplug rules do it.
+TEST_F(LvmSpawnTest, VolumesAreLeftAloneByTheHostsAutoactivation) {
+  for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
+    const std::string name = lvm::NewLvName();
+    CreatePlanned(name, Make(type), 2);
+    ASSERT_TRUE(Lvm().Deactivate(Group(), name, Patient()).has_value());
+    world_.RunLvm({"vgchange", "-y", "--activate", "ay", Group()});
+    EXPECT_FALSE(Now()->FindLv(name)->active);
+    ASSERT_TRUE(Lvm().Activate(Group(), name, Patient()).has_value());
+    EXPECT_TRUE(Now()->FindLv(name)->active);
+  }
 }
 
 // Flushes that a disk has completed: the 16th field of its stat file.

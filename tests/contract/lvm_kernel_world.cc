@@ -50,27 +50,46 @@ LvmKernelWorld::LvmKernelWorld() : disks_(Words(getenv("QUARRY_TEST_DISKS"))) {
   }
   const Status written = lvm::WriteLvmConfig({.system_dir = system_dir(), .scan_dirs = {link_dir()}});
   EXPECT_TRUE(written.has_value()) << written.error().message();
-  std::vector<std::string> create = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
-  for (size_t i = 0; i < disks_.size(); ++i) {
-    Blank(disks_[i]);
-    ShowDisk(i);
-    create.push_back(Link(i));
-  }
-  RunLvm(create);
   auto made = lvm::LvmSpawn::Make(subprocess_, {.system_dir = system_dir()}, Patient());
   EXPECT_TRUE(made.has_value()) << made.error().message();
   lvm_ = std::move(*made);
 }
 
 LvmKernelWorld::~LvmKernelWorld() {
+  if (IsWhole()) {
+    RunLvm({"vgremove", "-y", group()});
+  }
+  fs::remove_all(root_);
+}
+
+// Made anew only if the last test left it damaged: each lvm command costs a guest most of a second.
+void LvmKernelWorld::Reset() {
   for (size_t i = 0; i < disks_.size(); ++i) {
     ShowDisk(i);
   }
-  RunLvm({"vgchange", "-y", "--activate", "n", group()});
-  for (const std::string& disk : disks_) {
-    Blank(disk);
+  if (!IsWhole()) {
+    MakeGroup();
   }
-  fs::remove_all(root_);
+}
+
+bool LvmKernelWorld::IsWhole() {
+  const auto read = lvm_->Read(group(), Patient());
+  if (!read.has_value() || (*read)->MissingPvs() > 0) {
+    return false;
+  }
+  return (*read)->lvs.empty() ||
+         Start({"/usr/sbin/lvm", "lvremove", "-y", group()}).value_or(Finished{}).ok();
+}
+
+void LvmKernelWorld::MakeGroup() {
+  (void)Start(
+      {"/usr/sbin/lvm", "vgchange", "-y", "--activate", "n", group()});  // may be in any state, or not there
+  std::vector<std::string> create = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    Blank(disks_[i]);
+    create.push_back(Link(i));
+  }
+  RunLvm(create);
 }
 
 std::shared_ptr<void> LvmKernelWorld::Hold(const std::string& lv) {

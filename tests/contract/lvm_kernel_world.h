@@ -18,6 +18,7 @@ class LvmKernelWorld {
   LvmKernelWorld(const LvmKernelWorld&) = delete;
   LvmKernelWorld& operator=(const LvmKernelWorld&) = delete;
 
+  void Reset();
   lvm::LvmApi& lvm() { return *lvm_; }
   std::string group() const { return "qtest"; }
   std::shared_ptr<void> Hold(const std::string& lv);
@@ -35,6 +36,8 @@ class LvmKernelWorld {
   std::string RunLvm(std::vector<std::string> arguments);
 
  private:
+  void MakeGroup();
+  bool IsWhole();
   Result<Finished> Start(const std::vector<std::string>& argv);
   std::string Link(size_t index) const { return link_dir() + "/disk" + std::to_string(index); }
 

@@ -1,0 +1,70 @@
+// The small parts of LVM's reports: lines, rows, fields, extent ranges. For report_parser.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "lvm/snapshot.h"
+
+namespace quarry::lvm::report {
+
+// kCorrupt, said of the report.
+Error Corrupt(std::string message);
+
+// Only the lines that can be part of LVM's JSON, which puts every row, bracket and comma on lines of their
+// own.
+std::string JsonLines(std::string_view text);
+
+// "[name]" or "name" as "name". kCorrupt if nothing is left.
+Result<std::string> WithoutBrackets(std::string name);
+
+// One row of a section: fields by name, every value a string. Errors name section and field. Refers to the
+// document.
+class Row {
+ public:
+  Row(const char* section, const nlohmann::json& object) : section_(section), object_(object) {}
+
+  Result<std::string> Text(const char* field) const;
+  Result<std::string> NonEmpty(const char* field) const;
+  Result<uint64_t> Number(const char* field) const;
+  // `yes` or nothing.
+  Result<bool> Flag(const char* field, std::string_view yes) const;
+  // Comma-separated words.
+  Result<std::vector<std::string>> List(const char* field) const;
+  // A number with a fraction, or nothing.
+  Result<std::optional<double>> Percent(const char* field) const;
+
+ private:
+  const char* section_;
+  const nlohmann::json& object_;
+};
+
+// "name:first-last" of seg_le_ranges.
+struct NamedRange {
+  std::string_view name;
+  ExtentRange range;
+};
+
+// Splits "a:0-4,b:7-9". Device paths may hold ':' and ',' themselves, so a piece ends where ":<n>-<n>" does.
+class RangeReader {
+ public:
+  explicit RangeReader(std::string_view text) : text_(text) {}
+
+  // Next piece; its name is empty at the end. kCorrupt for anything else.
+  Result<NamedRange> Next();
+
+ private:
+  bool Digits(size_t& at, uint64_t& value) const;
+  bool Char(size_t& at, char wanted) const;
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace quarry::lvm::report

@@ -1,0 +1,153 @@
+#include "lvm/lvm_command.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quarry::lvm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+CreateLv Spec(GeometryRequest request) {
+  return {.group = "vg0",
+          .name = "qx",
+          .geometry = Geometry::Make(request).value(),
+          .step = {Extents{12}, "contiguous", {"/dev/a:0-12", "/dev/b:3-15"}},
+          .tags = {"quarry.creating"},
+          .wipe = Wipe::kNone,
+          .assume_in_sync = true};
+}
+
+// The words after `option`, up to `count`.
+std::vector<std::string> After(const std::vector<std::string>& words, const std::string& option,
+                               size_t count = 1) {
+  const auto at = std::ranges::find(words, option);
+  if (at == words.end()) {
+    return {};
+  }
+  return {at + 1, at + 1 + static_cast<std::ptrdiff_t>(count)};
+}
+
+TEST(CreateArgumentsTest, SayEverythingThatMatters) {
+  const auto words = CreateArguments(Spec({.type = VolumeType::kRaid1}));
+  ASSERT_TRUE(words.has_value());
+  EXPECT_THAT(*words,
+              ElementsAre("lvcreate", "-y", "--name", "qx", "--type", "raid1", "--extents", "12", "--alloc",
+                          "contiguous", "--mirrors", "1", "--regionsize", "2048k", "--wipesignatures", "n",
+                          "--zero", "n", "--nosync", "--setactivationskip", "y", "--ignoreactivationskip",
+                          "--addtag", "quarry.creating", "--", "vg0", "/dev/a:0-12", "/dev/b:3-15"));
+}
+
+TEST(CreateArgumentsTest, ShapeFollowsTheType) {
+  struct Case {
+    VolumeType type;
+    const char* word;
+    bool stripes;
+    bool mirrors;
+    bool region;
+  };
+  for (const Case& c : std::vector<Case>{{VolumeType::kLinear, "linear", false, false, false},
+                                         {VolumeType::kStriped, "striped", true, false, false},
+                                         {VolumeType::kRaid0, "raid0", true, false, false},
+                                         {VolumeType::kRaid1, "raid1", false, true, true},
+                                         {VolumeType::kRaid4, "raid4", true, false, true},
+                                         {VolumeType::kRaid5, "raid5", true, false, true},
+                                         {VolumeType::kRaid6, "raid6", true, false, true},
+                                         {VolumeType::kRaid10, "raid10", true, true, true}}) {
+    const auto words = CreateArguments(Spec({.type = c.type}));
+    ASSERT_TRUE(words.has_value()) << c.word;
+    EXPECT_THAT(After(*words, "--type"), ElementsAre(c.word));
+    EXPECT_EQ(!After(*words, "--stripes").empty(), c.stripes) << c.word;
+    EXPECT_EQ(!After(*words, "--stripesize").empty(), c.stripes) << c.word;
+    EXPECT_EQ(!After(*words, "--mirrors").empty(), c.mirrors) << c.word;
+    EXPECT_EQ(!After(*words, "--regionsize").empty(), c.region) << c.word;
+  }
+}
+
+TEST(CreateArgumentsTest, StripesAreDataStripesAndSizesAreKib) {
+  const auto words = CreateArguments(Spec(
+      {.type = VolumeType::kRaid6, .stripes = 4, .stripe_size = Bytes{128 * 1024}, .region_size = kMiB}));
+  ASSERT_TRUE(words.has_value());
+  EXPECT_THAT(After(*words, "--stripes"), ElementsAre("4"));
+  EXPECT_THAT(After(*words, "--stripesize"), ElementsAre("128k"));
+  EXPECT_THAT(After(*words, "--regionsize"), ElementsAre("1024k"));
+}
+
+TEST(CreateArgumentsTest, InitialSyncIsSkippedOnlyOnRequestAndNeverForRaid6) {
+  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kRaid5})).value(), Contains("--nosync"));
+  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kRaid6})).value(), Not(Contains("--nosync")));
+  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kLinear})).value(), Not(Contains("--nosync")));
+  CreateLv spec = Spec({.type = VolumeType::kRaid5});
+  spec.assume_in_sync = false;
+  EXPECT_THAT(CreateArguments(spec).value(), Not(Contains("--nosync")));
+}
+
+TEST(CreateArgumentsTest, ExtentsOfUnknownPastAreWiped) {
+  CreateLv spec = Spec({});
+  spec.wipe = Wipe::kSignaturesAndFirstBlock;
+  const auto words = CreateArguments(spec).value();
+  EXPECT_THAT(After(words, "--wipesignatures"), ElementsAre("y"));
+  EXPECT_THAT(After(words, "--zero"), ElementsAre("y"));
+}
+
+TEST(ExtendArgumentsTest, AddExtentsAtGivenPlaces) {
+  const CreateLv spec = Spec({.type = VolumeType::kRaid5});
+  EXPECT_THAT(ExtendArguments({spec.group, spec.name, spec.geometry, spec.step}).value(),
+              ElementsAre("lvextend", "-y", "--extents", "+12", "--alloc", "contiguous", "--", "vg0/qx",
+                          "/dev/a:0-12", "/dev/b:3-15"));
+  const CreateLv striped = Spec({.type = VolumeType::kStriped, .stripes = 2});
+  EXPECT_THAT(ExtendArguments({"vg0", "qx", striped.geometry, striped.step}).value(),
+              IsSupersetOf({"--stripes", "2", "--stripesize", "64k"}));
+}
+
+TEST(RemoveArgumentsTest, NeverForce) {
+  EXPECT_THAT(RemoveArguments("vg0", "qx").value(), ElementsAre("lvremove", "-y", "--", "vg0/qx"));
+}
+
+TEST(TagArgumentsTest, AreOneCommand) {
+  EXPECT_THAT(
+      TagArguments("vg0", "qx", {"a", "b"}, {"c"}).value(),
+      ElementsAre("lvchange", "-y", "--deltag", "c", "--addtag", "a", "--addtag", "b", "--", "vg0/qx"));
+}
+
+TEST(ActivateArgumentsTest, SwitchOneVolume) {
+  EXPECT_THAT(ActivateArguments("vg0", "qx").value(),
+              ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--", "vg0/qx"));
+  EXPECT_THAT(DeactivateArguments("vg0", "qx").value(),
+              ElementsAre("lvchange", "-y", "--activate", "n", "--", "vg0/qx"));
+}
+
+// "@tag" would select every LV that bears the tag; "a/b" names another group's.
+TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
+  for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
+    EXPECT_EQ(RemoveArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RemoveArguments(bad, "qx").error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(TagArguments(bad, "qx", {"a"}, {}).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(ActivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(DeactivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(ReadArguments(bad).error().code(), Code::kInvalidArgument) << bad;
+    CreateLv spec = Spec({});
+    spec.name = bad;
+    EXPECT_EQ(CreateArguments(spec).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(ExtendArguments({"vg0", bad, spec.geometry, spec.step}).error().code(), Code::kInvalidArgument)
+        << bad;
+  }
+  EXPECT_TRUE(RemoveArguments("my-vg.1+2", "lvol0").has_value());
+}
+
+TEST(VersionTest, IsFoundInTheOutput) {
+  EXPECT_EQ(ParseVersion("  LVM version:     2.03.16(2) (2022-05-18)\n  Library version: 1.02.185\n").value(),
+            "2.03.16");
+  EXPECT_EQ(ParseVersion("LVM version: 2.03.31(2)").value(), "2.03.31");
+  EXPECT_EQ(ParseVersion("").error().code(), Code::kCorrupt);
+  EXPECT_EQ(ParseVersion("LVM version: none").error().code(), Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace quarry::lvm
