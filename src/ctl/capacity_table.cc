@@ -74,7 +74,7 @@ std::string DrawCapacityTable(const CapacityTable& table) {
                                 HumanBytes(table.total), HumanBytes(table.free));
   out += table.erasing > Bytes{0} ? fmt::format(", {} being erased", HumanBytes(table.erasing)) : "";
   out += table.reserve > Bytes{0} ? fmt::format(", {} held in reserve", HumanBytes(table.reserve)) : "";
-  out += fmt::format("\n{:<26} {:>14} {:>16} {:>10} {:>6}\n", "profile", "largest", "bytes", "in steps of",
+  out += fmt::format("\n{:<26} {:>14} {:>16} {:>11} {:>6}\n", "profile", "largest", "bytes", "in steps of",
                      "disks");
   for (const CapacityRow& row : table.rows) {
     out += fmt::format("{:<26} {:>14} {:>16} {:>11} {:>6}{}{}\n", row.profile, HumanBytes(row.largest),
