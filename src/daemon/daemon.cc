@@ -28,12 +28,11 @@ constexpr milliseconds kHardLimit{28000};  // for the whole stop, cancelled call
 constexpr milliseconds kSignalPoll{50};
 
 // One quarryd per socket, and one per volume group.
-Result<std::vector<NodeLock>> TakeLocks(const Options& options) {
+Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePath& socket) {
   std::vector<NodeLock> locks;
-  const std::string socket = options.endpoint->str();
   QUARRY_ASSIGN(NodeLock socket_lock,
-                NodeLock::Take(kLockDirectory, "socket-" + socket)
-                    .Context(fmt::format("socket '{}' belongs to another quarryd", socket)));
+                NodeLock::Take(kLockDirectory, "socket-" + socket.str())
+                    .Context(fmt::format("socket '{}' belongs to another quarryd", socket.str())));
   locks.push_back(std::move(socket_lock));
   for (const engine::PoolConfig& pool : options.pools) {
     QUARRY_ASSIGN(NodeLock group_lock,
@@ -53,8 +52,9 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   return config;
 }
 
-csi::ServerConfig ServerConfigOf(const Options& options, const std::string& version) {
-  return {.socket = *options.endpoint,
+csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
+                                 const std::string& version) {
+  return {.socket = socket,
           .mode = options.mode,
           .plugin = {.driver_name = options.driver_name,
                      .version = version,
@@ -87,14 +87,15 @@ class Impatience {
 
 class Service {
  public:
-  Service(const Options& options, const Logger& log) : options_(options), log_(log) {}
+  Service(const Options& options, const AbsolutePath& socket, const Logger& log)
+      : options_(options), socket_(socket), log_(log) {}
 
   Status Start(const std::string& version) {
-    QUARRY_ASSIGN(locks_, TakeLocks(options_));
+    QUARRY_ASSIGN(locks_, TakeLocks(options_, socket_));
     QUARRY_ASSIGN(world_, NodeWorld::Make(options_));
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world_->world(), log_);
-    QUARRY_TRY(ClaimSocket(*options_.endpoint));
-    QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, version), *engine_, log_));
+    QUARRY_TRY(ClaimSocket(socket_));
+    QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, socket_, version), *engine_, log_));
     starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
     return Ok();
   }
@@ -109,6 +110,7 @@ class Service {
 
  private:
   const Options& options_;
+  const AbsolutePath& socket_;
   const Logger& log_;
   // Each needs those above it.
   std::vector<NodeLock> locks_;
@@ -126,13 +128,17 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   umask(077);
   csi::SendGrpcLogTo(log);
 
-  Service service(options, log);
+  if (!options.endpoint.has_value()) {
+    log.Error("cannot start", {{"detail", "no endpoint"}});
+    return 1;
+  }
+  const AbsolutePath& socket = *options.endpoint;
+  Service service(options, socket, log);
   if (const Status started = service.Start(version); !started.has_value()) {
     log.Error("cannot start", {{"detail", started.error().message()}});
     return 1;
   }
-  log.Info("serving",
-           {{"version", version}, {"endpoint", options.endpoint->str()}, {"node", options.node_id}});
+  log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node_id}});
   notifier.Send("READY=1");
 
   const int signal = WaitForStopSignal();

@@ -27,7 +27,7 @@ Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::s
   }
   std::vector<std::string> pools;
   app.add_option("--pool", pools,
-                 "pool and its volume group, NAME=VG[,reserve=SIZE]; repeatable, the first is the default "
+                 "pool and its volume group, NAME=VG[,key=value...]; repeatable, the first is the default "
                  "(QUARRY_POOL, several separated by ';')")
       ->allow_extra_args(false);
   std::string config;
@@ -51,12 +51,13 @@ Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::s
       result.layer.settings[setting.name] = {"--" + setting.name, texts[setting.name]};
     }
   }
-  if (!pools.empty()) {
-    result.layer.pools.emplace();
-  }
+  std::vector<PoolDraft> drafts;
   for (const std::string& pool : pools) {
     QUARRY_ASSIGN(PoolDraft draft, ParsePoolText("--pool", pool));
-    result.layer.pools->push_back(std::move(draft));
+    drafts.push_back(std::move(draft));
+  }
+  if (!drafts.empty()) {
+    result.layer.pools = std::move(drafts);
   }
   if (app.count("--config") > 0) {
     result.config = config;

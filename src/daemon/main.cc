@@ -8,8 +8,6 @@
 #include "daemon/daemon.h"
 #include "daemon/options.h"
 
-extern char** environ;
-
 namespace {
 
 // What a service manager must not take for a crash worth repeating.

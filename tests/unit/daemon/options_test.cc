@@ -48,7 +48,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   const auto loaded = Load({"--endpoint", kEndpoint, "--pool", "p=vg0"});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
   const Options& options = loaded->options;
-  EXPECT_EQ(options.endpoint->str(), "/run/csi.sock");
+  EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/run/csi.sock"));
   EXPECT_EQ(options.driver_name, "quarry.csi.local");
   EXPECT_FALSE(options.node_id.empty());
   EXPECT_EQ(options.mode, csi::Mode::kAll);
@@ -92,7 +92,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
         Load(source == 0 ? flags : std::vector<std::string>(), source == 1 ? environment : Environment());
     ASSERT_TRUE(loaded.has_value()) << source << ": " << loaded.error().message();
     const Options& options = loaded->options;
-    EXPECT_EQ(options.endpoint->str(), "/e/x.sock") << source;
+    EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/e/x.sock")) << source;
     EXPECT_EQ(options.driver_name, "d.example") << source;
     EXPECT_EQ(options.node_id, "n7") << source;
     EXPECT_EQ(options.mode, csi::Mode::kNode) << source;
@@ -119,7 +119,7 @@ TEST_F(Loading, PrefersFlagToEnvironmentToFileToDefault) {
   EXPECT_EQ(loaded->options.log_level, LogLevel::kDebug);
   EXPECT_EQ(loaded->options.log_format, LogFormat::kJson);
   EXPECT_EQ(loaded->options.mode, csi::Mode::kNode);
-  EXPECT_EQ(loaded->options.endpoint->str(), "/run/csi.sock");
+  EXPECT_EQ(loaded->options.endpoint, *AbsolutePath::Parse("/run/csi.sock"));
 }
 
 TEST_F(Loading, TakesPoolsWholeFromOneSource) {
