@@ -17,8 +17,6 @@ using testing::LvmLab;
 constexpr size_t kDisks = 8;
 constexpr Bytes kDiskSize{512 * kMiB.value};  // sparse
 
-constexpr uint64_t kRoundsPerDisks = 10;
-
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
@@ -48,9 +46,6 @@ TEST(LayoutNative, LvmMakesExactlyWhatWasPlanned) {
   const uint64_t groups = FromEnvironment("QUARRY_LAYOUT_GROUPS", 220);
   std::map<VolumeType, testing::Tally> tallies;
   for (uint64_t round = 0; round < groups && !HasFatalFailure(); ++round) {
-    if (round % kRoundsPerDisks == 0) {
-      ASSERT_NO_FATAL_FAILURE(testing::MakeDisks(**lab, options, round));
-    }
     testing::TryOneGroup(**lab, options, round, tallies);
   }
   std::cout << "seed " << options.seed << "\n" << testing::Report(tallies);

@@ -32,24 +32,29 @@ std::string PlanText(const Placement& plan) {
   return text;
 }
 
-// Used extents all over the PVs: one volume on ranges chosen at random, so that what is left lies in pieces.
-PlacementStep Clutter(Random& random, const VolumeGroup& group) {
+// Used extents all over the PVs: one volume on ranges chosen at random, so that what is left lies in pieces,
+// and on everything beyond a random size, so that the PVs are uneven.
+PlacementStep Clutter(Random& random, const VolumeGroup& group, uint64_t most_extents) {
   PlacementStep step;
   step.alloc = "normal";
   for (const PhysicalVolume& pv : group.pvs) {
+    const uint64_t size = std::min(Between(random, 3, most_extents), pv.extent_count.value);
     std::vector<ExtentRange> used;
     uint64_t at = Between(random, 0, 8);
-    while (!OneIn(random, 4) && at < pv.extent_count.value) {
-      const uint64_t count = std::min(Between(random, 1, 12), pv.extent_count.value - at);
+    while (!OneIn(random, 4) && at < size) {
+      const uint64_t count = std::min(Between(random, 1, 12), size - at);
       used.push_back({{at}, {count}});
-      step.logical_extents += Extents{count};
       at += count + Between(random, 1, 15);
+    }
+    if (size < pv.extent_count.value) {
+      used.push_back({{size}, pv.extent_count - Extents{size}});
     }
     if (used.empty()) {
       continue;
     }
     std::string argument = pv.device;
     for (const ExtentRange& range : used) {
+      step.logical_extents += range.count;
       argument += fmt::format(":{}-{}", range.first.value, range.end().value - 1);
     }
     step.pv_arguments.push_back(argument);
@@ -88,7 +93,7 @@ class Group {
     ASSERT_NO_FATAL_FAILURE(Read());
     ASSERT_EQ(snapshot_->pvs.size(), pvs);
     CreateLv clutter{.group = kLabGroup, .name = "clutter", .geometry = MakeGeometry(VolumeType::kLinear)};
-    clutter.step = Clutter(random_, *snapshot_);
+    clutter.step = Clutter(random_, *snapshot_, options_.most_extents);
     clutter.wipe = Wipe::kNone;
     if (clutter.step.logical_extents.value != 0) {
       const Status created = lab_.Create(clutter);
@@ -263,16 +268,6 @@ class Group {
 };
 
 }  // namespace
-
-void MakeDisks(LvmLab& lab, const AgreementOptions& options, uint64_t round) {
-  Random random(options.seed * 7919 + round);
-  std::vector<Bytes> sizes(lab.DeviceCount());
-  for (Bytes& size : sizes) {
-    size = {Between(random, 2, options.most_units) * 4 * kMiB.value};
-  }
-  const Status made = lab.MakePvs(sizes);
-  ASSERT_TRUE(made.has_value()) << made.error().message();
-}
 
 void TryOneGroup(LvmLab& lab, const AgreementOptions& options, uint64_t round,
                  std::map<VolumeType, Tally>& tallies) {

@@ -30,13 +30,10 @@ struct Tally {
 struct AgreementOptions {
   std::vector<VolumeType> types;
   uint64_t seed = 0;
-  uint64_t most_units = 15;  // largest PV, in 4 MiB
+  uint64_t most_extents = 60;  // of a PV
   size_t volumes_per_group = 14;
   uint64_t controls = 1;  // a control after one in so many volumes
 };
-
-// PVs of new random sizes: for a few rounds each.
-void MakeDisks(LvmLab& lab, const AgreementOptions& options, uint64_t round);
 
 // One group with everything tried in it. A disagreement fails the current gtest test, with seed and layout.
 void TryOneGroup(LvmLab& lab, const AgreementOptions& options, uint64_t round,

@@ -132,7 +132,7 @@ Result<Snapshot> LvmLab::Read() {
 }
 
 Status LvmLab::Create(const CreateLv& spec) {
-  QUARRY_ASSIGN(std::vector<std::string> arguments, CreateArguments(spec, {}));
+  QUARRY_ASSIGN(std::vector<std::string> arguments, CreateArguments(spec));
   return Must(std::move(arguments));
 }
 

@@ -39,6 +39,8 @@ class LvmLab {
   ~LvmLab();
 
   // Makes the first devices PVs, the i-th with room for sizes[i] bytes of extents. What was on them is gone.
+  // The sizes last for one group: vgremove makes PVs as large as their devices. Without this they are that
+  // from the start.
   Status MakePvs(const std::vector<Bytes>& sizes);
   // A fresh group on the first `pvs` of them. The group before is removed, with all that is in it.
   Status MakeGroup(size_t pvs, Bytes extent_size);
