@@ -1,4 +1,5 @@
 # Tests that run inside a guest of scripts/vmtest, with the programs of this build on its PATH.
+include_guard(GLOBAL)
 
 # quarry_guest_program(NAME SOURCES… [LINK libs…]): a gtest binary for guests, in <build>/tests/bin. No ctest entry.
 function(quarry_guest_program name)

@@ -37,7 +37,7 @@ TEST_F(ControllerTest, ANameIsAVolumeHoweverOftenItIsAsked) {
   EXPECT_TRUE(Fails(client().Create(differs), StatusCode::ALREADY_EXISTS, "required_bytes"));
   differs = spec;
   differs.parameters = TypeParameters("linear");
-  EXPECT_TRUE(Fails(client().Create(differs), StatusCode::ALREADY_EXISTS, "type"));
+  EXPECT_TRUE(Fails(client().Create(differs), StatusCode::ALREADY_EXISTS, "parameter '"));
   differs = spec;
   differs.capability = BlockCapability();
   EXPECT_TRUE(Fails(client().Create(differs), StatusCode::ALREADY_EXISTS, "volume_capabilities"));

@@ -83,7 +83,7 @@ TEST_F(NodeTest, FileSystemsGrowWhileTheyAreUsed) {
     const Placed placed = MustPlace({"grows-" + fs_type, {}, MountCapability(fs_type), 320 * kMi});
     const std::string& id = placed.volume.volume_id();
     ASSERT_OK(WritePattern(placed.target + "/data", 5, kDataLength));
-    const UniqueFd open(::open((placed.target + "/data").c_str(), O_RDONLY | O_CLOEXEC));
+    UniqueFd open(::open((placed.target + "/data").c_str(), O_RDONLY | O_CLOEXEC));
     auto before = client().Stats(id, placed.target);
     ASSERT_OK(before);
 
@@ -103,13 +103,18 @@ TEST_F(NodeTest, FileSystemsGrowWhileTheyAreUsed) {
     auto listed = client().List();
     ASSERT_OK(listed);
     EXPECT_EQ(listed.value.at(0).capacity_bytes(), 480 * kMi);
+    // Who still has a file open is named, and keeps it.
+    EXPECT_TRUE(
+        Fails(client().Unpublish(id, placed.target), StatusCode::FAILED_PRECONDITION, "vm_node_test"));
+    EXPECT_OK(CheckPattern(placed.target + "/data", 5, kDataLength));
+    open.Reset();
     MustTakeAway(placed);
   }
 }
 
 TEST_F(NodeTest, ARawDeviceGrowsWhileItIsOpen) {
   const Placed placed = MustPlace({"grows-raw", TypeParameters("raid1"), BlockCapability()});
-  const UniqueFd open(::open(placed.target.c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd open(::open(placed.target.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(open.valid());
   ASSERT_OK(WritePattern(placed.target, 6, kDataLength));
   ASSERT_OK(client().Expand(placed.volume.volume_id(), 128 * kMi));
@@ -122,7 +127,8 @@ TEST_F(NodeTest, ARawDeviceGrowsWhileItIsOpen) {
   const auto legs = group().LegDevices(LvOf(placed.volume));
   ASSERT_OK(legs);
   EXPECT_TRUE(Disjoint(*legs)) << "growing keeps the legs apart";
-  MustTakeAway(Placed(placed));
+  open.Reset();
+  MustTakeAway(placed);
 }
 
 TEST_F(NodeTest, ReadOnlyIsReadOnly) {

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr auto kProbePause = std::chrono::milliseconds(100);  // Probe is work for the one who is to get ready
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -106,7 +107,7 @@ Status QuarrydProcess::WaitReady(std::chrono::seconds limit) {
       return Ok();
     }
     last = reply.ok() ? "is not ready" : reply.text();
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kProbePause);
   }
   return Error(Code::kUnavailable, "quarryd " + last + "; its log: " + Log());
 }
