@@ -10,8 +10,10 @@
 #include "daemon/late_lvm.h"
 #include "dm/block_eraser.h"
 #include "dm/dm_kernel.h"
+#include "lvm/fresh_lvm.h"
 #include "lvm/lvm_config.h"
 #include "lvm/lvm_spawn.h"
+#include "lvm/metadata_header_reader.h"
 #include "mount/kernel_mount.h"
 
 namespace quarry::daemon {
@@ -29,14 +31,17 @@ Status MakePrivateDirectory(const std::string& path) {
 // Each may refer to those above it.
 struct NodeWorld::Parts {
   explicit Parts(const std::string& lvm_system_dir)
-      : lvm([this, lvm_system_dir](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
+      : asked([this, lvm_system_dir](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
           return lvm::LvmSpawn::Make(subprocess, {.system_dir = lvm_system_dir}, call);
         }),
+        lvm(asked, headers),
         mount(subprocess) {}
 
   SystemClock clock;
   SpawnSubprocess subprocess;
-  LateLvm lvm;
+  LateLvm asked;
+  lvm::HeaderReader headers;
+  lvm::FreshLvm lvm;
   dm::DmKernel dm;
   dm::BlockEraser erase;
   mount::KernelMount mount;

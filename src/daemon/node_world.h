@@ -1,4 +1,5 @@
-// The real world, put together: LVM by spawning, the kernel's device-mapper, its mounts, its block layer.
+// The real world, put together: LVM by spawning, its answers kept while the disks prove them, the kernel's
+// device-mapper, its mounts, its block layer.
 #pragma once
 
 #include <memory>

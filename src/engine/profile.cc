@@ -234,11 +234,17 @@ std::optional<std::string> Difference(std::string_view existing, std::string_vie
     const auto found = lines.find(key);
     return found == lines.end() ? std::string("not set") : fmt::format("'{}'", found->second);
   };
+  const auto describe = [&](const std::string& key) {
+    return fmt::format("parameter '{}' is {} on the existing volume, {} in the request", key, value(was, key),
+                       value(is, key));
+  };
+  if (value(was, "type") != value(is, "type")) {
+    return describe("type");  // most of the others follow from it
+  }
   for (const auto* side : {&was, &is}) {
     for (const auto& [key, unused] : *side) {
       if (value(was, key) != value(is, key)) {
-        return fmt::format("parameter '{}' is {} on the existing volume, {} in the request", key,
-                           value(was, key), value(is, key));
+        return describe(key);
       }
     }
   }

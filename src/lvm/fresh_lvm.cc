@@ -25,12 +25,13 @@ bool HoldsMetadata(const PvState& state) {
 }
 
 // Whether equal states can prove anything about this snapshot: every PV that LVM saw is where it saw it, and
-// one at least holds an area that a commit would have changed.
-bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states) {
+// one at least holds an area that a commit would have changed. A PV that LVM did not see can be watched for
+// only where a finder knows its place (`watched`): else its return would go unnoticed.
+bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool watched) {
   bool metadata = false;
   for (size_t i = 0; i < states.size(); ++i) {
     const bool itself = states[i].kind == PvState::Kind::kPv && states[i].uuid == group.pvs[i].uuid;
-    if (!itself && !Lost(group.pvs[i])) {
+    if (!itself && (!Lost(group.pvs[i]) || !watched)) {
       return false;
     }
     metadata = metadata || (itself && HoldsMetadata(states[i]));
@@ -202,7 +203,7 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, const Call
     }
     std::vector<std::string> paths = PathsOf(**snapshot);
     auto states = headers_.Read(paths, call);
-    if (!states.has_value() || !CanProve(**snapshot, *states)) {
+    if (!states.has_value() || !CanProve(**snapshot, *states, finder_ != nullptr)) {
       break;  // the call has ended, or no headers could prove this: but the answer is there
     }
     const bool untouched = paths == proof.paths && *states == proof.states;

@@ -41,8 +41,9 @@ class PvFinder {
 // Thread-safe.
 class FreshLvm final : public LvmApi {
  public:
-  // All must outlive the object. Without a finder, a PV that went is noticed coming back only once the group
-  // is changed. `maker` makes groups, where `inner` does not see disks that are no PVs yet.
+  // All must outlive the object. Without a finder LVM is asked for every read while a PV is missing, because
+  // only LVM can tell that it is back. `maker` makes groups, where `inner` does not see disks that are no PVs
+  // yet.
   FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr);
   ~FreshLvm() override;
 

@@ -88,14 +88,14 @@ TEST_F(Fresh, CommitJustBeforeLvmReadsIsNotTakenForTheOldHeaders) {
   EXPECT_EQ(Reports(), 0);
 }
 
-TEST_F(Fresh, LostPvIsPartOfTheAnswerAndCostsNothing) {
+TEST_F(Fresh, LostPvIsPartOfTheAnswerAndWithoutAFinderAskedForSoThatItsReturnIsSeen) {
   Get();
-  world_.SetDisk(2, [](PvState& state) { state = PvState(); });
-  const Snapshot without = Get();
-  EXPECT_EQ(without->MissingPvs(), 1U);
-  EXPECT_EQ(Reports(100), 0);
-  world_.Commit();
-  EXPECT_EQ(Get()->seqno, 2U);
+  PvState disk;
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  EXPECT_EQ(Get()->MissingPvs(), 1U);
+  EXPECT_EQ(Reports(3), 3);
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  EXPECT_EQ(Get()->MissingPvs(), 0U);
   EXPECT_EQ(Reports(100), 0);
 }
 
@@ -226,6 +226,20 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
   world_.Edit([](VolumeGroup& group) { group.uuid = "vg-uuid"; });
   world_.Commit();
   EXPECT_TRUE(lvm_.Read("vg0", {}).has_value());
+}
+
+TEST_F(Fresh, GroupThatWeMadeIsTheOneOfItsName) {
+  Get();
+  const CreateGroup spec{"vg0", {"/dev/0"}, kMiB, kMiB};
+  ASSERT_TRUE(finding_.Create(spec, {}).has_value());
+  EXPECT_EQ((*finding_.Read("vg0", {}))->uuid, "made-uuid");
+  EXPECT_EQ(world_.updates(), 1) << "its PVs were looked for";
+
+  FreshWorld other(1);
+  FreshLvm lvm(world_, world_, nullptr, &other);
+  ASSERT_TRUE(lvm.Create(spec, {}).has_value());
+  EXPECT_EQ(other.newest(), 2U) << "the maker made it";
+  EXPECT_EQ(world_.newest(), 2U);
 }
 
 TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {

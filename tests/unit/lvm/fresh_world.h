@@ -37,6 +37,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   std::string PathOf(const std::string& pv_uuid) const override;
   Result<bool> Update(const Call& call) override;
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const CreateGroup& spec, const Call&) override;
   Status Create(const CreateLv&, const Call&) override { return Commits(); }
   Status Extend(const ExtendLv&, const Call&) override { return Commits(); }
   Status Remove(const std::string&, const std::string&, const Call&) override { return Commits(); }
