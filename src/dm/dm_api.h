@@ -35,7 +35,7 @@ class DmApi {
 
   // Opens the block device of `uuid` and proves that the descriptor is that device (st_rdev against
   // device-mapper, after the open). O_CLOEXEC; `flags` are O_RDONLY or O_RDWR, O_EXCL allowed. kNotFound: not
-  // active.
+  // active. kPrecondition: O_EXCL and somebody else has it so (errno EBUSY), or O_RDWR and it is read-only.
   virtual Result<UniqueFd> Open(const std::string& uuid, int flags) = 0;
 
   // Makes the whole device read-only or writable (BLKROSET). A read-only device refuses every write, whoever

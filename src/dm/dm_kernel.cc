@@ -27,6 +27,7 @@ Error OpenFailure(const Device& device, int saved_errno) {
               fmt::format("{}: the device is active, but has no node: is this the host's /dev?", what)};
     case EROFS:
     case EACCES:
+    case EPERM:
       return ErrnoError(what, saved_errno).As(device.read_only ? Code::kPrecondition : Code::kUnavailable);
     default:
       // ENXIO, ENODEV: it went away, or has no table, between the two looks.
@@ -40,7 +41,7 @@ Result<std::optional<Device>> DmKernel::Find(const std::string& uuid) {
   if (uuid.empty()) {
     return Error(Code::kInternal, "looking for a device without UUID");
   }
-  const LibdmSession session;
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const DmTask task(dm_task_create(DM_DEVICE_INFO));
   if (!task || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 || dm_task_run(task.get()) == 0) {
     return session.Failure(fmt::format("looking for device {}", uuid),
@@ -88,6 +89,10 @@ Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {
     return Error(Code::kUnavailable, fmt::format("{} is not {} ({}:{}): is this the host's /dev?",
                                                  device->Node(), held->name, held->major, held->minor));
   }
+  // The kernel would open it all the same, and refuse each write.
+  if (held->read_only && (flags & O_ACCMODE) != O_RDONLY) {
+    return Error(Code::kPrecondition, fmt::format("{} ({}) is read-only", device->Node(), held->name));
+  }
   return fd;
 }
 
@@ -101,7 +106,7 @@ Status DmKernel::SetReadOnly(const std::string& uuid, bool read_only) {
 }
 
 Result<bool> DmKernel::HasTarget(const std::string& target) {
-  const LibdmSession session;
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const std::string what = fmt::format("asking for target '{}'", target);
   const DmTask task(dm_task_create(DM_DEVICE_GET_TARGET_VERSION));
   // The kernel loads dm-<target> if it has to, and reports EINVAL for a target that it then still does not

@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,15 +14,23 @@
 
 #include <fmt/format.h>
 
+#include "base/unique_fd.h"
+
 namespace quarry::dm {
 namespace {
+
+constexpr const char* kControl = "/dev/mapper/control";
+// The kernel's devices.txt: fixed, so that the node can be there before the driver.
+constexpr unsigned kMiscMajor = 10;
+constexpr unsigned kControlMinor = 236;
 
 constexpr int kLevelMask = 7;  // libdm-common.h: the rest of the bits are flags
 constexpr int kLevelError = 3;
 
 struct Library {
   std::mutex mutex;
-  std::string words;  // errors of the current session; guarded by mutex
+  std::string words;      // errors of the current session; guarded by mutex
+  bool prepared = false;  // guarded by mutex
 };
 
 Library& TheLibrary() {
@@ -59,7 +69,7 @@ void KeepControlFromChildren() {
   while (const dirent* entry = readdir(directory)) {
     std::array<char, 64> target{};
     const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target.data(), target.size() - 1);
-    if (length > 0 && std::string_view(target.data()) == "/dev/mapper/control") {
+    if (length > 0 && std::string_view(target.data()) == kControl) {
       fcntl(std::atoi(entry->d_name), F_SETFD, FD_CLOEXEC);
     }
   }
@@ -67,24 +77,40 @@ void KeepControlFromChildren() {
 }
 
 // Makes the first request, so that the control node is open before anything else is asked.
-void Prepare() {
+Status Prepare(Library& library) {
+  UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.valid() && errno == ENOENT) {
+    // Usually udev or kmod made it at boot. Opening it is what loads the module.
+    mkdir("/dev/mapper", 0755);
+    mknod(kControl, S_IFCHR | 0600, makedev(kMiscMajor, kControlMinor));
+    control.Reset(open(kControl, O_RDWR | O_CLOEXEC));
+  }
+  if (!control.valid()) {
+    return ErrnoError(fmt::format("there is no device-mapper here: opening {}", kControl))
+        .As(Code::kUnavailable);
+  }
   dm_log_with_errno_init(TakeWords);
   dm_hold_control_dev(1);
   std::array<char, 32> version{};
-  if (dm_driver_version(version.data(), version.size()) != 0) {
-    KeepControlFromChildren();
+  if (dm_driver_version(version.data(), version.size()) == 0) {
+    return Error(Code::kUnavailable, fmt::format("device-mapper cannot be used: {}", library.words));
   }
+  KeepControlFromChildren();
+  return Ok();
 }
 
 }  // namespace
 
-LibdmSession::LibdmSession() : lock_(TheLibrary().mutex) {
-  static std::once_flag once;
-  std::call_once(once, Prepare);
-  TheLibrary().words.clear();
+Result<LibdmSession> LibdmSession::Begin() {
+  Library& library = TheLibrary();
+  std::unique_lock lock(library.mutex);
+  library.words.clear();
+  if (!library.prepared) {
+    QUARRY_TRY(Prepare(library));
+    library.prepared = true;
+  }
+  return LibdmSession(std::move(lock));
 }
-
-LibdmSession::~LibdmSession() = default;
 
 Error LibdmSession::Failure(std::string_view what, int sys_errno) const {
   const std::string& words = TheLibrary().words;

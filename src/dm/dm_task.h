@@ -12,19 +12,20 @@
 
 namespace quarry::dm {
 
-// While one exists, libdevmapper is this thread's: make one before the first DmTask and keep it until after
+// While one exists, libdevmapper is this thread's: begin one before the first DmTask and keep it until after
 // the last. Also collects what libdevmapper reports as an error meanwhile.
 class LibdmSession {
  public:
-  LibdmSession();
-  ~LibdmSession();
-  LibdmSession(const LibdmSession&) = delete;
-  LibdmSession& operator=(const LibdmSession&) = delete;
+  // kUnavailable: there is no device-mapper here. Asked again each time: libdevmapper itself, once it has
+  // failed, would not look again.
+  static Result<LibdmSession> Begin();
 
   // "what: libdevmapper's words": kUnavailable, or what `sys_errno` means.
   Error Failure(std::string_view what, int sys_errno = 0) const;
 
  private:
+  explicit LibdmSession(std::unique_lock<std::mutex> lock) : lock_(std::move(lock)) {}
+
   std::unique_lock<std::mutex> lock_;
 };
 

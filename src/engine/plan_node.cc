@@ -15,13 +15,12 @@ constexpr std::string_view kMakingPrefix = "making-";
 
 // Volumes of tenants carry neither devices nor set-uid programs unless a class asks for it ("dev", "suid").
 Result<mount::MountOptions> WithDefaults(const std::vector<std::string>& flags) {
+  if (auto given = mount::ParseMountOptions(flags); !given.has_value()) {
+    return std::move(given.error()).Context("volume_capability.mount.mount_flags");
+  }
   std::vector<std::string> words = {"nosuid", "nodev"};
   words.insert(words.end(), flags.begin(), flags.end());
-  auto options = mount::ParseMountOptions(words);
-  if (!options.has_value()) {
-    return std::move(options.error()).Context("volume_capability.mount.mount_flags");
-  }
-  return options;
+  return mount::ParseMountOptions(words);
 }
 
 bool Has(const std::vector<std::string>& options, std::string_view word) {

@@ -48,7 +48,8 @@ Status KernelMount::Grow(std::string_view fs_type, const std::string& device, co
     return ErrnoError(fmt::format("{}: opening {}", what, device));
   }
   QUARRY_TRY(CheckMounted(*fs, {major(st.st_rdev), minor(st.st_rdev)}, mount_point).Context(what));
-  QUARRY_ASSIGN(const UniqueFd mount_fd, paths_.Open(mount_point, O_RDONLY | O_DIRECTORY).Context(what));
+  QUARRY_ASSIGN(const UniqueFd mount_fd,
+                paths_.Open(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
   QUARRY_ASSIGN(const Bytes size, DeviceSize(device_fd.get()));
 
   QUARRY_ASSIGN(const Measured before, fs->Measure(mount_fd.get(), device_fd.get()).Context(what));

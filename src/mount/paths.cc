@@ -23,7 +23,7 @@ constexpr mode_t kFileMode = 0640;
 
 int OpenAt2(int directory, const char* path, int flags, uint64_t resolve) {
   open_how how{};
-  how.flags = static_cast<uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
+  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
   how.resolve = resolve;
   for (int attempt = 0;; ++attempt) {
     const auto fd = static_cast<int>(syscall(SYS_openat2, directory, path, &how, sizeof how));
@@ -105,7 +105,7 @@ Result<UniqueFd> Paths::Open(const AbsolutePath& path, int flags) const {
 }
 
 Result<Place> Paths::Look(const AbsolutePath& path) const {
-  QUARRY_ASSIGN(UniqueFd fd, Open(path, O_PATH));
+  QUARRY_ASSIGN(UniqueFd fd, Open(path, O_PATH | O_NOFOLLOW));
   return Describe(std::move(fd), path.str());
 }
 
@@ -197,7 +197,7 @@ Status Paths::RemovePath(const AbsolutePath& path) const {
 }
 
 Result<FilesystemUsage> Paths::Usage(const AbsolutePath& path) const {
-  QUARRY_ASSIGN(const UniqueFd fd, Open(path, O_PATH));
+  QUARRY_ASSIGN(const UniqueFd fd, Open(path, O_PATH | O_NOFOLLOW));
   struct statfs st{};
   if (fstatfs(fd.get(), &st) != 0) {
     return ErrnoError(fmt::format("asking for the usage of {}", path.str()));

@@ -38,10 +38,10 @@ class Paths {
   // never are.
   explicit Paths(std::vector<AbsolutePath> roots = {}) : roots_(std::move(roots)) {}
 
-  // With O_PATH: whatever stands there, a symbolic link too. kNotFound: nothing does. kPrecondition: the path
-  // leads through a symbolic link where none may be. `flags` as of open(2); O_NOFOLLOW and O_CLOEXEC are
-  // added.
+  // `flags` as of open(2); O_CLOEXEC is added, O_NOFOLLOW is the caller's to say. kNotFound: nothing stands
+  // there. kPrecondition: the path leads through a symbolic link where none may be.
   Result<UniqueFd> Open(const AbsolutePath& path, int flags) const;
+  // Whatever stands there, a symbolic link too.
   Result<Place> Look(const AbsolutePath& path) const;
   // Directory of the last component, O_PATH. kInvalidArgument for "/".
   Result<UniqueFd> OpenParent(const AbsolutePath& path) const;

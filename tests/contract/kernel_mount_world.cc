@@ -53,10 +53,6 @@ std::string KernelMountWorld::NewDevice(Bytes size) {
   return loops_.emplace_back(size).node();
 }
 
-std::string KernelMountWorld::NewReadOnlyDevice(Bytes size) {
-  return loops_.emplace_back(size, /*read_only=*/true).node();
-}
-
 LoopDevice& KernelMountWorld::Loop(const std::string& node) {
   for (LoopDevice& loop : loops_) {
     if (loop.node() == node) {

@@ -31,7 +31,6 @@ class KernelMountWorld final : public MountWorld {
   std::shared_ptr<void> Hold(const std::string& path) override;
 
   LoopDevice& Loop(const std::string& node);
-  std::string NewReadOnlyDevice(Bytes size);
 
  private:
   SpawnSubprocess subprocess_;

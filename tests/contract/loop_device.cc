@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <stdexcept>
 #include <system_error>
 
@@ -38,8 +40,10 @@ UniqueFd OpenControl() {
 
 }  // namespace
 
-LoopDevice::LoopDevice(Bytes size, bool read_only)
-    : file_(open(kFiles, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)) {
+LoopDevice::LoopDevice(Bytes size)
+    : LoopDevice(UniqueFd(open(kFiles, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)), size) {}
+
+LoopDevice::LoopDevice(UniqueFd file, Bytes size) : file_(std::move(file)) {
   if (!file_.valid() || ftruncate(file_.get(), static_cast<off_t>(size.value)) != 0) {
     Fail("file for a loop device");
   }
@@ -53,7 +57,7 @@ LoopDevice::LoopDevice(Bytes size, bool read_only)
     loop_ = UniqueFd(open(node_.c_str(), O_RDWR | O_CLOEXEC));
     loop_config config{};
     config.fd = static_cast<uint32_t>(file_.get());
-    config.info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0);
+    config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
     if (loop_.valid() && ioctl(loop_.get(), LOOP_CONFIGURE, &config) == 0) {
       return;
     }
@@ -71,6 +75,17 @@ void LoopDevice::Grow(Bytes size) {
   }
 }
 
+UniqueFd FileWithoutHoles() {
+  std::string place = std::string(kFiles) + "/quarry-ramfs-XXXXXX";
+  if (mkdtemp(place.data()) == nullptr || mount("none", place.c_str(), "ramfs", 0, nullptr) != 0) {
+    Fail("mounting ramfs");
+  }
+  UniqueFd file(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  umount2(place.c_str(), MNT_DETACH);
+  rmdir(place.c_str());
+  return file;
+}
+
 std::string RunTool(const std::vector<std::string>& words, const std::string& input) {
   for (const char* directory : {"/usr/sbin", "/usr/bin", "/sbin", "/bin"}) {
     const std::string path = fmt::format("{}/{}", directory, words[0]);
@@ -82,7 +97,7 @@ std::string RunTool(const std::vector<std::string>& words, const std::string& in
     command.argv[0] = path;
     command.env = {{"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}};
     command.input = input;
-    auto finished = SpawnSubprocess().Run(command, CallWithin(std::chrono::seconds(120)));
+    auto finished = SpawnSubprocess().Run(command, CallWithin(std::chrono::minutes(5)));
     if (!finished.has_value() || !finished->ok()) {
       throw std::runtime_error(
           fmt::format("{}: {}", fmt::join(words, " "),

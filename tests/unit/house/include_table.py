@@ -18,7 +18,7 @@ INTERFACES = {
     "udev": {"udev_api.h"},
 }
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
-VALUES = {"mount": {"options.h"}}
+VALUES = {"lvm": {"lvm_command.h"}, "mount": {"options.h"}}
 WHOLE, INTERFACE, WITH_VALUES = "all of it", "its interface", "its interface and values"
 
 # room: {other room: how much of it}. A room may always include itself.
@@ -50,7 +50,7 @@ LIBRARIES = {
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "CLI/": {"daemon": ANY, "ctl": ANY},
     "toml++/": {"daemon": ANY},
-    "nlohmann/": {"lvm": SOURCE, "daemon": SOURCE, "ctl": SOURCE},
+    "nlohmann/": {"lvm": (".cc", "src/lvm/report_fields.h"), "daemon": SOURCE, "ctl": SOURCE},
     "prometheus/": {"daemon": ANY},
     "fmt/": {room: ANY for room in ROOMS},
 }

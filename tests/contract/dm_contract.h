@@ -1,0 +1,35 @@
+// What DmApi and EraseApi promise, and worlds to hold them in. The tests of dm_contract_test.cc are linked
+// with the fakes or with the kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "dm/dm_api.h"
+#include "dm/erase_api.h"
+
+namespace quarry::contract {
+
+class DmWorld {
+ public:
+  virtual ~DmWorld() = default;
+  virtual dm::DmApi& api() = 0;
+  virtual void Add(const std::string& uuid, const std::string& name, Bytes size) = 0;
+  // False while the device is open.
+  virtual bool Remove(const std::string& uuid) = 0;
+};
+std::unique_ptr<DmWorld> MakeDmWorld();
+
+// One disk that is a physical volume, with nothing on it.
+class EraseWorld {
+ public:
+  virtual ~EraseWorld() = default;
+  virtual dm::EraseApi& api() = 0;
+  virtual std::string device() const = 0;
+  virtual std::string pv_uuid() const = 0;
+  virtual Bytes first_extent() const = 0;
+};
+std::unique_ptr<EraseWorld> MakeEraseWorld(Bytes size);
+
+}  // namespace quarry::contract

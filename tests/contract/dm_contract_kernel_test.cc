@@ -1,0 +1,117 @@
+// What only a kernel can show of device-mapper, and of probing through it.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/subprocess.h"
+#include "mount/kernel_mount.h"
+#include "tests/contract/kernel_dm_world.h"
+
+namespace quarry::contract {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kUuid = "LVM-quarryContractTestGroupQuarryContractTestVolume1";
+constexpr const char* kName = "quarry-contract1";
+
+class KernelDmTest : public ::testing::Test {
+ protected:
+  dm::DmApi& api() { return world_.api(); }
+  KernelDmWorld world_;
+};
+
+TEST_F(KernelDmTest, ADescriptorIsTheDeviceThatDeviceMapperNames) {
+  world_.Add(kUuid, kName, kGiB);
+  const auto device = *api().Find(kUuid);
+  const auto fd = api().Open(kUuid, O_RDONLY);
+  ASSERT_TRUE(fd.has_value());
+  struct stat st{};
+  ASSERT_EQ(fstat(fd->get(), &st), 0);
+  EXPECT_EQ(st.st_rdev, makedev(device->major, device->minor));
+}
+
+TEST_F(KernelDmTest, ASuspendedDeviceIsSeenAsOne) {
+  world_.Add(kUuid, kName, kGiB);
+  RunTool({"dmsetup", "suspend", "--noudevsync", kName});
+  EXPECT_TRUE((*api().Find(kUuid))->suspended);
+  RunTool({"dmsetup", "resume", "--noudevsync", kName});
+  EXPECT_FALSE((*api().Find(kUuid))->suspended);
+}
+
+TEST_F(KernelDmTest, ATargetIsLoadedWhenAskedFor) {
+  EXPECT_EQ(api().HasTarget("raid").value(), true);
+  EXPECT_EQ(api().HasTarget("striped").value(), true);
+}
+
+TEST_F(KernelDmTest, ControlIsNotInheritedByChildren) {
+  ASSERT_TRUE(api().Find(kUuid).has_value());
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry.path(), error) == "/dev/mapper/control") {
+      ++seen;
+      EXPECT_EQ(fcntl(std::stoi(entry.path().filename()), F_GETFD), FD_CLOEXEC);
+    }
+  }
+  EXPECT_EQ(seen, 1) << "it is opened once and kept";
+}
+
+TEST_F(KernelDmTest, WhatLibdevmapperSaysIsInTheErrorAndNotOnStandardError) {
+  ::testing::internal::CaptureStderr();
+  const auto found = api().Find(std::string(300, 'x'));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ASSERT_FALSE(found.has_value());
+  EXPECT_THAT(found.error().message(), Not(HasSubstr("no reason")));
+}
+
+TEST_F(KernelDmTest, ADeviceThatCannotBeReadIsNeitherBlankNorFormatted) {
+  // Its first and last MiB are there; between, and in a second device from the start, every read fails.
+  const LoopDevice disk({64 * kMiB.value});
+  const std::string ends =
+      fmt::format("0 2048 linear {0} 0\n2048 126976 error\n129024 2048 linear {0} 129024", disk.node());
+  RunTool({"dmsetup", "create", "--noudevsync", "--uuid", "QUARRY-ends", "quarry-ends"}, ends);
+  world_.AddTable(kUuid, kName, "0 131072 error");
+  SpawnSubprocess subprocess;
+  mount::KernelMount mounts(subprocess);
+  for (const char* uuid : {"QUARRY-ends", kUuid}) {
+    const auto device = *api().Find(uuid);
+    const auto fd = api().Open(uuid, O_RDONLY);
+    ASSERT_TRUE(fd.has_value());
+    const auto content = mounts.Probe(fd->get());
+    if (uuid == std::string(kUuid)) {
+      ASSERT_FALSE(content.has_value());
+      EXPECT_EQ(content.error().code(), Code::kIo);
+    }
+    mount::MakeFilesystem spec;
+    spec.fs_type = "ext4";
+    spec.device = device->Node();
+    const Status made = mounts.Make(spec, CallWithin(std::chrono::seconds(60)));
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(CodeName(made.error().code()), CodeName(Code::kIo)) << made.error().message();
+  }
+  RunTool({"dmsetup", "remove", "--noudevsync", "--retry", "quarry-ends"});
+}
+
+TEST_F(KernelDmTest, ADeviceBelowAnotherNamesItAsItsHolder) {
+  const LoopDevice disk({64 * kMiB.value});
+  world_.AddTable(kUuid, kName, fmt::format("0 2048 linear {} 0", disk.node()));
+  struct stat st{};
+  ASSERT_EQ(stat(disk.node().c_str(), &st), 0);
+  SpawnSubprocess subprocess;
+  mount::KernelMount mounts(subprocess);
+  const auto device = *api().Find(kUuid);
+  EXPECT_THAT(*mounts.Users({major(st.st_rdev), minor(st.st_rdev)}),
+              Contains(fmt::format("held by dm-{} ({})", device->minor, kName)));
+}
+
+}  // namespace
+}  // namespace quarry::contract

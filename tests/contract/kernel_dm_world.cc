@@ -1,0 +1,121 @@
+#include "tests/contract/kernel_dm_world.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace quarry::contract {
+
+KernelDmWorld::~KernelDmWorld() {
+  for (const auto& [uuid, name] : names_) {
+    try {
+      RunTool({"dmsetup", "remove", "--noudevsync", "--force", "--retry", name});
+    } catch (const std::runtime_error&) {  // the guest goes with it
+    }
+  }
+}
+
+void KernelDmWorld::AddTable(const std::string& uuid, const std::string& name, const std::string& table) {
+  RunTool({"dmsetup", "create", "--noudevsync", "--uuid", uuid, "--table", table, name});
+  names_[uuid] = name;
+}
+
+void KernelDmWorld::Add(const std::string& uuid, const std::string& name, Bytes size) {
+  AddTable(uuid, name, fmt::format("0 {} zero", size.value / 512));
+}
+
+bool KernelDmWorld::Remove(const std::string& uuid) {
+  try {
+    RunTool({"dmsetup", "remove", "--noudevsync", names_.at(uuid)});
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+  names_.erase(uuid);
+  return true;
+}
+
+namespace {
+
+// What pvcreate wrote before the first extent, to be put on further devices of the same size: it is slow in a
+// guest.
+struct MadePv {
+  std::string uuid;
+  Bytes first_extent;
+  std::vector<char> start;
+};
+
+UniqueFd OpenDisk(const std::string& node) {
+  UniqueFd fd(open(node.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) {
+    throw std::system_error(errno, std::generic_category(), node);
+  }
+  return fd;
+}
+
+MadePv MakePv(const std::string& node, const std::vector<std::string>& options) {
+  std::vector<std::string> create = {"lvm", "pvcreate", "--yes", "--devices", node};
+  create.insert(create.end(), options.begin(), options.end());
+  create.push_back(node);
+  RunTool(create);
+  MadePv pv;
+  std::istringstream report(RunTool({"lvm", "pvs", "--devices", node, "--noheadings", "--nosuffix", "--units",
+                                     "b", "-o", "pv_uuid,pe_start", node}));
+  if (!(report >> pv.uuid >> pv.first_extent.value)) {
+    throw std::runtime_error("pvs did not report the new PV");
+  }
+  pv.start.resize(pv.first_extent.value);
+  if (pread(OpenDisk(node).get(), pv.start.data(), pv.start.size(), 0) !=
+      static_cast<ssize_t>(pv.start.size())) {
+    throw std::runtime_error("reading back the new PV");
+  }
+  return pv;
+}
+
+void PutPv(const MadePv& pv, const std::string& node) {
+  const UniqueFd disk = OpenDisk(node);
+  if (pwrite(disk.get(), pv.start.data(), pv.start.size(), 0) != static_cast<ssize_t>(pv.start.size()) ||
+      fsync(disk.get()) != 0) {
+    throw std::runtime_error("writing a PV");
+  }
+}
+
+}  // namespace
+
+KernelEraseWorld::KernelEraseWorld(LoopDevice disk) : loop_(std::move(disk)), node_(loop_->node()) {
+  Become();
+}
+
+KernelEraseWorld::KernelEraseWorld(std::string disk) : node_(std::move(disk)) {
+  Become();
+}
+
+KernelEraseWorld::KernelEraseWorld(LoopDevice disk, const std::vector<std::string>& pvcreate_options)
+    : loop_(std::move(disk)), node_(loop_->node()) {
+  const MadePv pv = MakePv(node_, pvcreate_options);
+  uuid_ = pv.uuid;
+  first_extent_ = pv.first_extent;
+}
+
+void KernelEraseWorld::Become() {
+  static std::map<uint64_t, MadePv> made;  // by size
+  uint64_t size = 0;
+  if (ioctl(OpenDisk(node_).get(), BLKGETSIZE64, &size) != 0) {
+    throw std::system_error(errno, std::generic_category(), node_);
+  }
+  const auto [known, fresh] = made.try_emplace(size);
+  if (fresh) {
+    known->second = MakePv(node_, {"-ff"});
+  } else {
+    PutPv(known->second, node_);
+  }
+  uuid_ = known->second.uuid;
+  first_extent_ = known->second.first_extent;
+}
+
+}  // namespace quarry::contract

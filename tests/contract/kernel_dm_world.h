@@ -1,0 +1,53 @@
+// The kernel as a world for device-mapper and for erasing. Needs root; DmWorld needs device-mapper.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dm/block_eraser.h"
+#include "dm/dm_kernel.h"
+#include "tests/contract/dm_contract.h"
+#include "tests/contract/loop_device.h"
+
+namespace quarry::contract {
+
+class KernelDmWorld final : public DmWorld {
+ public:
+  ~KernelDmWorld() override;
+  dm::DmApi& api() override { return dm_; }
+  void Add(const std::string& uuid, const std::string& name, Bytes size) override;
+  bool Remove(const std::string& uuid) override;
+  // As `dmsetup create` takes it.
+  void AddTable(const std::string& uuid, const std::string& name, const std::string& table);
+
+ private:
+  dm::DmKernel dm_;
+  std::map<std::string, std::string> names_;  // by uuid
+};
+
+// A physical volume made by the LVM of this machine, on a loop device or on a disk.
+class KernelEraseWorld final : public EraseWorld {
+ public:
+  explicit KernelEraseWorld(LoopDevice disk);
+  KernelEraseWorld(LoopDevice disk, const std::vector<std::string>& pvcreate_options);
+  // Whatever is on it goes.
+  explicit KernelEraseWorld(std::string disk);
+  dm::EraseApi& api() override { return eraser_; }
+  std::string device() const override { return node_; }
+  std::string pv_uuid() const override { return uuid_; }
+  Bytes first_extent() const override { return first_extent_; }
+
+ private:
+  // Makes a PV of the disk; from the second of its size on, an equal one.
+  void Become();
+
+  dm::BlockEraser eraser_;
+  std::optional<LoopDevice> loop_;
+  std::string node_;
+  std::string uuid_;
+  Bytes first_extent_;
+};
+
+}  // namespace quarry::contract

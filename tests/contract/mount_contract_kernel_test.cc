@@ -1,0 +1,385 @@
+// What only a kernel can show: that flags bind, that nothing is followed, who holds what.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/contract/kernel_mount_world.h"
+
+namespace quarry::contract {
+namespace {
+
+using mount::MountOptions;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr Bytes kSize{320 * kMiB.value};
+
+AbsolutePath Path(const std::string& text) {
+  return *AbsolutePath::Parse(text);
+}
+
+// A device that refuses writes for a while. A loop device would keep that beyond its life.
+class ReadOnlyDevice {
+ public:
+  explicit ReadOnlyDevice(UniqueFd device) : device_(std::move(device)) { Set(1); }
+  ~ReadOnlyDevice() { Set(0); }
+  ReadOnlyDevice(const ReadOnlyDevice&) = delete;
+  ReadOnlyDevice& operator=(const ReadOnlyDevice&) = delete;
+
+ private:
+  void Set(int value) const { EXPECT_EQ(ioctl(device_.get(), BLKROSET, &value), 0); }
+  UniqueFd device_;
+};
+
+class KernelMountTest : public ::testing::Test {
+ protected:
+  mount::MountApi& api() { return world_.api(); }
+  static Call call() { return CallWithin(std::chrono::seconds(120)); }
+
+  std::string Formatted(const std::string& type, Bytes size = kSize) {
+    const std::string node = world_.NewDevice(size);
+    mount::MakeFilesystem spec;
+    spec.fs_type = type;
+    spec.device = node;
+    const Status made = api().Make(spec, call());
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    return node;
+  }
+  AbsolutePath Mounted(const std::string& node, const std::string& type, const MountOptions& options = {}) {
+    const AbsolutePath target = world_.NewDirectory();
+    const Status mounted = api().Mount(node, target, type, options, call());
+    EXPECT_TRUE(mounted.has_value()) << mounted.error().message();
+    return target;
+  }
+  static bool CanWrite(const AbsolutePath& directory) {
+    const UniqueFd file(open((directory.str() + "/probe").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    return file.valid();
+  }
+  static std::string Words(const Status& status) {
+    return status.has_value() ? "" : status.error().message();
+  }
+
+  KernelMountWorld world_;
+};
+
+// --- Flags and options
+
+TEST_F(KernelMountTest, AReadOnlyBindRefusesWritesThatItsStagedMountTakes) {
+  const AbsolutePath staged = Mounted(Formatted("xfs"), "xfs");
+  const AbsolutePath target = world_.NewDirectory();
+  ASSERT_TRUE(api().Bind(staged.str(), target, {MS_RDONLY, 0, {}}, call()).has_value());
+  EXPECT_FALSE(CanWrite(target));
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_TRUE(CanWrite(staged));
+}
+
+TEST_F(KernelMountTest, AReadOnlyMountRefusesWrites) {
+  EXPECT_FALSE(CanWrite(Mounted(Formatted("ext4"), "ext4", {MS_RDONLY, 0, {}})));
+  EXPECT_EQ(errno, EROFS);
+}
+
+TEST_F(KernelMountTest, NeverTurnsAWritableMountIntoAReadOnlyOneByItself) {
+  const std::string node = Formatted("ext4");
+  const ReadOnlyDevice read_only(world_.OpenDevice(node));
+  const AbsolutePath target = world_.NewDirectory();
+  const Status mounted = api().Mount(node, target, "ext4", {}, call());
+  ASSERT_FALSE(mounted.has_value());
+  EXPECT_EQ(mounted.error().code(), Code::kPrecondition);
+  EXPECT_THAT(Words(mounted), HasSubstr("read-only"));
+  EXPECT_EQ(api().Mounts()->At(target), nullptr);
+  EXPECT_TRUE(api().Mount(node, target, "ext4", {MS_RDONLY, 0, {}}, call()).has_value());
+  EXPECT_TRUE(api().Unmount(target, call()).has_value());
+}
+
+TEST_F(KernelMountTest, OptionsOfTheFileSystemReachIt) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4", {0, 0, {"commit=17", "nodiscard"}});
+  const auto table = api().Mounts();
+  ASSERT_NE(table->At(target), nullptr);
+  EXPECT_THAT(table->At(target)->super_options, Contains("commit=17"));
+}
+
+TEST_F(KernelMountTest, AnOptionThatTheFileSystemDoesNotTakeIsToldByPositionNotByText) {
+  for (const char* type : {"ext4", "xfs"}) {
+    const std::string node = Formatted(type);
+    const AbsolutePath target = world_.NewDirectory();
+    const Status mounted = api().Mount(node, target, type, {0, 0, {"discard", "topsecret=1", "x"}}, call());
+    ASSERT_FALSE(mounted.has_value());
+    EXPECT_EQ(mounted.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(Words(mounted), AllOf(HasSubstr("option 2 of 3"), Not(HasSubstr("topsecret"))));
+    EXPECT_EQ(api().Mounts()->At(target), nullptr);
+  }
+}
+
+TEST_F(KernelMountTest, BtrfsRefusesAnUnknownOptionToo) {
+  const Status mounted =
+      api().Mount(Formatted("btrfs"), world_.NewDirectory(), "btrfs", {0, 0, {"topsecret"}}, call());
+  ASSERT_FALSE(mounted.has_value());
+  EXPECT_THAT(Words(mounted), Not(HasSubstr("topsecret")));
+}
+
+// --- Paths
+
+TEST_F(KernelMountTest, ALinkAtTheEndOfATargetIsNotFollowed) {
+  const AbsolutePath victim = world_.NewDirectory();
+  const AbsolutePath directory = world_.NewDirectory();
+  const AbsolutePath link = Path(directory.str() + "/link");
+  ASSERT_EQ(symlink(victim.c_str(), link.c_str()), 0);
+  const std::string node = Formatted("ext4");
+  EXPECT_EQ(api().Mount(node, link, "ext4", {}, call()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(api().Bind(world_.NewDirectory().str(), link, {}, call()).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(api().Unmount(link, call()).has_value());
+  EXPECT_EQ(api().Mounts()->At(victim), nullptr);
+}
+
+TEST_F(KernelMountTest, UnmountingALinkToAMountLeavesTheMount) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  const AbsolutePath link = Path(world_.NewDirectory().str() + "/link");
+  ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+  EXPECT_TRUE(api().Unmount(link, call()).has_value());
+  EXPECT_NE(api().Mounts()->At(target), nullptr);
+}
+
+TEST_F(KernelMountTest, LinksOfProcAreNeverFollowed) {
+  const AbsolutePath victim = world_.NewDirectory();
+  const UniqueFd fd(open(victim.c_str(), O_PATH | O_DIRECTORY));
+  const AbsolutePath magic = Path(fmt::format("/proc/self/fd/{}/inner", fd.get()));
+  EXPECT_EQ(api().MakeDirectory(magic).error().code(), Code::kPrecondition);
+  EXPECT_EQ(api().Inspect(Path(victim.str() + "/inner")).value(), mount::PathKind::kAbsent);
+}
+
+TEST_F(KernelMountTest, BelowARootNoLinkIsFollowedAnywhere) {
+  const AbsolutePath root = world_.NewDirectory();
+  const AbsolutePath victim = world_.NewDirectory();
+  ASSERT_EQ(symlink(victim.c_str(), (root.str() + "/away").c_str()), 0);
+  ASSERT_EQ(mkdir((victim.str() + "/target").c_str(), 0700), 0);
+  SpawnSubprocess subprocess;
+  mount::KernelMountConfig config;
+  config.roots = {root};
+  mount::KernelMount guarded(subprocess, config);
+  const AbsolutePath target = Path(root.str() + "/away/target");
+  EXPECT_EQ(guarded.Inspect(target).error().code(), Code::kPrecondition);
+  EXPECT_EQ(guarded.Bind(victim.str(), target, {}, call()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(guarded.MakeDirectory(Path(root.str() + "/away/new")).error().code(), Code::kPrecondition);
+  EXPECT_EQ(guarded.RemovePath(target).error().code(), Code::kPrecondition);
+  EXPECT_FALSE(guarded.Unmount(target, call()).has_value());
+  EXPECT_EQ(api().Inspect(target).value(), mount::PathKind::kDirectory)
+      << "without a root the link is followed";
+}
+
+// Somebody swaps a directory on the way for a link to elsewhere and back, as fast as can be. Whatever comes
+// of the binds, nothing appears outside of the root.
+TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
+  const AbsolutePath root = world_.NewDirectory();
+  const AbsolutePath victim = world_.NewDirectory();
+  const AbsolutePath source = world_.NewDirectory();
+  const std::string pod = root.str() + "/pod";
+  ASSERT_EQ(mkdir(pod.c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((pod + "/target").c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((victim.str() + "/target").c_str(), 0700), 0);
+  ASSERT_EQ(symlink(victim.c_str(), (root.str() + "/link").c_str()), 0);
+
+  std::atomic<bool> done = false;
+  std::thread swapper([&] {
+    while (!done) {
+      renameat2(AT_FDCWD, pod.c_str(), AT_FDCWD, (root.str() + "/link").c_str(), RENAME_EXCHANGE);
+    }
+  });
+  SpawnSubprocess subprocess;
+  mount::KernelMountConfig config;
+  config.roots = {root};
+  mount::KernelMount guarded(subprocess, config);
+  const AbsolutePath target = Path(pod + "/target");
+  int bound = 0;
+  for (int i = 0; i < 400; ++i) {
+    bound += guarded.Bind(source.str(), target, {}, call()).has_value() ? 1 : 0;
+    (void)guarded.Unmount(target, call());
+    (void)guarded.MakeDirectory(Path(pod + "/made"));
+    (void)guarded.RemovePath(Path(pod + "/made"));
+    const auto table = api().Mounts();
+    for (const auto& entry : table->entries()) {
+      ASSERT_FALSE(entry.target.starts_with(victim.str())) << entry.target;
+    }
+    ASSERT_NE(access((victim.str() + "/made").c_str(), F_OK), 0);
+  }
+  done = true;
+  swapper.join();
+  EXPECT_GT(bound, 0) << "the race was not one";
+  EXPECT_EQ(access((victim.str() + "/target").c_str(), F_OK), 0);
+}
+
+// --- Holders
+
+TEST_F(KernelMountTest, NamesTheProcessWithAnOpenFile) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  const SleepingChild child(
+      [&] { return open((target.str() + "/file").c_str(), O_RDWR | O_CREAT, 0600) >= 0; });
+  EXPECT_THAT(Words(api().Unmount(target, call())), HasSubstr(fmt::format("pid {} (", child.pid())));
+}
+
+TEST_F(KernelMountTest, NamesTheProcessWithAMappedFile) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  const SleepingChild child([&] {
+    const int fd = open((target.str() + "/file").c_str(), O_RDWR | O_CREAT, 0600);
+    return ftruncate(fd, 4096) == 0 && mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, fd, 0) != MAP_FAILED &&
+           close(fd) == 0;
+  });
+  EXPECT_THAT(Words(api().Unmount(target, call())), HasSubstr(fmt::format("pid {} (", child.pid())));
+}
+
+TEST_F(KernelMountTest, DoesNotBlameAProcessInAnotherMountOfTheSameFileSystem) {
+  const AbsolutePath staged = Mounted(Formatted("ext4"), "ext4");
+  const AbsolutePath first = world_.NewDirectory();
+  ASSERT_TRUE(api().Bind(staged.str(), first, {}, call()).has_value());
+  const SleepingChild innocent([&] { return chdir(staged.c_str()) == 0; });
+  const SleepingChild guilty([&] { return chdir(first.c_str()) == 0; });
+  const std::string words = Words(api().Unmount(first, call()));
+  EXPECT_THAT(words, HasSubstr(fmt::format("pid {} (", guilty.pid())));
+  EXPECT_THAT(words, Not(HasSubstr(fmt::format("pid {} (", innocent.pid()))));
+}
+
+TEST_F(KernelMountTest, WaitsAMomentForAHolderToGo) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  auto holder = world_.Hold(target.str());
+  std::thread([&holder] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    holder.reset();
+  }).detach();
+  EXPECT_TRUE(api().Unmount(target, call()).has_value());
+}
+
+TEST_F(KernelMountTest, NamesAMountInAnotherMountNamespace) {
+  const std::string node = Formatted("ext4");
+  const AbsolutePath target = Mounted(node, "ext4");
+  {
+    const SleepingChild other([] { return unshare(CLONE_NEWNS) == 0; });
+    ASSERT_TRUE(api().Unmount(target, call()).has_value());
+    const auto users = api().Users(world_.NumberOf(node));
+    EXPECT_THAT(*users, Contains(AllOf(HasSubstr("in another mount namespace"), HasSubstr(target.str()),
+                                       HasSubstr(fmt::format("pid {} (", other.pid())))));
+    mount::MakeFilesystem spec;
+    spec.fs_type = "ext4";
+    spec.device = node;
+    spec.overwrite = true;
+    EXPECT_EQ(api().Make(spec, call()).error().code(), Code::kPrecondition);
+  }
+  // A namespace is taken down a moment after its last process.
+  for (int i = 0; i < 100 && !api().Users(world_.NumberOf(node))->empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(*api().Users(world_.NumberOf(node)), IsEmpty());
+}
+
+TEST_F(KernelMountTest, NamesAFileSystemThatNoProcessShowsAMountOf) {
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    const std::string node = Formatted(type);
+    const AbsolutePath target = Mounted(node, type);
+    // A mount that hangs nowhere: only this descriptor knows it.
+    UniqueFd tree(open_tree(AT_FDCWD, target.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    ASSERT_TRUE(tree.valid());
+    ASSERT_TRUE(api().Unmount(target, call()).has_value());
+    EXPECT_THAT(*api().Users(world_.NumberOf(node)), Contains(HasSubstr("file system is in use"))) << type;
+    tree.Reset();
+    for (int i = 0; i < 100 && !api().Users(world_.NumberOf(node))->empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_THAT(*api().Users(world_.NumberOf(node)), IsEmpty()) << type;
+  }
+}
+
+TEST_F(KernelMountTest, NamesTheProcessThatHasTheDeviceOpen) {
+  const std::string node = world_.NewDevice(kSize);
+  const SleepingChild child([&] { return open(node.c_str(), O_RDONLY) >= 0; });
+  EXPECT_THAT(*api().Openers(world_.NumberOf(node)),
+              Contains(HasSubstr(fmt::format("pid {} (", child.pid()))));
+}
+
+// --- Tools
+
+TEST_F(KernelMountTest, AToolThatIsMissingIsNamedWithItsPackage) {
+  SpawnSubprocess subprocess;
+  mount::KernelMountConfig config;
+  config.tool_directories = {"/var/empty"};
+  mount::KernelMount bare(subprocess, config);
+  mount::MakeFilesystem spec;
+  spec.fs_type = "xfs";
+  spec.device = world_.NewDevice(kSize);
+  const Status made = bare.Make(spec, call());
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kPrecondition);
+  EXPECT_THAT(Words(made), AllOf(HasSubstr("mkfs.xfs"), HasSubstr("xfsprogs")));
+}
+
+TEST_F(KernelMountTest, MkfsSaysInItsOwnWordsWhatItDidNotLike) {
+  mount::MakeFilesystem spec;
+  spec.fs_type = "ext4";
+  spec.device = world_.NewDevice(kSize);
+  spec.extra_options = "-O no_such_feature";
+  const Status made = api().Make(spec, call());
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(Words(made), HasSubstr("no_such_feature"));
+}
+
+TEST_F(KernelMountTest, AnInterruptedMkfsCanBeRepeatedByOverwriting) {
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    mount::MakeFilesystem spec;
+    spec.fs_type = type;
+    spec.device = world_.NewDevice({2 * kGiB.value});
+    for (const int wait : {2, 5, 10, 20}) {
+      (void)api().Make(spec, CallWithin(std::chrono::milliseconds(wait)));
+      spec.overwrite = true;
+    }
+    const Status made = api().Make(spec, call());
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_TRUE(api().Unmount(Mounted(spec.device, type), call()).has_value());
+  }
+}
+
+TEST_F(KernelMountTest, FileSystemsAreAlignedToTheStripe) {
+  mount::MakeFilesystem spec;
+  spec.fs_type = "xfs";
+  spec.device = world_.NewDevice(kSize);
+  spec.stripe_unit = {64 * 1024};
+  spec.data_stripes = 3;
+  ASSERT_TRUE(api().Make(spec, call()).has_value()) << "the smallest sizes need fewer allocation groups";
+  const AbsolutePath target = Mounted(spec.device, "xfs");
+  EXPECT_THAT(RunTool({"xfs_info", target.str()}), HasSubstr("sunit=16     swidth=48 blks"));
+
+  spec.fs_type = "ext4";
+  spec.device = world_.NewDevice(kSize);
+  ASSERT_TRUE(api().Make(spec, call()).has_value());
+  const std::string header = RunTool({"dumpe2fs", "-h", spec.device});
+  EXPECT_THAT(header, HasSubstr("RAID stride:              16"));
+  EXPECT_THAT(header, HasSubstr("RAID stripe width:        48"));
+  EXPECT_THAT(header, HasSubstr("metadata_csum_seed"));
+  EXPECT_THAT(header, HasSubstr("has_journal"));
+}
+
+TEST_F(KernelMountTest, GrowsByAsLittleAsOneExtent) {
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    const std::string node = Formatted(type);
+    const AbsolutePath target = Mounted(node, type);
+    for (int i = 1; i <= 3; ++i) {
+      world_.GrowDevice(node, kSize + Bytes{4 * kMiB.value * static_cast<uint64_t>(i)});
+      const Status grown = api().Grow(type, node, target, call());
+      EXPECT_TRUE(grown.has_value()) << Words(grown);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quarry::contract

@@ -1,0 +1,126 @@
+#include "mount/paths.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace quarry::mount {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PathsTest : public ::testing::Test {
+ protected:
+  PathsTest() {
+    std::string pattern = (fs::temp_directory_path() / "quarry-paths-XXXXXX").string();
+    base_ = fs::canonical(mkdtemp(pattern.data())).string();
+    fs::create_directories(base_ + "/root/dir");
+    fs::create_directories(base_ + "/outside");
+    std::ofstream(base_ + "/root/file");
+    std::ofstream(base_ + "/root/full") << "x";
+    fs::create_symlink(base_ + "/outside", base_ + "/root/away");
+    fs::create_symlink("dir", base_ + "/root/near");
+    fs::create_symlink(base_ + "/root", base_ + "/entrance");
+  }
+  ~PathsTest() override { fs::remove_all(base_); }
+  AbsolutePath In(const std::string& name) const { return *AbsolutePath::Parse(base_ + "/" + name); }
+  static Code CodeOf(const Status& status) {
+    EXPECT_FALSE(status.has_value());
+    return status.has_value() ? Code::kInternal : status.error().code();
+  }
+
+  std::string base_;
+  Paths free_;
+};
+
+TEST_F(PathsTest, TheLastComponentIsNeverFollowed) {
+  EXPECT_EQ(*free_.Inspect(In("root/near")), PathKind::kOther);
+  EXPECT_EQ(CodeOf(free_.MakeDirectory(In("root/near"))), Code::kPrecondition);
+  EXPECT_EQ(CodeOf(free_.MakeFile(In("root/near"))), Code::kPrecondition);
+  EXPECT_EQ(CodeOf(free_.RemovePath(In("root/near"))), Code::kPrecondition);
+  EXPECT_TRUE(fs::is_symlink(base_ + "/root/near"));
+}
+
+TEST_F(PathsTest, WithoutARootOthersAre) {
+  EXPECT_TRUE(free_.MakeDirectory(In("root/near/new")).has_value());
+  EXPECT_TRUE(fs::is_directory(base_ + "/root/dir/new"));
+  EXPECT_TRUE(free_.MakeFile(In("root/away/new")).has_value());
+  EXPECT_TRUE(fs::is_regular_file(base_ + "/outside/new"));
+}
+
+TEST_F(PathsTest, BelowARootNoneIs) {
+  const Paths guarded({In("root")});
+  for (const char* name : {"root/near/x", "root/away/x"}) {
+    EXPECT_EQ(guarded.Inspect(In(name)).error().code(), Code::kPrecondition);
+    EXPECT_EQ(CodeOf(guarded.MakeDirectory(In(name))), Code::kPrecondition);
+    EXPECT_EQ(CodeOf(guarded.MakeFile(In(name))), Code::kPrecondition);
+    EXPECT_EQ(CodeOf(guarded.RemovePath(In(name))), Code::kPrecondition);
+    EXPECT_EQ(guarded.Usage(In(name)).error().code(), Code::kPrecondition);
+    EXPECT_EQ(guarded.BlockDeviceAt(In(name)).error().code(), Code::kPrecondition);
+  }
+  EXPECT_TRUE(fs::is_empty(base_ + "/outside"));
+  EXPECT_TRUE(guarded.MakeDirectory(In("root/dir/x")).has_value());
+  EXPECT_TRUE(guarded.MakeDirectory(In("outside/x")).has_value()) << "what is not below the root is free";
+}
+
+TEST_F(PathsTest, ARootMayItselfBeReachedThroughLinks) {
+  const Paths guarded({In("entrance")});
+  EXPECT_TRUE(guarded.MakeDirectory(In("entrance/dir/x")).has_value());
+  EXPECT_TRUE(guarded.MakeDirectory(In("entrance/y")).has_value());
+  EXPECT_TRUE(fs::is_directory(base_ + "/root/dir/x"));
+  EXPECT_EQ(CodeOf(guarded.MakeDirectory(In("entrance/near/x"))), Code::kPrecondition);
+}
+
+TEST_F(PathsTest, ARootIsNoPrefixOfAName) {
+  fs::create_directories(base_ + "/rooted");
+  fs::create_symlink("../outside", base_ + "/rooted/away");
+  EXPECT_TRUE(Paths({In("root")}).MakeDirectory(In("rooted/away/x")).has_value());
+}
+
+TEST_F(PathsTest, AFileOnTheWayMeansThatNothingStandsThere) {
+  EXPECT_EQ(*free_.Inspect(In("root/file/x")), PathKind::kAbsent);
+  EXPECT_TRUE(free_.RemovePath(In("root/file/x")).has_value());
+  EXPECT_EQ(CodeOf(free_.MakeDirectory(In("root/file/x"))), Code::kNotFound);
+}
+
+TEST_F(PathsTest, TheRootDirectoryIsNoVolumesPath) {
+  const AbsolutePath root = *AbsolutePath::Parse("/");
+  EXPECT_EQ(CodeOf(free_.MakeDirectory(root)), Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(free_.MakeFile(root)), Code::kInvalidArgument);
+  EXPECT_FALSE(free_.RemovePath(root).has_value());
+}
+
+TEST_F(PathsTest, NewPathsAreNotForEverybody) {
+  ASSERT_TRUE(free_.MakeDirectory(In("d")).has_value());
+  ASSERT_TRUE(free_.MakeFile(In("f")).has_value());
+  EXPECT_EQ(fs::status(base_ + "/d").permissions() & fs::perms::others_all, fs::perms::none);
+  EXPECT_EQ(fs::status(base_ + "/f").permissions() & fs::perms::others_all, fs::perms::none);
+}
+
+TEST_F(PathsTest, RemovesNothingButWhatIsEmpty) {
+  EXPECT_EQ(CodeOf(free_.RemovePath(In("root/full"))), Code::kPrecondition);
+  EXPECT_EQ(CodeOf(free_.RemovePath(In("root"))), Code::kPrecondition);
+  EXPECT_TRUE(free_.RemovePath(In("root/file")).has_value());
+  EXPECT_TRUE(free_.RemovePath(In("root/dir")).has_value());
+  EXPECT_TRUE(free_.RemovePath(In("root/dir")).has_value());
+  EXPECT_TRUE(fs::exists(base_ + "/root/full"));
+}
+
+TEST_F(PathsTest, ANameAsLongAsTheKernelTakesIsFineAndOneLongerIsNot) {
+  EXPECT_TRUE(free_.MakeDirectory(In(std::string(255, 'n'))).has_value());
+  EXPECT_FALSE(free_.MakeDirectory(In(std::string(256, 'n'))).has_value());
+}
+
+TEST_F(PathsTest, UsageIsThatOfTheFileSystem) {
+  const auto usage = free_.Usage(In("root"));
+  ASSERT_TRUE(usage.has_value());
+  EXPECT_GT(usage->total.value, 0U);
+  EXPECT_GE(usage->total, usage->used);
+}
+
+}  // namespace
+}  // namespace quarry::mount
