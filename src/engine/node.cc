@@ -62,7 +62,7 @@ Result<bool> IsAt(const Engine::State& state, const mount::MountTable& mounts, c
     return false;
   }
   const mount::DeviceNumber ours{device.major, device.minor};
-  if (entry->device == ours) {
+  if (entry->backing == ours) {
     return true;
   }
   QUARRY_ASSIGN(const auto node, state.world.mount.BlockDeviceAt(path));
@@ -112,7 +112,7 @@ Result<Place> Locate(Engine::State& state, const std::string& id, const std::str
   if (!there) {
     return NotThere(id, volume_path);
   }
-  const bool raw = mounts.At(*path)->device != mount::DeviceNumber{device->major, device->minor};
+  const bool raw = mounts.At(*path)->backing != mount::DeviceNumber{device->major, device->minor};
   return Place{std::move(found), std::move(*device), std::move(*path), raw};
 }
 

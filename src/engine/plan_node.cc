@@ -114,7 +114,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
 
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path) {
   const mount::MountEntry* entry = view.mounts.At(path);
-  return entry != nullptr && entry->device == Number(view.device) ? entry : nullptr;
+  return entry != nullptr && entry->backing == Number(view.device) ? entry : nullptr;
 }
 
 std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device) {

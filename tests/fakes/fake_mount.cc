@@ -321,7 +321,9 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& target, s
         .WithErrno(EACCES);
   }
   Entry entry;
-  entry.device = entry.backing = {state->major, state->minor};
+  entry.backing = {state->major, state->minor};
+  // As in the kernel, a btrfs has a number of its own that is no device's.
+  entry.device = fs_type == "btrfs" ? DeviceNumber{0, 1000 + state->minor} : entry.backing;
   entry.root = "/";
   entry.target = target.str();
   entry.options = mount::PerMountWords(options.flags);

@@ -134,6 +134,27 @@ TEST_F(LifeTest, EveryNodeCallMayBeRepeated) {
   }
 }
 
+// A mounted btrfs has a device number of its own, which is no block device's.
+TEST_F(LifeTest, BtrfsIsRecognisedWhereItIsMounted) {
+  const Capability btrfs{.fs_type = "btrfs"};
+  const auto made = engine_->Create(
+      {.name = "b", .range = {Bytes{40 * kExtent.value}, {}}, .capabilities = {btrfs}, .parameters = {}}, Soon());
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::string id = made->volume.id;
+  mount_.AddDirectory("/stage/v");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(engine_->Stage({id, Path("/stage/v"), btrfs}, Soon()).has_value());
+  }
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Publish(id, "/pods/a").has_value());
+  }
+  EXPECT_TRUE(engine_->Stats(id, "/pods/a", Soon())->used.has_value());
+  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+  EXPECT_FALSE(mount_.Exists("/pods/a"));
+  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+}
+
 TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
   const auto first = Create("one", 10);
   const auto again = Create("one", 10);

@@ -112,6 +112,7 @@ class NodePlanTest : public testing::Test {
                mount::DeviceNumber device = {253, 4}, const std::string& root = "/") {
     entries_.push_back({.id = entries_.size() + 1,
                         .device = device,
+                        .backing = device,
                         .root = root,
                         .target = target,
                         .options = std::move(options),
