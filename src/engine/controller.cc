@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "engine/plan_controller.h"
 #include "engine/sizing.h"
@@ -14,6 +15,10 @@ using std::chrono::milliseconds;
 
 // For taking back what a failed create left: not the caller's time, that may be over.
 constexpr milliseconds kUndoLimit{60000};
+
+// How long an open that is neither a mount nor another device may last before a delete is refused for it.
+constexpr milliseconds kBriefOpens{5000};
+constexpr milliseconds kLookAgain{100};
 
 // Marks an LV as being made by this process for as long as it lives, so that the eraser leaves it alone.
 class Making {
@@ -38,14 +43,29 @@ Bytes LeastSize(const AccessPlan& access) {
   return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
 }
 
-// Who has a device open, in words: mounts and stacked devices, else the processes.
-std::string Holders(mount::MountApi& mount, mount::DeviceNumber number) {
-  auto who = mount.Users(number);
-  if (!who.has_value() || who->empty()) {
-    who = mount.Openers(number);
+// Fails while somebody uses the volume, naming who. udevd opens a device for a moment whenever a writer has
+// closed it, so what is merely open, not mounted or held, gets as long as LVM itself would give it.
+Status CheckUnused(Engine::State& state, const Record& record, const Call& call) {
+  const auto patience = std::min(call.deadline, std::chrono::steady_clock::now() + kBriefOpens);
+  while (true) {
+    QUARRY_ASSIGN(const auto device, state.world.dm.Find(record.DmUuid()));
+    if (!device.has_value() || device->open_count == 0) {
+      return Ok();
+    }
+    const mount::DeviceNumber number{device->major, device->minor};
+    auto who = state.world.mount.Users(number);
+    const bool brief = who.has_value() && who->empty();
+    if (brief && std::chrono::steady_clock::now() < patience && !call.stop.stop_requested()) {
+      std::this_thread::sleep_for(kLookAgain);
+      continue;
+    }
+    if (brief) {
+      who = state.world.mount.Openers(number);
+    }
+    const std::string words = who.has_value() && !who->empty() ? fmt::format("{}", fmt::join(*who, ", "))
+                                                               : "held open by an unknown process";
+    return Error(Code::kPrecondition, fmt::format("volume {} is in use: {}", record.tags.id, words));
   }
-  return who.has_value() && !who->empty() ? fmt::format("{}", fmt::join(*who, ", "))
-                                          : "held open by an unknown process";
 }
 
 Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
@@ -129,11 +149,7 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
     return DeleteResult{false};
   }
   const Record& record = found->record;
-  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(record.DmUuid()));
-  if (device.has_value() && device->open_count > 0) {
-    const std::string who = Holders(state_->world.mount, {device->major, device->minor});
-    return Error(Code::kPrecondition, fmt::format("volume {} is in use: {}", id, who));
-  }
+  QUARRY_TRY(CheckUnused(*state_, record, call));
   const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
                       : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
                                                                               : ErasePolicy::kZero;
