@@ -93,11 +93,6 @@ TEST_F(UsersTest, ProcessesThatCannotBeReadArePassedOver) {
   EXPECT_THAT(Users(), IsEmpty());
 }
 
-TEST_F(UsersTest, NotBeingAbleToReadOurOwnMountsIsAnError) {
-  Process(100, "quarryd", 1, "nonsense\n");
-  EXPECT_EQ(UsersOf(kDevice, base_ + "/proc", base_ + "/sys").error().code(), Code::kCorrupt);
-}
-
 TEST_F(UsersTest, BtrfsByTheNameOfItsDevice) {
   Process(7, "sshd", 2,
           std::string(kRoot) +
