@@ -121,7 +121,7 @@ Result<Volume> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish, con
 }  // namespace
 
 Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const Profile profile,
                 Profile::Parse(request.parameters, state_->pools.front()->config.name));
   QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
@@ -142,7 +142,7 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
 }
 
 Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + id, fmt::format("DeleteVolume of {}", id)));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   if (!found.has_value()) {
@@ -162,7 +162,7 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
 }
 
 Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   for (const Capability& capability : request.capabilities) {
     if (auto fits = CheckAccess(found.record, capability); !fits.has_value()) {
@@ -195,7 +195,7 @@ Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Ca
 Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, const Call& call) {
   // A token is the last id that was listed: it stays good whatever comes and goes in between.
   constexpr std::string_view kTokenPrefix = "after:";
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   if (!token.empty() &&
       (!token.starts_with(kTokenPrefix) ||
        !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
@@ -223,14 +223,14 @@ Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, 
 }
 
 Result<Volume> Engine::Get(const std::string& id, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
   return Describe(found.record);
 }
 
 Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilities,
                                         const Parameters& parameters, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   const auto nothing = [](const Error& why) { return CapacityResult{{}, {}, {}, why.message()}; };
   const auto profile = Profile::Parse(parameters, state_->pools.front()->config.name);
   if (!profile.has_value()) {
@@ -261,7 +261,7 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
 
 Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& range,
                                     const std::optional<Capability>& capability, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.TryLock("id:" + id, fmt::format("ControllerExpandVolume of {}", id)));
   QUARRY_ASSIGN(auto found, state_->GetVolume(id, call));

@@ -112,7 +112,10 @@ Status Engine::Start(const Call& call) {
     const std::lock_guard lock(state_->start_error_mutex);
     state_->start_error = done.has_value() ? std::nullopt : std::optional(done.error());
   }
-  QUARRY_TRY(std::move(done));
+  if (!done.has_value()) {
+    state_->gate.Close("not ready: " + done.error().message());
+    return done;
+  }
   std::vector<Pool*> pools;
   for (const auto& pool : state_->pools) {
     pools.push_back(pool.get());

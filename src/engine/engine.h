@@ -33,8 +33,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Finishes or undoes what an earlier process left half-done, takes its holds again, then starts the eraser.
-  // Until it has returned OK, Probe says "not ready" and every other call kUnavailable. May be repeated after
-  // a failure.
+  // While it runs for the first time Probe says "not ready" and every other call waits for it; once it has
+  // failed they are kUnavailable, saying why, until a repetition succeeds.
   Status Start(const Call& call);
   // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the eraser.
   // kTimeout if some were still running.

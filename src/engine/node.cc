@@ -124,7 +124,7 @@ Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device)
 }  // namespace
 
 Status Engine::Stage(const StageRequest& request, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.TryLock("id:" + request.id, fmt::format("NodeStageVolume of {}", request.id)));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
@@ -137,7 +137,7 @@ Status Engine::Stage(const StageRequest& request, const Call& call) {
 }
 
 Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.TryLock("id:" + id, fmt::format("NodeUnstageVolume of {}", id)));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
@@ -153,7 +153,7 @@ Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, 
 }
 
 Status Engine::Publish(const PublishRequest& request, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + request.id,
                                                         fmt::format("NodePublishVolume of {}", request.id)));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
@@ -169,7 +169,7 @@ Status Engine::Publish(const PublishRequest& request, const Call& call) {
 }
 
 Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.TryLock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id)));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
@@ -197,7 +197,7 @@ Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path,
 }
 
 Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const Place place, Locate(*state_, id, volume_path, call));
   if (place.raw) {
     QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
@@ -215,7 +215,7 @@ Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volu
 }
 
 Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter());
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.TryLock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id)));
   QUARRY_ASSIGN(const Place place, Locate(*state_, request.id, request.volume_path, call));

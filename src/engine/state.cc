@@ -25,13 +25,15 @@ Gate::Pass::~Pass() {
   if (gate_ != nullptr) {
     const std::lock_guard lock(gate_->mutex_);
     --gate_->inside_;
-    gate_->idle_.notify_all();
+    gate_->changed_.notify_all();
   }
 }
 
-Result<Gate::Pass> Gate::Enter() {
-  const std::lock_guard lock(mutex_);
-  if (!open_) {
+Result<Gate::Pass> Gate::Enter(const Call& call, std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  const Call patience = call.Within(longest);
+  changed_.wait_until(lock, patience.stop, patience.deadline, [&] { return phase_ != Phase::kStarting; });
+  if (phase_ != Phase::kOpen) {
     return Error(Code::kUnavailable, reason_);
   }
   ++inside_;
@@ -40,21 +42,23 @@ Result<Gate::Pass> Gate::Enter() {
 
 void Gate::Open() {
   const std::lock_guard lock(mutex_);
-  open_ = true;
+  phase_ = Phase::kOpen;
+  changed_.notify_all();
 }
 
 void Gate::Close(std::string reason) {
   const std::lock_guard lock(mutex_);
-  open_ = false;
+  phase_ = Phase::kClosed;
   reason_ = std::move(reason);
+  changed_.notify_all();
 }
 
 Status Gate::Drain(const Call& call) {
   std::unique_lock lock(mutex_);
   const auto empty = [&] { return inside_ == 0; };
   const bool drained = call.deadline == SteadyTime::max()
-                           ? idle_.wait(lock, call.stop, empty)
-                           : idle_.wait_until(lock, call.stop, call.deadline, empty);
+                           ? changed_.wait(lock, call.stop, empty)
+                           : changed_.wait_until(lock, call.stop, call.deadline, empty);
   if (!drained) {
     return Error(Code::kTimeout, fmt::format("{} calls are still in flight", inside_));
   }
@@ -63,7 +67,7 @@ Status Gate::Drain(const Call& call) {
 
 bool Gate::is_open() const {
   const std::lock_guard lock(mutex_);
-  return open_;
+  return phase_ == Phase::kOpen;
 }
 
 std::string Gate::reason() const {

@@ -43,7 +43,8 @@ class Holds {
   std::map<std::string, UniqueFd> fds_;
 };
 
-// Counts calls in flight, and turns new ones away before the start and during the stop.
+// Counts calls in flight. A call that comes while the node starts waits for that; one that comes after a
+// start has failed, or during the stop, is turned away.
 class Gate {
  public:
   class Pass {
@@ -57,8 +58,9 @@ class Gate {
     Gate* gate_;
   };
 
-  // kUnavailable with the reason while closed.
-  Result<Pass> Enter();
+  // Waits while the first start runs, at most `longest` and not past the call's deadline. kUnavailable with
+  // the reason while closed.
+  Result<Pass> Enter(const Call& call, std::chrono::milliseconds longest = kLongestWait);
   void Open();
   void Close(std::string reason);
   // kTimeout if calls are still in flight when `call` ends.
@@ -67,9 +69,13 @@ class Gate {
   std::string reason() const;
 
  private:
+  // Callers give up after 10 s to 2 min. What takes longer than this is worth a word of why.
+  static constexpr std::chrono::seconds kLongestWait{30};
+  enum class Phase { kStarting, kOpen, kClosed };
+
   mutable std::mutex mutex_;
-  std::condition_variable_any idle_;
-  bool open_ = false;
+  std::condition_variable_any changed_;
+  Phase phase_ = Phase::kStarting;
   std::string reason_ = "starting: volume groups have not been read yet";
   size_t inside_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -42,11 +43,15 @@ class LifeTest : public testing::Test {
 
   // As after kill -9: everything in memory is gone, the world is as it was.
   void Restart() {
+    MakeEngine();
+    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  }
+
+  void MakeEngine() {
     engine_.reset();
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
   }
 
   static Call Soon() { return CallWithin(milliseconds(20000)); }
@@ -138,7 +143,8 @@ TEST_F(LifeTest, EveryNodeCallMayBeRepeated) {
 TEST_F(LifeTest, BtrfsIsRecognisedWhereItIsMounted) {
   const Capability btrfs{.fs_type = "btrfs"};
   const auto made = engine_->Create(
-      {.name = "b", .range = {Bytes{40 * kExtent.value}, {}}, .capabilities = {btrfs}, .parameters = {}}, Soon());
+      {.name = "b", .range = {Bytes{40 * kExtent.value}, {}}, .capabilities = {btrfs}, .parameters = {}},
+      Soon());
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::string id = made->volume.id;
   mount_.AddDirectory("/stage/v");
@@ -517,10 +523,40 @@ TEST_F(NewPoolTest, IsNotMadeOfADiskThatHoldsAnything) {
   EXPECT_EQ(StartOn({"/dev/x", "/dev/z"}).error().code(), Code::kPrecondition);
 }
 
-TEST_F(LifeTest, CallsAreRefusedBeforeStartAndAfterStop) {
+TEST_F(LifeTest, CallsAreRefusedAfterStop) {
   ASSERT_TRUE(engine_->Stop(Soon()).has_value());
   EXPECT_EQ(Create("late", 10).error().code(), Code::kUnavailable);
   EXPECT_FALSE(engine_->Probe(Soon())->ready);
+}
+
+TEST_F(LifeTest, ACallThatComesDuringTheStartWaitsForIt) {
+  MakeEngine();
+  EXPECT_FALSE(engine_->Probe(Soon())->ready);
+  auto created = std::async(std::launch::async, [&] { return Create("early", 10); });
+  EXPECT_EQ(created.wait_for(milliseconds(50)), std::future_status::timeout);
+  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  EXPECT_TRUE(created.get().has_value());
+}
+
+TEST_F(LifeTest, ACallDoesNotWaitForAStartPastItsDeadline) {
+  MakeEngine();
+  const auto listed = engine_->List(0, "", CallWithin(milliseconds(20)));
+  EXPECT_EQ(listed.error().code(), Code::kUnavailable);
+  EXPECT_NE(listed.error().message().find("starting"), std::string::npos);
+}
+
+TEST_F(LifeTest, CallsAfterAFailedStartSayWhyUntilOneSucceeds) {
+  MakeEngine();
+  lvm_.before.FailAlways("Read", Error(Code::kIo, "the disk does not answer"));
+  auto waiting = std::async(std::launch::async, [&] { return engine_->List(0, "", Soon()); });
+  EXPECT_FALSE(engine_->Start(Soon()).has_value());
+  const auto refused = waiting.get();
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable);
+  EXPECT_NE(refused.error().message().find("the disk does not answer"), std::string::npos);
+  EXPECT_EQ(engine_->List(0, "", Soon()).error().code(), Code::kUnavailable);
+  lvm_.before.Clear();
+  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  EXPECT_TRUE(engine_->List(0, "", Soon()).has_value());
 }
 
 TEST_F(LifeTest, StopWaitsForWhatIsInFlight) {
