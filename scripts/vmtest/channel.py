@@ -26,7 +26,10 @@ class GuestGone(cache.HarnessError):
 
 
 class Channel:
-    """One agent. A thread reads; writers take turns. on_request(arguments) -> (status, text) runs in its own thread."""
+    """One agent. A thread reads; writers take turns. on_request(arguments) -> (status, text) runs in its own thread.
+
+    gone: the other end has closed the connection.
+    """
 
     def __init__(self, sock, on_request):
         self._sock = sock
@@ -36,7 +39,7 @@ class Channel:
         self._commands = {}
         self._requests = {}
         self._next = 1
-        self._gone = False
+        self.gone = False
         self._ready = threading.Event()
         # A guest that hangs takes nothing; whoever sends must not hang with it.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
@@ -44,7 +47,7 @@ class Channel:
 
     def wait_ready(self, timeout):
         """True when the agent has said that it listens; False at the timeout or the guest's end."""
-        return self._ready.wait(timeout) and not self._gone
+        return self._ready.wait(timeout) and not self.gone
 
     def start(self, argv, env=None, cwd="/root", pty=False, on_credit=None):
         """Starts a command; the caller then waits for it, and consumes its output by that.
@@ -59,7 +62,7 @@ class Channel:
             self._next += 1
             command = RemoteCommand(self, number, on_credit)
             self._commands[number] = command
-            gone = self._gone
+            gone = self.gone
         if gone:
             command.take(None, b"")
         self.send(START, number, payload)
@@ -85,7 +88,7 @@ class Channel:
             number = self._next
             self._next += 1
             self._requests[number] = answer
-            gone = self._gone
+            gone = self.gone
         if gone:
             raise GuestGone("the keeper has ended")
         self.send(REQUEST, number, pack_strings(arguments))
@@ -103,7 +106,7 @@ class Channel:
         except (OSError, struct.error):
             pass
         with self._lock:
-            self._gone = True
+            self.gone = True
             left = list(self._commands.values())
             unanswered = list(self._requests.values())
         for command in left:

@@ -44,7 +44,7 @@ def parse(argv):
     guest.add_argument("--disks", type=int, default=4, metavar="N", help="blank disks (default 4)")
     guest.add_argument("--size", default="1G", metavar="S", help="size of each, sparse (default 1G), or S1,S2,…")
     guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="what they are attached to (default nvme)")
-    guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="their logical sectors (default 512)")
+    guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="logical sectors (default 512)")
     guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="Debian's (default bookworm)")
     guest.add_argument("--build", metavar="DIR", help="build to hand in (default $QUARRY_BUILD, else build/release)")
     guest.add_argument(
@@ -58,7 +58,7 @@ def parse(argv):
     guest.add_argument("--cpus", type=int, default=2, metavar="N", help="processors (default 2)")
     guest.add_argument("--memory", type=int, default=1024, metavar="MIB", help="memory (default 1024)")
     command = parser.add_argument_group("the command")
-    command.add_argument("--timeout", type=float, metavar="S", help="kill it after S seconds of guest's life (default 600)")
+    command.add_argument("--timeout", type=float, metavar="S", help="end it after S seconds (default 600)")
     command.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable for it; repeatable")
     command.add_argument("--shell", action="store_true", help="run an interactive shell, or CMD on a terminal")
     command.add_argument("command", nargs="*", metavar="CMD", help="the command and its arguments, after --")
@@ -144,11 +144,7 @@ def _environment(options):
 
 def _in_own(guest, options):
     """Runs the command in a guest of ours; a command that is still there at the deadline goes with it."""
-    if options.timeout is None:
-        guest.boot()
-        left = None
-    else:
-        left = options.timeout - guest.boot(min(options.timeout, 120))
+    guest.boot()
     with contextlib.ExitStack() as stack:
 
         def on_start(command):
@@ -163,7 +159,7 @@ def _in_own(guest, options):
                 on_start,
                 terminal.writer(1),
                 terminal.writer(2),
-                timeout=left,
+                timeout=options.timeout,
                 env=_environment(options),
                 pty=options.shell,
             )

@@ -1,6 +1,5 @@
 """A guest's disks: sparse files, served by diskd, which can make them fail."""
 
-import os
 import re
 import selectors
 import socket
@@ -75,6 +74,8 @@ class Disks:
 
     def tell(self, *words):
         """One command to diskd; its answer's text, or HarnessError with its reason."""
+        if any(len(str(word).split()) != 1 for word in words):
+            raise cache.HarnessError(f"{words!r} are not single words")
         with self._lock:
             if self._process is None:
                 raise cache.HarnessError("the guest is off")

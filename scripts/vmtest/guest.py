@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import accel
 import bundle
 import cache
+import control
 import image
 import machine
 import workspace
@@ -26,9 +27,10 @@ from channel import Channel, GuestGone
 from disks import Disks, disk_sizes
 from qmp import Qmp
 
-PATH = "/opt/quarry/bin:/opt/quarry/tests/bin:/opt/quarry/extra:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HANDED_IN = "/opt/quarry/bin:/opt/quarry/tests/bin:/opt/quarry/extra"
+PATH = f"{HANDED_IN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "USER": "root", "SHELL": "/bin/bash"}
-BOOT_SECONDS = 120
+BOOT_SECONDS = 300
 UNPLUG_SECONDS = 60
 SHUTDOWN_SECONDS = 60
 
@@ -40,6 +42,11 @@ def _spawn(argv, **options):
     """subprocess.Popen of a child that is killed when this process ends, however it ends."""
     argv = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     return _spawner.submit(subprocess.Popen, argv, start_new_session=True, **options).result()
+
+
+def _left(deadline):
+    """Seconds until then; None if there is no deadline."""
+    return None if deadline is None else max(0, deadline - time.monotonic())
 
 
 @dataclasses.dataclass
@@ -76,6 +83,8 @@ class Guest:
     ):
         if bus not in machine.BUSES:
             raise cache.HarnessError(f"bus {bus!r} is not one of {', '.join(machine.BUSES)}")
+        if memory < machine.LEAST_MEMORY:
+            raise cache.HarnessError(f"a guest needs at least {machine.LEAST_MEMORY} MiB of memory")
         if not 0 <= disks <= machine.MAX_DISKS:
             raise cache.HarnessError(f"a guest can have 0 to {machine.MAX_DISKS} disks")
         self.bus = bus
@@ -84,7 +93,6 @@ class Guest:
         self._cpus = cpus
         self._memory = memory
         self._image = image.image(release)
-        self._hold = cache.hold(self._image)
         sonames = frozenset((self._image / "sonames").read_text().split())
         folder = bundle.build_folder(build)
         self._parts = [
@@ -93,6 +101,8 @@ class Guest:
             bundle.extra(extra, sonames),
         ]
         self._options = machine.kernel_options(self._parts, kernel_options)
+        # Nobody may replace or remove what a later boot() will need again.
+        self._holds = [cache.hold(self._image)] + [cache.hold(part.parent) for part in self._parts if part]
         self._accelerator = accel.accelerator(self._image / "vmlinuz")
         # Held by everything that changes disks or power: a request of vmctl runs beside the caller's thread.
         self._lock = threading.RLock()
@@ -124,23 +134,27 @@ class Guest:
             if self.running():
                 raise cache.HarnessError("the guest is on already")
             self._off()
+            self._continuation = None
             started = time.monotonic()
-            control = self._start_machine()
+            monitor = self._start_machine()
             try:
-                self._qmp = Qmp(control)
+                self._qmp = Qmp(monitor)
             except cache.HarnessError as error:
                 raise self._failure(f"QEMU did not start ({error})") from error
             if not self._channel.wait_ready(timeout - (time.monotonic() - started)):
-                raise self._failure(f"the guest ended while it booted, or was not up after {timeout} s")
+                ended = "ended while it booted" if self._channel.gone else f"was not up after {timeout:g} s"
+                raise self._failure(f"the guest {ended}")
             return time.monotonic() - started
 
     def _start_machine(self):
-        control, control_end = socket.socketpair()
+        monitor, monitor_end = socket.socketpair()
         agent, agent_end = socket.socketpair()
         with open(self.folder / "qemu.log", "wb") as log:
             backends = self.disks.start(_spawn, log)
-            inherited = [control_end, agent_end, *backends]
-            argv = self._command_line(control_end.fileno(), agent_end.fileno(), [end.fileno() for end in backends])
+            for number in self._pulled:
+                self.disks.tell("pull", number)
+            inherited = [monitor_end, agent_end, *backends]
+            argv = self._command_line(monitor_end.fileno(), agent_end.fileno(), [end.fileno() for end in backends])
             self._qemu = _spawn(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -150,27 +164,30 @@ class Guest:
             )
         for end in inherited:
             end.close()
-        self._channel = Channel(agent, self.control)
-        return control
+        self._channel = Channel(agent, lambda arguments: control.obey(self, arguments))
+        return monitor
 
     def running(self):
         return self._qemu is not None and self._qemu.poll() is None
 
-    def cut_power(self, lose="all", seed=1):
+    def cut_power(self, lose="all", seed=1, then=None):
         """Takes the power away: what the disks had not flushed is lost.
 
         lose: "all" of it, "none" (drives with their own reserve), or "some", a random half of the
         4 KiB blocks, chosen by seed. The guest's own root file system keeps what it had written.
+        then: a command for follow() to boot again and go on with.
         """
         with self._lock:
             self._check_on()
+            self._continuation = then
             self.disks.tell("cut", lose, seed)
             self._off()
 
-    def shutdown(self, timeout=SHUTDOWN_SECONDS):
-        """Switches the guest off in order: processes ended, everything written back."""
+    def shutdown(self, timeout=SHUTDOWN_SECONDS, then=None):
+        """Switches the guest off in order: processes ended, everything written back. then: as for cut_power()."""
         with self._lock:
             self._check_on()
+            self._continuation = then
             self._channel.power_off()
             try:
                 self._qemu.wait(timeout)
@@ -180,10 +197,14 @@ class Guest:
 
     def close(self):
         """Ends the guest, and removes its disks and files."""
+        if self.running():
+            # Before the lock is there: whoever holds it may be waiting for the guest.
+            self._qemu.kill()
         with self._lock:
             self._off()
         self._workspace.close()
-        self._hold.close()
+        for hold in self._holds:
+            hold.close()
 
     def keep_console(self):
         """Saves the console log where it outlives the guest; its path."""
@@ -204,7 +225,6 @@ class Guest:
             self._qemu.wait()
         self._qemu = self._qmp = None
         self.disks.stop()
-        self._pulled.clear()
 
     def _failure(self, what):
         self._off()
@@ -213,18 +233,19 @@ class Guest:
 
     def _make_overlay(self):
         overlay = self.folder / "root.qcow2"
-        argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._image / "root.img"), str(overlay)]
+        base = self._image / "root.img"
+        argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(overlay)]
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode != 0:
             raise cache.HarnessError(f"qemu-img failed: {done.stderr.strip()}")
 
-    def _command_line(self, control_fd, agent_fd, disk_fds):
+    def _command_line(self, monitor_fd, agent_fd, disk_fds):
         argv = machine.command_line(
             self._accelerator, self._cpus, self._memory, self._image / "vmlinuz", self._options, self.console
         )
-        argv += machine.connections(control_fd, agent_fd)
+        argv += machine.connections(monitor_fd, agent_fd)
         argv += machine.system_disk(self.folder / "root.qcow2", self._parts)
-        argv += machine.disks(self.bus, disk_fds, self._sector)
+        argv += machine.disks(self.bus, disk_fds, self._sector, self._pulled)
         return argv
 
     # Commands
@@ -247,13 +268,13 @@ class Guest:
             command = self.start(argv, **options)
             on_start(command)
             try:
-                return command.wait(None if deadline is None else deadline - time.monotonic(), on_output, on_error)
+                return command.wait(_left(deadline), on_output, on_error)
             except GuestGone:
                 with self._lock:
                     argv, self._continuation = self._continuation, None
                 if argv is None:
                     raise
-                self.boot()
+                self.boot(BOOT_SECONDS if deadline is None else min(BOOT_SECONDS, _left(deadline)))
 
     def run(self, argv, input=b"", timeout=None, check=False, env=None, cwd="/root"):
         """Runs a command to its end, with all of its output.
@@ -283,13 +304,17 @@ class Guest:
     # Disks
 
     def pull_disk(self, number):
-        """Takes a disk out of the running guest: its I/O fails, what it had not flushed is lost, it vanishes."""
+        """Takes a disk out: its I/O fails, what it had not flushed is lost, it vanishes.
+
+        It stays out over boots, until return_disk(). Both may be called with the guest off.
+        """
         with self._lock:
             self._check_disk(number)
             if number in self._pulled:
                 raise cache.HarnessError(f"disk {number} is out already")
-            self.disks.tell("pull", number)
-            self._unplug(machine.disk_id(number))
+            if self.running():
+                self.disks.tell("pull", number)
+                self._unplug(machine.disk_id(number))
             self._pulled.add(number)
 
     def return_disk(self, number):
@@ -298,8 +323,9 @@ class Guest:
             self._check_disk(number)
             if number not in self._pulled:
                 raise cache.HarnessError(f"disk {number} is not out")
-            self.disks.tell("return", number)
-            self._qmp.execute("device_add", **machine.disk_device(self.bus, number, self._sector))
+            if self.running():
+                self.disks.tell("return", number)
+                self._qmp.execute("device_add", **machine.disk_device(self.bus, number, self._sector))
             self._pulled.discard(number)
 
     def stall_disk(self, number):
@@ -326,10 +352,10 @@ class Guest:
         with self._lock:
             self._check_disk(number)
             self._check_on()
-            if self.bus != "nvme" or not 0 <= bits < 256:
+            if self.bus != "nvme" or not str(bits).isdigit() or int(bits) > 255:
                 raise cache.HarnessError("critical warnings are 0 to 255, of an NVMe disk")
             path = f"/machine/peripheral/{machine.disk_id(number)}"
-            self._qmp.execute("qom-set", path=path, property="smart_critical_warning", value=bits)
+            self._qmp.execute("qom-set", path=path, property="smart_critical_warning", value=int(bits))
 
     def _tell_disk(self, verb, number, *more):
         self._check_disk(number)
@@ -351,55 +377,3 @@ class Guest:
             if self._qmp.wait_event("DEVICE_DELETED", timeout=5, device=device):
                 return
         raise cache.HarnessError(f"the guest did not let go of {device} within {UNPLUG_SECONDS} s")
-
-    # Requests of vmctl in the guest, and of whoever is attached
-
-    def control(self, arguments):
-        """Does what a vmctl command line says; returns its exit status and text."""
-        verb, *rest = arguments or [""]
-        if verb == "info" and not rest:
-            lines = [f"disk {n}: {self.disk_info(n)}\n" for n in range(1, len(self.disks) + 1)]
-            return 0, "".join(lines)
-        if verb in ("cut", "reboot"):
-            return self._control_power(verb, rest)
-        done = _DISK_VERBS.get((verb, len(rest)))
-        if done is None or not rest[0].isdigit():
-            return 2, f"vmctl: {' '.join(arguments)}: not understood; see vmctl --help\n"
-        text = done(self, int(rest[0]), *rest[1:])
-        return 0, f"{text}\n" if text else ""
-
-    def _control_power(self, verb, rest):
-        lose = "all"
-        if verb == "cut" and rest[:1] == ["--lose"] and len(rest) > 1:
-            lose, rest = rest[1], rest[2:]
-        if lose not in ("all", "none", "some"):
-            return 2, "vmctl: cut --lose wants all, none or some\n"
-        if rest and (rest[0] != "--" or len(rest) == 1):
-            return 2, f"vmctl: {verb}: the command to run after it comes after --\n"
-        with self._lock:
-            self._continuation = rest[1:] or None
-            if verb == "cut":
-                self.cut_power(lose)
-            else:
-                self.shutdown()
-        return 0, ""
-
-
-def _warn(guest, number, bits):
-    if not bits.isdigit():
-        raise cache.HarnessError(f"{bits!r} is not a number")
-    guest.warn_disk(number, int(bits))
-
-
-# By the verb and how many words follow it.
-_DISK_VERBS = {
-    ("info", 1): Guest.disk_info,
-    ("pull", 1): Guest.pull_disk,
-    ("return", 1): Guest.return_disk,
-    ("stall", 1): Guest.stall_disk,
-    ("unstall", 1): Guest.unstall_disk,
-    ("slow", 2): Guest.slow_disk,
-    ("error", 2): Guest.fail_disk,
-    ("error", 4): Guest.fail_disk,
-    ("warn", 2): _warn,
-}

@@ -13,7 +13,6 @@ import shutil
 import struct
 import subprocess
 import time
-from pathlib import Path
 
 import cache
 

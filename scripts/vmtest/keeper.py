@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import channel
+import control
 import workspace
 from cache import HarnessError
 from channel import Channel
@@ -144,7 +145,7 @@ class _Session:
             return 0, ""
         if arguments == ["boot"]:
             return 0, f"up after {self._guest.boot():.1f} s\n"
-        return self._guest.control(arguments)
+        return control.obey(self._guest, arguments)
 
 
 def _listen(path):

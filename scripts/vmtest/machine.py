@@ -3,6 +3,7 @@
 import image
 
 MAX_DISKS = 24
+LEAST_MEMORY = 256
 BUSES = ("nvme", "virtio", "scsi")
 
 # Without cmpxchg16b: QEMU 7.2 computes the flags after it from stale state, so
@@ -104,8 +105,8 @@ def system_disk(overlay, images):
     return argv
 
 
-def disks(bus, fds, sector):
-    """The disks under test; fds: sockets on which diskd speaks NBD."""
+def disks(bus, fds, sector, pulled):
+    """The disks under test; fds: sockets on which diskd speaks NBD; pulled: numbers of those that are out."""
     argv = []
     if bus == "scsi":
         argv += device(driver="virtio-scsi-pci", id="hba")
@@ -114,5 +115,6 @@ def disks(bus, fds, sector):
             # A port of its own is what makes a PCI disk removable.
             argv += device(driver="pcie-root-port", id=f"port{number}", chassis=number, slot=number)
         argv += ["-blockdev", f"nbd,node-name={disk_id(number)}-data,server.type=fd,server.str={fd},discard=unmap"]
-        argv += device(**disk_device(bus, number, sector))
+        if number not in pulled:
+            argv += device(**disk_device(bus, number, sector))
     return argv

@@ -6,6 +6,9 @@ import time
 
 import cache
 
+# Generous: on a machine with more to do than it can, QEMU may take long to even start.
+ANSWER_SECONDS = 60
+
 
 class Gone(cache.HarnessError):
     """QEMU closed the connection: it has ended."""
@@ -14,12 +17,13 @@ class Gone(cache.HarnessError):
 class Qmp:
     """One connection. execute() may be called from any thread, one command at a time."""
 
-    def __init__(self, sock, timeout=20):
+    def __init__(self, sock, timeout=ANSWER_SECONDS):
         self._sock = sock
         self._turn = threading.Lock()
         self._changed = threading.Condition()
         self._greeted = False
-        self._replies = []
+        self._last = 0
+        self._replies = {}
         self._events = []
         self._gone = False
         threading.Thread(target=self._read, name="qmp", daemon=True).start()
@@ -29,22 +33,26 @@ class Qmp:
             raise Gone("QEMU did not greet")
         self.execute("qmp_capabilities", timeout=timeout)
 
-    def execute(self, command, timeout=20, **arguments):
+    def execute(self, command, timeout=ANSWER_SECONDS, **arguments):
         """The command's return value; HarnessError with QEMU's words if it fails."""
         message = {"execute": command}
         if arguments:
             message["arguments"] = arguments
         with self._turn:
+            self._last += 1
+            message["id"] = self._last
             try:
                 self._sock.sendall(json.dumps(message).encode() + b"\n")
             except OSError as error:
                 raise Gone(f"QEMU has ended ({error})") from error
             with self._changed:
-                if not self._changed.wait_for(lambda: self._replies or self._gone, timeout):
+                if not self._changed.wait_for(lambda: self._last in self._replies or self._gone, timeout):
                     raise cache.HarnessError(f"QEMU did not answer {command} within {timeout} s")
-                if not self._replies:
+                if self._last not in self._replies:
                     raise Gone(f"QEMU ended during {command}")
-                reply = self._replies.pop(0)
+                reply = self._replies[self._last]
+                # And those that came too late to be waited for.
+                self._replies.clear()
         if "error" in reply:
             raise cache.HarnessError(f"QEMU refused {command}: {reply['error'].get('desc')}")
         return reply["return"]
@@ -78,7 +86,7 @@ class Qmp:
                     elif "event" in message:
                         self._events.append(message)
                     else:
-                        self._replies.append(message)
+                        self._replies[message.get("id")] = message
                     self._changed.notify_all()
         except (OSError, ValueError):
             pass

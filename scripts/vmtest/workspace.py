@@ -50,6 +50,7 @@ def keep_log(path):
     folder = Path(os.environ.get("QUARRY_VM_LOGS") or cache.cache_root() / "logs")
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / f"console-{time.strftime('%Y%m%d-%H%M%S')}-{path.parent.name.removeprefix(PREFIX)}.log"
+    path.touch()
     shutil.copyfile(path, kept)
     logs = sorted(folder.glob("console-*.log"), key=lambda log: log.stat().st_mtime)
     for old in logs[:-LOGS_KEPT]:
