@@ -1,5 +1,6 @@
 # Compiler settings shared by every room. Sanitizers come in through the presets.
 set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize, e.g. address,undefined")
+option(QUARRY_FUZZER "Instrument for clang's libFuzzer, and build tests/fuzz" OFF)
 
 add_library(quarry_options INTERFACE)
 target_compile_options(quarry_options INTERFACE -Wall -Wextra -Wpedantic -Werror=switch -Werror=return-type
@@ -12,6 +13,10 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 if(QUARRY_SANITIZE)
   add_compile_options(-fsanitize=${QUARRY_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${QUARRY_SANITIZE})
+endif()
+
+if(QUARRY_FUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(QUARRY_CCACHE ccache)

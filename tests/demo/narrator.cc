@@ -10,7 +10,7 @@
 namespace quarry::demo {
 namespace {
 
-constexpr size_t kColumns = 100;
+constexpr size_t kColumns = 104;
 constexpr char kBold[] = "1";
 constexpr char kDim[] = "2";
 constexpr char kGreen[] = "32";

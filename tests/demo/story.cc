@@ -62,13 +62,13 @@ Story::Story(Setting setting, Narrator& narrator) : setting_(std::move(setting))
        1,
        {}},
       {"archive",
-       "raid5 over 4 disks, xfs",
+       "raid5, xfs",
        {"pvc-archive", vm::TypeParameters("raid5", Parameters{{"stripes", "3"}}), vm::MountCapability("xfs"),
         384 * kMi},
        2,
        {}},
       {"queue",
-       "raw device, striped over 2 disks",
+       "striped, raw device",
        {"pvc-queue", vm::TypeParameters("striped"), vm::BlockCapability(), 96 * kMi},
        3,
        {}},
@@ -191,7 +191,7 @@ Result<std::string> Story::Legs(const Pod& pod) const {
   for (const auto& leg : legs) {
     names.push_back(ShortName(*leg.begin()));
   }
-  return fmt::format("{}", fmt::join(names, " | "));
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 Status Story::Create(Pod& pod) {
@@ -200,7 +200,7 @@ Status Story::Create(Pod& pod) {
     QUARRY_TRY(Check(made));
     pod.volume = made.value.volume();
     QUARRY_ASSIGN(const std::string legs, Legs(pod));
-    return fmt::format("{}, {}; legs on {}", pod.plan, Human(pod.volume.capacity_bytes()), legs);
+    return fmt::format("{}, {} on {}", pod.plan, Human(pod.volume.capacity_bytes()), legs);
   });
 }
 

@@ -60,7 +60,7 @@ class Story {
   Status Write(const Pod& pod);
   Status Verify(const Pod& pod, const std::string& who);
   Status TakeAway(Pod& pod);
-  // Where the volume's legs are: "nvme1n1 | nvme2n1".
+  // Where the volume's legs are: "nvme1n1 nvme2n1".
   Result<std::string> Legs(const Pod& pod) const;
   Result<std::vector<int64_t>> Capacities();
   Status Start();

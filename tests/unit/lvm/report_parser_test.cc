@@ -178,6 +178,124 @@ TEST_P(EveryReport, NoiseAroundAndBetweenLinesChangesNothing) {
   EXPECT_EQ(parsed->pvs.size(), group_.pvs.size());
 }
 
+// What single reports must say, whichever release made them.
+class OfRelease : public ::testing::TestWithParam<const char*> {
+ protected:
+  static VolumeGroup Group(const std::string& name) {
+    auto parsed = ParseReport(Load(kFixtures / GetParam() / (name + ".json")));
+    EXPECT_TRUE(parsed.has_value()) << name << ": " << parsed.error().message();
+    return parsed.value_or(VolumeGroup{});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Releases, OfRelease, ::testing::Values("bookworm"),
+                         [](const auto& release) { return std::string(release.param); });
+
+TEST_P(OfRelease, RaidHasItsLegsInOrderAndApart) {
+  const std::map<std::string, std::pair<size_t, uint32_t>> legs_and_data = {
+      {"raid1", {2, 1}}, {"raid4", {3, 2}}, {"raid5", {3, 2}}, {"raid6", {5, 3}}, {"raid10", {4, 2}}};
+  for (const auto& [type, shape] : legs_and_data) {
+    const VolumeGroup group = Group(type);
+    const LogicalVolume* lv = group.FindLv("v");
+    ASSERT_NE(lv, nullptr) << type;
+    EXPECT_EQ(lv->segment_type, type);
+    EXPECT_TRUE(lv->active);
+    EXPECT_EQ(lv->sync_percent, 100.0) << type;
+    EXPECT_EQ(lv->sync_action, "idle") << type;
+    ASSERT_THAT(lv->segments, SizeIs(1)) << type;
+    EXPECT_EQ(lv->segments[0].data_stripes, shape.second) << type;
+    EXPECT_EQ(lv->segments[0].region_size, Bytes{2 * kMiB.value}) << type;
+    const std::vector<std::vector<std::string>> legs = LegPvs(group, *lv);
+    ASSERT_THAT(legs, SizeIs(shape.first)) << type;
+    for (size_t i = 0; i < legs.size(); ++i) {
+      EXPECT_EQ(lv->segments[0].areas[i].lv_name, "v_rimage_" + std::to_string(i));
+      EXPECT_THAT(legs[i], SizeIs(1));
+    }
+    EXPECT_EQ(SharedPv(group, *lv), std::nullopt) << type;
+    // A leg of ten extents and one of metadata before it.
+    EXPECT_THAT(PhysicalExtents(group, *lv), SizeIs(2 * shape.first)) << type;
+  }
+}
+
+TEST_P(OfRelease, LinearAndStripedLieOnDisks) {
+  const VolumeGroup linear = Group("linear_two_segments");
+  ASSERT_THAT(linear.FindLv("one")->segments, SizeIs(2));
+  EXPECT_EQ(linear.FindLv("one")->segments[1].areas[0].range, (ExtentRange{{20}, {5}}));
+  const VolumeGroup striped = Group("striped");
+  const Segment& stripes = striped.FindLv("stripes")->segments[0];
+  EXPECT_EQ(stripes.type, "striped");
+  EXPECT_EQ(stripes.stripe_size, Bytes{65536});
+  EXPECT_THAT(stripes.areas, SizeIs(2));
+  EXPECT_THAT(LegPvs(Group("raid0"), *Group("raid0").FindLv("plain")), SizeIs(2));
+}
+
+TEST_P(OfRelease, ASyncUnderWayIsSeen) {
+  const VolumeGroup group = Group("raid5_syncing");
+  const LogicalVolume* lv = group.FindLv("v");
+  ASSERT_TRUE(lv->sync_percent.has_value());
+  EXPECT_LT(*lv->sync_percent, 100.0);
+  EXPECT_EQ(lv->sync_action, "resync");
+}
+
+TEST_P(OfRelease, AnInactiveRaidSaysNothingOfItsSync) {
+  const VolumeGroup group = Group("raid1_inactive");
+  const LogicalVolume* lv = group.FindLv("mirror");
+  EXPECT_FALSE(lv->active);
+  EXPECT_TRUE(lv->sync_action.empty());
+}
+
+TEST_P(OfRelease, TagsAreWhereTheyWerePut) {
+  const VolumeGroup group = Group("tags");
+  EXPECT_THAT(group.tags, ElementsAre("vg.tag"));
+  EXPECT_THAT(group.FindLv("one")->tags,
+              ::testing::UnorderedElementsAre("other", "quarry.name=caf+C3+A9", "quarry.ready"));
+  EXPECT_EQ(std::ranges::count_if(group.pvs, [](const auto& pv) { return !pv.tags.empty(); }), 1);
+  const VolumeGroup raid = Group("raid1_nosync");
+  EXPECT_THAT(raid.FindLv("mirror_rmeta_0")->tags, ElementsAre("quarry.creating"));
+  EXPECT_THAT(raid.FindLv("mirror_rimage_0")->tags, IsEmpty());
+}
+
+TEST_P(OfRelease, StatesOfDisksAndGroupAreSeen) {
+  EXPECT_TRUE(Group("exported").exported);
+  EXPECT_FALSE(Group("empty").exported);
+  const VolumeGroup closed = Group("not_allocatable");
+  EXPECT_EQ(std::ranges::count(closed.pvs, false, &PhysicalVolume::allocatable), 1);
+  const VolumeGroup missing = Group("pv_missing");
+  EXPECT_EQ(missing.MissingPvs(), 1U);
+  EXPECT_EQ(std::ranges::count(missing.pvs, "", &PhysicalVolume::device), 1);
+  EXPECT_TRUE(missing.FindLv("mirror")->partial);
+  EXPECT_TRUE(missing.FindLv("mirror_rmeta_1")->partial);
+  EXPECT_FALSE(missing.FindLv("one")->partial);
+  EXPECT_EQ(SharedPv(missing, *missing.FindLv("mirror")), std::nullopt);
+  // Seen again, but the group went on without it.
+  const VolumeGroup returned = Group("pv_returned");
+  EXPECT_EQ(returned.MissingPvs(), 1U);
+  EXPECT_EQ(std::ranges::count(returned.pvs, "", &PhysicalVolume::device), 0);
+}
+
+TEST_P(OfRelease, ForeignVolumesDoNotConfuse) {
+  const VolumeGroup group = Group("foreign");
+  EXPECT_EQ(group.FindLv("pool")->segment_type, "thin-pool");
+  EXPECT_THAT(group.FindLv("thin")->segments[0].areas, IsEmpty());
+  EXPECT_EQ(group.FindLv("cached")->segment_type, "cache");
+  EXPECT_TRUE(group.FindLv("pool_tdata")->hidden);
+  EXPECT_FALSE(group.FindLv("snap")->hidden);
+}
+
+TEST_P(OfRelease, IntegrityIsCountedToItsLeg) {
+  const VolumeGroup group = Group("raid1_integrity");
+  const LogicalVolume* lv = group.FindLv("v");
+  EXPECT_THAT(LegPvs(group, *lv), SizeIs(2));
+  // Per leg: metadata, data, checksums.
+  EXPECT_THAT(PhysicalExtents(group, *lv), SizeIs(6));
+}
+
+TEST_P(OfRelease, ANearlyFullMetadataAreaShows) {
+  const VolumeGroup group = Group("metadata_nearly_full");
+  EXPECT_GT(group.pvs[0].metadata_size.value, 0U);
+  EXPECT_LT(group.pvs[0].metadata_free.value, group.pvs[0].metadata_size.value / 10);
+}
+
 // A document of one PV and one LV, to bend.
 nlohmann::json Small() {
   return nlohmann::json::parse(R"({"report":[{
