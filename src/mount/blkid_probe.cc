@@ -62,15 +62,32 @@ Content Describe(blkid_probe probe) {
   return {file_system ? Content::Kind::kFilesystem : Content::Kind::kOther, type, Value(probe, "UUID")};
 }
 
+constexpr int kFound = 0;
+constexpr int kNothing = 1;
+constexpr int kAmbivalent = -2;
+
+// Several signatures, or a device that cannot be read? Release 2.41 of libblkid fails the safe probe with the
+// same -1 for both, so this looks for one signature after the other.
+Result<Content> TellAmbiguousFromUnreadable(int fd) {
+  QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
+  int signatures = 0;
+  errno = 0;
+  int rc = kFound;
+  while (signatures < kMaxSignatures && (rc = blkid_do_probe(probe.get())) == kFound) {
+    ++signatures;
+  }
+  if (signatures > 1 && rc != -1) {
+    return Content{Content::Kind::kAmbiguous, "", ""};
+  }
+  return Error(Code::kIo,
+               fmt::format("probing: the device could not be read (libblkid {}, errno {})", rc, errno));
+}
+
 }  // namespace
 
 Result<Content> ProbeContent(int fd) {
   QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
-  constexpr int kFound = 0;
-  constexpr int kNothing = 1;
-  constexpr int kAmbivalent = -2;
-  errno = 0;
-  switch (const int rc = blkid_do_safeprobe(probe.get())) {
+  switch (blkid_do_safeprobe(probe.get())) {
     case kFound:
       return Describe(probe.get());
     case kNothing:
@@ -78,8 +95,7 @@ Result<Content> ProbeContent(int fd) {
     case kAmbivalent:
       return Content{Content::Kind::kAmbiguous, "", ""};
     default:
-      return Error(Code::kIo,
-                   fmt::format("probing: the device could not be read (libblkid {}, errno {})", rc, errno));
+      return TellAmbiguousFromUnreadable(fd);
   }
 }
 
