@@ -14,6 +14,7 @@
 #include "lvm/lvm_config.h"
 #include "lvm/lvm_spawn.h"
 #include "lvm/metadata_header_reader.h"
+#include "lvm/pv_links.h"
 #include "mount/kernel_mount.h"
 
 namespace quarry::daemon {
@@ -21,27 +22,60 @@ namespace {
 
 Status MakePrivateDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return ErrnoError(fmt::format("making the state directory '{}'", path));
+    return ErrnoError(fmt::format("making the directory '{}'", path));
   }
   return Ok();
+}
+
+// What LVM is shown. A group belongs to one quarryd of a node, so the name of its first one makes the place
+// its own, should several share a state directory.
+struct Places {
+  explicit Places(const Options& options)
+      : everything(options.state_dir + "/lvm"),
+        pools(options.state_dir + "/pools"),
+        own(pools + "/" + options.pools.front().group),
+        pool(own + "/lvm"),
+        links(own + "/pv") {}
+
+  std::string everything;  // LVM_SYSTEM_DIR in which all of /dev is scanned; quarryctl's too
+  std::string pools;
+  std::string own;
+  std::string pool;   // LVM_SYSTEM_DIR in which only `links` is
+  std::string links;  // to the PVs of our groups
+};
+
+std::vector<std::string> GroupsOf(const Options& options) {
+  std::vector<std::string> groups;
+  for (const engine::PoolConfig& pool : options.pools) {
+    groups.push_back(pool.group);
+  }
+  return groups;
 }
 
 }  // namespace
 
 // Each may refer to those above it.
 struct NodeWorld::Parts {
-  explicit Parts(const std::string& lvm_system_dir)
-      : asked([this, lvm_system_dir](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
-          return lvm::LvmSpawn::Make(subprocess, {.system_dir = lvm_system_dir}, call);
+  explicit Parts(const Places& places)
+      : asked([this, places](const Call& call) { return MakeAsked(places, call); }),
+        maker([this, places](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
+          return lvm::LvmSpawn::Make(subprocess, {.system_dir = places.everything}, call);
         }),
-        lvm(asked, headers),
         mount(subprocess) {}
+
+  // Runs commands that see nothing but the pools' PVs.
+  Result<std::unique_ptr<lvm::LvmApi>> MakeAsked(const Places& places, const Call& call) {
+    QUARRY_TRY(links->Update(call).Context("looking for the pools' disks"));
+    return lvm::LvmSpawn::Make(subprocess, {.system_dir = places.pool}, call);
+  }
 
   SystemClock clock;
   SpawnSubprocess subprocess;
-  LateLvm asked;
   lvm::HeaderReader headers;
-  lvm::FreshLvm lvm;
+  std::unique_ptr<lvm::PvLinks> links;
+  LateLvm asked;
+  LateLvm maker;  // of groups: their disks are no PVs yet
+  std::unique_ptr<lvm::FreshLvm> lvm;
   dm::DmKernel dm;
   dm::BlockEraser erase;
   mount::KernelMount mount;
@@ -52,14 +86,23 @@ NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 NodeWorld::~NodeWorld() = default;
 
 Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options) {
-  const std::string lvm_system_dir = options.state_dir + "/lvm";
-  QUARRY_TRY(MakePrivateDirectory(options.state_dir));
-  QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = lvm_system_dir}).Context("LVM's private configuration"));
-  return std::unique_ptr<NodeWorld>(new NodeWorld(std::make_unique<Parts>(lvm_system_dir)));
+  const Places places(options);
+  for (const std::string& path : {options.state_dir, places.pools, places.own}) {
+    QUARRY_TRY(MakePrivateDirectory(path));
+  }
+  QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.everything}).Context("LVM's private configuration"));
+  QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.pool, .scan_dirs = {places.links}})
+                 .Context("LVM's private configuration"));
+  auto parts = std::make_unique<Parts>(places);
+  QUARRY_ASSIGN(parts->links,
+                lvm::PvLinks::Make(parts->headers, {.folder = places.links, .groups = GroupsOf(options)}));
+  parts->lvm =
+      std::make_unique<lvm::FreshLvm>(parts->asked, parts->headers, parts->links.get(), &parts->maker);
+  return std::unique_ptr<NodeWorld>(new NodeWorld(std::move(parts)));
 }
 
 engine::World NodeWorld::world() {
-  return {.lvm = parts_->lvm,
+  return {.lvm = *parts_->lvm,
           .dm = parts_->dm,
           .erase = parts_->erase,
           .mount = parts_->mount,

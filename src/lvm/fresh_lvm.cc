@@ -185,6 +185,10 @@ Result<Snapshot> FreshLvm::Prove(Group& group, bool kernel_state_too, const Call
       return Snapshot();
     }
   }
+  // Where a lost PV would be, there is something to read only once the finder has seen that it is back.
+  if (finder_ != nullptr && LostPvs(*proof->snapshot) && !finder_->UpdateIfNews(call).has_value()) {
+    return Snapshot();
+  }
   QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
   return states == proof->states ? proof->snapshot : Snapshot();
 }
@@ -220,8 +224,10 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, const Call
 
 Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const Call& call) {
   auto snapshot = inner_.Read(name, call);
-  const bool incomplete =
-      snapshot.has_value() ? LostPvs(**snapshot) : snapshot.error().code() == Code::kNotFound;
+  // A group that LVM did not find while a disk does not answer is kUnavailable.
+  const bool incomplete = snapshot.has_value() ? LostPvs(**snapshot)
+                                               : snapshot.error().code() == Code::kNotFound ||
+                                                     snapshot.error().code() == Code::kUnavailable;
   if (!incomplete || finder_ == nullptr || std::exchange(updated, true)) {
     return snapshot;
   }

@@ -36,6 +36,8 @@ class PvFinder {
   virtual std::string PathOf(const std::string& pv_uuid) const = 0;
   // Looks for PVs that came, went or joined a group. True: LVM may now see another set of them.
   virtual Result<bool> Update(const Call& call) = 0;
+  // The same, if a block device may have come since anybody looked last. Cheap otherwise.
+  virtual Result<bool> UpdateIfNews(const Call& call) = 0;
 };
 
 // Thread-safe.

@@ -147,7 +147,7 @@ Error LvmSpawn::Failure(const std::string& verb, const std::string& object, cons
                         const Call& call) {
   const std::string command = fmt::format("{} {}", verb, object);
   if (SaysNoSuchGroup(finished)) {
-    if (Status scan = EveryDeviceAnswers(call); !scan.has_value()) {
+    if (Status scan = EveryDeviceAnswers(call, options_.sysfs, options_.dev); !scan.has_value()) {
       return std::move(scan.error()).Context(fmt::format("{}: LVM did not find the group, but", command));
     }
   }

@@ -16,6 +16,9 @@ namespace quarry::lvm {
 struct LvmSpawnOptions {
   std::string system_dir;     // LVM_SYSTEM_DIR, as WriteLvmConfig made it
   bool driver_loaded = true;  // false: metadata only, LVM never talks to device-mapper (hosts that have none)
+  // The disks that must all answer before "not found" is believed.
+  std::string sysfs = "/sys/class/block";
+  std::string dev = "/dev";
 };
 
 // Thread-safe. A killed lvm may have committed and may have left devices suspended: after kTimeout and

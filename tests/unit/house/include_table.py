@@ -41,7 +41,7 @@ SOURCE, ANY = (".cc",), (".cc", ".h")
 LIBRARIES = {
     "libdevmapper.h": {"dm": (".cc", "src/dm/dm_task.h")},
     "libdevmapper-event.h": {"dm": SOURCE},
-    "lvm2cmd.h": {},
+    "lvm2cmd.h": {"lvm": ("src/lvm/zygote_main.cc",)},
     "libmount": {"mount": SOURCE},
     "blkid": {"mount": SOURCE},
     "libudev.h": {"udev": SOURCE},

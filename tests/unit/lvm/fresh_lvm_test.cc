@@ -111,6 +111,24 @@ TEST_F(Fresh, PvThatComesBackIsNoticedThroughTheFinder) {
   EXPECT_EQ(get()->MissingPvs(), 0U);
 }
 
+TEST_F(Fresh, PvThatIsPluggedInAgainIsLookedForWhenTheKernelTells) {
+  const auto get = [&] { return *finding_.Read("vg0", {}); };
+  PvState disk;
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  EXPECT_EQ(get()->MissingPvs(), 1U);
+  world_.Unlink(2);  // it comes under another name
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  const int reports = world_.reports();
+  EXPECT_EQ(get()->MissingPvs(), 1U);
+  EXPECT_EQ(world_.reports(), reports);
+  world_.Announce();
+  EXPECT_EQ(get()->MissingPvs(), 0U);
+  const int updates = world_.updates();
+  world_.Announce();
+  get();
+  EXPECT_EQ(world_.updates(), updates) << "a whole group has nothing to look for";
+}
+
 TEST_F(Fresh, PvThatLvmCannotSeeIsLookedForOnce) {
   world_.Unlink(1);
   EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);

@@ -111,6 +111,21 @@ Result<bool> FreshWorld::Update(const Call&) {
   return changed;
 }
 
+void FreshWorld::Announce() {
+  const std::lock_guard lock(mutex_);
+  news_ = true;
+}
+
+Result<bool> FreshWorld::UpdateIfNews(const Call& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(news_, false)) {
+      return false;
+    }
+  }
+  return Update(call);
+}
+
 Result<Snapshot> FreshWorld::Read(const std::string& group, const Call& call) {
   if (before_reading) {
     before_reading();

@@ -24,6 +24,8 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   void SetDisk(size_t disk, const std::function<void(PvState&)>& edit);
   // What LVM sees is what is linked; all disks are.
   void Unlink(size_t disk);
+  // What the kernel tells when a disk comes.
+  void Announce();
   // Called within a report, before and after LVM has read the disks.
   std::function<void()> before_reading;
   std::function<void()> after_reading;
@@ -36,6 +38,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override;
   std::string PathOf(const std::string& pv_uuid) const override;
   Result<bool> Update(const Call& call) override;
+  Result<bool> UpdateIfNews(const Call& call) override;
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
   Status Create(const CreateGroup& spec, const Call&) override;
   Status Create(const CreateLv&, const Call&) override { return Commits(); }
@@ -69,6 +72,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   bool active_ = false;
   int reports_ = 0;
   int updates_ = 0;
+  bool news_ = false;
 };
 
 }  // namespace quarry::lvm

@@ -1,0 +1,55 @@
+// The text of LVM2's metadata, read only: what a raw location (metadata_header.h) points at. As much of it as
+// is needed to know which PVs make up which group; everything else about a group is LVM's to say.
+//
+// The text is a tree of sections and assignments:
+//   vg0 {
+//     id = "iRznzf-…"  seqno = 17  status = ["RESIZEABLE", "READ", "WRITE"]
+//     physical_volumes { pv0 { id = "SAUvKF-…"  pe_start = 2048 … } … }
+//     logical_volumes { … }
+//   }
+//   # comments; then a few assignments about who wrote it
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "lvm/metadata_header_reader.h"
+
+namespace quarry::lvm {
+
+// One value: a string without its quotes and escapes, or the digits of a number.
+struct TextValue {
+  bool quoted = false;
+  std::string text;
+};
+
+// Calls `assign` for each assignment, with the names of the sections around it from the outside in, and its
+// values: one, or those of an array. Views are valid during the call only. Stops at the first failure of
+// `assign`, and returns it. kCorrupt: no such text; says at which byte. Any bytes will do, in linear time and
+// bounded depth.
+using TextAssign = std::function<Status(std::span<const std::string> sections, std::string_view key,
+                                        std::span<const TextValue> values)>;
+Status WalkText(std::string_view text, const TextAssign& assign);
+
+struct GroupMembers {
+  std::string name;
+  std::string uuid;
+  uint64_t seqno = 0;
+  std::vector<std::string> pv_uuids;
+};
+// kCorrupt if it is no group's text, or names no PV.
+Result<GroupMembers> ParseGroupMembers(std::string_view text);
+
+// The text at `location` of `area` on the device, its checksum proven. kCorrupt if it is wrong: overwritten
+// meanwhile, or damaged.
+Result<std::string> ReadText(HeaderReader& reader, const std::string& path, DiskArea area,
+                             const RawLocation& location, const Call& call);
+
+}  // namespace quarry::lvm

@@ -1,0 +1,317 @@
+// Freshness on what the real lvm2 writes: what other shells, faults and mix-ups do to a group's disks, and
+// that the next read says what LVM itself would.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "base/unique_fd.h"
+#include "lvm/zygote.h"
+#include "tests/contract/native_world.h"
+
+namespace quarry::contract {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kDisks = 4;
+constexpr Bytes kDiskSize{64 * kMiB.value};
+constexpr uint64_t kHeaderAt = 4096;
+constexpr size_t kFront = 1 << 20;  // label and metadata area
+
+std::string ReadDisk(const std::string& path, uint64_t at, size_t size) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string bytes(size, '\0');
+  EXPECT_EQ(pread(fd.get(), bytes.data(), size, static_cast<off_t>(at)), static_cast<ssize_t>(size));
+  return bytes;
+}
+
+void WriteDisk(const std::string& path, uint64_t at, const std::string& bytes) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(at)),
+            static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(fsync(fd.get()), 0);
+}
+
+// By what LVM is run: the program itself, or the zygote.
+class FreshNative : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    Subprocess& runner = GetParam() ? static_cast<Subprocess&>(zygote_) : spawn_;
+    auto world = NativeWorld::Make(runner, kDisks, kDiskSize);
+    if (!world.has_value() &&
+        (world.error().code() == Code::kUnavailable || world.error().code() == Code::kNotFound)) {
+      GTEST_SKIP() << "NOT TESTED against the real lvm2: " << world.error().message();
+    }
+    ASSERT_TRUE(world.has_value()) << world.error().message();
+    world_ = std::move(*world);
+    fresh_ = std::make_unique<lvm::FreshLvm>(world_->linked(), world_->headers(), &world_->links());
+  }
+  void TearDown() override {
+    if (world_ != nullptr && GetParam()) {
+      EXPECT_EQ(zygote_.counts().passed_on, 0U);
+      EXPECT_EQ(zygote_.counts().starts, 1U);
+    }
+  }
+
+  const std::string& Group() const { return world_->group(); }
+  // The group on the first disks, with one LV "a".
+  void MakeGroup(size_t disks = 3) {
+    std::vector<std::string> words = {"vgcreate", "-y", Group()};
+    for (size_t i = 0; i < disks; ++i) {
+      words.push_back(world_->ShellPath(i));
+    }
+    world_->Shell(words);
+    AddLv("a");
+    ExpectTruth();
+  }
+  void AddLv(const std::string& name) {
+    world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", name, Group()});
+  }
+
+  Result<lvm::Snapshot> Read() { return fresh_->Read(Group(), CallWithin(std::chrono::minutes(1))); }
+  // The next read says what LVM would, and the one after it without asking it.
+  lvm::Snapshot ExpectTruth() {
+    const auto read = Read();
+    EXPECT_TRUE(read.has_value()) << read.error().message();
+    const auto truth = world_->wide().Read(Group(), CallWithin(std::chrono::minutes(1)));
+    EXPECT_TRUE(truth.has_value()) << truth.error().message();
+    if (!read.has_value() || !truth.has_value()) {
+      return nullptr;
+    }
+    EXPECT_EQ((*read)->uuid, (*truth)->uuid);
+    EXPECT_EQ((*read)->seqno, (*truth)->seqno);
+    EXPECT_EQ((*read)->lvs.size(), (*truth)->lvs.size());
+    EXPECT_EQ((*read)->pvs.size(), (*truth)->pvs.size());
+    EXPECT_EQ((*read)->free_count, (*truth)->free_count);
+    EXPECT_EQ((*read)->exported, (*truth)->exported);
+    EXPECT_EQ(RunsOfReads(3), 0);
+    return *read;
+  }
+  std::string UuidOf(size_t disk) {
+    return world_->headers().Read(std::vector{world_->device(disk)}, {})->at(0).uuid;
+  }
+  int RunsOfReads(int reads) {
+    const int before = world_->runs();
+    for (int i = 0; i < reads; ++i) {
+      (void)Read();
+    }
+    return world_->runs() - before;
+  }
+  // As the kernel tells of a disk that came.
+  void Announce(size_t disk) {
+    const std::string name = std::filesystem::path(world_->device(disk)).filename();
+    std::ofstream("/sys/class/block/" + name + "/uevent") << "change";
+  }
+
+  SpawnSubprocess spawn_;
+  lvm::ZygoteSubprocess zygote_{QUARRY_ZYGOTE, spawn_};
+  std::unique_ptr<NativeWorld> world_;
+  std::unique_ptr<lvm::FreshLvm> fresh_;
+};
+
+INSTANTIATE_TEST_SUITE_P(By, FreshNative, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Zygote" : "Spawn"; });
+
+TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
+  MakeGroup();
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "2", "-n", "b", Group()},
+           {"lvchange", "--addtag", "x", Group() + "/b"},
+           {"lvextend", "-l", "+1", Group() + "/b"},
+           {"lvrename", Group(), "b", "c"},
+           {"vgchange", "--addtag", "y", Group()},
+           {"pvchange", "--allocatable", "n", world_->ShellPath(1)},
+           {"lvchange", "--deltag", "x", Group() + "/c"},
+           {"lvremove", "-y", Group() + "/c"}}) {
+    SCOPED_TRACE(words[0]);
+    const uint64_t seqno = ExpectTruth()->seqno;
+    world_->Shell(words);
+    EXPECT_GT(ExpectTruth()->seqno, seqno);
+  }
+}
+
+TEST_P(FreshNative, DisksThatDisagreeAreReadByTheNewest) {
+  MakeGroup();
+  const std::string old = ReadDisk(world_->device(1), 0, kFront);
+  AddLv("b");
+  AddLv("c");
+  WriteDisk(world_->device(1), 0, old);  // two commits late, as after a write that was lost
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
+  world_->Shell({"lvremove", "-y", Group() + "/b"});
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
+}
+
+TEST_P(FreshNative, TornHeaderLeavesTheGroupToTheOtherDisks) {
+  MakeGroup();
+  const std::string before = ReadDisk(world_->device(2), kHeaderAt, 512);
+  AddLv("b");
+  const std::string after = ReadDisk(world_->device(2), kHeaderAt, 512);
+  WriteDisk(world_->device(2), kHeaderAt, after.substr(0, 64) + before.substr(64));
+  ASSERT_NE(ReadDisk(world_->device(2), kHeaderAt, 512), before);
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
+  AddLv("c");
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
+}
+
+TEST_P(FreshNative, AreaOfAStrangersDiskIsWhatLvmTakesItFor) {
+  MakeGroup(2);
+  const std::string stranger = Group() + "x";
+  world_->Shell({"vgcreate", "-y", stranger, world_->ShellPath(3)});
+  const std::string area = ReadDisk(world_->device(3), kHeaderAt, kFront - kHeaderAt);
+  world_->Shell({"vgremove", "-y", stranger});
+  const std::string own = ReadDisk(world_->device(1), kHeaderAt, kFront - kHeaderAt);
+  WriteDisk(world_->device(1), kHeaderAt, area);
+  const auto read = Read();
+  const auto truth = world_->wide().Read(Group(), CallWithin(std::chrono::minutes(1)));
+  ASSERT_EQ(read.has_value(), truth.has_value());
+  if (read.has_value()) {
+    EXPECT_EQ((*read)->seqno, (*truth)->seqno);
+  }
+  WriteDisk(world_->device(1), kHeaderAt, own);
+  ExpectTruth();
+}
+
+TEST_P(FreshNative, DisksWithoutAnAreaAndWithTwo) {
+  world_->Shell({"pvcreate", "-y", "--pvmetadatacopies", "0", world_->ShellPath(0), world_->ShellPath(1)});
+  world_->Shell({"pvcreate", "-y", "--pvmetadatacopies", "2", world_->ShellPath(2)});
+  MakeGroup();
+  const auto states = world_->headers().Read(std::vector{world_->device(0), world_->device(2)}, {});
+  ASSERT_TRUE(states.has_value());
+  EXPECT_EQ((*states)[0].areas.size(), 0U);
+  EXPECT_EQ((*states)[1].areas.size(), 2U);
+  AddLv("b");
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
+  // Only the area at the end is good still.
+  WriteDisk(world_->device(2), kHeaderAt, std::string(512, '\1'));
+  ExpectTruth();
+  AddLv("c");
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
+}
+
+TEST_P(FreshNative, IgnoredAreasProveNothingAndOneInUseProvesAll) {
+  MakeGroup();
+  world_->Shell({"vgchange", "--vgmetadatacopies", "1", Group()});
+  ExpectTruth();
+  size_t in_use = 0;
+  for (size_t disk = 0; disk < 3; ++disk) {
+    const auto states = world_->headers().Read(std::vector{world_->device(disk)}, {});
+    in_use += (*states)[0].areas.at(0).ignored ? 0 : 1;
+  }
+  EXPECT_EQ(in_use, 1U);
+  AddLv("b");
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
+  world_->Shell({"vgchange", "--vgmetadatacopies", "all", Group()});
+  ExpectTruth();
+  AddLv("c");
+  EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
+}
+
+TEST_P(FreshNative, RenamedGroupIsGoneUntilItIsCalledSoAgain) {
+  MakeGroup();
+  world_->Shell({"vgrename", Group(), Group() + "x"});
+  EXPECT_EQ(Read().error().code(), Code::kNotFound) << Read().error().message();
+  EXPECT_EQ(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).error().code(), Code::kNotFound);
+  world_->Shell({"vgrename", Group() + "x", Group()});
+  ExpectTruth();
+}
+
+TEST_P(FreshNative, ExportedGroupIsSaidToBeAndNotChanged) {
+  MakeGroup();
+  world_->Shell({"vgexport", Group()});
+  const uint64_t seqno = ExpectTruth()->seqno;
+  EXPECT_TRUE((*Read())->exported);
+  EXPECT_FALSE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  EXPECT_EQ(ExpectTruth()->seqno, seqno);
+  world_->Shell({"vgimport", Group()});
+  EXPECT_FALSE(ExpectTruth()->exported);
+}
+
+TEST_P(FreshNative, SplitGroupIsWhatIsLeftOfIt) {
+  MakeGroup();
+  const std::string leaving = UuidOf(2);
+  world_->Shell({"vgsplit", Group(), Group() + "x", world_->ShellPath(2)});
+  const lvm::Snapshot left = ExpectTruth();
+  EXPECT_EQ(left->pvs.size(), 2U);
+  EXPECT_EQ(left->FindPv(leaving), nullptr);
+  world_->Shell({"vgmerge", Group(), Group() + "x"});
+  const lvm::Snapshot whole = ExpectTruth();
+  EXPECT_EQ(whole->MissingPvs(), 0U);
+  EXPECT_NE(whole->FindPv(leaving), nullptr);
+}
+
+TEST_P(FreshNative, AnotherGroupOfTheNameIsRefusedAndNotTouched) {
+  MakeGroup();
+  world_->Shell({"vgremove", "-y", Group()});
+  world_->Shell({"vgcreate", "-y", Group(), world_->ShellPath(0)});
+  AddLv("a");
+  const auto theirs = world_->wide().Read(Group(), {});
+  ASSERT_TRUE(theirs.has_value());
+  const auto read = Read();
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code(), Code::kPrecondition);
+  EXPECT_THAT(read.error().message(), HasSubstr("UUID"));
+  EXPECT_EQ(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(fresh_->Remove(Group(), "a", {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ((*world_->wide().Read(Group(), {}))->seqno, (*theirs)->seqno);
+}
+
+TEST_P(FreshNative, DiskThatJoinsIsSeenWithItsCommit) {
+  MakeGroup();
+  world_->Shell({"vgextend", "-y", Group(), world_->ShellPath(3)});
+  const lvm::Snapshot grown = ExpectTruth();
+  EXPECT_EQ(grown->pvs.size(), 4U);
+  EXPECT_EQ(grown->MissingPvs(), 0U);
+  world_->Shell({"vgreduce", Group(), world_->ShellPath(2)});
+  EXPECT_EQ(ExpectTruth()->pvs.size(), 3U);
+}
+
+TEST_P(FreshNative, DiskThatComesBackIsSeenOnceTheKernelTells) {
+  MakeGroup();
+  world_->Hide(1);
+  EXPECT_EQ((*Read())->MissingPvs(), 1U);
+  EXPECT_EQ(RunsOfReads(100), 0) << "a missing disk is part of the answer";
+  world_->Show(1);
+  Announce(1);
+  EXPECT_EQ((*Read())->MissingPvs(), 0U);
+  EXPECT_EQ(RunsOfReads(3), 0);
+}
+
+// What is committed while a disk is away marks it.
+TEST_P(FreshNative, DiskThatMissedACommitIsMissingUntilAnAdministratorSaysOtherwise) {
+  MakeGroup();
+  world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "b", Group(), world_->ShellPath(1)});
+  ExpectTruth();
+  world_->Hide(1);
+  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  EXPECT_EQ((*Read())->MissingPvs(), 1U);
+  world_->Show(1);
+  Announce(1);
+  const auto back = Read();
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ((*back)->MissingPvs(), 1U);
+  const lvm::PhysicalVolume* pv = (*back)->FindPv(UuidOf(1));
+  ASSERT_NE(pv, nullptr);
+  EXPECT_FALSE(pv->device.empty());
+  world_->Shell({"vgextend", "--restoremissing", Group(), world_->ShellPath(1)});
+  EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
+}
+
+// So a vgextend that a change of ours overtakes does no harm: see docs/freshness.md.
+TEST_P(FreshNative, DiskThatMissedACommitAndHoldsNothingIsTakenBack) {
+  MakeGroup();
+  world_->Hide(1);
+  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  EXPECT_EQ((*Read())->MissingPvs(), 1U);
+  world_->Show(1);
+  Announce(1);
+  EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
+  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"u"}, {}, {}).has_value());
+  EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
+}
+
+}  // namespace
+}  // namespace quarry::contract

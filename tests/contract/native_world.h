@@ -1,0 +1,78 @@
+// The real lvm2 on this host: a few loop devices over nameless memory, metadata only (no device-mapper
+// needed), seen through a configuration of its own that shows lvm nothing else. For LvmApi, and for all that
+// keeps its answers fresh.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+#include "lvm/fresh_lvm.h"
+#include "lvm/lvm_spawn.h"
+#include "lvm/metadata_header_reader.h"
+#include "lvm/pv_links.h"
+#include "tests/property/lvm_lab.h"
+
+namespace quarry::contract {
+
+// Counts what it passes on.
+class CountingSubprocess final : public Subprocess {
+ public:
+  explicit CountingSubprocess(Subprocess& inner) : inner_(inner) {}
+  Result<Finished> Run(const Command& command, const Call& call) override {
+    ++runs;
+    return inner_.Run(command, call);
+  }
+  std::vector<std::pair<int, std::string>> Stuck() override { return inner_.Stuck(); }
+  int runs = 0;
+
+ private:
+  Subprocess& inner_;
+};
+
+class NativeWorld {
+ public:
+  // kUnavailable, kNotFound: this host has no loop devices or no lvm2. `subprocess` runs what is under test.
+  static Result<std::unique_ptr<NativeWorld>> Make(Subprocess& subprocess, size_t disks, Bytes disk_size);
+  ~NativeWorld();
+  NativeWorld(const NativeWorld&) = delete;
+  NativeWorld& operator=(const NativeWorld&) = delete;
+
+  // Nobody else's, also if several such tests run at once.
+  const std::string& group() const { return group_; }
+
+  // What another shell does: an lvm that sees all disks, to success.
+  std::string Shell(std::vector<std::string> arguments);
+  // Path under which that shell knows a disk. The device itself.
+  std::string ShellPath(size_t disk) const;
+  const std::string& device(size_t disk) const { return disks_[disk].path(); }
+  // Makes the disks blank.
+  void Blank();
+  // Plugs a disk out of and into what the finder of PVs sees, without a word of the kernel.
+  void Hide(size_t disk);
+  void Show(size_t disk);
+
+  // Sees what the finder links, as quarryd's does; and one that sees what the shell sees.
+  lvm::LvmSpawn& linked() { return *linked_; }
+  lvm::LvmSpawn& wide() { return *wide_; }
+  lvm::PvLinks& links() { return *links_; }
+  lvm::HeaderReader& headers() { return headers_; }
+  int runs() const { return counter_.runs; }
+
+ private:
+  NativeWorld(Subprocess& subprocess, std::string root);
+  std::string Under(const std::string& name) const { return root_ + "/" + name; }
+
+  CountingSubprocess counter_;
+  SpawnSubprocess shell_;
+  const std::string root_;
+  const std::string group_;
+  std::vector<lvm::testing::LoopDisk> disks_;
+  lvm::HeaderReader headers_;
+  std::unique_ptr<lvm::PvLinks> links_;
+  std::unique_ptr<lvm::LvmSpawn> linked_;
+  std::unique_ptr<lvm::LvmSpawn> wide_;
+};
+
+}  // namespace quarry::contract
