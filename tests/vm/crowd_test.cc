@@ -1,8 +1,12 @@
 // Many callers at once, and a process that is killed again and again under their hands.
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <random>
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/vm/fixture.h"
 
@@ -45,6 +49,43 @@ TEST_F(CrowdTest, FiftyVolumesByEightClientsAtOnce) {
   const auto lvs = group().Lvs();
   ASSERT_OK(lvs);
   EXPECT_EQ(lvs->size(), static_cast<size_t>(kVolumes));
+  for (const std::string& id : ids) {
+    EXPECT_OK(client().Delete(id));
+  }
+  ASSERT_TRUE(ComesBackEmpty(300));
+}
+
+// A pool that holds 37 volumes of this size, and 100 callers who all want one now.
+TEST_F(CrowdTest, AFullPoolIsNeverOvercommitted) {
+  constexpr int kFit = 37;
+  constexpr int kCallers = 100;
+  constexpr int64_t kEach = 20;  // extents
+  const std::map<std::string, std::string> parameters = {{"type", "linear"}, {"erase", "none"}};
+  const auto bytes = [](int64_t extents) { return extents * 4 * kMi; };
+  const v1::Volume filler =
+      MustCreate({"filler", parameters, BlockCapability(), bytes(TotalExtents() - kFit * kEach)});
+  std::mutex mutex;
+  std::map<grpc::StatusCode, int> outcomes;
+  std::set<std::string> ids;
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < kCallers; ++i) {
+      clients.emplace_back([&, i] {
+        CsiClient own(kSocket, std::chrono::minutes(15));
+        auto reply = own.Create({"rush-" + std::to_string(i), parameters, BlockCapability(), bytes(kEach)});
+        const std::lock_guard lock(mutex);
+        ++outcomes[reply.code()];
+        if (reply.ok()) {
+          ids.insert(reply.value.volume().volume_id());
+        }
+      });
+    }
+  }
+  EXPECT_THAT(outcomes, testing::UnorderedElementsAre(
+                            testing::Pair(grpc::StatusCode::OK, kFit),
+                            testing::Pair(grpc::StatusCode::RESOURCE_EXHAUSTED, kCallers - kFit)));
+  EXPECT_EQ(ids.size(), static_cast<size_t>(kFit));
+  ids.insert(filler.volume_id());
   for (const std::string& id : ids) {
     EXPECT_OK(client().Delete(id));
   }
