@@ -92,7 +92,7 @@ class Service {
 
   Status Start(const std::string& version) {
     QUARRY_ASSIGN(locks_, TakeLocks(options_, socket_));
-    QUARRY_ASSIGN(world_, NodeWorld::Make(options_));
+    QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_));
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world_->world(), log_);
     QUARRY_TRY(ClaimSocket(socket_));
     QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, socket_, version), *engine_, log_));

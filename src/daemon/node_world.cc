@@ -15,6 +15,7 @@
 #include "lvm/lvm_spawn.h"
 #include "lvm/metadata_header_reader.h"
 #include "lvm/pv_links.h"
+#include "lvm/zygote.h"
 #include "mount/kernel_mount.h"
 
 namespace quarry::daemon {
@@ -35,14 +36,23 @@ struct Places {
         pools(options.state_dir + "/pools"),
         own(pools + "/" + options.pools.front().group),
         pool(own + "/lvm"),
-        links(own + "/pv") {}
+        links(own + "/pv"),
+        lvm(options.lvm) {}
 
   std::string everything;  // LVM_SYSTEM_DIR in which all of /dev is scanned; quarryctl's too
   std::string pools;
   std::string own;
   std::string pool;   // LVM_SYSTEM_DIR in which only `links` is
   std::string links;  // to the PVs of our groups
+  LvmBy lvm;
 };
+
+// A command that is no plain line goes by itself, which is as it should be. That there is no zygote is not.
+void TellOfSpawn(const Logger& log, const Command& command, const Error& why) {
+  log.Log(why.code() == Code::kUnsupported ? LogLevel::kDebug : LogLevel::kWarning,
+          "LVM was started for a command that the zygote did not run",
+          {{"command", command.argv.at(1)}, {"reason", why.message()}});
+}
 
 std::vector<std::string> GroupsOf(const Options& options) {
   std::vector<std::string> groups;
@@ -56,8 +66,10 @@ std::vector<std::string> GroupsOf(const Options& options) {
 
 // Each may refer to those above it.
 struct NodeWorld::Parts {
-  explicit Parts(const Places& places)
-      : asked([this, places](const Call& call) { return MakeAsked(places, call); }),
+  Parts(const Places& places, const Logger& log)
+      : zygote(lvm::ZygoteProgram(), subprocess,
+               [&log](const Command& command, const Error& why) { TellOfSpawn(log, command, why); }),
+        asked([this, places](const Call& call) { return MakeAsked(places, call); }),
         maker([this, places](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
           return lvm::LvmSpawn::Make(subprocess, {.system_dir = places.everything}, call);
         }),
@@ -66,11 +78,13 @@ struct NodeWorld::Parts {
   // Runs commands that see nothing but the pools' PVs.
   Result<std::unique_ptr<lvm::LvmApi>> MakeAsked(const Places& places, const Call& call) {
     QUARRY_TRY(links->Update(call).Context("looking for the pools' disks"));
-    return lvm::LvmSpawn::Make(subprocess, {.system_dir = places.pool}, call);
+    Subprocess& runner = places.lvm == LvmBy::kZygote ? static_cast<Subprocess&>(zygote) : subprocess;
+    return lvm::LvmSpawn::Make(runner, {.system_dir = places.pool}, call);
   }
 
   SystemClock clock;
   SpawnSubprocess subprocess;
+  lvm::ZygoteSubprocess zygote;
   lvm::HeaderReader headers;
   std::unique_ptr<lvm::PvLinks> links;
   LateLvm asked;
@@ -85,7 +99,7 @@ NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 NodeWorld::~NodeWorld() = default;
 
-Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options) {
+Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const Logger& log) {
   const Places places(options);
   for (const std::string& path : {options.state_dir, places.pools, places.own}) {
     QUARRY_TRY(MakePrivateDirectory(path));
@@ -93,7 +107,7 @@ Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options) {
   QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.everything}).Context("LVM's private configuration"));
   QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.pool, .scan_dirs = {places.links}})
                  .Context("LVM's private configuration"));
-  auto parts = std::make_unique<Parts>(places);
+  auto parts = std::make_unique<Parts>(places, log);
   QUARRY_ASSIGN(parts->links,
                 lvm::PvLinks::Make(parts->headers, {.folder = places.links, .groups = GroupsOf(options)}));
   parts->lvm =

@@ -1,9 +1,10 @@
-// The real world, put together: LVM by spawning, its answers kept while the disks prove them, the kernel's
-// device-mapper, its mounts, its block layer.
+// The real world, put together: LVM by the zygote or by spawning, its answers kept while the disks prove
+// them, the kernel's device-mapper, its mounts, its block layer.
 #pragma once
 
 #include <memory>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "daemon/options.h"
 #include "engine/world.h"
@@ -14,7 +15,8 @@ class NodeWorld {
  public:
   // Makes the state directory (0700) and LVM's private configuration in it. What the node lacks (lvm2, kernel
   // modules) shows when it is used.
-  static Result<std::unique_ptr<NodeWorld>> Make(const Options& options);
+  // `log` hears when LVM is not run as the options say; it must outlive the object.
+  static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log);
   ~NodeWorld();
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;

@@ -65,6 +65,14 @@ Status ApplyStateDir(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyLvm(Options& options, std::string_view text) {
+  if (text != "zygote" && text != "spawn") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of zygote, spawn, is '{}'", text));
+  }
+  options.lvm = text == "zygote" ? LvmBy::kZygote : LvmBy::kSpawn;
+  return Ok();
+}
+
 Status ApplyDriverName(Options& options, std::string_view text) {
   options.driver_name = text;
   return csi::CheckDriverName(text);
@@ -167,6 +175,7 @@ const std::vector<Setting>& Settings() {
        [](Options& options, std::string_view text) { return Store(options.alpha, ParseBool(text)); }, true},
       {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
        &ApplyStateDir},
+      {"lvm", "QUARRY_LVM", "what runs LVM's commands: zygote, spawn [zygote]", &ApplyLvm},
       {"log-level", "QUARRY_LOG_LEVEL", "least level to log: debug, info, warning, error [info]",
        [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
       {"log-format", "QUARRY_LOG_FORMAT", "json for machines, text for people [json]",

@@ -17,6 +17,9 @@
 
 namespace quarry::daemon {
 
+// Who runs LVM's commands: a zygote (lvm/zygote.h), or lvm started for each.
+enum class LvmBy { kZygote, kSpawn };
+
 struct Options {
   std::optional<AbsolutePath> endpoint;  // set by every successful Load
   std::string driver_name = "quarry.csi.local";
@@ -29,6 +32,7 @@ struct Options {
   uint32_t max_volumes = 0;
   bool alpha = false;
   std::string state_dir = "/run/quarry";
+  LvmBy lvm = LvmBy::kZygote;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;
 };

@@ -41,14 +41,14 @@ class FreshNative : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     Subprocess& runner = GetParam() ? static_cast<Subprocess&>(zygote_) : spawn_;
-    auto world = NativeWorld::Make(runner, kDisks, kDiskSize);
+    auto world = NativeWorld::Make(runner, NativeWorld::View::kLinks, kDisks, kDiskSize);
     if (!world.has_value() &&
         (world.error().code() == Code::kUnavailable || world.error().code() == Code::kNotFound)) {
       GTEST_SKIP() << "NOT TESTED against the real lvm2: " << world.error().message();
     }
     ASSERT_TRUE(world.has_value()) << world.error().message();
     world_ = std::move(*world);
-    fresh_ = std::make_unique<lvm::FreshLvm>(world_->linked(), world_->headers(), &world_->links());
+    fresh_ = std::make_unique<lvm::FreshLvm>(world_->lvm(), world_->headers(), &world_->links());
   }
   void TearDown() override {
     if (world_ != nullptr && GetParam()) {
@@ -114,7 +114,7 @@ class FreshNative : public testing::TestWithParam<bool> {
 };
 
 INSTANTIATE_TEST_SUITE_P(By, FreshNative, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Zygote" : "Spawn"; });
+                         [](const auto& by) { return by.param ? "Zygote" : "Spawn"; });
 
 TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
   MakeGroup();

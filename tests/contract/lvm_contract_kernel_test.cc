@@ -17,7 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-INSTANTIATE_TYPED_TEST_SUITE_P(Kernel, LvmContract, LvmKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, LvmKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, LvmZygoteKernelWorld);
 
 class LvmSpawnTest : public LvmContract<LvmKernelWorld> {};
 

@@ -39,7 +39,7 @@ void Blank(const std::string& disk) {
 
 }  // namespace
 
-LvmKernelWorld::LvmKernelWorld() : disks_(Words(getenv("QUARRY_TEST_DISKS"))) {
+LvmKernelWorld::LvmKernelWorld(const std::string& zygote) : disks_(Words(getenv("QUARRY_TEST_DISKS"))) {
   std::string name = "/run/quarry-contract-XXXXXX";
   EXPECT_NE(mkdtemp(name.data()), nullptr);
   root_ = name;
@@ -50,16 +50,32 @@ LvmKernelWorld::LvmKernelWorld() : disks_(Words(getenv("QUARRY_TEST_DISKS"))) {
   }
   const Status written = lvm::WriteLvmConfig({.system_dir = system_dir(), .scan_dirs = {link_dir()}});
   EXPECT_TRUE(written.has_value()) << written.error().message();
-  auto made = lvm::LvmSpawn::Make(subprocess_, {.system_dir = system_dir()}, Patient());
+  Subprocess* runner = &subprocess_;
+  if (!zygote.empty()) {
+    zygote_ = std::make_unique<lvm::ZygoteSubprocess>(zygote, subprocess_);
+    runner = zygote_.get();
+  }
+  auto made = lvm::LvmSpawn::Make(*runner, {.system_dir = system_dir()}, Patient());
   EXPECT_TRUE(made.has_value()) << made.error().message();
   lvm_ = std::move(*made);
 }
 
 LvmKernelWorld::~LvmKernelWorld() {
+  if (zygote_ != nullptr) {
+    const auto counts = zygote_->counts();
+    EXPECT_GT(counts.run, 0U);
+    EXPECT_EQ(counts.starts, 1U) << "it died";
+    EXPECT_EQ(counts.passed_on, 0U) << "something else than the zygote was tested";
+  }
   if (IsWhole()) {
     RunLvm({"vgremove", "-y", group()});
   }
   fs::remove_all(root_);
+}
+
+LvmZygoteKernelWorld::LvmZygoteKernelWorld()
+    : LvmKernelWorld(getenv("QUARRY_TEST_ZYGOTE") == nullptr ? "" : getenv("QUARRY_TEST_ZYGOTE")) {
+  EXPECT_NE(getenv("QUARRY_TEST_ZYGOTE"), nullptr) << "must name the program quarry-lvm";
 }
 
 // Made anew only if the last test left it damaged: each lvm command costs a guest most of a second.

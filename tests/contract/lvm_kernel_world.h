@@ -8,12 +8,14 @@
 
 #include "base/subprocess.h"
 #include "lvm/lvm_spawn.h"
+#include "lvm/zygote.h"
 
 namespace quarry::contract {
 
 class LvmKernelWorld {
  public:
-  LvmKernelWorld();
+  // `zygote`: the program quarry-lvm, which then runs the commands; empty: each is lvm started anew.
+  explicit LvmKernelWorld(const std::string& zygote = {});
   ~LvmKernelWorld();
   LvmKernelWorld(const LvmKernelWorld&) = delete;
   LvmKernelWorld& operator=(const LvmKernelWorld&) = delete;
@@ -42,9 +44,16 @@ class LvmKernelWorld {
   std::string Link(size_t index) const { return link_dir() + "/disk" + std::to_string(index); }
 
   SpawnSubprocess subprocess_;
+  std::unique_ptr<lvm::ZygoteSubprocess> zygote_;
   std::string root_;
   std::vector<std::string> disks_;
   std::unique_ptr<lvm::LvmSpawn> lvm_;
+};
+
+// The same by the zygote, whose program is named in QUARRY_TEST_ZYGOTE.
+class LvmZygoteKernelWorld : public LvmKernelWorld {
+ public:
+  LvmZygoteKernelWorld();
 };
 
 }  // namespace quarry::contract

@@ -23,23 +23,23 @@ Call Patient() {
 
 }  // namespace
 
-NativeWorld::NativeWorld(Subprocess& subprocess, std::string root)
-    : counter_(subprocess), root_(std::move(root)), group_(fmt::format("quarry{}", getpid())) {}
+NativeWorld::NativeWorld(Subprocess& runner, std::string root)
+    : counter_(runner), root_(std::move(root)), group_(fmt::format("quarry{}", getpid())) {}
 
-Result<std::unique_ptr<NativeWorld>> NativeWorld::Make(Subprocess& subprocess, size_t disks,
+Result<std::unique_ptr<NativeWorld>> NativeWorld::Make(Subprocess& runner, View view, size_t disks,
                                                        Bytes disk_size) {
   std::string root = (fs::temp_directory_path() / "quarry-native-XXXXXX").string();
   if (mkdtemp(root.data()) == nullptr) {
     return ErrnoError("mkdtemp").As(Code::kUnavailable);
   }
-  std::unique_ptr<NativeWorld> world(new NativeWorld(subprocess, root));
+  std::unique_ptr<NativeWorld> world(new NativeWorld(runner, root));
   for (const char* folder : {"lock", "shell", "sys", "dev", "all"}) {
     fs::create_directory(world->Under(folder));
   }
   for (size_t i = 0; i < disks; ++i) {
     QUARRY_ASSIGN(auto disk, lvm::testing::LoopDisk::Make(disk_size));
     world->disks_.push_back(std::move(disk));
-    fs::create_symlink(world->device(i), world->ShellPath(i));
+    world->Link(i);
     world->Show(i);
   }
   const auto config = [&](const std::string& name, const std::string& scan) {
@@ -59,7 +59,8 @@ Result<std::unique_ptr<NativeWorld>> NativeWorld::Make(Subprocess& subprocess, s
                                 .sysfs = world->Under("sys"),
                                 .dev = world->Under("dev")};
   };
-  QUARRY_ASSIGN(world->linked_, lvm::LvmSpawn::Make(world->counter_, options("etc-pool"), Patient()));
+  const std::string etc = view == View::kLinks ? "etc-pool" : "etc-all";
+  QUARRY_ASSIGN(world->lvm_, lvm::LvmSpawn::Make(world->counter_, options(etc), Patient()));
   QUARRY_ASSIGN(world->wide_, lvm::LvmSpawn::Make(world->shell_, options("etc-all"), Patient()));
   return world;
 }
@@ -95,6 +96,16 @@ void NativeWorld::Blank() {
     ASSERT_TRUE(fd.valid());
     ASSERT_EQ(pwrite(fd.get(), zeros.data(), zeros.size(), 0), static_cast<ssize_t>(zeros.size()));
     ASSERT_EQ(fsync(fd.get()), 0);
+  }
+}
+
+void NativeWorld::Unlink(size_t disk) {
+  fs::remove(ShellPath(disk));
+}
+
+void NativeWorld::Link(size_t disk) {
+  if (!fs::is_symlink(ShellPath(disk))) {
+    fs::create_symlink(device(disk), ShellPath(disk));
   }
 }
 

@@ -33,8 +33,12 @@ class CountingSubprocess final : public Subprocess {
 
 class NativeWorld {
  public:
-  // kUnavailable, kNotFound: this host has no loop devices or no lvm2. `subprocess` runs what is under test.
-  static Result<std::unique_ptr<NativeWorld>> Make(Subprocess& subprocess, size_t disks, Bytes disk_size);
+  // What the LVM under test sees: what the finder of PVs links, as quarryd's does, or what the shell sees.
+  enum class View { kLinks, kAll };
+
+  // kUnavailable, kNotFound: this host has no loop devices or no lvm2. `runner` runs what is under test.
+  static Result<std::unique_ptr<NativeWorld>> Make(Subprocess& runner, View view, size_t disks,
+                                                   Bytes disk_size);
   ~NativeWorld();
   NativeWorld(const NativeWorld&) = delete;
   NativeWorld& operator=(const NativeWorld&) = delete;
@@ -49,19 +53,23 @@ class NativeWorld {
   const std::string& device(size_t disk) const { return disks_[disk].path(); }
   // Makes the disks blank.
   void Blank();
+  // Takes a disk out of what the shell sees, and back.
+  void Unlink(size_t disk);
+  void Link(size_t disk);
   // Plugs a disk out of and into what the finder of PVs sees, without a word of the kernel.
   void Hide(size_t disk);
   void Show(size_t disk);
 
-  // Sees what the finder links, as quarryd's does; and one that sees what the shell sees.
-  lvm::LvmSpawn& linked() { return *linked_; }
+  // Under test.
+  lvm::LvmSpawn& lvm() { return *lvm_; }
+  // Not under test; sees what the shell sees.
   lvm::LvmSpawn& wide() { return *wide_; }
   lvm::PvLinks& links() { return *links_; }
   lvm::HeaderReader& headers() { return headers_; }
   int runs() const { return counter_.runs; }
 
  private:
-  NativeWorld(Subprocess& subprocess, std::string root);
+  NativeWorld(Subprocess& runner, std::string root);
   std::string Under(const std::string& name) const { return root_ + "/" + name; }
 
   CountingSubprocess counter_;
@@ -71,7 +79,7 @@ class NativeWorld {
   std::vector<lvm::testing::LoopDisk> disks_;
   lvm::HeaderReader headers_;
   std::unique_ptr<lvm::PvLinks> links_;
-  std::unique_ptr<lvm::LvmSpawn> linked_;
+  std::unique_ptr<lvm::LvmSpawn> lvm_;
   std::unique_ptr<lvm::LvmSpawn> wide_;
 };
 

@@ -58,6 +58,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.max_volumes, 0U);
   EXPECT_FALSE(options.alpha);
   EXPECT_EQ(options.state_dir, "/run/quarry");
+  EXPECT_EQ(options.lvm, LvmBy::kZygote);
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
 }
@@ -73,6 +74,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"max-volumes", "9"},
                                                      {"alpha", "true"},
                                                      {"state-dir", "/run/other"},
+                                                     {"lvm", "spawn"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
   std::vector<std::string> flags = {"--pool", "p=vg0,reserve=1G"};
@@ -102,6 +104,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.max_volumes, 9U) << source;
     EXPECT_TRUE(options.alpha) << source;
     EXPECT_EQ(options.state_dir, "/run/other") << source;
+    EXPECT_EQ(options.lvm, LvmBy::kSpawn) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -144,6 +147,7 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--log-level", "loud"}),
                 "--log-level: must be one of debug, info, warning, error, is 'loud'");
   ExpectRefused(LoadWith({"--log-level"}), "--log-level");
+  ExpectRefused(LoadWith({"--lvm=shell"}), "--lvm: must be one of zygote, spawn, is 'shell'");
   ExpectRefused(LoadWith({"--mode=x"}), "--mode: must be one of all, controller, node");
   ExpectRefused(LoadWith({"--endpoint=/x.sock"}), "--endpoint: must be unix:///");
   ExpectRefused(LoadWith({"--driver-name=Bad_Name"}), "--driver-name: must be a domain name");

@@ -90,6 +90,28 @@ TEST_F(LvmSpawnUnitTest, GivesTheGroupOfTheReport) {
   EXPECT_NE((*read)->FindLv("v_rimage_2"), nullptr);
 }
 
+// Libraries under lvm write to its standard output as well, and 2.03.16 has put NUL bytes there.
+TEST_F(LvmSpawnUnitTest, WarningsAndNulBytesWithinAReportDoNotMatter) {
+  const std::string report = Fixture("raid5.json");
+  std::string noisy = "  WARNING: Device mismatch detected for vg0/v.\n";
+  for (const char c : report) {
+    noisy += c;
+    if (c == '\n') {
+      noisy += std::string("\0\0", 2) + "  WARNING: PV /dev/x in VG vg0 is using an old PV header.\n";
+    }
+  }
+  subprocess_.Answer(0, report);
+  subprocess_.Answer(0, noisy);
+  const auto plain = lvm_->Read("vg0", {});
+  const auto read = lvm_->Read("vg0", {});
+  ASSERT_TRUE(plain.has_value() && read.has_value());
+  EXPECT_EQ((*read)->uuid, (*plain)->uuid);
+  EXPECT_EQ((*read)->seqno, (*plain)->seqno);
+  EXPECT_EQ((*read)->lvs.size(), (*plain)->lvs.size());
+  EXPECT_EQ((*read)->pvs.size(), (*plain)->pvs.size());
+  EXPECT_EQ((*read)->free_count, (*plain)->free_count);
+}
+
 TEST_F(LvmSpawnUnitTest, ATornAnswerIsCorruptAndNamesTheGroup) {
   subprocess_.Answer(0, Fixture("raid5.json").substr(0, 2000));
   const auto torn = lvm_->Read("vg0", {});

@@ -1,0 +1,77 @@
+// The LvmApi contract on the real lvm2 of this host, by both ways of running it: all that is metadata.
+#include <cstdlib>
+#include <iostream>
+
+#include "lvm/zygote.h"
+#include "tests/contract/lvm_contract.h"
+#include "tests/contract/native_world.h"
+
+namespace quarry::contract {
+namespace {
+
+constexpr Bytes kDiskSize{kGiB};
+
+// One for each way; `runner` outlives it.
+class NativeContractWorld {
+ public:
+  static constexpr bool kHasDriver = false;
+
+  explicit NativeContractWorld(Subprocess& runner) {
+    auto made = NativeWorld::Make(runner, NativeWorld::View::kAll, kDisks, kDiskSize);
+    if (!made.has_value()) {
+      const Code code = made.error().code();
+      const bool lacking = code == Code::kUnavailable || code == Code::kNotFound;
+      std::cout << (lacking ? "NOT TESTED against the real lvm2: " : "") << made.error().message()
+                << std::endl;
+      std::_Exit(lacking ? 0 : 1);
+    }
+    world_ = std::move(*made);
+  }
+
+  void Reset() {
+    for (size_t i = 0; i < kDisks; ++i) {
+      ShowDisk(i);
+    }
+    world_->Blank();
+    std::vector<std::string> words = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
+    for (size_t i = 0; i < kDisks; ++i) {
+      words.push_back(world_->ShellPath(i));
+    }
+    world_->Shell(words);
+  }
+  lvm::LvmApi& lvm() { return world_->lvm(); }
+  std::string group() const { return world_->group(); }
+  std::shared_ptr<void> Hold(const std::string&) { return nullptr; }
+  void HideDisk(size_t index) { world_->Unlink(index); }
+  void ShowDisk(size_t index) { world_->Link(index); }
+
+ private:
+  std::unique_ptr<NativeWorld> world_;
+};
+
+struct Spawn {
+  SpawnSubprocess subprocess;
+};
+class SpawnWorld : Spawn, public NativeContractWorld {
+ public:
+  SpawnWorld() : NativeContractWorld(subprocess) {}
+};
+
+struct Zygote {
+  SpawnSubprocess others;
+  lvm::ZygoteSubprocess zygote{QUARRY_ZYGOTE, others};
+};
+class ZygoteWorld : Zygote, public NativeContractWorld {
+ public:
+  ZygoteWorld() : NativeContractWorld(zygote) {}
+  ~ZygoteWorld() {
+    EXPECT_EQ(zygote.counts().starts, 1U) << "it died";
+    EXPECT_EQ(zygote.counts().passed_on, 0U) << "something else than the zygote was tested";
+  }
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, SpawnWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, ZygoteWorld);
+
+}  // namespace
+}  // namespace quarry::contract
