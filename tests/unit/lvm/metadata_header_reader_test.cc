@@ -257,7 +257,8 @@ TEST_F(SilentDisk, IsAnAnswerAfterAWhileAndCostsNothingAfterwards) {
                 EXPECT_EQ(impatient_.Read(paths_, {})->at(0).kind, Kind::kSilent);
               }
             }),
-            milliseconds(100));
+            milliseconds(1000))
+      << "waiting each time would take 2000 ms";
   EXPECT_EQ(disk_->reads(), asked) << "not asked again while it owes an answer";
 
   disk_->Answer();
