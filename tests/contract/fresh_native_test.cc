@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -311,6 +314,48 @@ TEST_P(FreshNative, DiskThatMissedACommitAndHoldsNothingIsTakenBack) {
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
   ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"u"}, {}, {}).has_value());
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
+}
+
+// A read that begins after a command has returned shows it, and none shows what nobody has committed yet.
+TEST_P(FreshNative, NoneOfTenThousandReadsIsStaleWhileAnotherShellChangesTheGroup) {
+  constexpr int kReads = 10000;
+  constexpr uint64_t kCommits = 20;
+  MakeGroup();
+  const uint64_t first = ExpectTruth()->seqno;
+  std::atomic<uint64_t> begun = first;
+  std::atomic<uint64_t> done = first;
+  std::atomic<int> reads = 0;
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> readers;
+  for (int reader = 0; reader < 3; ++reader) {
+    readers.emplace_back([&] {
+      while (reads++ < kReads || done - first < kCommits) {
+        const uint64_t least = done;
+        const auto read = Read();
+        wrong += !read.has_value() || (*read)->seqno < least || (*read)->seqno > begun ? 1 : 0;
+      }
+    });
+  }
+  // One commit each.
+  const std::vector<std::vector<std::string>> commands = {
+      {"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "b", Group()},
+      {"lvchange", "--addtag", "x", Group() + "/a"},
+      {"lvchange", "--deltag", "x", Group() + "/a"},
+      {"lvremove", "-y", Group() + "/b"}};
+  // To the end of a round, so that the next one can begin.
+  for (size_t next = 0; reads < kReads || next < kCommits || next % commands.size() != 0; ++next) {
+    ++begun;
+    world_->Shell(commands[next % commands.size()]);
+    ++done;
+  }
+  readers.clear();  // joins them
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(ExpectTruth()->seqno, done) << "a command was not one commit: the test is wrong";
+  const auto counts = fresh_->counts();
+  std::printf("%llu commits; of the reads %llu were proven, %llu asked LVM, %llu waited for one that did\n",
+              static_cast<unsigned long long>(done - first), static_cast<unsigned long long>(counts.proven),
+              static_cast<unsigned long long>(counts.refreshed),
+              static_cast<unsigned long long>(counts.joined));
 }
 
 }  // namespace
