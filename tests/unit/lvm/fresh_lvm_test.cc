@@ -149,6 +149,16 @@ TEST_F(Fresh, GroupThatLvmDoesNotFindIsLookedFor) {
   EXPECT_TRUE(finding_.Read("vg0", {}).has_value());
 }
 
+// Which is what "not found" becomes while some disk of the host does not answer.
+TEST_F(Fresh, GroupThatLvmMayHaveMissedIsLookedForToo) {
+  world_.report_failure = Error(Code::kUnavailable, "LVM did not find the group, but: opening /dev/x");
+  EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(world_.updates(), 1);
+  world_.report_failure = Error(Code::kTimeout, "killed");
+  EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kTimeout);
+  EXPECT_EQ(world_.updates(), 1);
+}
+
 TEST_F(Fresh, NoChangeIsMadeWhileAPvIsOutOfLvmsSight) {
   ASSERT_TRUE(finding_.Read("vg0", {}).has_value());
   world_.Unlink(1);
