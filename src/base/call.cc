@@ -26,7 +26,7 @@ std::chrono::milliseconds Call::Remaining() const {
 }
 
 Call Call::Within(std::chrono::milliseconds limit) const {
-  return {std::min(deadline, std::chrono::steady_clock::now() + limit), stop};
+  return {std::min(deadline, std::chrono::steady_clock::now() + limit), stop, patient};
 }
 
 Call CallWithin(std::chrono::milliseconds limit) {

@@ -29,6 +29,9 @@ class SystemClock final : public Clock {
 struct Call {
   SteadyTime deadline = SteadyTime::max();
   std::stop_token stop;
+  // Would rather wait, until the deadline, for another operation on the same object than be told of it: for
+  // callers that take "busy" for the end of the matter.
+  bool patient = false;
 
   // kTimeout or kCancelled, naming `what`, once there is no point in going on; OK before.
   Status Check(std::string_view what) const;

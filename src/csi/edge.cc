@@ -64,7 +64,7 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                          const std::function<Status(Rpc&)>& body) {
   const auto start = std::chrono::steady_clock::now();
   const CancelWatch::Watched watched(watch_, [&context] { return context.IsCancelled(); });
-  Rpc rpc(Call{SteadyDeadline(context.deadline()), watched.token()});
+  Rpc rpc(Call{SteadyDeadline(context.deadline()), watched.token(), dialect_.patient});
   rpc.SetVolume(Clip(volume, kMaxText));
 
   const Status outcome = RunBody(request, body, rpc);
@@ -72,7 +72,7 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
   if (outcome.has_value()) {
     return grpc::Status::OK;
   }
-  return {codes_(outcome.error().code()), Clip(outcome.error().message(), kMaxMessage)};
+  return {dialect_.codes(outcome.error().code()), Clip(outcome.error().message(), kMaxMessage)};
 }
 
 void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,
@@ -83,13 +83,18 @@ void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome
   const double milliseconds = std::chrono::duration<double, std::milli>(took).count();
   if (detail.empty()) {
     log_.Log(level, "rpc",
-             {{"method", name.method}, {"volume", rpc.volume()}, {"code", code}, {"ms", milliseconds}});
+             {{"method", name.method},
+              {"volume", rpc.volume()},
+              {"code", code},
+              {"ms", milliseconds},
+              {"csi", dialect_.version}});
   } else {
     log_.Log(level, "rpc",
              {{"method", name.method},
               {"volume", rpc.volume()},
               {"code", code},
               {"ms", milliseconds},
+              {"csi", dialect_.version},
               {"detail", detail}});
   }
 }

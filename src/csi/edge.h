@@ -25,6 +25,13 @@ namespace quarry::csi {
 // How one CSI version spells our error codes.
 using CodeMap = grpc::StatusCode (*)(Code);
 
+// What sets the callers of one CSI version apart.
+struct Dialect {
+  std::string_view version;  // for the log: "v1"
+  CodeMap codes;
+  bool patient = false;  // Call::patient of their calls
+};
+
 // A call without a deadline, or with a far one, gets this. Callers come with 10 s to 2 min.
 inline constexpr std::chrono::minutes kLongestCall{10};
 
@@ -56,7 +63,9 @@ struct RpcName {
 // Thread-safe; outlives the services that use it.
 class Edge {
  public:
-  Edge(const Logger& log, CodeMap codes) : log_(log), codes_(codes) {}
+  // `watch` may be shared by edges.
+  Edge(const Logger& log, CancelWatch& watch, const Dialect& dialect)
+      : log_(log), watch_(watch), dialect_(dialect) {}
 
   // Runs `body` for `request`. `volume` is the volume id of the request, empty if it has none. The status has
   // a message and no details.
@@ -69,8 +78,8 @@ class Edge {
                   std::chrono::steady_clock::duration took) const;
 
   const Logger& log_;
-  const CodeMap codes_;
-  CancelWatch watch_;
+  CancelWatch& watch_;
+  const Dialect dialect_;
 };
 
 }  // namespace quarry::csi

@@ -10,6 +10,10 @@
 #include <grpcpp/server_builder.h>
 
 #include "csi/edge.h"
+#include "csi/v0/errors.h"
+#include "csi/v0/services.h"
+#include "csi/v0_1/errors.h"
+#include "csi/v0_1/services.h"
 #include "csi/v1/errors.h"
 #include "csi/v1/services.h"
 
@@ -41,10 +45,20 @@ void LogGrpcLine(gpr_log_func_args* args) {
 
 // Destroyed from the bottom up: the server first, then what its services refer to.
 struct Server::State {
-  State(const ServerConfig& config, const Logger& log) : plugin(config.plugin), edge(log, &v1::ToGrpcCode) {}
+  // Mesos, the caller of the older versions that is left, ends an operation for good on most errors: it would
+  // rather wait.
+  State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
+      : plugin(config.plugin),
+        v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}),
+        v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}),
+        v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}),
+        v0_calls(plugin, engine, v0::kRules),
+        v0_1_calls(plugin, engine, v0_1::kRules) {}
 
   const v1::Plugin plugin;
-  Edge edge;
+  CancelWatch watch;
+  Edge v1_edge, v0_edge, v0_1_edge;
+  const v1::Calls v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
   std::unique_ptr<grpc::Server> server;
 };
@@ -57,13 +71,19 @@ Server::~Server() {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine::Engine& engine,
                                               const Logger& log) {
-  auto state = std::make_unique<State>(config, log);
-  state->services.push_back(v1::MakeIdentity(state->plugin, engine, state->edge));
+  auto state = std::make_unique<State>(config, engine, log);
+  State& s = *state;
+  s.services = {v1::MakeIdentity(s.plugin, engine, s.v1_edge), v0::MakeIdentity(s.v0_calls, s.v0_edge),
+                v0_1::MakeIdentity(s.v0_1_calls, s.v0_1_edge)};
   if (config.mode != Mode::kNode) {
-    state->services.push_back(v1::MakeController(state->plugin, engine, state->edge));
+    s.services.push_back(v1::MakeController(s.plugin, engine, s.v1_edge));
+    s.services.push_back(v0::MakeController(s.v0_calls, s.v0_edge));
+    s.services.push_back(v0_1::MakeController(s.v0_1_calls, s.v0_1_edge));
   }
   if (config.mode != Mode::kController) {
-    state->services.push_back(v1::MakeNode(state->plugin, engine, state->edge));
+    s.services.push_back(v1::MakeNode(s.plugin, engine, s.v1_edge));
+    s.services.push_back(v0::MakeNode(s.v0_calls, s.v0_edge));
+    s.services.push_back(v0_1::MakeNode(s.v0_1_calls, s.v0_1_edge));
   }
 
   grpc::ServerBuilder builder;

@@ -1,4 +1,4 @@
-// The gRPC server: one unix socket, every CSI service that this process offers.
+// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI.
 #pragma once
 
 #include <chrono>
@@ -19,6 +19,9 @@ struct ServerConfig {
   AbsolutePath socket;  // its directory exists, and nothing that must stay is at the path
   Mode mode = Mode::kAll;
   v1::Plugin plugin;
+  // Whether v1 callers wait where they would be told that the volume is busy, as those of the older versions
+  // always do.
+  bool patient = false;
 };
 
 class Server {

@@ -26,6 +26,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDrain{20000};      // for calls in flight to finish by themselves
 constexpr milliseconds kHardLimit{28000};  // for the whole stop, cancelled calls included
 constexpr milliseconds kSignalPoll{50};
+// Mesos gives a plugin 60 s to show its socket, and takes the first error that it gets from there for the
+// end.
+constexpr milliseconds kSocketPatience{45000};
 
 // One quarryd per socket, and one per volume group.
 Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePath& socket) {
@@ -60,7 +63,8 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
                      .version = version,
                      .here = csi::NodeTopology(options.driver_name, options.node_id),
                      .alpha = options.alpha,
-                     .max_volumes = options.max_volumes}};
+                     .max_volumes = options.max_volumes},
+          .patient = options.patient};
 }
 
 // Ends the process if the stop takes too long, or if somebody asks a second time.
@@ -95,8 +99,14 @@ class Service {
     QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_));
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world_->world(), log_);
     QUARRY_TRY(ClaimSocket(socket_));
+    if (options_.patient) {
+      StartEngine();
+      WaitForEngine();
+    }
     QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, socket_, version), *engine_, log_));
-    starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
+    if (!options_.patient) {
+      StartEngine();
+    }
     return Ok();
   }
 
@@ -109,6 +119,18 @@ class Service {
   }
 
  private:
+  void StartEngine() {
+    starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
+  }
+
+  // A stop signal ends it too, and is left for whoever waits for one.
+  void WaitForEngine() const {
+    const auto limit = std::chrono::steady_clock::now() + kSocketPatience;
+    while (!starter_->done() && !StopSignalPending() && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(kSignalPoll);
+    }
+  }
+
   const Options& options_;
   const AbsolutePath& socket_;
   const Logger& log_;

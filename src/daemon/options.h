@@ -31,6 +31,8 @@ struct Options {
   bool several_targets = true;
   uint32_t max_volumes = 0;
   bool alpha = false;
+  // For Mesos: callers wait rather than be told "busy" or "not yet", and find the socket once it can answer.
+  bool patient = false;
   std::string state_dir = "/run/quarry";
   LvmBy lvm = LvmBy::kZygote;
   LogLevel log_level = LogLevel::kInfo;

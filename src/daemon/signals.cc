@@ -54,4 +54,11 @@ std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit) {
   }
 }
 
+bool StopSignalPending() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
 }  // namespace quarry::daemon

@@ -15,4 +15,7 @@ int WaitForStopSignal();
 // The same, at most `limit`; nullopt if none came.
 std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit);
 
+// Whether one came and was not waited for yet; it stays.
+bool StopSignalPending();
+
 }  // namespace quarry::daemon

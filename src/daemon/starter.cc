@@ -23,6 +23,7 @@ void Starter::Run(const std::stop_token& stop) {
     const auto begin = std::chrono::steady_clock::now();
     const Status started = start_(Call{begin + kLongestStart, stop});
     if (started.has_value()) {
+      done_ = true;
       const auto took = std::chrono::steady_clock::now() - begin;
       log_.Info("ready", {{"ms", std::chrono::duration<double, std::milli>(took).count()}});
       return;

@@ -2,6 +2,7 @@
 // missing, Probe says so, and the node heals without a restart once it is there.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -29,6 +30,9 @@ class Starter {
   Starter(const Starter&) = delete;
   Starter& operator=(const Starter&) = delete;
 
+  // Whether `start` has succeeded.
+  bool done() const { return done_; }
+
  private:
   void Run(const std::stop_token& stop);
   void Report(const Error& error, std::string& reported) const;
@@ -36,6 +40,7 @@ class Starter {
   const std::function<Status(const Call&)> start_;
   const Logger& log_;
   const Backoff backoff_;
+  std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::jthread thread_;  // last: everything above exists before it runs

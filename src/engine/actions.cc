@@ -87,7 +87,9 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           },
           [&](const SetReadOnlyAction& a) { return world.dm.SetReadOnly(a.dm_uuid, a.read_only); },
           [&](const MakeTargetAction& a) {
-            return a.directory ? world.mount.MakeDirectory(a.path) : world.mount.MakeFile(a.path);
+            return a.directory           ? world.mount.MakeDirectory(a.path)
+                   : a.replace_directory ? world.mount.MakeFileFromDirectory(a.path)
+                                         : world.mount.MakeFile(a.path);
           },
           [&](const BindAction& a) { return world.mount.Bind(a.source, a.target, a.options, call); },
           [&](const UnmountAction& a) { return world.mount.Unmount(a.target, call); },

@@ -59,6 +59,8 @@ struct SetReadOnlyAction {
 struct MakeTargetAction {
   AbsolutePath path;
   bool directory;
+  // A file, but an empty directory may be in its place: it is exchanged for one, and the path never missing.
+  bool replace_directory = false;
 };
 struct BindAction {
   std::string source;

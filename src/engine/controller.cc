@@ -127,8 +127,9 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
   QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
   QUARRY_ASSIGN(Pool* const pool, state_->FindPool(profile.pool));
   QUARRY_TRY(CheckTarget(state_->world.dm, profile.geometry));
-  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("name:" + request.name,
-                                                        fmt::format("CreateVolume of '{}'", request.name)));
+  QUARRY_ASSIGN(
+      const auto guard,
+      state_->locks.Lock("name:" + request.name, fmt::format("CreateVolume of '{}'", request.name), call));
 
   QUARRY_ASSIGN(const auto found, state_->FindByName(request.name, call));
   if (found.has_value()) {
@@ -143,7 +144,8 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
 
 Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + id, fmt::format("DeleteVolume of {}", id)));
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.Lock("id:" + id, fmt::format("DeleteVolume of {}", id), call));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   if (!found.has_value()) {
     return DeleteResult{false};
@@ -263,7 +265,7 @@ Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& 
                                     const std::optional<Capability>& capability, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
-                state_->locks.TryLock("id:" + id, fmt::format("ControllerExpandVolume of {}", id)));
+                state_->locks.Lock("id:" + id, fmt::format("ControllerExpandVolume of {}", id), call));
   QUARRY_ASSIGN(auto found, state_->GetVolume(id, call));
   if (capability.has_value()) {
     auto fits = CheckAccess(found.record, *capability);

@@ -133,6 +133,9 @@ Status Engine::Stop(const Call& call) {
 }
 
 Result<Readiness> Engine::Probe(const Call& call) {
+  if (call.patient) {
+    (void)state_->gate.Enter(call);  // waits for a start that is under way; what came of it is asked below
+  }
   if (!state_->gate.is_open()) {
     const std::lock_guard lock(state_->start_error_mutex);
     if (state_->start_error.has_value()) {

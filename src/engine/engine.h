@@ -1,6 +1,7 @@
 // A volume's life. Every call is idempotent, keeps its deadline, and leaves nothing half-done that the next
-// start does not finish or undo. One operation per volume at a time (kBusy otherwise); one writer per volume
-// group, first come first served. All methods may be called from any thread.
+// start does not finish or undo. One operation per volume at a time (kBusy otherwise; a patient call waits,
+// and gets kUnavailable if it waits in vain); one writer per volume group, first come first served. All
+// methods may be called from any thread.
 #pragma once
 
 #include <memory>
@@ -58,7 +59,8 @@ class Engine {
   Status Stage(const StageRequest& request, const Call& call);
   Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
   Status Publish(const PublishRequest& request, const Call& call);
-  Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call);
+  Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
+                   TargetOwner target_owner = TargetOwner::kPlugin);
   // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks
   // like.
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call);

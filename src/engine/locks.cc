@@ -8,11 +8,34 @@ KeyLocks::Guard::~Guard() {
   if (locks_ != nullptr) {
     const std::lock_guard lock(locks_->mutex_);
     locks_->held_.erase(key_);
+    locks_->released_.notify_all();
   }
 }
 
 Result<KeyLocks::Guard> KeyLocks::TryLock(const std::string& key, const std::string& operation) {
   const std::lock_guard lock(mutex_);
+  return TakeLocked(key, operation);
+}
+
+Result<KeyLocks::Guard> KeyLocks::Lock(const std::string& key, const std::string& operation,
+                                       const Call& call) {
+  if (!call.patient) {
+    return TryLock(key, operation);
+  }
+  std::unique_lock lock(mutex_);
+  const auto free = [&] { return !held_.contains(key); };
+  const bool freed = call.deadline == SteadyTime::max()
+                         ? released_.wait(lock, call.stop, free)
+                         : released_.wait_until(lock, call.stop, call.deadline, free);
+  if (!freed && call.stop.stop_requested()) {
+    return Error(Code::kCancelled, fmt::format("{}: stopped on request while waiting", operation));
+  }
+  auto taken = TakeLocked(key, operation);
+  return taken.has_value() ? std::move(taken)
+                           : std::move(taken.error()).As(Code::kUnavailable).Context("try again");
+}
+
+Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::string& operation) {
   const auto now = std::chrono::steady_clock::now();
   const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now});
   if (!inserted) {

@@ -31,6 +31,9 @@ class KeyLocks {
   // Never waits. kBusy: "CreateVolume of 'x' is in flight since 3.2 s". The guard must not outlive this
   // object.
   Result<Guard> TryLock(const std::string& key, const std::string& operation);
+  // The same, but a patient call waits for the key, first come first served or not. kUnavailable, naming the
+  // holder, if its deadline comes first; kCancelled if it is stopped.
+  Result<Guard> Lock(const std::string& key, const std::string& operation, const Call& call);
   bool Held(const std::string& key) const;
 
  private:
@@ -38,7 +41,10 @@ class KeyLocks {
     std::string operation;
     SteadyTime since;
   };
+  Result<Guard> TakeLocked(const std::string& key, const std::string& operation);
+
   mutable std::mutex mutex_;
+  std::condition_variable_any released_;
   std::map<std::string, Holder> held_;
 };
 

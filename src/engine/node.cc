@@ -12,21 +12,34 @@ namespace {
 // More mounts stacked on one path than this are not ours.
 constexpr int kMaxStacked = 16;
 
+Result<mount::Content> LookAt(Engine::State& state, const Engine::State::Found& found,
+                              const dm::Device& device) {
+  QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
+  return state.world.mount.Probe(fd.get()).Context(
+      fmt::format("looking at what is on volume {}", found.record.tags.id));
+}
+
 Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                     const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   const NodeView view{found.record, device, mounts};
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
-    QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
-    auto probed = state.world.mount.Probe(fd.get());
-    if (!probed.has_value()) {
-      return std::move(probed.error())
-          .Context(fmt::format("looking at what is on volume {}", found.record.tags.id));
-    }
-    content = std::move(*probed);
+    QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
+  return Execute(plan, state.world, call);
+}
+
+Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
+                       const PublishRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  const NodeView view{found.record, device, mounts};
+  mount::Content content;
+  if (WholeMount(view) == nullptr) {
+    QUARRY_ASSIGN(content, LookAt(state, found, device));
+  }
+  QUARRY_ASSIGN(const Plan plan, PlanPublishUnstaged(view, request, content, state.config.several_targets));
   return Execute(plan, state.world, call);
 }
 
@@ -125,8 +138,8 @@ Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device)
 
 Status Engine::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                state_->locks.TryLock("id:" + request.id, fmt::format("NodeStageVolume of {}", request.id)));
+  QUARRY_ASSIGN(const auto guard, state_->locks.Lock("id:" + request.id,
+                                                     fmt::format("NodeStageVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const dm::Device device, state_->EnsureActive(found, call));
@@ -139,7 +152,7 @@ Status Engine::Stage(const StageRequest& request, const Call& call) {
 Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
-                state_->locks.TryLock("id:" + id, fmt::format("NodeUnstageVolume of {}", id)));
+                state_->locks.Lock("id:" + id, fmt::format("NodeUnstageVolume of {}", id), call));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   if (!found.has_value()) {
     return Ok();  // a volume that is not there is staged nowhere
@@ -154,24 +167,31 @@ Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, 
 
 Status Engine::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard, state_->locks.TryLock("id:" + request.id,
-                                                        fmt::format("NodePublishVolume of {}", request.id)));
+  QUARRY_ASSIGN(
+      const auto guard,
+      state_->locks.Lock("id:" + request.id, fmt::format("NodePublishVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
-  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(found.record.DmUuid()));
-  if (!device.has_value()) {
+  QUARRY_ASSIGN(auto device, state_->world.dm.Find(found.record.DmUuid()));
+  if (!device.has_value() && request.staging_path.has_value()) {
     return Error(Code::kPrecondition,
                  fmt::format("volume {} is not active: NodeStageVolume comes first", request.id));
   }
-  return request.capability.access == AccessType::kBlock
-             ? PublishRaw(*state_, found, *device, request, call)
-             : PublishMounted(*state_, found, *device, request, call);
+  if (!device.has_value()) {
+    QUARRY_ASSIGN(device, state_->EnsureActive(found, call));
+  }
+  if (request.capability.access == AccessType::kBlock) {
+    return PublishRaw(*state_, found, *device, request, call);
+  }
+  return request.staging_path.has_value() ? PublishMounted(*state_, found, *device, request, call)
+                                          : PublishUnstaged(*state_, found, *device, request, call);
 }
 
-Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call) {
+Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
+                         TargetOwner target_owner) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
-                state_->locks.TryLock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id)));
+                state_->locks.Lock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id), call));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   QUARRY_ASSIGN(const mount::MountTable before, state_->world.mount.Mounts());
   std::optional<dm::Device> device;
@@ -185,7 +205,9 @@ Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path,
   if (!free) {
     return Ok();  // another volume's, or not ours at all: this one is not published there
   }
-  QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state_->world, call));
+  if (target_owner == TargetOwner::kPlugin) {
+    QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state_->world, call));
+  }
   if (device.has_value() && state_->holds.Has(id)) {
     QUARRY_ASSIGN(const mount::MountTable after, state_->world.mount.Mounts());
     QUARRY_ASSIGN(const auto published, state_->Published(after, *device));
@@ -216,8 +238,9 @@ Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volu
 
 Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                state_->locks.TryLock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id)));
+  QUARRY_ASSIGN(
+      const auto guard,
+      state_->locks.Lock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id), call));
   QUARRY_ASSIGN(const Place place, Locate(*state_, request.id, request.volume_path, call));
   QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
   if (size < request.range.required) {

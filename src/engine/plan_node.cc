@@ -117,6 +117,16 @@ const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& pa
   return entry != nullptr && entry->backing == Number(view.device) ? entry : nullptr;
 }
 
+const mount::MountEntry* WholeMount(const NodeView& view) {
+  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
+    const auto path = AbsolutePath::Parse(entry->target);
+    if (entry->root == "/" && path.has_value() && view.mounts.At(*path) == entry) {
+      return entry;
+    }
+  }
+  return nullptr;
+}
+
 std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device) {
   const std::string node = fmt::format("/dm-{}", device.minor);
   std::vector<const mount::MountEntry*> found;
@@ -153,10 +163,11 @@ Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& reques
   QUARRY_ASSIGN(mount::MountOptions options, WithDefaults(request.capability.mount_flags));
   options.data.clear();  // options of the file system were given when it was staged
   options.flags |= ReadOnly(request) ? MS_RDONLY : 0;
-  const mount::MountEntry* staged = OurMountAt(view, request.staging_path);
+  const AbsolutePath& staging = *request.staging_path;
+  const mount::MountEntry* staged = OurMountAt(view, staging);
   if (staged == nullptr) {
     return Error(Code::kPrecondition, fmt::format("staging_target_path: volume {} is not staged at {}",
-                                                  record.tags.id, request.staging_path.str()));
+                                                  record.tags.id, staging.str()));
   }
   if (const auto* entry = view.mounts.At(request.target_path); entry != nullptr) {
     if (OurMountAt(view, request.target_path) == nullptr) {
@@ -170,13 +181,52 @@ Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& reques
   }
   std::vector<std::string> others;
   for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
-    if (entry->target != request.staging_path.str()) {
+    if (entry->target != staging.str()) {
       others.push_back(entry->target);
     }
   }
   QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
   return Plan{MakeTargetAction{request.target_path, true},
-              BindAction{request.staging_path.str(), request.target_path, options}};
+              BindAction{staging.str(), request.target_path, options}};
+}
+
+Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& request,
+                                 const mount::Content& content, bool several_targets) {
+  const Record& record = view.record;
+  QUARRY_ASSIGN(mount::MountOptions options, WithDefaults(request.capability.mount_flags));
+  options.flags |= ReadOnly(request) ? MS_RDONLY : 0;
+  if (const auto* entry = view.mounts.At(request.target_path); entry != nullptr) {
+    if (OurMountAt(view, request.target_path) == nullptr) {
+      return InTheWay("target_path", request.target_path, *entry);
+    }
+    return SameFlags(*entry, options.flags) ? Result<Plan>(Plan{})
+                                            : OtherOptions(record, "published", request.target_path);
+  }
+  std::vector<std::string> others;
+  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
+    others.push_back(entry->target);
+  }
+  const mount::MountEntry* mounted = WholeMount(view);
+  QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
+  const MakeTargetAction make_target{request.target_path, true};
+  if (mounted != nullptr) {
+    if (Has(mounted->super_options, "ro") && !ReadOnly(request)) {
+      return Error(
+          Code::kPrecondition,
+          fmt::format("readonly: volume {} is mounted read-only at {}; a file system is read-only as "
+                      "a whole",
+                      record.tags.id, mounted->target));
+    }
+    options.data.clear();  // options of the file system were given when it was mounted
+    return Plan{make_target, BindAction{mounted->target, request.target_path, options}};
+  }
+  QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
+  if (view.device.read_only) {
+    plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
+  }
+  plan.push_back(make_target);
+  plan.push_back(MountAction{view.device.Node(), request.target_path, record.tags.fs_type, options});
+  return plan;
 }
 
 Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,
@@ -206,7 +256,8 @@ Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& reques
   if (view.device.read_only != read_only) {
     plan.push_back(SetReadOnlyAction{view.device.uuid, read_only});
   }
-  plan.push_back(MakeTargetAction{request.target_path, false});
+  plan.push_back(MakeTargetAction{request.target_path, false,
+                                  /*replace_directory=*/request.target_owner == TargetOwner::kCaller});
   plan.push_back(BindAction{view.device.Node(), request.target_path, {}});
   return plan;
 }

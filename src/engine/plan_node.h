@@ -20,6 +20,8 @@ struct NodeView {
 
 // What is mounted at `path`: nullptr if nothing, or not this volume's file system.
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path);
+// A place where all of this volume's file system is to be seen; nullptr if there is none.
+const mount::MountEntry* WholeMount(const NodeView& view);
 // Bind mounts of this device's node, by name: candidates that the caller proves by device number.
 std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device);
 
@@ -32,6 +34,11 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
 // Publishing a staged file system at a target. `several_targets`: whether a single-node volume may be at
 // other targets of this node at the same time. kAlreadyExists: at this target already with other options.
 Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& request, bool several_targets);
+
+// Publishing a file system that nobody stages: formatted if need be and mounted at the target itself, or
+// bound there from a target where it is mounted already. `content` as for PlanStage; errors of both.
+Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& request,
+                                 const mount::Content& content, bool several_targets);
 
 // Publishing the raw device. `published`: where its node is bound already, proven.
 Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,

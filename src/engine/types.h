@@ -116,12 +116,17 @@ struct StageRequest {
   Capability capability;
 };
 
+// Who makes and removes the path at which a volume is published. The caller's: it is there before, a
+// directory even for a raw volume, and it is there afterwards.
+enum class TargetOwner { kPlugin, kCaller };
+
 struct PublishRequest {
   std::string id;
-  AbsolutePath staging_path;
+  std::optional<AbsolutePath> staging_path;  // nullopt: the caller does not stage; publishing does it all
   AbsolutePath target_path;
   Capability capability;
   bool read_only = false;
+  TargetOwner target_owner = TargetOwner::kPlugin;
 };
 
 struct VolumeStats {

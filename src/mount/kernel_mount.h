@@ -48,6 +48,9 @@ class KernelMount final : public MountApi {
   }
   Status MakeDirectory(const AbsolutePath& path) override { return paths_.MakeDirectory(path); }
   Status MakeFile(const AbsolutePath& path) override { return paths_.MakeFile(path); }
+  Status MakeFileFromDirectory(const AbsolutePath& path) override {
+    return paths_.MakeFileFromDirectory(path);
+  }
   Status RemovePath(const AbsolutePath& path) override { return paths_.RemovePath(path); }
   Result<std::vector<std::string>> Users(DeviceNumber device) override;
   Result<std::vector<std::string>> Openers(DeviceNumber device) override;

@@ -175,6 +175,9 @@ class MountApi {
   // Creates the last component only: the parent must exist. There already is OK.
   virtual Status MakeDirectory(const AbsolutePath& path) = 0;
   virtual Status MakeFile(const AbsolutePath& path) = 0;
+  // The same, but an empty directory that is no mount point is exchanged for the file, in one step: the path
+  // is never missing. A directory with something in it is kPrecondition and stays.
+  virtual Status MakeFileFromDirectory(const AbsolutePath& path) = 0;
   // Removes an empty directory or an empty regular file that is no mount point; absent is OK. Anything else
   // there is kPrecondition and stays.
   virtual Status RemovePath(const AbsolutePath& path) = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -160,6 +161,50 @@ Status Paths::MakeFile(const AbsolutePath& path) const {
   }
   QUARRY_ASSIGN(const PathKind kind, Inspect(path));
   return kind == PathKind::kFile ? Ok() : Status(Refusal(path, "is there, and is not a regular file"));
+}
+
+// The file is made under another name and changes places with the directory (renameat2), which is removed
+// where it is then. What is left by a crash in between is an empty file or directory beside the target, found
+// and used again by the next attempt.
+Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
+  auto found = Look(path);
+  if (!found.has_value() && found.error().code() != Code::kNotFound) {
+    return std::move(found.error());
+  }
+  if (!found.has_value() || found->kind() != PathKind::kDirectory) {
+    return MakeFile(path);
+  }
+  if (found->mount_root) {
+    return Refusal(path, "is a mount point");
+  }
+  QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
+  const std::string name = path.Name();
+  const std::string other = fmt::format(".{}.quarry", name);
+  (void)unlinkat(parent.get(), other.c_str(), AT_REMOVEDIR);  // of an attempt that was interrupted
+  const UniqueFd file(openat(parent.get(), other.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                             kFileMode));
+  if (!file.valid()) {
+    return ErrnoError(fmt::format("creating a file in the place of directory {}", path.str()));
+  }
+  const auto exchange = [&] {
+    return renameat2(parent.get(), other.c_str(), parent.get(), name.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  if (!exchange()) {
+    const int saved = errno;
+    (void)unlinkat(parent.get(), other.c_str(), 0);
+    return saved == EBUSY ? Refusal(path, "is a mount point")
+                          : ErrnoError(fmt::format("exchanging directory {} for a file", path.str()), saved);
+  }
+  if (unlinkat(parent.get(), other.c_str(), AT_REMOVEDIR) == 0) {
+    return Ok();
+  }
+  const int saved = errno;
+  if (exchange()) {
+    (void)unlinkat(parent.get(), other.c_str(), 0);
+  }
+  return saved == ENOTEMPTY || saved == EEXIST
+             ? Refusal(path, "is a directory that is not empty, where a file is needed")
+             : ErrnoError(fmt::format("removing directory {}", path.str()), saved);
 }
 
 Status Paths::RemovePath(const AbsolutePath& path) const {

@@ -51,6 +51,7 @@ class Paths {
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) const;
   Status MakeDirectory(const AbsolutePath& path) const;
   Status MakeFile(const AbsolutePath& path) const;
+  Status MakeFileFromDirectory(const AbsolutePath& path) const;
   Status RemovePath(const AbsolutePath& path) const;
   Result<FilesystemUsage> Usage(const AbsolutePath& path) const;
 

@@ -441,6 +441,34 @@ TEST_F(MountContract, DoesNotReplaceWhatIsOfAnotherKind) {
   EXPECT_CODE(Code::kPrecondition, api().MakeFile(Below(directory, "d")));
 }
 
+TEST_F(MountContract, ExchangesAnEmptyDirectoryForAFile) {
+  const AbsolutePath directory = world_->NewDirectory();
+  const AbsolutePath place = Below(directory, "place");
+  EXPECT_OK(api().MakeFileFromDirectory(place));  // nothing there: as MakeFile
+  EXPECT_EQ(*api().Inspect(place), PathKind::kFile);
+  EXPECT_OK(api().MakeFileFromDirectory(place));
+  const AbsolutePath empty = Below(directory, "empty");
+  EXPECT_OK(api().MakeDirectory(empty));
+  EXPECT_OK(api().MakeFileFromDirectory(empty));
+  EXPECT_EQ(*api().Inspect(empty), PathKind::kFile);
+  EXPECT_OK(api().RemovePath(empty));
+  EXPECT_OK(api().RemovePath(place));
+  EXPECT_OK(api().RemovePath(directory));  // and nothing else is left in it
+}
+
+TEST_F(MountContract, LeavesADirectoryThatIsNotEmptyWhereAFileIsWanted) {
+  const AbsolutePath directory = world_->NewDirectory();
+  const AbsolutePath full = Below(directory, "full");
+  EXPECT_OK(api().MakeDirectory(full));
+  world_->PutFile(full.str() + "/kept", false);
+  EXPECT_CODE(Code::kPrecondition, api().MakeFileFromDirectory(full));
+  EXPECT_EQ(*api().Inspect(full), PathKind::kDirectory);
+  EXPECT_EQ(*api().Inspect(Below(full, "kept")), PathKind::kFile);
+  world_->PutSymlink(directory.str() + "/link");
+  EXPECT_CODE(Code::kPrecondition, api().MakeFileFromDirectory(Below(directory, "link")));
+  EXPECT_CODE(Code::kNotFound, api().MakeFileFromDirectory(Below(Below(directory, "absent"), "b")));
+}
+
 TEST_F(MountContract, RemovesOnlyWhatIsEmptyAndPlain) {
   const AbsolutePath directory = world_->NewDirectory();
   EXPECT_OK(api().RemovePath(Below(directory, "absent")));

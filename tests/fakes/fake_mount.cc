@@ -499,6 +499,26 @@ Status FakeMount::MakeFile(const AbsolutePath& path) {
   return Ok();
 }
 
+Status FakeMount::MakeFileFromDirectory(const AbsolutePath& path) {
+  QUARRY_TRY(faults.Check("MakeFileFromDirectory"));
+  {
+    const std::lock_guard lock(mutex_);
+    if (KindLocked(path.str()) == PathKind::kDirectory) {
+      const auto below = [&](const auto& each) {
+        return each.first != path.str() && IsBelow(each.first, path.str());
+      };
+      if (TableLocked().At(path) != nullptr) {
+        return Error(Code::kPrecondition, fmt::format("{} is a mount point", path.str()));
+      }
+      if (std::any_of(paths_.begin(), paths_.end(), below)) {
+        return Error(Code::kPrecondition, fmt::format("{} is a directory that is not empty", path.str()));
+      }
+      paths_.erase(path.str());
+    }
+  }
+  return MakeFile(path);
+}
+
 Status FakeMount::RemovePath(const AbsolutePath& path) {
   QUARRY_TRY(faults.Check("RemovePath"));
   const std::lock_guard lock(mutex_);

@@ -74,6 +74,7 @@ class FakeMount final : public mount::MountApi {
   Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
   Status MakeDirectory(const AbsolutePath& path) override;
   Status MakeFile(const AbsolutePath& path) override;
+  Status MakeFileFromDirectory(const AbsolutePath& path) override;
   Status RemovePath(const AbsolutePath& path) override;
   Result<std::vector<std::string>> Users(mount::DeviceNumber device) override;
   Result<std::vector<std::string>> Openers(mount::DeviceNumber device) override;

@@ -1,5 +1,6 @@
 #include <csi/v1/csi.grpc.pb.h>
 
+#include "csi/v1/calls.h"
 #include "csi/v1/requests.h"
 #include "csi/v1/responses.h"
 #include "csi/v1/services.h"
@@ -13,7 +14,7 @@ using Capability = pb::NodeServiceCapability::RPC;
 class NodeService final : public pb::Node::Service {
  public:
   NodeService(const Plugin& plugin, engine::Engine& engine, Edge& edge)
-      : plugin_(plugin), engine_(engine), edge_(edge) {}
+      : plugin_(plugin), engine_(engine), edge_(edge), calls_(plugin, engine, kV1Rules) {}
 
   grpc::Status NodeStageVolume(ServerContext* context, const pb::NodeStageVolumeRequest* request,
                                pb::NodeStageVolumeResponse* /*response*/) override {
@@ -34,21 +35,15 @@ class NodeService final : public pb::Node::Service {
   }
 
   grpc::Status NodePublishVolume(ServerContext* context, const pb::NodePublishVolumeRequest* request,
-                                 pb::NodePublishVolumeResponse* /*response*/) override {
+                                 pb::NodePublishVolumeResponse* response) override {
     return edge_.Serve({"NodePublishVolume", true}, *context, *request, request->volume_id(),
-                       [&](Rpc& rpc) -> Status {
-                         QUARRY_ASSIGN(const engine::PublishRequest publish, ParsePublish(*request));
-                         return engine_.Publish(publish, rpc.call());
-                       });
+                       [&](Rpc& rpc) { return calls_.NodePublishVolume(*request, *response, rpc); });
   }
 
   grpc::Status NodeUnpublishVolume(ServerContext* context, const pb::NodeUnpublishVolumeRequest* request,
-                                   pb::NodeUnpublishVolumeResponse* /*response*/) override {
+                                   pb::NodeUnpublishVolumeResponse* response) override {
     return edge_.Serve({"NodeUnpublishVolume", true}, *context, *request, request->volume_id(),
-                       [&](Rpc& rpc) -> Status {
-                         QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(*request));
-                         return engine_.Unpublish(published.id, published.path, rpc.call());
-                       });
+                       [&](Rpc& rpc) { return calls_.NodeUnpublishVolume(*request, *response, rpc); });
   }
 
   grpc::Status NodeGetVolumeStats(ServerContext* context, const pb::NodeGetVolumeStatsRequest* request,
@@ -90,18 +85,15 @@ class NodeService final : public pb::Node::Service {
 
   grpc::Status NodeGetInfo(ServerContext* context, const pb::NodeGetInfoRequest* request,
                            pb::NodeGetInfoResponse* response) override {
-    return edge_.Serve({"NodeGetInfo"}, *context, *request, "", [&](Rpc&) {
-      response->set_node_id(plugin_.here.node_id());
-      response->set_max_volumes_per_node(plugin_.max_volumes);
-      Fill(*response->mutable_accessible_topology(), plugin_.here);
-      return Ok();
-    });
+    return edge_.Serve({"NodeGetInfo"}, *context, *request, "",
+                       [&](Rpc& rpc) { return calls_.NodeGetInfo(*request, *response, rpc); });
   }
 
  private:
   const Plugin& plugin_;
   engine::Engine& engine_;
   Edge& edge_;
+  const Calls calls_;
 };
 
 }  // namespace

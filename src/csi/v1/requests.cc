@@ -144,7 +144,7 @@ Result<engine::StageRequest> ParseStage(const pb::NodeStageVolumeRequest& reques
       .id = request.volume_id(), .staging_path = std::move(staging), .capability = std::move(capability)};
 }
 
-Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& request) {
+Result<engine::PublishRequest> ParsePublishUnstaged(const pb::NodePublishVolumeRequest& request) {
   QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
   QUARRY_TRY(CheckRequired("target_path", request.target_path()));
   if (!request.has_volume_capability()) {
@@ -152,17 +152,23 @@ Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& 
   }
   QUARRY_ASSIGN(AbsolutePath target, ParsePath("target_path", request.target_path()));
   QUARRY_ASSIGN(engine::Capability capability, ParseNodeCapability(request));
+  return engine::PublishRequest{.id = request.volume_id(),
+                                .staging_path = std::nullopt,
+                                .target_path = std::move(target),
+                                .capability = std::move(capability),
+                                .read_only = request.readonly()};
+}
+
+Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& request) {
+  QUARRY_ASSIGN(engine::PublishRequest publish, ParsePublishUnstaged(request));
   if (request.staging_target_path().empty()) {
     return Error(Code::kPrecondition,
                  "staging_target_path: is not set; the volume must be staged with NodeStageVolume first");
   }
   QUARRY_ASSIGN(AbsolutePath staging, ParsePath("staging_target_path", request.staging_target_path()));
-  QUARRY_TRY(CheckApart(staging, target));
-  return engine::PublishRequest{.id = request.volume_id(),
-                                .staging_path = std::move(staging),
-                                .target_path = std::move(target),
-                                .capability = std::move(capability),
-                                .read_only = request.readonly()};
+  QUARRY_TRY(CheckApart(staging, publish.target_path));
+  publish.staging_path = std::move(staging);
+  return publish;
 }
 
 Result<VolumeAtPath> ParseUnstage(const pb::NodeUnstageVolumeRequest& request) {

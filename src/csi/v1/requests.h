@@ -55,6 +55,8 @@ Result<ExpandQuestion> ParseExpand(const pb::ControllerExpandVolumeRequest& requ
 Result<engine::StageRequest> ParseStage(const pb::NodeStageVolumeRequest& request);
 // kPrecondition without a staging path: staging is announced, so the caller skipped a step.
 Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& request);
+// Where staging is not announced: a staging path says nothing and is not looked at.
+Result<engine::PublishRequest> ParsePublishUnstaged(const pb::NodePublishVolumeRequest& request);
 
 struct VolumeAtPath {
   std::string id;

@@ -1,14 +1,13 @@
 // Every error that the CSI specification (sections 5 to 7 of the reference: general rules, the table per RPC,
 // the matrix of second publications) knows for the RPCs served here: its code, and a message that names the
 // field or the thing. Through a real socket.
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/csi/holdup.h"
 #include "tests/unit/csi/service_harness.h"
 
 namespace quarry::csi {
@@ -495,38 +494,6 @@ TEST(SecondPublicationByTheLetter, IsRefusedAtAnotherPathForAllButSeveralWriters
   *several.mutable_volume_capability() = MountCapability(Mode::SINGLE_NODE_MULTI_WRITER);
   EXPECT_TRUE(ServiceHarness::Do(&Node::NodePublishVolume, *harness.node, several).ok());
 }
-
-// Holds the fake LVM in the first command of one kind until let go.
-class Holdup {
- public:
-  Holdup(fakes::FakeLvm& lvm, const std::string& method) : lvm_(lvm) {
-    lvm.SetOnCall([this, method](const std::string& name) {
-      std::unique_lock lock(mutex_);
-      if (name == method && !reached_) {
-        reached_ = true;
-        changed_.notify_all();
-        changed_.wait(lock, [this] { return released_; });
-      }
-    });
-  }
-  ~Holdup() { Release(); }
-  void WaitUntilReached() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return reached_; });
-  }
-  void Release() {
-    const std::scoped_lock lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  fakes::FakeLvm& lvm_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool reached_ = false;
-  bool released_ = false;
-};
 
 TEST_F(Errors, OfADuplicateInFlightIsAbortedAndNamesWhatIsRunning) {
   Holdup holdup(lvm, "Create");

@@ -57,6 +57,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_TRUE(options.several_targets);
   EXPECT_EQ(options.max_volumes, 0U);
   EXPECT_FALSE(options.alpha);
+  EXPECT_FALSE(options.patient);
   EXPECT_EQ(options.state_dir, "/run/quarry");
   EXPECT_EQ(options.lvm, LvmBy::kZygote);
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
@@ -73,6 +74,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"several-targets", "refuse"},
                                                      {"max-volumes", "9"},
                                                      {"alpha", "true"},
+                                                     {"patient", "true"},
                                                      {"state-dir", "/run/other"},
                                                      {"lvm", "spawn"},
                                                      {"log-level", "debug"},
@@ -103,6 +105,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_FALSE(options.several_targets) << source;
     EXPECT_EQ(options.max_volumes, 9U) << source;
     EXPECT_TRUE(options.alpha) << source;
+    EXPECT_TRUE(options.patient) << source;
     EXPECT_EQ(options.state_dir, "/run/other") << source;
     EXPECT_EQ(options.lvm, LvmBy::kSpawn) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;

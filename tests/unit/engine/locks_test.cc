@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,40 @@ TEST(KeyLocks, SecondTakerIsToldWhoHoldsIt) {
     EXPECT_TRUE(locks.TryLock("id:b", "x").has_value());
   }
   EXPECT_TRUE(locks.TryLock("id:a", "again").has_value());
+}
+
+TEST(KeyLocks, PatientCallWaitsForTheKey) {
+  KeyLocks locks;
+  auto held = std::make_optional(locks.TryLock("id:a", "DeleteVolume of a"));
+  std::atomic<bool> got = false;
+  std::jthread waiter([&] {
+    Call patient;
+    patient.patient = true;
+    const auto mine = locks.Lock("id:a", "NodePublishVolume of a", patient);
+    EXPECT_TRUE(mine.has_value());
+    got = true;
+  });
+  EXPECT_EQ(locks.Lock("id:a", "x", Call{}).error().code(), Code::kBusy)
+      << "an impatient one is told at once";
+  EXPECT_FALSE(got);
+  held.reset();
+  waiter.join();
+  EXPECT_TRUE(got);
+  EXPECT_FALSE(locks.Held("id:a"));
+}
+
+TEST(KeyLocks, PatienceEndsWithTheCallAndNamesTheHolder) {
+  KeyLocks locks;
+  const auto held = locks.TryLock("id:a", "DeleteVolume of a");
+  Call call = CallWithin(milliseconds(20));
+  call.patient = true;
+  const auto late = locks.Lock("id:a", "NodePublishVolume of a", call);
+  EXPECT_EQ(late.error().code(), Code::kUnavailable);
+  EXPECT_NE(late.error().message().find("DeleteVolume of a"), std::string::npos);
+  std::stop_source stop;
+  stop.request_stop();
+  call = Call{.stop = stop.get_token(), .patient = true};
+  EXPECT_EQ(locks.Lock("id:a", "x", call).error().code(), Code::kCancelled);
 }
 
 TEST(WriterQueue, ServesFirstComeFirst) {

@@ -1,0 +1,23 @@
+// The three services of CSI v0, which serves callers of 0.2 and of 0.3. Shims over v1::Calls (csi/older.h).
+#pragma once
+
+#include <memory>
+
+#include "csi/edge.h"
+#include "csi/v1/calls.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace quarry::csi::v0 {
+
+// No staging: publishing does it all. The caller owns the target path.
+inline constexpr v1::Rules kRules{"0.3", false, engine::TargetOwner::kCaller};
+
+// The arguments outlive the service. RPCs come from any number of gRPC's threads at once.
+std::shared_ptr<grpc::Service> MakeIdentity(const v1::Calls& calls, Edge& edge);
+std::shared_ptr<grpc::Service> MakeController(const v1::Calls& calls, Edge& edge);
+std::shared_ptr<grpc::Service> MakeNode(const v1::Calls& calls, Edge& edge);
+
+}  // namespace quarry::csi::v0

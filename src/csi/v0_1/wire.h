@@ -1,0 +1,54 @@
+// csi (0.1) messages as v1 ones, and back. Requests begin with a version, which shifts the numbers of all
+// other fields: those are raised field by field. Answers have v1's numbers.
+#pragma once
+
+#include <csi/v0_1/csi.pb.h>
+#include <csi/v1/csi.pb.h>
+
+#include "csi/older.h"
+
+namespace quarry::csi::v0_1 {
+
+namespace pb = ::csi;
+namespace v1pb = ::csi::v1;
+
+// The only version that is served under this package.
+pb::Version ServedVersion();
+// kInvalidArgument: not there, or another one.
+Status CheckVersion(bool present, const pb::Version& version);
+
+struct Wire {
+  template <typename Request>
+  static Status Check(const Request& request) {
+    if constexpr (requires { request.version(); }) {
+      QUARRY_TRY(CheckVersion(request.has_version(), request.version()));
+    }
+    return CheckModes(request);
+  }
+
+  static void Raise(const pb::GetPluginInfoRequest&, v1pb::GetPluginInfoRequest&) {}
+  static void Raise(const pb::ControllerProbeRequest&, v1pb::ProbeRequest&) {}
+  static void Raise(const pb::NodeProbeRequest&, v1pb::ProbeRequest&) {}
+  static void Raise(const pb::GetNodeIDRequest&, v1pb::NodeGetInfoRequest&) {}
+  static void Raise(const pb::CreateVolumeRequest& request, v1pb::CreateVolumeRequest& raised);
+  static void Raise(const pb::DeleteVolumeRequest& request, v1pb::DeleteVolumeRequest& raised);
+  static void Raise(const pb::ValidateVolumeCapabilitiesRequest& request,
+                    v1pb::ValidateVolumeCapabilitiesRequest& raised);
+  static void Raise(const pb::ListVolumesRequest& request, v1pb::ListVolumesRequest& raised);
+  static void Raise(const pb::GetCapacityRequest& request, v1pb::GetCapacityRequest& raised);
+  static void Raise(const pb::NodePublishVolumeRequest& request, v1pb::NodePublishVolumeRequest& raised);
+  static void Raise(const pb::NodeUnpublishVolumeRequest& request, v1pb::NodeUnpublishVolumeRequest& raised);
+
+  template <typename V1Response, typename Response>
+  static Status Lower(const V1Response& answer, Response& response) {
+    Reread(answer, response);
+    return Ok();
+  }
+  static Status Lower(const v1pb::ValidateVolumeCapabilitiesResponse& answer,
+                      pb::ValidateVolumeCapabilitiesResponse& response);
+  // A probe of 0.1 has no way to say "not yet" but to fail.
+  static Status Lower(const v1pb::ProbeResponse& answer, pb::ControllerProbeResponse& response);
+  static Status Lower(const v1pb::ProbeResponse& answer, pb::NodeProbeResponse& response);
+};
+
+}  // namespace quarry::csi::v0_1

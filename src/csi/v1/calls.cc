@@ -1,0 +1,146 @@
+#include "csi/v1/calls.h"
+
+#include "csi/fields.h"
+#include "csi/v1/requests.h"
+#include "csi/v1/responses.h"
+
+namespace quarry::csi::v1 {
+namespace {
+
+// What Probe has to say about an engine that could not even be asked. CSI knows three answers: ready, not
+// yet, and FAILED_PRECONDITION for a plugin that is not healthy.
+Result<engine::Readiness> AsReadiness(Result<engine::Readiness> probed) {
+  if (probed.has_value()) {
+    return probed;
+  }
+  switch (probed.error().code()) {
+    case Code::kUnavailable:
+      return engine::Readiness{.ready = false, .message = probed.error().message()};
+    case Code::kTimeout:
+    case Code::kCancelled:
+      return probed;
+    default:
+      return std::move(probed.error()).As(Code::kPrecondition);
+  }
+}
+
+Result<engine::ValidateResult> Validate(engine::Engine& engine,
+                                        const pb::ValidateVolumeCapabilitiesRequest& request,
+                                        const Call& call) {
+  const Result<engine::ValidateRequest> parsed = ParseValidate(request);
+  if (parsed.has_value()) {
+    return engine.Validate(*parsed, call);
+  }
+  if (parsed.error().code() != Code::kUnsupported) {
+    return parsed.error();
+  }
+  QUARRY_TRY(engine.Get(request.volume_id(), call));
+  return engine::ValidateResult{.confirmed = false, .message = parsed.error().message()};
+}
+
+Result<engine::CapacityResult> Capacity(engine::Engine& engine, const pb::GetCapacityRequest& request,
+                                        const NodeTopology& here, const Call& call) {
+  const Result<CapacityQuestion> parsed = ParseCapacity(request, here);
+  if (parsed.has_value()) {
+    return engine.Capacity(parsed->capabilities, parsed->parameters, call);
+  }
+  if (parsed.error().code() != Code::kUnsupported) {
+    return parsed.error();
+  }
+  engine::CapacityResult none;
+  none.reason = parsed.error().message();
+  return none;
+}
+
+}  // namespace
+
+Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest& /*request*/, pb::GetPluginInfoResponse& response,
+                            Rpc& /*rpc*/) const {
+  response.set_name(plugin_.driver_name);
+  response.set_vendor_version(plugin_.version);
+  (*response.mutable_manifest())["csi"] = rules_.csi;
+  return Ok();
+}
+
+Status Calls::Probe(const pb::ProbeRequest& /*request*/, pb::ProbeResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.Probe(rpc.call())));
+  response.mutable_ready()->set_value(readiness.ready);
+  rpc.Note(readiness.message);
+  return Ok();
+}
+
+Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
+                           Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::CreateRequest create, ParseCreate(request, plugin_.here));
+  QUARRY_ASSIGN(const engine::CreateResult result, engine_.Create(create, rpc.call()));
+  rpc.SetVolume(result.volume.id);
+  rpc.Note(result.created ? "created" : "was there already");
+  Fill(*response.mutable_volume(), result.volume, plugin_.here);
+  return Ok();
+}
+
+Status Calls::DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse& /*response*/,
+                           Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
+  QUARRY_ASSIGN(const engine::DeleteResult result, engine_.Delete(request.volume_id(), rpc.call()));
+  rpc.Note(result.deleted ? "deleted" : "was not there");
+  return Ok();
+}
+
+Status Calls::ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesRequest& request,
+                                         pb::ValidateVolumeCapabilitiesResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::ValidateResult result, Validate(engine_, request, rpc.call()));
+  if (!result.confirmed) {
+    response.set_message(result.message);
+    return Ok();
+  }
+  auto& confirmed = *response.mutable_confirmed();
+  *confirmed.mutable_volume_context() = request.volume_context();
+  *confirmed.mutable_volume_capabilities() = request.volume_capabilities();
+  *confirmed.mutable_parameters() = request.parameters();
+  return Ok();
+}
+
+Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumesResponse& response,
+                          Rpc& rpc) const {
+  QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request));
+  QUARRY_ASSIGN(const engine::ListResult list,
+                engine_.List(max_entries, request.starting_token(), rpc.call()));
+  for (const engine::Volume& volume : list.volumes) {
+    Fill(*response.add_entries()->mutable_volume(), volume, plugin_.here);
+  }
+  response.set_next_token(list.next_token);
+  return Ok();
+}
+
+Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
+                          Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::CapacityResult capacity, Capacity(engine_, request, plugin_.here, rpc.call()));
+  rpc.Note(capacity.reason);
+  Fill(response, capacity, plugin_.alpha);
+  return Ok();
+}
+
+Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
+                                pb::NodePublishVolumeResponse& /*response*/, Rpc& rpc) const {
+  QUARRY_ASSIGN(engine::PublishRequest publish,
+                rules_.staging ? ParsePublish(request) : ParsePublishUnstaged(request));
+  publish.target_owner = rules_.target_owner;
+  return engine_.Publish(publish, rpc.call());
+}
+
+Status Calls::NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
+                                  pb::NodeUnpublishVolumeResponse& /*response*/, Rpc& rpc) const {
+  QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(request));
+  return engine_.Unpublish(published.id, published.path, rpc.call(), rules_.target_owner);
+}
+
+Status Calls::NodeGetInfo(const pb::NodeGetInfoRequest& /*request*/, pb::NodeGetInfoResponse& response,
+                          Rpc& /*rpc*/) const {
+  response.set_node_id(plugin_.here.node_id());
+  response.set_max_volumes_per_node(plugin_.max_volumes);
+  Fill(*response.mutable_accessible_topology(), plugin_.here);
+  return Ok();
+}
+
+}  // namespace quarry::csi::v1

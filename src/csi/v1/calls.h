@@ -1,0 +1,64 @@
+// What the RPCs do that every version of CSI has, in messages of v1. The older versions bring their requests
+// into these messages and their answers out of them (csi/older.h), so that there is one set of rules.
+//
+// Each call fills `response` only if it succeeds.
+#pragma once
+
+#include <string_view>
+
+#include <csi/v1/csi.pb.h>
+
+#include "csi/edge.h"
+#include "csi/v1/plugin.h"
+#include "engine/engine.h"
+
+namespace quarry::csi::v1 {
+
+namespace pb = ::csi::v1;
+
+// Where versions differ in what they promise, not in how they spell it.
+struct Rules {
+  std::string_view csi;  // the version that GetPluginInfo names
+  // Publishing follows staging. Else there is no staging, and publishing does it all.
+  bool staging;
+  engine::TargetOwner target_owner;
+};
+
+inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin};
+
+// Any thread. The arguments outlive the object.
+class Calls {
+ public:
+  Calls(const Plugin& plugin, engine::Engine& engine, const Rules& rules)
+      : plugin_(plugin), engine_(engine), rules_(rules) {}
+
+  Status GetPluginInfo(const pb::GetPluginInfoRequest& request, pb::GetPluginInfoResponse& response,
+                       Rpc& rpc) const;
+  // Ready, not ready with the reason as the note, or kPrecondition with what is missing.
+  Status Probe(const pb::ProbeRequest& request, pb::ProbeResponse& response, Rpc& rpc) const;
+
+  Status CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
+                      Rpc& rpc) const;
+  Status DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse& response,
+                      Rpc& rpc) const;
+  Status ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesRequest& request,
+                                    pb::ValidateVolumeCapabilitiesResponse& response, Rpc& rpc) const;
+  Status ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumesResponse& response,
+                     Rpc& rpc) const;
+  Status GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
+                     Rpc& rpc) const;
+
+  Status NodePublishVolume(const pb::NodePublishVolumeRequest& request,
+                           pb::NodePublishVolumeResponse& response, Rpc& rpc) const;
+  Status NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
+                             pb::NodeUnpublishVolumeResponse& response, Rpc& rpc) const;
+  Status NodeGetInfo(const pb::NodeGetInfoRequest& request, pb::NodeGetInfoResponse& response,
+                     Rpc& rpc) const;
+
+ private:
+  const Plugin& plugin_;
+  engine::Engine& engine_;
+  const Rules rules_;
+};
+
+}  // namespace quarry::csi::v1
