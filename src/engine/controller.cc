@@ -95,7 +95,8 @@ Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile
 // Under the pool's turn: nothing but an administrator can change the group between plan and execution.
 Result<Volume> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish, const CreateRequest& request,
                           const Call& call) {
-  QUARRY_ASSIGN(const Catalog catalog, state.Read(pool, call));
+  QUARRY_ASSIGN(const auto read, state.Read(pool, call));
+  const Catalog& catalog = *read;
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(wish.size, SizeForCreate(request.range, wish.profile.geometry, extent,
                                          state.config.default_size, LeastSize(wish.access)));
@@ -205,8 +206,8 @@ Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, 
   }
   std::vector<Volume> all;
   for (const auto& pool : state_->pools) {
-    QUARRY_ASSIGN(const Catalog catalog, state_->Read(*pool, call));
-    for (const Record& record : catalog.records) {
+    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
+    for (const Record& record : catalog->records) {
       if (record.tags.state == lvm::VolumeState::kReady) {
         all.push_back(Describe(record));
       }
@@ -249,7 +250,8 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
   if (const auto target = CheckTarget(state_->world.dm, profile->geometry); !target.has_value()) {
     return nothing(target.error());
   }
-  QUARRY_ASSIGN(const Catalog catalog, state_->Read(**pool, call));
+  QUARRY_ASSIGN(const auto read, state_->Read(**pool, call));
+  const Catalog& catalog = *read;
   const Bytes extent = catalog.group->extent_size;
   const Bytes least =
       ToBytes(lvm::RoundUp(profile->geometry, std::max(LeastSize(*access), Bytes{1}), extent), extent);
@@ -278,7 +280,8 @@ Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& 
 
   QUARRY_ASSIGN(const auto turn,
                 found.pool->writers.Wait(fmt::format("ControllerExpandVolume of {}", id), call));
-  QUARRY_ASSIGN(const Catalog catalog, state_->Read(*found.pool, call));
+  QUARRY_ASSIGN(const auto read, state_->Read(*found.pool, call));
+  const Catalog& catalog = *read;
   const Record* record = catalog.ById(id);
   if (record == nullptr) {
     return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' has just gone", id));

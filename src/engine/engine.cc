@@ -84,7 +84,8 @@ Status Reconcile(Engine::State& state, const Call& call) {
   for (const auto& pool : state.pools) {
     QUARRY_ASSIGN(const auto turn, pool->writers.Wait("starting", call));
     QUARRY_TRY(EnsureGroup(state, pool->config, call));
-    QUARRY_ASSIGN(const Catalog catalog, state.Read(*pool, call));
+    QUARRY_ASSIGN(const auto read, state.Read(*pool, call));
+    const Catalog& catalog = *read;
     for (const std::string& damaged : catalog.damaged) {
       state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
                         {{"pool", pool->config.name}, {"problem", damaged}});

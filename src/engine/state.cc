@@ -93,7 +93,7 @@ Result<Pool*> Engine::State::FindPool(const std::string& name) {
                fmt::format("parameters['pool']: no pool '{}'; there are {}", name, known));
 }
 
-Result<Catalog> Engine::State::Read(Pool& pool, const Call& call) {
+Result<std::shared_ptr<const Catalog>> Engine::State::Read(Pool& pool, const Call& call) {
   auto group = world.lvm.Read(pool.config.group, call);
   if (!group.has_value()) {
     // A missing group is the node's trouble. It must not read as "there is no such volume".
@@ -102,7 +102,12 @@ Result<Catalog> Engine::State::Read(Pool& pool, const Call& call) {
         .As(code)
         .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
   }
-  return ReadCatalog(pool.config.name, *group);
+  const std::lock_guard lock(pool.catalog_mutex);
+  // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
+  if (pool.catalog == nullptr || pool.catalog->group != *group) {
+    pool.catalog = std::make_shared<const Catalog>(ReadCatalog(pool.config.name, *group));
+  }
+  return pool.catalog;
 }
 
 Result<std::optional<Engine::State::Found>> Engine::State::FindVolume(const std::string& id,
@@ -117,8 +122,8 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindVolume(const std:
     order.insert(pool->config.name == parts->pool ? order.begin() : order.end(), pool.get());
   }
   for (Pool* pool : order) {
-    QUARRY_ASSIGN(const Catalog catalog, Read(*pool, call));
-    if (const Record* record = catalog.ById(id); record != nullptr) {
+    QUARRY_ASSIGN(const auto catalog, Read(*pool, call));
+    if (const Record* record = catalog->ById(id); record != nullptr) {
       return std::optional(Found{pool, *record});
     }
   }
@@ -136,8 +141,8 @@ Result<Engine::State::Found> Engine::State::GetVolume(const std::string& id, con
 Result<std::optional<Engine::State::Found>> Engine::State::FindByName(const std::string& co_name,
                                                                       const Call& call) {
   for (const auto& pool : pools) {
-    QUARRY_ASSIGN(const Catalog catalog, Read(*pool, call));
-    if (const Record* record = catalog.ByName(co_name); record != nullptr) {
+    QUARRY_ASSIGN(const auto catalog, Read(*pool, call));
+    if (const Record* record = catalog->ByName(co_name); record != nullptr) {
       return std::optional(Found{pool.get(), *record});
     }
   }

@@ -1,0 +1,81 @@
+#include "engine/state.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_mount.h"
+#include "tests/unit/engine/group_builder.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
+constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbba";
+
+// Gives the snapshot that it was told to, as long as it is told so: what a proven read does.
+class ToldLvm final : public lvm::LvmApi {
+ public:
+  Result<lvm::Snapshot> Read(const std::string&, const Call&) override { return told; }
+  Status Create(const lvm::CreateGroup&, const Call&) override { return Refused(); }
+  Status Create(const lvm::CreateLv&, const Call&) override { return Refused(); }
+  Status Extend(const lvm::ExtendLv&, const Call&) override { return Refused(); }
+  Status Remove(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
+                    const std::vector<std::string>&, const Call&) override {
+    return Refused();
+  }
+  Status Activate(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Deactivate(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Result<std::string> Version(const Call&) override { return Refused().error(); }
+
+  lvm::Snapshot told;
+
+ private:
+  static Status Refused() { return Error(Code::kUnsupported, "only reads"); }
+};
+
+class StateTest : public testing::Test {
+ protected:
+  static lvm::Snapshot GroupWith(const char* lv, const std::string& name) {
+    GroupBuilder builder({100});
+    builder.Linear(lv, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(lv, name, 10)));
+    return builder.Build().group;
+  }
+  std::shared_ptr<const Catalog> Read() {
+    auto read = state_.Read(*state_.pools.front(), CallWithin(std::chrono::seconds(20)));
+    return read.has_value() ? *read : nullptr;
+  }
+
+  ToldLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  SystemClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  Engine::State state_{
+      {.pools = {{.name = "default", .group = "vg0"}}}, World{lvm_, dm_, erase_, mount_, clock_}, log_};
+};
+
+TEST_F(StateTest, ASnapshotIsReadForVolumesOnce) {
+  lvm_.told = GroupWith(kA, "one");
+  const auto first = Read();
+  ASSERT_NE(first, nullptr);
+  EXPECT_NE(first->ByName("one"), nullptr);
+  EXPECT_EQ(Read(), first);
+}
+
+TEST_F(StateTest, AnotherSnapshotIsReadAnewAndTheFirstStaysAsItWas) {
+  lvm_.told = GroupWith(kA, "one");
+  const auto first = Read();
+  lvm_.told = GroupWith(kB, "two");
+  const auto second = Read();
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second->ByName("two"), nullptr);
+  EXPECT_EQ(second->ByName("one"), nullptr);
+  ASSERT_NE(first, nullptr);
+  EXPECT_NE(first->ByName("one"), nullptr);
+}
+
+}  // namespace
+}  // namespace quarry::engine
