@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,11 @@ namespace {
 
 // What a service manager must not take for a crash worth repeating.
 constexpr int kBadConfiguration = 2;
+
+// glibc gives each thread an arena of its own, up to eight a processor, and what a report of a large group
+// took there stays there. gRPC has many threads, little work is done at a time: two serve it as well, and
+// with 1,000 volumes 3 MiB of 24 are saved.
+constexpr int kArenas = 2;
 
 quarry::daemon::Environment ReadEnvironment() {
   quarry::daemon::Environment environment;
@@ -31,6 +37,7 @@ std::string OneLine(std::string text) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mallopt(M_ARENA_MAX, kArenas);
   const std::vector<std::string> args(argv + 1, argv + argc);
   const auto environment = ReadEnvironment();
   const auto loaded = quarry::daemon::Load(args, environment, QUARRY_VERSION);

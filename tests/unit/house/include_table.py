@@ -60,8 +60,9 @@ GENERATED_FOR = {"csi", "daemon", "ctl"}
 # Of the system: the kernel's interface and libc.
 SYSTEM = ("sys/", "linux/", "netinet/", "arpa/", "asm/", "bits/")
 LIBC = set(
-    "dirent.h dlfcn.h endian.h err.h errno.h fcntl.h fnmatch.h fts.h ftw.h getopt.h glob.h grp.h libgen.h limits.h mntent.h net/if.h"
-    " netdb.h poll.h pthread.h pwd.h sched.h signal.h spawn.h stdio.h stdlib.h string.h syslog.h termios.h time.h unistd.h utime.h".split()
+    "dirent.h dlfcn.h endian.h err.h errno.h fcntl.h fnmatch.h fts.h ftw.h getopt.h glob.h grp.h libgen.h limits.h malloc.h"
+    " mntent.h net/if.h netdb.h poll.h pthread.h pwd.h sched.h signal.h spawn.h stdio.h stdlib.h string.h"
+    " syslog.h termios.h time.h unistd.h utime.h".split()
 )
 
 
