@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,8 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-constexpr auto kPoll = std::chrono::milliseconds(20);
-constexpr auto kProbePause = std::chrono::milliseconds(100);  // Probe is work for the one who is to get ready
+constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -51,6 +52,18 @@ std::vector<std::string> Environment(const QuarrydOptions& options) {
     variables.push_back(name + "=" + value);
   }
   return variables;
+}
+
+// Whether somebody takes connections there.
+bool IsServed(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof(address.sun_path)) {
+    return false;
+  }
+  socket_path.copy(address.sun_path, socket_path.size());
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
 }  // namespace
@@ -93,21 +106,28 @@ pid_t QuarrydProcess::Release() {
   return pid_;
 }
 
-Status QuarrydProcess::WaitReady(std::chrono::seconds limit) {
+Status QuarrydProcess::WaitReady(std::chrono::seconds limit, std::chrono::milliseconds pause) {
   CsiClient client(options_.socket, std::chrono::seconds(10));
   const auto deadline = Clock::now() + limit;
   std::string last = "never answered";
+  bool served = false;
   while (Clock::now() < deadline) {
     if (!Running()) {
       return Error(Code::kUnavailable,
                    "quarryd ended with status " + std::to_string(*exit_status_) + ": " + Log());
+    }
+    // gRPC does not try again for five seconds after its first attempt was refused.
+    served = served || IsServed(options_.socket);
+    if (!served) {
+      std::this_thread::sleep_for(kPoll);
+      continue;
     }
     auto reply = client.Probe();
     if (reply.ok() && (!reply.value.has_ready() || reply.value.ready().value())) {
       return Ok();
     }
     last = reply.ok() ? "is not ready" : reply.text();
-    std::this_thread::sleep_for(kProbePause);
+    std::this_thread::sleep_for(pause);
   }
   return Error(Code::kUnavailable, "quarryd " + last + "; its log: " + Log());
 }

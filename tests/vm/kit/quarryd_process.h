@@ -32,9 +32,10 @@ class QuarrydProcess {
   QuarrydProcess(const QuarrydProcess&) = delete;
   QuarrydProcess& operator=(const QuarrydProcess&) = delete;
 
-  // Until Probe says "ready". kUnavailable with its last answer after `limit`, or at once if the process has
-  // ended.
-  Status WaitReady(std::chrono::seconds limit = std::chrono::seconds(60));
+  // Until Probe says "ready", asked again after each `pause`: Probe is work for the one who is to get ready.
+  // kUnavailable with its last answer after `limit`, or at once if the process has ended.
+  Status WaitReady(std::chrono::seconds limit = std::chrono::seconds(60),
+                   std::chrono::milliseconds pause = std::chrono::milliseconds(100));
 
   // SIGKILL: no destructor, no handler, nothing runs. Returns when it is gone.
   void Kill();

@@ -1,0 +1,42 @@
+// The benchmarks of scripts/bench that need a guest. Each says in its own file what it measures, beside what, and why
+// that is fair; docs/benchmarks.md has the figures.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tests/bench/calibration.h"
+#include "tests/bench/site.h"
+
+namespace quarry::bench {
+
+// What all benchmarks of a run share. One thread.
+class Bench {
+ public:
+  Bench(size_t samples, Slowdown slowdown) : samples_(samples), slowdown_(slowdown) {}
+
+  size_t samples() const { return samples_; }
+  // How many times slower than the host this machine is; 1 if that was not measured.
+  const Slowdown& slowdown() const { return slowdown_; }
+
+  // The group "vg" on disks 1 to 4: made when first asked for.
+  Result<Site*> Main() { return Get(main_, "vg", 1, 4); }
+
+ private:
+  static Result<Site*> Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last);
+
+  size_t samples_;
+  Slowdown slowdown_;
+  std::unique_ptr<Site> main_;
+};
+
+// Each reports its findings, in samples of Bench::samples() at least. An error: it could not be measured, or
+// an answer was wrong.
+Status CreateBesideLvcreate(Bench& bench);   // P1
+Status CapacityBesideProbe(Bench& bench);    // P2
+Status DeleteBesideLvremove(Bench& bench);   // P4
+Status PublishBesideMount(Bench& bench);     // P5
+
+}  // namespace quarry::bench

@@ -1,0 +1,154 @@
+// The parts of the benchmarks whose mistakes no figure would show.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/bench/multiply.h"
+#include "tests/bench/processes.h"
+#include "tests/bench/report.h"
+
+namespace quarry::bench {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Samples, MedianAndP99AreThoseOfTheSortedValues) {
+  Samples samples;
+  for (const double value : {4.0, 1.0, 3.0, 2.0}) {
+    samples.Add(value);
+  }
+  EXPECT_DOUBLE_EQ(samples.Median(), 2.5);
+  EXPECT_DOUBLE_EQ(samples.P99(), 4.0);
+  samples.Add(100.0);
+  EXPECT_DOUBLE_EQ(samples.Median(), 3.0);
+}
+
+TEST(Samples, AmongTwoHundredTheTwoLargestAreBeyondP99) {
+  Samples samples;
+  for (int i = 200; i > 0; --i) {
+    samples.Add(i);
+  }
+  EXPECT_DOUBLE_EQ(samples.P99(), 198.0);
+}
+
+TEST(Finding, WithoutAPeerHasNoRatio) {
+  Finding finding;
+  finding.name = "P7.memory";
+  finding.ours.Add(12.34567);
+  EXPECT_THAT(ToJson(finding), HasSubstr(R"("ours":12.35,"peer":null)"));
+  EXPECT_THAT(ToJson(finding), HasSubstr(R"("ratio":null)"));
+}
+
+constexpr char kBackup[] = R"(contents = "Text Format Volume Group"
+vg {
+	id = "VGVGVG-0000-0000-0000-0000-0000-000000"
+	physical_volumes {
+		pv0 {
+			id = "PVPVPV-0000-0000-0000-0000-0000-000000"
+			pe_count = 100	# 400 Megabytes
+		}
+	}
+	logical_volumes {
+		model {
+			id = "LVLVLV-0000-0000-0000-0000-0000-000001"
+			tags = ["quarry.id=main.model", "quarry.name=fill-00"]
+			segment1 {
+				extent_count = 3	# 12 Megabytes
+				type = "raid1"
+				raids = [
+					"model_rmeta_0", "model_rimage_0"
+				]
+			}
+		}
+		model_rmeta_0 {
+			id = "LVLVLV-0000-0000-0000-0000-0000-000002"
+			segment1 {
+				extent_count = 1	# 4 Megabytes
+				stripes = [
+					"pv0", 7
+				]
+			}
+		}
+		model_rimage_0 {
+			id = "LVLVLV-0000-0000-0000-0000-0000-000003"
+			segment1 {
+				extent_count = 3	# 12 Megabytes
+				stripes = [
+					"pv0", 8
+				]
+			}
+		}
+		other {
+			id = "LVLVLV-0000-0000-0000-0000-0000-000004"
+			segment1 {
+				extent_count = 2	# 8 Megabytes
+				stripes = [
+					"pv0", 20
+				]
+			}
+		}
+	}
+}
+)";
+
+size_t Count(const std::string& text, const std::string& what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(MultiplyVolumes, CopiesHaveNamesIdsAndExtentsOfTheirOwn) {
+  const auto text = MultiplyVolumes(kBackup, {{"model", "fill-00"}}, 2);
+  ASSERT_TRUE(text.has_value()) << text.error().message();
+  EXPECT_EQ(Count(*text, "quarry.id=main."), 3U);
+  EXPECT_EQ(Count(*text, "quarry.id=main.model\""), 1U);
+  EXPECT_THAT(*text, HasSubstr("quarry.name=fill-00-copy-0"));
+  EXPECT_THAT(*text, HasSubstr("quarry.name=fill-00-copy-1"));
+  // Behind the last extent in use, which is another volume's; an image has three extents, its metadata one.
+  for (const char* extent : {"\"pv0\", 22\n", "\"pv0\", 25\n", "\"pv0\", 26\n", "\"pv0\", 29\n"}) {
+    EXPECT_EQ(Count(*text, extent), 1U) << extent;
+  }
+  std::set<std::string> ids;
+  std::istringstream lines(*text);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\tid = ") != std::string::npos) {
+      ids.insert(line.substr(line.find('"')));
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 2U + 4U + 2U * 3U);
+  EXPECT_EQ(ids.size(), count);
+}
+
+TEST(MultiplyVolumes, WhatWasThereStays) {
+  const auto text = MultiplyVolumes(kBackup, {{"model", "fill-00"}}, 1);
+  ASSERT_TRUE(text.has_value());
+  const std::string before(kBackup);
+  const size_t kept = before.rfind("\t}\n}");
+  EXPECT_TRUE(text->starts_with(before.substr(0, kept)));
+  EXPECT_TRUE(text->ends_with(before.substr(kept)));
+}
+
+TEST(MultiplyVolumes, AModelThatIsNotThereIsNotFound) {
+  const auto text = MultiplyVolumes(kBackup, {{"absent", "fill-00"}}, 1);
+  ASSERT_FALSE(text.has_value());
+  EXPECT_EQ(text.error().code(), Code::kNotFound);
+}
+
+TEST(ProcessTree, HoldsTheProcessItself) {
+  const auto tree = ProcessTree(getpid());
+  ASSERT_FALSE(tree.empty());
+  EXPECT_EQ(tree.front(), getpid());
+  const auto memory = MemoryOf(tree);
+  ASSERT_TRUE(memory.has_value()) << memory.error().message();
+  EXPECT_GT(*memory, 100'000U);
+}
+
+}  // namespace
+}  // namespace quarry::bench

@@ -1,0 +1,111 @@
+// quarry_bench: benchmarks of quarryd, in a guest with four blank disks. scripts/bench runs it.
+#include <fmt/format.h>
+#include <strings.h>
+
+#include <CLI/CLI.hpp>
+
+#include "tests/bench/bench.h"
+#include "tests/bench/report.h"
+#include "tests/vm/kit/volume_group.h"
+
+namespace quarry::bench {
+namespace {
+
+struct Entry {
+  const char* name;
+  Status (*run)(Bench& bench);
+};
+// The one that needs many volumes last.
+constexpr Entry kBenchmarks[] = {
+    {"P1", CreateBesideLvcreate},
+    {"P4", DeleteBesideLvremove},
+    {"P5", PublishBesideMount},
+    {"P2", CapacityBesideProbe},
+};
+
+bool Wanted(const std::vector<std::string>& names, const char* name) {
+  return names.empty() || std::any_of(names.begin(), names.end(), [name](const std::string& wanted) {
+           return strcasecmp(wanted.c_str(), name) == 0;
+         });
+}
+
+bool Known(const std::string& name) {
+  return std::any_of(std::begin(kBenchmarks), std::end(kBenchmarks),
+                     [&name](const Entry& entry) { return strcasecmp(name.c_str(), entry.name) == 0; });
+}
+
+// The status of the process: 0 if everything could be measured, whatever the figures.
+int RunAll(const std::vector<std::string>& names, size_t samples, const std::optional<Costs>& native) {
+  Slowdown slowdown;
+  if (native.has_value()) {
+    const Costs here = MeasureCosts();
+    slowdown = {.work = here.work / native->work, .process = here.process / native->process};
+    Progress(fmt::format(
+        "this machine is {:.1f} times slower than its host at computing, {:.1f} times at starting "
+        "a process",
+        slowdown.work, slowdown.process));
+  }
+  Bench bench(samples, slowdown);
+  int status = 0;
+  for (const Entry& entry : kBenchmarks) {
+    if (!Wanted(names, entry.name)) {
+      continue;
+    }
+    if (const Status done = entry.run(bench); !done.has_value()) {
+      fmt::print(stderr, "{}: {}\n", entry.name, done.error().message());
+      status = 1;
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<Site*> Bench::Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last) {
+  if (site == nullptr) {
+    std::vector<std::string> disks;
+    for (int i = first; i <= last; ++i) {
+      disks.push_back(vm::DiskNode(i));
+      if (disks.back().empty()) {
+        return Error(Code::kNotFound, fmt::format("there is no disk {}: run this with scripts/bench", i));
+      }
+    }
+    QUARRY_ASSIGN(site, Site::Make(group, std::move(disks)));
+  }
+  return site.get();
+}
+
+}  // namespace quarry::bench
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  size_t samples = 20;
+  std::string native;
+  bool calibrate = false;
+  CLI::App app("Measures quarryd beside its peers, on the blank disks of a guest of scripts/vmtest.");
+  app.add_option("names", names, "P1, P2, P4, P5; all of them if none is named");
+  app.add_option("--samples", samples, "of everything that takes long")->check(CLI::Range(1, 10000));
+  app.add_option("--native", native, "what --calibrate printed on the host");
+  app.add_flag("--calibrate", calibrate, "print what some work costs here");
+  CLI11_PARSE(app, argc, argv);
+  if (calibrate) {
+    fmt::print("{}\n", quarry::bench::ToText(quarry::bench::MeasureCosts()));
+    return 0;
+  }
+  for (const std::string& name : names) {
+    if (!quarry::bench::Known(name)) {
+      fmt::print(stderr, "there is no benchmark '{}'; there are P1, P2, P4 and P5\n", name);
+      return 2;
+    }
+  }
+  std::optional<quarry::bench::Costs> costs;
+  if (!native.empty()) {
+    const auto parsed = quarry::bench::ParseCosts(native);
+    if (!parsed.has_value()) {
+      fmt::print(stderr, "{}\n", parsed.error().message());
+      return 2;
+    }
+    costs = *parsed;
+  }
+  return quarry::bench::RunAll(names, samples, costs);
+}

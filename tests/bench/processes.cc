@@ -1,0 +1,122 @@
+#include "tests/bench/processes.h"
+
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+namespace quarry::bench {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr char kTracing[] = "/sys/kernel/tracing";
+constexpr char kEvent[] = "events/task/task_newtask";
+constexpr char kNoThreads[] = "!(clone_flags & 0x10000)";  // CLONE_THREAD
+
+bool IsNumber(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Status WriteTo(const std::string& file, const std::string& text) {
+  const std::string path = fmt::format("{}/{}", kTracing, file);
+  std::ofstream out(path);
+  out << text << std::flush;
+  return out.good() ? Ok() : Status(Error(Code::kIo, fmt::format("writing '{}' to {}", text, path)));
+}
+
+// Every thread: the kernel filters by thread, and takes new ones in by itself (event-fork).
+std::string ThreadsOf(const std::vector<pid_t>& pids) {
+  std::string threads;
+  for (const pid_t pid : pids) {
+    std::error_code gone;
+    for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid), gone)) {
+      threads += task.path().filename().string() + " ";
+    }
+  }
+  return threads;
+}
+
+}  // namespace
+
+std::vector<pid_t> ProcessTree(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& process : fs::directory_iterator("/proc")) {
+    const std::string name = process.path().filename().string();
+    std::ifstream stat(process.path() / "stat");
+    std::string text;
+    if (!IsNumber(name) || !std::getline(stat, text) || text.rfind(") ") == std::string::npos) {
+      continue;
+    }
+    // "PID (NAME) STATE PARENT …", where NAME may hold anything.
+    std::stringstream rest(text.substr(text.rfind(") ") + 2));
+    char state = 0;
+    pid_t parent = 0;
+    rest >> state >> parent;
+    children.emplace(parent, static_cast<pid_t>(std::stol(name)));
+  }
+  std::vector<pid_t> tree = {root};
+  for (size_t i = 0; i < tree.size(); ++i) {
+    const auto [first, last] = children.equal_range(tree[i]);
+    std::for_each(first, last, [&tree](const auto& child) { tree.push_back(child.second); });
+  }
+  return tree;
+}
+
+Result<size_t> MemoryOf(const std::vector<pid_t>& pids) {
+  size_t total = 0;
+  for (const pid_t pid : pids) {
+    std::ifstream rollup(fmt::format("/proc/{}/smaps_rollup", pid));
+    bool found = false;
+    for (std::string word; rollup >> word && !found;) {
+      size_t kilobytes = 0;
+      if (word == "Pss:" && rollup >> kilobytes) {
+        total += kilobytes * 1024;
+        found = true;
+      }
+    }
+    if (!found) {
+      return Error(Code::kNotFound, fmt::format("process {} does not say its memory", pid));
+    }
+  }
+  return total;
+}
+
+Result<ForkWatch> ForkWatch::Start(const std::vector<pid_t>& pids) {
+  if (::access(fmt::format("{}/trace", kTracing).c_str(), F_OK) != 0 &&
+      ::mount("tracefs", kTracing, "tracefs", 0, nullptr) != 0) {
+    return ErrnoError("mounting tracefs");
+  }
+  QUARRY_TRY(WriteTo("options/event-fork", "1"));
+  QUARRY_TRY(WriteTo("set_event_pid", ThreadsOf(pids)));
+  QUARRY_TRY(WriteTo(fmt::format("{}/filter", kEvent), kNoThreads));
+  QUARRY_TRY(WriteTo("trace", ""));
+  QUARRY_TRY(WriteTo(fmt::format("{}/enable", kEvent), "1"));
+  return ForkWatch();
+}
+
+ForkWatch::~ForkWatch() {
+  if (on_) {
+    (void)WriteTo(fmt::format("{}/enable", kEvent), "0");
+    (void)WriteTo("set_event_pid", " ");
+  }
+}
+
+Result<size_t> ForkWatch::Count() const {
+  std::ifstream trace(fmt::format("{}/trace", kTracing));
+  if (!trace.is_open()) {
+    return Error(Code::kIo, "the kernel's trace cannot be read");
+  }
+  size_t count = 0;
+  for (std::string line; std::getline(trace, line);) {
+    count += line.find("task_newtask:") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace quarry::bench

@@ -1,0 +1,34 @@
+// What a benchmark found: one line of JSON, with its goal and whether that was met. docs/benchmarks.md
+// explains the fields.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/bench/samples.h"
+
+namespace quarry::bench {
+
+struct Finding {
+  std::string name;  // "P1.create.linear"
+  std::string what;  // for people: "CreateVolume : lvcreate"
+  Samples ours;
+  std::optional<Samples> peer;
+  std::string unit = "ms";
+  std::string goal;  // for people: "ratio <= 0.33"
+  bool met = false;
+  std::vector<std::pair<std::string, double>> more;  // further fields
+
+  double Ratio() const;  // of the medians; 0 without a peer
+};
+
+std::string ToJson(const Finding& finding);
+
+// The finding on standard output, at once.
+void Report(const Finding& finding);
+// For whoever waits, on standard error, with the seconds since the first.
+void Progress(const std::string& text);
+
+}  // namespace quarry::bench

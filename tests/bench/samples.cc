@@ -1,0 +1,28 @@
+#include "tests/bench/samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quarry::bench {
+
+double Samples::Median() const {
+  if (values_.empty()) {
+    return 0;
+  }
+  std::vector<double> sorted = values_;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+double Samples::P99() const {
+  if (values_.empty()) {
+    return 0;
+  }
+  std::vector<double> sorted = values_;
+  std::sort(sorted.begin(), sorted.end());
+  const auto rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(sorted.size())));
+  return sorted[rank - 1];
+}
+
+}  // namespace quarry::bench

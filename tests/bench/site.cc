@@ -1,0 +1,169 @@
+#include "tests/bench/site.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "tests/bench/multiply.h"
+#include "tests/vm/kit/shell.h"
+
+namespace quarry::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kToolLimit{600};
+constexpr size_t kModels = 10;
+constexpr int64_t kFillSize = 4 * vm::kMi;
+
+Result<std::string> FileText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in.is_open()) {
+    return Error(Code::kIo, fmt::format("{} cannot be read", path));
+  }
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::string LvOf(const std::string& id) {
+  return id.substr(id.find('.') + 1);
+}
+
+}  // namespace
+
+Status Run(const std::vector<std::string>& argv) {
+  const vm::Outcome done = vm::Tool(argv, kToolLimit);
+  return done.ok() ? Ok()
+                   : Status(Error(Code::kInternal, fmt::format("{}: {} {}", fmt::join(argv, " "), done.status,
+                                                               vm::Trim(done.err))));
+}
+
+Status RunTimed(Samples& samples, const std::vector<std::string>& argv) {
+  return Timed(samples, [&argv] { return Run(argv); });
+}
+
+void Settle() {
+  vm::Tool({"udevadm", "settle", "--timeout=120"}, kToolLimit);
+}
+
+Site::Site(std::string group, std::vector<std::string> disks)
+    : group_(std::move(group)), disks_(std::move(disks)) {}
+
+vm::QuarrydOptions Site::Options() const {
+  std::string pool = "main=" + group_;
+  for (const std::string& disk : disks_) {
+    pool += ",device=" + disk;
+  }
+  return {.socket = Folder() + "/csi.sock",
+          .pools = {pool},
+          .arguments = {"--state-dir", Folder() + "/state"},
+          .log = Folder() + "/quarryd.log"};
+}
+
+Result<std::unique_ptr<Site>> Site::Make(const std::string& group, std::vector<std::string> disks) {
+  std::unique_ptr<Site> site(new Site(group, std::move(disks)));
+  fs::create_directories(site->Folder());
+  QUARRY_TRY(site->Launch());
+  QUARRY_TRY(site->quarryd().WaitReady(seconds(120)));
+  QUARRY_TRY(Run({"vgcfgbackup", "-f", site->Folder() + "/empty", group}));
+  QUARRY_ASSIGN(site->empty_, FileText(site->Folder() + "/empty"));
+  return site;
+}
+
+Status Site::Launch() {
+  QUARRY_ASSIGN(quarryd_, vm::QuarrydProcess::Start(Options()));
+  client_ = std::make_unique<vm::CsiClient>(Options().socket, kToolLimit);
+  return Ok();
+}
+
+Status Site::Stop() {
+  client_.reset();
+  const int status = quarryd_->Stop();
+  return status == 0 ? Ok() : Status(Error(Code::kInternal, fmt::format("quarryd ended with {}", status)));
+}
+
+Result<std::string> Site::Create(const std::string& name, const std::string& type, int64_t size) {
+  contents_.clear();
+  const auto made = client().Create({.name = name,
+                                     .parameters = vm::TypeParameters(type, {{"erase", "none"}}),
+                                     .capability = vm::BlockCapability(),
+                                     .size = size});
+  QUARRY_TRY(Must("creating " + name, made));
+  return made.value.volume().volume_id();
+}
+
+Status Site::Delete(const std::string& id) {
+  contents_.clear();
+  return Must("deleting " + id, client().Delete(id));
+}
+
+std::string Site::DeviceOf(const std::string& id) const {
+  return fmt::format("/dev/{}/{}", group_, LvOf(id));
+}
+
+Status Site::WaitErased() {
+  const auto deadline = std::chrono::steady_clock::now() + kToolLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const vm::Outcome tags = vm::Tool({"lvs", "--noheadings", "-o", "lv_tags", group_}, kToolLimit);
+    if (tags.ok() && tags.out.find("quarry.erasing") == std::string::npos) {
+      return Ok();
+    }
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  return Error(Code::kTimeout, "deleted volumes are not erased");
+}
+
+Status Site::Restore(const std::string& backup) {
+  const std::string file = Folder() + "/wanted";
+  std::ofstream(file, std::ios::binary) << backup;
+  return Run({"vgcfgrestore", "-y", "-f", file, group_});
+}
+
+// Removing LVs one by one is a commit for each; this is one for all.
+Status Site::Clear() {
+  contents_.clear();
+  QUARRY_TRY(WaitErased());
+  Settle();
+  QUARRY_TRY(Run({"vgchange", "-an", group_}));
+  return Restore(empty_);
+}
+
+Status Site::Fill(const std::string& type, size_t count) {
+  const std::string wanted = fmt::format("{} {}", count, type);
+  if (contents_ == wanted) {
+    return Ok();
+  }
+  QUARRY_TRY(Clear());
+  std::vector<Model> models;
+  for (size_t i = 0; i < std::min(kModels, count); ++i) {
+    const std::string name = fmt::format("fill-{}-{:02}", type, i);
+    QUARRY_ASSIGN(const std::string id, Create(name, type, kFillSize));
+    models.push_back({LvOf(id), name});
+  }
+  if (count > models.size()) {
+    const std::string file = Folder() + "/models";
+    QUARRY_TRY(Run({"vgcfgbackup", "-f", file, group_}));
+    QUARRY_ASSIGN(const std::string backup, FileText(file));
+    QUARRY_ASSIGN(const std::string filled, MultiplyVolumes(backup, models, count - models.size()));
+    QUARRY_TRY(Restore(filled));
+    // As quarryd activates: without udev's part, which it does not wait for either.
+    QUARRY_TRY(Run({"vgchange", "-ay", "-K", "--config",
+                    "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group_}));
+    Settle();
+  }
+  const auto listed = client().List();
+  QUARRY_TRY(Must("listing", listed));
+  if (listed.value.size() != count) {
+    return Error(Code::kInternal,
+                 fmt::format("{} volumes are wanted, quarryd lists {}", count, listed.value.size()));
+  }
+  contents_ = wanted;
+  return Ok();
+}
+
+}  // namespace quarry::bench
