@@ -1,4 +1,4 @@
-// The benchmarks of scripts/bench that need a guest. Each says in its own file what it measures, beside what, and why
+// The eight benchmarks of scripts/bench. Each says in its own file what it measures, beside what, and why
 // that is fair; docs/benchmarks.md has the figures.
 #pragma once
 
@@ -21,8 +21,9 @@ class Bench {
   // How many times slower than the host this machine is; 1 if that was not measured.
   const Slowdown& slowdown() const { return slowdown_; }
 
-  // The group "vg" on disks 1 to 4: made when first asked for.
+  // The group "vg" on disks 1 to 4, and "few" on disks 5 and 6: made when first asked for.
   Result<Site*> Main() { return Get(main_, "vg", 1, 4); }
+  Result<Site*> Few() { return Get(few_, "few", 5, 6); }
 
  private:
   static Result<Site*> Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last);
@@ -30,13 +31,18 @@ class Bench {
   size_t samples_;
   Slowdown slowdown_;
   std::unique_ptr<Site> main_;
+  std::unique_ptr<Site> few_;
 };
 
 // Each reports its findings, in samples of Bench::samples() at least. An error: it could not be measured, or
 // an answer was wrong.
 Status CreateBesideLvcreate(Bench& bench);   // P1
 Status CapacityBesideProbe(Bench& bench);    // P2
+Status ListBesideLvs(Bench& bench);          // P3
 Status DeleteBesideLvremove(Bench& bench);   // P4
 Status PublishBesideMount(Bench& bench);     // P5
+Status CapacityWhileCreating(Bench& bench);  // P6
+Status MemoryAndStart(Bench& bench);         // P7
+Status CreateAmongMany(Bench& bench);        // P8
 
 }  // namespace quarry::bench
