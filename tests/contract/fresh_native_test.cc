@@ -107,7 +107,9 @@ class FreshNative : public testing::TestWithParam<bool> {
   // As the kernel tells of a disk that came.
   void Announce(size_t disk) {
     const std::string name = std::filesystem::path(world_->device(disk)).filename();
-    std::ofstream("/sys/class/block/" + name + "/uevent") << "change";
+    std::ofstream event("/sys/class/block/" + name + "/uevent");
+    event << "change" << std::flush;
+    ASSERT_TRUE(event.good()) << "the kernel cannot be made to tell of " << name << ": is sysfs read-only?";
   }
 
   SpawnSubprocess spawn_;
