@@ -1,6 +1,10 @@
-// Prints the capabilities that the plugin on a socket advertises, one a line: "controller
+// Prints the capabilities that the plugin on a socket advertises, in v1 or v0, one a line: "controller
 // CREATE_DELETE_VOLUME". Waits for a plugin that is still starting.
 #include <iostream>
+#include <string_view>
+
+#include <csi/v0/csi.grpc.pb.h>
+#include <grpcpp/create_channel.h>
 
 #include "tests/vm/kit/csi_client.h"
 
@@ -49,12 +53,45 @@ int Print(const std::string& socket) {
   return 0;
 }
 
+int PrintV0(const std::string& socket) {
+  namespace v0 = csi::v0;
+  const auto channel = grpc::CreateChannel("unix://" + socket, grpc::InsecureChannelCredentials());
+  const auto ask = [](const char* call, auto& stub, auto method, const auto& request, auto& response) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    const grpc::Status status = (stub.*method)(&context, request, &response);
+    if (!status.ok()) {
+      std::cerr << call << ": " << status.error_message() << "\n";
+    }
+    return status.ok();
+  };
+  v0::ControllerGetCapabilitiesResponse controller;
+  v0::NodeGetCapabilitiesResponse node;
+  if (!ask("ControllerGetCapabilities", *v0::Controller::NewStub(channel),
+           &v0::Controller::Stub::ControllerGetCapabilities, v0::ControllerGetCapabilitiesRequest(),
+           controller) ||
+      !ask("NodeGetCapabilities", *v0::Node::NewStub(channel), &v0::Node::Stub::NodeGetCapabilities,
+           v0::NodeGetCapabilitiesRequest(), node)) {
+    return 1;
+  }
+  for (const auto& capability : controller.capabilities()) {
+    std::cout << "controller " << v0::ControllerServiceCapability::RPC::Type_Name(capability.rpc().type())
+              << "\n";
+  }
+  for (const auto& capability : node.capabilities()) {
+    std::cout << "node " << v0::NodeServiceCapability::RPC::Type_Name(capability.rpc().type()) << "\n";
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: csi_capabilities SOCKET\n";
+  const bool v0 = argc == 3 && std::string_view(argv[2]) == "v0";
+  if (argc != 2 && !v0) {
+    std::cerr << "usage: csi_capabilities SOCKET [v0]\n";
     return 2;
   }
-  return Print(argv[1]);
+  return v0 ? PrintV0(argv[1]) : Print(argv[1]);
 }

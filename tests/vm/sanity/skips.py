@@ -3,6 +3,7 @@
 import re
 
 ROW = re.compile(r"^\|\s*(plugin|controller|node|upstream)\s+(\w+)\s*\|\s*`([^`]+)`\s*\|", re.MULTILINE)
+OLDER = re.compile(r"^\|\s*(0\.\d)\s*\|\s*(controller|node)\s+(\w+)\s*\|\s*`([^`]+)`\s*\|", re.MULTILINE)
 # A run of fewer specs is not the suite: a focus, a filter, a crash.
 LEAST_SPECS = 90
 
@@ -54,6 +55,35 @@ def problems(report, rows, advertised):
     if sum(counts.values()) < LEAST_SPECS:
         found.append(f"only {sum(counts.values())} specs in the report, {LEAST_SPECS} or more are expected")
     return found, counts
+
+
+def older_allowed(conformance):
+    """The rows of the older versions' table: (version, capability, what the specs' full names begin with)."""
+    rows = [(version, f"{service} {name}", prefix) for version, service, name, prefix in OLDER.findall(conformance)]
+    if not rows:
+        raise ValueError("docs/conformance.md has no table of the older versions' skips")
+    return rows
+
+
+def older_problems(version, specs, rows, advertised):
+    """What is wrong with a run of an older version's suite: ginkgo1.outcome()'s specs, older_allowed()'s rows."""
+    found = []
+    rows = [row for row in rows if row[0] == version]
+    used = set()
+    for state, name, message in specs:
+        row = next((row for row in rows if name.startswith(row[2])), None)
+        if state != "skipped":
+            found.append(f"{state}: {name}: {message}")
+        elif row is None:
+            found.append(f"skipped, but not in docs/conformance.md: {name}: {message}")
+        else:
+            used.add(row)
+            if row[1] in advertised:
+                found.append(f"skipped, although '{row[1]}' is advertised: {name}: {message}")
+    for row in rows:
+        if row not in used:
+            found.append(f"docs/conformance.md allows a skip that does not happen: {row[1]}: {row[2]}")
+    return found
 
 
 def _message(spec):

@@ -17,6 +17,13 @@ TABLE = """
 | upstream PENDING | `Controller / ListVolumes / pagination` | never runs |
 """
 ROWS = skips.allowed(TABLE)
+OLDER_TABLE = """
+| CSI | Not advertised | Specs beginning with |
+|---|---|---|
+| 0.2 | node STAGE_UNSTAGE_VOLUME | `Node / Stage` |
+| 0.3 | controller LIST_SNAPSHOTS | `ListSnapshots` |
+"""
+OLDER_ROWS = skips.older_allowed(OLDER_TABLE)
 
 
 def spec(name, state="passed", kind="It", message=""):
@@ -69,6 +76,36 @@ class Gate(unittest.TestCase):
         self.assertIn("controller CREATE_DELETE_SNAPSHOT", {row[0] for row in rows})
         with self.assertRaises(ValueError):
             skips.allowed("# nothing here")
+
+
+class OlderGate(unittest.TestCase):
+    def problems(self, *specs, version="0.2", advertised=()):
+        return skips.older_problems(version, specs, OLDER_ROWS, set(advertised))
+
+    def test_each_version_has_its_own_rows(self):
+        self.assertEqual([], self.problems(("skipped", "Node / Stage / works", "")))
+        self.assertEqual([], self.problems(("skipped", "ListSnapshots / works", ""), version="0.3"))
+        found = self.problems(("skipped", "Node / Stage / works", ""), ("skipped", "ListSnapshots / works", ""))
+        self.assertEqual(1, len(found))
+        self.assertIn("not in docs/conformance.md: ListSnapshots", found[0])
+
+    def test_what_is_wrong_is_a_problem(self):
+        good = ("skipped", "Node / Stage / works", "")
+        for specs, advertised, words in (
+            ((good, ("failed", "Node / breaks", "why")), (), "failed: Node / breaks: why"),
+            ((good, ("failed", "Node / Stage / breaks", "why")), (), "failed: Node / Stage"),
+            ((), (), "does not happen"),
+            ((good,), ("node STAGE_UNSTAGE_VOLUME",), "is advertised"),
+        ):
+            found = self.problems(*specs, advertised=advertised)
+            self.assertIn(words, found[0])
+
+    def test_the_tables_do_not_mix(self):
+        self.assertNotIn("node STAGE_UNSTAGE_VOLUME", {row[0] for row in skips.allowed(TABLE + OLDER_TABLE)})
+        rows = skips.older_allowed((REPOSITORY / "docs/conformance.md").read_text())
+        self.assertEqual({"0.2", "0.3"}, {row[0] for row in rows})
+        with self.assertRaises(ValueError):
+            skips.older_allowed(TABLE)
 
 
 if __name__ == "__main__":
