@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <condition_variable>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "lvm/text_snapshot.h"
 
 namespace quarry::lvm {
 namespace {
@@ -13,6 +16,10 @@ namespace {
 // How often LVM is asked in one refresh until no commit falls into the report. More would make no answer
 // better, only one that can be kept likelier.
 constexpr int kAttempts = 2;
+
+// A commit writes one header after the other, so two that disagree mostly agree a moment later.
+constexpr int kTextAttempts = 20;
+constexpr std::chrono::milliseconds kCommitLasts{2};
 
 bool Lost(const PhysicalVolume& pv) {
   return pv.device.empty();
@@ -39,6 +46,59 @@ bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool
   return metadata;
 }
 
+// The same disks with the same areas, whatever is committed in them.
+bool SameAreas(PvState a, PvState b) {
+  for (PvState* state : {&a, &b}) {
+    for (AreaState& area : state->areas) {
+      area.committed.reset();
+    }
+  }
+  return a == b;
+}
+
+// Where a group's text is.
+struct TextPlace {
+  size_t disk = 0;
+  DiskArea area;
+  RawLocation location;
+};
+
+// The text that all areas in use name; nullopt: they disagree, or there is none. Areas that LVM would not
+// take for granted have been sorted out before.
+std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
+  std::optional<TextPlace> place;
+  for (size_t disk = 0; disk < states.size(); ++disk) {
+    for (const AreaState& area : states[disk].areas) {
+      if (area.ignored) {
+        continue;
+      }
+      if (!area.committed.has_value() ||
+          (place.has_value() && (place->location.size != area.committed->size ||
+                                 place->location.checksum != area.committed->checksum))) {
+        return std::nullopt;
+      }
+      place = place.has_value() ? place : TextPlace{disk, area.area, *area.committed};
+    }
+  }
+  return place;
+}
+
+// What LVM does with damaged areas, and what it says of two areas on one PV, is its own affair.
+bool IsPlain(const PvState& state) {
+  return state.kind == PvState::Kind::kPv && state.areas.size() <= 1 &&
+         (state.areas.empty() || !state.areas[0].damaged);
+}
+
+std::vector<TextPv> TextPvs(const VolumeGroup& group, const std::vector<PvState>& states) {
+  std::vector<TextPv> out;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto& areas = states[i].areas;
+    const bool in_use = !areas.empty() && !areas[0].ignored;
+    out.push_back({group.pvs[i].uuid, group.pvs[i].device, {in_use ? areas[0].area.size : 0}});
+  }
+  return out;
+}
+
 bool LostPvs(const VolumeGroup& group) {
   return std::any_of(group.pvs.begin(), group.pvs.end(), Lost);
 }
@@ -63,7 +123,7 @@ struct FreshLvm::Proof {
   Snapshot snapshot;               // nullptr: none
   std::vector<std::string> paths;  // of the group's PVs, in the snapshot's order
   std::vector<PvState> states;     // of these
-  uint64_t changes = 0;            // Group::changes when LVM was asked
+  uint64_t failures = 0;           // Group::failures when LVM was asked
 };
 
 struct FreshLvm::Refresh {
@@ -80,8 +140,10 @@ struct FreshLvm::Group {
   std::shared_ptr<Refresh> running;
   std::shared_ptr<Refresh> last;
   uint64_t started = 0;  // refreshes, the running one included
-  uint64_t changes = 0;  // made through this object
-  std::string uuid;      // of the group at the first read
+  // Of changes through this object. What became of one is unknown, it may even be under way still, holding
+  // the group's lock: so the next read asks LVM, which waits for that lock.
+  uint64_t failures = 0;
+  std::string uuid;  // of the group at the first read
 
   // The outcome of the newest finished refresh, if it began after number `after` did and is for all to have.
   std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
@@ -142,7 +204,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   while (true) {
     lock.unlock();
     QUARRY_TRY(call.Check(fmt::format("reading volume group {}", name)));
-    QUARRY_ASSIGN(Snapshot proven, Prove(group, true, call));
+    QUARRY_ASSIGN(Snapshot proven, Prove(group, call));
     if (proven != nullptr) {
       ++proven_;
       return proven;
@@ -163,25 +225,31 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   const auto refresh = std::make_shared<Refresh>();
   refresh->number = ++group.started;
   group.running = refresh;
-  const uint64_t changes = group.changes;
+  const uint64_t failures = group.failures;
   Proof proof = group.proof == nullptr ? Proof() : *group.proof;
   lock.unlock();
 
-  ++refreshed_;
-  auto outcome = Ask(name, proof, call);
-  proof.changes = changes;
+  Result<Snapshot> outcome = Snapshot();
+  if (proof.snapshot != nullptr && proof.failures == failures) {
+    outcome = ReadText(proof, call);
+  }
+  if (outcome.has_value() && *outcome == nullptr) {
+    ++refreshed_;
+    outcome = Ask(name, proof, call);
+    proof.failures = failures;
+  }
 
   lock.lock();
   group.Conclude(refresh, std::move(outcome), std::move(proof));
   return refresh->outcome;
 }
 
-Result<Snapshot> FreshLvm::Prove(Group& group, bool kernel_state_too, const Call& call) {
+Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   std::shared_ptr<const Proof> proof;
   {
     const std::lock_guard lock(group.mutex);
     proof = group.proof;
-    if (proof == nullptr || (kernel_state_too && proof->changes != group.changes)) {
+    if (proof == nullptr || proof->failures != group.failures) {
       return Snapshot();
     }
   }
@@ -191,6 +259,47 @@ Result<Snapshot> FreshLvm::Prove(Group& group, bool kernel_state_too, const Call
   }
   QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
   return states == proof->states ? proof->snapshot : Snapshot();
+}
+
+// The text is read between two equal readings of the headers: it is what was committed at that time, by its
+// checksum, and nothing else was committed meanwhile. Only what differs from the last proof in nothing but
+// what is committed is read like this; of all else LVM knows more than we do.
+Result<Snapshot> FreshLvm::ReadText(Proof& proof, const Call& call) {
+  const Snapshot last = proof.snapshot;
+  // Areas that went on disagreeing before will do so now.
+  if (last->MissingPvs() > 0 || LostPvs(*last) || !AgreedText(proof.states).has_value()) {
+    return Snapshot();
+  }
+  for (int attempt = 0; attempt < kTextAttempts; ++attempt) {
+    if (attempt > 0) {
+      std::this_thread::sleep_for(kCommitLasts);
+    }
+    QUARRY_ASSIGN(std::vector<PvState> states, headers_.Read(proof.paths, call));
+    if (!std::ranges::all_of(states, IsPlain) || !std::ranges::equal(states, proof.states, SameAreas)) {
+      return Snapshot();
+    }
+    const std::optional<TextPlace> place = AgreedText(states);
+    if (!place.has_value()) {
+      continue;
+    }
+    const auto text = headers_.ReadText(proof.paths[place->disk], place->area, place->location, call);
+    QUARRY_TRY(call.Check("reading the metadata of a volume group"));
+    QUARRY_ASSIGN(const std::vector<PvState> after, headers_.Read(proof.paths, call));
+    if (after != states) {
+      continue;
+    }
+    auto group = text.has_value() ? SnapshotFromText(*text, TextPvs(*last, states))
+                                  : Result<VolumeGroup>(text.error());
+    if (!group.has_value() || group->uuid != last->uuid || group->name != last->name ||
+        group->seqno <= last->seqno) {
+      return Snapshot();
+    }
+    ++read_;
+    proof.states = std::move(states);
+    proof.snapshot = std::make_shared<const VolumeGroup>(std::move(*group));
+    return proof.snapshot;
+  }
+  return Snapshot();
 }
 
 // Asks LVM, and looks at the headers before and after. Between two equal looks nothing was committed, so that
@@ -223,7 +332,11 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, const Call
 }
 
 Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const Call& call) {
-  auto snapshot = inner_.Read(name, call);
+  const auto read = [&]() -> Result<Snapshot> {
+    QUARRY_ASSIGN(const Snapshot group, inner_.Read(name, call));
+    return std::make_shared<const VolumeGroup>(group->MetadataOnly());
+  };
+  auto snapshot = read();
   // A group that LVM did not find while a disk does not answer is kUnavailable.
   const bool incomplete = snapshot.has_value() ? LostPvs(**snapshot)
                                                : snapshot.error().code() == Code::kNotFound ||
@@ -233,7 +346,7 @@ Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const
   }
   // What cannot be found stays missing, and so the snapshot says.
   const auto found = finder_->Update(call);
-  return found.has_value() && *found ? inner_.Read(name, call) : snapshot;
+  return found.has_value() && *found ? read() : snapshot;
 }
 
 std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
@@ -246,7 +359,7 @@ std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
 
 Status FreshLvm::Change(const std::string& name, const Call& call, const std::function<Status()>& change) {
   Group& group = Find(name);
-  QUARRY_ASSIGN(Snapshot snapshot, Prove(group, false, call));
+  QUARRY_ASSIGN(Snapshot snapshot, Prove(group, call));
   if (snapshot == nullptr) {
     QUARRY_ASSIGN(snapshot, Read(name, call));
   }
@@ -255,8 +368,10 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
     (void)finder_->Update(call);
   }
   Status status = change();
-  const std::lock_guard lock(group.mutex);
-  ++group.changes;
+  if (!status.has_value()) {
+    const std::lock_guard lock(group.mutex);
+    ++group.failures;
+  }
   return status;
 }
 
@@ -268,7 +383,7 @@ Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
     (void)finder_->Update(call);
   }
   const std::lock_guard lock(group.mutex);
-  ++group.changes;
+  ++group.failures;  // also if it was none: the first to be asked of the group as it is now is LVM
   if (status.has_value()) {
     group.uuid.clear();
     group.proof = nullptr;
@@ -303,7 +418,7 @@ Status FreshLvm::Deactivate(const std::string& group, const std::string& name, c
 }
 
 FreshLvm::Counts FreshLvm::counts() const {
-  return {proven_, refreshed_, joined_, unproven_};
+  return {proven_, read_, refreshed_, joined_, unproven_};
 }
 
 }  // namespace quarry::lvm

@@ -4,15 +4,14 @@
 // Every commit of LVM changes the header of every metadata area in use (metadata_header.h). So a snapshot is
 // kept together with the headers of the group's PVs as they were before LVM was asked and still were
 // afterwards; as long as they read the same, the snapshot is the group as it is now, whoever may have written
-// to it, and no process is started. If they differ, LVM is asked once, by the first of the readers who
-// noticed, and the others wait for its answer.
+// to it, and no process is started. If they differ, the first of the readers who noticed reads the committed
+// text from the disks (text_snapshot.h), between two equal readings of the headers again; what that text says
+// is not all understood, LVM is asked. The others wait for that answer.
 //
 // An answer is always the group as it was committed at some moment between the call and its return. A reader
-// takes no lock of LVM's and waits for no writer; it waits for a report at most.
+// takes no lock of LVM's and waits for no writer, unless only LVM can answer.
 //
-// What is not proven: fields that are the kernel's and not metadata (LogicalVolume::active, health,
-// sync_percent, sync_action) are as of the last report. They are asked again after every change made through
-// this object, but others change them without a commit: for those, ask DmApi.
+// Answers hold no view of the kernel's (VolumeGroup::MetadataOnly): for that, ask DmApi.
 #pragma once
 
 #include <atomic>
@@ -69,6 +68,7 @@ class FreshLvm final : public LvmApi {
   // Reads so far, by how they were answered: for metrics and tests.
   struct Counts {
     uint64_t proven = 0;     // from memory
+    uint64_t read = 0;       // from the text on the disks
     uint64_t refreshed = 0;  // asked LVM
     uint64_t joined = 0;     // waited for another reader's question
     uint64_t unproven = 0;   // of the refreshed: the answer was right, but could not be kept
@@ -82,7 +82,9 @@ class FreshLvm final : public LvmApi {
 
   Group& Find(const std::string& name);
   // The snapshot that is proven now; nullptr if there is none.
-  Result<Snapshot> Prove(Group& group, bool kernel_state_too, const Call& call);
+  Result<Snapshot> Prove(Group& group, const Call& call);
+  // What the group's text says, and `proof` of that; nullptr: only LVM can tell.
+  Result<Snapshot> ReadText(Proof& proof, const Call& call);
   Result<Snapshot> Ask(const std::string& name, Proof& proof, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
@@ -95,6 +97,7 @@ class FreshLvm final : public LvmApi {
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_, never erased from
   std::atomic<uint64_t> proven_ = 0;
+  std::atomic<uint64_t> read_ = 0;
   std::atomic<uint64_t> refreshed_ = 0;
   std::atomic<uint64_t> joined_ = 0;
   std::atomic<uint64_t> unproven_ = 0;

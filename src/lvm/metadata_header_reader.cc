@@ -32,6 +32,10 @@ constexpr size_t kFrontSize = 8192;
 constexpr int kAttempts = 3;
 constexpr milliseconds kBetweenAttempts{1};
 
+constexpr size_t kTextChunk = size_t{1} << 20;
+// More than any metadata area in use holds; keeps a hostile header from having us read a whole disk.
+constexpr uint64_t kMaxText = uint64_t{256} << 20;
+
 // One device on its way from path to state.
 struct Target {
   UniqueFd fd;
@@ -248,6 +252,40 @@ Result<std::vector<Result<std::vector<std::byte>>>> HeaderReader::ReadPieces(std
     }
   }
   return out;
+}
+
+Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea area,
+                                           const RawLocation& location, const Call& call) {
+  if (location.size > kMaxText) {
+    return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes", path, location.size));
+  }
+  std::string text;
+  uint32_t checksum = kChecksumSeed;
+  for (const DiskArea& piece : TextPieces(area, location)) {
+    const uint64_t first = piece.offset - piece.offset % kDirectAlignment;
+    const uint64_t end = piece.offset + piece.size;
+    std::vector<Piece> chunks;
+    for (uint64_t at = first; at < end; at += kTextChunk) {
+      const uint64_t left = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+      chunks.push_back({path, at, static_cast<size_t>(std::min<uint64_t>(left, kTextChunk))});
+    }
+    QUARRY_ASSIGN(auto parts, ReadPieces(chunks, call));
+    const size_t from = text.size();
+    uint64_t skip = piece.offset - first;
+    for (auto& part : parts) {
+      QUARRY_ASSIGN(const std::vector<std::byte> bytes, std::move(part));
+      if (bytes.size() > skip) {
+        text.append(reinterpret_cast<const char*>(bytes.data()) + skip, bytes.size() - skip);
+      }
+      skip = 0;
+    }
+    text.resize(std::min<size_t>(text.size(), from + piece.size));
+    checksum = Checksum(std::as_bytes(std::span(text).subspan(from)), checksum);
+  }
+  if (text.size() != location.size || checksum != location.checksum) {
+    return Error(Code::kCorrupt, fmt::format("{}: the metadata text does not have its checksum", path));
+  }
+  return text;
 }
 
 }  // namespace quarry::lvm

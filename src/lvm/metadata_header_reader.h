@@ -1,4 +1,4 @@
-// Reads the labels and metadata headers of many devices at once, past the page cache: the I/O half of
+// Reads the labels, metadata headers and texts of many devices at once, past the page cache: the I/O half of
 // metadata_header.h. Read-only, and takes no lock of LVM's.
 #pragma once
 
@@ -53,6 +53,11 @@ class HeaderSource {
   // One state for each path, in their order: a device that cannot be read is an answer, not an error.
   // kTimeout, kCancelled: the call ended first.
   virtual Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) = 0;
+
+  // The text at `location` of `area` on a device, all its bytes, its checksum proven. kCorrupt if that is
+  // wrong: overwritten meanwhile, or damaged.
+  virtual Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
+                                       const Call& call) = 0;
 };
 
 // The kernel's native AIO (io_submit(2)) with O_DIRECT: one read of 8 KiB per device, all at the same time;
@@ -73,6 +78,8 @@ class HeaderReader final : public HeaderSource {
   ~HeaderReader() override;
 
   Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override;
+  Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
+                               const Call& call) override;
 
   // `size` bytes of each device from `offset` (both multiples of 4096): for the text of a group. Short where
   // the device ends; an error of this device alone where it cannot be read.

@@ -6,16 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "lvm/metadata_header_aio.h"
-
 namespace quarry::lvm {
 namespace {
 
 // LVM's own texts are three deep.
 constexpr size_t kMaxDepth = 16;
-constexpr size_t kChunk = size_t{1} << 20;
-// More than any metadata area in use holds; keeps a hostile header from having us read a whole disk.
-constexpr uint64_t kMaxText = uint64_t{256} << 20;
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -201,40 +196,6 @@ Result<GroupMembers> ParseGroupMembers(std::string_view text) {
     return Error(Code::kCorrupt, "metadata text: no volume group in it");
   }
   return group;
-}
-
-Result<std::string> ReadText(HeaderReader& reader, const std::string& path, DiskArea area,
-                             const RawLocation& location, const Call& call) {
-  if (location.size > kMaxText) {
-    return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes", path, location.size));
-  }
-  std::string text;
-  uint32_t checksum = kChecksumSeed;
-  for (const DiskArea& piece : TextPieces(area, location)) {
-    const uint64_t first = piece.offset - piece.offset % kDirectAlignment;
-    const uint64_t end = piece.offset + piece.size;
-    std::vector<HeaderReader::Piece> chunks;
-    for (uint64_t at = first; at < end; at += kChunk) {
-      const uint64_t left = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
-      chunks.push_back({path, at, static_cast<size_t>(std::min<uint64_t>(left, kChunk))});
-    }
-    QUARRY_ASSIGN(auto parts, reader.ReadPieces(chunks, call));
-    const size_t from = text.size();
-    uint64_t skip = piece.offset - first;
-    for (auto& part : parts) {
-      QUARRY_ASSIGN(const std::vector<std::byte> bytes, std::move(part));
-      if (bytes.size() > skip) {
-        text.append(reinterpret_cast<const char*>(bytes.data()) + skip, bytes.size() - skip);
-      }
-      skip = 0;
-    }
-    text.resize(std::min<size_t>(text.size(), from + piece.size));
-    checksum = Checksum(std::as_bytes(std::span(text).subspan(from)), checksum);
-  }
-  if (text.size() != location.size || checksum != location.checksum) {
-    return Error(Code::kCorrupt, fmt::format("{}: the metadata text does not have its checksum", path));
-  }
-  return text;
 }
 
 }  // namespace quarry::lvm

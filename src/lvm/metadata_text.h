@@ -1,5 +1,5 @@
-// The text of LVM2's metadata, read only: what a raw location (metadata_header.h) points at. As much of it as
-// is needed to know which PVs make up which group; everything else about a group is LVM's to say.
+// The text of LVM2's metadata, read only: what a raw location (metadata_header.h) points at. Its form, and as
+// much of its meaning as is needed to know which PVs make up which group. Pure.
 //
 // The text is a tree of sections and assignments:
 //   vg0 {
@@ -18,9 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/call.h"
 #include "base/result.h"
-#include "lvm/metadata_header_reader.h"
 
 namespace quarry::lvm {
 
@@ -46,10 +44,5 @@ struct GroupMembers {
 };
 // kCorrupt if it is no group's text, or names no PV.
 Result<GroupMembers> ParseGroupMembers(std::string_view text);
-
-// The text at `location` of `area` on the device, its checksum proven. kCorrupt if it is wrong: overwritten
-// meanwhile, or damaged.
-Result<std::string> ReadText(HeaderReader& reader, const std::string& path, DiskArea area,
-                             const RawLocation& location, const Call& call);
 
 }  // namespace quarry::lvm

@@ -82,14 +82,19 @@ class TagTable {
     }
     std::string escaped(found->second);
     for (int part = 1;; ++part) {
-      found = values_.find(fmt::format("{}.{}", key, part));
+      std::string next(key);
+      next.append(1, '.').append(std::to_string(part));
+      found = values_.find(next);
       if (found == values_.end()) {
         break;
       }
       escaped += found->second;
     }
-    QUARRY_ASSIGN(std::string text, UnescapeFromTag(escaped).Context(fmt::format("tag {}", key)));
-    return std::optional<std::string>(std::move(text));
+    auto text = UnescapeFromTag(escaped);
+    if (!text.has_value()) {
+      return std::move(text.error()).Context(fmt::format("tag {}", key));
+    }
+    return std::optional<std::string>(std::move(*text));
   }
 
   // With `needed` false a missing tag is an empty text.
@@ -104,7 +109,7 @@ class TagTable {
  private:
   Status Add(std::string_view tag) {
     for (const VolumeState state : {VolumeState::kCreating, VolumeState::kReady, VolumeState::kErasing}) {
-      if (tag != StateTag(state)) {
+      if (tag.substr(kPrefix.size()) != StateName(state)) {
         continue;
       }
       if (state_.has_value() && *state_ != state) {

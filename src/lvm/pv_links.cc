@@ -145,7 +145,7 @@ Result<bool> PvLinks::ReadGroups(const std::vector<Disk>& disks, std::vector<Gro
           known.contains({area.committed->checksum, area.committed->size})) {
         continue;
       }
-      const auto text = ReadText(reader_, disk.path, area.area, *area.committed, call);
+      const auto text = reader_.ReadText(disk.path, area.area, *area.committed, call);
       auto group = text.has_value() ? ParseGroupMembers(*text) : Result<GroupMembers>(text.error());
       if (group.has_value()) {
         known.emplace(area.committed->checksum, area.committed->size);

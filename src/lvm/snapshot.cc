@@ -62,6 +62,17 @@ size_t VolumeGroup::MissingPvs() const {
   return static_cast<size_t>(std::ranges::count_if(pvs, &PhysicalVolume::missing));
 }
 
+VolumeGroup VolumeGroup::MetadataOnly() const {
+  VolumeGroup out = *this;
+  for (LogicalVolume& lv : out.lvs) {
+    lv.active = false;
+    lv.health.clear();
+    lv.sync_percent.reset();
+    lv.sync_action.clear();
+  }
+  return out;
+}
+
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv) {
   std::vector<PhysicalRange> out;
   Collect(group, lv, 0, out);

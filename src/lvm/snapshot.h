@@ -1,5 +1,5 @@
-// A volume group as it was at one moment: plain values, read from one LVM report. Immutable once made, shared
-// by pointer to const; nobody locks to read one.
+// A volume group as it was at one moment: plain values, read from one LVM report or from the metadata itself.
+// Immutable once made, shared by pointer to const; nobody locks to read one.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,7 @@ struct PhysicalVolume {
   std::vector<ExtentRange> free;  // ascending, disjoint, never adjacent
   Bytes metadata_size;            // of the metadata area; 0 if this PV has none in use
   Bytes metadata_free;            // what is left in it
+  bool operator==(const PhysicalVolume&) const = default;
 };
 
 // A piece of a logical volume: on a PV, or on a hidden LV (a raid leg).
@@ -41,6 +42,7 @@ struct SegmentArea {
   std::string pv_uuid;  // set for areas on a PV
   std::string lv_name;  // set for areas on a hidden LV
   ExtentRange range;    // physical extents of the PV, or logical extents of that LV
+  bool operator==(const SegmentArea&) const = default;
 };
 
 struct Segment {
@@ -51,6 +53,7 @@ struct Segment {
   Bytes stripe_size;  // 0 where it has no meaning
   Bytes region_size;
   std::vector<SegmentArea> areas;  // in leg order; for raid: the data legs (rimages), without rmeta
+  bool operator==(const Segment&) const = default;
 };
 
 struct LogicalVolume {
@@ -60,14 +63,15 @@ struct LogicalVolume {
   Bytes size;
   std::string segment_type;  // of the first segment
   std::vector<std::string> tags;
-  // The kernel's view when the report was made; it changes without a commit, so ask device-mapper where it
-  // matters.
-  bool active = false;
   bool partial = false;  // some of its extents are on a missing PV
-  std::string health;    // lv_health_status, empty when fine
+  // The kernel's view when LVM made the report; it changes without a commit, so ask device-mapper where it
+  // matters. FreshLvm leaves it out.
+  bool active = false;
+  std::string health;  // lv_health_status, empty when fine
   std::optional<double> sync_percent;
   std::string sync_action;  // idle, resync, recover, …; empty if not raid or not active
   std::vector<Segment> segments;
+  bool operator==(const LogicalVolume&) const = default;
 };
 
 struct VolumeGroup {
@@ -87,6 +91,9 @@ struct VolumeGroup {
   const LogicalVolume* FindLv(std::string_view name) const;
   // Number of PVs that LVM cannot see now. With any, LVM refuses every create and extend in the group.
   size_t MissingPvs() const;
+  // The same without the kernel's view: what the metadata alone says.
+  VolumeGroup MetadataOnly() const;
+  bool operator==(const VolumeGroup&) const = default;
 };
 
 using Snapshot = std::shared_ptr<const VolumeGroup>;

@@ -9,11 +9,13 @@
 #include <fstream>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/unique_fd.h"
 #include "lvm/zygote.h"
 #include "tests/contract/native_world.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::contract {
 namespace {
@@ -85,14 +87,19 @@ class FreshNative : public testing::TestWithParam<bool> {
     if (!read.has_value() || !truth.has_value()) {
       return nullptr;
     }
-    EXPECT_EQ((*read)->uuid, (*truth)->uuid);
-    EXPECT_EQ((*read)->seqno, (*truth)->seqno);
-    EXPECT_EQ((*read)->lvs.size(), (*truth)->lvs.size());
-    EXPECT_EQ((*read)->pvs.size(), (*truth)->pvs.size());
-    EXPECT_EQ((*read)->free_count, (*truth)->free_count);
-    EXPECT_EQ((*read)->exported, (*truth)->exported);
+    EXPECT_EQ(Comparable(**read), Comparable(**truth));
     EXPECT_EQ(RunsOfReads(3), 0);
     return *read;
+  }
+  // Of each disk there are two links, one for each configuration; and the order of PVs is that of their
+  // links.
+  std::string Comparable(const lvm::VolumeGroup& group) {
+    lvm::VolumeGroup out = group.MetadataOnly();
+    for (lvm::PhysicalVolume& pv : out.pvs) {
+      pv.device = pv.device.empty() ? "" : std::filesystem::canonical(pv.device).string();
+    }
+    std::ranges::sort(out.pvs, {}, &lvm::PhysicalVolume::uuid);
+    return lvm::testing::AllOf(out);
   }
   std::string UuidOf(size_t disk) {
     return world_->headers().Read(std::vector{world_->device(disk)}, {})->at(0).uuid;
@@ -135,8 +142,58 @@ TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
     SCOPED_TRACE(words[0]);
     const uint64_t seqno = ExpectTruth()->seqno;
     world_->Shell(words);
+    const int runs = world_->runs();
     EXPECT_GT(ExpectTruth()->seqno, seqno);
+    EXPECT_EQ(world_->runs(), runs) << "LVM was asked for what the disks say";
   }
+}
+
+// And of our own, whatever became of them.
+TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
+  MakeGroup();
+  const auto runs_of_read = [&] {
+    const int before = world_->runs();
+    EXPECT_TRUE(Read().has_value());
+    return world_->runs() - before;
+  };
+  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  EXPECT_EQ(runs_of_read(), 0);
+  EXPECT_THAT((*Read())->FindLv("a")->tags, testing::ElementsAre("t"));
+  ASSERT_FALSE(fresh_->ChangeTags(Group(), "nosuch", {"t"}, {}, {}).has_value());
+  EXPECT_EQ(runs_of_read(), 1) << "it may be under way still, holding the lock: only LVM waits for that";
+  EXPECT_EQ(runs_of_read(), 0);
+  ASSERT_TRUE(fresh_->Remove(Group(), "a", {}).has_value());
+  EXPECT_EQ(runs_of_read(), 0);
+  ExpectTruth();
+}
+
+// Room in the metadata area is reckoned as LVM does, for areas of any size.
+TEST_P(FreshNative, MetadataAreasOfAllSizesAreReckonedAsLvmDoes) {
+  const char* const sizes[] = {"64k", "100k", "1m", "7m"};
+  for (size_t i = 0; i < kDisks; ++i) {
+    world_->Shell(
+        {"pvcreate", "-y", "--dataalignment", "4k", "--metadatasize", sizes[i], world_->ShellPath(i)});
+  }
+  MakeGroup(kDisks);
+  std::string tag(700, 'x');
+  const int runs = world_->runs();
+  for (int i = 0; i < 12; ++i) {
+    tag.append(13, 'x');
+    world_->Shell({"lvchange", "--addtag", fmt::format("{}{}", i, tag), Group() + "/a"});
+    ExpectTruth();
+  }
+  EXPECT_EQ(world_->runs(), runs);
+}
+
+TEST_P(FreshNative, WhatLvmMustBeAskedForIsAskedOnce) {
+  MakeGroup();
+  world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "--type", "error", "-l", "1", "-n", "e", Group()});
+  const int runs = world_->runs();
+  ExpectTruth();
+  EXPECT_EQ(world_->runs(), runs + 1) << "a segment of a type that is not ours";
+  world_->Shell({"lvremove", "-y", Group() + "/e"});
+  ExpectTruth();
+  EXPECT_EQ(world_->runs(), runs + 1) << "and once it is gone, the disks say it all";
 }
 
 TEST_P(FreshNative, DisksThatDisagreeAreReadByTheNewest) {
@@ -354,10 +411,12 @@ TEST_P(FreshNative, NoneOfTenThousandReadsIsStaleWhileAnotherShellChangesTheGrou
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(ExpectTruth()->seqno, done) << "a command was not one commit: the test is wrong";
   const auto counts = fresh_->counts();
-  std::printf("%llu commits; of the reads %llu were proven, %llu asked LVM, %llu waited for one that did\n",
-              static_cast<unsigned long long>(done - first), static_cast<unsigned long long>(counts.proven),
-              static_cast<unsigned long long>(counts.refreshed),
-              static_cast<unsigned long long>(counts.joined));
+  std::printf(
+      "%llu commits; of the reads %llu were proven, %llu read the disks, %llu asked LVM, %llu waited for one "
+      "that did\n",
+      static_cast<unsigned long long>(done - first), static_cast<unsigned long long>(counts.proven),
+      static_cast<unsigned long long>(counts.read), static_cast<unsigned long long>(counts.refreshed),
+      static_cast<unsigned long long>(counts.joined));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 //   HideDisk(size_t index); void ShowDisk(size_t index);  // index as in the group's PVs
 // and, where LVM is kept from device-mapper, so that nothing is active and raid is out of reach:
 //   static constexpr bool kHasDriver = false;
+// and, where there are disks, what differs if LVM's report is read from the text on them instead:
+//   static std::string TextDifference(const lvm::VolumeGroup& report);
 #pragma once
 
 #include <algorithm>
@@ -62,7 +64,14 @@ class LvmContract : public ::testing::Test {
   lvm::Snapshot Now() {
     auto read = Lvm().Read(Group(), Patient());
     EXPECT_TRUE(read.has_value()) << read.error().message();
-    return read.has_value() ? *read : std::make_shared<const lvm::VolumeGroup>();
+    if (!read.has_value()) {
+      return std::make_shared<const lvm::VolumeGroup>();
+    }
+    if constexpr (requires { World::TextDifference(**read); }) {
+      EXPECT_EQ(World::TextDifference(**read), "")
+          << "the text on the disks is read otherwise than LVM reports";
+    }
+    return *read;
   }
 
   static lvm::Geometry Make(lvm::VolumeType type) { return lvm::Geometry::Make({.type = type}).value(); }

@@ -5,6 +5,7 @@
 #include "lvm/zygote.h"
 #include "tests/contract/lvm_contract.h"
 #include "tests/contract/native_world.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::contract {
 namespace {
@@ -15,6 +16,9 @@ constexpr Bytes kDiskSize{kGiB};
 class NativeContractWorld {
  public:
   static constexpr bool kHasDriver = false;
+  static std::string TextDifference(const lvm::VolumeGroup& report) {
+    return lvm::testing::TextDifference(report);
+  }
 
   explicit NativeContractWorld(Subprocess& runner) {
     auto made = NativeWorld::Make(runner, NativeWorld::View::kAll, kDisks, kDiskSize);

@@ -9,6 +9,7 @@
 #include "base/subprocess.h"
 #include "lvm/lvm_spawn.h"
 #include "lvm/zygote.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::contract {
 
@@ -19,6 +20,10 @@ class LvmKernelWorld {
   ~LvmKernelWorld();
   LvmKernelWorld(const LvmKernelWorld&) = delete;
   LvmKernelWorld& operator=(const LvmKernelWorld&) = delete;
+
+  static std::string TextDifference(const lvm::VolumeGroup& report) {
+    return lvm::testing::TextDifference(report);
+  }
 
   void Reset();
   lvm::LvmApi& lvm() { return *lvm_; }

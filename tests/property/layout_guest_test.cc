@@ -8,6 +8,7 @@
 
 #include "tests/property/lvm_agreement.h"
 #include "tests/unit/lvm/layout_groups.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::lvm {
 namespace {
@@ -51,6 +52,9 @@ TEST_F(LayoutGuest, LvmMakesExactlyWhatWasPlanned) {
     testing::TryOneGroup(*lab_, options, round, tallies);
   }
   std::cout << "seed " << options.seed << "\n" << testing::Report(tallies);
+  std::cout << testing::Texts().compared << " texts read as LVM reports them, " << testing::Texts().asked
+            << " left to LVM\n";
+  EXPECT_EQ(testing::Texts().asked, 0U);
 }
 
 // Made by somebody else, with a leg that goes on on another disk: growth stays where the leg begins.

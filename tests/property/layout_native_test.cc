@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/property/lvm_agreement.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::lvm {
 namespace {
@@ -49,6 +50,9 @@ TEST(LayoutNative, LvmMakesExactlyWhatWasPlanned) {
     testing::TryOneGroup(**lab, options, round, tallies);
   }
   std::cout << "seed " << options.seed << "\n" << testing::Report(tallies);
+  std::cout << testing::Texts().compared << " texts read as LVM reports them, " << testing::Texts().asked
+            << " left to LVM\n";
+  EXPECT_EQ(testing::Texts().asked, 0U);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "lvm/lvm_command.h"
 #include "lvm/lvm_config.h"
 #include "lvm/report_parser.h"
+#include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::lvm::testing {
 namespace {
@@ -128,6 +129,9 @@ Result<Snapshot> LvmLab::Read() {
     return Error(Code::kInternal, "report: " + ToolWords(finished.err));
   }
   QUARRY_ASSIGN(VolumeGroup group, ParseReport(finished.out));
+  if (const std::string difference = TextDifference(group); !difference.empty()) {
+    return Error(Code::kInternal, "the text on the disks is read otherwise than LVM reports:\n" + difference);
+  }
   return std::make_shared<const VolumeGroup>(std::move(group));
 }
 

@@ -47,8 +47,9 @@ class LvmLab {
   Status RemoveGroup();
   Status SetAllocatable(size_t pv, bool allocatable);
 
-  // The commands of lvm_command.h and report_parser.h, run here.
+  // What LVM reports. kInternal if the text on the disks is read to say something else (text_agreement.h).
   Result<Snapshot> Read();
+  // The commands of lvm_command.h, run here.
   Status Create(const CreateLv& spec);
   Status Extend(const ExtendLv& spec);
   Status Remove(const std::string& name);

@@ -203,6 +203,9 @@ TEST_F(Fresh, NothingIsProvenByADiskThatLvmSawAndWeCannotRead) {
       }
       return states;
     }
+    Result<std::string> ReadText(const std::string&, DiskArea, const RawLocation&, const Call&) override {
+      return Error(Code::kUnsupported, "not here");
+    }
     PvState lost;
 
    private:
@@ -278,12 +281,8 @@ TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
   EXPECT_TRUE(lvm_.Read("vg1", {}).has_value());
 }
 
-TEST_F(Fresh, OwnChangeShowsAlsoWhereItCommitsNothing) {
-  EXPECT_FALSE(Get()->lvs[0].active);
-  ASSERT_TRUE(lvm_.Activate("vg0", "a", {}).has_value());
-  EXPECT_TRUE(Get()->lvs[0].active);
-  ASSERT_TRUE(lvm_.Deactivate("vg0", "a", {}).has_value());
-  EXPECT_FALSE(Get()->lvs[0].active);
+TEST_F(Fresh, OwnChangeShowsAtOnce) {
+  Get();
   for (const auto& change :
        std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", "a", {}); },
                                             [&] { return lvm_.ChangeTags("vg0", "a", {"x"}, {}, {}); }}) {
@@ -293,12 +292,197 @@ TEST_F(Fresh, OwnChangeShowsAlsoWhereItCommitsNothing) {
   }
 }
 
+// The kernel's view changes without a commit: so nobody is told what it was.
+TEST_F(Fresh, NothingOfTheKernelsViewIsTold) {
+  ASSERT_TRUE(lvm_.Activate("vg0", "a", {}).has_value());
+  EXPECT_FALSE(Get()->lvs[0].active);
+  world_.Commit();
+  EXPECT_FALSE(Get()->lvs[0].active);
+}
+
 TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
   world_.report_failure = Error(Code::kUnavailable, "locked");
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kUnavailable);
   EXPECT_EQ(lvm_.Remove("vg0", "a", {}).error().code(), Code::kUnavailable);
   world_.report_failure = Ok();
   EXPECT_EQ(Get()->seqno, 1U);
+}
+
+// Where the disks' texts can be read.
+class FromText : public Fresh {
+ protected:
+  void SetUp() override {
+    world_.texts = true;
+    Get();
+    asked_ = world_.reports();
+    ASSERT_GE(asked_, 1) << "the first answer is LVM's";
+  }
+  // One more report than before was needed for the next read, and none for the one after.
+  void ExpectAsked(uint64_t seqno) {
+    const int before = world_.reports();
+    EXPECT_EQ(Get()->seqno, seqno);
+    EXPECT_GT(world_.reports(), before);
+  }
+
+  int asked_ = 0;
+};
+
+TEST_F(FromText, LvmIsNotAskedAgain) {
+  for (uint64_t seqno = 2; seqno < 50; ++seqno) {
+    world_.Commit();
+    EXPECT_EQ(Get()->seqno, seqno);
+    EXPECT_EQ(Get()->seqno, seqno);
+  }
+  EXPECT_EQ(world_.reports(), asked_);
+  EXPECT_EQ(lvm_.counts().read, 48U);
+  EXPECT_EQ(lvm_.counts().refreshed, 1U);
+}
+
+TEST_F(FromText, CommitWithinTheReadingIsNoticed) {
+  world_.Commit();
+  int commits = 0;
+  world_.after_text = [&] { commits += commits < 3 ? (world_.Commit(), 1) : 0; };
+  EXPECT_EQ(Get()->seqno, 5U);
+  EXPECT_EQ(Get()->seqno, 5U);
+  EXPECT_EQ(world_.reports(), asked_);
+}
+
+TEST_F(FromText, HalfACommitIsWaitedForAndThenLvmAsked) {
+  world_.CommitOn(0);
+  ExpectAsked(2);
+  EXPECT_EQ(Reports(10), 0);
+  world_.Commit();
+  ExpectAsked(3);
+  std::thread writer([&] { world_.Commit([] { std::this_thread::sleep_for(milliseconds(5)); }); });
+  while (world_.newest() < 4) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Get()->seqno, 4U);
+  writer.join();
+  EXPECT_EQ(Get()->seqno, 4U);
+}
+
+TEST_F(FromText, WhatIsNotUnderstoodIsAskedFor) {
+  for (const char* more :
+       {"system_id = \"other\"", "lock_type = \"dlm\"", "x { y = 1 }", "flags = []", "}"}) {
+    world_.more_text = more;
+    world_.Commit();
+    ExpectAsked(world_.newest());
+    EXPECT_EQ(Reports(10), 0);
+  }
+  world_.more_text = "";
+  world_.Commit();
+  EXPECT_EQ(Get()->seqno, world_.newest());
+}
+
+TEST_F(FromText, OtherDiskOrAreaIsAskedFor) {
+  uint64_t seqno = 1;
+  for (const auto& edit : std::vector<std::function<void(PvState&)>>{
+           [](PvState& state) { state.disk_sequence = 7; }, [](PvState& state) { state.device_number = 7; },
+           [](PvState& state) { state.areas[0].ignored = true; },
+           [](PvState& state) { state.areas[0].ignored = false; },
+           [](PvState& state) { state.areas[0].area.size = 9000; },
+           [](PvState& state) { state.areas[0].damaged = true; },
+           [](PvState& state) { state.areas[0].damaged = false; },
+           [](PvState& state) { state.areas.push_back(state.areas[0]); },
+           [](PvState& state) { state.areas.clear(); }}) {
+    world_.SetDisk(1, edit);
+    world_.Commit();
+    ExpectAsked(++seqno);
+    EXPECT_EQ(Reports(10), 0);
+  }
+}
+
+TEST_F(FromText, OtherPvsAreAskedFor) {
+  world_.Edit([](VolumeGroup& group) { group.pvs.pop_back(); });
+  world_.Commit();
+  ExpectAsked(2);
+  PhysicalVolume joins;
+  joins.uuid = "pv2";
+  world_.Edit([&](VolumeGroup& group) { group.pvs.push_back(joins); });
+  world_.Commit();
+  ExpectAsked(3);
+}
+
+TEST_F(FromText, MissingPvIsAskedFor) {
+  PvState disk;
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  world_.Commit();
+  ExpectAsked(2);
+  world_.Commit();
+  ExpectAsked(3);
+  world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
+  world_.Commit();
+  EXPECT_EQ(Get()->MissingPvs(), 0U);
+  EXPECT_EQ(Get()->seqno, 4U);
+}
+
+TEST_F(FromText, OtherGroupOfTheNameIsRefused) {
+  world_.Edit([](VolumeGroup& group) { group.uuid = "other"; });
+  world_.Commit();
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kPrecondition);
+  world_.Edit([](VolumeGroup& group) {
+    group.uuid = "vg-uuid";
+    group.name = "vg1";
+  });
+  world_.Commit();
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kNotFound);
+}
+
+// As after vgcfgrestore.
+TEST_F(FromText, GroupThatGoesBackInTimeIsAskedFor) {
+  world_.Commit();
+  world_.Commit();
+  EXPECT_EQ(Get()->seqno, 3U);
+  world_.Edit([](VolumeGroup& group) { group.seqno = 1; });
+  world_.Commit();
+  ExpectAsked(2);
+}
+
+// The failed command may be stuck and commit yet: LVM waits for its lock, the disks would not say.
+TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
+  class Failing final : public LvmApi {
+   public:
+    explicit Failing(LvmApi& inner) : inner_(inner) {}
+    Status Create(const CreateGroup& spec, const Call& call) override { return inner_.Create(spec, call); }
+    Result<Snapshot> Read(const std::string& group, const Call& call) override {
+      return inner_.Read(group, call);
+    }
+    Status Create(const CreateLv&, const Call&) override { return Killed(); }
+    Status Extend(const ExtendLv&, const Call&) override { return Killed(); }
+    Status Remove(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
+                      const std::vector<std::string>&, const Call&) override {
+      return Killed();
+    }
+    Status Activate(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Deactivate(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+
+   private:
+    static Status Killed() { return Error(Code::kTimeout, "killed"); }
+    LvmApi& inner_;
+  } failing(world_);
+  FreshLvm lvm(failing, world_);
+  const auto reports_of_read = [&] {
+    const int before = world_.reports();
+    EXPECT_EQ((*lvm.Read("vg0", {}))->seqno, world_.newest());
+    return world_.reports() - before;
+  };
+  const Geometry linear = *Geometry::Make({.type = VolumeType::kLinear});
+  reports_of_read();
+  for (const auto& change : std::vector<std::function<Status()>>{
+           [&] { return lvm.Create(CreateLv{.group = "vg0", .geometry = linear}, {}); },
+           [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
+           [&] { return lvm.Remove("vg0", "a", {}); },
+           [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
+           [&] { return lvm.Activate("vg0", "a", {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); }}) {
+    EXPECT_EQ(change().error().code(), Code::kTimeout);
+    world_.Commit();
+    EXPECT_EQ(reports_of_read(), 1);
+    world_.Commit();
+    EXPECT_EQ(reports_of_read(), 0);
+  }
 }
 
 // Readers that come while LVM is being asked.
@@ -393,7 +577,13 @@ TEST_F(Joining, DoNotSufferFromTheEndOfTheOneWhoAsks) {
 }
 
 // The promise itself, under fire: whatever a reader gets was the newest commit at some moment of its call.
-TEST_F(Fresh, NoAnswerIsStaleWhileOthersCommit) {
+// With LVM alone, and with texts that can be read.
+class UnderFire : public Fresh, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Texts, UnderFire, testing::Bool());
+
+TEST_P(UnderFire, NoAnswerIsStaleWhileOthersCommit) {
+  world_.texts = GetParam();
+  world_.after_text = [] { std::this_thread::sleep_for(std::chrono::microseconds(50)); };
   std::atomic<uint64_t> whole = 1;  // newest commit that is on a disk: nobody may be told less from now on
   std::atomic<bool> stop = false;
   std::atomic<int> stale = 0;
@@ -432,6 +622,7 @@ TEST_F(Fresh, NoAnswerIsStaleWhileOthersCommit) {
   EXPECT_EQ(stale, 0);
   EXPECT_GT(lvm_.counts().proven, 0U);
   EXPECT_GT(lvm_.counts().joined, 0U);
+  EXPECT_EQ(lvm_.counts().read > 0, GetParam());
 }
 
 }  // namespace

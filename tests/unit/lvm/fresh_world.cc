@@ -7,6 +7,24 @@
 
 namespace quarry::lvm {
 
+namespace {
+
+std::string TextOf(const VolumeGroup& group, const std::string& more) {
+  std::string out = fmt::format(
+      "{} {{ id = \"{}\" seqno = {} format = \"lvm2\" status = [\"RESIZEABLE\", \"READ\", \"WRITE\"] flags = "
+      "[] "
+      "extent_size = 8192 {} physical_volumes {{\n",
+      group.name, group.uuid, group.seqno, more);
+  for (size_t i = 0; i < group.pvs.size(); ++i) {
+    out += fmt::format(
+        "pv{} {{ id = \"{}\" status = [\"ALLOCATABLE\"] flags = [] pe_start = 2048 pe_count = 10 }}\n", i,
+        group.pvs[i].uuid);
+  }
+  return out + "} }\ncontents = \"Text Format Volume Group\" version = 1\n";
+}
+
+}  // namespace
+
 FreshWorld::FreshWorld(int disks) {
   next_.name = "vg0";
   next_.uuid = "vg-uuid";
@@ -48,6 +66,7 @@ void FreshWorld::CommitOn(size_t disk) {
   const std::lock_guard lock(mutex_);
   ++next_.seqno;
   committed_[static_cast<uint32_t>(next_.seqno)] = next_;
+  committed_texts_[static_cast<uint32_t>(next_.seqno)] = TextOf(next_, more_text);
   WriteTo(disks_[disk]);
 }
 
@@ -95,6 +114,20 @@ Result<std::vector<PvState>> FreshWorld::Read(std::span<const std::string> paths
     }
   }
   return states;
+}
+
+// The text of a location is there until the commit after the next.
+Result<std::string> FreshWorld::ReadText(const std::string&, DiskArea, const RawLocation& location,
+                                         const Call&) {
+  Result<std::string> text = Error(Code::kUnsupported, "texts are not for us");
+  if (texts) {
+    const std::lock_guard lock(mutex_);
+    text = committed_texts_.at(location.checksum);
+  }
+  if (after_text) {
+    after_text();
+  }
+  return text;
 }
 
 std::string FreshWorld::PathOf(const std::string& pv_uuid) const {

@@ -35,7 +35,16 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   int updates() const;
   uint64_t newest() const;  // seqno of the newest commit begun
 
+  // The disks' texts can be read; else they are of a kind that only LVM knows.
+  bool texts = false;
+  // Called within the reading of a text, once the bytes are there.
+  std::function<void()> after_text;
+  // What else the text of each commit from now on holds.
+  std::string more_text;
+
   Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override;
+  Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
+                               const Call& call) override;
   std::string PathOf(const std::string& pv_uuid) const override;
   Result<bool> Update(const Call& call) override;
   Result<bool> UpdateIfNews(const Call& call) override;
@@ -69,6 +78,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   std::vector<Disk> disks_;
   VolumeGroup next_;
   std::map<uint32_t, VolumeGroup> committed_;  // by checksum, which is the seqno here
+  std::map<uint32_t, std::string> committed_texts_;
   bool active_ = false;
   int reports_ = 0;
   int updates_ = 0;

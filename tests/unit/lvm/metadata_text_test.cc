@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lvm/metadata_header_reader.h"
 #include "tests/unit/lvm/disk_images.h"
 
 namespace quarry::lvm {
@@ -114,7 +115,7 @@ class Text : public testing::Test {
     const auto states = reader_.Read(paths, {});
     EXPECT_TRUE(states.has_value());
     const AreaState& area = states->at(0).areas.at(0);
-    return ReadText(reader_, path, area.area, *area.committed, {});
+    return reader_.ReadText(path, area.area, *area.committed, {});
   }
 
   DiskImages images_;
@@ -146,7 +147,7 @@ TEST_F(Text, OverwrittenOneIsNotBelieved) {
 
 TEST_F(Text, HugeOneIsNotEvenRead) {
   const auto text =
-      ReadText(reader_, "/dev/null", {4096, uint64_t{1} << 50}, {512, uint64_t{1} << 49, 0}, {});
+      reader_.ReadText("/dev/null", {4096, uint64_t{1} << 50}, {512, uint64_t{1} << 49, 0}, {});
   EXPECT_EQ(text.error().code(), Code::kCorrupt);
 }
 

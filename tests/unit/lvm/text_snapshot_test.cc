@@ -1,0 +1,216 @@
+#include "lvm/text_snapshot.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lvm/report_parser.h"
+#include "tests/unit/lvm/text_agreement.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace quarry::lvm {
+namespace {
+
+using testing::AllOf;
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+const fs::path kFixtures = fs::path(QUARRY_FIXTURES) / "lvm/texts";
+
+std::string Load(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.is_open()) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<fs::path> Texts() {
+  std::vector<fs::path> out;
+  for (const char* release : {"2.03.16", "2.03.31"}) {
+    for (const auto& entry : fs::directory_iterator(kFixtures / release)) {
+      if (entry.path().extension() == ".text") {
+        out.push_back(entry.path());
+      }
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+// What lvm2 wrote, and what it said of it.
+struct Case {
+  explicit Case(const fs::path& path) : text(Load(path)) {
+    auto parsed = ParseReport(Load(fs::path(path).replace_extension(".json")));
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().message();
+    report = parsed->MetadataOnly();
+    for (const PhysicalVolume& pv : report.pvs) {
+      pvs.push_back({pv.uuid, pv.device, pv.metadata_size});
+    }
+  }
+  Result<VolumeGroup> Read() const { return SnapshotFromText(text, pvs); }
+  Result<VolumeGroup> ReadAs(std::string_view from, std::string_view to) const {
+    std::string bent = text;
+    const size_t at = bent.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    bent.replace(at, from.size(), to);
+    return SnapshotFromText(bent, pvs);
+  }
+  std::string text;
+  VolumeGroup report;
+  std::vector<TextPv> pvs;
+};
+
+class EveryText : public ::testing::TestWithParam<fs::path> {};
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryText, ::testing::ValuesIn(Texts()), [](const auto& info) {
+  std::string name = info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+  std::ranges::replace(name, '.', '_');
+  return name;
+});
+
+TEST_P(EveryText, SaysWhatLvmReportsOrThatLvmMustBeAsked) {
+  const Case fixture(GetParam());
+  const auto group = fixture.Read();
+  if (GetParam().stem().string().starts_with("ask_")) {
+    ASSERT_FALSE(group.has_value()) << AllOf(*group);
+    EXPECT_EQ(group.error().code(), Code::kUnsupported) << group.error().message();
+    return;
+  }
+  ASSERT_TRUE(group.has_value()) << group.error().message();
+  EXPECT_EQ(AllOf(*group), AllOf(fixture.report));
+  EXPECT_TRUE(*group == fixture.report);
+}
+
+// A word more anywhere: not understood, so not passed over.
+TEST_P(EveryText, WithAnythingUnknownInItIsLvmsToRead) {
+  const Case fixture(GetParam());
+  for (size_t at = fixture.text.find('\n'); at != std::string::npos; at = fixture.text.find('\n', at + 1)) {
+    for (const char* more : {"\nnews = 1\n", "\nnews { id = 1 }\n", "\nnews = [\"A\"]\n"}) {
+      std::string bent = fixture.text;
+      bent.insert(at, more);
+      const auto group = SnapshotFromText(bent, fixture.pvs);
+      ASSERT_FALSE(group.has_value()) << "after byte " << at;
+    }
+  }
+}
+
+// Nor is anything assumed: without a line it is the same group, or LVM's to read.
+TEST_P(EveryText, WithALineLessIsNeverAnotherGroup) {
+  const Case fixture(GetParam());
+  const auto whole = fixture.Read();
+  for (size_t at = 0; at < fixture.text.size();) {
+    const size_t end = std::min(fixture.text.find('\n', at), fixture.text.size() - 1) + 1;
+    const std::string line = fixture.text.substr(at, end - at);
+    std::string bent = fixture.text;
+    bent.replace(at, end - at, std::string(line.size() - 1, ' ') + "\n");
+    const auto group = SnapshotFromText(bent, fixture.pvs);
+    // Where there are no tags there is no such line.
+    if (group.has_value() && !line.starts_with("tags = ")) {
+      ASSERT_TRUE(whole.has_value()) << line;
+      EXPECT_EQ(AllOf(*group), AllOf(*whole)) << line;
+    }
+    at = end;
+  }
+}
+
+TEST_P(EveryText, MutationsAddUpOrAreRefused) {
+  const Case fixture(GetParam());
+  std::mt19937 random(815);  // NOLINT(cert-msc51-cpp): the same mutations each time
+  for (int round = 0; round < 300; ++round) {
+    std::string bent = fixture.text;
+    for (int edits = 1 + static_cast<int>(random() % 3); edits > 0; --edits) {
+      const size_t at = random() % bent.size();
+      switch (random() % 4) {
+        case 0:
+          bent[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bent[at] = static_cast<char>('0' + random() % 10);
+          break;
+        case 2:
+          bent.erase(at, random() % 60);
+          break;
+        default:
+          bent.insert(at, bent.substr(random() % bent.size(), random() % 60));
+      }
+      bent += bent.empty() ? "x" : "";
+    }
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bent.data()), bent.size());
+  }
+}
+
+class Text : public ::testing::Test {
+ protected:
+  void ExpectAsks(std::string_view from, std::string_view to) {
+    const auto group = plain_.ReadAs(from, to);
+    ASSERT_FALSE(group.has_value()) << from << " as " << to;
+    EXPECT_EQ(group.error().code(), Code::kUnsupported) << group.error().message();
+  }
+  Case plain_{kFixtures / "2.03.31/plain.text"};
+  Case raid_{kFixtures / "2.03.31/raid5.text"};
+};
+
+TEST_F(Text, OfASharedLockedOrForeignGroupIsLvmsToRead) {
+  ExpectAsks("format = \"lvm2\"", "format = \"lvm1\"");
+  ExpectAsks("format = \"lvm2\"", "format = \"lvm2\"\nsystem_id = \"other\"");
+  ExpectAsks("format = \"lvm2\"", "format = \"lvm2\"\nlock_type = \"sanlock\"");
+  ExpectAsks("\"RESIZEABLE\", \"READ\", \"WRITE\"", "\"RESIZEABLE\", \"READ\", \"WRITE_LOCKED\"");
+  ExpectAsks("\"RESIZEABLE\", \"READ\", \"WRITE\"", "\"RESIZEABLE\", \"READ\", \"WRITE\", \"CLUSTERED\"");
+  ExpectAsks("version = 1", "version = 2");
+  ExpectAsks("Text Format Volume Group", "Text Format Something");
+}
+
+TEST_F(Text, OfVolumesOnTheirWayIsLvmsToRead) {
+  for (const char* flag : {"LOCKED", "PVMOVE", "PARTIAL", "REBUILD", "WRITEMOSTLY"}) {
+    ExpectAsks("[\"READ\", \"WRITE\", \"VISIBLE\"]",
+               std::string("[\"READ\", \"WRITE\", \"VISIBLE\", \"") + flag + "\"]");
+  }
+  ExpectAsks("flags = [\"ACTIVATION_SKIP\"]", "flags = [\"HISTORICAL\"]");
+}
+
+TEST_F(Text, ThatDoesNotAddUpIsLvmsToRead) {
+  ExpectAsks("\"pv0\", 0", "\"pv9\", 0");
+  ExpectAsks("\"pv0\", 0", "\"pv0\", 250");        // beyond the PV
+  ExpectAsks("\"pv0\", 0", "\"pv0\", 536870912");  // beyond all sense
+  ExpectAsks("\"pv0\", 0", "\"pv0\", 0, \"pv1\", 0");
+  ExpectAsks("\"pv1\", 20", "\"pv0\", 5");  // used twice
+  ExpectAsks("start_extent = 10", "start_extent = 11");
+  ExpectAsks("segment_count = 2", "segment_count = 3");
+  ExpectAsks("stripe_count = 2", "stripe_count = 3");
+  ExpectAsks("extent_size = 8192", "extent_size = 0");
+  ExpectAsks("extent_size = 8192", "extent_size = 4000000000");
+  ExpectAsks("plain_rimage_0\",", "plain_rimage_9\",");
+  ExpectAsks("stripes {", "plain {");
+  EXPECT_FALSE(raid_.ReadAs("\"v_rmeta_0\", \"v_rimage_0\"", "\"v_rmeta_1\", \"v_rimage_0\"").has_value());
+  EXPECT_FALSE(raid_.ReadAs("\"v_rmeta_1\", \"v_rimage_1\"", "\"v_rmeta_0\", \"v_rimage_0\"").has_value());
+  EXPECT_FALSE(raid_.ReadAs("device_count = 3", "device_count = 2").has_value());
+  EXPECT_FALSE(raid_.ReadAs("device_count = 3", "device_count = 1").has_value());
+}
+
+TEST_F(Text, OfOtherPvsThanThoseOfTheGroupIsLvmsToRead) {
+  std::vector<TextPv> pvs = plain_.pvs;
+  std::swap(pvs[0], pvs[3]);
+  const auto in_other_order = SnapshotFromText(plain_.text, pvs);
+  ASSERT_TRUE(in_other_order.has_value());
+  EXPECT_EQ(in_other_order->pvs[0].uuid, plain_.pvs[3].uuid);
+  pvs.push_back({"a new one", "/dev/x", kMiB});
+  EXPECT_THAT(SnapshotFromText(plain_.text, pvs).error().message(), HasSubstr("left"));
+  pvs.resize(5);
+  EXPECT_THAT(SnapshotFromText(plain_.text, pvs).error().message(), HasSubstr("new"));
+}
+
+TEST_F(Text, MetadataThatFillsItsAreaLeavesNothing) {
+  plain_.pvs[0].metadata_size = {512 + 2 * plain_.text.size()};
+  plain_.pvs[1].metadata_size = {0};
+  const auto group = plain_.Read();
+  ASSERT_TRUE(group.has_value());
+  EXPECT_EQ(group->pvs[0].metadata_free.value, 0U);
+  EXPECT_EQ(group->pvs[1].metadata_free.value, 0U);
+}
+
+}  // namespace
+}  // namespace quarry::lvm
