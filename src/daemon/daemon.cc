@@ -91,13 +91,15 @@ class Impatience {
 
 class Service {
  public:
-  Service(const Options& options, const AbsolutePath& socket, const Logger& log)
-      : options_(options), socket_(socket), log_(log) {}
+  Service(const Options& options, const AbsolutePath& socket, const Logger& log, engine::StepWatcher* steps)
+      : options_(options), socket_(socket), log_(log), steps_(steps) {}
 
   Status Start(const std::string& version) {
     QUARRY_ASSIGN(locks_, TakeLocks(options_, socket_));
     QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_));
-    engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world_->world(), log_);
+    engine::World world = world_->world();
+    world.steps = steps_;
+    engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world, log_);
     QUARRY_TRY(ClaimSocket(socket_));
     if (options_.patient) {
       StartEngine();
@@ -134,6 +136,7 @@ class Service {
   const Options& options_;
   const AbsolutePath& socket_;
   const Logger& log_;
+  engine::StepWatcher* const steps_;
   // Each needs those above it.
   std::vector<NodeLock> locks_;
   std::unique_ptr<NodeWorld> world_;
@@ -144,7 +147,8 @@ class Service {
 
 }  // namespace
 
-int Run(const Options& options, const std::string& version, const Notifier& notifier) {
+int Run(const Options& options, const std::string& version, const Notifier& notifier,
+        engine::StepWatcher* steps) {
   const Logger log(options.log_level, options.log_format);
   BlockStopSignals();
   umask(077);
@@ -155,7 +159,7 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
     return 1;
   }
   const AbsolutePath& socket = *options.endpoint;
-  Service service(options, socket, log);
+  Service service(options, socket, log, steps);
   if (const Status started = service.Start(version); !started.has_value()) {
     log.Error("cannot start", {{"detail", started.error().message()}});
     return 1;

@@ -1,55 +1,5 @@
-#include <malloc.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <string>
-#include <vector>
-
 #include "daemon/daemon.h"
-#include "daemon/options.h"
-
-namespace {
-
-// What a service manager must not take for a crash worth repeating.
-constexpr int kBadConfiguration = 2;
-
-// glibc gives each thread an arena of its own, up to eight a processor, and what a report of a large group
-// took there stays there. gRPC has many threads, little work is done at a time: two serve it as well, and
-// with 1,000 volumes 3 MiB of 24 are saved.
-constexpr int kArenas = 2;
-
-quarry::daemon::Environment ReadEnvironment() {
-  quarry::daemon::Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    const size_t equals = text.find('=');
-    environment[text.substr(0, equals)] = equals == std::string::npos ? "" : text.substr(equals + 1);
-  }
-  return environment;
-}
-
-std::string OneLine(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
-  return text;
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
-  mallopt(M_ARENA_MAX, kArenas);
-  const std::vector<std::string> args(argv + 1, argv + argc);
-  const auto environment = ReadEnvironment();
-  const auto loaded = quarry::daemon::Load(args, environment, QUARRY_VERSION);
-  if (!loaded.has_value()) {
-    std::fprintf(stderr, "quarryd: %s\n", OneLine(loaded.error().message()).c_str());
-    return kBadConfiguration;
-  }
-  if (!loaded->print.empty()) {
-    std::fputs(loaded->print.c_str(), stdout);
-    return 0;
-  }
-  const auto notify = environment.find("NOTIFY_SOCKET");
-  return quarry::daemon::Run(loaded->options, QUARRY_VERSION,
-                             quarry::daemon::Notifier(notify == environment.end() ? "" : notify->second));
+  return quarry::daemon::Main(argc, argv, QUARRY_VERSION);
 }

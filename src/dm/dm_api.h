@@ -1,5 +1,5 @@
-// The seam to device-mapper: what the kernel has active, by UUID. Reads only; LVM makes and removes the
-// devices.
+// The seam to device-mapper: what the kernel has active, by UUID. LVM makes and removes the devices; here
+// they are only looked at, but for those that LVM has lost track of.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,14 @@ class DmApi {
 
   // nullopt: the kernel has no such device (the LV is not active). DM_DEVICE_INFO by UUID.
   virtual Result<std::optional<Device>> Find(const std::string& uuid) = 0;
+
+  // Every device whose UUID begins with `prefix`, which is not empty, in no particular order.
+  // DM_LIST_DEVICES.
+  virtual Result<std::vector<Device>> List(const std::string& prefix) = 0;
+
+  // Takes a device away that no logical volume stands behind any more. Gone already is OK. kPrecondition: it
+  // is open, or another device lies on it. DM_DEV_REMOVE.
+  virtual Status Remove(const std::string& uuid) = 0;
 
   // Opens the block device of `uuid` and proves that the descriptor is that device (st_rdev against
   // device-mapper, after the open). O_CLOEXEC; `flags` are O_RDONLY or O_RDWR, O_EXCL allowed. kNotFound: not

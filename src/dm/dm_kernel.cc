@@ -35,35 +35,90 @@ Error OpenFailure(const Device& device, int saved_errno) {
   }
 }
 
+// One device, by name or by UUID: `set` is libdevmapper's setter of either.
+Result<std::optional<Device>> Look(int (*set)(dm_task*, const char*), const std::string& key) {
+  const std::string what = fmt::format("looking for device {}", key);
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_INFO));
+  if (!task || set(task.get(), key.c_str()) == 0 || dm_task_run(task.get()) == 0) {
+    return session.Failure(what, task ? dm_task_get_errno(task.get()) : 0);
+  }
+  dm_info info{};
+  if (dm_task_get_info(task.get(), &info) == 0) {
+    return session.Failure(what);
+  }
+  if (info.exists == 0) {
+    return std::optional<Device>();
+  }
+  const auto text = [](const char* words) { return std::string(words == nullptr ? "" : words); };
+  return std::optional(Device{.name = text(dm_task_get_name(task.get())),
+                              .uuid = text(dm_task_get_uuid(task.get())),
+                              .major = info.major,
+                              .minor = info.minor,
+                              .open_count = info.open_count < 0 ? 0 : static_cast<uint32_t>(info.open_count),
+                              .suspended = info.suspended != 0,
+                              .read_only = info.read_only != 0});
+}
+
+Result<std::vector<std::string>> AllNames() {
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_LIST));
+  if (!task || dm_task_run(task.get()) == 0) {
+    return session.Failure("listing devices", task ? dm_task_get_errno(task.get()) : 0);
+  }
+  // Entries lie one behind the other, each telling how far the next is; 0 ends them.
+  std::vector<std::string> names;
+  const dm_names* entry = dm_task_get_names(task.get());
+  if (entry == nullptr || entry->dev == 0) {
+    return names;
+  }
+  while (true) {
+    names.emplace_back(entry->name);
+    if (entry->next == 0) {
+      return names;
+    }
+    entry = reinterpret_cast<const dm_names*>(reinterpret_cast<const char*>(entry) + entry->next);
+  }
+}
+
 }  // namespace
 
 Result<std::optional<Device>> DmKernel::Find(const std::string& uuid) {
   if (uuid.empty()) {
     return Error(Code::kInternal, "looking for a device without UUID");
   }
+  return Look(dm_task_set_uuid, uuid);
+}
+
+Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
+  if (prefix.empty()) {
+    return Error(Code::kInternal, "listing devices of every owner");
+  }
+  QUARRY_ASSIGN(const std::vector<std::string> names, AllNames());
+  std::vector<Device> devices;
+  for (const std::string& name : names) {
+    QUARRY_ASSIGN(std::optional<Device> device, Look(dm_task_set_name, name));
+    // Gone since: not there.
+    if (device.has_value() && device->uuid.starts_with(prefix)) {
+      devices.push_back(std::move(*device));
+    }
+  }
+  return devices;
+}
+
+Status DmKernel::Remove(const std::string& uuid) {
+  const std::string what = fmt::format("removing device {}", uuid);
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
-  const DmTask task(dm_task_create(DM_DEVICE_INFO));
-  if (!task || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 || dm_task_run(task.get()) == 0) {
-    return session.Failure(fmt::format("looking for device {}", uuid),
-                           task ? dm_task_get_errno(task.get()) : 0);
+  const DmTask task(dm_task_create(DM_DEVICE_REMOVE));
+  if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0) {
+    return session.Failure(what);
   }
-  dm_info info{};
-  if (dm_task_get_info(task.get(), &info) == 0) {
-    return session.Failure(fmt::format("looking for device {}", uuid));
+  if (dm_task_run(task.get()) == 0) {
+    const int failure = dm_task_get_errno(task.get());
+    return failure == ENXIO ? Ok() : Status(session.Failure(what, failure));
   }
-  if (info.exists == 0) {
-    return std::optional<Device>();
-  }
-  Device device;
-  const char* name = dm_task_get_name(task.get());
-  device.name = name == nullptr ? "" : name;
-  device.uuid = uuid;
-  device.major = info.major;
-  device.minor = info.minor;
-  device.open_count = info.open_count < 0 ? 0 : static_cast<uint32_t>(info.open_count);
-  device.suspended = info.suspended != 0;
-  device.read_only = info.read_only != 0;
-  return std::optional(std::move(device));
+  dm_task_update_nodes();
+  return Ok();
 }
 
 Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {

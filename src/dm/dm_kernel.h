@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -17,6 +18,8 @@ namespace quarry::dm {
 class DmKernel final : public DmApi {
  public:
   Result<std::optional<Device>> Find(const std::string& uuid) override;
+  Result<std::vector<Device>> List(const std::string& prefix) override;
+  Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;

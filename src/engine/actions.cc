@@ -43,6 +43,7 @@ std::string Text(const Action& action) {
           [](const ActivateAction& a) { return fmt::format("activate {}/{}", a.group, a.name); },
           [](const DeactivateAction& a) { return fmt::format("deactivate {}/{}", a.group, a.name); },
           [](const RemoveLvAction& a) { return fmt::format("remove logical volume {}/{}", a.group, a.name); },
+          [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
           [](const EraseAction& a) {
             return fmt::format("{} {} bytes at {} of {}",
                                a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
@@ -80,6 +81,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.name, call); },
           [&](const DeactivateAction& a) { return world.lvm.Deactivate(a.group, a.name, call); },
           [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.name, call); },
+          [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
           [&](const MountAction& a) {
@@ -103,10 +105,17 @@ Status Commit(const Action& action, const World& world, const Call& call) {
 
 Status Execute(const Plan& plan, const World& world, const Call& call) {
   for (const Action& action : plan) {
-    QUARRY_TRY(call.Check(Text(action)));
+    const std::string text = Text(action);
+    QUARRY_TRY(call.Check(text));
+    if (world.steps != nullptr) {
+      world.steps->Before(text);
+    }
     auto done = Commit(action, world, call);
+    if (world.steps != nullptr) {
+      world.steps->After(text);
+    }
     if (!done.has_value()) {
-      return std::move(done.error()).Context(Text(action));
+      return std::move(done.error()).Context(text);
     }
   }
   return Ok();

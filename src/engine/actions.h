@@ -37,6 +37,10 @@ struct DeactivateAction {
 struct RemoveLvAction {
   std::string group, name;
 };
+// A device of ours that no logical volume stands behind.
+struct RemoveDeviceAction {
+  std::string name, dm_uuid;
+};
 struct EraseAction {
   dm::EraseRange range;
   dm::EraseMethod method;
@@ -79,9 +83,9 @@ struct GrowFilesystemAction {
 };
 
 using Action = std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
-                            DeactivateAction, RemoveLvAction, EraseAction, MakeFilesystemAction, MountAction,
-                            SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
-                            RemoveTargetAction, GrowFilesystemAction>;
+                            DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction,
+                            MakeFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction,
+                            BindAction, UnmountAction, RemoveTargetAction, GrowFilesystemAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

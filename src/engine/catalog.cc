@@ -41,12 +41,20 @@ const Record* Catalog::ByName(std::string_view co_name) const {
 }
 
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
-  Catalog catalog{group, {}, {}};
+  Catalog catalog{group, {}, {}, {}};
   for (const lvm::LogicalVolume& lv : group->lvs) {
     if (lv.hidden) {
       continue;  // legs bear copies of the marker that their volume was created with
     }
     auto tags = lvm::ParseTags(lv.tags);
+    if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {
+      // A leg that LVM shows, because it was killed between making and hiding it. It goes with its volume;
+      // without one, both name and tag must be ours.
+      if (tags.has_value() && tags->has_value() && group->FindLv(volume) == nullptr) {
+        catalog.stray_legs.push_back(lv.name);
+      }
+      continue;
+    }
     if (!tags.has_value()) {
       catalog.damaged.push_back(fmt::format("{}/{}: {}", group->name, lv.name, tags.error().message()));
     } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&

@@ -29,6 +29,9 @@ struct Catalog {
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<std::string>
       damaged;  // "LV name: why" of LVs that bear our tag, but not a whole set that parses
+  // Legs of volumes of ours that are not there: what LVM, killed while it made or removed one, left of it. By
+  // LV name.
+  std::vector<std::string> stray_legs;
 
   // Ready volumes only; nullptr if there is none.
   const Record* ById(std::string_view id) const;

@@ -151,7 +151,7 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindByName(const std:
 
 Result<dm::Device> Engine::State::EnsureActive(const Found& found, const Call& call) {
   QUARRY_ASSIGN(auto device, world.dm.Find(found.record.DmUuid()));
-  if (device.has_value()) {
+  if (device.has_value() && !device->suspended) {
     return std::move(*device);
   }
   const std::string what = fmt::format("activating volume {}", found.record.tags.id);

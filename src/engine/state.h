@@ -114,7 +114,7 @@ struct Engine::State {
   Result<Found> GetVolume(const std::string& id, const Call& call);
   Result<std::optional<Found>> FindByName(const std::string& co_name, const Call& call);
 
-  // The volume's device; activates it if need be.
+  // The volume's device; activates it if need be, also one that a killed LVM left suspended.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);
   // The targets where the raw device of this volume is published, proven by device number.
   Result<std::vector<const mount::MountEntry*>> Published(const mount::MountTable& mounts,

@@ -1,6 +1,8 @@
 // The seams that the engine acts through, handed in by the daemon or by a test.
 #pragma once
 
+#include <string>
+
 #include "base/call.h"
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
@@ -9,6 +11,16 @@
 
 namespace quarry::engine {
 
+// Told of every step of every plan, on the thread that takes it. For tests, which end the process there:
+// nothing that users run has one.
+class StepWatcher {
+ public:
+  virtual ~StepWatcher() = default;
+  // `step` as Text() of the action says it.
+  virtual void Before(const std::string& step) = 0;
+  virtual void After(const std::string& step) = 0;
+};
+
 // Not owned; every reference outlives the engine.
 struct World {
   lvm::LvmApi& lvm;
@@ -16,6 +28,7 @@ struct World {
   dm::EraseApi& erase;
   mount::MountApi& mount;
   const Clock& clock;
+  StepWatcher* steps = nullptr;
 };
 
 }  // namespace quarry::engine

@@ -191,6 +191,12 @@ bool IsOurLvName(std::string_view name) {
   return digits.find_first_not_of(kBase32) == std::string_view::npos && kBase32.find(digits.back()) % 4 == 0;
 }
 
+std::string_view OurLvNameIn(std::string_view name) {
+  const std::string_view head = name.substr(0, 1 + kNameDigits);
+  const std::string_view rest = name.substr(head.size());
+  return IsOurLvName(head) && rest.starts_with('_') ? head : std::string_view();
+}
+
 bool IsLvmName(std::string_view name) {
   constexpr size_t kMaxLvmName = 127;
   return !name.empty() && name.size() <= kMaxLvmName && name.front() != '-' && name != "." && name != ".." &&

@@ -44,6 +44,10 @@ bool IsLvmName(std::string_view name);
 // (lib/metadata/raid_manip.c names them in pairs). Empty if the name is no leg's.
 std::string MetadataLvName(std::string_view image_name);
 
+// The name of ours at the head of a name of LVM's making: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if what
+// comes before the suffix is no name of ours, or if there is no suffix.
+std::string_view OurLvNameIn(std::string_view name);
+
 // Life of a volume, as its tag says.
 enum class VolumeState {
   kCreating,  // being made; after a crash: removed

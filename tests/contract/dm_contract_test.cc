@@ -89,6 +89,33 @@ TEST_F(DmContract, AnOpenDeviceCannotBeRemoved) {
   EXPECT_FALSE(api().Find(kUuid)->has_value());
 }
 
+TEST_F(DmContract, ListsWhatBeginsAsAskedAndRemovesWhatIsNotOpen) {
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  world_->Add(kOther, "quarry-contract2", kSize);
+  const auto listed = api().List(kUuid);
+  ASSERT_TRUE(listed.has_value()) << listed.error().message();
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().name, "quarry-contract1");
+  EXPECT_EQ(listed->front().uuid, kUuid);
+  EXPECT_EQ(listed->front().minor, (*api().Find(kUuid))->minor);
+  EXPECT_TRUE(api().List(std::string(kUuid) + "-no-such")->empty());
+  {
+    const auto fd = api().Open(kUuid, O_RDONLY);
+    ASSERT_TRUE(fd.has_value());
+    EXPECT_EQ(api().Remove(kUuid).error().code(), Code::kPrecondition);
+    EXPECT_TRUE(api().Find(kUuid)->has_value());
+  }
+  Status removed = api().Remove(kUuid);
+  for (int i = 0; i < 300 && !removed.has_value(); ++i) {  // udevd may be looking at what was just closed
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    removed = api().Remove(kUuid);
+  }
+  EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  EXPECT_FALSE(api().Find(kUuid)->has_value());
+  EXPECT_TRUE(api().Find(kOther)->has_value());
+  EXPECT_TRUE(api().Remove(kUuid).has_value()) << "gone already";
+}
+
 TEST_F(DmContract, OnlyOneMayHaveItExclusively) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   {

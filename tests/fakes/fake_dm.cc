@@ -186,6 +186,18 @@ Result<std::optional<dm::Device>> FakeDm::Find(const std::string& uuid) {
   return std::optional(std::move(device));
 }
 
+Result<std::vector<dm::Device>> FakeDm::List(const std::string& prefix) {
+  QUARRY_TRY(faults.Check("List"));
+  std::vector<dm::Device> devices = Devices();
+  std::erase_if(devices, [&](const dm::Device& device) { return !device.uuid.starts_with(prefix); });
+  return devices;
+}
+
+Status FakeDm::Remove(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Remove"));
+  return RemoveDevice(uuid);
+}
+
 Result<UniqueFd> FakeDm::Open(const std::string& uuid, int flags) {
   QUARRY_TRY(faults.Check("Open"));
   const std::lock_guard lock(mutex_);

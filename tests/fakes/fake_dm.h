@@ -49,8 +49,10 @@ class FakeDm final : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "Open", "SetReadOnly", "HasTarget".
+  // --- DmApi. Faults: "Find", "List", "Remove", "Open", "SetReadOnly", "HasTarget".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
+  Result<std::vector<dm::Device>> List(const std::string& prefix) override;
+  Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;

@@ -49,11 +49,13 @@ void VmTest::SetUp() {
 }
 
 void VmTest::StartQuarryd(const QuarrydOptions& options) {
-  auto started = QuarrydProcess::Start(options);
-  ASSERT_OK(started);
-  quarryd_ = std::move(*started);
+  ASSERT_OK(TryStartQuarryd(options));
+}
+
+Status VmTest::TryStartQuarryd(const QuarrydOptions& options) {
+  QUARRY_ASSIGN(quarryd_, QuarrydProcess::Start(options));
   client_ = std::make_unique<CsiClient>(options.socket);
-  ASSERT_OK(quarryd_->WaitReady());
+  return quarryd_->WaitReady(std::chrono::seconds(120));
 }
 
 void VmTest::KillAndRestart() {

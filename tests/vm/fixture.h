@@ -33,6 +33,8 @@ class VmTest : public testing::Test {
   // For tests that start quarryd themselves, or not at all.
   virtual bool StartsQuarryd() const { return true; }
   void StartQuarryd(const QuarrydOptions& options = {});
+  // The same for a process that may end while it starts: what WaitReady says.
+  Status TryStartQuarryd(const QuarrydOptions& options);
   // SIGKILL and a new process: what a crash or an upgrade gone wrong looks like from outside.
   void KillAndRestart();
 

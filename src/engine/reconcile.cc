@@ -1,0 +1,183 @@
+#include "engine/reconcile.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+// Takes the hold on every raw volume that is published now, as an earlier process held it.
+Status TakeHolds(Engine::State& state, const Catalog& catalog, const mount::MountTable& mounts) {
+  for (const Record& record : catalog.records) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.access == "mount") {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto device, state.world.dm.Find(record.DmUuid()));
+    if (!device.has_value()) {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto published, state.Published(mounts, *device));
+    if (!published.empty()) {
+      QUARRY_ASSIGN(UniqueFd fd, state.world.dm.Open(record.DmUuid(), O_RDONLY));
+      state.holds.Keep(record.tags.id, std::move(fd));
+    }
+  }
+  return Ok();
+}
+
+// Takes away what an interrupted create left. What cannot be removed now is the eraser's business. True if
+// there was anything.
+bool RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, const Call& call) {
+  std::vector<std::string> names = catalog.stray_legs;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kCreating) {
+      names.push_back(record.lv->name);
+    }
+  }
+  for (const std::string& name : names) {
+    auto removed = Execute({RemoveLvAction{catalog.group->name, name}}, state.world, call);
+    if (removed.has_value()) {
+      state.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
+    } else {
+      state.log.Warning("a half-made volume cannot be removed yet",
+                        {{"pool", pool.config.name}, {"lv", name}, {"error", removed.error().message()}});
+    }
+  }
+  return !names.empty();
+}
+
+// The volume of ours whose device, or leg's device, this is by its name; empty if it is none of this group.
+std::string VolumeOf(const dm::Device& device, const std::string& group) {
+  const std::string prefix = lvm::DmName(group, "");
+  if (!device.name.starts_with(prefix)) {
+    return "";
+  }
+  const std::string_view name = std::string_view(device.name).substr(prefix.size());
+  return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
+}
+
+// Devices that nothing stands behind any more: the group's by UUID, ours by name, and of no logical volume
+// that there is. Those that lie on others go first, so the rest is tried again as long as that helps.
+void RemoveStrayDevices(Engine::State& state, const std::string& group, std::vector<dm::Device> devices,
+                        const Call& call) {
+  for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
+    before = devices.size();
+    std::erase_if(devices, [&](const dm::Device& device) {
+      return Execute({RemoveDeviceAction{device.name, device.uuid}}, state.world, call).has_value();
+    });
+  }
+  for (const dm::Device& device : devices) {
+    state.log.Warning("a device without a logical volume cannot be removed: it is in use",
+                      {{"group", group}, {"device", device.name}});
+  }
+}
+
+// A killed LVM may have left devices that have lost their logical volume, or that wait, suspended, for a
+// table that never comes: any I/O to those hangs. Activating the volume loads what the committed metadata
+// says, and resumes.
+Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  QUARRY_ASSIGN(const std::vector<dm::Device> devices, state.world.dm.List(lvm::DmUuid(group.uuid, "")));
+  std::set<std::string> known;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    known.insert(lvm::DmUuid(group.uuid, lv.uuid));
+  }
+  std::vector<dm::Device> strays;
+  std::set<std::string> suspended;
+  const size_t length =
+      lvm::DmUuid(group.uuid, group.uuid).size();  // both UUIDs are as long; a suffix may follow
+  for (const dm::Device& device : devices) {
+    const std::string volume = VolumeOf(device, group.name);
+    if (volume.empty()) {
+      continue;
+    }
+    if (!known.contains(device.uuid.substr(0, length))) {
+      strays.push_back(device);
+    } else if (device.suspended) {
+      suspended.insert(volume);
+    }
+  }
+  RemoveStrayDevices(state, group.name, std::move(strays), call);
+  for (const Record& record : catalog.records) {
+    if (!suspended.contains(record.lv->name)) {
+      continue;
+    }
+    auto resumed = Execute({ActivateAction{group.name, record.lv->name}}, state.world, call);
+    if (resumed.has_value()) {
+      state.log.Info("resumed a volume that was left suspended",
+                     {{"group", group.name}, {"lv", record.lv->name}});
+    } else {
+      state.log.Warning(
+          "a volume was left suspended and does not resume",
+          {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
+    }
+  }
+  return Ok();
+}
+
+// Makes the pool's volume group of its disks, if there is none and the disks are blank and unused.
+Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& call) {
+  if (pool.devices.empty()) {
+    return Ok();
+  }
+  const auto group = state.world.lvm.Read(pool.group, call);
+  if (group.has_value() || group.error().code() != Code::kNotFound) {
+    return Ok();  // it is there, or could not be looked at: for the reader of the pool to say
+  }
+  lvm::CreateGroup spec{.name = pool.group, .devices = {}, .extent_size = state.config.extent_size};
+  for (const AbsolutePath& device : pool.devices) {
+    const auto refuse = [&](const std::string& why) {
+      return Error(Code::kPrecondition,
+                   fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
+                               pool.group, why));
+    };
+    const auto content = state.world.mount.ProbeDevice(device);
+    if (!content.has_value()) {
+      return refuse(content.error().message());
+    }
+    if (content->kind != mount::Content::Kind::kBlank) {
+      const std::string what = content->type.empty() ? "several signatures" : content->type;
+      return refuse(fmt::format("{} is not blank, it holds {}; it is left as it is", device.str(), what));
+    }
+    spec.devices.push_back(device.str());
+  }
+  QUARRY_TRY(state.world.lvm.Create(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+  state.log.Info(
+      "made a volume group",
+      {{"pool", pool.name}, {"group", pool.group}, {"disks", static_cast<int64_t>(spec.devices.size())}});
+  return Ok();
+}
+
+}  // namespace
+
+Status Reconcile(Engine::State& state, const Call& call) {
+  QUARRY_ASSIGN(const std::string version, state.world.lvm.Version(call));
+  for (const auto& pool : state.pools) {
+    QUARRY_ASSIGN(const auto turn, pool->writers.Wait("starting", call));
+    QUARRY_TRY(EnsureGroup(state, pool->config, call));
+    QUARRY_ASSIGN(auto catalog, state.Read(*pool, call));
+    for (const std::string& damaged : catalog->damaged) {
+      state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
+                        {{"pool", pool->config.name}, {"problem", damaged}});
+    }
+    if (RemoveHalfMade(state, *pool, *catalog, call)) {
+      QUARRY_ASSIGN(catalog, state.Read(*pool, call));
+    }
+    QUARRY_TRY(ReconcileDevices(state, *catalog, call));
+    QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+    QUARRY_TRY(TakeHolds(state, *catalog, mounts));
+    state.log.Info("pool is ready", {{"pool", pool->config.name},
+                                     {"group", pool->config.group},
+                                     {"volumes", static_cast<int64_t>(catalog->records.size())},
+                                     {"lvm", version}});
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,143 @@
+// What a start makes of what an earlier process, or an LVM that was killed, left behind.
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "lvm/names.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr Bytes kExtent{4 * 1024 * 1024};
+
+class ReconcileTest : public testing::Test {
+ protected:
+  ReconcileTest() {
+    lvm_.AddGroup("vg-0", kExtent, {{"/dev/a", Extents{100}}, {"/dev/b", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+  }
+
+  static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
+
+  Status Start() {
+    engine_.reset();
+    engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "p", .group = "vg-0"}}},
+                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    return engine_->Start(Soon());
+  }
+  std::string Create(const std::string& name) {
+    const auto made = engine_->Create({.name = name,
+                                       .range = {Bytes{4 * kExtent.value}, {}},
+                                       .capabilities = {{}},
+                                       .parameters = {{"type", "raid1"}}},
+                                      Soon());
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    return made->volume.id;
+  }
+  lvm::Snapshot Group() { return *lvm_.Read("vg-0", Soon()); }
+  bool HasDevice(const std::string& uuid) { return dm_.Find(uuid)->has_value(); }
+  // A UUID as LVM gives an LV: 32 characters.
+  std::string Uuid(char filler) { return lvm::DmUuid(Group()->uuid, std::string(32, filler)); }
+  void AddLv(const std::string& name, const std::vector<std::string>& tags) {
+    lvm_.Edit("vg-0", [&](lvm::VolumeGroup& group) {
+      lvm::LogicalVolume lv;
+      lv.name = name;
+      lv.uuid = "uuid-of-" + name;
+      lv.size = kExtent;
+      lv.segment_type = "linear";
+      lv.tags = tags;
+      lvm::Segment segment;
+      segment.type = "linear";
+      segment.logical = {Extents{0}, Extents{1}};
+      segment.areas = {{group.pvs.front().uuid, "", {group.pvs.front().free.front().first, Extents{1}}}};
+      lv.segments = {segment};
+      group.lvs.push_back(lv);
+    });
+  }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  SystemClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(ReconcileTest, DevicesOfOursWithoutALogicalVolumeGoAndNobodyElsesDo) {
+  ASSERT_TRUE(Start().has_value());
+  Create("stays");
+  const std::string ours = lvm::NewLvName();
+  const std::string other_group = lvm::DmUuid(std::string(32, 'g'), std::string(32, 'x'));
+  dm_.AddDevice(Uuid('a'), lvm::DmName("vg-0", ours), kExtent);
+  dm_.AddDevice(Uuid('b'), lvm::DmName("vg-0", ours + "_rmeta_0"), kExtent);
+  dm_.AddDevice(Uuid('c'), lvm::DmName("vg-0", "root"), kExtent);
+  dm_.AddDevice(Uuid('d'), lvm::DmName("vg-0", ours + "-real"), kExtent);
+  dm_.AddDevice(other_group, lvm::DmName("vg-0", ours), kExtent);
+  const size_t before = dm_.Devices().size();
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(dm_.Devices().size(), before - 2);
+  EXPECT_FALSE(HasDevice(Uuid('a')));
+  EXPECT_FALSE(HasDevice(Uuid('b')));
+  EXPECT_TRUE(HasDevice(Uuid('c')));
+  EXPECT_TRUE(HasDevice(Uuid('d')));
+  EXPECT_TRUE(HasDevice(other_group));
+}
+
+TEST_F(ReconcileTest, ADeviceInUseIsLeftAndTheStartGoesOn) {
+  ASSERT_TRUE(Start().has_value());
+  dm_.AddDevice(Uuid('a'), lvm::DmName("vg-0", lvm::NewLvName()), kExtent);
+  dm_.KernelOpen(Uuid('a'), 1);
+  EXPECT_TRUE(Start().has_value());
+  EXPECT_TRUE(HasDevice(Uuid('a')));
+}
+
+TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
+  ASSERT_TRUE(Start().has_value());
+  Create("one");
+  const std::string uuid = dm_.Devices().front().uuid;
+  dm_.SetSuspended(uuid, true);
+  int activated = 0;
+  lvm_.SetOnCall([&](const std::string& method) { activated += method == "Activate" ? 1 : 0; });
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(activated, 1);
+  dm_.SetSuspended(uuid, false);
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(activated, 1);
+  lvm_.SetOnCall(nullptr);
+}
+
+TEST_F(ReconcileTest, LegsThatLostTheirVolumeGoIfNameAndTagAreOurs) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string ours = lvm::NewLvName();
+  const std::string marker(lvm::kCreatingTag);
+  AddLv(ours + "_rmeta_0", {marker});
+  AddLv(ours + "_rmeta_1", {});
+  AddLv("root_rmeta_0", {marker});
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(Group()->FindLv(ours + "_rmeta_0"), nullptr);
+  EXPECT_NE(Group()->FindLv(ours + "_rmeta_1"), nullptr);
+  EXPECT_NE(Group()->FindLv("root_rmeta_0"), nullptr);
+}
+
+TEST_F(ReconcileTest, AVisibleLegOfALivingVolumeIsNotTouched) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string id = Create("one");
+  const std::string lv = lvm::ParseVolumeId(id)->lv_name;
+  AddLv(lv + "_rmeta_7", {std::string(lvm::kCreatingTag)});
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_NE(Group()->FindLv(lv + "_rmeta_7"), nullptr);
+  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
+}
+
+TEST_F(ReconcileTest, NotBeingAbleToLookIsNoStart) {
+  dm_.faults.FailNth("List", 1, Error(Code::kUnavailable, "no device-mapper"));
+  EXPECT_EQ(Start().error().code(), Code::kUnavailable);
+  EXPECT_TRUE(Start().has_value());
+}
+
+}  // namespace
+}  // namespace quarry::engine

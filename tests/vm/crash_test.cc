@@ -1,0 +1,281 @@
+// Killed at every step: for each call, quarryd dies before, amid and after each step of the plan, with the
+// LVM command or mkfs that it runs; then it starts again and the call is repeated. Whatever happens, exactly
+// the acknowledged volumes are there, with their bytes, and nothing else is left in LVM or the kernel.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOrder[] = "/run/quarry-test/crash-order";
+constexpr uint64_t kDataLength = 1 << 20;
+constexpr int kMostKills = 80;  // of one call: more means that it does not get anywhere
+
+class CrashTest : public VmTest {
+ protected:
+  bool StartsQuarryd() const override { return false; }
+
+  void SetUp() override {
+    VmTest::SetUp();
+    Disarm();
+    Boot();
+    MakeWitness();
+  }
+
+  void TearDown() override {
+    Disarm();
+    if (!HasFailure()) {
+      EndWitness();
+      printf("%d kills at %zu moments\n", kills_, moments_);
+    }
+    VmTest::TearDown();
+  }
+
+  // From now on the process dies at each step that this call has not died at yet.
+  void Arm() {
+    std::ofstream(std::string(kOrder) + ".done", std::ios::trunc);
+    std::ofstream(kOrder) << "amid-ms " << 60 + 70 * (++armed_ % 5) << '\n';
+  }
+  void Disarm() { fs::remove(kOrder); }
+
+  // Starts quarryd; what it does at its start are steps, too.
+  void Boot() {
+    Status started = Ok();
+    for (int i = 0; i < kMostKills; ++i) {
+      started = TryStartQuarryd({.program = "quarryd_crash", .variables = {{"QUARRY_CRASH_ORDER", kOrder}}});
+      if (started.has_value() || quarryd().Running()) {
+        break;
+      }
+      ++kills_;
+    }
+    ASSERT_OK(started);
+  }
+
+  // Makes the call again and again until it is answered. A failure without a death is a failure.
+  void UntilAnswered(const std::string& what, const std::function<grpc::Status()>& call) {
+    SCOPED_TRACE(what);
+    Arm();
+    int deaths = 0;
+    for (; deaths < kMostKills; ++deaths) {
+      const grpc::Status status = call();
+      if (status.ok()) {
+        break;
+      }
+      if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !Died(2)) {
+        --deaths;  // being worked on: ask again
+        continue;
+      }
+      ASSERT_TRUE(Died(20)) << status.error_code() << ": " << status.error_message();
+      ++kills_;
+      Boot();
+      ASSERT_NO_FATAL_FAILURE(CheckWorld());
+    }
+    ASSERT_LT(deaths, kMostKills);
+    Record();
+    Disarm();
+  }
+
+  bool Died(int seconds) {
+    return Eventually([this] { return !quarryd().Running(); }, seconds);
+  }
+
+  // What goes on after the answer (erasing) is killed at its steps as well.
+  void UntilGone(const v1::Volume& volume) {
+    Arm();
+    const auto gone = [&] {
+      const auto lvs = group().Lvs();
+      return lvs.has_value() && !lvs->contains(LvOf(volume));
+    };
+    for (int deaths = 0; deaths < kMostKills && !gone();) {
+      if (Died(1)) {
+        ++deaths;
+        ++kills_;
+        Boot();
+        ASSERT_NO_FATAL_FAILURE(CheckWorld());
+      }
+    }
+    EXPECT_TRUE(gone());
+    Record();
+    Disarm();
+    if (Died(1)) {
+      Boot();
+    }
+  }
+
+  // The moments that were died at, for the reader of the log.
+  void Record() {
+    std::ifstream done(std::string(kOrder) + ".done");
+    for (std::string line; std::getline(done, line); ++moments_) {
+      printf("  %s\n", line.substr(0, 110).c_str());
+    }
+  }
+
+  // Exactly the acknowledged volumes, and the one that is being asked for if it is whole.
+  void CheckWorld() {
+    auto listed = client().List();
+    while (!listed.ok() && kills_ < 100 * kMostKills &&
+           Died(5)) {  // the eraser got to one of its steps meanwhile
+      ++kills_;
+      Boot();
+      listed = client().List();
+    }
+    ASSERT_OK(listed);
+    std::map<std::string, int64_t> sizes;
+    for (const v1::Volume& volume : listed.value) {
+      sizes[volume.volume_id()] = volume.capacity_bytes();
+    }
+    for (const auto& [id, size] : acknowledged_) {
+      ASSERT_TRUE(sizes.contains(id)) << "an acknowledged volume is gone: " << id;
+      EXPECT_GE(sizes[id], size);
+    }
+    EXPECT_LE(sizes.size(), acknowledged_.size() + 1);
+    std::string wrong;
+    EXPECT_TRUE(Eventually([&] { return (wrong = WhatIsLeftOver(sizes)).empty(); }, 30)) << wrong;
+    EXPECT_OK(CheckPattern(WitnessTarget() + "/data", 7, kDataLength));
+  }
+
+  // What LVM or the kernel has and should not have; empty if nothing.
+  static std::string WhatIsLeftOver(const std::map<std::string, int64_t>& volumes) {
+    std::set<std::string> names;
+    for (const std::string& line :
+         Lines(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name,lv_tags", kGroup}).out)) {
+      const std::vector<std::string> words = Words(line);
+      std::string name = words.at(0);
+      const bool hidden = name.starts_with("[");
+      std::erase_if(name, [](char c) { return c == '[' || c == ']'; });
+      names.insert(name);
+      const std::string tags = words.size() > 1 ? words[1] : "";
+      const bool known = volumes.contains(std::string(kPool) + "." + name);
+      const bool erasing = tags.find("quarry.erasing") != std::string::npos;
+      if (!hidden && !known && !erasing) {
+        return "logical volume of nobody: " + line;
+      }
+    }
+    for (const std::string& line :
+         Lines(Tool({"dmsetup", "info", "-c", "--noheadings", "--separator", " ", "-o", "name,suspended"})
+                   .out)) {
+      const std::vector<std::string> words = Words(line);
+      if (!words.at(0).starts_with(std::string(kGroup) + "-")) {
+        continue;
+      }
+      if (!names.contains(words[0].substr(sizeof(kGroup)))) {
+        return "device without logical volume: " + line;
+      }
+      if (words.back() == "Suspended") {
+        return "suspended device: " + line;
+      }
+    }
+    return {};
+  }
+
+  v1::Volume CreateKilled(const VolumeSpec& spec) {
+    v1::Volume volume;
+    UntilAnswered("CreateVolume " + spec.name, [&] {
+      auto reply = client().Create(spec);
+      volume = reply.value.volume();
+      return reply.status;
+    });
+    acknowledged_[volume.volume_id()] = volume.capacity_bytes();
+    EXPECT_EQ(MustCreate(spec).volume_id(), volume.volume_id());
+    return volume;
+  }
+  void ExpandKilled(const v1::Volume& volume, int64_t size) {
+    UntilAnswered("ControllerExpandVolume", [&] { return client().Expand(volume.volume_id(), size).status; });
+    acknowledged_[volume.volume_id()] = size;
+  }
+  void StageKilled(const v1::Volume& volume, const std::string& staging, const v1::VolumeCapability& how) {
+    UntilAnswered("NodeStageVolume", [&] { return client().Stage(volume, staging, how).status; });
+  }
+  void PublishKilled(const v1::Volume& volume, const std::string& staging, const std::string& target,
+                     const v1::VolumeCapability& how) {
+    UntilAnswered("NodePublishVolume", [&] { return client().Publish(volume, staging, target, how).status; });
+  }
+  void UnpublishKilled(const v1::Volume& volume, const std::string& target) {
+    UntilAnswered("NodeUnpublishVolume",
+                  [&] { return client().Unpublish(volume.volume_id(), target).status; });
+    EXPECT_FALSE(fs::exists(target));
+  }
+  void UnstageKilled(const v1::Volume& volume, const std::string& staging) {
+    UntilAnswered("NodeUnstageVolume", [&] { return client().Unstage(volume.volume_id(), staging).status; });
+  }
+  void DeleteKilled(const v1::Volume& volume) {
+    acknowledged_.erase(volume.volume_id());  // from the first attempt on it may be gone
+    UntilAnswered("DeleteVolume", [&] { return client().Delete(volume.volume_id()).status; });
+    UntilGone(volume);
+  }
+
+  static std::string WitnessTarget() { return TargetPath("witness"); }
+
+ private:
+  // A volume in use all the while: nothing that happens to others may touch it.
+  void MakeWitness() {
+    const VolumeSpec spec{"witness", {}, MountCapability("ext4"), 32 * kMi};
+    witness_ = MustCreate(spec);
+    ASSERT_OK(client().Stage(witness_, StagingPath("witness"), spec.capability));
+    ASSERT_OK(client().Publish(witness_, StagingPath("witness"), WitnessTarget(), spec.capability));
+    ASSERT_OK(WritePattern(WitnessTarget() + "/data", 7, kDataLength));
+    acknowledged_[witness_.volume_id()] = witness_.capacity_bytes();
+  }
+  void EndWitness() {
+    EXPECT_OK(client().Unpublish(witness_.volume_id(), WitnessTarget()));
+    EXPECT_OK(client().Unstage(witness_.volume_id(), StagingPath("witness")));
+    EXPECT_OK(client().Delete(witness_.volume_id()));
+  }
+
+  v1::Volume witness_;
+  std::map<std::string, int64_t> acknowledged_;  // id → least size
+  int kills_ = 0;
+  size_t moments_ = 0;
+  int armed_ = 0;
+};
+
+TEST_F(CrashTest, AMirroredFileSystemIsKilledAtEveryStepOfItsLife) {
+  const v1::VolumeCapability how = MountCapability("ext4");
+  const std::string staging = StagingPath("life");
+  const std::string target = TargetPath("life");
+  const v1::Volume volume = CreateKilled({"life", TypeParameters("raid1"), how, 16 * kMi});
+  ASSERT_FALSE(HasFailure());
+  StageKilled(volume, staging, how);
+  PublishKilled(volume, staging, target, how);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(target + "/data", 3, kDataLength));
+  ExpandKilled(volume, 32 * kMi);
+  UntilAnswered("NodeExpandVolume",
+                [&] { return client().NodeExpand(volume.volume_id(), target, staging, 32 * kMi).status; });
+  EXPECT_OK(CheckPattern(target + "/data", 3, kDataLength));
+  ASSERT_FALSE(HasFailure());
+  UnpublishKilled(volume, target);
+  UnstageKilled(volume, staging);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(client().Stage(volume, staging, how));
+  ASSERT_OK(client().Publish(volume, staging, target, how));
+  EXPECT_OK(CheckPattern(target + "/data", 3, kDataLength));
+  ASSERT_OK(client().Unpublish(volume.volume_id(), target));
+  ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+  DeleteKilled(volume);
+}
+
+TEST_F(CrashTest, ARawVolumeIsKilledAtEveryStepOfItsLife) {
+  const v1::VolumeCapability how = BlockCapability();
+  const std::string staging = StagingPath("raw");
+  const std::string target = TargetPath("raw");
+  const v1::Volume volume = CreateKilled({"raw", TypeParameters("striped"), how, 16 * kMi});
+  ASSERT_FALSE(HasFailure());
+  StageKilled(volume, staging, how);
+  PublishKilled(volume, staging, target, how);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(target, 4, kDataLength));
+  ExpandKilled(volume, 32 * kMi);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(CheckPattern(target, 4, kDataLength));
+  UnpublishKilled(volume, target);
+  UnstageKilled(volume, staging);
+  DeleteKilled(volume);
+}
+
+}  // namespace
+}  // namespace quarry::vm
