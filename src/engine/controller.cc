@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
+#include <variant>
 
 #include "engine/plan_controller.h"
+#include "engine/provision.h"
 #include "engine/sizing.h"
 #include "engine/state.h"
 
@@ -92,31 +95,129 @@ Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile
                            HumanBytes(ErasingBytes(catalog))));
 }
 
+// What a turn of making or growing came to: done, or waiting for extents that are being cleared.
+template <typename Done>
+using Outcome = std::variant<Done, std::shared_ptr<Cleaning>>;
+
+void UndoCreate(Engine::State& state, const std::string& group, const std::string& lv_name) {
+  auto undone = Execute({RemoveLvAction{group, lv_name}}, state.world, CallWithin(kUndoLimit));
+  if (!undone.has_value()) {
+    state.log.Warning("a half-made volume is left to the eraser",
+                      {{"lv", lv_name}, {"error", undone.error().message()}});
+    state.eraser->Wake();
+  }
+}
+
 // Under the pool's turn: nothing but an administrator can change the group between plan and execution.
-Result<Volume> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish, const CreateRequest& request,
-                          const Call& call) {
+Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish,
+                                   const CreateRequest& request, const Call& call) {
+  const std::string key = "name:" + wish.name;
+  QUARRY_ASSIGN(const Cleared cleared, TakeCleared(state, pool, key, call));
+  if (cleared.under_way != nullptr) {
+    return cleared.under_way;
+  }
   QUARRY_ASSIGN(const auto read, state.Read(pool, call));
   const Catalog& catalog = *read;
+  pool.clean.Look(*catalog.group);
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(wish.size, SizeForCreate(request.range, wish.profile.geometry, extent,
                                          state.config.default_size, LeastSize(wish.access)));
-  auto plan = PlanCreate(catalog, wish, pool.config);
+  const lvm::FreeSpace within = SpaceWithin(*catalog.group, cleared.held);
+  auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
+  if (!plan.has_value() && !cleared.held.empty()) {
+    plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
+  }
   if (!plan.has_value()) {
     return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
-  auto made = Execute(plan->actions, state.world, call);
+  const auto unknown = UnknownIn(pool, plan->actions, cleared);
+  if (!unknown.empty() && MustBeClear(wish.profile, wish.access.access)) {
+    QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, plan->actions, unknown, call));
+    return cleaning;
+  }
+  std::get<CreateLvAction>(plan->actions.front()).spec.assume_in_sync =
+      wish.profile.skip_sync && unknown.empty();
+  auto made = RunCounted(pool, plan->actions, state.world, call);
   if (!made.has_value()) {
-    auto undone =
-        Execute({RemoveLvAction{catalog.group->name, wish.lv_name}}, state.world, CallWithin(kUndoLimit));
-    if (!undone.has_value()) {
-      state.log.Warning("a half-made volume is left to the eraser",
-                        {{"lv", wish.lv_name}, {"error", undone.error().message()}});
-      state.eraser->Wake();
-    }
+    UndoCreate(state, catalog.group->name, wish.lv_name);
     return std::move(made.error());
   }
   return plan->volume;
+}
+
+// An LVM that was killed may have left the volume suspended, and whoever uses it hanging.
+void ResumeAfterFailure(Engine::State& state, const Record& record) {
+  const auto device = state.world.dm.Find(record.DmUuid());
+  if (!device.has_value() || !device->has_value() || !(*device)->suspended) {
+    return;
+  }
+  auto resumed =
+      Execute({ActivateAction{record.group->name, record.lv->name}}, state.world, CallWithin(kUndoLimit));
+  if (!resumed.has_value()) {
+    state.log.Error("a volume is suspended and does not resume",
+                    {{"lv", record.lv->name}, {"error", resumed.error().message()}});
+  }
+}
+
+// Under the pool's turn.
+Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const std::string& id,
+                                         const CapacityRange& range, const Call& call) {
+  const std::string key = "id:" + id;
+  QUARRY_ASSIGN(const Cleared cleared, TakeCleared(state, pool, key, call));
+  if (cleared.under_way != nullptr) {
+    return cleared.under_way;
+  }
+  QUARRY_ASSIGN(const auto read, state.Read(pool, call));
+  const Catalog& catalog = *read;
+  pool.clean.Look(*catalog.group);
+  const Record* record = catalog.ById(id);
+  if (record == nullptr) {
+    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' has just gone", id));
+  }
+  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record->tags.profile));
+  const Bytes extent = catalog.group->extent_size;
+  QUARRY_ASSIGN(const Extents size,
+                SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
+  const lvm::FreeSpace within = SpaceWithin(*catalog.group, cleared.held);
+  auto plan =
+      PlanExpand(catalog, *record, profile, size, pool.config, cleared.held.empty() ? nullptr : &within);
+  if (!plan.has_value() && !cleared.held.empty()) {
+    plan = PlanExpand(catalog, *record, profile, size, pool.config);
+  }
+  if (!plan.has_value()) {
+    return std::move(plan.error())
+        .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name));
+  }
+  const auto unknown = UnknownIn(pool, *plan, cleared);
+  if (!unknown.empty() && MustBeClear(profile, record->tags.access)) {
+    QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, *plan, unknown, call));
+    return cleaning;
+  }
+  auto grown = RunCounted(pool, *plan, state.world, call);
+  if (!grown.has_value()) {
+    ResumeAfterFailure(state, *record);
+    return std::move(grown.error());
+  }
+  return ExpandResult{ToBytes(size, extent), record->tags.access != "block"};
+}
+
+// Turn after turn until it is done, waiting in between for what is being cleared.
+template <typename Done>
+Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
+                       const std::function<Result<Outcome<Done>>()>& attempt) {
+  while (true) {
+    std::shared_ptr<Cleaning> cleaning;
+    {
+      QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
+      QUARRY_ASSIGN(Outcome<Done> outcome, attempt());
+      if (auto* done = std::get_if<Done>(&outcome); done != nullptr) {
+        return std::move(*done);
+      }
+      cleaning = std::get<std::shared_ptr<Cleaning>>(outcome);
+    }
+    QUARRY_TRY(cleaning->Wait(CleaningPatience(call)).Context(what));
+  }
 }
 
 }  // namespace
@@ -136,10 +237,11 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
   if (found.has_value()) {
     return Existing(found->record, profile, request);
   }
-  QUARRY_ASSIGN(const auto turn, pool->writers.Wait(fmt::format("CreateVolume of '{}'", request.name), call));
-  CreateWish wish{request.name, profile, access, Extents{}, lvm::NewLvName()};
+  const CreateWish wish{request.name, profile, access, Extents{}, lvm::NewLvName()};
   const Making making(*pool, wish.lv_name);
-  QUARRY_ASSIGN(Volume volume, MakeVolume(*state_, *pool, std::move(wish), request, call));
+  QUARRY_ASSIGN(Volume volume,
+                UntilDone<Volume>(*pool, fmt::format("CreateVolume of '{}'", request.name), call,
+                                  [&] { return MakeVolume(*state_, *pool, wish, request, call); }));
   return CreateResult{std::move(volume), true};
 }
 
@@ -158,7 +260,7 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
                                                                               : ErasePolicy::kZero;
   {
     QUARRY_ASSIGN(const auto turn, found->pool->writers.Wait(fmt::format("DeleteVolume of {}", id), call));
-    QUARRY_TRY(Execute(PlanDelete(record, policy), state_->world, call));
+    QUARRY_TRY(RunCounted(*found->pool, PlanDelete(record, policy), state_->world, call));
   }
   state_->eraser->Wake();
   return DeleteResult{true};
@@ -275,27 +377,8 @@ Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& 
       return std::move(fits.error()).As(Code::kInvalidArgument);
     }
   }
-  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(found.record.tags.profile));
-  const bool node_expansion = found.record.tags.access != "block";
-
-  QUARRY_ASSIGN(const auto turn,
-                found.pool->writers.Wait(fmt::format("ControllerExpandVolume of {}", id), call));
-  QUARRY_ASSIGN(const auto read, state_->Read(*found.pool, call));
-  const Catalog& catalog = *read;
-  const Record* record = catalog.ById(id);
-  if (record == nullptr) {
-    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' has just gone", id));
-  }
-  const Bytes extent = catalog.group->extent_size;
-  QUARRY_ASSIGN(const Extents size,
-                SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
-  auto plan = PlanExpand(catalog, *record, profile, size, found.pool->config);
-  if (!plan.has_value()) {
-    return std::move(plan.error())
-        .Context(fmt::format("growing volume {} in pool '{}'", id, found.pool->config.name));
-  }
-  QUARRY_TRY(Execute(*plan, state_->world, call));
-  return ExpandResult{ToBytes(size, extent), node_expansion};
+  return UntilDone<ExpandResult>(*found.pool, fmt::format("ControllerExpandVolume of {}", id), call,
+                                 [&] { return GrowVolume(*state_, *found.pool, id, range, call); });
 }
 
 }  // namespace quarry::engine

@@ -32,6 +32,9 @@ Status Engine::Stop(const Call& call) {
   state_->gate.Close("stopping");
   QUARRY_TRY(state_->gate.Drain(call));  // calls that are still in flight may yet wake the eraser
   state_->eraser.reset();
+  for (const auto& pool : state_->pools) {
+    pool->cleanings.clear();  // what they hold is given back by the next start
+  }
   return Ok();
 }
 

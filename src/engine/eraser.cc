@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/plan_controller.h"
+#include "engine/provision.h"
 #include "engine/state.h"
 
 namespace quarry::engine {
@@ -15,6 +16,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{2000};
 constexpr milliseconds kLastRetry{60000};
+// An LVM command that outlived the quarryd that ran it may leave something half-made after the start has
+// looked.
+constexpr std::chrono::minutes kLookAnyway{5};
 constexpr milliseconds kReadLimit{60000};
 constexpr milliseconds kLvmLimit{120000};
 
@@ -59,7 +63,7 @@ void Eraser::Run(const std::stop_token& stop) {
         wake_.wait_for(lock, stop, retry, woken);
         retry = std::min(retry * 2, kLastRetry);
       } else {
-        wake_.wait(lock, stop, woken);
+        wake_.wait_for(lock, stop, kLookAnyway, woken);
         retry = kFirstRetry;
       }
       woken_ = false;
@@ -80,7 +84,7 @@ bool Eraser::Round(Pool& pool, const std::stop_token& stop) {
     }
     return true;
   }
-  bool undone = false;
+  bool undone = SweepCleanings(pool, world_, Call{.stop = stop}.Within(kLvmLimit));
   for (const Record& record : ReadCatalog(pool.config.name, *group).records) {
     if (record.tags.state == lvm::VolumeState::kReady || stop.stop_requested() ||
         (record.tags.state == lvm::VolumeState::kCreating && BeingMade(pool, record))) {
@@ -112,17 +116,26 @@ Status Eraser::Finish(Pool& pool, const Record& record, const std::stop_token& s
   }
   const Call limited = call.Within(kLvmLimit);
   QUARRY_ASSIGN(const auto turn, pool.writers.Wait("removing an erased volume", limited));
-  if (!erasing) {
-    // Between the report and this turn a create may have finished: only what still bears the marker, and that
-    // nobody is making, is left over.
-    QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
-    const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
-    if (lv == nullptr || BeingMade(pool, record) ||
-        std::find(lv->tags.begin(), lv->tags.end(), lvm::kCreatingTag) == lv->tags.end()) {
-      return Ok();
-    }
+  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
+  const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
+  if (lv == nullptr) {
+    return Ok();
   }
-  QUARRY_TRY(Execute({RemoveLvAction{record.group->name, record.lv->name}}, world_, limited));
+  const auto extents = lvm::PhysicalExtents(*record.group, *record.lv);
+  if (erasing && ByPv(lvm::PhysicalExtents(*now, *lv)) != ByPv(extents)) {
+    return Error(Code::kUnavailable, "it was moved to other extents while it was erased; these come next");
+  }
+  // Between the report and this turn a create may have finished: only what still bears the marker, and that
+  // nobody is making, is left over.
+  if (!erasing && (BeingMade(pool, record) ||
+                   std::find(lv->tags.begin(), lv->tags.end(), lvm::kCreatingTag) == lv->tags.end())) {
+    return Ok();
+  }
+  pool.clean.Look(*now);
+  QUARRY_TRY(RunCounted(pool, {RemoveLvAction{record.group->name, record.lv->name}}, world_, limited));
+  if (erasing && PolicyOf(record) == ErasePolicy::kZero) {
+    pool.clean.Add(extents);
+  }
   const auto elapsed = std::chrono::duration<double>(world_.clock.Now() - started).count();
   log_.Info(erasing ? "erased a deleted volume" : "removed a half-made volume",
             {{"pool", pool.config.name}, {"lv", record.lv->name}, {"seconds", elapsed}});

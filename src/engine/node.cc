@@ -12,6 +12,20 @@ namespace {
 // More mounts stacked on one path than this are not ours.
 constexpr int kMaxStacked = 16;
 
+// Commits only under the group's turn; mkfs and mounts keep nobody waiting.
+Status RunNodePlan(Engine::State& state, Pool& pool, const Plan& plan, const std::string& what,
+                   const Call& call) {
+  for (const Action& action : plan) {
+    if (std::holds_alternative<RetagAction>(action)) {
+      QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
+      QUARRY_TRY(RunCounted(pool, {action}, state.world, call));
+    } else {
+      QUARRY_TRY(Execute({action}, state.world, call));
+    }
+  }
+  return Ok();
+}
+
 Result<mount::Content> LookAt(Engine::State& state, const Engine::State::Found& found,
                               const dm::Device& device) {
   QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
@@ -28,7 +42,7 @@ Status StageMounted(Engine::State& state, const Engine::State::Found& found, con
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
-  return Execute(plan, state.world, call);
+  return RunNodePlan(state, *found.pool, plan, fmt::format("NodeStageVolume of {}", request.id), call);
 }
 
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
@@ -40,7 +54,7 @@ Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, 
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_ASSIGN(const Plan plan, PlanPublishUnstaged(view, request, content, state.config.several_targets));
-  return Execute(plan, state.world, call);
+  return RunNodePlan(state, *found.pool, plan, fmt::format("NodePublishVolume of {}", request.id), call);
 }
 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,

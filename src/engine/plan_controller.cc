@@ -1,17 +1,25 @@
 #include "engine/plan_controller.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/sizing.h"
 
 namespace quarry::engine {
+namespace {
 
-Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool) {
+constexpr Bytes kErasePiece = kGiB;
+
+}  // namespace
+
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
+                              const lvm::FreeSpace* within) {
   const lvm::VolumeGroup& group = *catalog.group;
   const lvm::Geometry& geometry = wish.profile.geometry;
   QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
   QUARRY_ASSIGN(const lvm::Placement placement,
-                lvm::Place(PoolSpace(group, pool), geometry, wish.size, group));
+                lvm::Place(within != nullptr ? *within : PoolSpace(group, pool), geometry, wish.size, group));
   const lvm::VolumeTags tags{
       .state = lvm::VolumeState::kReady,
       .id = lvm::VolumeId(wish.profile.pool, wish.lv_name),
@@ -40,14 +48,15 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 }
 
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        const PoolConfig& pool) {
+                        const PoolConfig& pool, const lvm::FreeSpace* within) {
   const lvm::VolumeGroup& group = *catalog.group;
   const Extents now = CeilToExtents(record.lv->size, group.extent_size);
   Plan plan;
   if (size > now) {
     QUARRY_TRY(CheckShare(catalog, pool, profile.geometry, size - now, false));
     QUARRY_ASSIGN(const lvm::Placement growth,
-                  lvm::PlaceGrowth(PoolSpace(group, pool), profile.geometry, group, *record.lv, size - now));
+                  lvm::PlaceGrowth(within != nullptr ? *within : PoolSpace(group, pool), profile.geometry,
+                                   group, *record.lv, size - now));
     for (const lvm::PlacementStep& step : growth.steps) {
       plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
     }
@@ -76,25 +85,33 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
 }
 
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy) {
-  Plan plan;
   if (policy == ErasePolicy::kNone) {
-    return plan;
+    return Plan{};
   }
   const auto method = policy == ErasePolicy::kDiscard ? dm::EraseMethod::kDiscard : dm::EraseMethod::kZero;
-  for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*record.group, *record.lv)) {
-    const lvm::PhysicalVolume* pv = record.group->FindPv(range.pv_uuid);
+  return PlanEraseRanges(*record.group, lvm::PhysicalExtents(*record.group, *record.lv), method)
+      .Context(fmt::format("volume {}", record.tags.id));
+}
+
+Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,
+                             dm::EraseMethod method) {
+  Plan plan;
+  for (const lvm::PhysicalRange& range : ranges) {
+    const lvm::PhysicalVolume* pv = group.FindPv(range.pv_uuid);
     if (pv == nullptr || pv->missing) {
       return Error(Code::kUnavailable,
-                   fmt::format("volume {}: disk {} of volume group {} is missing, so its extents "
-                               "cannot be erased; return the disk, or remove the logical volume",
-                               record.tags.id, range.pv_uuid, record.group->name));
+                   fmt::format("disk {} of volume group {} is missing, so its extents cannot be erased; "
+                               "return the disk, or remove the logical volume",
+                               range.pv_uuid, group.name));
     }
-    const Bytes extent = record.group->extent_size;
-    plan.push_back(EraseAction{{.device = pv->device,
-                                .pv_uuid = pv->uuid,
-                                .offset = pv->pe_start + ToBytes(range.range.first, extent),
-                                .length = ToBytes(range.range.count, extent)},
-                               method});
+    const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);
+    const Bytes length = ToBytes(range.range.count, group.extent_size);
+    for (Bytes done; done < length;) {
+      const Bytes piece = std::min(kErasePiece, length - done);
+      plan.push_back(EraseAction{
+          {.device = pv->device, .pv_uuid = pv->uuid, .offset = start + done, .length = piece}, method});
+      done = done + piece;
+    }
   }
   return plan;
 }

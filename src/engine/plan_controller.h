@@ -26,11 +26,13 @@ struct CreateWish {
 // The marker goes on with the creating command and comes off, in one commit with all the other tags, when the
 // volume is whole and proven: a crash before that leaves something that the next start removes. Errors of
 // lvm::Place.
-Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool);
+// `within`: the only room it may use; nullptr for all that is free.
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
+                              const lvm::FreeSpace* within = nullptr);
 
 // Grows to `size` extents. The size tag is written last: until then the volume is reported as it was.
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        const PoolConfig& pool);
+                        const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
 
 // Deactivates (which fails if somebody has it open), then retags or removes. With an erase policy the volume
 // is out of reach from here on, and the eraser does the rest.
@@ -38,5 +40,8 @@ Plan PlanDelete(const Record& record, ErasePolicy policy);
 
 // Clears every extent of a volume on its disks. kUnavailable if one of the disks is missing.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy);
+// The same for extents of the group, whosever they are. Pieces of at most 1 GiB.
+Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,
+                             dm::EraseMethod method);
 
 }  // namespace quarry::engine

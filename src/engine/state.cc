@@ -6,6 +6,15 @@
 
 namespace quarry::engine {
 
+Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call) {
+  pool.clean.Forget(ExtentsOf(plan, true));
+  QUARRY_TRY(Execute(plan, world, call));
+  for (const Action& action : plan) {
+    pool.clean.Committed(CommitsOf(action));
+  }
+  return Ok();
+}
+
 void Holds::Keep(const std::string& id, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   fds_.insert_or_assign(id, std::move(fd));

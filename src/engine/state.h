@@ -13,6 +13,8 @@
 
 #include "base/unique_fd.h"
 #include "engine/catalog.h"
+#include "engine/clean_space.h"
+#include "engine/cleaning.h"
 #include "engine/engine.h"
 #include "engine/eraser.h"
 #include "engine/locks.h"
@@ -34,7 +36,14 @@ struct Pool {
   // LVs that a CreateVolume of this process is making: bearing the creating marker, yet not left over.
   std::mutex making_mutex;
   std::set<std::string> making;
+  // Extents being cleared for volumes that are to be made or to grow, by the key of the volume's lock.
+  // Guarded by making_mutex, changed under the turn.
+  std::map<std::string, std::shared_ptr<Cleaning>> cleanings;
+  CleanSpace clean;  // used under the turn
 };
+
+// Execute, under the pool's turn, with what it commits told to `pool.clean`.
+Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call);
 
 // Descriptors that keep published raw devices from going away (a bind-mounted node is no open). By volume id.
 class Holds {

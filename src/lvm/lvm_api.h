@@ -28,6 +28,8 @@ struct CreateLv {
   Wipe wipe = Wipe::kSignaturesAndFirstBlock;
   bool assume_in_sync =
       false;  // --nosync: only over extents known to be zero; ignored for raid6, which always syncs
+  bool activate =
+      true;  // false: stays inactive, with Wipe::kNone only; metadata legs are cleared all the same
 };
 
 struct ExtendLv {
@@ -37,14 +39,14 @@ struct ExtendLv {
   PlacementStep step;
 };
 
-// Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and LVM's default of
-// 1 MiB is full after about 1,300 (277 of raid1): from then on every change fails.
+// Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and
+// LVM's default of 1 MiB is full after about 1,300 (277 of raid1): from then on every change fails.
 inline constexpr Bytes kMetadataSize{64 * 1024 * 1024};
 
 struct CreateGroup {
   std::string name;
-  std::vector<std::string> devices;  // block devices; the caller has made sure that they are blank
-  Bytes extent_size;                 // a power of two
+  std::vector<std::string> devices;     // block devices; the caller has made sure that they are blank
+  Bytes extent_size;                    // a power of two
   Bytes metadata_size = kMetadataSize;  // per PV
 };
 
@@ -59,13 +61,14 @@ class LvmApi {
  public:
   virtual ~LvmApi() = default;
 
-  // Makes PVs of the devices and a group of the PVs, which the host's boot services leave inactive. kAlreadyExists: there is
-  // a group of this name. kPrecondition: a device is in use or bears a signature; nothing was changed.
+  // Makes PVs of the devices and a group of the PVs, which the host's boot services leave inactive.
+  // kAlreadyExists: there is a group of this name. kPrecondition: a device is in use or bears a signature;
+  // nothing was changed.
   virtual Status Create(const CreateGroup& spec, const Call& call) = 0;
   // The group as it is now. kNotFound if LVM looked and there is none of that name.
   virtual Result<Snapshot> Read(const std::string& group, const Call& call) = 0;
 
-  // Creates and activates. kAlreadyExists if the name is taken.
+  // Creates and, if so asked, activates. kAlreadyExists if the name is taken.
   virtual Status Create(const CreateLv& spec, const Call& call) = 0;
   virtual Status Extend(const ExtendLv& spec, const Call& call) = 0;
   // Deactivates if need be and removes; gone already is OK. kPrecondition if it is open.

@@ -106,6 +106,9 @@ Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec) {
 
 Result<Arguments> CreateArguments(const CreateLv& spec) {
   QUARRY_TRY(CheckNames(spec.group, spec.name));
+  if (!spec.activate && spec.wipe != Wipe::kNone) {
+    return Error(Code::kInvalidArgument, "what is not active cannot be wiped");
+  }
   Arguments out = {"lvcreate",  "-y",
                    "--name",    spec.name,
                    "--type",    std::string(TypeName(spec.geometry.type())),
@@ -117,7 +120,8 @@ Result<Arguments> CreateArguments(const CreateLv& spec) {
   if (spec.assume_in_sync && spec.geometry.has_metadata() && spec.geometry.type() != VolumeType::kRaid6) {
     out.emplace_back("--nosync");
   }
-  Append(out, {"--setactivationskip", "y", "--ignoreactivationskip"});
+  Append(out, {"--setactivationskip", "y"});
+  Append(out, spec.activate ? Arguments{"--ignoreactivationskip"} : Arguments{"--activate", "n"});
   for (const std::string& tag : spec.tags) {
     Append(out, {"--addtag", tag});
   }

@@ -256,8 +256,13 @@ Status FakeLvm::Create(const lvm::CreateLv& spec, const Call& call) {
                             .tails = {}}));
     const bool in_sync = instant_sync_ || (spec.assume_in_sync && geometry.type() != VolumeType::kRaid6);
     AddVolume(next, spec, legs, in_sync, [this] { return NewUuid(); });
+    for (LogicalVolume& lv : next.lvs) {
+      lv.active = lv.active && (spec.activate || (lv.name != spec.name && !IsOf(lv, spec.name)));
+    }
     QUARRY_TRY(Commit(group, std::move(next)));
-    TellActive(group.now, spec.name);
+    if (spec.activate) {
+      TellActive(group.now, spec.name);
+    }
     return Ok();
   });
 }

@@ -110,6 +110,23 @@ TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
   lvm_.SetOnCall(nullptr);
 }
 
+TEST_F(ReconcileTest, AGrowthThatIsKilledLeavesTheVolumeRunning) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string id = Create("one");
+  const std::string uuid = dm_.Devices().front().uuid;
+  int activated = 0;
+  lvm_.before.FailNth("Extend", 1, Error(Code::kTimeout, "killed"));
+  lvm_.SetOnCall([&](const std::string& method) {
+    dm_.SetSuspended(uuid, method == "Extend");
+    activated += method == "Activate" ? 1 : 0;
+  });
+  const auto grown = engine_->Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon());
+  lvm_.SetOnCall(nullptr);
+  EXPECT_EQ(grown.error().code(), Code::kTimeout);
+  EXPECT_EQ(activated, 1);
+  EXPECT_TRUE(engine_->Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+}
+
 TEST_F(ReconcileTest, LegsThatLostTheirVolumeGoIfNameAndTagAreOurs) {
   ASSERT_TRUE(Start().has_value());
   const std::string ours = lvm::NewLvName();

@@ -96,6 +96,17 @@ TEST(CreateArgumentsTest, ExtentsOfUnknownPastAreWiped) {
   EXPECT_THAT(After(words, "--zero"), ElementsAre("y"));
 }
 
+TEST(CreateArgumentsTest, WhatIsToStayInactiveIsNotWiped) {
+  CreateLv spec = Spec({});
+  spec.activate = false;
+  const auto words = CreateArguments(spec);
+  ASSERT_TRUE(words.has_value());
+  EXPECT_THAT(After(*words, "--activate"), ElementsAre("n"));
+  EXPECT_TRUE(After(*words, "--ignoreactivationskip").empty());
+  spec.wipe = Wipe::kSignaturesAndFirstBlock;
+  EXPECT_EQ(CreateArguments(spec).error().code(), Code::kInvalidArgument);
+}
+
 TEST(ExtendArgumentsTest, AddExtentsAtGivenPlaces) {
   const CreateLv spec = Spec({.type = VolumeType::kRaid5});
   EXPECT_THAT(ExtendArguments({spec.group, spec.name, spec.geometry, spec.step}).value(),

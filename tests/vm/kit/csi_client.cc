@@ -2,6 +2,8 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <chrono>
+#include <functional>
 
 namespace quarry::vm {
 namespace {
@@ -16,6 +18,19 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& socket) {
   // What most callers send; a path derived from the socket is what old ones send.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel("unix://" + socket, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// As any caller does: what is being worked on is asked for again, as long as the answer says so.
+template <typename Response>
+Reply<Response> Patiently(std::chrono::milliseconds limit, const std::function<Reply<Response>()>& call) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (true) {
+    Reply<Response> reply = call();
+    if (reply.code() != grpc::StatusCode::UNAVAILABLE ||
+        reply.text().find("ask again") == std::string::npos || std::chrono::steady_clock::now() > end) {
+      return reply;
+    }
+  }
 }
 
 }  // namespace
@@ -70,7 +85,8 @@ v1::CreateVolumeRequest CsiClient::CreateRequest(const VolumeSpec& spec) {
 }
 
 Reply<v1::CreateVolumeResponse> CsiClient::Create(const VolumeSpec& spec) {
-  return Invoke(controller(), &v1::Controller::Stub::CreateVolume, CreateRequest(spec));
+  return Patiently<v1::CreateVolumeResponse>(
+      limit_, [&] { return Invoke(controller(), &v1::Controller::Stub::CreateVolume, CreateRequest(spec)); });
 }
 
 Reply<v1::DeleteVolumeResponse> CsiClient::Delete(const std::string& id) {
@@ -104,7 +120,8 @@ Reply<v1::ControllerExpandVolumeResponse> CsiClient::Expand(const std::string& i
   v1::ControllerExpandVolumeRequest request;
   request.set_volume_id(id);
   request.mutable_capacity_range()->set_required_bytes(size);
-  return Invoke(controller(), &v1::Controller::Stub::ControllerExpandVolume, request);
+  return Patiently<v1::ControllerExpandVolumeResponse>(
+      limit_, [&] { return Invoke(controller(), &v1::Controller::Stub::ControllerExpandVolume, request); });
 }
 
 Reply<v1::NodeStageVolumeResponse> CsiClient::Stage(const v1::Volume& volume, const std::string& staging,

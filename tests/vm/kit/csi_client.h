@@ -78,6 +78,7 @@ class CsiClient {
   Reply<v1::GetPluginInfoResponse> PluginInfo();
 
   static v1::CreateVolumeRequest CreateRequest(const VolumeSpec& spec);
+  // Create and Expand are repeated while the answer is that space is being cleared.
   Reply<v1::CreateVolumeResponse> Create(const VolumeSpec& spec);
   Reply<v1::DeleteVolumeResponse> Delete(const std::string& id);
   // All pages, in order. max_entries: size of a page, 0 for one page.

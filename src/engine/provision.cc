@@ -1,0 +1,176 @@
+#include "engine/provision.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/plan_controller.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{4000};
+constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
+constexpr milliseconds kUndoLimit{60000};
+// How long cleared extents wait for the call to be repeated.
+constexpr std::chrono::minutes kKept{5};
+
+std::shared_ptr<Cleaning> Find(Pool& pool, const std::string& key) {
+  const std::lock_guard lock(pool.making_mutex);
+  const auto found = pool.cleanings.find(key);
+  return found == pool.cleanings.end() ? nullptr : found->second;
+}
+
+// Removes the LV that holds the extents, and remembers that they are clear if they are.
+Status GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<Cleaning>& cleaning,
+                const World& world, const Call& call) {
+  const std::string& group = pool.config.group;
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
+  pool.clean.Look(*now);
+  QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, cleaning->lv_name()}}, world, call));
+  if (cleaning->Outcome().has_value()) {
+    pool.clean.Add(cleaning->cleared());
+  }
+  const std::lock_guard lock(pool.making_mutex);
+  pool.making.erase(cleaning->lv_name());
+  pool.cleanings.erase(key);
+  return Ok();
+}
+
+// One command's worth of room for everything that `placement` takes, as one linear LV.
+Result<lvm::Placement> PlaceHolder(const lvm::VolumeGroup& group,
+                                   const std::vector<lvm::PhysicalRange>& all) {
+  QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
+  uint64_t size = 0;
+  for (const lvm::PhysicalRange& range : all) {
+    size += range.range.count.value;
+  }
+  return lvm::Place(SpaceWithin(group, all), linear, {size}, group);
+}
+
+}  // namespace
+
+bool MustBeClear(const Profile& profile, std::string_view access) {
+  return (profile.erase != ErasePolicy::kNone && access != "mount") ||
+         (profile.skip_sync && profile.geometry.has_metadata());
+}
+
+Result<Cleared> TakeCleared(Engine::State& state, Pool& pool, const std::string& key, const Call& call) {
+  const std::shared_ptr<Cleaning> cleaning = Find(pool, key);
+  if (cleaning == nullptr) {
+    return Cleared{};
+  }
+  if (!cleaning->Finished()) {
+    return Cleared{cleaning, {}, {}};
+  }
+  QUARRY_TRY(GiveBack(pool, key, cleaning, state.world, call));
+  QUARRY_TRY(cleaning->Outcome());
+  return Cleared{nullptr, cleaning->held(), cleaning->cleared()};
+}
+
+lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held) {
+  lvm::FreeSpace space = lvm::FreeSpaceOf(group);
+  const auto wanted = ByPv(held);
+  for (lvm::FreePv& pv : space.pvs) {
+    const auto mine = wanted.find(pv.uuid);
+    pv.free = mine == wanted.end() ? std::vector<lvm::ExtentRange>() : Common(pv.free, mine->second);
+  }
+  return space;
+}
+
+std::vector<lvm::PhysicalRange> UnknownIn(const Pool& pool, const Plan& plan, const Cleared& cleared) {
+  const auto clear = ByPv(cleared.clear);
+  std::vector<lvm::PhysicalRange> out;
+  for (const auto& [pv, ranges] : ByPv(pool.clean.Unknown(ExtentsOf(plan, false)))) {
+    const auto mine = clear.find(pv);
+    for (const lvm::ExtentRange& range : mine == clear.end() ? ranges : Without(ranges, mine->second)) {
+      out.push_back({pv, range});
+    }
+  }
+  return out;
+}
+
+Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool, const std::string& key,
+                                                const Catalog& catalog, const Plan& plan,
+                                                const std::vector<lvm::PhysicalRange>& unknown,
+                                                const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const std::vector<lvm::PhysicalRange> all = ExtentsOf(plan, true);
+  QUARRY_ASSIGN(const lvm::Placement hold, PlaceHolder(group, all));
+  QUARRY_ASSIGN(Plan erase, PlanEraseRanges(group, unknown, dm::EraseMethod::kZero));
+  QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
+  const std::string name = lvm::NewLvName();
+  {
+    const std::lock_guard lock(pool.making_mutex);
+    pool.making.insert(name);
+  }
+  const Plan take = {CreateLvAction{{.group = group.name,
+                                     .name = name,
+                                     .geometry = linear,
+                                     .step = hold.steps.front(),
+                                     .tags = {std::string(lvm::kCreatingTag)},
+                                     .wipe = lvm::Wipe::kNone,
+                                     .activate = false}},
+                     VerifyLayoutAction{group.name, name, hold}};
+  auto taken = RunCounted(pool, take, state.world, call);
+  if (!taken.has_value()) {
+    {
+      const std::lock_guard lock(pool.making_mutex);
+      pool.making.erase(name);
+    }
+    if (!Execute({RemoveLvAction{group.name, name}}, state.world, CallWithin(kUndoLimit)).has_value()) {
+      state.eraser->Wake();
+    }
+    return std::move(taken.error());
+  }
+  auto cleaning =
+      std::make_shared<Cleaning>(name, all, ExtentsOf(plan, false), std::move(erase), state.world);
+  {
+    const std::lock_guard lock(pool.making_mutex);
+    pool.cleanings[key] = cleaning;
+  }
+  state.log.Info(
+      "clearing disk space of unknown past",
+      {{"pool", pool.config.name}, {"for", key}, {"bytes", static_cast<int64_t>(cleaning->total().value)}});
+  state.eraser->Wake();
+  return cleaning;
+}
+
+bool SweepCleanings(Pool& pool, const World& world, const Call& call) {
+  std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> forgotten;
+  bool any = false;
+  const auto look = [&] {
+    const std::lock_guard lock(pool.making_mutex);
+    forgotten.clear();
+    any = !pool.cleanings.empty();
+    for (const auto& [key, cleaning] : pool.cleanings) {
+      if (cleaning->Finished() && cleaning->Unasked() > kKept) {
+        forgotten.emplace_back(key, cleaning);
+      }
+    }
+  };
+  look();
+  if (forgotten.empty()) {
+    return any;
+  }
+  const auto turn = pool.writers.Wait("giving back cleared space", call);
+  if (turn.has_value()) {
+    look();  // somebody may have come for it meanwhile
+    for (const auto& [key, cleaning] : forgotten) {
+      (void)GiveBack(pool, key, cleaning, world, call);  // what fails is tried again in the next round
+    }
+  }
+  return true;
+}
+
+Call CleaningPatience(const Call& call) {
+  Call patience = call.Within(kPatience);
+  if (call.deadline != SteadyTime::max()) {
+    patience.deadline = std::min(patience.deadline, call.deadline - kForTheAnswer);
+  }
+  return patience;
+}
+
+}  // namespace quarry::engine

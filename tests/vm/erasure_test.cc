@@ -1,0 +1,136 @@
+// Nobody's old bytes: every byte of the group bears somebody's pattern; volumes are carved out of it, grown,
+// deleted and carved again; not one old byte is ever read, over the whole of each volume.
+#include <thread>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+struct Kind {
+  std::string name;
+  std::map<std::string, std::string> parameters;
+};
+
+std::vector<Kind> Kinds() {
+  return {{"Linear", TypeParameters("linear")},
+          {"Striped", TypeParameters("striped", {{"stripes", "3"}})},
+          {"Raid0", TypeParameters("raid0")},
+          {"Raid1", TypeParameters("raid1")},
+          {"Raid1Skip", TypeParameters("raid1", {{"sync", "skip"}})},
+          {"Raid5", TypeParameters("raid5", {{"stripes", "3"}})},
+          {"Raid5Skip", TypeParameters("raid5", {{"stripes", "3"}, {"sync", "skip"}})},
+          {"Raid6", TypeParameters("raid6", {{"stripes", "3"}})},
+          {"Raid10", TypeParameters("raid10")}};
+}
+
+class ErasureTest : public VmTest {
+ protected:
+  // An administrator's LV has all that is free, writes to every byte of it, and goes: extents of unknown
+  // past.
+  void Dirty() {
+    ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "foreign", kGroup}).ok());
+    // Ends where the device does, by "no space left".
+    Sh("yes 'somebody else was here' | dd of=/dev/vg/foreign bs=1M iflag=fullblock oflag=direct 2>&1");
+    ASSERT_FALSE(CheckZero("/dev/vg/foreign", 1 << 20).has_value());
+    Outcome removed;
+    ASSERT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-q", "-y", "vg/foreign"})).ok(); }))
+        << removed.err;
+  }
+
+  int Clearings() {
+    int count = 0;
+    for (const std::string& line : Lines(quarryd().Log())) {
+      count += line.find("clearing disk space of unknown past") != std::string::npos ? 1 : 0;
+    }
+    return count;
+  }
+
+  testing::AssertionResult AllZero(const v1::Volume& volume, int64_t size) {
+    return IsOk(CheckZero(NodeOf(volume), static_cast<uint64_t>(size)));
+  }
+
+  void Expand(const v1::Volume& volume, int64_t size) {
+    auto grown = client().Expand(volume.volume_id(), size);
+    ASSERT_OK(grown);
+    ASSERT_EQ(grown.value.capacity_bytes(), size);
+  }
+
+  // The parity and the mirrors agree everywhere: LVM's own check of the array finds no difference.
+  void ExpectInSync(const v1::Volume& volume) {
+    const std::string name = std::string(kGroup) + "/" + LvOf(volume);
+    const auto field = [&](const std::string& what) {
+      return Trim(Tool({"lvs", "--noheadings", "-o", what, name}).out);
+    };
+    EXPECT_TRUE(Eventually([&] { return field("raid_sync_action") == "idle"; }, 180));
+    ASSERT_TRUE(Tool({"lvchange", "--syncaction", "check", name}).ok());
+    EXPECT_TRUE(Eventually([&] { return field("raid_sync_action") == "idle"; }, 180));
+    EXPECT_EQ(field("raid_mismatch_count"), "0");
+  }
+};
+
+class ErasureOfTypeTest : public ErasureTest, public testing::WithParamInterface<Kind> {};
+
+TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
+  const auto& parameters = GetParam().parameters;
+  const bool raid6 = parameters.at("type") == "raid6";
+  ASSERT_NO_FATAL_FAILURE(Dirty());
+  auto capacity = client().Capacity(parameters);
+  ASSERT_OK(capacity);
+  const int64_t granule = capacity.value.minimum_volume_size().value();
+  const int64_t most = capacity.value.available_capacity();
+  const int64_t half = most / 2 / granule * granule;
+  ASSERT_GT(half, 0);
+
+  const v1::Volume volume = MustCreate({"first", parameters, BlockCapability(), half, half});
+  ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(AllZero(volume, half));
+  ASSERT_NO_FATAL_FAILURE(Expand(volume, most));
+  EXPECT_TRUE(AllZero(volume, most));
+  if (parameters.contains("sync") && !raid6) {
+    ExpectInSync(volume);
+  }
+  ASSERT_OK(WritePattern(NodeOf(volume), 5, static_cast<uint64_t>(most)));
+  ASSERT_OK(client().Delete(volume.volume_id()));
+  ASSERT_TRUE(ComesBackEmpty(300));
+
+  const int cleared = Clearings();
+  EXPECT_GE(cleared, 2);
+  const v1::Volume again = MustCreate({"again", parameters, BlockCapability(), half, half});
+  EXPECT_TRUE(AllZero(again, half));
+  EXPECT_EQ(Clearings(), cleared) << "what a deletion has cleared is not cleared again";
+  ASSERT_OK(client().Delete(again.volume_id()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ErasureOfTypeTest, testing::ValuesIn(Kinds()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST_F(ErasureTest, KilledAgainAndAgainWhileItClearsAndErases) {
+  ASSERT_NO_FATAL_FAILURE(Dirty());
+  auto capacity = client().Capacity(TypeParameters("striped"));
+  ASSERT_OK(capacity);
+  const VolumeSpec spec{"killed", TypeParameters("striped"), BlockCapability(),
+                        capacity.value.available_capacity()};
+  for (const int pause : {700, 1500, 2500}) {
+    std::jthread caller([&spec] {
+      CsiClient own(kSocket);
+      (void)own.Create(spec);  // its outcome is whatever the kill made of it
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    KillAndRestart();
+  }
+  const v1::Volume volume = MustCreate(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(AllZero(volume, volume.capacity_bytes()));
+  ASSERT_OK(WritePattern(NodeOf(volume), 6, static_cast<uint64_t>(volume.capacity_bytes())));
+  ASSERT_OK(client().Delete(volume.volume_id()));
+  KillAndRestart();
+  KillAndRestart();
+  const v1::Volume next = MustCreate({"next", TypeParameters("linear"), BlockCapability(), 200 * kMi});
+  EXPECT_TRUE(AllZero(next, next.capacity_bytes()));
+  ASSERT_OK(client().Delete(next.volume_id()));
+  ASSERT_TRUE(ComesBackEmpty(300));
+}
+
+}  // namespace
+}  // namespace quarry::vm
