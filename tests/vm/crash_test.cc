@@ -22,7 +22,7 @@ class CrashTest : public VmTest {
   void SetUp() override {
     VmTest::SetUp();
     Disarm();
-    Boot();
+    ASSERT_NO_FATAL_FAILURE(Boot());
     MakeWitness();
   }
 
@@ -47,7 +47,7 @@ class CrashTest : public VmTest {
     Status started = Ok();
     for (int i = 0; i < kMostKills; ++i) {
       started = TryStartQuarryd({.program = "quarryd_crash", .variables = {{"QUARRY_CRASH_ORDER", kOrder}}});
-      if (started.has_value() || quarryd().Running()) {
+      if (started.has_value() || !HasQuarryd() || quarryd().Running()) {
         break;
       }
       ++kills_;
@@ -71,7 +71,7 @@ class CrashTest : public VmTest {
       }
       ASSERT_TRUE(Died(20)) << status.error_code() << ": " << status.error_message();
       ++kills_;
-      Boot();
+      ASSERT_NO_FATAL_FAILURE(Boot());
       ASSERT_NO_FATAL_FAILURE(CheckWorld());
     }
     ASSERT_LT(deaths, kMostKills);
@@ -94,7 +94,7 @@ class CrashTest : public VmTest {
       if (Died(1)) {
         ++deaths;
         ++kills_;
-        Boot();
+        ASSERT_NO_FATAL_FAILURE(Boot());
         ASSERT_NO_FATAL_FAILURE(CheckWorld());
       }
     }
@@ -102,7 +102,7 @@ class CrashTest : public VmTest {
     Record();
     Disarm();
     if (Died(1)) {
-      Boot();
+      ASSERT_NO_FATAL_FAILURE(Boot());
     }
   }
 
@@ -120,7 +120,7 @@ class CrashTest : public VmTest {
     while (!listed.ok() && kills_ < 100 * kMostKills &&
            Died(5)) {  // the eraser got to one of its steps meanwhile
       ++kills_;
-      Boot();
+      ASSERT_NO_FATAL_FAILURE(Boot());
       listed = client().List();
     }
     ASSERT_OK(listed);

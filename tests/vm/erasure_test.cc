@@ -77,9 +77,9 @@ TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
   ASSERT_NO_FATAL_FAILURE(Dirty());
   auto capacity = client().Capacity(parameters);
   ASSERT_OK(capacity);
-  const int64_t granule = capacity.value.minimum_volume_size().value();
+  constexpr int64_t kGranule = 12 * 4 * kMi;  // a multiple of every type's, with extents of 4 MiB
   const int64_t most = capacity.value.available_capacity();
-  const int64_t half = most / 2 / granule * granule;
+  const int64_t half = most / 2 / kGranule * kGranule;
   ASSERT_GT(half, 0);
 
   const v1::Volume volume = MustCreate({"first", parameters, BlockCapability(), half, half});

@@ -40,6 +40,7 @@ class VmTest : public testing::Test {
 
   CsiClient& client() { return *client_; }
   QuarrydProcess& quarryd() { return *quarryd_; }
+  bool HasQuarryd() const { return quarryd_ != nullptr; }  // not if it could not even be started
   static VolumeGroup& group() { return *group_; }
   static int64_t TotalExtents() { return total_extents_; }
 
