@@ -1,5 +1,7 @@
 #include "engine/actions.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace quarry::engine {
@@ -17,6 +19,19 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
     return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
   }
   return lvm::VerifyPlacement(*group, *lv, a.placement);
+}
+
+// Whether the kernel may have any of it: also where it cannot be asked.
+bool MayBeActive(const DeactivateAction& a, const World& world) {
+  return a.dm_uuids.empty() ||
+         std::any_of(a.dm_uuids.begin(), a.dm_uuids.end(), [&](const std::string& uuid) {
+           const auto device = world.dm.Find(uuid);
+           return !device.has_value() || device->has_value();
+         });
+}
+
+Status Deactivate(const DeactivateAction& a, const World& world, const Call& call) {
+  return MayBeActive(a, world) ? world.lvm.Deactivate(a.group, a.name, call) : Ok();
 }
 
 }  // namespace
@@ -79,7 +94,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
           [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
           [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.name, call); },
-          [&](const DeactivateAction& a) { return world.lvm.Deactivate(a.group, a.name, call); },
+          [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.name, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },

@@ -31,8 +31,10 @@ struct RetagAction {
 struct ActivateAction {
   std::string group, name;
 };
+// LVM is started only if the kernel has one of `dm_uuids`, or if these are not given.
 struct DeactivateAction {
   std::string group, name;
+  std::vector<std::string> dm_uuids = {};  // of the volume and all that it is made of
 };
 struct RemoveLvAction {
   std::string group, name;

@@ -22,6 +22,24 @@ bool AllowsBlock(std::string_view access) {
 
 }  // namespace
 
+std::vector<std::string> Record::DmUuids() const {
+  std::vector<std::string> out = {DmUuid()};
+  const auto add = [&](std::string_view name) {
+    if (const lvm::LogicalVolume* part = group->FindLv(name); part != nullptr) {
+      out.push_back(lvm::DmUuid(group->uuid, part->uuid));
+    }
+  };
+  for (const lvm::Segment& segment : lv->segments) {
+    for (const lvm::SegmentArea& area : segment.areas) {
+      if (!area.lv_name.empty()) {
+        add(area.lv_name);
+        add(lvm::MetadataLvName(area.lv_name));
+      }
+    }
+  }
+  return out;
+}
+
 const Record* Catalog::ById(std::string_view id) const {
   for (const Record& record : records) {
     if (record.tags.state == lvm::VolumeState::kReady && record.tags.id == id) {

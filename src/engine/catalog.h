@@ -22,6 +22,8 @@ struct Record {
   lvm::VolumeTags tags;
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
+  // Of the volume, its legs and their metadata.
+  std::vector<std::string> DmUuids() const;
 };
 
 struct Catalog {

@@ -72,16 +72,14 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
 
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
-  Plan plan = {DeactivateAction{group, record.lv->name}};
   if (policy == ErasePolicy::kNone) {
-    plan.push_back(RemoveLvAction{group, record.lv->name});
-  } else {
-    plan.push_back(RetagAction{group,
-                               record.lv->name,
-                               {lvm::StateTag(lvm::VolumeState::kErasing)},
-                               {lvm::StateTag(lvm::VolumeState::kReady)}});
+    return {RemoveLvAction{group, record.lv->name}};  // which deactivates, or fails like it
   }
-  return plan;
+  return {DeactivateAction{group, record.lv->name, record.DmUuids()},
+          RetagAction{group,
+                      record.lv->name,
+                      {lvm::StateTag(lvm::VolumeState::kErasing)},
+                      {lvm::StateTag(lvm::VolumeState::kReady)}}};
 }
 
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy) {

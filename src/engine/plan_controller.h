@@ -34,8 +34,8 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
                         const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
 
-// Deactivates (which fails if somebody has it open), then retags or removes. With an erase policy the volume
-// is out of reach from here on, and the eraser does the rest.
+// Deactivates if the kernel has it (which fails if somebody has it open), then retags; or removes, which does
+// both. With an erase policy the volume is out of reach from here on, and the eraser does the rest.
 Plan PlanDelete(const Record& record, ErasePolicy policy);
 
 // Clears every extent of a volume on its disks. kUnavailable if one of the disks is missing.

@@ -57,10 +57,13 @@ TEST(PlanDelete, DeactivatesBeforeAnythingElse) {
   const Catalog catalog = builder.Build();
   const Plan zero = PlanDelete(catalog.records.front(), ErasePolicy::kZero);
   ASSERT_EQ(zero.size(), 2U);
-  EXPECT_TRUE(std::holds_alternative<DeactivateAction>(zero[0]));
+  ASSERT_TRUE(std::holds_alternative<DeactivateAction>(zero[0]));
+  EXPECT_EQ(std::get<DeactivateAction>(zero[0]).dm_uuids,
+            std::vector<std::string>{catalog.records.front().DmUuid()});
   EXPECT_EQ(std::get<RetagAction>(zero[1]).add.front(), lvm::StateTag(lvm::VolumeState::kErasing));
   const Plan none = PlanDelete(catalog.records.front(), ErasePolicy::kNone);
-  EXPECT_TRUE(std::holds_alternative<RemoveLvAction>(none[1]));
+  ASSERT_EQ(none.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<RemoveLvAction>(none[0])) << "removing deactivates";
 }
 
 TEST(PlanErase, CoversEveryExtentOnItsDisk) {
