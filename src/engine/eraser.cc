@@ -109,7 +109,8 @@ Status Eraser::Finish(Pool& pool, const Record& record, const std::stop_token& s
     {
       const Call limited = call.Within(kLvmLimit);
       QUARRY_ASSIGN(const auto turn, pool.writers.Wait("deactivating before erasing", limited));
-      QUARRY_TRY(Execute({DeactivateAction{record.group->name, record.lv->name}}, world_, limited));
+      QUARRY_TRY(Execute({DeactivateAction{record.group->name, record.lv->name, record.DmUuids()}}, world_,
+                         limited));
     }
     QUARRY_ASSIGN(const Plan erase, PlanErase(record, PolicyOf(record)));
     QUARRY_TRY(Execute(erase, world_, call));  // as long as it takes, outside the writers' queue

@@ -274,6 +274,15 @@ TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
   EXPECT_EQ(Create("never", 500).error().code(), Code::kOutOfRange);
 }
 
+TEST_F(LifeTest, WhatIsNotActiveIsNotDeactivated) {
+  const std::string id = Create("one", 10, {{"erase", "zero"}, {"type", "raid1"}})->volume.id;
+  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, Soon()).has_value());
+  const int before = lvm_.before.Calls("Deactivate");
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  UntilErased(0);
+  EXPECT_EQ(lvm_.before.Calls("Deactivate"), before);
+}
+
 TEST_F(LifeTest, WithoutErasePolicyTheVolumeIsGoneAtOnce) {
   const std::string id = Create("one", 10, {{"erase", "none"}})->volume.id;
   ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
