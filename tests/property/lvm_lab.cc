@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -113,7 +114,7 @@ Status LvmLab::RemoveGroup() {
   if (!has_group_) {
     return Ok();
   }
-  QUARRY_TRY(Must({"vgremove", "-y", "-ff", kLabGroup}));
+  QUARRY_TRY(MustOnceUnused({"vgremove", "-y", "-ff", kLabGroup}));
   has_group_ = false;
   return Ok();
 }
@@ -147,7 +148,7 @@ Status LvmLab::Extend(const ExtendLv& spec) {
 
 Status LvmLab::Remove(const std::string& name) {
   QUARRY_ASSIGN(std::vector<std::string> arguments, RemoveArguments(kLabGroup, name));
-  return Must(std::move(arguments));
+  return MustOnceUnused(arguments);
 }
 
 Result<Finished> LvmLab::Run(std::vector<std::string> arguments) {
@@ -162,6 +163,19 @@ Result<Finished> LvmLab::Run(std::vector<std::string> arguments) {
                  {"PATH", "/sbin:/usr/sbin:/bin:/usr/bin"},
                  {"LC_ALL", "C"}};
   return subprocess_.Run(command, Patient());
+}
+
+// udevd opens what was just made or closed to look what is on it, and LVM removes nothing that is open.
+Status LvmLab::MustOnceUnused(const std::vector<std::string>& arguments) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    Status done = Must(arguments);
+    if (done.has_value() || done.error().message().find(" in use") == std::string::npos ||
+        std::chrono::steady_clock::now() > deadline) {
+      return done;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 Status LvmLab::Must(std::vector<std::string> arguments) {

@@ -57,6 +57,7 @@ class LvmLab {
   Result<Finished> Run(std::vector<std::string> arguments);
   // The same, to success.
   Status Must(std::vector<std::string> arguments);
+  Status MustOnceUnused(const std::vector<std::string>& arguments);
 
   // Path under which lvm knows a device.
   const std::string& PvPath(size_t pv) const { return links_[pv]; }
