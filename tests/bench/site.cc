@@ -151,9 +151,13 @@ Status Site::Fill(const std::string& type, size_t count) {
     QUARRY_ASSIGN(const std::string backup, FileText(file));
     QUARRY_ASSIGN(const std::string filled, MultiplyVolumes(backup, models, count - models.size()));
     QUARRY_TRY(Restore(filled));
-    // As quarryd activates: without udev's part, which it does not wait for either.
-    QUARRY_TRY(Run({"vgchange", "-ay", "-K", "--config",
-                    "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group_}));
+    // As quarryd activates: without udev's part, which it does not wait for either. Copies of a raid have no
+    // superblocks in their metadata legs: they stay inactive, as volumes are that nobody has staged since a
+    // boot.
+    if (type == "linear") {
+      QUARRY_TRY(Run({"vgchange", "-ay", "-K", "--config",
+                      "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group_}));
+    }
     Settle();
   }
   const auto listed = client().List();
