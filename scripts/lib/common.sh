@@ -5,7 +5,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Everything that is worth keeping between clones: compiled objects, guest images, csi-sanity.
 export QUARRY_CACHE=${QUARRY_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/quarry}
-mkdir -p "$QUARRY_CACHE/logs"
+# What the steps said: each clone's own.
+logs=$root/build/logs
+mkdir -p "$QUARRY_CACHE" "$logs"
 
 if [ -t 2 ] && [ -z "${NO_COLOR:-}" ]; then
   bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'
@@ -19,10 +21,10 @@ die() {
   exit 1
 }
 
-# step TITLE LOG COMMAND…: runs a command that may take minutes, its output in a log below the cache. On a
+# step TITLE LOG COMMAND…: runs a command that may take minutes, its output in a log below build/logs. On a
 # terminal the last line is shown as it changes, elsewhere every half minute; a failure shows the log's end.
 step() {
-  local title=$1 log=$QUARRY_CACHE/logs/$2 started=$SECONDS pid line status=0 shown=0
+  local title=$1 log=$logs/$2 started=$SECONDS pid line status=0 shown=0
   shift 2
   say "$title"
   "$@" >"$log" 2>&1 </dev/null &

@@ -210,11 +210,14 @@ Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
     std::shared_ptr<Cleaning> cleaning;
     {
       QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
-      QUARRY_ASSIGN(Outcome<Done> outcome, attempt());
-      if (auto* done = std::get_if<Done>(&outcome); done != nullptr) {
+      auto outcome = attempt();
+      if (!outcome.has_value()) {
+        return std::move(outcome.error());
+      }
+      if (auto* done = std::get_if<Done>(&*outcome); done != nullptr) {
         return std::move(*done);
       }
-      cleaning = std::get<std::shared_ptr<Cleaning>>(outcome);
+      cleaning = std::get<std::shared_ptr<Cleaning>>(*outcome);
     }
     QUARRY_TRY(cleaning->Wait(CleaningPatience(call)).Context(what));
   }
