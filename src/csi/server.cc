@@ -9,6 +9,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include "csi/admin/services.h"
 #include "csi/edge.h"
 #include "csi/v0/errors.h"
 #include "csi/v0/services.h"
@@ -50,6 +51,7 @@ struct Server::State {
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
         v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}),
+        admin_edge(log, watch, {"admin", &v1::ToGrpcCode, false}),
         v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}),
         v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}),
         v0_calls(plugin, engine, v0::kRules),
@@ -57,7 +59,7 @@ struct Server::State {
 
   const v1::Plugin plugin;
   CancelWatch watch;
-  Edge v1_edge, v0_edge, v0_1_edge;
+  Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
   const v1::Calls v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
   std::unique_ptr<grpc::Server> server;
@@ -79,6 +81,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     s.services.push_back(v1::MakeController(s.plugin, engine, s.v1_edge));
     s.services.push_back(v0::MakeController(s.v0_calls, s.v0_edge));
     s.services.push_back(v0_1::MakeController(s.v0_1_calls, s.v0_1_edge));
+    s.services.push_back(admin::MakeAdmin(engine, s.admin_edge));
   }
   if (config.mode != Mode::kController) {
     s.services.push_back(v1::MakeNode(s.plugin, engine, s.v1_edge));

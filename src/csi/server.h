@@ -1,4 +1,5 @@
-// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI.
+// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI, and what
+// quarryctl asks for (proto/quarry/admin/v1) beside the controller services.
 #pragma once
 
 #include <chrono>

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/subprocess.h"
+#include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "daemon/options.h"
 #include "daemon/values.h"
@@ -31,6 +32,11 @@ struct Arguments {
   std::string colour = "auto";
   size_t width = 0;
   bool json = false;
+  // Of the commands that quarryd carries out.
+  std::string endpoint = "unix:///run/quarry/csi.sock";
+  std::string object;  // VG/LV, VG or a volume id
+  std::string name, fs_type, erase;
+  bool csilvm = false, dry_run = false;
 };
 
 size_t TerminalWidth() {
@@ -102,8 +108,67 @@ Result<std::string> RunCommand(const std::string& name, const Arguments& argumen
   return ShowCapacity(bench, wish, call);
 }
 
+Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, int& exit_status) {
+  const Call call = CallWithin(kPatience);
+  AdoptWish wish{.group = arguments.object,
+                 .lv_name = "",
+                 .name = arguments.name,
+                 .fs_type = arguments.fs_type,
+                 .erase = arguments.erase,
+                 .dry_run = arguments.dry_run};
+  if (arguments.csilvm) {
+    QUARRY_ASSIGN(const AdminClient::Bulk bulk, client.AdoptCsilvm(wish, kPatience));
+    exit_status = bulk.refused == 0 ? 0 : 1;
+    return bulk.text;
+  }
+  const size_t slash = arguments.object.find('/');
+  if (slash == std::string::npos) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("'{}': say VOLUME-GROUP/LOGICAL-VOLUME, as in vg0/data", arguments.object));
+  }
+  wish.group = arguments.object.substr(0, slash);
+  wish.lv_name = arguments.object.substr(slash + 1);
+  return client.Adopt(wish, call);
+}
+
+// What quarryd does when asked. `exit_status` is for output that is whole, and yet not all good.
+Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
+  QUARRY_ASSIGN(const AbsolutePath socket, daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint"));
+  AdminClient client(socket, arguments.json);
+  return name == "adopt" ? RunAdopt(client, arguments, exit_status)
+                         : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
+}
+
+void AddRequests(CLI::App& app, Arguments& arguments) {
+  CLI::App* adopt = app.add_subcommand(
+      "adopt", "make a logical volume that Quarry did not make a volume of its pool, as it is");
+  adopt->add_option("VG/LV", arguments.object, "the logical volume; with --csilvm the volume group")
+      ->required();
+  adopt->add_option("--name", arguments.name, "what the orchestrator is to call it [VG/LV]");
+  adopt->add_option("--fs", arguments.fs_type,
+                    "the file system a blank one is to get; what another must hold");
+  adopt->add_option("--erase", arguments.erase,
+                    "what deleting it does to its bytes: zero, discard or none [zero]");
+  adopt
+      ->add_flag("--csilvm", arguments.csilvm,
+                 "all of csilvm's volumes in the group, under the names they have")
+      ->excludes("--name");
+  CLI::App* release = app.add_subcommand(
+      "release",
+      "make Quarry forget a volume; its logical volume stays, with its name and all that is on it");
+  release->add_option("ID", arguments.object, "the volume's id")->required();
+  for (CLI::App* sub : {adopt, release}) {
+    sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
+    sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
+        ->envname("CSI_ENDPOINT")
+        ->capture_default_str();
+    sub->fallthrough();
+  }
+}
+
 int Main(int argc, char** argv) {
-  CLI::App app{"quarryctl: looks at the pools of this node; changes nothing", "quarryctl"};
+  CLI::App app{"quarryctl: looks at the pools of this node, and has quarryd adopt and release volumes",
+               "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
   Arguments arguments;
@@ -126,15 +191,19 @@ int Main(int argc, char** argv) {
   for (CLI::App* sub : {capacity, map, plan}) {
     sub->fallthrough();  // --json and --pool may come after the command too
   }
+  AddRequests(app, arguments);
   CLI11_PARSE(app, argc, argv);
 
-  const auto text = RunCommand(app.get_subcommands().front()->get_name(), arguments);
+  const std::string name = app.get_subcommands().front()->get_name();
+  int exit_status = 0;
+  const auto text = name == "adopt" || name == "release" ? RunRequest(name, arguments, exit_status)
+                                                         : RunCommand(name, arguments);
   if (!text.has_value()) {
     std::cerr << "quarryctl: " << text.error().message() << '\n';
     return text.error().code() == Code::kInvalidArgument ? 2 : 1;
   }
   std::cout << *text;
-  return std::cout.flush() ? 0 : 1;
+  return std::cout.flush() ? exit_status : 1;
 }
 
 }  // namespace

@@ -175,11 +175,18 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
     pool.devices.push_back(std::move(device));
     return Ok();
   }
+  if (key == "foreign") {
+    if (value != "list" && value != "hide") {
+      return Wrong("'list' or 'hide'", value).Context(key);
+    }
+    pool.list_foreign = value == "list";
+    return Ok();
+  }
   if (key.starts_with(kSharePrefix)) {
     return ApplyShare(pool, key, value);
   }
   return Error(Code::kInvalidArgument,
-               fmt::format("unknown key '{}'; known: reserve, device, share.TYPE", key));
+               fmt::format("unknown key '{}'; known: reserve, device, foreign, share.TYPE", key));
 }
 
 Status CheckShares(const engine::PoolConfig& pool) {

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <thread>
+#include <iterator>
 #include <variant>
 
+#include "engine/foreign.h"
 #include "engine/plan_controller.h"
 #include "engine/provision.h"
 #include "engine/sizing.h"
 #include "engine/state.h"
+#include "engine/unused.h"
 
 namespace quarry::engine {
 namespace {
@@ -18,10 +20,6 @@ using std::chrono::milliseconds;
 
 // For taking back what a failed create left: not the caller's time, that may be over.
 constexpr milliseconds kUndoLimit{60000};
-
-// How long an open that is neither a mount nor another device may last before a delete is refused for it.
-constexpr milliseconds kBriefOpens{5000};
-constexpr milliseconds kLookAgain{100};
 
 // Marks an LV as being made by this process for as long as it lives, so that the eraser leaves it alone.
 class Making {
@@ -44,31 +42,6 @@ class Making {
 
 Bytes LeastSize(const AccessPlan& access) {
   return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
-}
-
-// Fails while somebody uses the volume, naming who. udevd opens a device for a moment whenever a writer has
-// closed it, so what is merely open, not mounted or held, gets as long as LVM itself would give it.
-Status CheckUnused(Engine::State& state, const Record& record, const Call& call) {
-  const auto patience = std::min(call.deadline, std::chrono::steady_clock::now() + kBriefOpens);
-  while (true) {
-    QUARRY_ASSIGN(const auto device, state.world.dm.Find(record.DmUuid()));
-    if (!device.has_value() || device->open_count == 0) {
-      return Ok();
-    }
-    const mount::DeviceNumber number{device->major, device->minor};
-    auto who = state.world.mount.Users(number);
-    const bool brief = who.has_value() && who->empty();
-    if (brief && std::chrono::steady_clock::now() < patience && !call.stop.stop_requested()) {
-      std::this_thread::sleep_for(kLookAgain);
-      continue;
-    }
-    if (brief) {
-      who = state.world.mount.Openers(number);
-    }
-    const std::string words = who.has_value() && !who->empty() ? fmt::format("{}", fmt::join(*who, ", "))
-                                                               : "held open by an unknown process";
-    return Error(Code::kPrecondition, fmt::format("volume {} is in use: {}", record.tags.id, words));
-  }
 }
 
 Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
@@ -254,10 +227,11 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
                 state_->locks.Lock("id:" + id, fmt::format("DeleteVolume of {}", id), call));
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   if (!found.has_value()) {
-    return DeleteResult{false};
+    QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
+    return foreign.has_value() ? Result<DeleteResult>(NotAdopted(foreign->record)) : DeleteResult{false};
   }
   const Record& record = found->record;
-  QUARRY_TRY(CheckUnused(*state_, record, call));
+  QUARRY_TRY(CheckUnused(state_->world, record.DmUuid(), fmt::format("volume {}", id), call));
   const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
                       : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
                                                                               : ErasePolicy::kZero;
@@ -271,6 +245,10 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
 
 Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  QUARRY_ASSIGN(const auto foreign, state_->FindForeign(request.id, call));
+  if (foreign.has_value() && foreign->pool->config.list_foreign) {
+    return ValidateResult{false, NotAdopted(foreign->record).message()};
+  }
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   for (const Capability& capability : request.capabilities) {
     if (auto fits = CheckAccess(found.record, capability); !fits.has_value()) {
@@ -317,6 +295,9 @@ Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, 
         all.push_back(Describe(record));
       }
     }
+    if (pool->config.list_foreign) {
+      std::ranges::move(ForeignVolumes(pool->config.name, *catalog), std::back_inserter(all));
+    }
   }
   std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
   const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
@@ -332,6 +313,10 @@ Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, 
 
 Result<Volume> Engine::Get(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
+  if (foreign.has_value() && foreign->pool->config.list_foreign) {
+    return DescribeForeign(foreign->record);
+  }
   QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
   return Describe(found.record);
 }

@@ -66,6 +66,15 @@ class Engine {
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call);
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
+  // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
+  // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its
+  // name is another volume's. kNotFound: no pool has that group, or the group no such logical volume.
+  Result<AdoptResult> Adopt(const AdoptRequest& request, const Call& call);
+  // kPrecondition while it is staged, published, or open for anybody.
+  Result<ReleaseResult> Release(const std::string& id, bool dry_run, const Call& call);
+  // The group's logical volumes that are not ours and might become so, by name.
+  Result<std::vector<ForeignLv>> Foreign(const std::string& group, const Call& call);
+
   struct State;  // engine/state.h, for this room only
 
  private:

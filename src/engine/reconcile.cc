@@ -62,6 +62,20 @@ std::string VolumeOf(const dm::Device& device, const std::string& group) {
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
+// The adopted volume, which keeps the name that it had, whose device or leg's device this is; empty if
+// none's.
+std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
+  for (const Record& record : catalog.records) {
+    const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
+    if (!lvm::IsOurLvName(record.lv->name) &&
+        (device.name == name || device.name.starts_with(name + "_rimage_") ||
+         device.name.starts_with(name + "_rmeta_"))) {
+      return record.lv->name;
+    }
+  }
+  return "";
+}
+
 // Devices that nothing stands behind any more: the group's by UUID, ours by name, and of no logical volume
 // that there is. Those that lie on others go first, so the rest is tried again as long as that helps.
 void RemoveStrayDevices(Engine::State& state, const std::string& group, std::vector<dm::Device> devices,
@@ -95,6 +109,9 @@ Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call
   for (const dm::Device& device : devices) {
     const std::string volume = VolumeOf(device, group.name);
     if (volume.empty()) {
+      if (device.suspended && known.contains(device.uuid.substr(0, length))) {
+        suspended.insert(AdoptedVolumeOf(device, catalog));
+      }
       continue;
     }
     if (!known.contains(device.uuid.substr(0, length))) {

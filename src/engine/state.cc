@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/foreign.h"
+
 namespace quarry::engine {
 
 Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call) {
@@ -142,6 +144,10 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindVolume(const std:
 Result<Engine::State::Found> Engine::State::GetVolume(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(auto found, FindVolume(id, call));
   if (!found.has_value()) {
+    QUARRY_ASSIGN(const auto foreign, FindForeign(id, call));
+    if (foreign.has_value()) {
+      return NotAdopted(foreign->record);
+    }
     return Error(Code::kNotFound, fmt::format("volume_id: no volume '{}' on this node", id));
   }
   return std::move(*found);

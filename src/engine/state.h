@@ -119,9 +119,12 @@ struct Engine::State {
   };
   // The ready volume of this id. nullopt: every pool was read and none has it.
   Result<std::optional<Found>> FindVolume(const std::string& id, const Call& call);
-  // The same, with kNotFound.
+  // The same, with kNotFound; kPrecondition if the id is that of a logical volume that is not ours.
   Result<Found> GetVolume(const std::string& id, const Call& call);
   Result<std::optional<Found>> FindByName(const std::string& co_name, const Call& call);
+
+  // The logical volume that is not ours and has this id, if there is one: as a record without our tags.
+  Result<std::optional<Found>> FindForeign(const std::string& id, const Call& call);
 
   // The volume's device; activates it if need be, also one that a killed LVM left suspended.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);

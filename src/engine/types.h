@@ -25,6 +25,9 @@ struct PoolConfig {
   // Types that are not named share what is left. Empty: everybody may have everything, and what is promised
   // to one profile is promised to the others too.
   std::map<lvm::VolumeType, uint32_t> shares;
+  // ListVolumes shows the group's other logical volumes too. They can be looked at, and adopted, nothing
+  // else.
+  bool list_foreign = false;
 };
 
 enum class AccessType { kBlock, kMount };
@@ -142,6 +145,37 @@ struct NodeExpandRequest {
   std::string volume_path;  // not parsed: an unknown volume is reported before an odd path
   std::string staging_path;
   CapacityRange range;
+};
+
+// Taking over a logical volume that somebody else made. It keeps its name, its extents and what is on it.
+struct AdoptRequest {
+  std::string group, lv_name;
+  std::string name;      // what the CO is to call it; empty: "<group>/<lv name>"
+  bool csilvm = false;   // one of csilvm's: the name is the one that csilvm's CO gave it, `name` is empty
+  std::string fs_type;   // the file system a blank one is to get; of another, what it must hold. Empty: any
+  std::string erase;     // as the parameter; empty: its default
+  bool dry_run = false;  // looks at everything, changes nothing
+};
+
+struct AdoptResult {
+  Volume volume;
+  std::string access;   // as VolumeTags
+  std::string holds;    // "ext4", "nothing", "raw data"; empty if it was a volume before
+  std::string profile;  // canonical
+  bool changed = false;
+};
+
+// Giving one back: Quarry forgets it, the logical volume stays, inactive, under its name.
+struct ReleaseResult {
+  std::string group, lv_name;
+  bool changed = false;  // false: it was given back before, or dry_run
+};
+
+struct ForeignLv {
+  std::string lv_name;
+  std::string id;  // as ListVolumes may show it; empty if it cannot have one
+  Bytes size;
+  bool csilvm = false;  // bears a name as csilvm gives them
 };
 
 // Whether the node can serve, and what it is doing about it if not.

@@ -154,6 +154,10 @@ Extents MaxGrowth(const FreeSpace& space, const Geometry& geometry, const Volume
 Result<Placement> PlaceGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                               const LogicalVolume& lv, Extents more);
 
+// What a volume that somebody else made is made of. kUnsupported, in words that go on after its name ("is of
+// type thin, …"): not as we would make one, with or without equal legs on disks of their own.
+Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv);
+
 // Compares what LVM made with what was planned: same size, same extents in the same legs, no two legs on one
 // PV. kCorrupt with the first difference.
 Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const Placement& plan);

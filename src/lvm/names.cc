@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -18,6 +19,8 @@ constexpr std::string_view kBase32 = "abcdefghijklmnopqrstuvwxyz234567";
 constexpr size_t kNameBytes = 16;
 constexpr size_t kNameDigits = 26;  // 26 * 5 = 130 bits: the last digit carries only three
 constexpr size_t kMaxPoolName = 32;
+constexpr char kForeignPrefix = 'f';
+constexpr size_t kUuidDigits = 32;
 
 constexpr std::string_view kPrefix = "quarry.";
 constexpr std::string_view kVersionKey = "quarry.v";
@@ -149,6 +152,31 @@ Status CheckVersion(const TagTable& table, bool needed) {
                                                  kVersionKey, version, kVersion));
   }
   return Ok();
+}
+
+// RFC 4648 section 5, without padding.
+Result<std::string> FromBase64Url(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  uint32_t bits = 0;
+  int held = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) {
+      return Error(Code::kCorrupt, fmt::format("'{}' is not base64", text));
+    }
+    bits = (bits << 6) | static_cast<uint32_t>(digit);
+    held += 6;
+    if (held >= 8) {
+      held -= 8;
+      out += static_cast<char>((bits >> held) & 0xFF);
+    }
+  }
+  // What is left over of the last digit is padding: less than one digit, and zero.
+  if (held >= 6 || (bits & ((1U << held) - 1)) != 0) {
+    return Error(Code::kCorrupt, fmt::format("'{}' is not whole base64", text));
+  }
+  return out;
 }
 
 std::string WithoutHyphens(std::string_view text) {
@@ -325,12 +353,62 @@ std::string VolumeId(std::string_view pool, std::string_view lv_name) {
   return fmt::format("{}.{}", pool, lv_name);
 }
 
-std::optional<VolumeIdParts> ParseVolumeId(std::string_view id) {
-  const size_t dot = id.rfind('.');
-  if (dot == std::string_view::npos || !IsPoolName(id.substr(0, dot)) || !IsOurLvName(id.substr(dot + 1))) {
+std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_view lv_uuid) {
+  const std::string digits = WithoutHyphens(lv_uuid);
+  if (digits.size() != kUuidDigits || !std::ranges::all_of(digits, IsAlnum)) {
     return std::nullopt;
   }
-  return VolumeIdParts{std::string(id.substr(0, dot)), std::string(id.substr(dot + 1))};
+  return fmt::format("{}.{}{}", pool, kForeignPrefix, digits);
+}
+
+std::optional<VolumeIdParts> ParseVolumeId(std::string_view id) {
+  const size_t dot = id.rfind('.');
+  if (dot == std::string_view::npos || !IsPoolName(id.substr(0, dot))) {
+    return std::nullopt;
+  }
+  const std::string pool(id.substr(0, dot));
+  const std::string_view rest = id.substr(dot + 1);
+  if (IsOurLvName(rest)) {
+    return VolumeIdParts{pool, std::string(rest), ""};
+  }
+  if (rest.starts_with(kForeignPrefix) && rest.size() == 1 + kUuidDigits &&
+      std::ranges::all_of(rest, IsAlnum)) {
+    return VolumeIdParts{pool, "", std::string(rest.substr(1))};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> TagsOfOurs(const std::vector<std::string>& tags) {
+  std::vector<std::string> ours;
+  std::ranges::copy_if(tags, std::back_inserter(ours),
+                       [](const std::string& tag) { return tag.starts_with(kPrefix); });
+  return ours;
+}
+
+Result<std::optional<std::string>> CsilvmName(std::string_view lv_name,
+                                              const std::vector<std::string>& tags) {
+  constexpr std::string_view kPlain = "VN.";
+  constexpr std::string_view kEncoded = "VN+";
+  if (!lv_name.starts_with("csilv")) {
+    return std::optional<std::string>();
+  }
+  std::optional<std::string> name;
+  for (const std::string& tag : tags) {
+    if (!tag.starts_with(kPlain) && !tag.starts_with(kEncoded)) {
+      continue;
+    }
+    if (name.has_value()) {
+      return Error(Code::kCorrupt, fmt::format("it has several of csilvm's name tags, '{}' among them", tag));
+    }
+    name = tag.substr(kPlain.size());
+    if (tag.starts_with(kEncoded)) {
+      QUARRY_ASSIGN(name, FromBase64Url(*name).Context(fmt::format("tag '{}'", tag)));
+    }
+  }
+  if (!name.has_value() || name->empty()) {
+    return Error(Code::kCorrupt, "it has none of csilvm's name tags (VN.NAME or VN+BASE64)");
+  }
+  return name;
 }
 
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid) {

@@ -1,8 +1,11 @@
 // Names and tags: the one place where LV names, our tags and device-mapper UUIDs are built and parsed.
 //
-// LV name: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows name + VG name + 3 < 128
-// and doubles '-' in device names; ours has none, and room is left for every sub-volume suffix ("_rimage_63"
-// = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All of ours begin with "quarry.".
+// LV name of a volume that we made: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows
+// name + VG name + 3 < 128 and doubles '-' in device names; ours has none, and room is left for every
+// sub-volume suffix ("_rimage_63" = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All of ours begin
+// with "quarry.".
+//
+// An LV that somebody else made keeps its name, also once it is adopted: its id is made of its uuid.
 //
 // Tags of a volume, format 1 (values escaped as by EscapeForTag; those with "?" may be absent):
 //   quarry.creating | quarry.ready | quarry.erasing       its state: exactly one
@@ -94,12 +97,25 @@ bool IsPoolName(std::string_view name);
 
 // "<pool>.<lv name>". Short (pool <= 32, so <= 60), path-safe, stable for life.
 std::string VolumeId(std::string_view pool, std::string_view lv_name);
+// The same for an LV that somebody else made: "<pool>.f<uuid without hyphens>" (33 characters after the dot
+// where ours have 27; <= 66). It stays when the LV is adopted, renamed or released. nullopt: the uuid is not
+// of LVM's usual form.
+std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_view lv_uuid);
 struct VolumeIdParts {
   std::string pool;
-  std::string lv_name;
+  std::string lv_name;  // of a volume that we made; else empty
+  std::string lv_uuid;  // of an LV that somebody else made, without hyphens; else empty
 };
 // nullopt: not an id that we ever gave out.
 std::optional<VolumeIdParts> ParseVolumeId(std::string_view id);
+
+// Those of `tags` that are ours, whether this build knows them or not: what goes when a volume is given up.
+std::vector<std::string> TagsOfOurs(const std::vector<std::string>& tags);
+
+// csilvm's volumes (github.com/mesosphere/csilvm): LVs called "csilv…", the CO's name in the tag "VN.<name>",
+// or "VN+<base64, URL alphabet, no padding>" where the name has other characters. nullopt: none of its
+// volumes. kCorrupt: one of its volumes, but the tag is missing, doubled or no base64.
+Result<std::optional<std::string>> CsilvmName(std::string_view lv_name, const std::vector<std::string>& tags);
 
 // device-mapper's UUID of an active LV: "LVM-" + both UUIDs without hyphens (lib/activate/dev_manager.c's
 // rule).

@@ -56,6 +56,10 @@ Result<std::string> Row::Text(const char* field) const {
   return found->get<std::string>();
 }
 
+Result<std::string> Row::TextOr(const char* field, std::string_view otherwise) const {
+  return object_.contains(field) ? Text(field) : Result<std::string>(std::string(otherwise));
+}
+
 Result<std::string> Row::NonEmpty(const char* field) const {
   QUARRY_ASSIGN(std::string text, Text(field));
   if (text.empty()) {

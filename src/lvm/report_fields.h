@@ -31,6 +31,8 @@ class Row {
   Row(const char* section, const nlohmann::json& object) : section_(section), object_(object) {}
 
   Result<std::string> Text(const char* field) const;
+  // The same, but `otherwise` where the row has no such field.
+  Result<std::string> TextOr(const char* field, std::string_view otherwise) const;
   Result<std::string> NonEmpty(const char* field) const;
   Result<uint64_t> Number(const char* field) const;
   // `yes` or nothing.

@@ -26,7 +26,7 @@ constexpr std::string_view kPvFields =
     "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
     "pv_mda_used_count";
 constexpr std::string_view kLvFields =
-    "lv_uuid,lv_name,lv_size,lv_tags,lv_active,lv_health_status,sync_percent,raid_sync_action";
+    "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_active,lv_health_status,sync_percent,raid_sync_action";
 constexpr std::string_view kPvSegmentFields = "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe";
 constexpr std::string_view kSegmentFields =
     "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,seg_le_ranges";
@@ -134,6 +134,9 @@ class Reader {
     QUARRY_ASSIGN(lv.name, WithoutBrackets(std::move(name)));
     QUARRY_ASSIGN(lv.size.value, row.Number("lv_size"));
     QUARRY_ASSIGN(lv.tags, row.List("lv_tags"));
+    // Reports kept from before it was asked for do not say.
+    QUARRY_ASSIGN(const std::string role, row.TextOr("lv_role", lv.hidden ? "private" : "public"));
+    lv.independent = role == "public";
     QUARRY_ASSIGN(lv.active, Active(row));
     QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
     lv.partial = lv.health == "partial";

@@ -63,6 +63,8 @@ struct LogicalVolume {
   Bytes size;
   std::string segment_type;  // of the first segment
   std::vector<std::string> tags;
+  // Nobody's pool, leg, origin or snapshot: a volume by itself (lv_role is "public" and nothing else).
+  bool independent = true;
   bool partial = false;  // some of its extents are on a missing PV
   // The kernel's view when LVM made the report; it changes without a commit, so ask device-mapper where it
   // matters. FreshLvm leaves it out.

@@ -215,6 +215,8 @@ class Reader {
     QUARRY_ASSIGN(const auto status, from.fields.Flags("status", {"READ", "WRITE", "VISIBLE", "NOTSYNCED"}));
     QUARRY_TRY(from.fields.Flags("flags", {"ACTIVATION_SKIP", "NOAUTOACTIVATE"}));
     lv.hidden = !Contains(status, "VISIBLE");
+    // Pools, origins and snapshots come with segments of types that are LVM's business.
+    lv.independent = !lv.hidden;
     QUARRY_ASSIGN(auto tags, from.fields.Words("tags"));
     lv.tags = Sorted(std::move(tags));
     QUARRY_ASSIGN(const uint64_t segments, from.fields.Number("segment_count"));

@@ -176,6 +176,13 @@ TYPED_TEST_P(LvmContract, EveryTypeIsMadeExactlyWhereThePlanSays) {
     EXPECT_EQ(lv->segments.front().data_stripes, geometry.data_legs());
     EXPECT_EQ(lv->sync_percent.has_value(), geometry.has_metadata());
     EXPECT_EQ(lvm::SharedPv(*group, *lv), std::nullopt);
+    const auto read = lvm::GeometryOf(*group, *lv);
+    ASSERT_TRUE(read.has_value()) << read.error().message();
+    EXPECT_EQ(read->Describe(), geometry.Describe());
+    EXPECT_EQ(read->stripe_size(), geometry.stripe_size());
+    for (const lvm::LogicalVolume& one : group->lvs) {
+      EXPECT_EQ(one.independent, !one.hidden) << one.name;
+    }
     const Status verified = lvm::VerifyPlacement(*group, *lv, plan);
     EXPECT_TRUE(verified.has_value()) << verified.error().message();
     const Status removed = this->Lvm().Remove(this->Group(), name, Patient());

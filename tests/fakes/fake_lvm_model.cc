@@ -160,7 +160,11 @@ void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<
   const std::vector<std::string> tags = lv.tags;
   group.lvs.push_back(std::move(lv));
   for (size_t i = 0; i < legs.size(); ++i) {
-    group.lvs.push_back({.name = LegName(spec.name, i), .uuid = new_uuid(), .hidden = true, .active = true});
+    group.lvs.push_back({.name = LegName(spec.name, i),
+                         .uuid = new_uuid(),
+                         .hidden = true,
+                         .independent = false,
+                         .active = true});
   }
   for (size_t i = 0; i < legs.size() && geometry.has_metadata(); ++i) {
     // lvcreate copies the tags onto these, and only onto these.
@@ -168,6 +172,7 @@ void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<
                            .uuid = new_uuid(),
                            .hidden = true,
                            .tags = tags,
+                           .independent = false,
                            .active = true};
     AppendLinear(metadata, legs[i].metadata);
     group.lvs.push_back(std::move(metadata));

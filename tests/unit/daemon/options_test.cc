@@ -129,7 +129,7 @@ TEST_F(Loading, PrefersFlagToEnvironmentToFileToDefault) {
 }
 
 TEST_F(Loading, TakesPoolsWholeFromOneSource) {
-  File("[[pool]]\nname = \"f\"\nvg = \"vf\"\n");
+  File("[[pool]]\nname = \"f\"\nvg = \"vf\"\nforeign = \"list\"\n");
   const auto from_flags =
       LoadWith({"--pool", "a=va", "--pool", "b=vb,reserve=1M"}, {{"QUARRY_POOL", "e=ve"}});
   ASSERT_TRUE(from_flags.has_value()) << from_flags.error().message();
@@ -142,6 +142,7 @@ TEST_F(Loading, TakesPoolsWholeFromOneSource) {
   const auto from_file = Load({"--endpoint", kEndpoint});
   ASSERT_TRUE(from_file.has_value()) << from_file.error().message();
   EXPECT_EQ(from_file->options.pools[0].name, "f");
+  EXPECT_TRUE(from_file->options.pools[0].list_foreign);
 }
 
 TEST_F(Loading, NamesTheUnknownOrBadThing) {
@@ -179,7 +180,7 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
       {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
-       ": [[pool]] 1: unknown key 'size'; known: reserve, device, share.TYPE"},
+       ": [[pool]] 1: unknown key 'size'; known: reserve, device, foreign, share.TYPE"},
       {"[[pool]]\nname = \"p\"\n", ": [[pool]] 1: vg: must be the name of a volume group, is ''"},
   };
   for (const auto& [text, message] : bad) {

@@ -91,6 +91,12 @@ TEST(ParsePool, ReadsDisksAndShares) {
   EXPECT_EQ(pool->shares.at(lvm::VolumeType::kLinear), 25U);
 }
 
+TEST(ParsePool, ForeignVolumesAreHiddenUnlessItSaysSo) {
+  EXPECT_FALSE(Pool("fast=vg0")->list_foreign);
+  EXPECT_FALSE(Pool("fast=vg0,foreign=hide")->list_foreign);
+  EXPECT_TRUE(Pool("fast=vg0,foreign=list")->list_foreign);
+}
+
 TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
   const std::pair<const char*, const char*> bad[] = {
       {"", "--pool: must be NAME=VG"},
@@ -109,7 +115,8 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=vg0,share.raid1=101%", "--pool: share.raid1: must be a percentage"},
       {"fast=vg0,share.raid1=%", "--pool: share.raid1: must be a percentage"},
       {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
-      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve, device, share.TYPE"},
+      {"fast=vg0,foreign=show", "--pool: foreign: must be 'list' or 'hide'"},
+      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve, device, foreign, share.TYPE"},
   };
   for (const auto& [text, message] : bad) {
     const auto parsed = Pool(text);

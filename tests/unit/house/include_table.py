@@ -55,7 +55,7 @@ LIBRARIES = {
     "fmt/": {room: ANY for room in ROOMS},
 }
 # Code generated from proto/, included as csi/v1/csi.pb.h and the like.
-GENERATED = re.compile(r"^(csi|pluginregistration)/.*\.pb\.h$")
+GENERATED = re.compile(r"^(csi|pluginregistration|quarry)/.*\.pb\.h$")
 GENERATED_FOR = {"csi", "daemon", "ctl"}
 # Of the system: the kernel's interface and libc.
 SYSTEM = ("sys/", "linux/", "netinet/", "arpa/", "asm/", "bits/")

@@ -281,6 +281,48 @@ TEST(VolumeIdTest, OthersAreRefused) {
   }
 }
 
+TEST(ForeignIdTest, IsMadeOfTheUuidAndNeverOneOfOurs) {
+  constexpr char kUuid[] = "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgj";
+  const auto id = ForeignVolumeId("0123456789abcdef0123456789abcdef", kUuid);
+  ASSERT_TRUE(id.has_value());
+  EXPECT_EQ(*id, "0123456789abcdef0123456789abcdef.fQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj");
+  EXPECT_LE(id->size(), 66U);
+  const auto parts = ParseVolumeId(*id);
+  ASSERT_TRUE(parts.has_value());
+  EXPECT_EQ(parts->lv_uuid, "QV9pV1i7vAOIF6VL47mLNPL23APY7Kgj");
+  EXPECT_EQ(parts->lv_name, "");
+  EXPECT_FALSE(IsOurLvName(id->substr(id->rfind('.') + 1)));
+  for (const std::string uuid :
+       {"", "short", "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7K#j", "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgjx"}) {
+    EXPECT_FALSE(ForeignVolumeId("p", uuid).has_value()) << uuid;
+  }
+  for (const std::string other :
+       {"p.gQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj", "p.fQV9pV1i7vAOIF6VL47mLNPL23APY7Kg",
+        "p.fQV9pV1-7vAOIF6VL47mLNPL23APY7Kgj", ".fQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj"}) {
+    EXPECT_FALSE(ParseVolumeId(other).has_value()) << other;
+  }
+}
+
+TEST(CsilvmTest, NamesComeOutOfTheTags) {
+  const auto name = [](const std::vector<std::string>& tags) {
+    return CsilvmName("csilv1y2p0ij32e8e7", tags);
+  };
+  EXPECT_EQ(name({"x", "VN.disk-1"}).value(), "disk-1");
+  EXPECT_EQ(name({"VN+Y2Fmw6k"}).value(), "caf\xC3\xA9");
+  EXPECT_EQ(name({"VN+YQ"}).value(), "a");
+  EXPECT_EQ(name({"VN+-_8"}).value(), "\xFB\xFF");
+  EXPECT_FALSE(CsilvmName("data", {"VN.disk-1"}).value().has_value());
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {}, {"VN."}, {"VN.a", "VN.b"}, {"VN+Y"}, {"VN+Y2Fmw6l"}, {"VN+Y2=="}}) {
+    EXPECT_EQ(name(bad).error().code(), Code::kCorrupt);
+  }
+}
+
+TEST(TagsTest, OursAreToldFromOthers) {
+  EXPECT_EQ(TagsOfOurs({"a", "quarry.ready", "quarryx", "quarry.later=1", "VN.x"}),
+            (std::vector<std::string>{"quarry.ready", "quarry.later=1"}));
+}
+
 TEST(DeviceMapper, UuidAndNameFollowLvmsRules) {
   EXPECT_EQ(DmUuid("Cs6RcW-Zyld-wABZ-N0Eo-03Xo-04mc-FfmcYK", "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgj"),
             "LVM-Cs6RcWZyldwABZN0Eo03Xo04mcFfmcYKQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj");

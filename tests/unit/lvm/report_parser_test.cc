@@ -11,6 +11,8 @@
 #include <rapidcheck/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "lvm/layout.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace quarry::lvm {
@@ -47,6 +49,52 @@ std::string NameOf(const ::testing::TestParamInfo<std::filesystem::path>& info) 
   std::string name = info.param.parent_path().filename().string() + "_" + info.param.stem().string();
   std::ranges::replace(name, '-', '_');
   return name;
+}
+
+// Of real reports: the type of the volume "v" as it would be adopted.
+TEST(GeometryOfReports, IsWhatLvmWasAskedFor) {
+  const std::vector<std::tuple<std::string, const char*, std::string>> volumes = {
+      {"striped", "stripes", "striped with 2 stripes"},
+      {"raid0", "plain", "raid0 with 2 stripes"},
+      {"raid1", "v", "raid1 with 1 mirror"},
+      {"raid4", "v", "raid4 with 2 stripes"},
+      {"raid5", "v", "raid5 with 2 stripes"},
+      {"raid6", "v", "raid6 with 3 stripes"},
+      {"raid10", "v", "raid10 with 2 stripes"},
+  };
+  for (const auto& [report, name, words] : volumes) {
+    const auto group = ParseReport(Load(kFixtures / "bookworm" / (report + ".json")));
+    ASSERT_TRUE(group.has_value()) << group.error().message();
+    ASSERT_NE(group->FindLv(name), nullptr) << report;
+    const auto geometry = GeometryOf(*group, *group->FindLv(name));
+    ASSERT_TRUE(geometry.has_value()) << report << ": " << geometry.error().message();
+    EXPECT_EQ(geometry->Describe(), words);
+  }
+  const auto foreign = ParseReport(Load(kFixtures / "bookworm" / "foreign.json"));
+  for (const char* name : {"cached", "thin", "pool"}) {
+    EXPECT_FALSE(GeometryOf(*foreign, *foreign->FindLv(name)).has_value()) << name;
+  }
+  const auto integrity = ParseReport(Load(kFixtures / "bookworm" / "raid1_integrity.json"));
+  EXPECT_FALSE(GeometryOf(*integrity, *integrity->FindLv("v")).has_value());
+}
+
+TEST(Roles, OnlyAVolumeByItselfIsIndependent) {
+  const std::string text = Load(kFixtures / "bookworm" / "linear.json");
+  EXPECT_TRUE(ParseReport(text)->lvs.front().independent) << "an older report: not asked";
+  for (const auto& [role, independent] :
+       std::initializer_list<std::pair<std::string, bool>>{{"public", true},
+                                                           {"public,origin,thickorigin", false},
+                                                           {"public,snapshot", false},
+                                                           {"private", false}}) {
+    std::string with_roles = text;
+    const std::string field = "\"lv_tags\"";
+    const std::string more = "\"lv_role\":\"" + role + "\", ";
+    for (size_t at = text.rfind(field); at != std::string::npos;
+         at = at == 0 ? at : text.rfind(field, at - 1)) {
+      with_roles.insert(at, more);
+    }
+    EXPECT_EQ(ParseReport(with_roles)->lvs.front().independent, independent) << role;
+  }
 }
 
 // Promises that hold for every report LVM ever made.

@@ -1,0 +1,100 @@
+#include "csi/admin/services.h"
+
+#include <fmt/format.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
+
+#include "csi/fields.h"
+
+namespace quarry::csi::admin {
+namespace {
+
+namespace pb = ::quarry::admin::v1;
+using grpc::ServerContext;
+
+Status CheckAdopt(const pb::AdoptRequest& request) {
+  QUARRY_TRY(CheckRequired("volume_group", request.volume_group()));
+  QUARRY_TRY(CheckRequired("logical_volume", request.logical_volume()));
+  if (request.csilvm() && !request.name().empty()) {
+    return Status(Invalid("name", "comes from the tags of a volume of csilvm's"));
+  }
+  return request.name().empty() ? Ok() : CheckName("name", request.name());
+}
+
+std::string TypeOf(const engine::Volume& volume) {
+  const auto found = volume.context.find("type");
+  return found == volume.context.end() ? "" : found->second;
+}
+
+class AdminService final : public pb::Admin::Service {
+ public:
+  AdminService(engine::Engine& engine, Edge& edge) : engine_(engine), edge_(edge) {}
+
+  grpc::Status Adopt(ServerContext* context, const pb::AdoptRequest* request,
+                     pb::AdoptResponse* response) override {
+    return edge_.Serve({"Adopt", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckAdopt(*request));
+      QUARRY_ASSIGN(const engine::AdoptResult result, engine_.Adopt({.group = request->volume_group(),
+                                                                     .lv_name = request->logical_volume(),
+                                                                     .name = request->name(),
+                                                                     .csilvm = request->csilvm(),
+                                                                     .fs_type = request->fs_type(),
+                                                                     .erase = request->erase(),
+                                                                     .dry_run = request->dry_run()},
+                                                                    rpc.call()));
+      rpc.SetVolume(result.volume.id);
+      rpc.Note(fmt::format("{}/{} {}", request->volume_group(), request->logical_volume(),
+                           result.changed ? "adopted" : "not changed"));
+      response->set_volume_id(result.volume.id);
+      response->set_name(result.volume.name);
+      response->set_capacity_bytes(static_cast<int64_t>(result.volume.size.value));
+      response->set_type(TypeOf(result.volume));
+      response->set_access(result.access);
+      response->set_holds(result.holds);
+      response->set_changed(result.changed);
+      return Ok();
+    });
+  }
+
+  grpc::Status Release(ServerContext* context, const pb::ReleaseRequest* request,
+                       pb::ReleaseResponse* response) override {
+    return edge_.Serve({"Release", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+      QUARRY_ASSIGN(const engine::ReleaseResult result,
+                    engine_.Release(request->volume_id(), request->dry_run(), rpc.call()));
+      rpc.Note(
+          fmt::format("{}/{} {}", result.group, result.lv_name, result.changed ? "released" : "not changed"));
+      response->set_volume_group(result.group);
+      response->set_logical_volume(result.lv_name);
+      response->set_changed(result.changed);
+      return Ok();
+    });
+  }
+
+  grpc::Status ListForeign(ServerContext* context, const pb::ListForeignRequest* request,
+                           pb::ListForeignResponse* response) override {
+    return edge_.Serve({"ListForeign"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("volume_group", request->volume_group()));
+      QUARRY_ASSIGN(const auto lvs, engine_.Foreign(request->volume_group(), rpc.call()));
+      for (const engine::ForeignLv& lv : lvs) {
+        auto& entry = *response->add_logical_volumes();
+        entry.set_name(lv.lv_name);
+        entry.set_volume_id(lv.id);
+        entry.set_capacity_bytes(static_cast<int64_t>(lv.size.value));
+        entry.set_csilvm(lv.csilvm);
+      }
+      return Ok();
+    });
+  }
+
+ private:
+  engine::Engine& engine_;
+  Edge& edge_;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge) {
+  return std::make_shared<AdminService>(engine, edge);
+}
+
+}  // namespace quarry::csi::admin

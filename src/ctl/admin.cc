@@ -1,0 +1,157 @@
+#include "ctl/admin.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
+#include <nlohmann/json.hpp>
+
+namespace quarry::ctl {
+namespace {
+
+namespace pb = ::quarry::admin::v1;
+
+// The exit status tells wrong usage from the rest; the words are the server's.
+Code CodeOf(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Code::kInvalidArgument;
+    case grpc::StatusCode::UNAVAILABLE:
+      return Code::kUnavailable;
+    default:
+      return Code::kPrecondition;
+  }
+}
+
+template <typename Request, typename Response>
+Status Ask(const std::shared_ptr<grpc::Channel>& channel,
+           grpc::Status (pb::Admin::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+           const Request& request, Response& response, const Call& call) {
+  const auto stub = pb::Admin::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + call.Remaining());
+  const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+  if (status.ok()) {
+    return Ok();
+  }
+  // What the server says names the object; what the transport says names nobody.
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return Error(CodeOf(status.error_code()), "quarryd does not know how to, or serves nodes only");
+  }
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return Error(CodeOf(status.error_code()), status.error_message()).Context("quarryd");
+  }
+  return Error(CodeOf(status.error_code()), status.error_message());
+}
+
+nlohmann::json AsJson(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
+  return {{"volume_group", request.volume_group()},
+          {"logical_volume", request.logical_volume()},
+          {"volume_id", done.volume_id()},
+          {"name", done.name()},
+          {"capacity_bytes", done.capacity_bytes()},
+          {"type", done.type()},
+          {"access", done.access()},
+          {"holds", done.holds()},
+          {"changed", done.changed()},
+          {"dry_run", request.dry_run()}};
+}
+
+std::string Dump(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string InWords(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
+  const std::string what = fmt::format("{}/{}", request.volume_group(), request.logical_volume());
+  if (done.holds().empty()) {
+    return fmt::format("{} is volume {} already\n", what, done.volume_id());
+  }
+  return fmt::format("{} {} as volume {}: {}, {} bytes, holds {}, access {}, name '{}'\n",
+                     done.changed() ? "adopted" : "could adopt", what, done.volume_id(), done.type(),
+                     done.capacity_bytes(), done.holds(), done.access(), done.name());
+}
+
+pb::AdoptRequest RequestOf(const AdoptWish& wish) {
+  pb::AdoptRequest request;
+  request.set_volume_group(wish.group);
+  request.set_logical_volume(wish.lv_name);
+  request.set_name(wish.name);
+  request.set_fs_type(wish.fs_type);
+  request.set_erase(wish.erase);
+  request.set_dry_run(wish.dry_run);
+  return request;
+}
+
+}  // namespace
+
+AdminClient::AdminClient(const AbsolutePath& socket, bool json)
+    : channel_(grpc::CreateChannel("unix:" + socket.str(), grpc::InsecureChannelCredentials())),
+      json_(json) {}
+
+Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) {
+  const pb::AdoptRequest request = RequestOf(wish);
+  pb::AdoptResponse done;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Adopt, request, done, call));
+  return json_ ? Dump(AsJson(request, done)) : InWords(request, done);
+}
+
+Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit) {
+  pb::ListForeignRequest question;
+  question.set_volume_group(wish.group);
+  pb::ListForeignResponse there;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::ListForeign, question, there, CallWithin(limit)));
+  Bulk bulk;
+  nlohmann::json rows = nlohmann::json::array();
+  size_t adopted = 0;
+  for (const auto& lv : there.logical_volumes()) {
+    if (!lv.csilvm()) {
+      continue;
+    }
+    pb::AdoptRequest request = RequestOf(wish);
+    request.set_logical_volume(lv.name());
+    request.set_csilvm(true);
+    pb::AdoptResponse done;
+    auto asked = Ask(channel_, &pb::Admin::Stub::Adopt, request, done, CallWithin(limit));
+    if (asked.has_value()) {
+      ++adopted;
+      rows.push_back(AsJson(request, done));
+      bulk.text += InWords(request, done);
+      continue;
+    }
+    ++bulk.refused;
+    rows.push_back(
+        {{"volume_group", wish.group}, {"logical_volume", lv.name()}, {"error", asked.error().message()}});
+    bulk.text += fmt::format("refused {}/{}: {}\n", wish.group, lv.name(), asked.error().message());
+  }
+  bulk.text += fmt::format("{} of csilvm's volumes {}, {} refused\n", adopted,
+                           wish.dry_run ? "could be adopted" : "adopted", bulk.refused);
+  if (json_) {
+    bulk.text = Dump(rows);
+  }
+  return bulk;
+}
+
+Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, const Call& call) {
+  pb::ReleaseRequest request;
+  request.set_volume_id(id);
+  request.set_dry_run(dry_run);
+  pb::ReleaseResponse done;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Release, request, done, call));
+  const std::string lv = fmt::format("{}/{}", done.volume_group(), done.logical_volume());
+  if (json_) {
+    return Dump({{"volume_id", id},
+                 {"volume_group", done.volume_group()},
+                 {"logical_volume", done.logical_volume()},
+                 {"changed", done.changed()},
+                 {"dry_run", dry_run}});
+  }
+  if (done.changed()) {
+    return fmt::format("released volume {}: it is logical volume {}, inactive, with all that was on it\n", id,
+                       lv);
+  }
+  return dry_run ? fmt::format("could release volume {}: logical volume {}\n", id, lv)
+                 : fmt::format("volume {} was released before: it is logical volume {}\n", id, lv);
+}
+
+}  // namespace quarry::ctl

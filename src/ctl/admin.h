@@ -1,0 +1,49 @@
+// What quarryctl asks of the quarryd that runs: adoption and its opposite. They change things, so the process
+// that serves the volumes does them, under its locks.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "base/call.h"
+#include "base/path.h"
+#include "base/result.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace quarry::ctl {
+
+struct AdoptWish {
+  std::string group, lv_name;
+  std::string name, fs_type, erase;  // empty: quarryd's defaults
+  bool dry_run = false;
+};
+
+// A quarryd behind a unix socket. Every call returns what to print. kUnavailable if none answers there; the
+// other errors are quarryd's, in its words. One thread.
+class AdminClient {
+ public:
+  // Connects when first used.
+  AdminClient(const AbsolutePath& socket, bool json);
+
+  Result<std::string> Adopt(const AdoptWish& wish, const Call& call);
+
+  // Everything of csilvm's in the group, one by one, each within `limit`: what is refused does not stop the
+  // rest.
+  struct Bulk {
+    std::string text;
+    size_t refused = 0;
+  };
+  Result<Bulk> AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit);
+
+  Result<std::string> Release(const std::string& id, bool dry_run, const Call& call);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  bool json_;
+};
+
+}  // namespace quarry::ctl

@@ -1,0 +1,88 @@
+// quarry.admin.v1 over the socket: what quarryctl is told.
+#include <gmock/gmock.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
+
+#include "lvm/names.h"
+#include "tests/unit/csi/service_harness.h"
+
+namespace quarry::csi {
+namespace {
+
+namespace admin = ::quarry::admin::v1;
+using testing::HasSubstr;
+
+class AdminTest : public testing::Test, public ServiceHarness {
+ protected:
+  AdminTest() : stub_(admin::Admin::NewStub(channel)) {
+    const auto group = *lvm.Read("vg0", Call{});
+    const auto linear = *lvm::Geometry::Make({});
+    const auto placement = *lvm::Place(lvm::FreeSpaceOf(*group), linear, Extents{4}, *group);
+    EXPECT_TRUE(lvm.Create(lvm::CreateLv{.group = "vg0",
+                                         .name = "csilvdata",
+                                         .geometry = linear,
+                                         .step = placement.steps.front(),
+                                         .tags = {"VN.n"}},
+                           Call{})
+                    .has_value());
+  }
+  grpc::Status Adopt(admin::AdoptRequest request, admin::AdoptResponse& response) {
+    request.set_volume_group("vg0");
+    request.set_logical_volume("csilvdata");
+    return Do(&admin::Admin::Stub::Adopt, *stub_, request, &response);
+  }
+
+  std::unique_ptr<admin::Admin::Stub> stub_;
+};
+
+TEST_F(AdminTest, AdoptsListsAndReleases) {
+  admin::ListForeignRequest question;
+  question.set_volume_group("vg0");
+  admin::ListForeignResponse listed;
+  ASSERT_TRUE(Do(&admin::Admin::Stub::ListForeign, *stub_, question, &listed).ok());
+  ASSERT_EQ(listed.logical_volumes_size(), 1);
+  EXPECT_TRUE(listed.logical_volumes(0).csilvm());
+  admin::AdoptRequest request;
+  request.set_csilvm(true);
+  admin::AdoptResponse adopted;
+  const grpc::Status status = Adopt(request, adopted);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(adopted.volume_id(), listed.logical_volumes(0).volume_id());
+  EXPECT_EQ(adopted.name(), "n");
+  EXPECT_EQ(adopted.capacity_bytes(), 16 * kMebibyte);
+  EXPECT_EQ(adopted.type(), "linear");
+  EXPECT_TRUE(adopted.changed());
+  EXPECT_THAT(Logged(), HasSubstr("vg0/csilvdata adopted"));
+  StageAndPublish(adopted.volume_id());
+  admin::ReleaseRequest release;
+  release.set_volume_id(adopted.volume_id());
+  admin::ReleaseResponse released;
+  EXPECT_EQ(Do(&admin::Admin::Stub::Release, *stub_, release, &released).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  ASSERT_TRUE(engine->Unpublish(adopted.volume_id(), *AbsolutePath::Parse("/target"), Call{}).has_value());
+  ASSERT_TRUE(engine->Unstage(adopted.volume_id(), *AbsolutePath::Parse("/staging"), Call{}).has_value());
+  const grpc::Status done = Do(&admin::Admin::Stub::Release, *stub_, release, &released);
+  ASSERT_TRUE(done.ok()) << done.error_message();
+  EXPECT_EQ(released.logical_volume(), "csilvdata");
+  EXPECT_TRUE(released.changed());
+}
+
+TEST_F(AdminTest, RequestsAreCheckedFirst) {
+  admin::AdoptResponse ignored;
+  EXPECT_EQ(Do(&admin::Admin::Stub::Adopt, *stub_, admin::AdoptRequest(), &ignored).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  admin::AdoptRequest request;
+  request.set_name("bad\x01name");
+  EXPECT_EQ(Adopt(request, ignored).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_name(std::string(129, 'n'));
+  EXPECT_EQ(Adopt(request, ignored).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_name("n");
+  request.set_csilvm(true);
+  EXPECT_EQ(Adopt(request, ignored).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Do(&admin::Admin::Stub::Release, *stub_, admin::ReleaseRequest()).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Do(&admin::Admin::Stub::ListForeign, *stub_, admin::ListForeignRequest()).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace quarry::csi
