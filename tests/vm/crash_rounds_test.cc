@@ -131,7 +131,8 @@ class CrashRoundsTest : public VmTest {
     }
     size_t explained = 0;
     for (auto& [name, account] : accounts_) {
-      fs::remove(TargetPath(name));
+      std::error_code still_mounted;  // then NodeUnpublishVolume removes it below
+      fs::remove(TargetPath(name), still_mounted);
       const bool known = !account.volume.volume_id().empty() && there.contains(account.volume.volume_id());
       if (account.is == Account::Is::kThere) {
         ASSERT_TRUE(known) << "acknowledged and gone: " << name << " " << account.volume.volume_id();
