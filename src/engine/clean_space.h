@@ -55,6 +55,10 @@ std::vector<lvm::ExtentRange> Without(const std::vector<lvm::ExtentRange>& from,
 std::vector<lvm::ExtentRange> Common(const std::vector<lvm::ExtentRange>& a,
                                      const std::vector<lvm::ExtentRange>& b);
 
+// Whether `lv`, as it is in `group`, lies on just these extents: what was cleared below it is still its own.
+bool LiesOnJust(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                const std::vector<lvm::PhysicalRange>& ranges);
+
 // Ranges by PV: ascending, disjoint, never adjacent.
 std::map<std::string, std::vector<lvm::ExtentRange>> ByPv(const std::vector<lvm::PhysicalRange>& ranges);
 

@@ -123,7 +123,7 @@ Status Eraser::Finish(Pool& pool, const Record& record, const std::stop_token& s
     return Ok();
   }
   const auto extents = lvm::PhysicalExtents(*record.group, *record.lv);
-  if (erasing && ByPv(lvm::PhysicalExtents(*now, *lv)) != ByPv(extents)) {
+  if (erasing && !LiesOnJust(*now, *lv, extents)) {
     return Error(Code::kUnavailable, "it was moved to other extents while it was erased; these come next");
   }
   // Between the report and this turn a create may have finished: only what still bears the marker, and that

@@ -23,20 +23,25 @@ std::shared_ptr<Cleaning> Find(Pool& pool, const std::string& key) {
   return found == pool.cleanings.end() ? nullptr : found->second;
 }
 
-// Removes the LV that holds the extents, and remembers that they are clear if they are.
-Status GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<Cleaning>& cleaning,
-                const World& world, const Call& call) {
+// Removes the LV that holds the extents, and remembers that they are clear if they are. False: somebody has
+// removed or moved that LV meanwhile, so that others may have had them.
+Result<bool> GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<Cleaning>& cleaning,
+                      const World& world, const Call& call) {
   const std::string& group = pool.config.group;
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
   pool.clean.Look(*now);
-  QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, cleaning->lv_name()}}, world, call));
-  if (cleaning->Outcome().has_value()) {
+  const lvm::LogicalVolume* const holder = now->FindLv(cleaning->lv_name());
+  const bool held = holder != nullptr && LiesOnJust(*now, *holder, cleaning->held());
+  if (holder != nullptr) {
+    QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, cleaning->lv_name()}}, world, call));
+  }
+  if (held && cleaning->Outcome().has_value()) {
     pool.clean.Add(cleaning->cleared());
   }
   const std::lock_guard lock(pool.making_mutex);
   pool.making.erase(cleaning->lv_name());
   pool.cleanings.erase(key);
-  return Ok();
+  return held;
 }
 
 // One command's worth of room for everything that `placement` takes, as one linear LV.
@@ -65,8 +70,11 @@ Result<Cleared> TakeCleared(Engine::State& state, Pool& pool, const std::string&
   if (!cleaning->Finished()) {
     return Cleared{cleaning, {}, {}};
   }
-  QUARRY_TRY(GiveBack(pool, key, cleaning, state.world, call));
+  QUARRY_ASSIGN(const bool held, GiveBack(pool, key, cleaning, state.world, call));
   QUARRY_TRY(cleaning->Outcome());
+  if (!held) {
+    return Cleared{};
+  }
   return Cleared{nullptr, cleaning->held(), cleaning->cleared()};
 }
 

@@ -194,6 +194,20 @@ TEST_F(ClearingTest, ALongClearingIsUnavailableAndARepeatJoinsIt) {
   EXPECT_EQ(Group()->lvs.size(), 5U) << "the volume, two images, two metadata legs";
 }
 
+TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsClearedAgain) {
+  std::atomic<bool> go = false;
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
+  EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
+  const lvm::Snapshot group = Group();
+  ASSERT_EQ(group->lvs.size(), 1U);
+  ASSERT_TRUE(lvm_.Remove("vg0", group->lvs.front().name, Soon()).has_value());
+  go = true;
+  go.notify_all();
+  const auto made = Create("one", 10);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(Pieces(), 2U) << "the second time for extents that somebody may have had in between";
+}
+
 TEST_F(ClearingTest, OthersAreServedWhileOneIsBeingCleared) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
