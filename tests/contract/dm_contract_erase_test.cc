@@ -24,12 +24,15 @@ std::vector<char> Read(const std::string& node, Bytes offset, Bytes length) {
   return data;
 }
 
-void Fill(const std::string& node, Bytes offset, Bytes length) {
-  const std::vector<char> data(length.value, 'x');
+void Write(const std::string& node, Bytes offset, const std::vector<char>& data) {
   const UniqueFd fd(open(node.c_str(), O_WRONLY | O_CLOEXEC));
   ASSERT_EQ(pwrite(fd.get(), data.data(), data.size(), static_cast<off_t>(offset.value)),
             static_cast<ssize_t>(data.size()));
   ASSERT_EQ(fsync(fd.get()), 0);
+}
+
+void Fill(const std::string& node, Bytes offset, Bytes length) {
+  Write(node, offset, std::vector<char>(length.value, 'x'));
 }
 
 bool AllAre(const std::vector<char>& data, char byte) {
@@ -87,7 +90,10 @@ TEST_F(KernelErase, RefusesRangesThatAreNoWholeSectors) {
 }
 
 TEST_F(KernelErase, RefusesADiskWhoseLabelIsGoneOrDamaged) {
-  Fill(world_.device(), {512 + 40}, {1});
+  // A character of the PV's UUID, which may be any letter or digit: it becomes another one.
+  std::vector<char> character = Read(world_.device(), {512 + 40}, {1});
+  character[0] = character[0] == 'x' ? 'y' : 'x';
+  Write(world_.device(), {512 + 40}, character);
   EXPECT_EQ(Erase(world_.first_extent(), kMiB).error().code(), Code::kCorrupt);
   Fill(world_.device(), {512}, {512});
   EXPECT_EQ(Erase(world_.first_extent(), kMiB).error().code(), Code::kCorrupt);
