@@ -46,6 +46,25 @@ bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool
   return metadata;
 }
 
+// A disk that gives no answer now is taken to say what it said last: whatever is committed is committed on
+// every disk with an area, and one that answers would show it. To ask LVM, which waits for the silent one and
+// cannot be killed then, would be worse than useless. nullopt: none is silent, or none of the others can
+// tell.
+std::optional<std::vector<PvState>> DespiteSilence(std::vector<PvState> states,
+                                                   const std::vector<PvState>& last) {
+  bool silent = false;
+  bool told = false;
+  for (size_t i = 0; i < states.size() && i < last.size(); ++i) {
+    if (states[i].kind == PvState::Kind::kSilent && last[i].kind == PvState::Kind::kPv) {
+      silent = true;
+      states[i] = last[i];
+    } else {
+      told = told || HoldsMetadata(states[i]);
+    }
+  }
+  return silent && told ? std::optional(std::move(states)) : std::nullopt;
+}
+
 // The same disks with the same areas, whatever is committed in them.
 bool SameAreas(PvState a, PvState b) {
   for (PvState* state : {&a, &b}) {
@@ -230,8 +249,8 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   lock.unlock();
 
   Result<Snapshot> outcome = Snapshot();
-  if (proof.snapshot != nullptr && proof.failures == failures) {
-    outcome = ReadText(proof, call);
+  if (proof.snapshot != nullptr) {
+    outcome = ReadText(proof, proof.failures == failures, call);
   }
   if (outcome.has_value() && *outcome == nullptr) {
     ++refreshed_;
@@ -246,25 +265,30 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
 
 Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   std::shared_ptr<const Proof> proof;
+  bool settled = false;  // what became of every change of ours is known
   {
     const std::lock_guard lock(group.mutex);
     proof = group.proof;
-    if (proof == nullptr || proof->failures != group.failures) {
+    if (proof == nullptr || proof->snapshot == nullptr) {
       return Snapshot();
     }
+    settled = proof->failures == group.failures;
   }
   // Where a lost PV would be, there is something to read only once the finder has seen that it is back.
   if (finder_ != nullptr && LostPvs(*proof->snapshot) && !finder_->UpdateIfNews(call).has_value()) {
     return Snapshot();
   }
   QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
-  return states == proof->states ? proof->snapshot : Snapshot();
+  if (states == proof->states && settled) {
+    return proof->snapshot;
+  }
+  return DespiteSilence(states, proof->states) == proof->states ? proof->snapshot : Snapshot();
 }
 
 // The text is read between two equal readings of the headers: it is what was committed at that time, by its
 // checksum, and nothing else was committed meanwhile. Only what differs from the last proof in nothing but
 // what is committed is read like this; of all else LVM knows more than we do.
-Result<Snapshot> FreshLvm::ReadText(Proof& proof, const Call& call) {
+Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, const Call& call) {
   const Snapshot last = proof.snapshot;
   // Areas that went on disagreeing before will do so now.
   if (last->MissingPvs() > 0 || LostPvs(*last) || !AgreedText(proof.states).has_value()) {
@@ -274,18 +298,21 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, const Call& call) {
     if (attempt > 0) {
       std::this_thread::sleep_for(kCommitLasts);
     }
-    QUARRY_ASSIGN(std::vector<PvState> states, headers_.Read(proof.paths, call));
-    if (!std::ranges::all_of(states, IsPlain) || !std::ranges::equal(states, proof.states, SameAreas)) {
+    QUARRY_ASSIGN(const std::vector<PvState> said, headers_.Read(proof.paths, call));
+    const std::optional<std::vector<PvState>> despite = DespiteSilence(said, proof.states);
+    std::vector<PvState> states = despite.value_or(said);
+    if ((!settled && !despite.has_value()) || !std::ranges::all_of(states, IsPlain) ||
+        !std::ranges::equal(states, proof.states, SameAreas)) {
       return Snapshot();
     }
-    const std::optional<TextPlace> place = AgreedText(states);
+    const std::optional<TextPlace> place = AgreedText(said);
     if (!place.has_value()) {
       continue;
     }
     const auto text = headers_.ReadText(proof.paths[place->disk], place->area, place->location, call);
     QUARRY_TRY(call.Check("reading the metadata of a volume group"));
     QUARRY_ASSIGN(const std::vector<PvState> after, headers_.Read(proof.paths, call));
-    if (after != states) {
+    if (after != said) {
       continue;
     }
     auto group = text.has_value() ? SnapshotFromText(*text, TextPvs(*last, states))

@@ -84,7 +84,8 @@ class FreshLvm final : public LvmApi {
   // The snapshot that is proven now; nullptr if there is none.
   Result<Snapshot> Prove(Group& group, const Call& call);
   // What the group's text says, and `proof` of that; nullptr: only LVM can tell.
-  Result<Snapshot> ReadText(Proof& proof, const Call& call);
+  // `settled`: what became of every change of ours is known.
+  Result<Snapshot> ReadText(Proof& proof, bool settled, const Call& call);
   Result<Snapshot> Ask(const std::string& name, Proof& proof, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;

@@ -229,6 +229,41 @@ TEST_F(Fresh, NothingIsProvenByADiskThatLvmSawAndWeCannotRead) {
   EXPECT_GE(world_.reports() - before, 2);
 }
 
+// LVM would wait for it, and nothing could end that.
+TEST_F(Fresh, DiskThatFallsSilentIsTakenToSayWhatItSaidLast) {
+  const Snapshot first = Get();
+  std::vector<PvState> before(3);
+  const auto silence = [&](size_t disk) {
+    world_.SetDisk(disk, [&](PvState& state) {
+      before[disk] = std::exchange(state, {});
+      state.kind = PvState::Kind::kSilent;
+    });
+  };
+  silence(0);
+  EXPECT_EQ(Reports(5), 0);
+  silence(2);
+  EXPECT_EQ(Reports(5), 0) << "one still answers";
+  EXPECT_EQ(Get(), first);
+  silence(1);
+  const int reports = world_.reports();
+  EXPECT_FALSE(lvm_.Read("vg0", {}).has_value()) << "nobody can tell";
+  EXPECT_EQ(world_.reports(), reports + 1);
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [&](PvState& state) { state = before[disk]; });
+  }
+  Get();
+  EXPECT_EQ(Reports(5), 0);
+}
+
+TEST_F(Fresh, DiskWithoutAnAreaCannotSpeakForOneThatIsSilent) {
+  world_.SetDisk(0, [](PvState& state) { state.areas.clear(); });
+  world_.SetDisk(1, [](PvState& state) { state.areas[0].ignored = true; });
+  Get();
+  EXPECT_EQ(Reports(3), 0);
+  world_.SetDisk(2, [](PvState& state) { state = {.kind = PvState::Kind::kSilent}; });
+  EXPECT_EQ(Reports(3), 3);
+}
+
 TEST_F(Fresh, PvThatJoinsOrLeavesTheGroupIsNoticed) {
   world_.Edit([](VolumeGroup& group) { group.pvs.pop_back(); });
   world_.Commit();
@@ -439,6 +474,22 @@ TEST_F(FromText, GroupThatGoesBackInTimeIsAskedFor) {
   ExpectAsked(2);
 }
 
+TEST_F(FromText, CommitBesideASilentDiskIsReadFromTheOthers) {
+  PvState before;
+  world_.SetDisk(1, [&](PvState& state) {
+    before = std::exchange(state, {});
+    state.kind = PvState::Kind::kSilent;
+  });
+  world_.Commit();
+  EXPECT_EQ(Get()->seqno, 2U);
+  EXPECT_EQ(Get()->seqno, 2U);
+  EXPECT_EQ(world_.reports(), asked_);
+  world_.SetDisk(1, [&](PvState& state) { state = before; });
+  EXPECT_EQ(Get()->seqno, 2U) << "what it missed is old";
+  world_.Commit();
+  ExpectAsked(3);
+}
+
 // The failed command may be stuck and commit yet: LVM waits for its lock, the disks would not say.
 TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   class Failing final : public LvmApi {
@@ -483,6 +534,17 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 0);
   }
+  EXPECT_EQ(lvm.Remove("vg0", "a", {}).error().code(), Code::kTimeout);
+  PvState before;
+  world_.SetDisk(1, [&](PvState& state) {
+    before = std::exchange(state, {});
+    state.kind = PvState::Kind::kSilent;
+  });
+  EXPECT_EQ(reports_of_read(), 0) << "LVM would be stuck as well, and who is killed there commits no more";
+  world_.Commit();
+  EXPECT_EQ(reports_of_read(), 0);
+  world_.SetDisk(1, [&](PvState& state) { state = before; });
+  EXPECT_EQ(reports_of_read(), 1) << "as soon as it can tell";
 }
 
 // Readers that come while LVM is being asked.
