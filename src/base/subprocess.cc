@@ -127,7 +127,7 @@ class Children {
     const std::lock_guard lock(mutex_);
     stuck_.emplace_back(pid, std::move(name));
   }
-  std::vector<std::pair<int, std::string>> Sweep() {
+  StuckChildren Sweep() {
     const std::lock_guard lock(mutex_);
     std::erase_if(stuck_, [](const auto& child) { return waitpid(child.first, nullptr, WNOHANG) != 0; });
     return stuck_;
@@ -135,10 +135,10 @@ class Children {
 
  private:
   std::mutex mutex_;
-  std::vector<std::pair<int, std::string>> stuck_;
+  StuckChildren stuck_;
 };
 
-Children& StuckChildren() {
+Children& StuckOnes() {
   static Children children;
   return children;
 }
@@ -254,7 +254,7 @@ class Child {
     }
     const auto after = Elapsed().count();
     if (!gone) {
-      StuckChildren().Add(pid_, command_.argv[0]);
+      StuckOnes().Add(pid_, command_.argv[0]);
       return std::move(reason).Context(
           fmt::format("process {} ignores SIGKILL after {} ms (stuck in the kernel)", pid_, after));
     }
@@ -308,8 +308,8 @@ Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) 
   return Child(command, pid, std::move(in.write), std::move(out.read), std::move(err.read)).Wait(call);
 }
 
-std::vector<std::pair<int, std::string>> SpawnSubprocess::Stuck() {
-  return StuckChildren().Sweep();
+StuckChildren SpawnSubprocess::Stuck() {
+  return StuckOnes().Sweep();
 }
 
 std::string ToolWords(std::string_view text, size_t limit) {

@@ -31,6 +31,9 @@ struct Finished {
   bool ok() const { return exit_status == 0; }
 };
 
+// Pid and argv[0] of each.
+using StuckChildren = std::vector<std::pair<int, std::string>>;
+
 // Seam to the world of processes. Thread-safe. The child runs in a process group of its own, with default
 // signal dispositions, an empty signal mask, and no descriptor but 0, 1, 2 and keep_fds.
 class Subprocess {
@@ -43,15 +46,15 @@ class Subprocess {
   // so with the pid; the pid stays unreaped and is counted by Stuck().
   virtual Result<Finished> Run(const Command& command, const Call& call) = 0;
 
-  // Children that survived SIGKILL and have not gone since (pid and argv[0]).
-  virtual std::vector<std::pair<int, std::string>> Stuck() = 0;
+  // Children that survived SIGKILL and have not gone since.
+  virtual StuckChildren Stuck() = 0;
 };
 
 // posix_spawn, pidfd and poll.
 class SpawnSubprocess final : public Subprocess {
  public:
   Result<Finished> Run(const Command& command, const Call& call) override;
-  std::vector<std::pair<int, std::string>> Stuck() override;
+  StuckChildren Stuck() override;
 };
 
 // Last `limit` bytes of a tool's words, trimmed, newlines folded to "; ": for error messages.

@@ -4,6 +4,8 @@
 #include <exception>
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
 #include "csi/fields.h"
@@ -43,6 +45,17 @@ Status RunBody(const google::protobuf::Message& request, const std::function<Sta
   }
 }
 
+// The service of the request's file that has the method: no version of CSI has a name in two of them.
+std::string_view ServiceOf(const google::protobuf::Message& request, std::string_view method) {
+  const google::protobuf::FileDescriptor* file = request.GetDescriptor()->file();
+  for (int i = 0; i < file->service_count(); ++i) {
+    if (file->service(i)->FindMethodByName(std::string(method)) != nullptr) {
+      return file->service(i)->full_name();
+    }
+  }
+  return file->package();
+}
+
 LogLevel LevelOf(const RpcName& name, const Status& outcome) {
   if (outcome.has_value()) {
     return name.changes_things ? LogLevel::kInfo : LogLevel::kDebug;
@@ -68,11 +81,15 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
   rpc.SetVolume(Clip(volume, kMaxText));
 
   const Status outcome = RunBody(request, body, rpc);
-  LogOutcome(name, rpc, outcome, std::chrono::steady_clock::now() - start);
-  if (outcome.has_value()) {
-    return grpc::Status::OK;
+  const auto took = std::chrono::steady_clock::now() - start;
+  LogOutcome(name, rpc, outcome, took);
+  const grpc::StatusCode code =
+      outcome.has_value() ? grpc::StatusCode::OK : dialect_.codes(outcome.error().code());
+  if (observe_) {
+    observe_({ServiceOf(request, name.method), name.method, code, took});
   }
-  return {dialect_.codes(outcome.error().code()), Clip(outcome.error().message(), kMaxMessage)};
+  return outcome.has_value() ? grpc::Status::OK
+                             : grpc::Status(code, Clip(outcome.error().message(), kMaxMessage));
 }
 
 void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,

@@ -55,6 +55,16 @@ class Rpc {
   std::string note_;
 };
 
+// What became of an RPC, for monitoring.
+struct RpcOutcome {
+  std::string_view service;  // "csi.v1.Node"
+  std::string_view method;
+  grpc::StatusCode code = grpc::StatusCode::OK;
+  std::chrono::duration<double> took{0};
+};
+// Called on the RPC's thread.
+using RpcObserver = std::function<void(const RpcOutcome&)>;
+
 struct RpcName {
   std::string_view method;      // "CreateVolume"
   bool changes_things = false;  // a success is logged at info; that of a mere question at debug
@@ -63,9 +73,9 @@ struct RpcName {
 // Thread-safe; outlives the services that use it.
 class Edge {
  public:
-  // `watch` may be shared by edges.
-  Edge(const Logger& log, CancelWatch& watch, const Dialect& dialect)
-      : log_(log), watch_(watch), dialect_(dialect) {}
+  // `watch` may be shared by edges. `observe` may be empty.
+  Edge(const Logger& log, CancelWatch& watch, const Dialect& dialect, RpcObserver observe)
+      : log_(log), watch_(watch), dialect_(dialect), observe_(std::move(observe)) {}
 
   // Runs `body` for `request`. `volume` is the volume id of the request, empty if it has none. The status has
   // a message and no details.
@@ -80,6 +90,7 @@ class Edge {
   const Logger& log_;
   CancelWatch& watch_;
   const Dialect dialect_;
+  const RpcObserver observe_;
 };
 
 }  // namespace quarry::csi

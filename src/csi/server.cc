@@ -50,10 +50,10 @@ struct Server::State {
   // rather wait.
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
-        v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}),
-        admin_edge(log, watch, {"admin", &v1::ToGrpcCode, false}),
-        v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}),
-        v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}),
+        v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),
+        admin_edge(log, watch, {"admin", &v1::ToGrpcCode, false}, config.observe),
+        v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}, config.observe),
+        v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
         v0_calls(plugin, engine, v0::kRules),
         v0_1_calls(plugin, engine, v0_1::kRules) {}
 

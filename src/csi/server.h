@@ -1,5 +1,5 @@
-// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI, and what
-// quarryctl asks for (proto/quarry/admin/v1) beside the controller services.
+// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI, and
+// what quarryctl asks for (proto/quarry/admin/v1) beside the controller services.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/result.h"
+#include "csi/edge.h"
 #include "csi/v1/plugin.h"
 #include "engine/engine.h"
 
@@ -23,6 +24,8 @@ struct ServerConfig {
   // Whether v1 callers wait where they would be told that the volume is busy, as those of the older versions
   // always do.
   bool patient = false;
+  // Hears of every RPC, on its thread; may be empty.
+  RpcObserver observe;
 };
 
 class Server {

@@ -11,6 +11,8 @@
 
 #include "csi/server.h"
 #include "daemon/endpoint.h"
+#include "daemon/exporter.h"
+#include "daemon/metrics_server.h"
 #include "daemon/node_lock.h"
 #include "daemon/node_world.h"
 #include "daemon/signals.h"
@@ -37,6 +39,13 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
                 NodeLock::Take(kLockDirectory, "socket-" + socket.str())
                     .Context(fmt::format("socket '{}' belongs to another quarryd", socket.str())));
   locks.push_back(std::move(socket_lock));
+  if (options.metrics.has_value() && options.metrics->socket.has_value()) {
+    const std::string& place = options.metrics->socket->str();
+    QUARRY_ASSIGN(NodeLock metrics_lock,
+                  NodeLock::Take(kLockDirectory, "socket-" + place)
+                      .Context(fmt::format("socket '{}' belongs to another quarryd", place)));
+    locks.push_back(std::move(metrics_lock));
+  }
   for (const engine::PoolConfig& pool : options.pools) {
     QUARRY_ASSIGN(NodeLock group_lock,
                   NodeLock::Take(kLockDirectory, "vg-" + pool.group)
@@ -52,11 +61,12 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.extent_size = options.extent_size;
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
+  config.stuck_limit = options.stuck_limit;
   return config;
 }
 
 csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
-                                 const std::string& version) {
+                                 const std::string& version, Exporter& exporter) {
   return {.socket = socket,
           .mode = options.mode,
           .plugin = {.driver_name = options.driver_name,
@@ -64,7 +74,8 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
                      .here = csi::NodeTopology(options.driver_name, options.node_id),
                      .alpha = options.alpha,
                      .max_volumes = options.max_volumes},
-          .patient = options.patient};
+          .patient = options.patient,
+          .observe = [&exporter](const csi::RpcOutcome& rpc) { exporter.Observe(rpc); }};
 }
 
 // Ends the process if the stop takes too long, or if somebody asks a second time.
@@ -96,7 +107,10 @@ class Service {
 
   Status Start(const std::string& version) {
     QUARRY_ASSIGN(locks_, TakeLocks(options_, socket_));
-    QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_));
+    const auto observe = [this](const Command& command, std::chrono::duration<double> took) {
+      exporter_.Observe(command, took);
+    };
+    QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_, observe));
     engine::World world = world_->world();
     world.steps = steps_;
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world, log_);
@@ -105,7 +119,12 @@ class Service {
       StartEngine();
       WaitForEngine();
     }
-    QUARRY_ASSIGN(server_, csi::Server::Start(ServerConfigOf(options_, socket_, version), *engine_, log_));
+    if (options_.metrics.has_value()) {
+      const auto text = [this, version] { return exporter_.Text(*engine_, world_->children(), version); };
+      QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, text).Context("--metrics-address"));
+    }
+    QUARRY_ASSIGN(server_,
+                  csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));
     if (!options_.patient) {
       StartEngine();
     }
@@ -138,9 +157,11 @@ class Service {
   const Logger& log_;
   engine::StepWatcher* const steps_;
   // Each needs those above it.
+  Exporter exporter_;
   std::vector<NodeLock> locks_;
   std::unique_ptr<NodeWorld> world_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<Starter> starter_;
 };

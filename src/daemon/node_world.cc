@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/subprocess.h"
+#include "base/guarded_subprocess.h"
 #include "daemon/late_lvm.h"
 #include "dm/block_eraser.h"
 #include "dm/dm_kernel.h"
@@ -66,9 +66,11 @@ std::vector<std::string> GroupsOf(const Options& options) {
 
 // Each may refer to those above it.
 struct NodeWorld::Parts {
-  Parts(const Places& places, const Logger& log)
+  Parts(const Places& places, const Options& options, const Logger& log, GuardedSubprocess::Tell observe)
       : zygote(lvm::ZygoteProgram(), subprocess,
                [&log](const Command& command, const Error& why) { TellOfSpawn(log, command, why); }),
+        guarded(places.lvm == LvmBy::kZygote ? static_cast<Subprocess&>(zygote) : subprocess,
+                options.stuck_limit, std::move(observe)),
         asked([this, places](const Call& call) { return MakeAsked(places, call); }),
         maker([this, places](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
           return lvm::LvmSpawn::Make(subprocess, {.system_dir = places.everything}, call);
@@ -78,13 +80,13 @@ struct NodeWorld::Parts {
   // Runs commands that see nothing but the pools' PVs.
   Result<std::unique_ptr<lvm::LvmApi>> MakeAsked(const Places& places, const Call& call) {
     QUARRY_TRY(links->Update(call).Context("looking for the pools' disks"));
-    Subprocess& runner = places.lvm == LvmBy::kZygote ? static_cast<Subprocess&>(zygote) : subprocess;
-    return lvm::LvmSpawn::Make(runner, {.system_dir = places.pool}, call);
+    return lvm::LvmSpawn::Make(guarded, {.system_dir = places.pool}, call);
   }
 
   SystemClock clock;
   SpawnSubprocess subprocess;
   lvm::ZygoteSubprocess zygote;
+  GuardedSubprocess guarded;
   lvm::HeaderReader headers;
   std::unique_ptr<lvm::PvLinks> links;
   LateLvm asked;
@@ -99,7 +101,8 @@ NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 NodeWorld::~NodeWorld() = default;
 
-Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const Logger& log) {
+Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const Logger& log,
+                                                   GuardedSubprocess::Tell observe) {
   const Places places(options);
   for (const std::string& path : {options.state_dir, places.pools, places.own}) {
     QUARRY_TRY(MakePrivateDirectory(path));
@@ -107,7 +110,7 @@ Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const
   QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.everything}).Context("LVM's private configuration"));
   QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.pool, .scan_dirs = {places.links}})
                  .Context("LVM's private configuration"));
-  auto parts = std::make_unique<Parts>(places, log);
+  auto parts = std::make_unique<Parts>(places, options, log, std::move(observe));
   QUARRY_ASSIGN(parts->links,
                 lvm::PvLinks::Make(parts->headers, {.folder = places.links, .groups = GroupsOf(options)}));
   parts->lvm =
@@ -120,7 +123,12 @@ engine::World NodeWorld::world() {
           .dm = parts_->dm,
           .erase = parts_->erase,
           .mount = parts_->mount,
-          .clock = parts_->clock};
+          .clock = parts_->clock,
+          .children = &children()};
+}
+
+Subprocess& NodeWorld::children() {
+  return parts_->guarded;
 }
 
 }  // namespace quarry::daemon

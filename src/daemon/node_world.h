@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/guarded_subprocess.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "daemon/options.h"
@@ -15,14 +16,18 @@ class NodeWorld {
  public:
   // Makes the state directory (0700) and LVM's private configuration in it. What the node lacks (lvm2, kernel
   // modules) shows when it is used.
-  // `log` hears when LVM is not run as the options say; it must outlive the object.
-  static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log);
+  // `log` hears when LVM is not run as the options say; `observe` of every command of LVM's. Both must
+  // outlive the object.
+  static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log,
+                                                 GuardedSubprocess::Tell observe);
   ~NodeWorld();
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;
 
   // Refers to this object.
   engine::World world();
+  // For what is stuck of all that was started.
+  Subprocess& children();
 
  private:
   struct Parts;

@@ -59,6 +59,19 @@ Status ApplyMaxVolumes(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyStuckLimit(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.stuck_limit, ParseNumber(text)));
+  if (options.stuck_limit == 0) {
+    return Error(Code::kInvalidArgument, "must not be 0: LVM would never be started");
+  }
+  return Ok();
+}
+
+Status ApplyMetricsAddress(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
+  return Ok();
+}
+
 Status ApplyStateDir(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
   options.state_dir = path.str();
@@ -179,6 +192,11 @@ const std::vector<Setting>& Settings() {
       {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
        &ApplyStateDir},
       {"lvm", "QUARRY_LVM", "what runs LVM's commands: zygote, spawn [zygote]", &ApplyLvm},
+      {"stuck-limit", "QUARRY_STUCK_LIMIT",
+       "commands stuck in the kernel behind a silent disk before no more are started [4]", &ApplyStuckLimit},
+      {"metrics-address", "QUARRY_METRICS_ADDRESS",
+       "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
+       &ApplyMetricsAddress},
       {"log-level", "QUARRY_LOG_LEVEL", "least level to log: debug, info, warning, error [info]",
        [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
       {"log-format", "QUARRY_LOG_FORMAT", "json for machines, text for people [json]",

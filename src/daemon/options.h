@@ -35,6 +35,8 @@ struct Options {
   bool patient = false;
   std::string state_dir = "/run/quarry";
   LvmBy lvm = LvmBy::kZygote;
+  size_t stuck_limit = 4;
+  std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;
 };

@@ -1,5 +1,6 @@
 #include "daemon/values.h"
 
+#include <arpa/inet.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -123,6 +124,31 @@ Result<AbsolutePath> ParseEndpoint(std::string_view text) {
                              path.str().size(), path.str()));
   }
   return path;
+}
+
+Result<MetricsAddress> ParseMetricsAddress(std::string_view text) {
+  MetricsAddress out{.text = std::string(text), .socket = {}, .host = "", .port = 0};
+  if (text.starts_with("unix:")) {
+    QUARRY_ASSIGN(out.socket, ParseEndpoint(text));
+    return out;
+  }
+  static constexpr std::string_view kMust =
+      "ADDRESS:PORT, as in 127.0.0.1:9808 or [::1]:9808, or unix:///<directory>/<name>.sock";
+  const size_t colon = text.rfind(':');
+  const std::string_view host = text.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  out.host = bracketed ? host.substr(1, host.size() - 2) : host;
+  std::array<unsigned char, sizeof(in6_addr)> parsed{};
+  if (colon == std::string_view::npos ||
+      inet_pton(bracketed ? AF_INET6 : AF_INET, out.host.c_str(), parsed.data()) != 1) {
+    return Wrong(kMust, text);
+  }
+  const auto port = ParseNumber(text.substr(colon + 1));
+  if (!port.has_value() || *port == 0 || *port > std::numeric_limits<uint16_t>::max()) {
+    return Wrong(kMust, text);
+  }
+  out.port = static_cast<int>(*port);
+  return out;
 }
 
 Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text) {

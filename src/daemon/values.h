@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,16 @@ Result<csi::Mode> ParseMode(std::string_view text);
 // The socket's path in a CSI_ENDPOINT (csi-spec section 5): "unix:///dir/name.sock", short enough for
 // sockaddr_un.
 Result<AbsolutePath> ParseEndpoint(std::string_view text);
+
+// Where metrics are served: a socket, or else a port of an address of this node.
+struct MetricsAddress {
+  std::string text;  // as it was given, for messages
+  std::optional<AbsolutePath> socket;
+  std::string host;  // a literal address, without brackets
+  int port = 0;
+};
+// "127.0.0.1:9808", "[::1]:9808", "unix:///dir/name.sock".
+Result<MetricsAddress> ParseMetricsAddress(std::string_view text);
 
 // A pool as it was written down, not yet checked.
 struct PoolDraft {

@@ -23,6 +23,8 @@ struct EngineConfig {
   // Publishing a single-node volume at several targets of this node: several pods of one node may share a
   // volume. csi-spec section 7 would have it refused; Kubernetes needs it.
   bool several_targets = true;
+  // With as many commands stuck in the kernel, the node is not healthy (Probe).
+  size_t stuck_limit = 4;
 };
 
 class Engine {
@@ -41,8 +43,12 @@ class Engine {
   // kTimeout if some were still running.
   Status Stop(const Call& call);
 
-  // kPrecondition naming what is missing: tool, kernel target, volume group.
+  // kPrecondition naming what is missing (tool, kernel target, volume group), or which commands are stuck in
+  // the kernel, once there are too many of them.
   Result<Readiness> Probe(const Call& call);
+
+  // How the pools stand, for monitoring. One that cannot be read is there with the reason.
+  Result<std::vector<PoolFigures>> Pools(const Call& call);
 
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);

@@ -181,7 +181,18 @@ struct ForeignLv {
 // Whether the node can serve, and what it is doing about it if not.
 struct Readiness {
   bool ready = false;
-  std::string message;  // what it is still doing, when not ready
+  std::string message;  // what it is still doing, when not ready; what is amiss, when it is
+};
+
+// A pool as monitoring wants it. Bytes are those of physical extents: every leg of a volume counts.
+struct PoolFigures {
+  std::string pool;
+  std::string problem;  // why the group could not be read; the rest is 0 then
+  Bytes size;
+  Bytes free;           // in no logical volume
+  Bytes erase_pending;  // of deleted volumes that are still being erased
+  size_t volumes = 0;   // ready ones
+  size_t missing_disks = 0;
 };
 
 }  // namespace quarry::engine

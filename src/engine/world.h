@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/call.h"
+#include "base/subprocess.h"
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
 #include "lvm/lvm_api.h"
@@ -29,6 +30,7 @@ struct World {
   mount::MountApi& mount;
   const Clock& clock;
   StepWatcher* steps = nullptr;
+  Subprocess* children = nullptr;  // asked what is stuck; nullptr: nobody counts
 };
 
 }  // namespace quarry::engine

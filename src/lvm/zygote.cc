@@ -160,8 +160,8 @@ Error ZygoteSubprocess::Stopped(std::unique_ptr<Running> running, const Command&
       fmt::format("killed after {} ms{}{}", after, words.empty() ? "" : ", it said: ", words));
 }
 
-std::vector<std::pair<int, std::string>> ZygoteSubprocess::Stuck() {
-  auto out = others_.Stuck();
+StuckChildren ZygoteSubprocess::Stuck() {
+  StuckChildren out = others_.Stuck();
   const std::lock_guard lock(mutex_);
   std::erase_if(stuck_, [](const auto& running) {
     running->Sweep();

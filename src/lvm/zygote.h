@@ -50,7 +50,7 @@ class ZygoteSubprocess final : public Subprocess {
   // As of Subprocess. kUnavailable, besides: the command's process is gone and nobody knows how it ended (it
   // and the zygote were killed): its outcome is unknown.
   Result<Finished> Run(const Command& command, const Call& call) override;
-  std::vector<std::pair<int, std::string>> Stuck() override;
+  StuckChildren Stuck() override;
 
   // For metrics and tests.
   struct Counts {

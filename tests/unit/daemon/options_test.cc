@@ -60,6 +60,8 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_FALSE(options.patient);
   EXPECT_EQ(options.state_dir, "/run/quarry");
   EXPECT_EQ(options.lvm, LvmBy::kZygote);
+  EXPECT_EQ(options.stuck_limit, 4U);
+  EXPECT_FALSE(options.metrics.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
 }
@@ -77,6 +79,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"patient", "true"},
                                                      {"state-dir", "/run/other"},
                                                      {"lvm", "spawn"},
+                                                     {"stuck-limit", "2"},
+                                                     {"metrics-address", "127.0.0.1:9808"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
   std::vector<std::string> flags = {"--pool", "p=vg0,reserve=1G"};

@@ -68,6 +68,31 @@ TEST(ParseEndpoint, RefusesEverythingElse) {
   }
 }
 
+TEST(ParseMetricsAddress, TakesAPortOfAnAddressOrASocket) {
+  const auto v4 = ParseMetricsAddress("127.0.0.1:9808");
+  ASSERT_TRUE(v4.has_value());
+  EXPECT_EQ(v4->host, "127.0.0.1");
+  EXPECT_EQ(v4->port, 9808);
+  EXPECT_FALSE(v4->socket.has_value());
+  const auto v6 = ParseMetricsAddress("[::1]:1");
+  ASSERT_TRUE(v6.has_value());
+  EXPECT_EQ(v6->host, "::1");
+  const auto socket = ParseMetricsAddress("unix:///run/quarry/metrics.sock");
+  ASSERT_TRUE(socket.has_value());
+  EXPECT_EQ(socket->socket->str(), "/run/quarry/metrics.sock");
+}
+
+TEST(ParseMetricsAddress, RefusesEverythingElse) {
+  for (const char* text : {"", ":9808", "9808", "localhost:9808", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
+                           "127.0.0.1:65536", "127.0.0.1:x", "::1:9808", "[127.0.0.1]:9808", "[::1]",
+                           "unix:///run/metrics", "http://127.0.0.1:9808"}) {
+    const auto parsed = ParseMetricsAddress(text);
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(parsed.error().message(), StartsWith("must be "));
+  }
+}
+
 Result<engine::PoolConfig> Pool(std::string_view text) {
   QUARRY_ASSIGN(const PoolDraft draft, ParsePoolText("--pool", text));
   return ParsePool(draft);

@@ -95,6 +95,58 @@ class LifeTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
+class StuckOnes final : public Subprocess {
+ public:
+  Result<Finished> Run(const Command& /*command*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, "runs nothing");
+  }
+  StuckChildren Stuck() override { return stuck; }
+  StuckChildren stuck;
+};
+
+TEST_F(LifeTest, ProbeNamesWhatIsStuckAndIsUnwellOnceTooMuchIs) {
+  StuckOnes children;
+  EngineConfig config;
+  config.pools = {{.name = "default", .group = "vg0"}};
+  config.stuck_limit = 2;
+  World world{lvm_, dm_, erase_, mount_, clock_};
+  world.children = &children;
+  engine_ = std::make_unique<Engine>(config, world, log_);
+  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  EXPECT_EQ(engine_->Probe(Soon())->message, "");
+  children.stuck = {{412, "lvm"}};
+  auto probed = engine_->Probe(Soon());
+  ASSERT_TRUE(probed.has_value());
+  EXPECT_TRUE(probed->ready);
+  EXPECT_NE(probed->message.find("412 lvm"), std::string::npos) << probed->message;
+  children.stuck.emplace_back(431, "lvm");
+  probed = engine_->Probe(Soon());
+  ASSERT_FALSE(probed.has_value());
+  EXPECT_EQ(probed.error().code(), Code::kPrecondition);
+  EXPECT_NE(probed.error().message().find("412 lvm, 431 lvm"), std::string::npos);
+  EXPECT_TRUE(engine_->List(0, "", Soon()).has_value()) << "reads go on";
+}
+
+TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
+  const Bytes whole{400 * kExtent.value};
+  auto pools = engine_->Pools(Soon());
+  ASSERT_TRUE(pools.has_value());
+  ASSERT_EQ(pools->size(), 1U);
+  EXPECT_EQ(pools->front().pool, "default");
+  EXPECT_EQ(pools->front().size, whole);
+  EXPECT_EQ(pools->front().free, whole);
+  const auto made = Create("one", 10, {{"type", "raid1"}});
+  ASSERT_TRUE(made.has_value());
+  pools = engine_->Pools(Soon());
+  EXPECT_EQ(pools->front().volumes, 1U);
+  EXPECT_EQ(pools->front().free, Bytes{(400 - 22) * kExtent.value}) << "two legs with their metadata";
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "the disk is unwell"));
+  ASSERT_TRUE(engine_->Delete(made->volume.id, Soon()).has_value());
+  pools = engine_->Pools(Soon());
+  EXPECT_EQ(pools->front().volumes, 0U);
+  EXPECT_EQ(pools->front().erase_pending, Bytes{22 * kExtent.value});
+}
+
 TEST_F(LifeTest, WholeLifeGivesBackEveryByte) {
   const Bytes before = Available();
   const auto made = Create("one", 10);

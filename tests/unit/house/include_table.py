@@ -51,7 +51,8 @@ LIBRARIES = {
     "CLI/": {"daemon": ANY, "ctl": ANY},
     "toml++/": {"daemon": ANY},
     "nlohmann/": {"lvm": (".cc", "src/lvm/report_fields.h"), "daemon": SOURCE, "ctl": SOURCE},
-    "prometheus/": {"daemon": ANY},
+    "prometheus/": {"daemon": SOURCE},
+    "httplib.h": {"daemon": SOURCE},
     "fmt/": {room: ANY for room in ROOMS},
 }
 # Code generated from proto/, included as csi/v1/csi.pb.h and the like.

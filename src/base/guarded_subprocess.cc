@@ -1,0 +1,44 @@
+#include "base/guarded_subprocess.h"
+
+#include <fmt/format.h>
+
+namespace quarry {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr size_t kNamed = 8;  // the rest of them say nothing new
+
+}  // namespace
+
+std::string TellOfStuck(const StuckChildren& stuck) {
+  if (stuck.empty()) {
+    return "";
+  }
+  std::string names;
+  for (size_t i = 0; i < stuck.size() && i < kNamed; ++i) {
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", stuck[i].first, stuck[i].second);
+  }
+  return fmt::format("{} stuck in the kernel ({}{}): a disk does not answer; see the kernel's log",
+                     stuck.size() == 1 ? "1 process is" : fmt::format("{} processes are", stuck.size()),
+                     names, stuck.size() > kNamed ? ", …" : "");
+}
+
+GuardedSubprocess::GuardedSubprocess(Subprocess& inner, size_t limit, Tell tell)
+    : inner_(inner), limit_(limit), tell_(std::move(tell)) {}
+
+Result<Finished> GuardedSubprocess::Run(const Command& command, const Call& call) {
+  if (const StuckChildren stuck = inner_.Stuck(); stuck.size() >= limit_) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("not started: {}. Work goes on when they end, or after a reboot", TellOfStuck(stuck)));
+  }
+  const auto before = steady_clock::now();
+  Result<Finished> finished = inner_.Run(command, call);
+  if (tell_) {
+    tell_(command, steady_clock::now() - before);
+  }
+  return finished;
+}
+
+}  // namespace quarry

@@ -1,0 +1,138 @@
+#include "daemon/exporter.h"
+
+#include <array>
+
+#include "lvm/layout.h"
+
+namespace quarry::daemon {
+namespace {
+
+using lvm::VolumeType;
+
+// Monitoring asks every 15 s or so and gives up after 10.
+constexpr std::chrono::seconds kPatience{8};
+
+// One profile for each type, with its defaults: what a StorageClass that names nothing but the type gets.
+constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
+                               VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
+                               VolumeType::kRaid6,  VolumeType::kRaid10};
+
+std::string CodeText(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return "OK";
+    case grpc::StatusCode::CANCELLED:
+      return "CANCELLED";
+    case grpc::StatusCode::UNKNOWN:
+      return "UNKNOWN";
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return "INVALID_ARGUMENT";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "DEADLINE_EXCEEDED";
+    case grpc::StatusCode::NOT_FOUND:
+      return "NOT_FOUND";
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return "ALREADY_EXISTS";
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return "PERMISSION_DENIED";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "RESOURCE_EXHAUSTED";
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return "FAILED_PRECONDITION";
+    case grpc::StatusCode::ABORTED:
+      return "ABORTED";
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return "OUT_OF_RANGE";
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "UNIMPLEMENTED";
+    case grpc::StatusCode::INTERNAL:
+      return "INTERNAL";
+    case grpc::StatusCode::UNAVAILABLE:
+      return "UNAVAILABLE";
+    case grpc::StatusCode::DATA_LOSS:
+      return "DATA_LOSS";
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return "UNAUTHENTICATED";
+    case grpc::StatusCode::DO_NOT_USE:
+      break;
+  }
+  return "UNKNOWN";
+}
+
+struct PoolGauges {
+  Gauge readable{"quarry_pool_readable", "1 if the pool's volume group could be read, else 0", {}};
+  Gauge size{"quarry_pool_size_bytes", "Physical extents of the pool's volume group", {}};
+  Gauge free{"quarry_pool_free_bytes", "Physical extents that no logical volume has", {}};
+  Gauge erasing{
+      "quarry_erase_pending_bytes", "Physical extents of deleted volumes that are being erased", {}};
+  Gauge volumes{"quarry_pool_volumes", "Volumes in the pool", {}};
+  Gauge missing{"quarry_pool_missing_disks", "Disks of the volume group that are not there", {}};
+  Gauge capacity{"quarry_profile_capacity_bytes",
+                 "Largest volume of a type, with its default geometry, that could be made now",
+                 {}};
+};
+
+void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
+  const MetricLabels pool{{"pool", figures.pool}};
+  gauges.readable.values.push_back({pool, figures.problem.empty() ? 1 : 0});
+  if (!figures.problem.empty()) {
+    return;
+  }
+  gauges.size.values.push_back({pool, static_cast<double>(figures.size.value)});
+  gauges.free.values.push_back({pool, static_cast<double>(figures.free.value)});
+  gauges.erasing.values.push_back({pool, static_cast<double>(figures.erase_pending.value)});
+  gauges.volumes.values.push_back({pool, static_cast<double>(figures.volumes)});
+  gauges.missing.values.push_back({pool, static_cast<double>(figures.missing_disks)});
+}
+
+void AddCapacities(engine::Engine& engine, const std::string& pool, const Call& call, Gauge& gauge) {
+  for (const VolumeType type : kTypes) {
+    const std::string name(lvm::TypeName(type));
+    const auto capacity = engine.Capacity({}, {{"pool", pool}, {"type", name}}, call);
+    if (capacity.has_value()) {
+      gauge.values.push_back(
+          {{{"pool", pool}, {"profile", name}}, static_cast<double>(capacity->available.value)});
+    }
+  }
+}
+
+}  // namespace
+
+Exporter::Exporter()
+    : rpcs_(metrics_.AddTimings("quarry_rpc_duration_seconds", "How long RPCs took, by what became of them")),
+      commands_(metrics_.AddTimings("quarry_lvm_command_duration_seconds", "How long LVM's commands took")) {}
+
+void Exporter::Observe(const csi::RpcOutcome& rpc) {
+  rpcs_.Observe({{"service", std::string(rpc.service)},
+                 {"method", std::string(rpc.method)},
+                 {"code", CodeText(rpc.code)}},
+                rpc.took);
+}
+
+void Exporter::Observe(const Command& command, std::chrono::duration<double> took) {
+  commands_.Observe({{"verb", command.argv.at(1)}}, took);
+}
+
+std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {
+  const Call call = CallWithin(kPatience);
+  PoolGauges gauges;
+  if (const auto pools = engine.Pools(call); pools.has_value()) {
+    for (const engine::PoolFigures& figures : *pools) {
+      Add(figures, gauges);
+      AddCapacities(engine, figures.pool, call, gauges.capacity);
+    }
+  }
+  return metrics_.Text({{"quarry_build_info", "The version that runs", {{{{"version", version}}, 1}}},
+                        {"quarry_stuck_processes",
+                         "Commands that survive SIGKILL because a disk does not answer",
+                         {{{}, static_cast<double>(children.Stuck().size())}}},
+                        gauges.readable,
+                        gauges.size,
+                        gauges.free,
+                        gauges.erasing,
+                        gauges.volumes,
+                        gauges.missing,
+                        gauges.capacity});
+}
+
+}  // namespace quarry::daemon
