@@ -119,16 +119,32 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   return plan->volume;
 }
 
-// An LVM that was killed may have left the volume suspended, and whoever uses it hanging.
-void ResumeAfterFailure(Engine::State& state, const Record& record) {
+// LVM loads a table that may be written through. A raw volume that is published read-only stays so.
+void KeepReadOnly(Plan& plan, const dm::Device& device) {
+  for (size_t i = 0; i < plan.size(); ++i) {
+    if (std::holds_alternative<ExtendLvAction>(plan[i])) {
+      plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(++i), SetReadOnlyAction{device.uuid, true});
+    }
+  }
+}
+
+// An LVM that was killed may have left the volume suspended, and whoever uses it hanging; or writable, if it
+// was not.
+void ResumeAfterFailure(Engine::State& state, const Record& record, bool read_only) {
   const auto device = state.world.dm.Find(record.DmUuid());
-  if (!device.has_value() || !device->has_value() || !(*device)->suspended) {
+  if (!device.has_value() || !device->has_value()) {
     return;
   }
-  auto resumed =
-      Execute({ActivateAction{record.group->name, record.lv->name}}, state.world, CallWithin(kUndoLimit));
+  Plan plan;
+  if ((*device)->suspended) {
+    plan.push_back(ActivateAction{record.group->name, record.lv->name});
+  }
+  if (read_only) {
+    plan.push_back(SetReadOnlyAction{(*device)->uuid, true});
+  }
+  auto resumed = Execute(plan, state.world, CallWithin(kUndoLimit));
   if (!resumed.has_value()) {
-    state.log.Error("a volume is suspended and does not resume",
+    state.log.Error("a volume is not as it was before it was to grow",
                     {{"lv", record.lv->name}, {"error", resumed.error().message()}});
   }
 }
@@ -167,9 +183,14 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
     QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, *plan, unknown, call));
     return cleaning;
   }
+  QUARRY_ASSIGN(const auto device, state.world.dm.Find(record->DmUuid()));
+  const bool read_only = device.has_value() && device->read_only;
+  if (read_only) {
+    KeepReadOnly(*plan, *device);
+  }
   auto grown = RunCounted(pool, *plan, state.world, call);
   if (!grown.has_value()) {
-    ResumeAfterFailure(state, *record);
+    ResumeAfterFailure(state, *record, read_only);
     return std::move(grown.error());
   }
   return ExpandResult{ToBytes(size, extent), record->tags.access != "block"};

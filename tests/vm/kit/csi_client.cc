@@ -116,10 +116,12 @@ Reply<v1::GetCapacityResponse> CsiClient::Capacity(const std::map<std::string, s
   return Invoke(controller(), &v1::Controller::Stub::GetCapacity, request);
 }
 
-Reply<v1::ControllerExpandVolumeResponse> CsiClient::Expand(const std::string& id, int64_t size) {
+Reply<v1::ControllerExpandVolumeResponse> CsiClient::Expand(const std::string& id, int64_t size,
+                                                            int64_t limit) {
   v1::ControllerExpandVolumeRequest request;
   request.set_volume_id(id);
   request.mutable_capacity_range()->set_required_bytes(size);
+  request.mutable_capacity_range()->set_limit_bytes(limit);
   return Patiently<v1::ControllerExpandVolumeResponse>(
       limit_, [&] { return Invoke(controller(), &v1::Controller::Stub::ControllerExpandVolume, request); });
 }

@@ -84,7 +84,7 @@ class CsiClient {
   // All pages, in order. max_entries: size of a page, 0 for one page.
   Reply<std::vector<v1::Volume>> List(int32_t max_entries = 0);
   Reply<v1::GetCapacityResponse> Capacity(const std::map<std::string, std::string>& parameters = {});
-  Reply<v1::ControllerExpandVolumeResponse> Expand(const std::string& id, int64_t size);
+  Reply<v1::ControllerExpandVolumeResponse> Expand(const std::string& id, int64_t size, int64_t limit = 0);
 
   Reply<v1::NodeStageVolumeResponse> Stage(const v1::Volume& volume, const std::string& staging,
                                            const v1::VolumeCapability& capability);

@@ -1,0 +1,86 @@
+// Whatever serves volumes, as the model calls it: sizes in extents, volumes by the names of the sequence, and
+// codes of ours. A driver turns that into calls of the engine, or into RPCs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/result.h"
+
+namespace quarry::model {
+
+struct Type {
+  const char* name;
+  uint64_t granule;  // sizes are multiples of it, in extents
+  uint64_t legs;
+  bool metadata;  // each leg of a raid has an extent of its own bookkeeping
+};
+inline constexpr Type kTypes[] = {
+    {"linear", 1, 1, false}, {"striped", 2, 2, false}, {"raid1", 1, 2, true}, {"raid5", 2, 3, true}};
+
+// Extents of the group that a volume of `extents` takes.
+uint64_t Taken(const Type& type, uint64_t extents);
+
+struct Wish {
+  std::string name;
+  std::string type;
+  uint64_t required = 0;
+  uint64_t limit = 0;  // 0: none
+  bool block = false;
+};
+
+struct Made {
+  std::string id;
+  uint64_t extents = 0;
+};
+
+struct Grown {
+  uint64_t extents = 0;
+  bool node_expansion_required = false;
+};
+
+// Where a volume may be used; what path that is, is the driver's business. Target kStaging is where it is
+// staged.
+inline constexpr int kStaging = -1;
+struct Spot {
+  std::string name;
+  int target = kStaging;
+};
+
+// One thread. A call that is told to ask again, because extents are being cleared, is asked again.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual Result<Made> Create(const Wish& wish) = 0;
+  virtual Status Delete(const std::string& id) = 0;
+  virtual Result<Grown> Expand(const std::string& id, uint64_t required, uint64_t limit) = 0;
+  // Whether it is confirmed.
+  virtual Result<bool> Validate(const std::string& id, bool block, const std::string& type) = 0;
+  // All of them, `page` at a time (0: at once): extents by id.
+  virtual Result<std::map<std::string, uint64_t>> List(uint32_t page) = 0;
+  virtual Result<uint64_t> Get(const std::string& id) = 0;
+  // Largest volume of the type, now.
+  virtual Result<uint64_t> Capacity(const std::string& type) = 0;
+  virtual Status Stage(const std::string& id, const std::string& name, bool block) = 0;
+  virtual Status Unstage(const std::string& id, const std::string& name) = 0;
+  virtual Status Publish(const std::string& id, const Spot& spot, bool block, bool read_only) = 0;
+  virtual Status Unpublish(const std::string& id, const Spot& spot) = 0;
+  // Bytes: of the device, or of what the file system gives.
+  virtual Result<uint64_t> Stats(const std::string& id, const Spot& spot) = 0;
+  // Bytes of the device.
+  virtual Result<uint64_t> NodeExpand(const std::string& id, const Spot& spot, uint64_t required) = 0;
+  // The process dies, and another one serves.
+  virtual Status Restart() = 0;
+
+  // Extents of the empty group.
+  virtual uint64_t Total() = 0;
+  virtual uint64_t ExtentBytes() = 0;
+  // Whether there is anything at the path of a target.
+  virtual bool Exists(const Spot& spot) = 0;
+  // Logical volumes, devices and mounts that are there now, in words; empty: none.
+  virtual std::string Leftovers() = 0;
+};
+
+}  // namespace quarry::model

@@ -1,0 +1,194 @@
+// Random sequences of calls against the model of tests/model: quarryd, its socket, LVM, the kernel.
+#include <filesystem>
+
+#include "tests/model/sequence.h"
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+constexpr uint64_t kExtent = 4 * kMi;
+
+Code ToCode(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Code::kInvalidArgument;
+    case grpc::StatusCode::NOT_FOUND:
+      return Code::kNotFound;
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return Code::kAlreadyExists;
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return Code::kPrecondition;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Code::kNoSpace;
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return Code::kOutOfRange;
+    case grpc::StatusCode::ABORTED:
+      return Code::kBusy;
+    case grpc::StatusCode::UNAVAILABLE:
+      return Code::kUnavailable;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Code::kTimeout;
+    default:
+      return Code::kInternal;
+  }
+}
+
+template <typename Response>
+Result<Response> Answer(Reply<Response> reply) {
+  if (!reply.ok()) {
+    return Error(ToCode(reply.code()), reply.text());
+  }
+  return std::move(reply.value);
+}
+
+template <typename Response>
+Status Done(const Reply<Response>& reply) {
+  return reply.ok() ? Ok() : Status(Error(ToCode(reply.code()), reply.text()));
+}
+
+v1::VolumeCapability How(bool block) {
+  return block ? BlockCapability() : MountCapability();
+}
+
+uint64_t Count(int64_t bytes) {
+  EXPECT_EQ(static_cast<uint64_t>(bytes) % kExtent, 0U);
+  return static_cast<uint64_t>(bytes) / kExtent;
+}
+
+// What the test's fixture has, for the driver.
+struct Place {
+  std::function<CsiClient&()> client;
+  std::function<Status()> restart;
+  std::function<std::string(const std::string&)> staging_path, target_path;
+  int64_t total;
+};
+
+class CsiDriver final : public model::Driver {
+ public:
+  explicit CsiDriver(Place place) : place_(std::move(place)) {}
+
+  Result<model::Made> Create(const model::Wish& wish) override {
+    QUARRY_ASSIGN(const auto made,
+                  Answer(client().Create({wish.name, TypeParameters(wish.type), How(wish.block),
+                                          static_cast<int64_t>(wish.required * kExtent),
+                                          static_cast<int64_t>(wish.limit * kExtent)})));
+    contexts_[made.volume().volume_id()] = made.volume();
+    return model::Made{made.volume().volume_id(), Count(made.volume().capacity_bytes())};
+  }
+  Status Delete(const std::string& id) override { return Done(client().Delete(id)); }
+  Result<model::Grown> Expand(const std::string& id, uint64_t required, uint64_t limit) override {
+    QUARRY_ASSIGN(const auto grown, Answer(client().Expand(id, static_cast<int64_t>(required * kExtent),
+                                                           static_cast<int64_t>(limit * kExtent))));
+    return model::Grown{Count(grown.capacity_bytes()), grown.node_expansion_required()};
+  }
+  Result<bool> Validate(const std::string& id, bool block, const std::string& type) override {
+    v1::ValidateVolumeCapabilitiesRequest request;
+    request.set_volume_id(id);
+    *request.add_volume_capabilities() = How(block);
+    (*request.mutable_parameters())["type"] = type;
+    QUARRY_ASSIGN(const auto answer,
+                  Answer(client().Invoke(client().controller(),
+                                         &v1::Controller::Stub::ValidateVolumeCapabilities, request)));
+    EXPECT_EQ(answer.message().empty(), answer.has_confirmed());
+    return answer.has_confirmed();
+  }
+  Result<std::map<std::string, uint64_t>> List(uint32_t page) override {
+    QUARRY_ASSIGN(const auto volumes, Answer(client().List(static_cast<int32_t>(page))));
+    std::map<std::string, uint64_t> all;
+    for (const v1::Volume& volume : volumes) {
+      EXPECT_TRUE(all.emplace(volume.volume_id(), Count(volume.capacity_bytes())).second);
+    }
+    return all;
+  }
+  Result<uint64_t> Get(const std::string& id) override {
+    v1::ControllerGetVolumeRequest request;
+    request.set_volume_id(id);
+    QUARRY_ASSIGN(
+        const auto answer,
+        Answer(client().Invoke(client().controller(), &v1::Controller::Stub::ControllerGetVolume, request)));
+    EXPECT_EQ(answer.volume().volume_id(), id);
+    return Count(answer.volume().capacity_bytes());
+  }
+  Result<uint64_t> Capacity(const std::string& type) override {
+    QUARRY_ASSIGN(const auto capacity, Answer(client().Capacity(TypeParameters(type))));
+    return Count(capacity.available_capacity());
+  }
+  Status Stage(const std::string& id, const std::string& name, bool block) override {
+    return Done(client().Stage(VolumeOf(id), Path({name}), How(block)));
+  }
+  Status Unstage(const std::string& id, const std::string& name) override {
+    return Done(client().Unstage(id, Path({name})));
+  }
+  Status Publish(const std::string& id, const model::Spot& spot, bool block, bool read_only) override {
+    return Done(client().Publish(VolumeOf(id), Path({spot.name}), Path(spot), How(block), read_only));
+  }
+  Status Unpublish(const std::string& id, const model::Spot& spot) override {
+    return Done(client().Unpublish(id, Path(spot)));
+  }
+  Result<uint64_t> Stats(const std::string& id, const model::Spot& spot) override {
+    QUARRY_ASSIGN(const auto stats, Answer(client().Stats(id, Path(spot))));
+    for (const v1::VolumeUsage& usage : stats.usage()) {
+      if (usage.unit() == v1::VolumeUsage::BYTES) {
+        return static_cast<uint64_t>(usage.total());
+      }
+    }
+    return Error(Code::kInternal, "no usage in bytes");
+  }
+  Result<uint64_t> NodeExpand(const std::string& id, const model::Spot& spot, uint64_t required) override {
+    QUARRY_ASSIGN(const auto grown, Answer(client().NodeExpand(id, Path(spot), Path({spot.name}),
+                                                               static_cast<int64_t>(required * kExtent))));
+    return static_cast<uint64_t>(grown.capacity_bytes());
+  }
+  Status Restart() override { return place_.restart(); }
+
+  uint64_t Total() override { return static_cast<uint64_t>(place_.total); }
+  uint64_t ExtentBytes() override { return kExtent; }
+  bool Exists(const model::Spot& spot) override { return std::filesystem::exists(Path(spot)); }
+  std::string Leftovers() override {
+    const std::string lvs = Trim(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name,lv_tags", kGroup}).out);
+    const std::string devices = Trim(Tool({"dmsetup", "ls"}).out);
+    const std::string mounts = Trim(Tool({"findmnt", "-rn", "-o", "TARGET,SOURCE"}).out);
+    const bool mounted = mounts.find("/run/quarry-test/mnt") != std::string::npos;
+    return (lvs.empty() ? "" : "LVs: " + lvs + "\n") +
+           (devices == "No devices found" ? "" : "devices: " + devices + "\n") +
+           (mounted ? "mounts: " + mounts : "");
+  }
+
+ private:
+  CsiClient& client() { return place_.client(); }
+  v1::Volume VolumeOf(const std::string& id) {
+    v1::Volume volume = contexts_[id];
+    volume.set_volume_id(id);
+    return volume;
+  }
+  std::string Path(const model::Spot& spot) {
+    return spot.target == model::kStaging ? place_.staging_path(spot.name)
+                                          : place_.target_path(spot.name + "-" + std::to_string(spot.target));
+  }
+
+  const Place place_;
+  std::map<std::string, v1::Volume> contexts_;  // by id
+};
+
+class ModelTest : public VmTest {
+ protected:
+  std::unique_ptr<model::Driver> Driver() {
+    return std::make_unique<CsiDriver>(Place{[this]() -> CsiClient& { return client(); },
+                                             [this] {
+                                               const QuarrydOptions options = quarryd().options();
+                                               quarryd().Kill();
+                                               return TryStartQuarryd(options);
+                                             },
+                                             &VmTest::StagingPath, &VmTest::TargetPath, TotalExtents()});
+  }
+};
+
+TEST_F(ModelTest, SequencesAreAnsweredAsTheModelSays) {
+  const unsigned seed = std::random_device{}() % 1000000;
+  model::RunSequences([this] { return Driver(); }, seed, 6,
+                      {.calls = 18, .names = 3, .restart_percent = 4, .settle_seconds = 180});
+}
+
+}  // namespace
+}  // namespace quarry::vm
