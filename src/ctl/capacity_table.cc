@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/metadata_room.h"
 #include "engine/sizing.h"
 
 namespace quarry::ctl {
@@ -36,6 +37,11 @@ CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalo
   CapacityRow row{geometry.Describe(), {}, lvm::Granule(geometry, extent), {geometry.legs()}, ""};
   if (auto there = check(geometry); !there.has_value()) {
     row.reason = there.error().message();
+    return row;
+  }
+  if (auto room = engine::CheckMetadataRoom(catalog, engine::MetadataForVolume(geometry));
+      !room.has_value()) {
+    row.reason = room.error().message();
     return row;
   }
   const Extents most = engine::Largest(catalog, pool, geometry);

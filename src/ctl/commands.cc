@@ -5,6 +5,7 @@
 
 #include "ctl/capacity_table.h"
 #include "ctl/extent_map.h"
+#include "engine/metadata_room.h"
 #include "engine/plan_controller.h"
 #include "engine/sizing.h"
 
@@ -73,6 +74,7 @@ Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes 
                   engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
     const engine::CreateWish create{"(planned)", profile, {"block", ""}, extents, lvm::NewLvName()};
     QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool));
+    QUARRY_TRY(engine::CheckMetadataRoom(catalog, engine::MetadataFor(plan.actions)));
     std::vector<std::string> lines;
     for (const engine::Action& action : plan.actions) {
       lines.push_back(engine::Text(action));

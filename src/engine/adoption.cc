@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/foreign.h"
+#include "engine/metadata_room.h"
 #include "engine/plan_adopt.h"
 #include "engine/state.h"
 #include "engine/unused.h"
@@ -146,8 +147,9 @@ Status PutTagsOn(Engine::State& state, const Engine::State::Found& found, const 
     return Error(Code::kUnavailable,
                  fmt::format("logical volume {} was changed meanwhile: try again", PathOf(found.record)));
   }
-  QUARRY_TRY(
-      Execute({RetagAction{before->group->name, seen.name, lvm::BuildTags(tags), {}}}, state.world, call));
+  const Plan plan = {RetagAction{before->group->name, seen.name, lvm::BuildTags(tags), {}}};
+  QUARRY_TRY(CheckMetadataRoom(*before, MetadataFor(plan)));
+  QUARRY_TRY(Execute(plan, state.world, call));
   QUARRY_ASSIGN(const auto after, state.Read(*found.pool, call));
   const Record* record = after->ById(tags.id);
   if (record == nullptr || record->lv->uuid != seen.uuid || record->tags.profile != tags.profile ||

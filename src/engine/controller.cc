@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "engine/foreign.h"
+#include "engine/metadata_room.h"
 #include "engine/plan_controller.h"
 #include "engine/provision.h"
 #include "engine/sizing.h"
@@ -104,6 +105,8 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
     return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
+  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
+                 .Context(fmt::format("pool '{}'", pool.config.name)));
   const auto unknown = UnknownIn(pool, plan->actions, cleared);
   if (!unknown.empty() && MustBeClear(wish.profile, wish.access.access)) {
     QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, plan->actions, unknown, call));
@@ -177,6 +180,13 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
   if (!plan.has_value()) {
     return std::move(plan.error())
         .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name));
+  }
+  const bool grows = std::any_of(plan->begin(), plan->end(), [](const Action& action) {
+    return std::holds_alternative<ExtendLvAction>(action);
+  });
+  if (grows) {
+    QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(*plan))
+                   .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name)));
   }
   const auto unknown = UnknownIn(pool, *plan, cleared);
   if (!unknown.empty() && MustBeClear(profile, record->tags.access)) {
@@ -370,6 +380,9 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
   if (most < least) {
     const auto why = CheckRoom(catalog, (*pool)->config, profile->geometry, CeilToExtents(least, extent));
     return CapacityResult{{}, {}, least, why.has_value() ? "" : why.error().message()};
+  }
+  if (const auto room = CheckMetadataRoom(catalog, MetadataForVolume(profile->geometry)); !room.has_value()) {
+    return CapacityResult{{}, {}, least, room.error().message()};
   }
   return CapacityResult{most, most, least, ""};
 }

@@ -19,10 +19,13 @@ struct Meaning {
   std::string_view remedy;  // prepended; empty: LVM's words say it all
 };
 
+constexpr std::string_view kMetadataFull =
+    "no room in the group's metadata area, remove logical volumes or tags of the group first";
+
 // First match wins: the causes stand before what follows from them ("Failed to write VG" ends many stories).
 constexpr auto kMeanings = std::to_array<Meaning>({
-    {"exceeds maximum metadata size", Code::kNoSpace, "no room in the group's metadata area"},
-    {"too large for circular buffer", Code::kNoSpace, "no room in the group's metadata area"},
+    {"exceeds maximum metadata size", Code::kNoSpace, kMetadataFull},
+    {"too large for circular buffer", Code::kNoSpace, kMetadataFull},
     {"while pvs are missing", Code::kUnavailable, "a disk of the group is missing"},
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
     {"multiple vgs found with the same name", Code::kPrecondition, "two groups have this name"},
