@@ -47,9 +47,9 @@ Status LateLvm::ChangeTags(const std::string& group, const std::string& name,
   return lvm->ChangeTags(group, name, add, remove, call);
 }
 
-Status LateLvm::Activate(const std::string& group, const std::string& name, const Call& call) {
+Status LateLvm::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->Activate(group, name, call);
+  return lvm->Activate(group, names, call);
 }
 
 Status LateLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {

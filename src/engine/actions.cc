@@ -55,7 +55,9 @@ std::string Text(const Action& action) {
             return fmt::format("retag {}/{}: add [{}], remove [{}]", a.group, a.name, fmt::join(a.add, " "),
                                fmt::join(a.remove, " "));
           },
-          [](const ActivateAction& a) { return fmt::format("activate {}/{}", a.group, a.name); },
+          [](const ActivateAction& a) {
+            return fmt::format("activate {}/{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)));
+          },
           [](const DeactivateAction& a) { return fmt::format("deactivate {}/{}", a.group, a.name); },
           [](const RemoveLvAction& a) { return fmt::format("remove logical volume {}/{}", a.group, a.name); },
           [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
@@ -93,7 +95,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const ExtendLvAction& a) { return world.lvm.Extend(a.spec, call); },
           [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
           [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
-          [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.name, call); },
+          [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.names, call); },
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.name, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },

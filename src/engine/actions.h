@@ -29,7 +29,8 @@ struct RetagAction {
   std::vector<std::string> add, remove;
 };
 struct ActivateAction {
-  std::string group, name;
+  std::string group;
+  std::vector<std::string> names;
 };
 // LVM is started only if the kernel has one of `dm_uuids`, or if these are not given.
 struct DeactivateAction {

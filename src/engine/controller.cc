@@ -140,7 +140,7 @@ void ResumeAfterFailure(Engine::State& state, const Record& record, bool read_on
   }
   Plan plan;
   if ((*device)->suspended) {
-    plan.push_back(ActivateAction{record.group->name, record.lv->name});
+    plan.push_back(ActivateAction{record.group->name, {record.lv->name}});
   }
   if (read_only) {
     plan.push_back(SetReadOnlyAction{(*device)->uuid, true});

@@ -92,6 +92,19 @@ void RemoveStrayDevices(Engine::State& state, const std::string& group, std::vec
   }
 }
 
+// Legs of a volume that the kernel has without the volume on them: LVM was killed while it made it active or
+// not. It would refuse to activate it.
+std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::string>& active) {
+  std::set<std::string> out;
+  for (const Record& record : catalog.records) {
+    if (!active.contains(record.DmUuid())) {
+      const std::vector<std::string> legs = record.DmUuids();
+      out.insert(legs.begin(), legs.end());
+    }
+  }
+  return out;
+}
+
 // A killed LVM may have left devices that have lost their logical volume, or that wait, suspended, for a
 // table that never comes: any I/O to those hangs. Activating the volume loads what the committed metadata
 // says, and resumes.
@@ -106,8 +119,17 @@ Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call
   std::set<std::string> suspended;
   const size_t length =
       lvm::DmUuid(group.uuid, group.uuid).size();  // both UUIDs are as long; a suffix may follow
+  std::set<std::string> active;
+  for (const dm::Device& device : devices) {
+    active.insert(device.uuid);
+  }
+  const std::set<std::string> loose = LooseLegs(catalog, active);
   for (const dm::Device& device : devices) {
     const std::string volume = VolumeOf(device, group.name);
+    if (loose.contains(device.uuid)) {
+      strays.push_back(device);
+      continue;
+    }
     if (volume.empty()) {
       if (device.suspended && known.contains(device.uuid.substr(0, length))) {
         suspended.insert(AdoptedVolumeOf(device, catalog));
@@ -125,7 +147,7 @@ Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call
     if (!suspended.contains(record.lv->name)) {
       continue;
     }
-    auto resumed = Execute({ActivateAction{group.name, record.lv->name}}, state.world, call);
+    auto resumed = Execute({ActivateAction{group.name, {record.lv->name}}}, state.world, call);
     if (resumed.has_value()) {
       state.log.Info("resumed a volume that was left suspended",
                      {{"group", group.name}, {"lv", record.lv->name}});

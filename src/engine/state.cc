@@ -169,13 +169,12 @@ Result<dm::Device> Engine::State::EnsureActive(const Found& found, const Call& c
   if (device.has_value() && !device->suspended) {
     return std::move(*device);
   }
-  const std::string what = fmt::format("activating volume {}", found.record.tags.id);
-  QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
-  QUARRY_TRY(Execute({ActivateAction{found.record.group->name, found.record.lv->name}}, world, call));
+  QUARRY_TRY(found.pool->activations.Activate(found.record, found.pool->writers, world, call));
   QUARRY_ASSIGN(device, world.dm.Find(found.record.DmUuid()));
   if (!device.has_value()) {
     return Error(Code::kInternal,
-                 fmt::format("{}: LVM reported success, but the kernel has no such device", what));
+                 fmt::format("activating volume {}: LVM reported success, but the kernel has no such device",
+                             found.record.tags.id));
   }
   return std::move(*device);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "engine/activation.h"
 #include "engine/catalog.h"
 #include "engine/clean_space.h"
 #include "engine/cleaning.h"
@@ -27,6 +28,7 @@ struct Pool {
   explicit Pool(PoolConfig c) : config(std::move(c)) {}
   PoolConfig config;
   WriterQueue writers;
+  Activations activations;
 
   // What the last snapshot came to. A snapshot that is proven fresh is the same object again, so that reading
   // the tags of a thousand volumes (4 ms) is for changes only.

@@ -436,8 +436,8 @@ Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,
   return Change(group, call, [&] { return inner_.ChangeTags(group, name, add, remove, call); });
 }
 
-Status FreshLvm::Activate(const std::string& group, const std::string& name, const Call& call) {
-  return Change(group, call, [&] { return inner_.Activate(group, name, call); });
+Status FreshLvm::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  return Change(group, call, [&] { return inner_.Activate(group, names, call); });
 }
 
 Status FreshLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {

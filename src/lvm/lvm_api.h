@@ -77,8 +77,11 @@ class LvmApi {
   virtual Status ChangeTags(const std::string& group, const std::string& name,
                             const std::vector<std::string>& add, const std::vector<std::string>& remove,
                             const Call& call) = 0;
-  // Already so is OK. Deactivate: kPrecondition if it is open.
-  virtual Status Activate(const std::string& group, const std::string& name, const Call& call) = 0;
+  // Already so is OK. Of several, each that can be activated is, also if others fail: the error is that of
+  // one.
+  virtual Status Activate(const std::string& group, const std::vector<std::string>& names,
+                          const Call& call) = 0;
+  // Already so is OK. kPrecondition if it is open.
   virtual Status Deactivate(const std::string& group, const std::string& name, const Call& call) = 0;
 
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.

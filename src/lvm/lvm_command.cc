@@ -163,10 +163,13 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
   return out;
 }
 
-Result<Arguments> ActivateArguments(const std::string& group, const std::string& name) {
-  QUARRY_TRY(CheckNames(group, name));
-  return Arguments{"lvchange",           "-y", "--activate", "y", "--ignoreactivationskip", "--",
-                   FullName(group, name)};
+Result<Arguments> ActivateArguments(const std::string& group, const std::vector<std::string>& names) {
+  Arguments out = {"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--"};
+  for (const std::string& name : names) {
+    QUARRY_TRY(CheckNames(group, name));
+    out.push_back(FullName(group, name));
+  }
+  return out;
 }
 
 Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name) {

@@ -28,7 +28,8 @@ Result<std::vector<std::string>> RemoveArguments(const std::string& group, const
 Result<std::vector<std::string>> TagArguments(const std::string& group, const std::string& name,
                                               const std::vector<std::string>& add,
                                               const std::vector<std::string>& remove);
-Result<std::vector<std::string>> ActivateArguments(const std::string& group, const std::string& name);
+Result<std::vector<std::string>> ActivateArguments(const std::string& group,
+                                                   const std::vector<std::string>& names);
 Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
 
 // "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.

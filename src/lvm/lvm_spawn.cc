@@ -103,9 +103,11 @@ Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
 }
 
 // Activation is the kernel's alone: no commit, hence nothing to flush.
-Status LvmSpawn::Activate(const std::string& group, const std::string& name, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, name));
-  return RunToSuccess(arguments, FullName(group, name), call);
+Status LvmSpawn::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, names));
+  const std::string object =
+      names.size() == 1 ? FullName(group, names[0]) : fmt::format("{} ({} volumes)", group, names.size());
+  return RunToSuccess(arguments, object, call);
 }
 
 Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, const Call& call) {

@@ -41,7 +41,7 @@ class LvmSpawn final : public LvmApi {
   Status Remove(const std::string& group, const std::string& name, const Call& call) override;
   Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
                     const std::vector<std::string>& remove, const Call& call) override;
-  Status Activate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
 

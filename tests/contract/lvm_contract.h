@@ -303,7 +303,7 @@ TYPED_TEST_P(LvmContract, AbsentVolumesAreNotFound) {
       Code::kNotFound);
   this->ExpectError(this->Lvm().ChangeTags(this->Group(), name, {"quarry.x"}, {}, Patient()),
                     Code::kNotFound);
-  this->ExpectError(this->Lvm().Activate(this->Group(), name, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Activate(this->Group(), {name}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kNotFound);
   EXPECT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
 }
@@ -317,7 +317,7 @@ TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
   this->ExpectError(this->Lvm().Extend({"nosuchgroup", "qx", linear, step}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Remove("nosuchgroup", "qx", Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().ChangeTags("nosuchgroup", "qx", {"t"}, {}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Activate("nosuchgroup", "qx", Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Activate("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", Patient()), Code::kNotFound);
 }
 
@@ -377,14 +377,27 @@ TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
   const std::string name = lvm::NewLvName();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2);
   const lvm::Snapshot before = this->Now();
-  EXPECT_TRUE(this->Lvm().Activate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
   EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
   EXPECT_FALSE(this->Now()->FindLv(name)->active);
   EXPECT_TRUE(this->Now()->FindLv(name)->sync_action.empty());
   EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
-  EXPECT_TRUE(this->Lvm().Activate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
   EXPECT_TRUE(this->Now()->FindLv(name)->active);
   this->ExpectSameMetadata(*before, *this->Now());
+}
+
+TYPED_TEST_P(LvmContract, OfSeveralVolumesEachThatCanBeActivatedIs) {
+  QUARRY_NEEDS_DRIVER();
+  const std::string one = this->CreateSmall();
+  const std::string two = this->CreateSmall();
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), one, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), two, Patient()).has_value());
+  this->ExpectError(this->Lvm().Activate(this->Group(), {one, lvm::NewLvName(), two}, Patient()),
+                    Code::kNotFound);
+  EXPECT_TRUE(this->Now()->FindLv(one)->active);
+  EXPECT_TRUE(this->Now()->FindLv(two)->active);
+  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {one, two}, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
@@ -522,9 +535,9 @@ REGISTER_TYPED_TEST_SUITE_P(
     AbsentVolumesAreNotFound, EverythingInAnAbsentGroupIsNotFound, NamesThatSelectMoreThanOneThingAreRefused,
     TagsChangeInOneCommit, AddingWhatIsThereAndRemovingWhatIsNotIsOk,
     TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, ActivationIsIdempotentAndNoCommit,
-    AnInactiveVolumeGrowsAndStaysInactive, AnOpenVolumeIsNeitherDeactivatedNorRemoved,
-    RemovedIsGoneWithAllItsPartsAndAgainIsOk, RemovingLeavesVolumesOfSimilarNamesAlone,
-    ASpentDeadlineOrAStopDoesNothing, AMissingDiskStopsGrowthButNotTheRest,
-    ADiskThatComesBackUnchangedIsWholeAgain, VersionIsANumber);
+    OfSeveralVolumesEachThatCanBeActivatedIs, AnInactiveVolumeGrowsAndStaysInactive,
+    AnOpenVolumeIsNeitherDeactivatedNorRemoved, RemovedIsGoneWithAllItsPartsAndAgainIsOk,
+    RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
+    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain, VersionIsANumber);
 
 }  // namespace quarry::contract

@@ -34,7 +34,7 @@ TEST_F(LvmSpawnTest, VolumesAreLeftAloneByTheHostsAutoactivation) {
     ASSERT_TRUE(Lvm().Deactivate(Group(), name, Patient()).has_value());
     world_.RunLvm({"vgchange", "-y", "--activate", "ay", Group()});
     EXPECT_FALSE(Now()->FindLv(name)->active);
-    ASSERT_TRUE(Lvm().Activate(Group(), name, Patient()).has_value());
+    ASSERT_TRUE(Lvm().Activate(Group(), {name}, Patient()).has_value());
     EXPECT_TRUE(Now()->FindLv(name)->active);
   }
 }

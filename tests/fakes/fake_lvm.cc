@@ -335,9 +335,10 @@ Status FakeLvm::ChangeTags(const std::string& group_name, const std::string& nam
   });
 }
 
-Status FakeLvm::Activate(const std::string& group_name, const std::string& name, const Call& call) {
-  QUARRY_TRY(lvm::ActivateArguments(group_name, name));
-  return Act("Activate", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::string>& names,
+                         const Call& call) {
+  QUARRY_TRY(lvm::ActivateArguments(group_name, names));
+  const auto activate = [&](Group& group, const std::string& name) -> Status {
     QUARRY_TRY(MayChange(group.now));
     LogicalVolume* lv = Find(group.now, name);
     if (lv == nullptr) {
@@ -355,6 +356,14 @@ Status FakeLvm::Activate(const std::string& group_name, const std::string& name,
     lv->sync_action = lv->sync_percent.has_value() ? "idle" : "";
     TellActive(group.now, name);
     return Ok();
+  };
+  return Act("Activate", group_name, call, [&](Group& group) -> Status {
+    Status worst = Ok();
+    for (const std::string& name : names) {
+      Status one = activate(group, name);
+      worst = one.has_value() ? std::move(worst) : std::move(one);
+    }
+    return worst;
   });
 }
 

@@ -95,6 +95,28 @@ TEST_F(ReconcileTest, ADeviceInUseIsLeftAndTheStartGoesOn) {
   EXPECT_TRUE(HasDevice(Uuid('a')));
 }
 
+TEST_F(ReconcileTest, LegsLeftActiveWithoutTheirVolumeGo) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string id = Create("one");
+  const std::string name = lvm::ParseVolumeId(id)->lv_name;
+  const std::string leg = lvm::DmUuid(Group()->uuid, Group()->FindLv(name + "_rimage_0")->uuid);
+  const std::string top = lvm::DmUuid(Group()->uuid, Group()->FindLv(name)->uuid);
+  const auto add_leg = [&] { dm_.AddDevice(leg, lvm::DmName("vg-0", name + "_rimage_0"), kExtent); };
+  add_leg();
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_TRUE(HasDevice(top));
+  EXPECT_TRUE(HasDevice(leg)) << "its volume is on it";
+  ASSERT_TRUE(dm_.RemoveDevice(top).has_value());
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_FALSE(HasDevice(leg));
+
+  add_leg();  // found only when the volume is wanted
+  mount_.AddDirectory("/stage");
+  EXPECT_TRUE(engine_->Stage({id, *AbsolutePath::Parse("/stage"), {}}, Soon()).has_value());
+  EXPECT_TRUE(HasDevice(top));
+  EXPECT_FALSE(HasDevice(leg));
+}
+
 TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
   ASSERT_TRUE(Start().has_value());
   Create("one");

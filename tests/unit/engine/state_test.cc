@@ -25,7 +25,9 @@ class ToldLvm final : public lvm::LvmApi {
                     const std::vector<std::string>&, const Call&) override {
     return Refused();
   }
-  Status Activate(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
+    return Refused();
+  }
   Status Deactivate(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
 

@@ -329,7 +329,7 @@ TEST_F(Fresh, OwnChangeShowsAtOnce) {
 
 // The kernel's view changes without a commit: so nobody is told what it was.
 TEST_F(Fresh, NothingOfTheKernelsViewIsTold) {
-  ASSERT_TRUE(lvm_.Activate("vg0", "a", {}).has_value());
+  ASSERT_TRUE(lvm_.Activate("vg0", {"a"}, {}).has_value());
   EXPECT_FALSE(Get()->lvs[0].active);
   world_.Commit();
   EXPECT_FALSE(Get()->lvs[0].active);
@@ -506,7 +506,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
                       const std::vector<std::string>&, const Call&) override {
       return Killed();
     }
-    Status Activate(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
+      return Killed();
+    }
     Status Deactivate(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
 
@@ -527,7 +529,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
            [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
            [&] { return lvm.Remove("vg0", "a", {}); },
            [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
-           [&] { return lvm.Activate("vg0", "a", {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); }}) {
+           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 1);

@@ -211,7 +211,7 @@ Status FreshWorld::Create(const CreateGroup& spec, const Call&) {
   return Commits();
 }
 
-Status FreshWorld::Activate(const std::string&, const std::string&, const Call&) {
+Status FreshWorld::Activate(const std::string&, const std::vector<std::string>&, const Call&) {
   const std::lock_guard lock(mutex_);
   active_ = true;
   return Ok();

@@ -57,7 +57,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
                     const std::vector<std::string>&, const Call&) override {
     return Commits();
   }
-  Status Activate(const std::string&, const std::string&, const Call&) override;
+  Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override;
   Status Deactivate(const std::string&, const std::string&, const Call&) override;
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
 

@@ -127,9 +127,12 @@ TEST(TagArgumentsTest, AreOneCommand) {
       ElementsAre("lvchange", "-y", "--deltag", "c", "--addtag", "a", "--addtag", "b", "--", "vg0/qx"));
 }
 
-TEST(ActivateArgumentsTest, SwitchOneVolume) {
-  EXPECT_THAT(ActivateArguments("vg0", "qx").value(),
+TEST(ActivateArgumentsTest, SwitchVolumes) {
+  EXPECT_THAT(ActivateArguments("vg0", {"qx"}).value(),
               ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--", "vg0/qx"));
+  EXPECT_THAT(
+      ActivateArguments("vg0", {"qx", "qy"}).value(),
+      ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--", "vg0/qx", "vg0/qy"));
   EXPECT_THAT(DeactivateArguments("vg0", "qx").value(),
               ElementsAre("lvchange", "-y", "--activate", "n", "--", "vg0/qx"));
 }
@@ -140,7 +143,7 @@ TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
     EXPECT_EQ(RemoveArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(RemoveArguments(bad, "qx").error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(TagArguments(bad, "qx", {"a"}, {}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(ActivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(ActivateArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(DeactivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ReadArguments(bad).error().code(), Code::kInvalidArgument) << bad;
     CreateLv spec = Spec({});

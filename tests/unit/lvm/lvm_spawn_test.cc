@@ -151,7 +151,7 @@ TEST_F(LvmSpawnUnitTest, ARefusedChangeFlushesNothing) {
 
 TEST_F(LvmSpawnUnitTest, ActivationHasNothingToFlush) {
   subprocess_.Answer(0, "");
-  EXPECT_TRUE(lvm_->Activate("vg0", "v", {}).has_value());
+  EXPECT_TRUE(lvm_->Activate("vg0", {"v"}, {}).has_value());
   subprocess_.Answer(0, "");
   EXPECT_TRUE(lvm_->Deactivate("vg0", "v", {}).has_value());
   EXPECT_EQ(subprocess_.commands.size(), 2U);
@@ -175,7 +175,7 @@ class LvmWithoutDriverTest : public LvmSpawnUnitTest {
 
 TEST_F(LvmWithoutDriverTest, IsToldSoAfterTheVerb) {
   subprocess_.Answer(5, "", "  Failed to find logical volume \"vg0/v\"\n");
-  EXPECT_FALSE(lvm_->Activate("vg0", "v", {}).has_value());
+  EXPECT_FALSE(lvm_->Activate("vg0", {"v"}, {}).has_value());
   const std::vector<std::string>& argv = subprocess_.commands.front().argv;
   EXPECT_THAT(std::vector<std::string>(argv.begin() + 1, argv.begin() + 4),
               ElementsAre("lvchange", "--driverloaded", "n"));
