@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/bench/lvm_times.h"
 #include "tests/bench/multiply.h"
 #include "tests/bench/processes.h"
 #include "tests/bench/report.h"
@@ -32,6 +33,20 @@ TEST(Samples, AmongTwoHundredTheTwoLargestAreBeyondP99) {
     samples.Add(i);
   }
   EXPECT_DOUBLE_EQ(samples.P99(), 198.0);
+}
+
+TEST(LvmTimes, AreTheSumsOfEachVerbAndSpreadOverTheCalls) {
+  const LvmTimes before = ParseLvmTimes(
+      "# TYPE quarry_lvm_command_duration_seconds histogram\n"
+      "quarry_lvm_command_duration_seconds_count{verb=\"lvcreate\"} 1\n"
+      "quarry_lvm_command_duration_seconds_sum{verb=\"lvcreate\"} 0.5\n"
+      "quarry_lvm_command_duration_seconds_sum{verb=\"fullreport\"} 2\n"
+      "quarry_rpc_duration_seconds_sum{verb=\"lvcreate\"} 7\n");
+  EXPECT_EQ(before, (LvmTimes{{"lvcreate", 0.5}, {"fullreport", 2}}));
+  const LvmTimes after = {{"lvcreate", 4.5}, {"fullreport", 2}, {"lvchange", 1}};
+  EXPECT_EQ(PerCall(before, after, 20),
+            (std::vector<std::pair<std::string, double>>{{"lvchange_ms", 50}, {"lvcreate_ms", 200}}));
+  EXPECT_TRUE(ParseLvmTimes("").empty());
 }
 
 TEST(Finding, WithoutAPeerHasNoRatio) {

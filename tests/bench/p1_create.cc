@@ -17,6 +17,7 @@ Status CreateOfType(Bench& bench, Site& site, const std::string& type, const std
   found.name = "P1.create." + type;
   found.what = fmt::format("CreateVolume {} : lvcreate", type);
   found.peer.emplace();
+  QUARRY_ASSIGN(const LvmTimes before, site.Times());
   for (size_t i = 0; i < bench.samples(); ++i) {
     Settle();
     const auto made = Timed(found.ours, [&] { return site.Create(fmt::format("p1-{}-{}", type, i), type); });
@@ -30,6 +31,8 @@ Status CreateOfType(Bench& bench, Site& site, const std::string& type, const std
     lvcreate.push_back(site.group());
     QUARRY_TRY(RunTimed(*found.peer, lvcreate));
   }
+  QUARRY_ASSIGN(const LvmTimes after, site.Times());
+  found.more = PerCall(before, after, bench.samples());
   found.goal = fmt::format("ratio <= {}", most);
   found.met = found.Ratio() <= most;
   Report(found);

@@ -20,6 +20,7 @@ Status CreateOfType(Bench& bench, const std::string& type, size_t many, double m
   Progress(fmt::format("P8 create {}", type));
   Finding found;
   found.peer.emplace();
+  QUARRY_ASSIGN(const LvmTimes before, full->Times());
   for (size_t i = 0; i < bench.samples(); ++i) {
     const std::string name = fmt::format("p8-{}-{}", type, i);
     Settle();
@@ -36,7 +37,9 @@ Status CreateOfType(Bench& bench, const std::string& type, size_t many, double m
   }
   found.name = "P8.create." + type;
   found.what = fmt::format("CreateVolume {} at {} : at {}", type, many, kFew);
-  found.more = {{"volumes", static_cast<double>(many)}};
+  QUARRY_ASSIGN(const LvmTimes after, full->Times());
+  found.more = PerCall(before, after, bench.samples());
+  found.more.emplace_back("volumes", static_cast<double>(many));
   found.goal = fmt::format("ratio <= {}", most);
   found.met = found.Ratio() <= most;
   Report(found);

@@ -61,7 +61,7 @@ vm::QuarrydOptions Site::Options() const {
   }
   return {.socket = Folder() + "/csi.sock",
           .pools = {pool},
-          .arguments = {"--state-dir", Folder() + "/state"},
+          .arguments = {"--state-dir", Folder() + "/state", "--metrics-address", "unix://" + Metrics()},
           .log = Folder() + "/quarryd.log"};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tests/bench/lvm_times.h"
 #include "tests/bench/samples.h"
 #include "tests/vm/kit/csi_client.h"
 #include "tests/vm/kit/quarryd_process.h"
@@ -22,6 +23,9 @@ class Site {
   const std::string& group() const { return group_; }
   vm::CsiClient& client() { return *client_; }
   vm::QuarrydProcess& quarryd() { return *quarryd_; }
+
+  // What LVM's commands took since quarryd started.
+  Result<LvmTimes> Times() const { return ReadLvmTimes(Metrics()); }
 
   // In order.
   Status Stop();
@@ -46,6 +50,7 @@ class Site {
   Site(std::string group, std::vector<std::string> disks);
   Status Restore(const std::string& backup);
   vm::QuarrydOptions Options() const;
+  std::string Metrics() const { return Folder() + "/metrics.sock"; }
   std::string Folder() const { return "/run/quarry-bench/" + group_; }
 
   std::string group_;
