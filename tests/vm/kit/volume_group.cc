@@ -87,7 +87,7 @@ Status VolumeGroup::Make() {
   std::vector<std::string> argv = {"vgcreate", "-q", "-y", "--metadatasize", "64m", name_};
   argv.insert(argv.end(), devices_.begin(), devices_.end());
   QUARRY_TRY(Checked(argv));
-  made_ = true;
+  made_ = !kept_;
   return Ok();
 }
 

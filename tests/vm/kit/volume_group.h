@@ -42,8 +42,11 @@ class VolumeGroup {
   Status Make();
   // Whoever made it; what is not there is fine.
   void Remove();
-  // It outlives this object.
-  void Keep() { made_ = false; }
+  // It outlives this object, also if it is made only now.
+  void Keep() {
+    kept_ = true;
+    made_ = false;
+  }
   // Removes every LV, whoever made it; the group stays.
   Status Empty();
 
@@ -60,7 +63,8 @@ class VolumeGroup {
  private:
   std::string name_;
   std::vector<std::string> devices_;
-  bool made_ = false;
+  bool made_ = false;  // and to be removed
+  bool kept_ = false;
 };
 
 // Whether no device serves two legs.
