@@ -84,6 +84,9 @@ std::string Text(const Action& action) {
           [](const GrowFilesystemAction& a) {
             return fmt::format("grow file system {} on {}", a.fs_type, a.mount_point.str());
           },
+          [](const GiveToGroupAction& a) {
+            return fmt::format("give what is mounted on {} to group {}", a.mount_point.str(), a.gid);
+          },
       },
       action);
 }
@@ -116,6 +119,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const GrowFilesystemAction& a) {
             return world.mount.Grow(a.fs_type, a.device, a.mount_point, call);
           },
+          [&](const GiveToGroupAction& a) { return world.mount.GiveToGroup(a.mount_point, a.gid, call); },
       },
       action);
 }

@@ -84,11 +84,16 @@ struct GrowFilesystemAction {
   std::string fs_type, device;
   AbsolutePath mount_point;
 };
+struct GiveToGroupAction {
+  AbsolutePath mount_point;
+  uint32_t gid;
+};
 
-using Action = std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
-                            DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction,
-                            MakeFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction,
-                            BindAction, UnmountAction, RemoveTargetAction, GrowFilesystemAction>;
+using Action =
+    std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
+                 DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
+                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
+                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

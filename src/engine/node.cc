@@ -33,6 +33,17 @@ Result<mount::Content> LookAt(Engine::State& state, const Engine::State::Found& 
       fmt::format("looking at what is on volume {}", found.record.tags.id));
 }
 
+// The group that a request with one has to reckon with: that of the mounted file system.
+Status LookAtGroup(const Engine::State& state, const Capability& capability, NodeView& view) {
+  const mount::MountEntry* mounted = WholeMount(view);
+  if (!capability.mount_group.has_value() || mounted == nullptr) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(mounted->target));
+  QUARRY_ASSIGN(view.group, state.world.mount.GroupOf(path));
+  return Ok();
+}
+
 Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                     const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
@@ -48,11 +59,12 @@ Status StageMounted(Engine::State& state, const Engine::State::Found& found, con
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                        const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
-  const NodeView view{found.record, device, mounts};
+  NodeView view{found.record, device, mounts};
   mount::Content content;
   if (WholeMount(view) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
+  QUARRY_TRY(LookAtGroup(state, request.capability, view));
   QUARRY_ASSIGN(const Plan plan, PlanPublishUnstaged(view, request, content, state.config.several_targets));
   return RunNodePlan(state, *found.pool, plan, fmt::format("NodePublishVolume of {}", request.id), call);
 }
@@ -60,8 +72,9 @@ Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                       const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
-  QUARRY_ASSIGN(const Plan plan,
-                PlanPublishMount({found.record, device, mounts}, request, state.config.several_targets));
+  NodeView view{found.record, device, mounts};
+  QUARRY_TRY(LookAtGroup(state, request.capability, view));
+  QUARRY_ASSIGN(const Plan plan, PlanPublishMount(view, request, state.config.several_targets));
   return Execute(plan, state.world, call);
 }
 

@@ -50,8 +50,12 @@ Error OtherOptions(const Record& record, std::string_view where, const AbsoluteP
                                                  record.tags.id, where, path.str()));
 }
 
+bool IsForReaders(const Capability& capability) {
+  return capability.mode == AccessMode::kSingleNodeReaderOnly;
+}
+
 bool ReadOnly(const PublishRequest& request) {
-  return request.read_only || request.capability.mode == AccessMode::kSingleNodeReaderOnly;
+  return request.read_only || IsForReaders(request.capability);
 }
 
 Status CheckOtherTargets(const Record& record, const PublishRequest& request,
@@ -65,6 +69,36 @@ Status CheckOtherTargets(const Record& record, const PublishRequest& request,
                fmt::format("volume {} is published at {} already and its access mode allows one "
                            "target only",
                            record.tags.id, others.front()));
+}
+
+// Adds what gives the file system, mounted for writing at `mount_point`, to the group that is asked for, if
+// any. `others`: where else it is published.
+Status AddGroup(Plan& plan, const NodeView& view, const Capability& capability,
+                const AbsolutePath& mount_point, const std::vector<std::string>& others) {
+  const std::optional<uint32_t>& wanted = capability.mount_group;
+  if (!wanted.has_value() || (!others.empty() && view.group == wanted)) {
+    return Ok();
+  }
+  if (!others.empty()) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("volume_capability.mount.volume_mount_group: volume {} belongs to group {} while it is "
+                    "published at {}; it cannot belong to group {} too",
+                    view.record.tags.id, view.group.value_or(0), others.front(), *wanted));
+  }
+  plan.push_back(GiveToGroupAction{mount_point, *wanted});
+  return Ok();
+}
+
+// Where its file system is to be seen, but for `path`.
+std::vector<std::string> OtherMounts(const NodeView& view, const AbsolutePath& path) {
+  std::vector<std::string> others;
+  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
+    if (entry->target != path.str()) {
+      others.push_back(entry->target);
+    }
+  }
+  return others;
 }
 
 // Actions that put the right file system on the device; nothing if it is there.
@@ -140,6 +174,8 @@ std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts,
 
 Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content) {
   QUARRY_ASSIGN(const mount::MountOptions options, WithDefaults(request.capability.mount_flags));
+  const bool give = (options.flags & MS_RDONLY) == 0 && !IsForReaders(request.capability) &&
+                    OtherMounts(view, request.staging_path).empty();
   if (const auto* entry = view.mounts.At(request.staging_path); entry != nullptr) {
     if (OurMountAt(view, request.staging_path) == nullptr) {
       return InTheWay("staging_target_path", request.staging_path, *entry);
@@ -147,7 +183,11 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
     if (!SameFlags(*entry, options.flags)) {
       return OtherOptions(view.record, "staged", request.staging_path);
     }
-    return Plan{};
+    Plan plan;
+    if (give) {  // what was cut short goes on
+      QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
+    }
+    return plan;
   }
   QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
   if (view.device.read_only) {  // left so by a read-only publication of the raw device
@@ -155,6 +195,9 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
   }
   plan.push_back(MakeTargetAction{request.staging_path, true});
   plan.push_back(MountAction{view.device.Node(), request.staging_path, view.record.tags.fs_type, options});
+  if (give) {
+    QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
+  }
   return plan;
 }
 
@@ -179,15 +222,15 @@ Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& reques
     }
     return Plan{};
   }
-  std::vector<std::string> others;
-  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
-    if (entry->target != staging.str()) {
-      others.push_back(entry->target);
-    }
-  }
+  const std::vector<std::string> others = OtherMounts(view, staging);
   QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
-  return Plan{MakeTargetAction{request.target_path, true},
-              BindAction{staging.str(), request.target_path, options}};
+  Plan plan;
+  if (!staged->read_only() && (options.flags & MS_RDONLY) == 0) {
+    QUARRY_TRY(AddGroup(plan, view, request.capability, staging, others));
+  }
+  plan.push_back(MakeTargetAction{request.target_path, true});
+  plan.push_back(BindAction{staging.str(), request.target_path, options});
+  return plan;
 }
 
 Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& request,
@@ -195,16 +238,21 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   const Record& record = view.record;
   QUARRY_ASSIGN(mount::MountOptions options, WithDefaults(request.capability.mount_flags));
   options.flags |= ReadOnly(request) ? MS_RDONLY : 0;
+  const std::vector<std::string> others = OtherMounts(view, request.target_path);
   if (const auto* entry = view.mounts.At(request.target_path); entry != nullptr) {
     if (OurMountAt(view, request.target_path) == nullptr) {
       return InTheWay("target_path", request.target_path, *entry);
     }
-    return SameFlags(*entry, options.flags) ? Result<Plan>(Plan{})
-                                            : OtherOptions(record, "published", request.target_path);
-  }
-  std::vector<std::string> others;
-  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
-    others.push_back(entry->target);
+    if (!SameFlags(*entry, options.flags)) {
+      return OtherOptions(record, "published", request.target_path);
+    }
+    Plan plan;
+    // It may have been cut short between the mount and this. A group that is right is not looked behind: what
+    // the permissions are by now is for those to say who use it.
+    if (!entry->read_only() && view.group != request.capability.mount_group && others.empty()) {
+      QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
+    }
+    return plan;
   }
   const mount::MountEntry* mounted = WholeMount(view);
   QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
@@ -218,7 +266,13 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
                       record.tags.id, mounted->target));
     }
     options.data.clear();  // options of the file system were given when it was mounted
-    return Plan{make_target, BindAction{mounted->target, request.target_path, options}};
+    Plan plan;
+    if (!ReadOnly(request) && (options.flags & MS_RDONLY) == 0) {
+      QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
+    }
+    plan.push_back(make_target);
+    plan.push_back(BindAction{mounted->target, request.target_path, options});
+    return plan;
   }
   QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
   if (view.device.read_only) {
@@ -226,6 +280,9 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   }
   plan.push_back(make_target);
   plan.push_back(MountAction{view.device.Node(), request.target_path, record.tags.fs_type, options});
+  if ((options.flags & MS_RDONLY) == 0) {
+    QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
+  }
   return plan;
 }
 

@@ -2,6 +2,8 @@
 // Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,8 @@ struct NodeView {
   const Record& record;
   const dm::Device& device;
   const mount::MountTable& mounts;
+  // Of the root of its file system, where that is mounted and the request names a group.
+  std::optional<uint32_t> group = {};
 };
 
 // What is mounted at `path`: nullptr if nothing, or not this volume's file system.
@@ -24,6 +28,10 @@ const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& pa
 const mount::MountEntry* WholeMount(const NodeView& view);
 // Bind mounts of this device's node, by name: candidates that the caller proves by device number.
 std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device);
+
+// A request with a mount group (VOLUME_MOUNT_GROUP) has all of the file system given to it, where that is
+// mounted for writing. A volume belongs to one group at a time: while it is published elsewhere, publishing
+// it with another one is kPrecondition, and staging leaves the group alone.
 
 // Staging a volume for mounting. `content` is what libblkid found on the device.
 // Staged there already with the same options: an empty plan; with others: kAlreadyExists. kPrecondition:

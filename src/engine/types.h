@@ -46,8 +46,9 @@ enum class AccessMode {
 struct Capability {
   AccessType access = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
-  std::string fs_type;                   // mount only; empty: the default
-  std::vector<std::string> mount_flags;  // mount only; may bear secrets, never logged
+  std::string fs_type;                       // mount only; empty: the default
+  std::vector<std::string> mount_flags;      // mount only; may bear secrets, never logged
+  std::optional<uint32_t> mount_group = {};  // mount only: the gid that all of it is to belong to
 };
 
 // 0: not set. The edge has made sure that required <= limit where both are set, and that neither is negative.

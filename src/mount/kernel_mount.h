@@ -42,6 +42,8 @@ class KernelMount final : public MountApi {
   Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
               const Call& call) override;
   Result<FilesystemUsage> Usage(const AbsolutePath& path) override { return paths_.Usage(path); }
+  Result<uint32_t> GroupOf(const AbsolutePath& path) override;
+  Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   Result<PathKind> Inspect(const AbsolutePath& path) override { return paths_.Inspect(path); }
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override {
     return paths_.BlockDeviceAt(path);

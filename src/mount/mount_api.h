@@ -168,6 +168,18 @@ class MountApi {
                       const Call& call) = 0;
   virtual Result<FilesystemUsage> Usage(const AbsolutePath& path) = 0;
 
+  // The group that the directory at `path` belongs to.
+  virtual Result<uint32_t> GroupOf(const AbsolutePath& path) = 0;
+  // Gives the file system mounted at `mount_point` to a group: its root directory belongs to `gid`, which may
+  // do everything in it, and what is made there inherits that (set-gid). A root that is so already: OK, and
+  // nothing else is looked at. Else everything below is given first and the root last, so that what was cut
+  // short is begun again: directories get rwx and set-gid for the group, files rw, symbolic links the group
+  // alone, themselves and never what they name; others' permissions stay, but for the set-id bits that the
+  // kernel takes from a file with its group. The mount is not left: kPrecondition naming what is mounted
+  // below. kPrecondition too if it is no mount point, or read-only. kUnavailable: somebody moved directories
+  // meanwhile.
+  virtual Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) = 0;
+
   virtual Result<PathKind> Inspect(const AbsolutePath& path) = 0;
   // Device number of the block device node that stands at `path` (through a bind mount too); nullopt if it is
   // no block device.

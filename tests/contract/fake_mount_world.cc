@@ -35,6 +35,13 @@ class FakeMountWorld final : public MountWorld {
   }
   void PutFile(const std::string& path, bool empty) override { mount_.AddFile(path, empty); }
   void PutSymlink(const std::string& path) override { mount_.AddOther(path); }
+  Access AccessOf(const std::string& path) override {
+    const auto access = mount_.AccessOf(path);
+    return {access.gid, access.mode};
+  }
+  void SetAccess(const std::string& path, Access access) override {
+    mount_.SetAccess(path, {access.gid, access.mode});
+  }
   std::shared_ptr<void> Hold(const std::string& path) override {
     mount_.SetBusy(path, "pid 12 (postgres)");
     return {nullptr, [this, path](void*) { mount_.SetBusy(path, ""); }};

@@ -97,6 +97,17 @@ void KernelMountWorld::PutSymlink(const std::string& path) {
   Must(symlink("/etc", path.c_str()) == 0, path);
 }
 
+MountWorld::Access KernelMountWorld::AccessOf(const std::string& path) {
+  struct stat st{};
+  Must(lstat(path.c_str(), &st) == 0, path);
+  return {st.st_gid, st.st_mode & 07777};
+}
+
+void KernelMountWorld::SetAccess(const std::string& path, Access access) {
+  Must(chown(path.c_str(), static_cast<uid_t>(-1), access.gid) == 0, path);
+  Must(chmod(path.c_str(), access.mode) == 0, path);
+}
+
 std::shared_ptr<void> KernelMountWorld::Hold(const std::string& path) {
   return std::make_shared<SleepingChild>([&] { return chdir(path.c_str()) == 0; });
 }

@@ -28,6 +28,8 @@ class KernelMountWorld final : public MountWorld {
   AbsolutePath NewDirectory() override;
   void PutFile(const std::string& path, bool empty) override;
   void PutSymlink(const std::string& path) override;
+  Access AccessOf(const std::string& path) override;
+  void SetAccess(const std::string& path, Access access) override;
   std::shared_ptr<void> Hold(const std::string& path) override;
 
   LoopDevice& Loop(const std::string& node);

@@ -30,6 +30,14 @@ class MountWorld {
   virtual void PutFile(const std::string& path, bool empty) = 0;
   virtual void PutSymlink(const std::string& path) = 0;
 
+  // Whose a path is, and its permissions (of 07777); the path itself, were it a symbolic link.
+  struct Access {
+    uint32_t gid = 0;
+    uint32_t mode = 0;
+  };
+  virtual Access AccessOf(const std::string& path) = 0;
+  virtual void SetAccess(const std::string& path, Access access) = 0;
+
   // Keeps the mount at `path` busy until the returned object goes.
   virtual std::shared_ptr<void> Hold(const std::string& path) = 0;
 };

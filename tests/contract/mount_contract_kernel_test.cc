@@ -221,6 +221,87 @@ TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
   EXPECT_EQ(access((victim.str() + "/target").c_str(), F_OK), 0);
 }
 
+// --- Groups
+
+constexpr uint32_t kGroup = 4000;
+
+TEST_F(KernelMountTest, WhatIsMadeInAGroupsVolumeIsTheGroups) {
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    const AbsolutePath target = Mounted(Formatted(type), type);
+    ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
+    ASSERT_EQ(mkdir((target.str() + "/new").c_str(), 0755), 0);
+    EXPECT_EQ(world_.AccessOf(target.str() + "/new").gid, kGroup) << type;
+    EXPECT_EQ(world_.AccessOf(target.str() + "/new").mode & S_ISGID, uint32_t{S_ISGID}) << type;
+    world_.PutFile(target.str() + "/new/file", false);
+    EXPECT_EQ(world_.AccessOf(target.str() + "/new/file").gid, kGroup) << type;
+  }
+}
+
+TEST_F(KernelMountTest, GivesALinkAndNotWhatItNames) {
+  const AbsolutePath outside = world_.NewDirectory();
+  world_.PutFile(outside.str() + "/file", false);
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  ASSERT_EQ(symlink((outside.str() + "/file").c_str(), (target.str() + "/link").c_str()), 0);
+  ASSERT_EQ(symlink(outside.c_str(), (target.str() + "/tree").c_str()), 0);
+  ASSERT_EQ(mkfifo((target.str() + "/pipe").c_str(), 0600), 0);  // opening it for reading would block
+  ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
+  EXPECT_EQ(world_.AccessOf(target.str() + "/link").gid, kGroup);
+  EXPECT_EQ(world_.AccessOf(target.str() + "/tree").gid, kGroup);
+  EXPECT_EQ(world_.AccessOf(target.str() + "/pipe").gid, kGroup);
+  EXPECT_EQ(world_.AccessOf(outside.str()).gid, 0U);
+  EXPECT_EQ(world_.AccessOf(outside.str() + "/file").gid, 0U);
+}
+
+TEST_F(KernelMountTest, ABindOfTheSameFileSystemIsAMountBelow) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  for (const char* name : {"/a", "/b"}) {
+    ASSERT_EQ(mkdir((target.str() + name).c_str(), 0700), 0);
+  }
+  ASSERT_TRUE(api().Bind(target.str() + "/a", Path(target.str() + "/b"), {}, call()).has_value());
+  const Status given = api().GiveToGroup(target, kGroup, call());
+  ASSERT_FALSE(given.has_value());
+  EXPECT_EQ(given.error().code(), Code::kPrecondition);
+  EXPECT_THAT(Words(given), HasSubstr(target.str() + "/b"));
+}
+
+TEST_F(KernelMountTest, SubvolumesOfABtrfsAreGivenToo) {
+  const AbsolutePath target = Mounted(Formatted("btrfs"), "btrfs");
+  RunTool({"btrfs", "subvolume", "create", target.str() + "/sub"});
+  world_.PutFile(target.str() + "/sub/file", false);
+  ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
+  EXPECT_EQ(world_.AccessOf(target.str() + "/sub/file").gid, kGroup);
+}
+
+// Deeper than a path may be long and than there may be descriptors.
+TEST_F(KernelMountTest, GivesATreeHoweverDeep) {
+  constexpr int kDepth = 3000;
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  UniqueFd at(open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kDepth; ++i) {
+    ASSERT_EQ(mkdirat(at.get(), "deep", 0700), 0);
+    at.Reset(openat(at.get(), "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_TRUE(at.valid());
+  }
+  ASSERT_EQ(mkdirat(at.get(), "last", 0700), 0);
+  const Status given = api().GiveToGroup(target, kGroup, call());
+  ASSERT_TRUE(given.has_value()) << Words(given).substr(0, 300);
+  struct stat st{};
+  ASSERT_EQ(fstatat(at.get(), "last", &st, 0), 0);
+  EXPECT_EQ(st.st_gid, kGroup);
+}
+
+TEST_F(KernelMountTest, AFileThatChangesItsGroupActsForNobodyAnyMore) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  for (const char* name : {"/theirs", "/ours"}) {
+    world_.PutFile(target.str() + name, false);
+  }
+  world_.SetAccess(target.str() + "/theirs", {7, 06755});
+  world_.SetAccess(target.str() + "/ours", {kGroup, 06755});
+  ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
+  EXPECT_EQ(world_.AccessOf(target.str() + "/theirs").mode, 0775U);
+  EXPECT_EQ(world_.AccessOf(target.str() + "/ours").mode, 06775U);
+}
+
 // --- Holders
 
 TEST_F(KernelMountTest, NamesTheProcessWithAnOpenFile) {

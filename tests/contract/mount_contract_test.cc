@@ -251,6 +251,9 @@ TEST_F(MountContract, DoesNothingForACallThatIsOver) {
   EXPECT_CODE(Code::kTimeout, api().Mount(node, target, "ext4", {}, late));
   EXPECT_CODE(Code::kTimeout, api().Bind(world_->NewDirectory().str(), target, {}, late));
   EXPECT_CODE(Code::kTimeout, api().Make(Spec("ext4", world_->NewDevice(kSize)), late));
+  const AbsolutePath mounted = Mounted(node, "ext4");
+  EXPECT_CODE(Code::kTimeout, api().GiveToGroup(mounted, 7, late));
+  EXPECT_EQ(*api().GroupOf(mounted), 0U);
   EXPECT_FALSE(At(target).has_value());
 }
 
@@ -401,6 +404,74 @@ TEST_F(MountContract, TellsTheUsageOfAPath) {
   EXPECT_LE((usage->used + usage->available).value, usage->total.value);
   EXPECT_EQ(usage->inodes_total, usage->inodes_used + usage->inodes_free);
   EXPECT_CODE(Code::kNotFound, api().Usage(Below(target, "absent")));
+}
+
+// --- Groups
+
+constexpr uint32_t kDirectoryBits = 02070;
+constexpr uint32_t kGroup = 4000000000;
+
+TEST_F(MountContract, GivesANewFileSystemToAGroup) {
+  for (const std::string_view type : mount::SupportedFilesystems()) {
+    const AbsolutePath target = Mounted(Formatted(std::string(type)), std::string(type));
+    EXPECT_EQ(*api().GroupOf(target), 0U);
+    EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+    EXPECT_EQ(*api().GroupOf(target), kGroup);
+    EXPECT_EQ(world_->AccessOf(target.str()).mode, 0755U | kDirectoryBits) << type;
+    EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+    EXPECT_OK(api().Unmount(target, call()));
+    EXPECT_NE(*api().GroupOf(target), kGroup) << "it is the file system's, not the mount point's";
+  }
+}
+
+TEST_F(MountContract, GivesWhatIsInAFileSystemToTheGroupToo) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  const AbsolutePath directory = Below(target, "directory");
+  EXPECT_OK(api().MakeDirectory(directory));
+  world_->PutFile(directory.str() + "/file", false);
+  world_->SetAccess(directory.str(), {7, 0700});
+  world_->SetAccess(directory.str() + "/file", {7, 0600});
+  EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+  EXPECT_EQ(world_->AccessOf(directory.str()).gid, kGroup);
+  EXPECT_EQ(world_->AccessOf(directory.str()).mode, 0700 | kDirectoryBits);
+  EXPECT_EQ(world_->AccessOf(directory.str() + "/file").gid, kGroup);
+  EXPECT_EQ(world_->AccessOf(directory.str() + "/file").mode, 0660U);
+}
+
+TEST_F(MountContract, LooksNoFurtherThanARootThatIsTheGroups) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+  const std::string file = target.str() + "/file";
+  world_->PutFile(file, false);
+  world_->SetAccess(file, {7, 0600});
+  EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+  EXPECT_EQ(world_->AccessOf(file).gid, 7U);
+  world_->SetAccess(target.str(), {kGroup, 0755});
+  EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
+  EXPECT_EQ(world_->AccessOf(file).gid, kGroup) << "a root without the permissions was not given as a whole";
+}
+
+TEST_F(MountContract, GivesOnlyWhatIsMountedThereForWriting) {
+  EXPECT_CODE(Code::kPrecondition, api().GiveToGroup(world_->NewDirectory(), kGroup, call()));
+  const std::string node = Formatted("ext4");
+  const AbsolutePath target = Mounted(node, "ext4", {MS_RDONLY, 0, {}});
+  EXPECT_CODE(Code::kPrecondition, api().GiveToGroup(target, kGroup, call()));
+  EXPECT_EQ(*api().GroupOf(target), 0U);
+  EXPECT_CODE(Code::kNotFound, api().GroupOf(Below(world_->NewDirectory(), "absent")));
+}
+
+TEST_F(MountContract, DoesNotGiveWhatIsMountedBelow) {
+  const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
+  const AbsolutePath below = Below(target, "below");
+  EXPECT_OK(api().MakeDirectory(below));
+  EXPECT_OK(api().Mount(Formatted("ext4"), below, "ext4", {}, call()));
+  const Status given = api().GiveToGroup(target, kGroup, call());
+  EXPECT_CODE(Code::kPrecondition, given);
+  EXPECT_THAT(given.error().message(), HasSubstr(below.str()));
+  EXPECT_EQ(*api().GroupOf(below), 0U);
+  EXPECT_EQ(*api().GroupOf(target), 0U) << "so that it is begun again";
+  EXPECT_OK(api().Unmount(below, call()));
+  EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
 }
 
 // --- Paths

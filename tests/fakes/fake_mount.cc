@@ -73,7 +73,7 @@ void FakeMount::Reboot() {
 
 void FakeMount::SetContent(const std::string& dm_uuid, Content content) {
   const std::lock_guard lock(mutex_);
-  volumes_[dm_uuid] = {std::move(content), {}, false};
+  volumes_[dm_uuid] = {.content = std::move(content)};
 }
 
 Content FakeMount::ContentOf(const std::string& dm_uuid) const {
@@ -292,6 +292,7 @@ Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
   volume.content = {Content::Kind::kFilesystem, spec.fs_type,
                     fmt::format("00000000-0000-4000-8000-{:012}", ++made_count_)};
   volume.half_made = true;
+  volume.root = {0, 0755};
   QUARRY_TRY(faults.Check("MakeInterrupted"));
   volume.half_made = false;
   volume.filesystem_size = *dm_.SizeOf(device->uuid);
@@ -453,6 +454,69 @@ Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& path) {
   const Bytes total = hold == holds_.end() ? kGiB : volumes_[hold->second].filesystem_size;
   const Bytes used{total.value / 16};
   return mount::FilesystemUsage{total, used, total - used, 1000, 11, 989};
+}
+
+FakeMount::Access* FakeMount::AccessLocked(const std::string& path) {
+  const MountTable table = TableLocked();
+  const Entry* top = table.At(*AbsolutePath::Parse(path));
+  if (const auto hold = holds_.find(top == nullptr ? 0 : top->id); hold != holds_.end()) {
+    return &volumes_[hold->second].root;
+  }
+  const auto it = paths_.find(path);
+  return it == paths_.end() ? nullptr : &it->second.access;
+}
+
+FakeMount::Access FakeMount::AccessOf(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  const Access* access = const_cast<FakeMount*>(this)->AccessLocked(path);
+  return access == nullptr ? Access{} : *access;
+}
+
+void FakeMount::SetAccess(const std::string& path, Access access) {
+  const std::lock_guard lock(mutex_);
+  *AccessLocked(path) = access;
+}
+
+Result<uint32_t> FakeMount::GroupOf(const AbsolutePath& path) {
+  QUARRY_TRY(faults.Check("GroupOf"));
+  const std::lock_guard lock(mutex_);
+  const Access* access = AccessLocked(path.str());
+  return access == nullptr ? Result<uint32_t>(Error(Code::kNotFound, path.str() + " does not exist"))
+                           : access->gid;
+}
+
+Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) {
+  QUARRY_TRY(faults.Check("GiveToGroup"));
+  QUARRY_TRY(call.Check("giving to a group"));
+  constexpr uint32_t kDirectory = 02070;
+  constexpr uint32_t kFile = 0060;
+  const std::lock_guard lock(mutex_);
+  const MountTable table = TableLocked();
+  const Entry* there = table.At(mount_point);
+  if (there == nullptr || there->read_only()) {
+    return Error(Code::kPrecondition, fmt::format("{} is {}", mount_point.str(),
+                                                  there == nullptr ? "no mount point" : "read-only"));
+  }
+  Access& root = *AccessLocked(mount_point.str());
+  if (root.gid == gid && (root.mode & kDirectory) == kDirectory) {
+    return Ok();
+  }
+  for (auto& [path, what] : paths_) {
+    if (path == mount_point.str() || !IsBelow(path, mount_point.str())) {
+      continue;
+    }
+    if (table.At(*AbsolutePath::Parse(path)) != nullptr) {
+      return Error(Code::kPrecondition, fmt::format("something is mounted on {}", path));
+    }
+    what.access.gid = gid;
+    what.access.mode |= what.kind == PathKind::kDirectory ? kDirectory
+                        : what.kind == PathKind::kFile    ? kFile
+                                                          : 0;
+  }
+  QUARRY_TRY(faults.Check("GiveToGroupInterrupted"));
+  root = {gid, root.mode | kDirectory};
+  journal_.push_back(fmt::format("group {} {}", mount_point.str(), gid));
+  return Ok();
 }
 
 Result<PathKind> FakeMount::Inspect(const AbsolutePath& path) {

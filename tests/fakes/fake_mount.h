@@ -39,6 +39,13 @@ class FakeMount final : public mount::MountApi {
   void AddFile(const std::string& path, bool empty = true);
   void AddOther(const std::string& path);  // a symbolic link, say
   bool Exists(const std::string& path) const;
+  // Whose it is and what they may do: of the file system's root where one is mounted, else of the path.
+  struct Access {
+    uint32_t gid = 0;
+    uint32_t mode = 0;  // of 07777
+  };
+  Access AccessOf(const std::string& path) const;
+  void SetAccess(const std::string& path, Access access);
   // Something else mounts there, on top of what there is.
   void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
                        mount::DeviceNumber device = {0, 99});
@@ -51,7 +58,7 @@ class FakeMount final : public mount::MountApi {
   void Reboot();
 
   // What was asked, in order: "mkfs.ext4 /dev/dm-0", "mount /dev/dm-0 /a", "bind /a /b ro", "umount /b",
-  // "grow /a". Only what succeeded.
+  // "grow /a", "group /a 7". Only what changed something and succeeded.
   std::vector<std::string> Journal() const;
   std::vector<mount::MakeFilesystem> Made() const;
 
@@ -70,6 +77,8 @@ class FakeMount final : public mount::MountApi {
   Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
               const Call& call) override;
   Result<mount::FilesystemUsage> Usage(const AbsolutePath& path) override;
+  Result<uint32_t> GroupOf(const AbsolutePath& path) override;
+  Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
   Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
   Status MakeDirectory(const AbsolutePath& path) override;
@@ -85,11 +94,13 @@ class FakeMount final : public mount::MountApi {
   struct Path {
     mount::PathKind kind = mount::PathKind::kDirectory;
     bool empty = true;  // of a file
+    Access access = {0, 0755};
   };
   struct Volume {
     mount::Content content;
     Bytes filesystem_size;
     bool half_made = false;
+    Access root = {0, 0755};
   };
   using Entry = mount::MountEntry;
 
@@ -98,6 +109,8 @@ class FakeMount final : public mount::MountApi {
   // The mount that a path is in.
   Entry MountOfLocked(const std::string& path) const;
   Status CheckTargetLocked(const AbsolutePath& target, mount::PathKind wanted) const;
+  // nullptr: nothing is there. Of a mounted volume its root.
+  Access* AccessLocked(const std::string& path);
   Status CheckParentLocked(const AbsolutePath& path) const;
   bool IsHeldLocked(const std::string& uuid) const;
   Status CheckMakeLocked(const mount::MakeFilesystem& spec, const std::string& uuid) const;

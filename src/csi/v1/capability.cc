@@ -1,4 +1,8 @@
 // Volume capabilities and capacity ranges: the parts that several requests share.
+#include <charconv>
+#include <limits>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "csi/fields.h"
@@ -52,6 +56,19 @@ bool IsMultiNode(engine::AccessMode mode) {
   return true;
 }
 
+// A gid as decimal digits and nothing else. (gid_t)-1 is no group: chown(2) takes it for "leave as it is".
+Result<std::optional<uint32_t>> ParseGroup(const std::string& field, const std::string& text) {
+  if (text.empty()) {
+    return std::optional<uint32_t>();
+  }
+  uint32_t gid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gid);
+  if (error != std::errc() || text != fmt::format("{}", gid) || gid == std::numeric_limits<uint32_t>::max()) {
+    return Invalid(field, "must be a group id, a decimal number from 0 to 4294967294");
+  }
+  return std::optional(gid);
+}
+
 Result<Bytes> ParseSize(std::string_view field, int64_t value) {
   if (value < 0) {
     return Invalid(field, fmt::format("must not be negative, is {}", value));
@@ -78,9 +95,8 @@ Result<engine::Capability> ParseCapability(const std::string& field, const pb::V
     }
   }
   QUARRY_ASSIGN(parsed.mode, ParseMode(field, capability));
-  if (!capability.mount().volume_mount_group().empty()) {
-    return Unsupported(field + ".mount.volume_mount_group", "is not offered here");
-  }
+  QUARRY_ASSIGN(parsed.mount_group,
+                ParseGroup(field + ".mount.volume_mount_group", capability.mount().volume_mount_group()));
   return parsed;
 }
 

@@ -72,8 +72,8 @@ class NodeService final : public pb::Node::Service {
   grpc::Status NodeGetCapabilities(ServerContext* context, const pb::NodeGetCapabilitiesRequest* request,
                                    pb::NodeGetCapabilitiesResponse* response) override {
     return edge_.Serve({"NodeGetCapabilities"}, *context, *request, "", [&](Rpc&) {
-      for (const auto type :
-           {Capability::STAGE_UNSTAGE_VOLUME, Capability::GET_VOLUME_STATS, Capability::EXPAND_VOLUME}) {
+      for (const auto type : {Capability::STAGE_UNSTAGE_VOLUME, Capability::GET_VOLUME_STATS,
+                              Capability::EXPAND_VOLUME, Capability::VOLUME_MOUNT_GROUP}) {
         response->add_capabilities()->mutable_rpc()->set_type(type);
       }
       if (plugin_.alpha) {

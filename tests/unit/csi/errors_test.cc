@@ -89,8 +89,8 @@ TEST_F(Errors, OfCreateVolume) {
        [](R& r) {
          r.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags(std::string(4097, 'x'));
        }},
-      {bad, "volume_capabilities[0].mount.volume_mount_group: is not offered",
-       [](R& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group("100"); }},
+      {bad, "volume_capabilities[0].mount.volume_mount_group: must be a group id",
+       [](R& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group("-100"); }},
       {bad, "capacity_range.required_bytes: must not be negative, is -1",
        [](R& r) { r.mutable_capacity_range()->set_required_bytes(-1); }},
       {bad, "capacity_range.limit_bytes: must not be negative, is -1",

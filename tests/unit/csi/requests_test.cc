@@ -82,6 +82,24 @@ TEST(ParseCreate, HandsTheRequestOn) {
   EXPECT_THAT(parsed->capabilities[0].mount_flags, ElementsAre("noatime"));
 }
 
+TEST(ParseCreate, TakesAGroupAsADecimalNumberOnly) {
+  const auto parse = [](const std::string& text) {
+    pb::CreateVolumeRequest request = Create();
+    request.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group(text);
+    return ParseCreate(request, kHere);
+  };
+  EXPECT_EQ(parse("")->capabilities[0].mount_group, std::nullopt);
+  EXPECT_EQ(parse("0")->capabilities[0].mount_group, 0U);
+  EXPECT_EQ(parse("2000")->capabilities[0].mount_group, 2000U);
+  EXPECT_EQ(parse("4294967294")->capabilities[0].mount_group, 4294967294U);
+  for (const char* bad :
+       {"4294967295", "4294967296", "-1", "+1", " 1", "1 ", "0x10", "007", "1e3", "staff"}) {
+    const auto parsed = parse(bad);
+    ASSERT_FALSE(parsed.has_value()) << bad;
+    EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument) << bad;
+  }
+}
+
 TEST(ParseCreate, LeavesTheSizeOpenWithoutARange) {
   pb::CreateVolumeRequest request = Create();
   request.clear_capacity_range();
@@ -113,8 +131,8 @@ TEST(ParseCreate, RefusesEachBadFieldByName) {
            "volume_capabilities[0].access_mode: mode 99 is not known"},
           {[](R& r) { *r.add_volume_capabilities() = Block(); }, unsupported,
            "volume_capabilities[1]: has another access type than volume_capabilities[0]"},
-          {[](R& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group("7"); },
-           unsupported, "volume_capabilities[0].mount.volume_mount_group: "},
+          {[](R& r) { r.mutable_volume_capabilities(0)->mutable_mount()->set_volume_mount_group("staff"); },
+           bad, "volume_capabilities[0].mount.volume_mount_group: must be a group id"},
           {[](R& r) { r.mutable_capacity_range()->set_required_bytes(-1); }, bad,
            "capacity_range.required_bytes: must not be negative, is -1"},
           {[](R& r) { r.mutable_capacity_range()->set_limit_bytes(-7); }, bad,

@@ -83,9 +83,9 @@ TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
   EXPECT_THAT(ControllerCapabilities(*this),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME));
-  EXPECT_THAT(
-      NodeCapabilities(*this),
-      UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS, NodeRpc::EXPAND_VOLUME));
+  EXPECT_THAT(NodeCapabilities(*this),
+              UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
+                                   NodeRpc::EXPAND_VOLUME, NodeRpc::VOLUME_MOUNT_GROUP));
   pb::GetCapacityResponse capacity;
   ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, pb::GetCapacityRequest(), &capacity).ok());
   EXPECT_FALSE(capacity.has_minimum_volume_size());
@@ -95,9 +95,10 @@ TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME,
                                    ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER));
-  EXPECT_THAT(NodeCapabilities(alpha),
-              UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
-                                   NodeRpc::EXPAND_VOLUME, NodeRpc::SINGLE_NODE_MULTI_WRITER));
+  EXPECT_THAT(
+      NodeCapabilities(alpha),
+      UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS, NodeRpc::EXPAND_VOLUME,
+                           NodeRpc::VOLUME_MOUNT_GROUP, NodeRpc::SINGLE_NODE_MULTI_WRITER));
   ASSERT_TRUE(Do(&Controller::GetCapacity, *alpha.controller, pb::GetCapacityRequest(), &capacity).ok());
   EXPECT_EQ(capacity.minimum_volume_size().value(), 4 * kMebibyte);
 }
