@@ -17,6 +17,7 @@
 #include "daemon/node_world.h"
 #include "daemon/signals.h"
 #include "daemon/starter.h"
+#include "daemon/trimmer.h"
 #include "engine/engine.h"
 
 namespace quarry::daemon {
@@ -62,6 +63,7 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
   config.stuck_limit = options.stuck_limit;
+  config.erase_rate = options.erase_rate;
   return config;
 }
 
@@ -128,12 +130,16 @@ class Service {
     if (!options_.patient) {
       StartEngine();
     }
+    if (options_.trim_interval.count() > 0) {
+      trimmer_ = std::make_unique<Trimmer>(*engine_, clock_, log_, options_.trim_interval);
+    }
     return Ok();
   }
 
   // The engine refuses new calls first, so that callers are answered until the socket goes.
   Status Stop() {
     starter_.reset();
+    trimmer_.reset();
     Status drained = engine_->Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
     return drained;
@@ -156,6 +162,7 @@ class Service {
   const AbsolutePath& socket_;
   const Logger& log_;
   engine::StepWatcher* const steps_;
+  const SystemClock clock_;
   // Each needs those above it.
   Exporter exporter_;
   std::vector<NodeLock> locks_;
@@ -164,6 +171,7 @@ class Service {
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<Starter> starter_;
+  std::unique_ptr<Trimmer> trimmer_;
 };
 
 }  // namespace

@@ -35,9 +35,9 @@ Status LateLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
   return lvm->Extend(spec, call);
 }
 
-Status LateLvm::Remove(const std::string& group, const std::string& name, const Call& call) {
+Status LateLvm::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->Remove(group, name, call);
+  return lvm->Remove(group, names, call);
 }
 
 Status LateLvm::ChangeTags(const std::string& group, const std::string& name,

@@ -67,6 +67,16 @@ Status ApplyStuckLimit(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyTrimHours(Options& options, std::string_view text) {
+  constexpr uint64_t kYear = uint64_t{366} * 24;
+  QUARRY_ASSIGN(const uint64_t hours, ParseNumber(text));
+  if (hours > kYear) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
+  }
+  options.trim_interval = std::chrono::hours(hours);
+  return Ok();
+}
+
 Status ApplyMetricsAddress(Options& options, std::string_view text) {
   QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
   return Ok();
@@ -192,8 +202,13 @@ const std::vector<Setting>& Settings() {
       {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
        &ApplyStateDir},
       {"lvm", "QUARRY_LVM", "what runs LVM's commands: zygote, spawn [zygote]", &ApplyLvm},
+      {"erase-rate", "QUARRY_ERASE_RATE",
+       "bytes a second at which each disk is cleared after a deletion, 0 for as fast as it goes [0]",
+       [](Options& options, std::string_view text) { return Store(options.erase_rate, ParseSize(text)); }},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
        "commands stuck in the kernel behind a silent disk before no more are started [4]", &ApplyStuckLimit},
+      {"trim-hours", "QUARRY_TRIM_HOURS", "hours between rounds of fstrim on mounted volumes, 0 for none [0]",
+       &ApplyTrimHours},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
        &ApplyMetricsAddress},

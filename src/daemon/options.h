@@ -2,6 +2,7 @@
 // setting comes whole from the first source that names it; pools too: they are not merged.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,7 +36,9 @@ struct Options {
   bool patient = false;
   std::string state_dir = "/run/quarry";
   LvmBy lvm = LvmBy::kZygote;
+  Bytes erase_rate;  // of each disk, a second; 0: as fast as it goes
   size_t stuck_limit = 4;
+  std::chrono::hours trim_interval{0};  // 0: never
   std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

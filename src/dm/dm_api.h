@@ -25,6 +25,17 @@ struct Device {
   std::string Node() const { return "/dev/dm-" + std::to_string(minor); }
 };
 
+// What the kernel says of a raid device, leg by leg (kernel:
+// Documentation/admin-guide/device-mapper/dm-raid).
+struct RaidStatus {
+  std::string type;  // as the table has it: "raid1", "raid5_ls", …
+  std::string legs;  // a letter per leg, in their order: 'A' in sync, 'a' not yet, 'D' failed, '-' not there
+  uint64_t in_sync = 0;     // of `total`, in sectors; never more
+  uint64_t total = 0;       // never 0
+  std::string action;       // idle, resync, recover, check, repair, frozen, …; empty from an old kernel
+  uint64_t mismatches = 0;  // found by the last check
+};
+
 // Any thread. Nothing here starts a process.
 class DmApi {
  public:
@@ -36,6 +47,10 @@ class DmApi {
   // Every device whose UUID begins with `prefix`, which is not empty, in no particular order.
   // DM_LIST_DEVICES.
   virtual Result<std::vector<Device>> List(const std::string& prefix) = 0;
+
+  // How a raid device is. nullopt: there is no such device, or it is no raid one, or it has no table yet. The
+  // kernel is asked without flushing: it does not wait for a disk. DM_TABLE_STATUS.
+  virtual Result<std::optional<RaidStatus>> Raid(const std::string& uuid) = 0;
 
   // Takes a device away that no logical volume stands behind any more. Gone already is OK. kPrecondition: it
   // is open, or another device lies on it. DM_DEV_REMOVE.

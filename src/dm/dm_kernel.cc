@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "dm/dm_task.h"
+#include "dm/raid_status.h"
 
 namespace quarry::dm {
 namespace {
@@ -104,6 +105,30 @@ Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
     }
   }
   return devices;
+}
+
+Result<std::optional<RaidStatus>> DmKernel::Raid(const std::string& uuid) {
+  const std::string what = fmt::format("asking for the state of device {}", uuid);
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_STATUS));
+  if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 ||
+      dm_task_no_flush(task.get()) == 0 || dm_task_no_open_count(task.get()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) == 0) {
+    const int failure = dm_task_get_errno(task.get());
+    return failure == ENXIO ? Result<std::optional<RaidStatus>>(std::nullopt)
+                            : session.Failure(what, failure);
+  }
+  uint64_t start = 0;
+  uint64_t length = 0;
+  char* type = nullptr;
+  char* parameters = nullptr;
+  dm_get_next_target(task.get(), nullptr, &start, &length, &type, &parameters);
+  if (type == nullptr || parameters == nullptr || std::string_view(type) != "raid") {
+    return std::optional<RaidStatus>();
+  }
+  return ParseRaidStatus(parameters).Context(what);
 }
 
 Status DmKernel::Remove(const std::string& uuid) {

@@ -59,7 +59,10 @@ std::string Text(const Action& action) {
             return fmt::format("activate {}/{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)));
           },
           [](const DeactivateAction& a) { return fmt::format("deactivate {}/{}", a.group, a.name); },
-          [](const RemoveLvAction& a) { return fmt::format("remove logical volume {}/{}", a.group, a.name); },
+          [](const RemoveLvAction& a) {
+            return fmt::format("remove logical volume {}/{}", a.group,
+                               fmt::join(a.names, fmt::format(" {}/", a.group)));
+          },
           [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
           [](const EraseAction& a) {
             return fmt::format("{} {} bytes at {} of {}",
@@ -100,7 +103,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
           [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.names, call); },
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
-          [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.name, call); },
+          [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.names, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },

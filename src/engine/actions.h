@@ -38,7 +38,8 @@ struct DeactivateAction {
   std::vector<std::string> dm_uuids = {};  // of the volume and all that it is made of
 };
 struct RemoveLvAction {
-  std::string group, name;
+  std::string group;
+  std::vector<std::string> names;
 };
 // A device of ours that no logical volume stands behind.
 struct RemoveDeviceAction {

@@ -55,7 +55,7 @@ Result<CreateResult> Existing(const Record& record, const Profile& profile, cons
 
 // Lack of room that is only the eraser's slowness is worth waiting for.
 Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile, Extents size,
-                     const PoolConfig& pool) {
+                     const PoolConfig& pool, const Eraser& eraser) {
   if (error.code() != Code::kNoSpace) {
     return error;
   }
@@ -63,10 +63,12 @@ Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile
   if (!later.has_value()) {
     return error;
   }
+  const auto expected = eraser.Expected(*catalog.group);
   return std::move(error)
       .As(Code::kUnavailable)
-      .Context(fmt::format("{} of deleted volumes are still being erased; there will be room after that",
-                           HumanBytes(ErasingBytes(catalog))));
+      .Context(fmt::format("{} of deleted volumes are still being erased; there will be room after that{}",
+                           HumanBytes(ErasingBytes(catalog)),
+                           expected.has_value() ? fmt::format(", in some {} s", expected->count()) : ""));
 }
 
 // What a turn of making or growing came to: done, or waiting for extents that are being cleared.
@@ -74,7 +76,7 @@ template <typename Done>
 using Outcome = std::variant<Done, std::shared_ptr<Cleaning>>;
 
 void UndoCreate(Engine::State& state, const std::string& group, const std::string& lv_name) {
-  auto undone = Execute({RemoveLvAction{group, lv_name}}, state.world, CallWithin(kUndoLimit));
+  auto undone = Execute({RemoveLvAction{group, {lv_name}}}, state.world, CallWithin(kUndoLimit));
   if (!undone.has_value()) {
     state.log.Warning("a half-made volume is left to the eraser",
                       {{"lv", lv_name}, {"error", undone.error().message()}});
@@ -102,7 +104,8 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
     plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
   }
   if (!plan.has_value()) {
-    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config)
+    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config,
+                          *state.eraser)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
@@ -307,49 +310,6 @@ Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Ca
     }
   }
   return ValidateResult{true, ""};
-}
-
-Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, const Call& call) {
-  // A token is the last id that was listed: it stays good whatever comes and goes in between.
-  constexpr std::string_view kTokenPrefix = "after:";
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  if (!token.empty() &&
-      (!token.starts_with(kTokenPrefix) ||
-       !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
-    return Error(Code::kStaleToken, "starting_token: is not one that ListVolumes returned");
-  }
-  std::vector<Volume> all;
-  for (const auto& pool : state_->pools) {
-    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
-    for (const Record& record : catalog->records) {
-      if (record.tags.state == lvm::VolumeState::kReady) {
-        all.push_back(Describe(record));
-      }
-    }
-    if (pool->config.list_foreign) {
-      std::ranges::move(ForeignVolumes(pool->config.name, *catalog), std::back_inserter(all));
-    }
-  }
-  std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
-  const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
-  const auto first = std::upper_bound(all.begin(), all.end(), after,
-                                      [](const std::string& id, const Volume& v) { return id < v.id; });
-  ListResult page{{first, all.end()}, ""};
-  if (max_entries > 0 && page.volumes.size() > max_entries) {
-    page.volumes.resize(max_entries);
-    page.next_token = fmt::format("{}{}", kTokenPrefix, page.volumes.back().id);
-  }
-  return page;
-}
-
-Result<Volume> Engine::Get(const std::string& id, const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
-  if (foreign.has_value() && foreign->pool->config.list_foreign) {
-    return DescribeForeign(foreign->record);
-  }
-  QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
-  return Describe(found.record);
 }
 
 Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilities,

@@ -46,7 +46,8 @@ Status Engine::Start(const Call& call) {
   for (const auto& pool : state_->pools) {
     pools.push_back(pool.get());
   }
-  state_->eraser = std::make_unique<Eraser>(std::move(pools), state_->world, state_->log);
+  state_->eraser =
+      std::make_unique<Eraser>(std::move(pools), state_->world, state_->log, state_->config.erase_rate);
   state_->gate.Open();
   return Ok();
 }

@@ -23,6 +23,8 @@ struct EngineConfig {
   // Publishing a single-node volume at several targets of this node: several pods of one node may share a
   // volume. csi-spec section 7 would have it refused; Kubernetes needs it.
   bool several_targets = true;
+  // Bytes a second that a disk is cleared at, at most, after volumes were deleted. 0: as fast as it goes.
+  Bytes erase_rate;
   // With as many commands stuck in the kernel, the node is not healthy (Probe).
   size_t stuck_limit = 4;
 };
@@ -54,8 +56,9 @@ class Engine {
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
   // max_entries 0: all. kStaleToken for a token that is not ours.
-  Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call);
-  Result<Volume> Get(const std::string& id, const Call& call);
+  Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call,
+                          Show show = Show::kFacts);
+  Result<Volume> Get(const std::string& id, const Call& call, Show show = Show::kFacts);
   // Never fails for a profile: what cannot be served has capacity 0 and a reason.
   Result<CapacityResult> Capacity(const std::vector<Capability>& capabilities, const Parameters& parameters,
                                   const Call& call);
@@ -69,8 +72,14 @@ class Engine {
                    TargetOwner target_owner = TargetOwner::kPlugin);
   // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks
   // like.
-  Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call);
+  Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call,
+                            Show show = Show::kFacts);
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
+
+  // Has the mounted file systems tell the disks which blocks they no longer use (FITRIM), piece by piece. A
+  // volume with another operation in flight is passed over for that piece; one whose disks take no discards
+  // counts for nothing. kCancelled once `call` is stopped.
+  Result<TrimResult> Trim(const Call& call);
 
   // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
   // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its

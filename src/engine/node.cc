@@ -245,22 +245,27 @@ Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path,
   return Ok();
 }
 
-Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call) {
+Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call,
+                                  Show show) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const Place place, Locate(*state_, id, volume_path, call));
+  VolumeStats stats;
   if (place.raw) {
-    QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
-    VolumeStats stats;
-    stats.total = size;
-    return stats;
+    QUARRY_ASSIGN(stats.total, SizeOfDevice(*state_, place.device));
+  } else {
+    QUARRY_ASSIGN(const mount::FilesystemUsage usage, state_->world.mount.Usage(place.path));
+    stats = {.total = usage.total,
+             .used = usage.used,
+             .available = usage.available,
+             .inodes_total = usage.inodes_total,
+             .inodes_used = usage.inodes_used,
+             .inodes_free = usage.inodes_free};
   }
-  QUARRY_ASSIGN(const mount::FilesystemUsage usage, state_->world.mount.Usage(place.path));
-  return VolumeStats{.total = usage.total,
-                     .used = usage.used,
-                     .available = usage.available,
-                     .inodes_total = usage.inodes_total,
-                     .inodes_used = usage.inodes_used,
-                     .inodes_free = usage.inodes_free};
+  if (show != Show::kFacts) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());
+    QUARRY_ASSIGN(stats.health, state_->HealthOf(place.found.record, mounts));
+  }
+  return stats;
 }
 
 Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& call) {

@@ -73,7 +73,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
   if (policy == ErasePolicy::kNone) {
-    return {RemoveLvAction{group, record.lv->name}};  // which deactivates, or fails like it
+    return {RemoveLvAction{group, {record.lv->name}}};  // which deactivates, or fails like it
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
           RetagAction{group,

@@ -144,6 +144,13 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
   return plan;
 }
 
+// A volume may have grown while it was in use nowhere. Done already costs a look at the superblock.
+void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool read_only, Plan& plan) {
+  if (!read_only) {
+    plan.push_back(GrowFilesystemAction{view.record.tags.fs_type, view.device.Node(), mounted_at});
+  }
+}
+
 }  // namespace
 
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path) {
@@ -183,8 +190,9 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
     if (!SameFlags(*entry, options.flags)) {
       return OtherOptions(view.record, "staged", request.staging_path);
     }
-    Plan plan;
-    if (give) {  // what was cut short goes on
+    Plan plan;  // an earlier call may have been cut short after the mount
+    AppendGrowth(view, request.staging_path, entry->read_only(), plan);
+    if (give) {
       QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
     }
     return plan;
@@ -195,6 +203,7 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
   }
   plan.push_back(MakeTargetAction{request.staging_path, true});
   plan.push_back(MountAction{view.device.Node(), request.staging_path, view.record.tags.fs_type, options});
+  AppendGrowth(view, request.staging_path, (options.flags & MS_RDONLY) != 0, plan);
   if (give) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
   }
@@ -247,6 +256,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
       return OtherOptions(record, "published", request.target_path);
     }
     Plan plan;
+    AppendGrowth(view, request.target_path, entry->read_only(), plan);
     // It may have been cut short between the mount and this. A group that is right is not looked behind: what
     // the permissions are by now is for those to say who use it.
     if (!entry->read_only() && view.group != request.capability.mount_group && others.empty()) {
@@ -280,6 +290,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   }
   plan.push_back(make_target);
   plan.push_back(MountAction{view.device.Node(), request.target_path, record.tags.fs_type, options});
+  AppendGrowth(view, request.target_path, (options.flags & MS_RDONLY) != 0, plan);
   if ((options.flags & MS_RDONLY) == 0) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
   }

@@ -34,9 +34,10 @@ std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts,
 // it with another one is kPrecondition, and staging leaves the group alone.
 
 // Staging a volume for mounting. `content` is what libblkid found on the device.
-// Staged there already with the same options: an empty plan; with others: kAlreadyExists. kPrecondition:
-// something else is mounted there, or the device holds what we did not put there. kCorrupt: a once formatted
-// device reads blank.
+// The file system grows to its volume's size, unless it is mounted read-only.
+// Staged there already with the same options: nothing more than that; with others: kAlreadyExists.
+// kPrecondition: something else is mounted there, or the device holds what we did not put there. kCorrupt: a
+// once formatted device reads blank.
 Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content);
 
 // Publishing a staged file system at a target. `several_targets`: whether a single-node volume may be at

@@ -33,7 +33,7 @@ Result<bool> GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<
   const lvm::LogicalVolume* const holder = now->FindLv(cleaning->lv_name());
   const bool held = holder != nullptr && LiesOnJust(*now, *holder, cleaning->held());
   if (holder != nullptr) {
-    QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, cleaning->lv_name()}}, world, call));
+    QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, {cleaning->lv_name()}}}, world, call));
   }
   if (held && cleaning->Outcome().has_value()) {
     pool.clean.Add(cleaning->cleared());
@@ -128,7 +128,7 @@ Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool
       const std::lock_guard lock(pool.making_mutex);
       pool.making.erase(name);
     }
-    if (!Execute({RemoveLvAction{group.name, name}}, state.world, CallWithin(kUndoLimit)).has_value()) {
+    if (!Execute({RemoveLvAction{group.name, {name}}}, state.world, CallWithin(kUndoLimit)).has_value()) {
       state.eraser->Wake();
     }
     return std::move(taken.error());

@@ -41,7 +41,7 @@ bool RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, co
     }
   }
   for (const std::string& name : names) {
-    auto removed = Execute({RemoveLvAction{catalog.group->name, name}}, state.world, call);
+    auto removed = Execute({RemoveLvAction{catalog.group->name, {name}}}, state.world, call);
     if (removed.has_value()) {
       state.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
     } else {

@@ -130,6 +130,9 @@ struct Engine::State {
 
   // The volume's device; activates it if need be, also one that a killed LVM left suspended.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);
+  // How the volume is now. Starts no process and waits for no disk.
+  Result<Health> HealthOf(const Record& record, const mount::MountTable& mounts);
+
   // The targets where the raw device of this volume is published, proven by device number.
   Result<std::vector<const mount::MountEntry*>> Published(const mount::MountTable& mounts,
                                                           const dm::Device& device);

@@ -59,6 +59,21 @@ struct CapacityRange {
 
 using Parameters = std::map<std::string, std::string>;
 
+// What ails a volume, in the words of CSI's health RPCs (csi-spec, package csi.v1 since 1.13).
+enum class Problem {
+  kDegraded,      // serves, with less redundancy than its profile promises
+  kInaccessible,  // some of it, or all, cannot be read or written now
+};
+struct Ailment {
+  Problem problem;
+  std::string reason;   // one CamelCase word, once in a volume: "DiskMissing"
+  std::string message;  // for people, with the remedy
+};
+struct Health {
+  std::vector<Ailment> ailments;  // none: it is well
+  std::string note;               // what goes on though nothing is amiss: "syncing, 40 %"; may be empty
+};
+
 // A volume that is whole, as its tags tell it.
 struct Volume {
   std::string id;
@@ -66,6 +81,7 @@ struct Volume {
   Bytes size;
   std::string pool;
   std::map<std::string, std::string> context;  // immutable facts only: byte-identical for ever
+  std::optional<Health> health = {};           // where it was asked for
 };
 
 struct CreateRequest {
@@ -94,6 +110,13 @@ struct ValidateRequest {
 struct ValidateResult {
   bool confirmed = false;
   std::string message;  // why not
+};
+
+// What a list is to tell of volumes.
+enum class Show {
+  kFacts,   // what they are
+  kHealth,  // and how they are
+  kAiling,  // the same, of those only that something ails
 };
 
 struct ListResult {
@@ -139,6 +162,14 @@ struct VolumeStats {
   std::optional<Bytes> used;
   std::optional<Bytes> available;
   std::optional<uint64_t> inodes_total, inodes_used, inodes_free;
+  std::optional<Health> health = {};  // where it was asked for
+};
+
+// What a round of trimming came to.
+struct TrimResult {
+  size_t volumes = 0;  // whose file systems were asked
+  Bytes trimmed;       // as the file systems say
+  std::vector<std::string> failures;
 };
 
 struct NodeExpandRequest {

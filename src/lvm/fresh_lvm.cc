@@ -426,8 +426,8 @@ Status FreshLvm::Extend(const ExtendLv& spec, const Call& call) {
   return Change(spec.group, call, [&] { return inner_.Extend(spec, call); });
 }
 
-Status FreshLvm::Remove(const std::string& group, const std::string& name, const Call& call) {
-  return Change(group, call, [&] { return inner_.Remove(group, name, call); });
+Status FreshLvm::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  return Change(group, call, [&] { return inner_.Remove(group, names, call); });
 }
 
 Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,

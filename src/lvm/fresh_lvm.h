@@ -58,7 +58,7 @@ class FreshLvm final : public LvmApi {
   // does not see as missing in whatever it commits.
   Status Create(const CreateLv& spec, const Call& call) override;
   Status Extend(const ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;

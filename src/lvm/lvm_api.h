@@ -71,8 +71,11 @@ class LvmApi {
   // Creates and, if so asked, activates. kAlreadyExists if the name is taken.
   virtual Status Create(const CreateLv& spec, const Call& call) = 0;
   virtual Status Extend(const ExtendLv& spec, const Call& call) = 0;
-  // Deactivates if need be and removes; gone already is OK. kPrecondition if it is open.
-  virtual Status Remove(const std::string& group, const std::string& name, const Call& call) = 0;
+  // Deactivates if need be and removes; gone already is OK. kPrecondition if it is open. Of several, each
+  // that can be removed is, also if others fail: the error is that of one. All in one command and one commit,
+  // if none fails.
+  virtual Status Remove(const std::string& group, const std::vector<std::string>& names,
+                        const Call& call) = 0;
   // One commit. Adding a tag that is there, or removing one that is not, is OK.
   virtual Status ChangeTags(const std::string& group, const std::string& name,
                             const std::vector<std::string>& add, const std::vector<std::string>& remove,

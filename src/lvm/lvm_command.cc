@@ -144,9 +144,13 @@ Result<Arguments> ExtendArguments(const ExtendLv& spec) {
   return out;
 }
 
-Result<Arguments> RemoveArguments(const std::string& group, const std::string& name) {
-  QUARRY_TRY(CheckNames(group, name));
-  return Arguments{"lvremove", "-y", "--", FullName(group, name)};
+Result<Arguments> RemoveArguments(const std::string& group, const std::vector<std::string>& names) {
+  Arguments out = {"lvremove", "-y", "--"};
+  for (const std::string& name : names) {
+    QUARRY_TRY(CheckNames(group, name));
+    out.push_back(FullName(group, name));
+  }
+  return out;
 }
 
 Result<Arguments> TagArguments(const std::string& group, const std::string& name,

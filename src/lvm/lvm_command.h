@@ -24,7 +24,8 @@ Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec);
 Result<std::vector<std::string>> CreateArguments(const CreateLv& spec);
 Result<std::vector<std::string>> ExtendArguments(const ExtendLv& spec);
 // Never with --force: lvm then refuses LVs that are open.
-Result<std::vector<std::string>> RemoveArguments(const std::string& group, const std::string& name);
+Result<std::vector<std::string>> RemoveArguments(const std::string& group,
+                                                 const std::vector<std::string>& names);
 Result<std::vector<std::string>> TagArguments(const std::string& group, const std::string& name,
                                               const std::vector<std::string>& add,
                                               const std::vector<std::string>& remove);

@@ -81,14 +81,27 @@ Status LvmSpawn::Extend(const ExtendLv& spec, const Call& call) {
   return Flush(spec.group, call);
 }
 
-Status LvmSpawn::Remove(const std::string& group, const std::string& name, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, name));
-  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
-  // Flushed even if it was gone already: whoever removed it may not have.
-  if (!finished.ok() && !SaysNoSuchLv(finished)) {
-    return Failure(arguments[0], FullName(group, name), finished, call);
+Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, names));
+  if (names.empty()) {
+    return Ok();
   }
-  return Flush(group, call);
+  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+  if (finished.ok()) {
+    return Flush(group, call);
+  }
+  if (names.size() == 1) {
+    // Flushed even if it was gone already: whoever removed it may not have.
+    return SaysNoSuchLv(finished) ? Flush(group, call)
+                                  : Failure(arguments[0], FullName(group, names[0]), finished, call);
+  }
+  // What LVM says is of one of them; each is asked for by itself.
+  Status worst = Ok();
+  for (const std::string& name : names) {
+    Status one = Remove(group, {name}, call);
+    worst = one.has_value() ? std::move(worst) : std::move(one);
+  }
+  return worst;
 }
 
 Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,

@@ -32,6 +32,7 @@ constexpr std::string_view kProfileKey = "quarry.profile";
 constexpr std::string_view kAccessKey = "quarry.access";
 constexpr std::string_view kFsTypeKey = "quarry.fs";
 constexpr std::string_view kFormattedKey = "quarry.formatted";
+constexpr std::string_view kErasedKey = "quarry.erased";
 constexpr std::string_view kEraseKey = "quarry.erase";
 
 // lvm(8) allows tags of 1024 characters. A longer value goes on in "<key>.1", "<key>.2", …
@@ -265,6 +266,10 @@ std::string FormattedTag(std::string_view fs_type) {
   return fmt::format("{}={}", kFormattedKey, EscapeForTag(fs_type));
 }
 
+std::string ErasedTag(std::string_view progress) {
+  return fmt::format("{}={}", kErasedKey, EscapeForTag(progress));
+}
+
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
   std::vector<std::string> out;
   out.push_back(StateTag(tags.state));
@@ -280,6 +285,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   }
   if (!tags.formatted.empty()) {
     out.push_back(FormattedTag(tags.formatted));
+  }
+  if (!tags.erased.empty()) {
+    out.push_back(ErasedTag(tags.erased));
   }
   return out;
 }
@@ -309,6 +317,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.erase, table.Text(kEraseKey, whole));
   QUARRY_ASSIGN(out.fs_type, table.Text(kFsTypeKey, false));
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
+  QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
   return std::optional<VolumeTags>(std::move(out));
 }
 

@@ -12,6 +12,7 @@
 //   quarry.v=1                                            format version
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system wanted, and made
+//   quarry.erased=?                                       how far the erasing is
 // A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
 // A volume in state creating bears quarry.creating alone; one commit then exchanges it for all the others.
 //
@@ -70,6 +71,7 @@ struct VolumeTags {
   std::string fs_type;    // file system wanted (mount); empty for block
   std::string formatted;  // file system made on it, once it was made
   std::string erase;      // "zero", "discard", "none"
+  std::string erased;     // while erasing: how far it is, in the engine's words; empty: not begun
 };
 
 // The marker that a new LV bears until it is whole: one short tag, because lvcreate copies it to every rmeta.
@@ -82,6 +84,7 @@ std::vector<std::string> BuildTags(const VolumeTags& tags);
 std::string StateTag(VolumeState state);
 std::string SizeTag(Bytes size);
 std::string FormattedTag(std::string_view fs_type);
+std::string ErasedTag(std::string_view progress);  // short and of tag-safe characters
 
 // nullopt: not ours (no tag of ours). kCorrupt: ours, but a tag does not parse or one is missing; names it.
 // kUnsupported: ours, in a format version that this build does not know.

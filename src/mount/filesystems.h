@@ -35,6 +35,9 @@ class Filesystem {
   virtual Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                        Bytes device_size) const = 0;
 
+  // Options that every mount of it gets.
+  virtual std::vector<std::string> standing_options() const { return {}; }
+
   // The tool that grows it while mounted, in the same form.
   virtual std::vector<std::string> GrowCommand(const std::string& device,
                                                const std::string& mount_point) const = 0;

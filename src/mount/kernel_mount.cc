@@ -135,7 +135,7 @@ Status KernelMount::Mount(const std::string& device, const AbsolutePath& target,
   if (place.kind() != PathKind::kDirectory) {
     return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
   }
-  return MountOnto(device, place, fs->type(), options).Context(what);
+  return MountOnto(device, place, fs->type(), options, fs->standing_options()).Context(what);
 }
 
 Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,

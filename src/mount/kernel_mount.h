@@ -44,6 +44,7 @@ class KernelMount final : public MountApi {
   Result<FilesystemUsage> Usage(const AbsolutePath& path) override { return paths_.Usage(path); }
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
+  Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
   Result<PathKind> Inspect(const AbsolutePath& path) override { return paths_.Inspect(path); }
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override {
     return paths_.BlockDeviceAt(path);

@@ -167,6 +167,10 @@ class MountApi {
   virtual Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
                       const Call& call) = 0;
   virtual Result<FilesystemUsage> Usage(const AbsolutePath& path) = 0;
+  // Discards what the file system mounted at `mount_point` does not use of its bytes from..from+length
+  // (FITRIM); how much, by its own account. Not to be interrupted: ask for pieces. kUnsupported: the device,
+  // or the file system, does not discard.
+  virtual Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) = 0;
 
   // The group that the directory at `path` belongs to.
   virtual Result<uint32_t> GroupOf(const AbsolutePath& path) = 0;

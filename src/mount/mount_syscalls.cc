@@ -85,7 +85,7 @@ Error MountFailure(const std::string& what, const std::string& fs_type, const Mo
 }  // namespace
 
 Status MountOnto(const std::string& device, const Place& target, std::string_view fs_type,
-                 const MountOptions& options) {
+                 const MountOptions& options, const std::vector<std::string>& standing) {
   const std::string type(fs_type);
   const std::string what = fmt::format("mounting {} as {}", device, type);
   const Context context(mnt_new_context());
@@ -95,7 +95,9 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   // "/." leads through the link of /proc into the directory itself: newer libmount does not follow a link at
   // the end.
   const std::string place = ThroughFd(target.fd.get(), ".");
-  const std::string data = fmt::format("{}", fmt::join(options.data, ","));
+  std::vector<std::string> words = standing;
+  words.insert(words.end(), options.data.begin(), options.data.end());
+  const std::string data = fmt::format("{}", fmt::join(words, ","));
   mnt_context_disable_helpers(context.get(), 1);
   mnt_context_disable_mtab(context.get(), 1);
   mnt_context_disable_canonicalize(context.get(), 1);

@@ -47,6 +47,23 @@ TEST_F(KernelDmTest, ASuspendedDeviceIsSeenAsOne) {
   EXPECT_FALSE((*api().Find(kUuid))->suspended);
 }
 
+TEST_F(KernelDmTest, OfARaidDeviceTheKernelTellsEveryLeg) {
+  const LoopDevice first({64 * kMiB.value});
+  const LoopDevice second({64 * kMiB.value});
+  // No metadata devices, and to be taken as in sync.
+  world_.AddTable(kUuid, kName,
+                  fmt::format("0 131072 raid raid1 4 0 nosync region_size 1024 2 - {} - {}", first.node(),
+                              second.node()));
+  const auto status = api().Raid(kUuid);
+  ASSERT_TRUE(status.has_value()) << status.error().message();
+  ASSERT_TRUE(status->has_value());
+  EXPECT_EQ((*status)->type, "raid1");
+  EXPECT_EQ((*status)->legs, "AA");
+  EXPECT_EQ((*status)->in_sync, 131072U);
+  EXPECT_EQ((*status)->total, 131072U);
+  EXPECT_EQ((*status)->action, "idle");
+}
+
 TEST_F(KernelDmTest, ATargetIsLoadedWhenAskedFor) {
   EXPECT_EQ(api().HasTarget("raid").value(), true);
   EXPECT_EQ(api().HasTarget("striped").value(), true);

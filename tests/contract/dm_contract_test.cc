@@ -159,6 +159,16 @@ TEST_F(DmContract, KnowsWhatTheKernelOffers) {
   EXPECT_EQ(api().HasTarget("quarry-no-such-target").value(), false);
 }
 
+TEST_F(DmContract, WhatIsNoRaidDeviceHasNoRaidStatus) {
+  const auto absent = api().Raid(kUuid);
+  ASSERT_TRUE(absent.has_value()) << absent.error().message();
+  EXPECT_FALSE(absent->has_value());
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  const auto linear = api().Raid(kUuid);
+  ASSERT_TRUE(linear.has_value()) << linear.error().message();
+  EXPECT_FALSE(linear->has_value());
+}
+
 TEST_F(DmContract, MayBeAskedByManyThreadsAtOnce) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   std::vector<std::thread> threads;

@@ -185,7 +185,7 @@ TYPED_TEST_P(LvmContract, EveryTypeIsMadeExactlyWhereThePlanSays) {
     }
     const Status verified = lvm::VerifyPlacement(*group, *lv, plan);
     EXPECT_TRUE(verified.has_value()) << verified.error().message();
-    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
   const lvm::Snapshot group = this->Now();
@@ -216,7 +216,7 @@ TYPED_TEST_P(LvmContract, EveryTypeGrowsExactlyWhereThePlanSays) {
     EXPECT_EQ(lv->active, this->HasDriver());
     const Status verified = lvm::VerifyPlacement(*after, *lv, *plan);
     EXPECT_TRUE(verified.has_value()) << verified.error().message();
-    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
 }
@@ -305,7 +305,7 @@ TYPED_TEST_P(LvmContract, AbsentVolumesAreNotFound) {
                     Code::kNotFound);
   this->ExpectError(this->Lvm().Activate(this->Group(), {name}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kNotFound);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
@@ -315,7 +315,7 @@ TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
   spec.group = "nosuchgroup";
   this->ExpectError(this->Lvm().Create(spec, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Extend({"nosuchgroup", "qx", linear, step}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Remove("nosuchgroup", "qx", Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Remove("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().ChangeTags("nosuchgroup", "qx", {"t"}, {}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Activate("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", Patient()), Code::kNotFound);
@@ -323,8 +323,8 @@ TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
 
 TYPED_TEST_P(LvmContract, NamesThatSelectMoreThanOneThingAreRefused) {
   const std::string name = this->CreateSmall({"quarry.ready"});
-  this->ExpectError(this->Lvm().Remove(this->Group(), "@quarry.ready", Patient()), Code::kInvalidArgument);
-  this->ExpectError(this->Lvm().Remove(this->Group(), "", Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {"@quarry.ready"}, Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {""}, Patient()), Code::kInvalidArgument);
   this->ExpectError(this->Lvm().Deactivate(this->Group(), "--all", Patient()), Code::kInvalidArgument);
   EXPECT_NE(this->Now()->FindLv(name), nullptr);
 }
@@ -424,13 +424,13 @@ TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
     {
       const std::shared_ptr<void> holder = this->world_.Hold(name);
       this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kPrecondition);
-      this->ExpectError(this->Lvm().Remove(this->Group(), name, Patient()), Code::kPrecondition);
+      this->ExpectError(this->Lvm().Remove(this->Group(), {name}, Patient()), Code::kPrecondition);
       const lvm::Snapshot after = this->Now();
       this->ExpectSameMetadata(*before, *after);
       ASSERT_NE(after->FindLv(name), nullptr);
       EXPECT_TRUE(after->FindLv(name)->active);
     }
-    const Status removed = this->Lvm().Remove(this->Group(), name, Patient());
+    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
 }
@@ -441,12 +441,12 @@ TYPED_TEST_P(LvmContract, RemovedIsGoneWithAllItsPartsAndAgainIsOk) {
   const lvm::Snapshot empty = this->Now();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid5), 4);
   EXPECT_GT(this->Now()->lvs.size(), 1U);
-  ASSERT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
   const lvm::Snapshot after = this->Now();
   EXPECT_TRUE(after->lvs.empty());
   EXPECT_EQ(after->free_count, empty->free_count);
   EXPECT_GT(after->seqno, empty->seqno);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
   EXPECT_EQ(this->Now()->seqno, after->seqno);
 }
 
@@ -455,7 +455,7 @@ TYPED_TEST_P(LvmContract, RemovingLeavesVolumesOfSimilarNamesAlone) {
   const std::string name = lvm::NewLvName();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kLinear), 1);
   this->CreatePlanned(name + "2", this->Make(lvm::VolumeType::kRaid1), 1);
-  ASSERT_TRUE(this->Lvm().Remove(this->Group(), name, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
   const lvm::Snapshot group = this->Now();
   EXPECT_EQ(group->FindLv(name), nullptr);
   EXPECT_NE(group->FindLv(name + "2"), nullptr);
@@ -469,8 +469,8 @@ TYPED_TEST_P(LvmContract, ASpentDeadlineOrAStopDoesNothing) {
   stop.request_stop();
   const Call stopped{.stop = stop.get_token()};
   const Call late{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)};
-  this->ExpectError(this->Lvm().Remove(this->Group(), name, late), Code::kTimeout);
-  this->ExpectError(this->Lvm().Remove(this->Group(), name, stopped), Code::kCancelled);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, late), Code::kTimeout);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, stopped), Code::kCancelled);
   EXPECT_EQ(this->Lvm().Read(this->Group(), late).error().code(), Code::kTimeout);
   EXPECT_EQ(this->Lvm().Read(this->Group(), stopped).error().code(), Code::kCancelled);
   this->ExpectSameMetadata(*before, *this->Now());
@@ -508,7 +508,7 @@ TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
           {this->Group(), mirror, raid1, {Extents{1}, "cling", {at(0, ":9-9"), at(3, ":9-9")}}}, Patient()),
       Code::kUnavailable);
   EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), mirror, {"seen"}, {}, Patient()).has_value());
-  const Status removed = this->Lvm().Remove(this->Group(), mirror, Patient());
+  const Status removed = this->Lvm().Remove(this->Group(), {mirror}, Patient());
   EXPECT_TRUE(removed.has_value()) << removed.error().message();
   this->world_.ShowDisk(1);
 }

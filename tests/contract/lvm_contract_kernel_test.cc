@@ -73,7 +73,7 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
   expect_flushed("extend", [&] {
     return Lvm().Extend({Group(), other, linear, {Extents{1}, "normal", {device + ":20-20"}}}, Patient());
   });
-  expect_flushed("remove", [&] { return Lvm().Remove(Group(), other, Patient()); });
+  expect_flushed("remove", [&] { return Lvm().Remove(Group(), {other}, Patient()); });
 }
 
 // "Not found" is an answer about all disks, or none.
@@ -83,7 +83,7 @@ TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMeansThatWeCouldNotLook) {
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
   EXPECT_THAT(read.error().message(), HasSubstr("/dev/dm-"));
-  EXPECT_EQ(Lvm().Remove("nosuchgroup", "qx", Patient()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Lvm().Remove("nosuchgroup", {"qx"}, Patient()).error().code(), Code::kUnavailable);
   EXPECT_NE(Now()->uuid, "") << "a group that was found is not in doubt";
 
   world_.Run({"/usr/sbin/dmsetup", "suspend", "sick"});
@@ -105,7 +105,7 @@ TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
   const Result<lvm::Snapshot> read = Lvm().Read(Group(), CallWithin(std::chrono::seconds(3)));
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kTimeout) << read.error().message();
-  ExpectError(Lvm().Remove(Group(), name, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
+  ExpectError(Lvm().Remove(Group(), {name}, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
   lock.Reset();
   EXPECT_NE(Now()->FindLv(name), nullptr);
 }

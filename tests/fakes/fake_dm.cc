@@ -111,6 +111,13 @@ void FakeDm::SetSuspended(const std::string& uuid, bool suspended) {
   }
 }
 
+void FakeDm::SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.raid = std::move(status);
+  }
+}
+
 uint32_t FakeDm::OpenCount(const std::string& uuid) const {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
@@ -191,6 +198,13 @@ Result<std::vector<dm::Device>> FakeDm::List(const std::string& prefix) {
   std::vector<dm::Device> devices = Devices();
   std::erase_if(devices, [&](const dm::Device& device) { return !device.uuid.starts_with(prefix); });
   return devices;
+}
+
+Result<std::optional<dm::RaidStatus>> FakeDm::Raid(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Raid"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  return it == devices_.end() ? std::nullopt : it->second.raid;
 }
 
 Status FakeDm::Remove(const std::string& uuid) {

@@ -32,6 +32,8 @@ class FakeDm final : public dm::DmApi {
   Status RemoveDevice(const std::string& uuid);
   Status SetSize(const std::string& uuid, Bytes size);
   void SetSuspended(const std::string& uuid, bool suspended);
+  // nullopt: no raid device, as all are at first.
+  void SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status);
   // Descriptors of this process, plus those the kernel would hold (KernelOpen). 0 if there is no such device.
   uint32_t OpenCount(const std::string& uuid) const;
   std::vector<dm::Device> Devices() const;
@@ -49,9 +51,10 @@ class FakeDm final : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "List", "Remove", "Open", "SetReadOnly", "HasTarget".
+  // --- DmApi. Faults: "Find", "List", "Raid", "Remove", "Open", "SetReadOnly", "HasTarget".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
+  Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
@@ -66,6 +69,7 @@ class FakeDm final : public dm::DmApi {
     UniqueFd file;  // keeps the file alive; every Open is a new description of it
     uint64_t inode = 0;
     int kernel_opens = 0;
+    std::optional<dm::RaidStatus> raid;
   };
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;

@@ -294,11 +294,10 @@ Status FakeLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
   });
 }
 
-Status FakeLvm::Remove(const std::string& group_name, const std::string& name, const Call& call) {
-  QUARRY_TRY(lvm::RemoveArguments(group_name, name));
-  return Act("Remove", group_name, call, [&](Group& group) -> Status {
-    QUARRY_TRY(MayChange(group.now));
-    VolumeGroup next = group.now;
+Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::string>& names,
+                       const Call& call) {
+  QUARRY_TRY(lvm::RemoveArguments(group_name, names));
+  const auto remove = [&](VolumeGroup& next, const std::string& name) -> Status {
     const LogicalVolume* lv = Find(next, name);
     if (lv == nullptr) {
       return Ok();
@@ -312,7 +311,20 @@ Status FakeLvm::Remove(const std::string& group_name, const std::string& name, c
     }
     std::erase_if(next.lvs,
                   [&](const LogicalVolume& other) { return other.name == name || IsOf(other, name); });
-    return Commit(group, std::move(next));
+    return Ok();
+  };
+  return Act("Remove", group_name, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    Status worst = Ok();
+    for (const std::string& name : names) {
+      Status one = remove(next, name);
+      worst = one.has_value() ? std::move(worst) : std::move(one);
+    }
+    if (next.lvs.size() != group.now.lvs.size()) {
+      QUARRY_TRY(Commit(group, std::move(next)));
+    }
+    return worst;
   });
 }
 

@@ -70,7 +70,7 @@ class FakeLvm final : public lvm::LvmApi {
   Status Create(const lvm::CreateGroup& spec, const Call& call) override;
   Status Create(const lvm::CreateLv& spec, const Call& call) override;
   Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::string& name, const Call& call) override;
+  Status Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;

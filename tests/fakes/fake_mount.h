@@ -54,6 +54,8 @@ class FakeMount final : public mount::MountApi {
   // More words for Users() and Openers(); cleared by an empty list.
   void SetUsers(mount::DeviceNumber device, std::vector<std::string> users);
   void SetOpeners(mount::DeviceNumber device, std::vector<std::string> openers);
+  // As the kernel does after an error of the file system that is mounted there: all of it is read-only.
+  void GoReadOnly(const AbsolutePath& target);
   // Every mount goes; paths and contents stay. Call FakeDm::Reboot() too.
   void Reboot();
 
@@ -79,6 +81,8 @@ class FakeMount final : public mount::MountApi {
   Result<mount::FilesystemUsage> Usage(const AbsolutePath& path) override;
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
+  // All of a piece is trimmed. The journal has "trim /a <from> <length>".
+  Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
   Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
   Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
   Status MakeDirectory(const AbsolutePath& path) override;

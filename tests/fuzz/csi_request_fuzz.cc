@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Try<pb::ValidateVolumeCapabilitiesRequest>(wire, [](const auto& r) { return ParseValidate(r); });
       break;
     case 2:
-      Try<pb::ListVolumesRequest>(wire, [](const auto& r) { return ParseMaxEntries(r); });
+      Try<pb::ListVolumesRequest>(wire, [](const auto& r) { return ParseMaxEntries(r.max_entries()); });
       break;
     case 3:
       Try<pb::GetCapacityRequest>(wire, [](const auto& r) { return ParseCapacity(r, kHere); });

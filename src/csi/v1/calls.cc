@@ -103,11 +103,16 @@ Status Calls::ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesReq
 
 Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumesResponse& response,
                           Rpc& rpc) const {
-  QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request));
+  QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
+  const engine::Show show = rules_.condition && plugin_.alpha ? engine::Show::kHealth : engine::Show::kFacts;
   QUARRY_ASSIGN(const engine::ListResult list,
-                engine_.List(max_entries, request.starting_token(), rpc.call()));
+                engine_.List(max_entries, request.starting_token(), rpc.call(), show));
   for (const engine::Volume& volume : list.volumes) {
-    Fill(*response.add_entries()->mutable_volume(), volume, plugin_.here);
+    auto& entry = *response.add_entries();
+    Fill(*entry.mutable_volume(), volume, plugin_.here);
+    if (show == engine::Show::kHealth) {
+      Fill(*entry.mutable_status()->mutable_volume_condition(), volume.health.value_or(engine::Health()));
+    }
   }
   response.set_next_token(list.next_token);
   return Ok();

@@ -22,9 +22,10 @@ struct Rules {
   // Publishing follows staging. Else there is no staging, and publishing does it all.
   bool staging;
   engine::TargetOwner target_owner;
+  bool condition;  // ListVolumes has a field for how a volume is
 };
 
-inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin};
+inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true};
 
 // Any thread. The arguments outlive the object.
 class Calls {

@@ -57,7 +57,9 @@ class ControllerService final : public pb::Controller::Service {
         response->add_capabilities()->mutable_rpc()->set_type(type);
       }
       if (plugin_.alpha) {
-        for (const auto type : {Capability::GET_VOLUME, Capability::SINGLE_NODE_MULTI_WRITER}) {
+        for (const auto type :
+             {Capability::GET_VOLUME, Capability::SINGLE_NODE_MULTI_WRITER, Capability::VOLUME_CONDITION,
+              Capability::GET_VOLUME_HEALTH, Capability::LIST_VOLUME_HEALTH}) {
           response->add_capabilities()->mutable_rpc()->set_type(type);
         }
       }
@@ -81,14 +83,43 @@ class ControllerService final : public pb::Controller::Service {
 
   grpc::Status ControllerGetVolume(ServerContext* context, const pb::ControllerGetVolumeRequest* request,
                                    pb::ControllerGetVolumeResponse* response) override {
-    return edge_.Serve(
-        {"ControllerGetVolume"}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
-          QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-          QUARRY_ASSIGN(const engine::Volume volume, engine_.Get(request->volume_id(), rpc.call()));
-          Fill(*response->mutable_volume(), volume, plugin_.here);
-          response->mutable_status();  // required, though we announce nothing that fills it
-          return Ok();
-        });
+    return edge_.Serve({"ControllerGetVolume"}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+                         QUARRY_ASSIGN(const engine::Volume volume,
+                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
+                         Fill(*response->mutable_volume(), volume, plugin_.here);
+                         Fill(*response->mutable_status()->mutable_volume_condition(), *volume.health);
+                         return Ok();
+                       });
+  }
+
+  grpc::Status ControllerGetVolumeHealth(ServerContext* context,
+                                         const pb::ControllerGetVolumeHealthRequest* request,
+                                         pb::ControllerGetVolumeHealthResponse* response) override {
+    return edge_.Serve({"ControllerGetVolumeHealth"}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+                         QUARRY_ASSIGN(const engine::Volume volume,
+                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
+                         Fill(*response->mutable_volume_health(), volume.id, *volume.health);
+                         return Ok();
+                       });
+  }
+
+  grpc::Status ControllerListVolumeHealth(ServerContext* context,
+                                          const pb::ControllerListVolumeHealthRequest* request,
+                                          pb::ControllerListVolumeHealthResponse* response) override {
+    return edge_.Serve({"ControllerListVolumeHealth"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request->max_entries()));
+      QUARRY_ASSIGN(const engine::ListResult list,
+                    engine_.List(max_entries, request->starting_token(), rpc.call(), engine::Show::kAiling));
+      for (const engine::Volume& volume : list.volumes) {
+        Fill(*response->add_entries(), volume.id, *volume.health);
+      }
+      response->set_next_token(list.next_token);
+      return Ok();
+    });
   }
 
  private:

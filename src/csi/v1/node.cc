@@ -1,5 +1,6 @@
 #include <csi/v1/csi.grpc.pb.h>
 
+#include "csi/fields.h"
 #include "csi/v1/calls.h"
 #include "csi/v1/requests.h"
 #include "csi/v1/responses.h"
@@ -51,11 +52,34 @@ class NodeService final : public pb::Node::Service {
     return edge_.Serve(
         {"NodeGetVolumeStats"}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
           QUARRY_TRY(CheckStats(*request));
+          const engine::Show show = plugin_.alpha ? engine::Show::kHealth : engine::Show::kFacts;
           QUARRY_ASSIGN(const engine::VolumeStats stats,
-                        engine_.Stats(request->volume_id(), request->volume_path(), rpc.call()));
+                        engine_.Stats(request->volume_id(), request->volume_path(), rpc.call(), show));
           Fill(*response, stats);
           return Ok();
         });
+  }
+
+  // The paths may be of a publication that failed; what ails the volume is looked for at all of them.
+  grpc::Status NodeGetVolumeHealth(ServerContext* context, const pb::NodeGetVolumeHealthRequest* request,
+                                   pb::NodeGetVolumeHealthResponse* response) override {
+    return edge_.Serve({"NodeGetVolumeHealth"}, *context, *request, request->volume_id(),
+                       [&](Rpc& rpc) -> Status {
+                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+                         QUARRY_ASSIGN(const engine::Volume volume,
+                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
+                         Fill(*response->mutable_volume_health(), volume.id, *volume.health);
+                         return Ok();
+                       });
+  }
+
+  grpc::Status NodeGetStorageHealth(ServerContext* context, const pb::NodeGetStorageHealthRequest* request,
+                                    pb::NodeGetStorageHealthResponse* response) override {
+    return edge_.Serve({"NodeGetStorageHealth"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.Pools(rpc.call()));
+      Fill(*response, pools);
+      return Ok();
+    });
   }
 
   grpc::Status NodeExpandVolume(ServerContext* context, const pb::NodeExpandVolumeRequest* request,
@@ -77,7 +101,10 @@ class NodeService final : public pb::Node::Service {
         response->add_capabilities()->mutable_rpc()->set_type(type);
       }
       if (plugin_.alpha) {
-        response->add_capabilities()->mutable_rpc()->set_type(Capability::SINGLE_NODE_MULTI_WRITER);
+        for (const auto type : {Capability::SINGLE_NODE_MULTI_WRITER, Capability::VOLUME_CONDITION,
+                                Capability::GET_VOLUME_HEALTH, Capability::GET_STORAGE_HEALTH}) {
+          response->add_capabilities()->mutable_rpc()->set_type(type);
+        }
       }
       return Ok();
     });

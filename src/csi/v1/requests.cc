@@ -97,11 +97,11 @@ Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabiliti
   return validate;
 }
 
-Result<uint32_t> ParseMaxEntries(const pb::ListVolumesRequest& request) {
-  if (request.max_entries() < 0) {
-    return Invalid("max_entries", fmt::format("must not be negative, is {}", request.max_entries()));
+Result<uint32_t> ParseMaxEntries(int32_t max_entries) {
+  if (max_entries < 0) {
+    return Invalid("max_entries", fmt::format("must not be negative, is {}", max_entries));
   }
-  return static_cast<uint32_t>(request.max_entries());
+  return static_cast<uint32_t>(max_entries);
 }
 
 Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, const NodeTopology& here) {

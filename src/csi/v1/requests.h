@@ -36,7 +36,7 @@ Result<engine::CapacityRange> ParseRange(const pb::CapacityRange& range);
 Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request, const NodeTopology& here);
 // kUnsupported: not confirmed, once it is known that the volume exists.
 Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabilitiesRequest& request);
-Result<uint32_t> ParseMaxEntries(const pb::ListVolumesRequest& request);
+Result<uint32_t> ParseMaxEntries(int32_t max_entries);
 
 struct CapacityQuestion {
   std::vector<engine::Capability> capabilities;

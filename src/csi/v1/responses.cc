@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 namespace quarry::csi::v1 {
 namespace {
 
@@ -15,6 +17,24 @@ void FillInodes(pb::VolumeUsage& message, const engine::VolumeStats& stats) {
   message.set_total(Clamp(*stats.inodes_total));
   message.set_used(Clamp(stats.inodes_used.value_or(0)));
   message.set_available(Clamp(stats.inodes_free.value_or(0)));
+}
+
+pb::VolumeHealthErrorType ToMessage(engine::Problem problem) {
+  switch (problem) {
+    case engine::Problem::kDegraded:
+      return pb::DEGRADED;
+    case engine::Problem::kInaccessible:
+      return pb::INACCESSIBLE;
+  }
+  return pb::UNKNOWN_VOLUME_HEALTH_TYPE;
+}
+
+void AddProblem(pb::NodeGetStorageHealthResponse& message, pb::StorageHealthErrorType status,
+                const std::string& reason, const std::string& words) {
+  auto& entry = *message.add_backend_health();
+  entry.set_status(status);
+  entry.set_reason(reason);
+  entry.set_message(words);
 }
 
 }  // namespace
@@ -42,6 +62,43 @@ void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capaci
   }
 }
 
+void Fill(pb::VolumeCondition& message, const engine::Health& health) {
+  std::vector<std::string> words;
+  for (const engine::Ailment& ailment : health.ailments) {
+    words.push_back(ailment.message);
+  }
+  if (!health.note.empty()) {
+    words.push_back(health.note);
+  }
+  message.set_abnormal(!health.ailments.empty());
+  message.set_message(words.empty() ? "healthy" : fmt::format("{}", fmt::join(words, "; ")));
+}
+
+void Fill(pb::VolumeHealth& message, const std::string& volume_id, const engine::Health& health) {
+  message.set_volume_id(volume_id);
+  for (const engine::Ailment& ailment : health.ailments) {
+    auto& entry = *message.add_health_statuses();
+    entry.set_status(ToMessage(ailment.problem));
+    entry.set_reason(ailment.reason);
+    entry.set_message(ailment.message);
+  }
+}
+
+void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::PoolFigures>& pools) {
+  for (const engine::PoolFigures& pool : pools) {
+    if (!pool.problem.empty()) {
+      AddProblem(message, pb::STORAGE_UNREACHABLE, "PoolUnreadable",
+                 fmt::format("pool {}: {}", pool.pool, pool.problem));
+    } else if (pool.missing_disks != 0) {
+      AddProblem(
+          message, pb::STORAGE_DEGRADED, "DiskMissing",
+          fmt::format("pool {}: {} of its disks are not there; nothing can be created or grown until they "
+                      "are back or taken out of the volume group",
+                      pool.pool, pool.missing_disks));
+    }
+  }
+}
+
 void Fill(pb::NodeGetVolumeStatsResponse& message, const engine::VolumeStats& stats) {
   pb::VolumeUsage& bytes = *message.add_usage();
   bytes.set_unit(pb::VolumeUsage::BYTES);
@@ -50,6 +107,9 @@ void Fill(pb::NodeGetVolumeStatsResponse& message, const engine::VolumeStats& st
   bytes.set_available(ToInt64(stats.available.value_or(Bytes{})));
   if (stats.inodes_total) {
     FillInodes(*message.add_usage(), stats);
+  }
+  if (stats.health) {
+    Fill(*message.mutable_volume_condition(), *stats.health);
   }
 }
 

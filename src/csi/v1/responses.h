@@ -19,7 +19,13 @@ void Fill(pb::Topology& message, const NodeTopology& here);
 // Every volume is reachable from this node only.
 void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology& here);
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha);
-// One entry for bytes, and one for inodes where they are known.
+// VolumeCondition (1.3 to 1.12): abnormal, and why; or what goes on, or "healthy".
+void Fill(pb::VolumeCondition& message, const engine::Health& health);
+// The same since 1.13.
+void Fill(pb::VolumeHealth& message, const std::string& volume_id, const engine::Health& health);
+// Problems of the pools' disks.
+void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::PoolFigures>& pools);
+// One entry for bytes, and one for inodes where they are known; the condition if it was asked for.
 void Fill(pb::NodeGetVolumeStatsResponse& message, const engine::VolumeStats& stats);
 
 }  // namespace quarry::csi::v1

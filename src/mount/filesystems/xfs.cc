@@ -73,6 +73,10 @@ class XfsFilesystem final : public Filesystem {
     return words;
   }
 
+  // Which volume this is, device-mapper's UUID has told. That another one, a copy of it, bears the same UUID
+  // and is mounted is no reason to refuse.
+  std::vector<std::string> standing_options() const override { return {"nouuid"}; }
+
   std::vector<std::string> GrowCommand(const std::string& /*device*/,
                                        const std::string& mount_point) const override {
     return {"xfs_growfs", "-d", mount_point};

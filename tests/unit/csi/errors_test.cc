@@ -552,7 +552,7 @@ TEST_F(Errors, OfRpcsThatAreNotOfferedIsUnimplemented) {
   EXPECT_EQ(
       Do(&Controller::ControllerModifyVolume, *controller, pb::ControllerModifyVolumeRequest()).error_code(),
       StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(Do(&Node::NodeGetVolumeHealth, *node, pb::NodeGetVolumeHealthRequest()).error_code(),
+  EXPECT_EQ(Do(&Controller::ListSnapshots, *controller, pb::ListSnapshotsRequest()).error_code(),
             StatusCode::UNIMPLEMENTED);
 }
 

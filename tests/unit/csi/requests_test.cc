@@ -205,14 +205,11 @@ TEST(ParseValidate, RefusesEachBadFieldByName) {
 }
 
 TEST(ParseMaxEntries, RefusesANegativeCount) {
-  pb::ListVolumesRequest request;
-  request.set_max_entries(-1);
-  const auto parsed = ParseMaxEntries(request);
+  const auto parsed = ParseMaxEntries(-1);
   ASSERT_FALSE(parsed.has_value());
   EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);
   EXPECT_EQ(parsed.error().message(), "max_entries: must not be negative, is -1");
-  request.set_max_entries(3);
-  EXPECT_EQ(*ParseMaxEntries(request), 3U);
+  EXPECT_EQ(*ParseMaxEntries(3), 3U);
 }
 
 TEST(ParseCapacity, SaysNoToOtherNodesAndSeveralNodesWithoutAnError) {

@@ -94,13 +94,80 @@ TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
   EXPECT_THAT(ControllerCapabilities(alpha),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME,
-                                   ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER));
+                                   ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER,
+                                   ControllerRpc::VOLUME_CONDITION, ControllerRpc::GET_VOLUME_HEALTH,
+                                   ControllerRpc::LIST_VOLUME_HEALTH));
   EXPECT_THAT(
       NodeCapabilities(alpha),
       UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS, NodeRpc::EXPAND_VOLUME,
-                           NodeRpc::VOLUME_MOUNT_GROUP, NodeRpc::SINGLE_NODE_MULTI_WRITER));
+                           NodeRpc::VOLUME_MOUNT_GROUP, NodeRpc::SINGLE_NODE_MULTI_WRITER,
+                           NodeRpc::VOLUME_CONDITION, NodeRpc::GET_VOLUME_HEALTH,
+                           NodeRpc::GET_STORAGE_HEALTH));
   ASSERT_TRUE(Do(&Controller::GetCapacity, *alpha.controller, pb::GetCapacityRequest(), &capacity).ok());
   EXPECT_EQ(capacity.minimum_volume_size().value(), 4 * kMebibyte);
+}
+
+TEST_F(Services, TellHowAVolumeIsInTheWordsOfBothGenerations) {
+  ServiceHarness alpha({.alpha = true});
+  const std::string id = alpha.MakeVolume("pvc-1");
+  alpha.MakeVolume("pvc-2", true);
+  alpha.StageAndPublish(id);
+  const auto stats = [&] {
+    pb::NodeGetVolumeStatsRequest request;
+    request.set_volume_id(id);
+    request.set_volume_path("/target");
+    pb::NodeGetVolumeStatsResponse response;
+    EXPECT_TRUE(Do(&Node::NodeGetVolumeStats, *alpha.node, request, &response).ok());
+    return response;
+  };
+  pb::ListVolumesResponse list;
+  ASSERT_TRUE(Do(&Controller::ListVolumes, *alpha.controller, pb::ListVolumesRequest(), &list).ok());
+  ASSERT_EQ(list.entries_size(), 2);
+  for (const auto& entry : list.entries()) {
+    EXPECT_FALSE(entry.status().volume_condition().abnormal());
+    EXPECT_EQ(entry.status().volume_condition().message(), "healthy");
+  }
+  EXPECT_EQ(stats().volume_condition().message(), "healthy");
+
+  alpha.lvm.Happen("vg0", [](lvm::VolumeGroup& group) {
+    for (lvm::PhysicalVolume& pv : group.pvs) {
+      pv.missing = true;
+    }
+  });
+  EXPECT_TRUE(stats().volume_condition().abnormal());
+  pb::ControllerGetVolumeRequest get;
+  get.set_volume_id(id);
+  pb::ControllerGetVolumeResponse volume;
+  ASSERT_TRUE(Do(&Controller::ControllerGetVolume, *alpha.controller, get, &volume).ok());
+  EXPECT_TRUE(volume.status().volume_condition().abnormal());
+  EXPECT_THAT(volume.status().volume_condition().message(), HasSubstr("disk that is not there"));
+
+  pb::ControllerListVolumeHealthRequest ailing;
+  ailing.set_max_entries(1);
+  pb::ControllerListVolumeHealthResponse page;
+  ASSERT_TRUE(Do(&Controller::ControllerListVolumeHealth, *alpha.controller, ailing, &page).ok());
+  ASSERT_EQ(page.entries_size(), 1);
+  EXPECT_EQ(page.entries(0).health_statuses(0).status(), pb::INACCESSIBLE);
+  EXPECT_EQ(page.entries(0).health_statuses(0).reason(), "DiskMissing");
+  EXPECT_NE(page.next_token(), "");
+  ailing.set_starting_token("not one of ours");
+  EXPECT_EQ(Do(&Controller::ControllerListVolumeHealth, *alpha.controller, ailing).error_code(),
+            grpc::StatusCode::ABORTED);
+
+  pb::NodeGetVolumeHealthRequest health;
+  EXPECT_EQ(Do(&Node::NodeGetVolumeHealth, *alpha.node, health).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  health.set_volume_id("p.nothing");
+  EXPECT_EQ(Do(&Node::NodeGetVolumeHealth, *alpha.node, health).error_code(), grpc::StatusCode::NOT_FOUND);
+  health.set_volume_id(id);
+  pb::NodeGetVolumeHealthResponse of_node;
+  ASSERT_TRUE(Do(&Node::NodeGetVolumeHealth, *alpha.node, health, &of_node).ok());
+  EXPECT_EQ(of_node.volume_health().health_statuses_size(), 1);
+
+  pb::NodeGetStorageHealthResponse storage;
+  ASSERT_TRUE(Do(&Node::NodeGetStorageHealth, *alpha.node, pb::NodeGetStorageHealthRequest(), &storage).ok());
+  ASSERT_EQ(storage.backend_health_size(), 1);
+  EXPECT_EQ(storage.backend_health(0).status(), pb::STORAGE_DEGRADED);
 }
 
 TEST_F(Services, CreateAVolumeOnceAndFindItAgain) {

@@ -61,6 +61,8 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.state_dir, "/run/quarry");
   EXPECT_EQ(options.lvm, LvmBy::kZygote);
   EXPECT_EQ(options.stuck_limit, 4U);
+  EXPECT_EQ(options.erase_rate, Bytes{});
+  EXPECT_EQ(options.trim_interval.count(), 0);
   EXPECT_FALSE(options.metrics.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
@@ -80,6 +82,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"state-dir", "/run/other"},
                                                      {"lvm", "spawn"},
                                                      {"stuck-limit", "2"},
+                                                     {"erase-rate", "200MiB"},
+                                                     {"trim-hours", "168"},
                                                      {"metrics-address", "127.0.0.1:9808"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
@@ -112,6 +116,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_TRUE(options.patient) << source;
     EXPECT_EQ(options.state_dir, "/run/other") << source;
     EXPECT_EQ(options.lvm, LvmBy::kSpawn) << source;
+    EXPECT_EQ(options.erase_rate, Bytes{200 * kMiB.value}) << source;
+    EXPECT_EQ(options.trim_interval, std::chrono::hours(168)) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -165,6 +171,8 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--several-targets=yes"}), "--several-targets: must be one of allow, refuse");
   ExpectRefused(LoadWith({"--max-volumes=4294967296"}), "--max-volumes: must be at most");
   ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");
+  ExpectRefused(LoadWith({"--erase-rate=fast"}), "--erase-rate: must be a size");
+  ExpectRefused(LoadWith({"--trim-hours=9000"}), "--trim-hours: must be at most");
   ExpectRefused(LoadWith({"--state-dir=run"}), "--state-dir: must be an absolute path");
   ExpectRefused(LoadWith({"--alpha=maybe"}), "alpha");
   ExpectRefused(LoadWith({"--pool=p=vg0,colour=red"}), "--pool: unknown key 'colour'");

@@ -200,7 +200,7 @@ TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsClearedAgain) {
   EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
   const lvm::Snapshot group = Group();
   ASSERT_EQ(group->lvs.size(), 1U);
-  ASSERT_TRUE(lvm_.Remove("vg0", group->lvs.front().name, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Remove("vg0", {group->lvs.front().name}, Soon()).has_value());
   go = true;
   go.notify_all();
   const auto made = Create("one", 10);

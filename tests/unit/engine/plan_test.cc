@@ -146,7 +146,7 @@ TEST_F(NodePlanTest, ABlankNewVolumeIsMarkedFormattedRecordedThenMounted) {
   Record("");
   const auto plan = Stage(blank_);
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
-  ASSERT_EQ(plan->size(), 5U);
+  ASSERT_EQ(plan->size(), 6U);
   EXPECT_TRUE(std::holds_alternative<RetagAction>((*plan)[0]));
   EXPECT_TRUE(std::holds_alternative<MakeFilesystemAction>((*plan)[1]));
   EXPECT_EQ(std::get<RetagAction>((*plan)[2]).add.front(), lvm::FormattedTag("ext4"));
@@ -154,9 +154,12 @@ TEST_F(NodePlanTest, ABlankNewVolumeIsMarkedFormattedRecordedThenMounted) {
   EXPECT_EQ(std::get<MountAction>((*plan)[4]).options.flags, uint64_t{MS_NOSUID | MS_NODEV});
 }
 
-TEST_F(NodePlanTest, AFormattedVolumeIsOnlyMounted) {
+TEST_F(NodePlanTest, AFormattedVolumeIsMountedAndGrownToItsSize) {
   Record("ext4");
-  EXPECT_EQ(Stage(ext4_)->size(), 2U);
+  EXPECT_EQ(Texts(*Stage(ext4_)),
+            (std::vector<std::string>{"make directory", "mount /dev/dm-4", "grow file"}));
+  EXPECT_EQ(Texts(*Stage(ext4_, {"ro"})), (std::vector<std::string>{"make directory", "mount /dev/dm-4"}))
+      << "read-only, it cannot grow";
 }
 
 TEST_F(NodePlanTest, AnOnceFormattedVolumeThatReadsBlankIsNeverFormattedAgain) {
@@ -190,10 +193,10 @@ TEST_F(NodePlanTest, ForeignContentIsRefusedByName) {
   }
 }
 
-TEST_F(NodePlanTest, StagingAgainIsNothingToDoAndOtherOptionsAreAConflict) {
+TEST_F(NodePlanTest, StagingAgainOnlyGrowsAndOtherOptionsAreAConflict) {
   Record("ext4");
   Mounted("/stage", {"rw", "nosuid", "nodev"});
-  EXPECT_TRUE(Stage(ext4_)->empty());
+  EXPECT_EQ(Texts(*Stage(ext4_)), (std::vector<std::string>{"grow file"}));
   EXPECT_EQ(Stage(ext4_, {"ro"}).error().code(), Code::kAlreadyExists);
   EXPECT_EQ(Stage(ext4_, {"suid"}).error().code(), Code::kAlreadyExists);
 }

@@ -20,7 +20,9 @@ class ToldLvm final : public lvm::LvmApi {
   Status Create(const lvm::CreateGroup&, const Call&) override { return Refused(); }
   Status Create(const lvm::CreateLv&, const Call&) override { return Refused(); }
   Status Extend(const lvm::ExtendLv&, const Call&) override { return Refused(); }
-  Status Remove(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+    return Refused();
+  }
   Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
                     const std::vector<std::string>&, const Call&) override {
     return Refused();

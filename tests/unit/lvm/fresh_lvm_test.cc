@@ -162,7 +162,7 @@ TEST_F(Fresh, GroupThatLvmMayHaveMissedIsLookedForToo) {
 TEST_F(Fresh, NoChangeIsMadeWhileAPvIsOutOfLvmsSight) {
   ASSERT_TRUE(finding_.Read("vg0", {}).has_value());
   world_.Unlink(1);
-  ASSERT_TRUE(finding_.Remove("vg0", "a", {}).has_value());
+  ASSERT_TRUE(finding_.Remove("vg0", {"a"}, {}).has_value());
   EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
   EXPECT_EQ(world_.updates(), 1) << "before the change";
 }
@@ -287,7 +287,7 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
     EXPECT_EQ(snapshot.error().code(), Code::kPrecondition);
     EXPECT_THAT(snapshot.error().message(), testing::HasSubstr("UUID"));
   }
-  EXPECT_EQ(lvm_.Remove("vg0", "a", {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ(world_.newest(), seqno + 1) << "nothing was changed in the strange group";
   world_.Edit([](VolumeGroup& group) { group.uuid = "vg-uuid"; });
   world_.Commit();
@@ -319,7 +319,7 @@ TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
 TEST_F(Fresh, OwnChangeShowsAtOnce) {
   Get();
   for (const auto& change :
-       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", "a", {}); },
+       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", {"a"}, {}); },
                                             [&] { return lvm_.ChangeTags("vg0", "a", {"x"}, {}, {}); }}) {
     const uint64_t seqno = Get()->seqno;
     ASSERT_TRUE(change().has_value());
@@ -338,7 +338,7 @@ TEST_F(Fresh, NothingOfTheKernelsViewIsTold) {
 TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
   world_.report_failure = Error(Code::kUnavailable, "locked");
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kUnavailable);
-  EXPECT_EQ(lvm_.Remove("vg0", "a", {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, {}).error().code(), Code::kUnavailable);
   world_.report_failure = Ok();
   EXPECT_EQ(Get()->seqno, 1U);
 }
@@ -501,7 +501,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     }
     Status Create(const CreateLv&, const Call&) override { return Killed(); }
     Status Extend(const ExtendLv&, const Call&) override { return Killed(); }
-    Status Remove(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+      return Killed();
+    }
     Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
                       const std::vector<std::string>&, const Call&) override {
       return Killed();
@@ -527,7 +529,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   for (const auto& change : std::vector<std::function<Status()>>{
            [&] { return lvm.Create(CreateLv{.group = "vg0", .geometry = linear}, {}); },
            [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
-           [&] { return lvm.Remove("vg0", "a", {}); },
+           [&] { return lvm.Remove("vg0", {"a"}, {}); },
            [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
            [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
@@ -536,7 +538,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 0);
   }
-  EXPECT_EQ(lvm.Remove("vg0", "a", {}).error().code(), Code::kTimeout);
+  EXPECT_EQ(lvm.Remove("vg0", {"a"}, {}).error().code(), Code::kTimeout);
   PvState before;
   world_.SetDisk(1, [&](PvState& state) {
     before = std::exchange(state, {});

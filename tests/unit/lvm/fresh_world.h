@@ -52,7 +52,9 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Create(const CreateGroup& spec, const Call&) override;
   Status Create(const CreateLv&, const Call&) override { return Commits(); }
   Status Extend(const ExtendLv&, const Call&) override { return Commits(); }
-  Status Remove(const std::string&, const std::string&, const Call&) override { return Commits(); }
+  Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+    return Commits();
+  }
   Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
                     const std::vector<std::string>&, const Call&) override {
     return Commits();

@@ -118,7 +118,8 @@ TEST(ExtendArgumentsTest, AddExtentsAtGivenPlaces) {
 }
 
 TEST(RemoveArgumentsTest, NeverForce) {
-  EXPECT_THAT(RemoveArguments("vg0", "qx").value(), ElementsAre("lvremove", "-y", "--", "vg0/qx"));
+  EXPECT_THAT(RemoveArguments("vg0", {"qx", "qy"}).value(),
+              ElementsAre("lvremove", "-y", "--", "vg0/qx", "vg0/qy"));
 }
 
 TEST(TagArgumentsTest, AreOneCommand) {
@@ -140,8 +141,8 @@ TEST(ActivateArgumentsTest, SwitchVolumes) {
 // "@tag" would select every LV that bears the tag; "a/b" names another group's.
 TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
-    EXPECT_EQ(RemoveArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RemoveArguments(bad, "qx").error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RemoveArguments("vg0", {bad}).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RemoveArguments(bad, {"qx"}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(TagArguments(bad, "qx", {"a"}, {}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ActivateArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(DeactivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
@@ -152,7 +153,7 @@ TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
     EXPECT_EQ(ExtendArguments({"vg0", bad, spec.geometry, spec.step}).error().code(), Code::kInvalidArgument)
         << bad;
   }
-  EXPECT_TRUE(RemoveArguments("my-vg.1+2", "lvol0").has_value());
+  EXPECT_TRUE(RemoveArguments("my-vg.1+2", {"lvol0"}).has_value());
 }
 
 TEST(VersionTest, IsFoundInTheOutput) {

@@ -163,7 +163,7 @@ TEST_F(LvmSpawnUnitTest, ChangingNoTagsRunsNothing) {
 }
 
 TEST_F(LvmSpawnUnitTest, NamesThatLvmWouldReadOtherwiseNeverReachIt) {
-  EXPECT_EQ(lvm_->Remove("vg0", "@tag", {}).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(lvm_->Remove("vg0", {"@tag"}, {}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(lvm_->Read("--all", {}).error().code(), Code::kInvalidArgument);
   EXPECT_TRUE(subprocess_.commands.empty());
 }

@@ -1,0 +1,173 @@
+#include "engine/health.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+constexpr char kFailedLeg = 'D';
+constexpr char kAbsentLeg = '-';
+
+size_t Count(const std::vector<bool>& legs) {
+  return static_cast<size_t>(std::count(legs.begin(), legs.end(), true));
+}
+
+std::string Numbers(const std::vector<bool>& legs) {
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (legs[i]) {
+      numbers.push_back(i);
+    }
+  }
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+// What the metadata say: which legs lie, in part at least, on disks that are not there, or nowhere any more.
+struct Missing {
+  std::vector<bool> legs;
+  std::vector<std::string> disks;  // PV uuids
+};
+
+Missing MissingOf(const Record& record) {
+  Missing missing;
+  for (const std::vector<std::string>& leg : lvm::LegPvs(*record.group, *record.lv)) {
+    bool lost = leg.empty();  // a leg that was given up for lost lies nowhere
+    for (const std::string& uuid : leg) {
+      const lvm::PhysicalVolume* pv = record.group->FindPv(uuid);
+      if (pv == nullptr || pv->missing) {
+        lost = true;
+        missing.disks.push_back(uuid);
+      }
+    }
+    missing.legs.push_back(lost);
+  }
+  return missing;
+}
+
+Ailment DiskMissing(const Record& record, const lvm::Geometry& geometry, const Missing& missing) {
+  const std::string where = missing.disks.empty() ? "was given up for lost"
+                                                  : fmt::format("lies on a disk that is not there (PV {})",
+                                                                fmt::join(missing.disks, ", "));
+  if (Survives(geometry, missing.legs)) {
+    return {Problem::kDegraded, "DiskMissing",
+            fmt::format("leg {} of {} ({}) {}; all data can be read and written", Numbers(missing.legs),
+                        missing.legs.size(), geometry.Describe(), where)};
+  }
+  return {Problem::kInaccessible, "DiskMissing",
+          fmt::format("a part of volume {} ({}) {}; bring it back: nothing else has these data",
+                      record.tags.id, geometry.Describe(), where)};
+}
+
+Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed) {
+  return {Survives(geometry, failed) ? Problem::kDegraded : Problem::kInaccessible, "LegFailed",
+          fmt::format("the kernel has given up leg {} of {} ({}) after errors of its disk; once the disk is "
+                      "sound, `lvchange --refresh` takes it back",
+                      Numbers(failed), failed.size(), geometry.Describe())};
+}
+
+// The kernel's view of a raid volume. `lost`: what the metadata say already.
+void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, const Missing& missing,
+                  Health& health) {
+  std::vector<bool> failed(raid.legs.size());
+  bool news = false;
+  for (size_t i = 0; i < raid.legs.size(); ++i) {
+    failed[i] = raid.legs[i] == kFailedLeg || raid.legs[i] == kAbsentLeg;
+    news = news || (failed[i] && !(i < missing.legs.size() && missing.legs[i]));
+  }
+  if (news) {
+    health.ailments.push_back(LegFailed(geometry, failed));
+  }
+  if (raid.in_sync == raid.total && (raid.action.empty() || raid.action == "idle")) {
+    return;
+  }
+  const uint64_t percent = static_cast<uint64_t>(100.0L * raid.in_sync / raid.total);
+  if (raid.action == "recover") {
+    health.ailments.push_back({Problem::kDegraded, "Rebuilding",
+                               fmt::format("a leg is being rebuilt from the others: {} % done", percent)});
+  } else if (raid.action == "resync") {
+    health.note = fmt::format("syncing, {} % done", percent);
+  } else if (raid.action == "check" || raid.action == "repair") {
+    health.note = fmt::format("being checked, {} % done", percent);
+  } else if (raid.in_sync != raid.total && Count(failed) == 0 && Count(missing.legs) == 0) {
+    health.ailments.push_back(
+        {Problem::kDegraded, "OutOfSync",
+         fmt::format("its legs are in sync to {} % only, and the kernel is not at it ({})", percent,
+                     raid.action)});
+  }
+}
+
+bool Has(const std::vector<std::string>& options, std::string_view word) {
+  return std::find(options.begin(), options.end(), word) != options.end();
+}
+
+// A file system that was mounted writable and is not: the kernel stopped the writing after an error. One that
+// was asked for read-only is so by its mount as well.
+bool HasGoneReadOnly(const mount::MountEntry& entry) {
+  return Has(entry.super_options, "ro") && Has(entry.options, "rw");
+}
+
+}  // namespace
+
+bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost) {
+  switch (geometry.type()) {
+    case lvm::VolumeType::kLinear:
+    case lvm::VolumeType::kStriped:
+    case lvm::VolumeType::kRaid0:
+      return Count(lost) == 0;
+    case lvm::VolumeType::kRaid1:
+      return Count(lost) < lost.size();
+    case lvm::VolumeType::kRaid4:
+    case lvm::VolumeType::kRaid5:
+      return Count(lost) <= 1;
+    case lvm::VolumeType::kRaid6:
+      return Count(lost) <= 2;
+    case lvm::VolumeType::kRaid10: {
+      // The copies of a stripe are neighbours (lvmraid(7), "near" layout).
+      const size_t copies = geometry.mirrors() + 1;
+      for (size_t first = 0; first + copies <= lost.size(); first += copies) {
+        const auto set = lost.begin() + static_cast<std::ptrdiff_t>(first);
+        if (std::all_of(set, set + static_cast<std::ptrdiff_t>(copies), [](bool leg) { return leg; })) {
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+bool AnyGoneReadOnly(const mount::MountTable& mounts) {
+  return std::ranges::any_of(mounts.entries(), HasGoneReadOnly);
+}
+
+Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
+                const std::vector<const mount::MountEntry*>& mounts) {
+  Health health;
+  const auto profile = Profile::FromCanonical(record.tags.profile);
+  if (!profile.has_value()) {
+    health.ailments.push_back({Problem::kDegraded, "Unreadable", profile.error().message()});
+    return health;
+  }
+  const lvm::Geometry& geometry = profile->geometry;
+  const Missing missing = MissingOf(record);
+  if (Count(missing.legs) != 0) {
+    health.ailments.push_back(DiskMissing(record, geometry, missing));
+  }
+  if (raid.has_value()) {
+    DiagnoseRaid(geometry, *raid, missing, health);
+  }
+  const auto gone = std::ranges::find_if(mounts, [](const auto* entry) { return HasGoneReadOnly(*entry); });
+  if (gone != mounts.end()) {
+    health.ailments.push_back(
+        {Problem::kInaccessible, "FilesystemReadOnly",
+         fmt::format(
+             "the kernel made the {} at {} read-only after an error; its log says which. Take the volume "
+             "out of use, check it with fsck, use it again",
+             (*gone)->fs_type, (*gone)->target)});
+  }
+  return health;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,25 @@
+// How a volume is: from what LVM's metadata say of its disks, what the kernel says of its legs, and what
+// became of its file system. Nothing is polled and nothing is kept: each answer is that of the moment.
+#pragma once
+
+#include <optional>
+
+#include "dm/dm_api.h"
+#include "engine/catalog.h"
+#include "engine/types.h"
+#include "mount/mount_api.h"
+
+namespace quarry::engine {
+
+// Whether such a volume can give all its data without the legs for which `lost` is true: one entry per leg,
+// in order.
+bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost);
+
+// Whether there is a file system that was mounted writable and is not so any more. Pure.
+bool AnyGoneReadOnly(const mount::MountTable& mounts);
+
+// `raid`: nullopt if it is no raid volume, or not active. `mounts` are those of its file system. Pure.
+Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
+                const std::vector<const mount::MountEntry*>& mounts);
+
+}  // namespace quarry::engine

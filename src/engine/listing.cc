@@ -1,0 +1,120 @@
+// What there is, and how it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/foreign.h"
+#include "engine/health.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+// Nobody asked us to look after them.
+Health ForeignHealth() {
+  return {{}, "not Quarry's: not looked after"};
+}
+
+// What a list shows of one pool, in no particular order.
+Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& pool, const Catalog& catalog,
+                                      Show show) {
+  std::optional<mount::MountTable> mounts;
+  if (show != Show::kFacts) {
+    QUARRY_ASSIGN(mounts, state.world.mount.Mounts());
+  }
+  std::vector<Volume> volumes;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state != lvm::VolumeState::kReady) {
+      continue;
+    }
+    std::optional<Health> health;
+    if (mounts.has_value()) {
+      QUARRY_ASSIGN(health, state.HealthOf(record, *mounts));
+    }
+    if (show != Show::kAiling || !health->ailments.empty()) {
+      volumes.push_back(Describe(record));
+      volumes.back().health = std::move(health);
+    }
+  }
+  if (pool.list_foreign && show != Show::kAiling) {
+    for (Volume& volume : ForeignVolumes(pool.name, catalog)) {
+      volume.health = ForeignHealth();
+      volumes.push_back(std::move(volume));
+    }
+  }
+  return volumes;
+}
+
+}  // namespace
+
+Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountTable& mounts) {
+  std::optional<dm::RaidStatus> raid;
+  std::string note;
+  if (record.lv->segment_type.starts_with("raid")) {
+    auto asked = world.dm.Raid(record.DmUuid());
+    if (!asked.has_value() && asked.error().code() != Code::kCorrupt) {
+      return std::move(asked.error());
+    }
+    note = asked.has_value() ? "" : asked.error().message();
+    raid = asked.has_value() ? *asked : std::nullopt;
+  }
+  std::vector<const mount::MountEntry*> own;
+  if (AnyGoneReadOnly(mounts)) {  // hardly ever: the device need not be looked for
+    QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+    if (device.has_value()) {
+      own = mounts.Of({device->major, device->minor});
+    }
+  }
+  Health health = Diagnose(record, raid, own);
+  if (!note.empty()) {
+    health.note = note;
+  }
+  return health;
+}
+
+Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, const Call& call, Show show) {
+  // A token is the last id that was listed: it stays good whatever comes and goes in between.
+  constexpr std::string_view kTokenPrefix = "after:";
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  if (!token.empty() &&
+      (!token.starts_with(kTokenPrefix) ||
+       !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
+    return Error(Code::kStaleToken, "starting_token: is not one that ListVolumes returned");
+  }
+  std::vector<Volume> all;
+  for (const auto& pool : state_->pools) {
+    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
+    QUARRY_ASSIGN(std::vector<Volume> volumes, VolumesOf(*state_, pool->config, *catalog, show));
+    std::ranges::move(volumes, std::back_inserter(all));
+  }
+  std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
+  const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
+  const auto first = std::upper_bound(all.begin(), all.end(), after,
+                                      [](const std::string& id, const Volume& v) { return id < v.id; });
+  ListResult page{{first, all.end()}, ""};
+  if (max_entries > 0 && page.volumes.size() > max_entries) {
+    page.volumes.resize(max_entries);
+    page.next_token = fmt::format("{}{}", kTokenPrefix, page.volumes.back().id);
+  }
+  return page;
+}
+
+Result<Volume> Engine::Get(const std::string& id, const Call& call, Show show) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
+  if (foreign.has_value() && foreign->pool->config.list_foreign) {
+    Volume volume = DescribeForeign(foreign->record);
+    volume.health = ForeignHealth();
+    return volume;
+  }
+  QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
+  Volume volume = Describe(found.record);
+  if (show != Show::kFacts) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());
+    QUARRY_ASSIGN(volume.health, state_->HealthOf(found.record, mounts));
+  }
+  return volume;
+}
+
+}  // namespace quarry::engine
