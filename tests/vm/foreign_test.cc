@@ -1,0 +1,77 @@
+// Every kind of content that somebody else may have left on a volume, before it is first staged: it is
+// refused by name, and not a byte of it changes. On a linear volume and on a mirror.
+#include <fmt/format.h>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+using grpc::StatusCode;
+
+constexpr int64_t kSize = 320 * kMi;
+
+struct Foreign {
+  const char* name;
+  const char* commands;  // a shell's; $D is the device
+  const char* word;      // of the refusal
+};
+
+// Signatures of one kind laid over another come from a second image, $X, which begins as a hole.
+constexpr Foreign kForeign[] = {
+    {"Xfs", "mkfs.xfs -q -f $D", "xfs"},
+    {"Ext4", "mkfs.ext4 -q -F $D", "ext4"},
+    {"PhysicalVolume", "lvm pvcreate -y -ff --devices $D --config 'devices{scan_lvs=1}' $D", "LVM2_member"},
+    {"Luks",
+     "printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file - $D",
+     "crypto_LUKS"},
+    {"Gpt", "printf 'label: gpt\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "gpt"},
+    {"Mbr", "printf 'label: dos\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "dos"},
+    {"OnlyInTheLastSectors",
+     "printf 'label: gpt\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D && blkdiscard -z -l 1M $D",
+     "gpt"},
+    {"TwoThatContradict",
+     "mkfs.ext4 -q -F $D && truncate -s 320M $X && mkfs.btrfs -q $X && "
+     "dd if=$X of=$D bs=4096 skip=16 seek=16 count=1 conv=notrunc,fsync status=none",
+     "several"},
+};
+
+class ForeignTest : public VmTest, public testing::WithParamInterface<std::string> {
+ protected:
+  static std::string DigestOf(const std::string& device) {
+    Tool({"blockdev", "--flushbufs", device});
+    return Words(Tool({"sha256sum", device}).out).front();
+  }
+};
+
+TEST_P(ForeignTest, IsRefusedByNameAndUnharmed) {
+  for (const Foreign& foreign : kForeign) {
+    SCOPED_TRACE(foreign.name);
+    const v1::VolumeCapability ext4 = MountCapability("ext4");
+    const v1::VolumeCapability wanted = std::string(foreign.name) == "Ext4" ? MountCapability("xfs") : ext4;
+    const v1::Volume volume =
+        MustCreate({std::string("foreign-") + foreign.name, TypeParameters(GetParam()), wanted, kSize});
+    ASSERT_FALSE(volume.volume_id().empty());
+    const std::string node = NodeOf(volume);
+    const auto prepared =
+        Tool({"sh", "-ec", fmt::format("D={} X=/tmp/second-image; rm -f $X; {}", node, foreign.commands)});
+    ASSERT_TRUE(prepared.ok()) << prepared.err;
+    const std::string before = DigestOf(node);
+    const std::string staging = StagingPath("foreign");
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(
+          Fails(client().Stage(volume, staging, wanted), StatusCode::FAILED_PRECONDITION, foreign.word));
+    }
+    EXPECT_EQ(Tool({"findmnt", "-rn", "--mountpoint", staging}).out, "");
+    EXPECT_EQ(DigestOf(node), before);
+    EXPECT_OK(client().Unstage(volume.volume_id(), staging));
+    ASSERT_OK(client().Delete(volume.volume_id())) << "its owner may give it back all the same";
+    ASSERT_TRUE(ComesBackEmpty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(On, ForeignTest, testing::Values("linear", "raid1"),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace quarry::vm
