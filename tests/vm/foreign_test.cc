@@ -9,29 +9,29 @@ namespace {
 
 using grpc::StatusCode;
 
-constexpr int64_t kSize = 320 * kMi;
-
 struct Foreign {
   const char* name;
+  int64_t size;          // of the volume: what is in it, or what it is wanted for, takes that
   const char* commands;  // a shell's; $D is the device
   const char* word;      // of the refusal
 };
 
 // Signatures of one kind laid over another come from a second image, $X, which begins as a hole.
 constexpr Foreign kForeign[] = {
-    {"Xfs", "mkfs.xfs -q -f $D", "xfs"},
-    {"Ext4", "mkfs.ext4 -q -F $D", "ext4"},
-    {"PhysicalVolume", "lvm pvcreate -y -ff --devices $D --config 'devices{scan_lvs=1}' $D", "LVM2_member"},
-    {"Luks",
+    {"Xfs", 320 * kMi, "mkfs.xfs -q -f $D", "xfs"},
+    {"Ext4", 320 * kMi, "mkfs.ext4 -q -F $D", "ext4"},
+    {"PhysicalVolume", 48 * kMi, "lvm pvcreate -y -ff --devices $D --config 'devices{scan_lvs=1}' $D",
+     "LVM2_member"},
+    {"Luks", 48 * kMi,
      "printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file - $D",
      "crypto_LUKS"},
-    {"Gpt", "printf 'label: gpt\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "gpt"},
-    {"Mbr", "printf 'label: dos\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "dos"},
-    {"OnlyInTheLastSectors",
+    {"Gpt", 48 * kMi, "printf 'label: gpt\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "gpt"},
+    {"Mbr", 48 * kMi, "printf 'label: dos\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D", "dos"},
+    {"OnlyInTheLastSectors", 48 * kMi,
      "printf 'label: gpt\\n,,\\n' | sfdisk -q --no-reread --no-tell-kernel $D && blkdiscard -z -l 1M $D",
      "gpt"},
-    {"TwoThatContradict",
-     "mkfs.ext4 -q -F $D && truncate -s 320M $X && mkfs.btrfs -q $X && "
+    {"TwoThatContradict", 128 * kMi,
+     "mkfs.ext4 -q -F $D && truncate -s 128M $X && mkfs.btrfs -q $X && "
      "dd if=$X of=$D bs=4096 skip=16 seek=16 count=1 conv=notrunc,fsync status=none",
      "several"},
 };
@@ -49,8 +49,8 @@ TEST_P(ForeignTest, IsRefusedByNameAndUnharmed) {
     SCOPED_TRACE(foreign.name);
     const v1::VolumeCapability ext4 = MountCapability("ext4");
     const v1::VolumeCapability wanted = std::string(foreign.name) == "Ext4" ? MountCapability("xfs") : ext4;
-    const v1::Volume volume =
-        MustCreate({std::string("foreign-") + foreign.name, TypeParameters(GetParam()), wanted, kSize});
+    const v1::Volume volume = MustCreate(
+        {std::string("foreign-") + foreign.name, TypeParameters(GetParam()), wanted, foreign.size});
     ASSERT_FALSE(volume.volume_id().empty());
     const std::string node = NodeOf(volume);
     const auto prepared =
