@@ -62,6 +62,7 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.extent_size = options.extent_size;
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
+  config.fsck = options.fsck;
   config.stuck_limit = options.stuck_limit;
   config.erase_rate = options.erase_rate;
   return config;

@@ -49,6 +49,14 @@ Status ApplySeveralTargets(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyFsck(Options& options, std::string_view text) {
+  if (text != "off" && text != "preen") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of off, preen, is '{}'", text));
+  }
+  options.fsck = text == "preen" ? engine::Fsck::kPreen : engine::Fsck::kOff;
+  return Ok();
+}
+
 Status ApplyMaxVolumes(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
   if (value > std::numeric_limits<uint32_t>::max()) {
@@ -192,6 +200,8 @@ const std::vector<Setting>& Settings() {
        &ApplyExtentSize},
       {"several-targets", "QUARRY_SEVERAL_TARGETS",
        "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
+      {"fsck", "QUARRY_FSCK", "before a file system is mounted: off, preen (what is safe to repair) [off]",
+       &ApplyFsck},
       {"max-volumes", "QUARRY_MAX_VOLUMES", "volumes per node that callers may count on, 0 for no limit [0]",
        &ApplyMaxVolumes},
       {"patient", "QUARRY_PATIENT",

@@ -30,6 +30,7 @@ struct Options {
   Bytes default_size = kGiB;
   Bytes extent_size{4 * kMiB.value};
   bool several_targets = true;
+  engine::Fsck fsck = engine::Fsck::kOff;
   uint32_t max_volumes = 0;
   bool alpha = false;
   // For Mesos: callers wait rather than be told "busy" or "not yet", and find the socket once it can answer.

@@ -34,6 +34,23 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   return MayBeActive(a, world) ? world.lvm.Deactivate(a.group, a.name, call) : Ok();
 }
 
+Status Check(const CheckFilesystemAction& a, const World& world, const Call& call) {
+  auto report = world.mount.Check(a.fs_type, a.device, call);
+  if (!report.has_value()) {
+    const bool damaged = report.error().code() == Code::kCorrupt;
+    return std::move(report.error())
+        .Context(
+            damaged ? fmt::format("it is damaged and not mounted; repair it by hand (fsck.{} {}), or restore "
+                                  "it. Once it is repaired the call succeeds",
+                                  a.fs_type, a.device)
+                    : "it is not mounted before it is checked (setting fsck)");
+  }
+  if (a.tell) {
+    a.tell(*report);
+  }
+  return Ok();
+}
+
 }  // namespace
 
 std::string Text(const Action& action) {
@@ -72,6 +89,9 @@ std::string Text(const Action& action) {
           [](const MakeFilesystemAction& a) {
             return fmt::format("make file system {} on {}", a.spec.fs_type, a.spec.device);
           },
+          [](const CheckFilesystemAction& a) {
+            return fmt::format("check file system {} on {}", a.fs_type, a.device);
+          },
           [](const MountAction& a) {
             return fmt::format("mount {} ({}) on {}", a.device, a.fs_type, a.target.str());
           },
@@ -107,6 +127,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
+          [&](const CheckFilesystemAction& a) { return Check(a, world, call); },
           [&](const MountAction& a) {
             return world.mount.Mount(a.device, a.target, a.fs_type, a.options, call);
           },

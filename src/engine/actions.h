@@ -52,6 +52,12 @@ struct EraseAction {
 struct MakeFilesystemAction {
   mount::MakeFilesystem spec;
 };
+// Before it is mounted.
+struct CheckFilesystemAction {
+  std::string fs_type, device;
+  // Told what came of it, if it was not refused; may be empty.
+  std::function<void(const mount::CheckReport&)> tell = {};
+};
 struct MountAction {
   std::string device;
   AbsolutePath target;
@@ -93,8 +99,8 @@ struct GiveToGroupAction {
 using Action =
     std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
                  DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
-                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
-                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+                 CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
+                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

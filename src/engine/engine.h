@@ -16,6 +16,10 @@
 
 namespace quarry::engine {
 
+// What is done about a file system before it is mounted: nothing, for journals replay by mounting; or what is
+// safe to repair unasked.
+enum class Fsck { kOff, kPreen };
+
 struct EngineConfig {
   std::vector<PoolConfig> pools;       // at least one; the first is the default
   Bytes extent_size{4 * 1024 * 1024};  // of groups that are made
@@ -25,6 +29,7 @@ struct EngineConfig {
   bool several_targets = true;
   // Bytes a second that a disk is cleared at, at most, after volumes were deleted. 0: as fast as it goes.
   Bytes erase_rate;
+  Fsck fsck = Fsck::kOff;
   // With as many commands stuck in the kernel, the node is not healthy (Probe).
   size_t stuck_limit = 4;
 };

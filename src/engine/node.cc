@@ -12,15 +12,30 @@ namespace {
 // More mounts stacked on one path than this are not ours.
 constexpr int kMaxStacked = 16;
 
+// A repair is for people to see, whatever becomes of the call.
+void TellOfRepairs(const Engine::State& state, Plan& plan, const std::string& id) {
+  for (Action& action : plan) {
+    if (auto* check = std::get_if<CheckFilesystemAction>(&action)) {
+      check->tell = [&log = state.log, id, device = check->device](const mount::CheckReport& report) {
+        if (report.repaired) {
+          log.Warning("a file system was repaired before it was mounted",
+                      {{"volume", id}, {"device", device}, {"words", report.words}});
+        }
+      };
+    }
+  }
+}
+
 // Commits only under the group's turn; mkfs and mounts keep nobody waiting.
-Status RunNodePlan(Engine::State& state, Pool& pool, const Plan& plan, const std::string& what,
-                   const Call& call) {
+Status RunNodePlan(Engine::State& state, Pool& pool, Plan plan, const std::string& id,
+                   const std::string& what, const Call& call) {
+  TellOfRepairs(state, plan, id);
   for (const Action& action : plan) {
     if (std::holds_alternative<RetagAction>(action)) {
       QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
       QUARRY_TRY(RunCounted(pool, {action}, state.world, call));
     } else {
-      QUARRY_TRY(Execute({action}, state.world, call));
+      QUARRY_TRY(Execute({action}, state.world, call).Context("volume " + id));
     }
   }
   return Ok();
@@ -47,26 +62,28 @@ Status LookAtGroup(const Engine::State& state, const Capability& capability, Nod
 Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                     const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
-  const NodeView view{found.record, device, mounts};
+  const NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
-  return RunNodePlan(state, *found.pool, plan, fmt::format("NodeStageVolume of {}", request.id), call);
+  return RunNodePlan(state, *found.pool, plan, request.id, fmt::format("NodeStageVolume of {}", request.id),
+                     call);
 }
 
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                        const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
-  NodeView view{found.record, device, mounts};
+  NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
   if (WholeMount(view) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_TRY(LookAtGroup(state, request.capability, view));
   QUARRY_ASSIGN(const Plan plan, PlanPublishUnstaged(view, request, content, state.config.several_targets));
-  return RunNodePlan(state, *found.pool, plan, fmt::format("NodePublishVolume of {}", request.id), call);
+  return RunNodePlan(state, *found.pool, plan, request.id, fmt::format("NodePublishVolume of {}", request.id),
+                     call);
 }
 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,

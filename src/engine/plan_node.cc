@@ -151,6 +151,21 @@ void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool rea
   }
 }
 
+// What is done to a device that is mounted nowhere, before it is mounted: PlanFormat, or else a look at what
+// is there.
+Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content,
+                             const mount::MountOptions& options) {
+  QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
+  const bool mounted = !view.mounts.Of(Number(view.device)).empty();
+  if (plan.empty() && view.preen && !mounted && (options.flags & MS_RDONLY) == 0) {
+    plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.device.Node()});
+  }
+  if (view.device.read_only) {  // left so by a read-only publication of the raw device
+    plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
+  }
+  return plan;
+}
+
 }  // namespace
 
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path) {
@@ -197,10 +212,7 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
     }
     return plan;
   }
-  QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
-  if (view.device.read_only) {  // left so by a read-only publication of the raw device
-    plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
-  }
+  QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
   plan.push_back(MakeTargetAction{request.staging_path, true});
   plan.push_back(MountAction{view.device.Node(), request.staging_path, view.record.tags.fs_type, options});
   AppendGrowth(view, request.staging_path, (options.flags & MS_RDONLY) != 0, plan);
@@ -284,10 +296,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
     plan.push_back(BindAction{mounted->target, request.target_path, options});
     return plan;
   }
-  QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
-  if (view.device.read_only) {
-    plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
-  }
+  QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
   plan.push_back(make_target);
   plan.push_back(MountAction{view.device.Node(), request.target_path, record.tags.fs_type, options});
   AppendGrowth(view, request.target_path, (options.flags & MS_RDONLY) != 0, plan);

@@ -20,6 +20,8 @@ struct NodeView {
   const mount::MountTable& mounts;
   // Of the root of its file system, where that is mounted and the request names a group.
   std::optional<uint32_t> group = {};
+  // The policy: a file system is checked before it is mounted for writing where it is not mounted yet.
+  bool preen = false;
 };
 
 // What is mounted at `path`: nullptr if nothing, or not this volume's file system.

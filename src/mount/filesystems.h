@@ -1,6 +1,7 @@
 // The file systems that we make, mount and grow: one small file each in filesystems/.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "mount/mount_api.h"
 
 namespace quarry::mount {
+
+// What the exit status of a checking tool means.
+enum class CheckVerdict { kClean, kRepaired, kDamaged, kFailed };
 
 // How large a mounted file system says it is.
 struct Measured {
@@ -37,6 +41,11 @@ class Filesystem {
 
   // Options that every mount of it gets.
   virtual std::vector<std::string> standing_options() const { return {}; }
+
+  // The tool that repairs, unasked, what is safe to repair while it is not mounted, in the same form. nullopt:
+  // there is none, or none that is of use: the kernel replays the log when it mounts.
+  virtual std::optional<std::vector<std::string>> CheckCommand(const std::string& device) const = 0;
+  virtual CheckVerdict JudgeCheck(int exit_status) const = 0;
 
   // The tool that grows it while mounted, in the same form.
   virtual std::vector<std::string> GrowCommand(const std::string& device,

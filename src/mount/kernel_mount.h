@@ -7,6 +7,7 @@
 
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "base/unique_fd.h"
 #include "mount/filesystems.h"
 #include "mount/mount_api.h"
 #include "mount/paths.h"
@@ -18,6 +19,8 @@ struct KernelMountConfig {
   std::vector<AbsolutePath> roots;
   std::string proc = "/proc";
   std::string sys = "/sys";
+  // Address space of a tool that checks a file system: damage can make it ask for any amount.
+  Bytes check_memory = kGiB;
   // Where mkfs and the growing tools may come from, in this order; PATH is not looked at.
   std::vector<std::string> tool_directories = {"/usr/sbin", "/usr/bin", "/sbin", "/bin"};
 };
@@ -34,6 +37,7 @@ class KernelMount final : public MountApi {
   Result<Content> ProbeDevice(const AbsolutePath& device) override;
   Result<Bytes> DeviceSize(int fd) override;
   Status Make(const MakeFilesystem& spec, const Call& call) override;
+  Result<CheckReport> Check(std::string_view fs_type, const std::string& device, const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                const MountOptions& options, const Call& call) override;
   Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
@@ -59,9 +63,14 @@ class KernelMount final : public MountApi {
   Result<std::vector<std::string>> Openers(DeviceNumber device) override;
 
  private:
-  // In make.cc and grow.cc. RunTool: words[0] is the tool's bare name; a non-zero exit is left to the caller.
+  // In make.cc, check.cc and grow.cc. RunTool: words[0] is the tool's bare name; a non-zero exit is left to
+  // the caller. FindTool: kPrecondition naming the Debian package that has it.
   Result<Finished> RunTool(std::vector<std::string> words, const Filesystem& fs, const Call& call);
-  Result<std::string> FindTool(const std::string& name, const Filesystem& fs) const;
+  Result<Finished> RunFound(std::vector<std::string> words, const Call& call);  // words[0] is a path
+  Result<std::string> FindTool(const std::string& name, std::string_view package) const;
+  // The device with an exclusive claim, which fails if it is mounted, part of something, or claimed by
+  // another tool. kPrecondition then.
+  static Result<UniqueFd> Claim(const std::string& device, bool writable);
   Status PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size);
   Status CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point);
 

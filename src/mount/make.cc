@@ -30,21 +30,6 @@ std::string Describe(const Content& content) {
   return content.type;
 }
 
-// The device with an exclusive claim, which fails if it is mounted, part of something, or claimed by another
-// mkfs.
-Result<UniqueFd> Claim(const std::string& device, bool writable) {
-  UniqueFd fd(open(device.c_str(), (writable ? O_RDWR : O_RDONLY) | O_EXCL | O_CLOEXEC));
-  if (!fd.valid()) {
-    return errno == EBUSY ? Error(Code::kPrecondition, fmt::format("{} is in use", device)).WithErrno(EBUSY)
-                          : ErrnoError(fmt::format("opening {}", device));
-  }
-  struct stat st{};
-  if (fstat(fd.get(), &st) != 0 || !S_ISBLK(st.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device));
-  }
-  return fd;
-}
-
 Error MkfsFailure(const MakeFilesystem& spec, const Finished& finished) {
   const std::string words = ToolWords(finished.err.empty() ? finished.out : finished.err);
   if (finished.signal != 0) {
@@ -58,7 +43,20 @@ Error MkfsFailure(const MakeFilesystem& spec, const Finished& finished) {
 
 }  // namespace
 
-Result<std::string> KernelMount::FindTool(const std::string& name, const Filesystem& fs) const {
+Result<UniqueFd> KernelMount::Claim(const std::string& device, bool writable) {
+  UniqueFd fd(open(device.c_str(), (writable ? O_RDWR : O_RDONLY) | O_EXCL | O_CLOEXEC));
+  if (!fd.valid()) {
+    return errno == EBUSY ? Error(Code::kPrecondition, fmt::format("{} is in use", device)).WithErrno(EBUSY)
+                          : ErrnoError(fmt::format("opening {}", device));
+  }
+  struct stat st{};
+  if (fstat(fd.get(), &st) != 0 || !S_ISBLK(st.st_mode)) {
+    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device));
+  }
+  return fd;
+}
+
+Result<std::string> KernelMount::FindTool(const std::string& name, std::string_view package) const {
   for (const std::string& directory : config_.tool_directories) {
     std::string path = fmt::format("{}/{}", directory, name);
     if (access(path.c_str(), X_OK) == 0) {
@@ -66,12 +64,16 @@ Result<std::string> KernelMount::FindTool(const std::string& name, const Filesys
     }
   }
   return Error(Code::kPrecondition,
-               fmt::format("{} is not installed: it comes with the package {}", name, fs.package()));
+               fmt::format("{} is not installed: it comes with the package {}", name, package));
 }
 
 Result<Finished> KernelMount::RunTool(std::vector<std::string> words, const Filesystem& fs,
                                       const Call& call) {
-  QUARRY_ASSIGN(words[0], FindTool(words[0], fs));
+  QUARRY_ASSIGN(words[0], FindTool(words[0], fs.package()));
+  return RunFound(std::move(words), call);
+}
+
+Result<Finished> KernelMount::RunFound(std::vector<std::string> words, const Call& call) {
   Command command;
   command.argv = std::move(words);
   command.env = kToolEnvironment;

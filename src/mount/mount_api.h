@@ -115,6 +115,13 @@ struct MakeFilesystem {
   bool overwrite = false;
 };
 
+// What came of looking after a file system that is not mounted.
+struct CheckReport {
+  bool checked = false;    // false: there is no tool for it that may run unasked; mounting replays its log
+  bool repaired = false;   // something was wrong, and is right now
+  std::string words = {};  // of the tool, if it repaired
+};
+
 struct FilesystemUsage {
   Bytes total, used, available;
   uint64_t inodes_total = 0, inodes_used = 0, inodes_free = 0;
@@ -144,6 +151,13 @@ class MountApi {
   // with its words, or that we do (no extra devices or files, no dry run). OK means that the file system was
   // seen on the device afterwards. After any other failure the device may hold part of one.
   virtual Status Make(const MakeFilesystem& spec, const Call& call) = 0;
+
+  // Has a file system that is not mounted checked, and what is safe to repair repaired (fsck's "preen"), by a
+  // tool that gets so much memory and no more (KernelMountConfig). kCorrupt, with the tool's words: it is
+  // damaged beyond that, and must not be mounted. kPrecondition: the device is in use, the memory does not
+  // suffice, or there is no tool. kIo: the device could not be read or written.
+  virtual Result<CheckReport> Check(std::string_view fs_type, const std::string& device,
+                                    const Call& call) = 0;
 
   // Mounts `device` (a block device node) on the directory `target`, through libmount, no helpers. Nothing is
   // ever stacked: kPrecondition if something is mounted there. kInvalidArgument: an option that the file

@@ -28,6 +28,11 @@ class FakeMountWorld final : public MountWorld {
     mount_.SetContent(UuidOf(node), {mount::Content::Kind::kOther, "swap", ""});
   }
 
+  void Damage(const std::string& node, bool fixable) override {
+    using Kind = fakes::FakeMount::Damage;
+    mount_.SetDamage(UuidOf(node), fixable ? Kind::kFixable : Kind::kUnfixable);
+  }
+
   AbsolutePath NewDirectory() override {
     const std::string path = fmt::format("/world/{}", ++count_);
     mount_.AddDirectory(path);

@@ -82,6 +82,12 @@ void KernelMountWorld::PutSwap(const std::string& node) {
   RunTool({"mkswap", node});
 }
 
+void KernelMountWorld::Damage(const std::string& node, bool fixable) {
+  // A count that is wrong, or a root directory that is gone; and not "clean", or nobody would look.
+  RunTool({"debugfs", "-w", "-R", fixable ? "set_super_value free_blocks_count 7" : "clri <2>", node});
+  RunTool({"debugfs", "-w", "-R", "set_super_value state 0", node});
+}
+
 AbsolutePath KernelMountWorld::NewDirectory() {
   const std::string path = fmt::format("{}/{}", base_, ++count_);
   Must(mkdir(path.c_str(), 0755) == 0, path);

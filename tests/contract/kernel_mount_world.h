@@ -25,6 +25,7 @@ class KernelMountWorld final : public MountWorld {
   UniqueFd OpenDevice(const std::string& node) override;
   mount::DeviceNumber NumberOf(const std::string& node) override;
   void PutSwap(const std::string& node) override;
+  void Damage(const std::string& node, bool fixable) override;
   AbsolutePath NewDirectory() override;
   void PutFile(const std::string& path, bool empty) override;
   void PutSymlink(const std::string& path) override;

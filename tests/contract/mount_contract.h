@@ -25,6 +25,9 @@ class MountWorld {
   // A signature that is no file system: a swap area's.
   virtual void PutSwap(const std::string& node) = 0;
 
+  // Damage to the ext4 on it: what a check repairs unasked, or what it does not.
+  virtual void Damage(const std::string& node, bool fixable) = 0;
+
   // A directory of this world, new and empty.
   virtual AbsolutePath NewDirectory() = 0;
   virtual void PutFile(const std::string& path, bool empty) = 0;

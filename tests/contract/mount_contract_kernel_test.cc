@@ -427,6 +427,19 @@ TEST_F(KernelMountTest, AToolThatIsMissingIsNamedWithItsPackage) {
   EXPECT_THAT(Words(made), AllOf(HasSubstr("mkfs.xfs"), HasSubstr("xfsprogs")));
 }
 
+TEST_F(KernelMountTest, ACheckGetsSoMuchMemoryAndNoMore) {
+  const std::string node = Formatted("ext4");
+  world_.Damage(node, true);
+  SpawnSubprocess subprocess;
+  mount::KernelMountConfig config;
+  config.check_memory = {6 * kMiB.value};  // to be started, but not to go far
+  mount::KernelMount poor(subprocess, config);
+  const auto report = poor.Check("ext4", node, call());
+  ASSERT_FALSE(report.has_value());
+  EXPECT_NE(report.error().code(), Code::kCorrupt) << report.error().message();
+  EXPECT_TRUE(api().Check("ext4", node, call())->repaired);
+}
+
 TEST_F(KernelMountTest, MkfsSaysInItsOwnWordsWhatItDidNotLike) {
   mount::MakeFilesystem spec;
   spec.fs_type = "ext4";

@@ -257,6 +257,54 @@ TEST_F(MountContract, DoesNothingForACallThatIsOver) {
   EXPECT_FALSE(At(target).has_value());
 }
 
+// --- Checking
+
+TEST_F(MountContract, FindsNothingWrongWithANewFileSystem) {
+  for (const std::string_view type : mount::SupportedFilesystems()) {
+    const std::string node = Formatted(std::string(type));
+    const auto report = api().Check(type, node, call());
+    ASSERT_TRUE(report.has_value()) << report.error().message();
+    EXPECT_EQ(report->checked, type == "ext4") << type;
+    EXPECT_FALSE(report->repaired);
+    EXPECT_OK(api().Unmount(Mounted(node, std::string(type)), call()));
+  }
+}
+
+TEST_F(MountContract, RepairsWhatIsSafeToRepairAndSaysSo) {
+  const std::string node = Formatted("ext4");
+  world_->Damage(node, true);
+  auto report = api().Check("ext4", node, call());
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  EXPECT_TRUE(report->repaired);
+  EXPECT_FALSE(report->words.empty());
+  report = api().Check("ext4", node, call());
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  EXPECT_FALSE(report->repaired);
+  EXPECT_OK(api().Unmount(Mounted(node, "ext4"), call()));
+}
+
+TEST_F(MountContract, LeavesToPeopleWhatIsNotSafeToRepair) {
+  const std::string node = Formatted("ext4");
+  world_->Damage(node, false);
+  for (int i = 0; i < 2; ++i) {
+    const auto report = api().Check("ext4", node, call());
+    EXPECT_CODE(Code::kCorrupt, report);
+    EXPECT_THAT(report.error().message(), HasSubstr("UNEXPECTED INCONSISTENCY"));
+  }
+}
+
+TEST_F(MountContract, ChecksOnlyWhatNobodyUses) {
+  const std::string node = Formatted("ext4");
+  const AbsolutePath target = Mounted(node, "ext4");
+  EXPECT_CODE(Code::kPrecondition, api().Check("ext4", node, call()));
+  EXPECT_OK(api().Unmount(target, call()));
+  EXPECT_OK(api().Check("ext4", node, call()));
+  EXPECT_CODE(Code::kCorrupt, api().Check("ext4", world_->NewDevice(kSize), call()));
+  Call late;
+  late.deadline = std::chrono::steady_clock::now();
+  EXPECT_CODE(Code::kTimeout, api().Check("ext4", node, late));
+}
+
 // --- Binding
 
 TEST_F(MountContract, BindsAStagedFileSystemReadOnlyWhileItStaysWritable) {

@@ -305,12 +305,49 @@ Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
                     fmt::format("00000000-0000-4000-8000-{:012}", ++made_count_)};
   volume.half_made = true;
   volume.root = {0, 0755};
+  volume.damage = Damage::kNone;
   QUARRY_TRY(faults.Check("MakeInterrupted"));
   volume.half_made = false;
   volume.filesystem_size = *dm_.SizeOf(device->uuid);
   made_.push_back(spec);
   journal_.push_back(fmt::format("mkfs.{} {}", spec.fs_type, spec.device));
   return Ok();
+}
+
+void FakeMount::SetDamage(const std::string& dm_uuid, Damage damage) {
+  const std::lock_guard lock(mutex_);
+  volumes_[dm_uuid].damage = damage;
+}
+
+FakeMount::Damage FakeMount::DamageOf(const std::string& dm_uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = volumes_.find(dm_uuid);
+  return it == volumes_.end() ? Damage::kNone : it->second.damage;
+}
+
+Result<mount::CheckReport> FakeMount::Check(std::string_view fs_type, const std::string& device,
+                                            const Call& call) {
+  QUARRY_TRY(faults.Check("Check"));
+  QUARRY_TRY(call.Check("checking"));
+  if (fs_type != "ext4") {
+    return mount::CheckReport{};
+  }
+  const auto state = dm_.DeviceOfNode(device);
+  if (!state) {
+    return Error(Code::kNotFound, fmt::format("no device {}", device));
+  }
+  const std::lock_guard lock(mutex_);
+  if (IsHeldLocked(state->uuid)) {
+    return Error(Code::kPrecondition, fmt::format("{} is in use", device));
+  }
+  Volume& volume = volumes_[state->uuid];
+  if (volume.damage == Damage::kUnfixable || volume.content.type != fs_type) {
+    return Error(Code::kCorrupt, fmt::format("e2fsck: {}: UNEXPECTED INCONSISTENCY", device));
+  }
+  const bool repaired = std::exchange(volume.damage, Damage::kNone) == Damage::kFixable;
+  journal_.push_back(fmt::format("fsck.{} {}", fs_type, device));
+  return mount::CheckReport{
+      .checked = true, .repaired = repaired, .words = repaired ? "it was repaired" : ""};
 }
 
 Status FakeMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,

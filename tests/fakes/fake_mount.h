@@ -29,6 +29,10 @@ class FakeMount final : public mount::MountApi {
   // What a probe of this device finds; blank if never told and never made.
   void SetContent(const std::string& dm_uuid, mount::Content content);
   mount::Content ContentOf(const std::string& dm_uuid) const;
+  // What is wrong with the file system on it, and whether a check repairs that unasked. Anew by mkfs.
+  enum class Damage { kNone, kFixable, kUnfixable };
+  void SetDamage(const std::string& dm_uuid, Damage damage);
+  Damage DamageOf(const std::string& dm_uuid) const;
   // What ProbeDevice finds on a disk that is no device-mapper device.
   void SetDiskContent(const std::string& device, mount::Content content);
   // How large the file system on it is (not its device). 0: none.
@@ -59,8 +63,8 @@ class FakeMount final : public mount::MountApi {
   // Every mount goes; paths and contents stay. Call FakeDm::Reboot() too.
   void Reboot();
 
-  // What was asked, in order: "mkfs.ext4 /dev/dm-0", "mount /dev/dm-0 /a", "bind /a /b ro", "umount /b",
-  // "grow /a", "group /a 7". Only what changed something and succeeded.
+  // What was asked, in order: "mkfs.ext4 /dev/dm-0", "fsck.ext4 /dev/dm-0", "mount /dev/dm-0 /a", "bind /a /b
+  // ro", "umount /b", "grow /a", "group /a 7". Only what changed something and succeeded.
   std::vector<std::string> Journal() const;
   std::vector<mount::MakeFilesystem> Made() const;
 
@@ -71,6 +75,8 @@ class FakeMount final : public mount::MountApi {
   Result<mount::Content> ProbeDevice(const AbsolutePath& device) override;
   Result<Bytes> DeviceSize(int fd) override;
   Status Make(const mount::MakeFilesystem& spec, const Call& call) override;
+  Result<mount::CheckReport> Check(std::string_view fs_type, const std::string& device,
+                                   const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                const mount::MountOptions& options, const Call& call) override;
   Status Bind(const std::string& source, const AbsolutePath& target, const mount::MountOptions& options,
@@ -105,6 +111,7 @@ class FakeMount final : public mount::MountApi {
     Bytes filesystem_size;
     bool half_made = false;
     Access root = {0, 0755};
+    Damage damage = Damage::kNone;
   };
   using Entry = mount::MountEntry;
 

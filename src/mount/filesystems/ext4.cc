@@ -82,6 +82,20 @@ class Ext4Filesystem final : public Filesystem {
     return words;
   }
 
+  std::optional<std::vector<std::string>> CheckCommand(const std::string& device) const override {
+    return std::vector<std::string>{"e2fsck", "-p", device};
+  }
+
+  // fsck(8) and e2fsck(8): 1 repaired, 2 repaired and to be rebooted, which is meant for what is mounted; 4
+  // left unrepaired, 8 could not be checked, the superblock being gone among other reasons; 16, 32, 128: not
+  // run.
+  CheckVerdict JudgeCheck(int exit_status) const override {
+    return exit_status == 0            ? CheckVerdict::kClean
+           : exit_status <= 3          ? CheckVerdict::kRepaired
+           : (exit_status & 0xf0) == 0 ? CheckVerdict::kDamaged
+                                       : CheckVerdict::kFailed;
+  }
+
   std::vector<std::string> GrowCommand(const std::string& device,
                                        const std::string& /*mount_point*/) const override {
     return {"resize2fs", device};

@@ -77,6 +77,13 @@ class XfsFilesystem final : public Filesystem {
   // and is mounted is no reason to refuse.
   std::vector<std::string> standing_options() const override { return {"nouuid"}; }
 
+  // fsck.xfs does nothing, and xfs_repair refuses a log that has not been replayed, which is what mounting is
+  // for.
+  std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const override {
+    return std::nullopt;
+  }
+  CheckVerdict JudgeCheck(int /*exit_status*/) const override { return CheckVerdict::kFailed; }
+
   std::vector<std::string> GrowCommand(const std::string& /*device*/,
                                        const std::string& mount_point) const override {
     return {"xfs_growfs", "-d", mount_point};

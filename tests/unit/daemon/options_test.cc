@@ -55,6 +55,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.default_size, kGiB);
   EXPECT_EQ(options.extent_size, Bytes{4 * kMiB.value});
   EXPECT_TRUE(options.several_targets);
+  EXPECT_EQ(options.fsck, engine::Fsck::kOff);
   EXPECT_EQ(options.max_volumes, 0U);
   EXPECT_FALSE(options.alpha);
   EXPECT_FALSE(options.patient);
@@ -76,6 +77,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"default-size", "2GiB"},
                                                      {"extent-size", "8MiB"},
                                                      {"several-targets", "refuse"},
+                                                     {"fsck", "preen"},
                                                      {"max-volumes", "9"},
                                                      {"alpha", "true"},
                                                      {"patient", "true"},
@@ -111,6 +113,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.default_size, Bytes{2 * kGiB.value}) << source;
     EXPECT_EQ(options.extent_size, Bytes{8 * kMiB.value}) << source;
     EXPECT_FALSE(options.several_targets) << source;
+    EXPECT_EQ(options.fsck, engine::Fsck::kPreen) << source;
     EXPECT_EQ(options.max_volumes, 9U) << source;
     EXPECT_TRUE(options.alpha) << source;
     EXPECT_TRUE(options.patient) << source;
@@ -168,6 +171,7 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--node-id=-x"}), "--node-id: must be 1 to 63");
   ExpectRefused(LoadWith({"--extent-size=3MiB"}), "--extent-size: must be a power of two");
   ExpectRefused(LoadWith({"--default-size=0"}), "--default-size: must not be 0");
+  ExpectRefused(LoadWith({"--fsck=repair"}), "--fsck: must be one of off, preen, is 'repair'");
   ExpectRefused(LoadWith({"--several-targets=yes"}), "--several-targets: must be one of allow, refuse");
   ExpectRefused(LoadWith({"--max-volumes=4294967296"}), "--max-volumes: must be at most");
   ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");

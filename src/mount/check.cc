@@ -1,0 +1,77 @@
+// fsck as preen: what is safe to repair is repaired, everything else is for a person to look at.
+#include <algorithm>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "mount/kernel_mount.h"
+
+namespace quarry::mount {
+namespace {
+
+bool SaysOneOf(const std::string& words, std::initializer_list<std::string_view> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [&](std::string_view phrase) { return words.find(phrase) != std::string::npos; });
+}
+
+// In the words of the tools and of libc. The second is what a thread that has no room for its stack comes to.
+bool LacksMemory(const std::string& words) {
+  return SaysOneOf(words, {"emory allocation failed", "Resource temporarily unavailable",
+                           "annot allocate memory", "out of memory"});
+}
+
+Error CheckFailure(const std::string& tool, CheckVerdict verdict, const Finished& finished, Bytes memory) {
+  const std::string words = ToolWords(finished.out + "\n" + finished.err);
+  const std::string end = finished.signal != 0 ? fmt::format("signal {}", finished.signal)
+                                               : fmt::format("exit status {}", finished.exit_status);
+  const std::string story = fmt::format("{} ended with {}: {}", tool, end, words);
+  if (LacksMemory(words)) {
+    return {Code::kPrecondition,
+            fmt::format("{} of memory do not suffice; check it by hand. {}", HumanBytes(memory), story)};
+  }
+  if (SaysOneOf(words, {"Input/output error"})) {
+    return {Code::kIo, story};
+  }
+  if (SaysOneOf(words, {" is in use.", " is mounted."})) {  // taken since it was claimed here
+    return {Code::kPrecondition, story};
+  }
+  if (finished.signal == 0 && verdict == CheckVerdict::kDamaged) {
+    return {Code::kCorrupt, story};
+  }
+  return {Code::kUnavailable, story};
+}
+
+}  // namespace
+
+Result<CheckReport> KernelMount::Check(std::string_view fs_type, const std::string& device,
+                                       const Call& call) {
+  const std::string what = fmt::format("checking {} on {}", fs_type, device);
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
+  auto words = fs->CheckCommand(device);
+  if (!words.has_value()) {
+    return CheckReport{};
+  }
+  // The tool claims the device itself, but says "in use" in too many ways. It is let go of here.
+  QUARRY_TRY(Claim(device, true).Context(what));
+  const std::string tool = words->front();
+  QUARRY_ASSIGN(words->front(), FindTool(tool, fs->package()));
+  // The limit holds before the tool's first instruction.
+  words->insert(words->begin(), {"prlimit", fmt::format("--as={}", config_.check_memory.value), "--"});
+  QUARRY_ASSIGN(words->front(), FindTool("prlimit", "util-linux"));
+  QUARRY_ASSIGN(const Finished finished, RunFound(std::move(*words), call).Context(what));
+  const CheckVerdict verdict =
+      finished.signal != 0 ? CheckVerdict::kFailed : fs->JudgeCheck(finished.exit_status);
+  switch (verdict) {
+    case CheckVerdict::kClean:
+      return CheckReport{.checked = true, .repaired = false, .words = {}};
+    case CheckVerdict::kRepaired:
+      return CheckReport{.checked = true, .repaired = true, .words = ToolWords(finished.out)};
+    case CheckVerdict::kDamaged:
+    case CheckVerdict::kFailed:
+      break;
+  }
+  return CheckFailure(tool, verdict, finished, config_.check_memory).Context(what);
+}
+
+}  // namespace quarry::mount
