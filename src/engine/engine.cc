@@ -55,6 +55,7 @@ Status Engine::Start(const Call& call) {
 Status Engine::Stop(const Call& call) {
   state_->gate.Close("stopping");
   QUARRY_TRY(state_->gate.Drain(call));  // calls that are still in flight may yet wake the eraser
+  state_->long_steps.Stop();
   state_->eraser.reset();
   for (const auto& pool : state_->pools) {
     pool->cleanings.clear();  // what they hold is given back by the next start

@@ -46,7 +46,8 @@ class Engine {
   // While it runs for the first time Probe says "not ready" and every other call waits for it; once it has
   // failed they are kUnavailable, saying why, until a repetition succeeds.
   Status Start(const Call& call);
-  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the eraser.
+  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the eraser and what
+  // callers left behind (mkfs, fsck).
   // kTimeout if some were still running.
   Status Stop(const Call& call);
 
@@ -70,6 +71,8 @@ class Engine {
   Result<ExpandResult> Expand(const std::string& id, const CapacityRange& range,
                               const std::optional<Capability>& capability, const Call& call);
 
+  // mkfs, fsck and giving many files to a group go on when `call` ends: kUnavailable, telling since when.
+  // A repetition, of Stage or Publish, waits for them; other operations on the volume are kBusy meanwhile.
   Status Stage(const StageRequest& request, const Call& call);
   Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
   Status Publish(const PublishRequest& request, const Call& call);

@@ -26,17 +26,52 @@ void TellOfRepairs(const Engine::State& state, Plan& plan, const std::string& id
   }
 }
 
+// For a step that a caller need not wait for. Then it is stopped, for nobody knows whether it ever ends.
+constexpr std::chrono::minutes kLongest{30};
+
+bool MayTakeLong(const Action& action) {
+  return std::holds_alternative<MakeFilesystemAction>(action) ||
+         std::holds_alternative<CheckFilesystemAction>(action) ||
+         std::holds_alternative<GiveToGroupAction>(action);
+}
+
+// What a node plan is run for.
+struct Job {
+  Engine::State& state;
+  Pool& pool;
+  std::string id;
+  std::string what;  // "NodeStageVolume of …"
+};
+
 // Commits only under the group's turn; mkfs and mounts keep nobody waiting.
-Status RunNodePlan(Engine::State& state, Pool& pool, Plan plan, const std::string& id,
-                   const std::string& what, const Call& call) {
-  TellOfRepairs(state, plan, id);
-  for (const Action& action : plan) {
-    if (std::holds_alternative<RetagAction>(action)) {
-      QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
-      QUARRY_TRY(RunCounted(pool, {action}, state.world, call));
-    } else {
-      QUARRY_TRY(Execute({action}, state.world, call).Context("volume " + id));
+Status RunStep(const Job& job, const Action& action, const Call& call) {
+  if (std::holds_alternative<RetagAction>(action)) {
+    QUARRY_ASSIGN(const auto turn, job.pool.writers.Wait(job.what, call));
+    return RunCounted(job.pool, {action}, job.state.world, call);
+  }
+  return Execute({action}, job.state.world, call).Context("volume " + job.id);
+}
+
+// `guard` is the volume's lock; it is gone if `call` has ended before a long step.
+Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call& call) {
+  TellOfRepairs(job.state, plan, job.id);
+  for (auto next = plan.begin(); next != plan.end();) {
+    if (!MayTakeLong(*next)) {
+      QUARRY_TRY(RunStep(job, *next++, call));
+      continue;
     }
+    Plan part = {*next++};
+    while (next != plan.end() && std::holds_alternative<RetagAction>(*next)) {
+      part.push_back(*next++);  // that it is done is recorded with it, or it would be done again
+    }
+    const auto work = [job, part](const Call& own) -> Status {
+      for (const Action& action : part) {
+        QUARRY_TRY(RunStep(job, action, own));
+      }
+      return Ok();
+    };
+    QUARRY_TRY(job.state.long_steps.Run(job.id, fmt::format("volume {}: {}", job.id, Text(part.front())),
+                                        kLongest, work, guard, call));
   }
   return Ok();
 }
@@ -60,7 +95,7 @@ Status LookAtGroup(const Engine::State& state, const Capability& capability, Nod
 }
 
 Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                    const StageRequest& request, const Call& call) {
+                    const StageRequest& request, KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   const NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
@@ -68,12 +103,12 @@ Status StageMounted(Engine::State& state, const Engine::State::Found& found, con
     QUARRY_ASSIGN(content, LookAt(state, found, device));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
-  return RunNodePlan(state, *found.pool, plan, request.id, fmt::format("NodeStageVolume of {}", request.id),
-                     call);
+  return RunNodePlan({state, *found.pool, request.id, fmt::format("NodeStageVolume of {}", request.id)}, plan,
+                     guard, call);
 }
 
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                       const PublishRequest& request, const Call& call) {
+                       const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
@@ -82,17 +117,18 @@ Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, 
   }
   QUARRY_TRY(LookAtGroup(state, request.capability, view));
   QUARRY_ASSIGN(const Plan plan, PlanPublishUnstaged(view, request, content, state.config.several_targets));
-  return RunNodePlan(state, *found.pool, plan, request.id, fmt::format("NodePublishVolume of {}", request.id),
-                     call);
+  return RunNodePlan({state, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
+                     plan, guard, call);
 }
 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                      const PublishRequest& request, const Call& call) {
+                      const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   NodeView view{found.record, device, mounts};
   QUARRY_TRY(LookAtGroup(state, request.capability, view));
   QUARRY_ASSIGN(const Plan plan, PlanPublishMount(view, request, state.config.several_targets));
-  return Execute(plan, state.world, call);
+  return RunNodePlan({state, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
+                     plan, guard, call);
 }
 
 Status PublishRaw(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
@@ -182,15 +218,16 @@ Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device)
 
 Status Engine::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard, state_->locks.Lock("id:" + request.id,
-                                                     fmt::format("NodeStageVolume of {}", request.id), call));
+  QUARRY_TRY(state_->long_steps.Join(request.id, call));
+  QUARRY_ASSIGN(auto guard, state_->locks.Lock("id:" + request.id,
+                                               fmt::format("NodeStageVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const dm::Device device, state_->EnsureActive(found, call));
   if (request.capability.access == AccessType::kBlock) {
     return Ok();  // an active device is all that a raw volume needs before it is published
   }
-  return StageMounted(*state_, found, device, request, call);
+  return StageMounted(*state_, found, device, request, guard, call);
 }
 
 Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
@@ -211,9 +248,9 @@ Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, 
 
 Status Engine::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(
-      const auto guard,
-      state_->locks.Lock("id:" + request.id, fmt::format("NodePublishVolume of {}", request.id), call));
+  QUARRY_TRY(state_->long_steps.Join(request.id, call));
+  QUARRY_ASSIGN(auto guard, state_->locks.Lock("id:" + request.id,
+                                               fmt::format("NodePublishVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(auto device, state_->world.dm.Find(found.record.DmUuid()));
@@ -227,8 +264,8 @@ Status Engine::Publish(const PublishRequest& request, const Call& call) {
   if (request.capability.access == AccessType::kBlock) {
     return PublishRaw(*state_, found, *device, request, call);
   }
-  return request.staging_path.has_value() ? PublishMounted(*state_, found, *device, request, call)
-                                          : PublishUnstaged(*state_, found, *device, request, call);
+  return request.staging_path.has_value() ? PublishMounted(*state_, found, *device, request, guard, call)
+                                          : PublishUnstaged(*state_, found, *device, request, guard, call);
 }
 
 Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,

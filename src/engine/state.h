@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/eraser.h"
 #include "engine/locks.h"
+#include "engine/long_steps.h"
 #include "engine/plan_node.h"
 
 namespace quarry::engine {
@@ -109,6 +110,7 @@ struct Engine::State {
   std::unique_ptr<Eraser> eraser;
   std::mutex start_error_mutex;
   std::optional<Error> start_error;
+  LongSteps long_steps;  // last: what it runs uses everything above
 
   // kInvalidArgument naming the pools there are.
   Result<Pool*> FindPool(const std::string& name);

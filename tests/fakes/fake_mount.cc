@@ -172,6 +172,22 @@ std::vector<mount::MakeFilesystem> FakeMount::Made() const {
   return made_;
 }
 
+void FakeMount::SetOnCall(OnCall on_call) {
+  const std::lock_guard lock(mutex_);
+  on_call_ = std::move(on_call);
+}
+
+void FakeMount::TellCall(const std::string& method, const Call& call) {
+  OnCall told;
+  {
+    const std::lock_guard lock(mutex_);
+    told = on_call_;
+  }
+  if (told) {
+    told(method, call);
+  }
+}
+
 MountEntry FakeMount::MountOfLocked(const std::string& path) const {
   const MountTable table = TableLocked();
   for (std::string at = path;; at = ParentOf(at)) {
@@ -292,6 +308,7 @@ Status FakeMount::CheckMakeLocked(const mount::MakeFilesystem& spec, const std::
 
 Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
   QUARRY_TRY(faults.Check("Make"));
+  TellCall("Make", call);
   QUARRY_TRY(call.Check("mkfs"));
   QUARRY_TRY(mount::CheckMkfsOptions(spec.fs_type, spec.extra_options));
   const auto device = dm_.DeviceOfNode(spec.device);
@@ -312,42 +329,6 @@ Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
   made_.push_back(spec);
   journal_.push_back(fmt::format("mkfs.{} {}", spec.fs_type, spec.device));
   return Ok();
-}
-
-void FakeMount::SetDamage(const std::string& dm_uuid, Damage damage) {
-  const std::lock_guard lock(mutex_);
-  volumes_[dm_uuid].damage = damage;
-}
-
-FakeMount::Damage FakeMount::DamageOf(const std::string& dm_uuid) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = volumes_.find(dm_uuid);
-  return it == volumes_.end() ? Damage::kNone : it->second.damage;
-}
-
-Result<mount::CheckReport> FakeMount::Check(std::string_view fs_type, const std::string& device,
-                                            const Call& call) {
-  QUARRY_TRY(faults.Check("Check"));
-  QUARRY_TRY(call.Check("checking"));
-  if (fs_type != "ext4") {
-    return mount::CheckReport{};
-  }
-  const auto state = dm_.DeviceOfNode(device);
-  if (!state) {
-    return Error(Code::kNotFound, fmt::format("no device {}", device));
-  }
-  const std::lock_guard lock(mutex_);
-  if (IsHeldLocked(state->uuid)) {
-    return Error(Code::kPrecondition, fmt::format("{} is in use", device));
-  }
-  Volume& volume = volumes_[state->uuid];
-  if (volume.damage == Damage::kUnfixable || volume.content.type != fs_type) {
-    return Error(Code::kCorrupt, fmt::format("e2fsck: {}: UNEXPECTED INCONSISTENCY", device));
-  }
-  const bool repaired = std::exchange(volume.damage, Damage::kNone) == Damage::kFixable;
-  journal_.push_back(fmt::format("fsck.{} {}", fs_type, device));
-  return mount::CheckReport{
-      .checked = true, .repaired = repaired, .words = repaired ? "it was repaired" : ""};
 }
 
 Status FakeMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
@@ -503,69 +484,6 @@ Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& path) {
   const Bytes total = hold == holds_.end() ? kGiB : volumes_[hold->second].filesystem_size;
   const Bytes used{total.value / 16};
   return mount::FilesystemUsage{total, used, total - used, 1000, 11, 989};
-}
-
-FakeMount::Access* FakeMount::AccessLocked(const std::string& path) {
-  const MountTable table = TableLocked();
-  const Entry* top = table.At(*AbsolutePath::Parse(path));
-  if (const auto hold = holds_.find(top == nullptr ? 0 : top->id); hold != holds_.end()) {
-    return &volumes_[hold->second].root;
-  }
-  const auto it = paths_.find(path);
-  return it == paths_.end() ? nullptr : &it->second.access;
-}
-
-FakeMount::Access FakeMount::AccessOf(const std::string& path) const {
-  const std::lock_guard lock(mutex_);
-  const Access* access = const_cast<FakeMount*>(this)->AccessLocked(path);
-  return access == nullptr ? Access{} : *access;
-}
-
-void FakeMount::SetAccess(const std::string& path, Access access) {
-  const std::lock_guard lock(mutex_);
-  *AccessLocked(path) = access;
-}
-
-Result<uint32_t> FakeMount::GroupOf(const AbsolutePath& path) {
-  QUARRY_TRY(faults.Check("GroupOf"));
-  const std::lock_guard lock(mutex_);
-  const Access* access = AccessLocked(path.str());
-  return access == nullptr ? Result<uint32_t>(Error(Code::kNotFound, path.str() + " does not exist"))
-                           : access->gid;
-}
-
-Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) {
-  QUARRY_TRY(faults.Check("GiveToGroup"));
-  QUARRY_TRY(call.Check("giving to a group"));
-  constexpr uint32_t kDirectory = 02070;
-  constexpr uint32_t kFile = 0060;
-  const std::lock_guard lock(mutex_);
-  const MountTable table = TableLocked();
-  const Entry* there = table.At(mount_point);
-  if (there == nullptr || there->read_only()) {
-    return Error(Code::kPrecondition, fmt::format("{} is {}", mount_point.str(),
-                                                  there == nullptr ? "no mount point" : "read-only"));
-  }
-  Access& root = *AccessLocked(mount_point.str());
-  if (root.gid == gid && (root.mode & kDirectory) == kDirectory) {
-    return Ok();
-  }
-  for (auto& [path, what] : paths_) {
-    if (path == mount_point.str() || !IsBelow(path, mount_point.str())) {
-      continue;
-    }
-    if (table.At(*AbsolutePath::Parse(path)) != nullptr) {
-      return Error(Code::kPrecondition, fmt::format("something is mounted on {}", path));
-    }
-    what.access.gid = gid;
-    what.access.mode |= what.kind == PathKind::kDirectory ? kDirectory
-                        : what.kind == PathKind::kFile    ? kFile
-                                                          : 0;
-  }
-  QUARRY_TRY(faults.Check("GiveToGroupInterrupted"));
-  root = {gid, root.mode | kDirectory};
-  journal_.push_back(fmt::format("group {} {}", mount_point.str(), gid));
-  return Ok();
 }
 
 Result<Bytes> FakeMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {

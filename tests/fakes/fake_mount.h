@@ -50,6 +50,10 @@ class FakeMount final : public mount::MountApi {
   };
   Access AccessOf(const std::string& path) const;
   void SetAccess(const std::string& path, Access access);
+  // Called by Make, Check and GiveToGroup with their names, before they change anything; may block until the
+  // call ends. They go on after it as the call says.
+  using OnCall = std::function<void(const std::string& method, const Call& call)>;
+  void SetOnCall(OnCall on_call);
   // Something else mounts there, on top of what there is.
   void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
                        mount::DeviceNumber device = {0, 99});
@@ -120,6 +124,7 @@ class FakeMount final : public mount::MountApi {
   // The mount that a path is in.
   Entry MountOfLocked(const std::string& path) const;
   Status CheckTargetLocked(const AbsolutePath& target, mount::PathKind wanted) const;
+  void TellCall(const std::string& method, const Call& call);
   // nullptr: nothing is there. Of a mounted volume its root.
   Access* AccessLocked(const std::string& path);
   Status CheckParentLocked(const AbsolutePath& path) const;
@@ -140,6 +145,7 @@ class FakeMount final : public mount::MountApi {
   std::map<std::string, std::string> busy_;
   std::map<mount::DeviceNumber, std::vector<std::string>> users_;
   std::map<mount::DeviceNumber, std::vector<std::string>> openers_;
+  OnCall on_call_;
   std::vector<std::string> journal_;
   std::vector<mount::MakeFilesystem> made_;
   uint32_t made_count_ = 0;

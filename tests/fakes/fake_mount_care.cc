@@ -1,0 +1,115 @@
+// FakeMount's care for what is in a file system: checks, and whose it is.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::fakes {
+
+using mount::MountEntry;
+using mount::MountTable;
+using mount::PathKind;
+
+void FakeMount::SetDamage(const std::string& dm_uuid, Damage damage) {
+  const std::lock_guard lock(mutex_);
+  volumes_[dm_uuid].damage = damage;
+}
+
+FakeMount::Damage FakeMount::DamageOf(const std::string& dm_uuid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = volumes_.find(dm_uuid);
+  return it == volumes_.end() ? Damage::kNone : it->second.damage;
+}
+
+Result<mount::CheckReport> FakeMount::Check(std::string_view fs_type, const std::string& device,
+                                            const Call& call) {
+  QUARRY_TRY(faults.Check("Check"));
+  TellCall("Check", call);
+  QUARRY_TRY(call.Check("checking"));
+  if (fs_type != "ext4") {
+    return mount::CheckReport{};
+  }
+  const auto state = dm_.DeviceOfNode(device);
+  if (!state) {
+    return Error(Code::kNotFound, fmt::format("no device {}", device));
+  }
+  const std::lock_guard lock(mutex_);
+  if (IsHeldLocked(state->uuid)) {
+    return Error(Code::kPrecondition, fmt::format("{} is in use", device));
+  }
+  Volume& volume = volumes_[state->uuid];
+  if (volume.damage == Damage::kUnfixable || volume.content.type != fs_type) {
+    return Error(Code::kCorrupt, fmt::format("e2fsck: {}: UNEXPECTED INCONSISTENCY", device));
+  }
+  const bool repaired = std::exchange(volume.damage, Damage::kNone) == Damage::kFixable;
+  journal_.push_back(fmt::format("fsck.{} {}", fs_type, device));
+  return mount::CheckReport{
+      .checked = true, .repaired = repaired, .words = repaired ? "it was repaired" : ""};
+}
+
+FakeMount::Access* FakeMount::AccessLocked(const std::string& path) {
+  const MountTable table = TableLocked();
+  const Entry* top = table.At(*AbsolutePath::Parse(path));
+  if (const auto hold = holds_.find(top == nullptr ? 0 : top->id); hold != holds_.end()) {
+    return &volumes_[hold->second].root;
+  }
+  const auto it = paths_.find(path);
+  return it == paths_.end() ? nullptr : &it->second.access;
+}
+
+FakeMount::Access FakeMount::AccessOf(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  const Access* access = const_cast<FakeMount*>(this)->AccessLocked(path);
+  return access == nullptr ? Access{} : *access;
+}
+
+void FakeMount::SetAccess(const std::string& path, Access access) {
+  const std::lock_guard lock(mutex_);
+  *AccessLocked(path) = access;
+}
+
+Result<uint32_t> FakeMount::GroupOf(const AbsolutePath& path) {
+  QUARRY_TRY(faults.Check("GroupOf"));
+  const std::lock_guard lock(mutex_);
+  const Access* access = AccessLocked(path.str());
+  return access == nullptr ? Result<uint32_t>(Error(Code::kNotFound, path.str() + " does not exist"))
+                           : access->gid;
+}
+
+Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) {
+  QUARRY_TRY(faults.Check("GiveToGroup"));
+  TellCall("GiveToGroup", call);
+  QUARRY_TRY(call.Check("giving to a group"));
+  constexpr uint32_t kDirectory = 02070;
+  constexpr uint32_t kFile = 0060;
+  const std::lock_guard lock(mutex_);
+  const MountTable table = TableLocked();
+  const Entry* there = table.At(mount_point);
+  if (there == nullptr || there->read_only()) {
+    return Error(Code::kPrecondition, fmt::format("{} is {}", mount_point.str(),
+                                                  there == nullptr ? "no mount point" : "read-only"));
+  }
+  Access& root = *AccessLocked(mount_point.str());
+  if (root.gid == gid && (root.mode & kDirectory) == kDirectory) {
+    return Ok();
+  }
+  for (auto& [path, what] : paths_) {
+    if (path == mount_point.str() || !path.starts_with(mount_point.str() + "/")) {
+      continue;
+    }
+    if (table.At(*AbsolutePath::Parse(path)) != nullptr) {
+      return Error(Code::kPrecondition, fmt::format("something is mounted on {}", path));
+    }
+    what.access.gid = gid;
+    what.access.mode |= what.kind == PathKind::kDirectory ? kDirectory
+                        : what.kind == PathKind::kFile    ? kFile
+                                                          : 0;
+  }
+  QUARRY_TRY(faults.Check("GiveToGroupInterrupted"));
+  root = {gid, root.mode | kDirectory};
+  journal_.push_back(fmt::format("group {} {}", mount_point.str(), gid));
+  return Ok();
+}
+
+}  // namespace quarry::fakes
