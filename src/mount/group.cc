@@ -8,9 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,17 +46,26 @@ UniqueFd OpenWithin(int directory, const char* name, int flags) {
   }
 }
 
-Result<struct stat> StatusOf(int fd, const std::string& path) {
+// Names are made for errors only: of a deep tree each would be a long one.
+template <typename Name>
+Error Failed(std::string_view what, const Name& name) {
+  const int saved_errno = errno;
+  return ErrnoError(fmt::format("{} {}", what, name()), saved_errno);
+}
+
+template <typename Name>
+Result<struct stat> StatusOf(int fd, const Name& name) {
   struct stat st{};
-  return fstat(fd, &st) == 0 ? Result<struct stat>(st) : ErrnoError(fmt::format("looking at {}", path));
+  return fstat(fd, &st) == 0 ? Result<struct stat>(st) : Failed("looking at", name);
 }
 
 // `fd` may be O_PATH. Writes only what differs.
-Status Give(int fd, const struct stat& st, uint32_t gid, const std::string& path) {
+template <typename Name>
+Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   mode_t mode = st.st_mode & kPermissions;
   if (st.st_gid != gid) {
     if (fchownat(fd, "", static_cast<uid_t>(-1), gid, AT_EMPTY_PATH) != 0) {
-      return ErrnoError(fmt::format("changing the group of {}", path));
+      return Failed("changing the group of", name);
     }
     // As the kernel has done just now: a program does not act in the name of a group that it was not of.
     mode &= S_ISDIR(st.st_mode) ? kPermissions : ~static_cast<mode_t>(S_ISUID | S_ISGID);
@@ -65,7 +76,7 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const std::string& path
   }
   // By way of /proc, for fchmod(2) does not take O_PATH; it is no link, so this is the object itself.
   if (chmod(fmt::format("/proc/self/fd/{}", fd).c_str(), wanted) != 0) {
-    return ErrnoError(fmt::format("changing the permissions of {}", path));
+    return Failed("changing the permissions of", name);
   }
   return Ok();
 }
@@ -128,27 +139,29 @@ class Walk {
       return Error(Code::kPrecondition, fmt::format("something is mounted on {}", PathOf(name)))
           .WithErrno(EXDEV);
     }
-    return ErrnoError(fmt::format("opening {}", PathOf(name)));
+    return Failed("opening", [&] { return PathOf(name); });
   }
 
   // Everything in `directory` that is no directory is given, and `directory` itself, unless it is the root.
   Status Enter(int directory, const std::string& name) {
-    QUARRY_ASSIGN(const struct stat st, StatusOf(directory, PathOf(name)));
+    QUARRY_ASSIGN(const struct stat st, StatusOf(directory, [&] { return PathOf(name); }));
     levels_.push_back({name, st.st_dev, st.st_ino, {}});
+    const auto here = [&] { return PathOf(""); };
     if (!name.empty()) {
-      QUARRY_TRY(Give(directory, st, gid_, PathOf("")));
+      QUARRY_TRY(Give(directory, st, gid_, here));
     }
-    const std::unique_ptr<DIR, CloseDirectory> list(
-        fdopendir(fcntl(directory, F_DUPFD_CLOEXEC, 0)));  // closedir() closes what it is given
+    UniqueFd reader(fcntl(directory, F_DUPFD_CLOEXEC, 0));
+    const std::unique_ptr<DIR, CloseDirectory> list(fdopendir(reader.get()));
     if (list == nullptr) {
-      return ErrnoError(fmt::format("reading {}", PathOf("")));
+      return Failed("reading", here);
     }
+    (void)reader.Release();  // the list's now
     for (;;) {
       QUARRY_TRY(call_.Check(what_));
       errno = 0;
       const dirent* entry = readdir(list.get());
       if (entry == nullptr) {
-        return errno == 0 ? Ok() : Status(ErrnoError(fmt::format("reading {}", PathOf(""))));
+        return errno == 0 ? Ok() : Status(Failed("reading", here));
       }
       const std::string child = entry->d_name;
       if (child != "." && child != "..") {
@@ -162,28 +175,30 @@ class Walk {
     if (!fd.valid()) {
       return errno == ENOENT ? Ok() : Status(CannotOpen(name));
     }
-    QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), PathOf(name)));
+    const auto path = [&] { return PathOf(name); };
+    QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), path));
     if (S_ISDIR(st.st_mode)) {
       levels_.back().directories.push_back(name);
       return Ok();
     }
-    return Give(fd.get(), st, gid_, PathOf(name));
+    return Give(fd.get(), st, gid_, path);
   }
 
   // One level up, unless this is the root.
   Status Leave(UniqueFd& here) {
-    const std::string left = PathOf("");
+    const std::string left = std::move(levels_.back().name);
     levels_.pop_back();
     if (levels_.empty()) {
       return Ok();
     }
+    const auto from = [&] { return PathOf(left); };
     here = OpenWithin(here.get(), "..", O_RDONLY | O_DIRECTORY);
     if (!here.valid()) {
-      return ErrnoError(fmt::format("going back from {}", left));
+      return Failed("going back from", from);
     }
-    QUARRY_ASSIGN(const struct stat st, StatusOf(here.get(), PathOf("")));
+    QUARRY_ASSIGN(const struct stat st, StatusOf(here.get(), [&] { return PathOf(""); }));
     if (st.st_dev != levels_.back().device || st.st_ino != levels_.back().inode) {
-      return Error(Code::kUnavailable, fmt::format("{} was moved meanwhile", left));
+      return Error(Code::kUnavailable, fmt::format("{} was moved meanwhile", from()));
     }
     return Ok();
   }
@@ -199,7 +214,7 @@ class Walk {
 
 Result<uint32_t> KernelMount::GroupOf(const AbsolutePath& path) {
   QUARRY_ASSIGN(const UniqueFd fd, paths_.Open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW));
-  QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), path.str()));
+  QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), [&] { return path.str(); }));
   return uint32_t{st.st_gid};
 }
 
@@ -217,7 +232,7 @@ Status KernelMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, c
   if ((about.f_flag & ST_RDONLY) != 0) {
     return Error(Code::kPrecondition, fmt::format("{}: it is mounted read-only", what));
   }
-  QUARRY_ASSIGN(const struct stat st, StatusOf(place.fd.get(), mount_point.str()));
+  QUARRY_ASSIGN(const struct stat st, StatusOf(place.fd.get(), [&] { return mount_point.str(); }));
   if (st.st_gid == gid && (st.st_mode & kDirectoryBits) == kDirectoryBits) {
     return Ok();
   }
