@@ -432,7 +432,7 @@ TEST_F(KernelMountTest, ACheckGetsSoMuchMemoryAndNoMore) {
   world_.Damage(node, true);
   SpawnSubprocess subprocess;
   mount::KernelMountConfig config;
-  config.check_memory = {6 * kMiB.value};  // to be started, but not to go far
+  config.check_memory = {2 * kMiB.value};  // not even libc fits in
   mount::KernelMount poor(subprocess, config);
   const auto report = poor.Check("ext4", node, call());
   ASSERT_FALSE(report.has_value());
