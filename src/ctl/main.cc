@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/sizes.h"
 #include "base/subprocess.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
@@ -102,7 +103,7 @@ Result<std::string> RunCommand(const std::string& name, const Arguments& argumen
                    UseColour(arguments.colour), call);
   }
   if (name == "plan") {
-    QUARRY_ASSIGN(const Bytes size, daemon::ParseSize(arguments.size));
+    QUARRY_ASSIGN(const Bytes size, ParseSize(arguments.size));
     return ShowPlan(bench, wish, size, call);
   }
   return ShowCapacity(bench, wish, call);

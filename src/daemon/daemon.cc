@@ -63,6 +63,7 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
   config.fsck = options.fsck;
+  config.ephemeral_max_size = options.ephemeral_max_size;
   config.stuck_limit = options.stuck_limit;
   config.erase_rate = options.erase_rate;
   return config;

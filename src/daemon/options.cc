@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/sizes.h"
 #include "csi/topology.h"
 
 namespace quarry::daemon {
@@ -202,6 +203,11 @@ const std::vector<Setting>& Settings() {
        "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
       {"fsck", "QUARRY_FSCK", "before a file system is mounted: off, preen (what is safe to repair) [off]",
        &ApplyFsck},
+      {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
+       "the largest inline volume that a pod may ask for, 0 for none at all [0]",
+       [](Options& options, std::string_view text) {
+         return Store(options.ephemeral_max_size, ParseSize(text));
+       }},
       {"max-volumes", "QUARRY_MAX_VOLUMES", "volumes per node that callers may count on, 0 for no limit [0]",
        &ApplyMaxVolumes},
       {"patient", "QUARRY_PATIENT",

@@ -31,6 +31,7 @@ struct Options {
   Bytes extent_size{4 * kMiB.value};
   bool several_targets = true;
   engine::Fsck fsck = engine::Fsck::kOff;
+  Bytes ephemeral_max_size;  // 0: no inline volumes
   uint32_t max_volumes = 0;
   bool alpha = false;
   // For Mesos: callers wait rather than be told "busy" or "not yet", and find the socket once it can answer.

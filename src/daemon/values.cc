@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/sizes.h"
 #include "lvm/names.h"
 
 namespace quarry::daemon {
@@ -57,30 +58,6 @@ Result<uint64_t> ParseNumber(std::string_view text) {
     return Wrong("a whole number", text);
   }
   return value;
-}
-
-Result<Bytes> ParseSize(std::string_view text) {
-  static constexpr std::string_view kWant = "a size like 4MiB, 10GiB or 4096 (bytes)";
-  static constexpr std::string_view kPrefixes = "KMGT";
-  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto number = ParseNumber(text.substr(0, digits));
-  if (!number.has_value()) {
-    return Wrong(kWant, text);
-  }
-  std::string_view unit = text.substr(digits);
-  unit.remove_prefix(unit.starts_with(' ') ? 1 : 0);
-  if (unit.empty()) {
-    return Bytes{*number};
-  }
-  const size_t power = kPrefixes.find(unit.front());
-  if (power == std::string_view::npos || (unit.size() != 1 && unit.substr(1) != "iB")) {
-    return Wrong(kWant, text);
-  }
-  const uint64_t factor = uint64_t{1} << (10 * (power + 1));
-  if (*number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / factor) {
-    return Wrong("smaller than 8 EiB", text);
-  }
-  return Bytes{*number * factor};
 }
 
 Result<bool> ParseBool(std::string_view text) {

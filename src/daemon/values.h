@@ -18,9 +18,6 @@
 
 namespace quarry::daemon {
 
-// "10GiB", "10G", "512 MiB", "4096": K, M, G, T with or without "iB" are powers of 1024, no suffix is bytes.
-// Powers of 1000 ("GB") are refused: LVM's sizes are binary, and a silent 7 % is worse than an error.
-Result<Bytes> ParseSize(std::string_view text);
 // Decimal digits only.
 Result<uint64_t> ParseNumber(std::string_view text);
 Result<bool> ParseBool(std::string_view text);  // true, false

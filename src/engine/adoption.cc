@@ -53,6 +53,11 @@ Result<AdoptResult> AdoptedBefore(const Record& record, const AdoptRequest& requ
     return Error(Code::kPrecondition, fmt::format("logical volume {} is Quarry's, and is {}", PathOf(record),
                                                   lvm::StateName(record.tags.state)));
   }
+  if (record.tags.ephemeral) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("logical volume {} is Quarry's, and the inline volume of a pod", PathOf(record)));
+  }
   if (!request.name.empty() && request.name != record.tags.co_name) {
     return Error(Code::kAlreadyExists,
                  fmt::format("name: logical volume {} is volume {} already, and is called '{}'",

@@ -42,7 +42,7 @@ std::vector<std::string> Record::DmUuids() const {
 
 const Record* Catalog::ById(std::string_view id) const {
   for (const Record& record : records) {
-    if (record.tags.state == lvm::VolumeState::kReady && record.tags.id == id) {
+    if (record.tags.state == lvm::VolumeState::kReady && !record.tags.ephemeral && record.tags.id == id) {
       return &record;
     }
   }

@@ -35,7 +35,8 @@ struct Catalog {
   // LV name.
   std::vector<std::string> stray_legs;
 
-  // Ready volumes only; nullptr if there is none.
+  // Ready volumes only; nullptr if there is none. By its id only a volume that is not ephemeral: nobody was
+  // told the id of one that is. By a name any, since no two may have the same.
   const Record* ById(std::string_view id) const;
   const Record* ByName(std::string_view co_name) const;
 };

@@ -13,6 +13,7 @@
 #include "engine/sizing.h"
 #include "engine/state.h"
 #include "engine/unused.h"
+#include "engine/volume_steps.h"
 
 namespace quarry::engine {
 namespace {
@@ -46,6 +47,10 @@ Bytes LeastSize(const AccessPlan& access) {
 }
 
 Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
+  if (record.tags.ephemeral) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("name: '{}' is the inline volume of a pod and ends with it", request.name));
+  }
   if (auto difference = Incompatibility(record, profile, request); difference.has_value()) {
     return Error(Code::kAlreadyExists, fmt::format("name: volume {} of this name exists and differs: {}",
                                                    record.tags.id, *difference));
@@ -86,7 +91,7 @@ void UndoCreate(Engine::State& state, const std::string& group, const std::strin
 
 // Under the pool's turn: nothing but an administrator can change the group between plan and execution.
 Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish wish,
-                                   const CreateRequest& request, const Call& call) {
+                                   const CapacityRange& range, const Call& call) {
   const std::string key = "name:" + wish.name;
   QUARRY_ASSIGN(const Cleared cleared, TakeCleared(state, pool, key, call));
   if (cleared.under_way != nullptr) {
@@ -96,8 +101,8 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   const Catalog& catalog = *read;
   pool.clean.Look(*catalog.group);
   const Bytes extent = catalog.group->extent_size;
-  QUARRY_ASSIGN(wish.size, SizeForCreate(request.range, wish.profile.geometry, extent,
-                                         state.config.default_size, LeastSize(wish.access)));
+  QUARRY_ASSIGN(wish.size, SizeForCreate(range, wish.profile.geometry, extent, state.config.default_size,
+                                         LeastSize(wish.access)));
   const lvm::FreeSpace within = SpaceWithin(*catalog.group, cleared.held);
   auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
@@ -232,6 +237,28 @@ Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
 
 }  // namespace
 
+Result<Volume> MakeNewVolume(Engine::State& state, Pool& pool, CreateWish wish, const CapacityRange& range,
+                             const std::string& what, const Call& call) {
+  wish.lv_name = lvm::NewLvName();
+  const Making making(pool, wish.lv_name);
+  return UntilDone<Volume>(pool, what, call, [&] { return MakeVolume(state, pool, wish, range, call); });
+}
+
+Status EndVolume(Engine::State& state, const Engine::State::Found& found, const std::string& what,
+                 const Call& call) {
+  const Record& record = found.record;
+  QUARRY_TRY(CheckUnused(state.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call));
+  const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
+                      : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
+                                                                              : ErasePolicy::kZero;
+  {
+    QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
+    QUARRY_TRY(RunCounted(*found.pool, PlanDelete(record, policy), state.world, call));
+  }
+  state.eraser->Wake();
+  return Ok();
+}
+
 Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const Profile profile,
@@ -247,11 +274,9 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
   if (found.has_value()) {
     return Existing(found->record, profile, request);
   }
-  const CreateWish wish{request.name, profile, access, Extents{}, lvm::NewLvName()};
-  const Making making(*pool, wish.lv_name);
   QUARRY_ASSIGN(Volume volume,
-                UntilDone<Volume>(*pool, fmt::format("CreateVolume of '{}'", request.name), call,
-                                  [&] { return MakeVolume(*state_, *pool, wish, request, call); }));
+                MakeNewVolume(*state_, *pool, {request.name, profile, access, Extents{}, ""}, request.range,
+                              fmt::format("CreateVolume of '{}'", request.name), call));
   return CreateResult{std::move(volume), true};
 }
 
@@ -264,16 +289,7 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
     QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
     return foreign.has_value() ? Result<DeleteResult>(NotAdopted(foreign->record)) : DeleteResult{false};
   }
-  const Record& record = found->record;
-  QUARRY_TRY(CheckUnused(state_->world, record.DmUuid(), fmt::format("volume {}", id), call));
-  const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
-                      : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
-                                                                              : ErasePolicy::kZero;
-  {
-    QUARRY_ASSIGN(const auto turn, found->pool->writers.Wait(fmt::format("DeleteVolume of {}", id), call));
-    QUARRY_TRY(RunCounted(*found->pool, PlanDelete(record, policy), state_->world, call));
-  }
-  state_->eraser->Wake();
+  QUARRY_TRY(EndVolume(*state_, *found, fmt::format("DeleteVolume of {}", id), call));
   return DeleteResult{true};
 }
 

@@ -30,6 +30,8 @@ struct EngineConfig {
   // Bytes a second that a disk is cleared at, at most, after volumes were deleted. 0: as fast as it goes.
   Bytes erase_rate;
   Fsck fsck = Fsck::kOff;
+  // The largest size of an inline volume. 0: there are none, because whoever may make a pod may ask for one.
+  Bytes ephemeral_max_size;
   // With as many commands stuck in the kernel, the node is not healthy (Probe).
   size_t stuck_limit = 4;
 };
@@ -76,6 +78,12 @@ class Engine {
   Status Stage(const StageRequest& request, const Call& call);
   Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
   Status Publish(const PublishRequest& request, const Call& call);
+  // Publishes an inline volume (ephemeral.cc), and makes it if there is none of this handle. It is no volume
+  // for any call but this one, Unpublish and Stats. kInvalidArgument: not permitted, read-only, raw, or more
+  // than the limit. kAlreadyExists: there is one of this handle with other properties, or a volume of this
+  // name.
+  Status PublishEphemeral(const EphemeralRequest& request, const Call& call);
+  // Ends an inline volume, as Delete would, once it is at no target any more.
   Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                    TargetOwner target_owner = TargetOwner::kPlugin);
   // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks

@@ -25,7 +25,7 @@ Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& po
   }
   std::vector<Volume> volumes;
   for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kReady) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral) {
       continue;
     }
     std::optional<Health> health;

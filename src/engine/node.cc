@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "engine/ephemeral.h"
 #include "engine/plan_node.h"
 #include "engine/state.h"
+#include "engine/volume_steps.h"
 
 namespace quarry::engine {
 namespace {
@@ -107,6 +109,8 @@ Status StageMounted(Engine::State& state, const Engine::State::Found& found, con
                      guard, call);
 }
 
+}  // namespace
+
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                        const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
@@ -120,6 +124,8 @@ Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, 
   return RunNodePlan({state, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
                      plan, guard, call);
 }
+
+namespace {
 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
                       const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
@@ -194,7 +200,7 @@ struct Place {
 };
 Result<Place> Locate(Engine::State& state, const std::string& id, const std::string& volume_path,
                      const Call& call) {
-  QUARRY_ASSIGN(auto found, state.GetVolume(id, call));
+  QUARRY_ASSIGN(auto found, state.GetPublished(id, call));
   QUARRY_ASSIGN(auto device, state.world.dm.Find(found.record.DmUuid()));
   auto path = AbsolutePath::Parse(volume_path);
   if (!device.has_value() || !path.has_value()) {
@@ -212,6 +218,35 @@ Result<Place> Locate(Engine::State& state, const std::string& id, const std::str
 Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device) {
   QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
   return state.world.mount.DeviceSize(fd.get());
+}
+
+// Unpublishing; nothing of the volume is left at the target if it was there.
+Status TakeFromTarget(Engine::State& state, const std::optional<Engine::State::Found>& found,
+                      const std::string& id, const AbsolutePath& target_path, TargetOwner target_owner,
+                      const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable before, state.world.mount.Mounts());
+  std::optional<dm::Device> device;
+  if (found.has_value()) {
+    QUARRY_ASSIGN(device, state.world.dm.Find(found->record.DmUuid()));
+  }
+  bool free = before.At(target_path) == nullptr;
+  if (device.has_value()) {
+    QUARRY_ASSIGN(free, UnmountOurs(state, *device, target_path, call));
+  }
+  if (!free) {
+    return Ok();  // another volume's, or not ours at all: this one is not published there
+  }
+  if (target_owner == TargetOwner::kPlugin) {
+    QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state.world, call));
+  }
+  if (device.has_value() && state.holds.Has(id)) {
+    QUARRY_ASSIGN(const mount::MountTable after, state.world.mount.Mounts());
+    QUARRY_ASSIGN(const auto published, state.Published(after, *device));
+    if (published.empty()) {
+      state.holds.Drop(id);
+    }
+  }
+  return Ok();
 }
 
 }  // namespace
@@ -273,30 +308,12 @@ Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path,
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.Lock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id), call));
-  QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
-  QUARRY_ASSIGN(const mount::MountTable before, state_->world.mount.Mounts());
-  std::optional<dm::Device> device;
-  if (found.has_value()) {
-    QUARRY_ASSIGN(device, state_->world.dm.Find(found->record.DmUuid()));
+  QUARRY_ASSIGN(auto found, state_->FindVolume(id, call));
+  if (!found.has_value()) {
+    QUARRY_ASSIGN(found, state_->FindEphemeral(id, call));
   }
-  bool free = before.At(target_path) == nullptr;
-  if (device.has_value()) {
-    QUARRY_ASSIGN(free, UnmountOurs(*state_, *device, target_path, call));
-  }
-  if (!free) {
-    return Ok();  // another volume's, or not ours at all: this one is not published there
-  }
-  if (target_owner == TargetOwner::kPlugin) {
-    QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state_->world, call));
-  }
-  if (device.has_value() && state_->holds.Has(id)) {
-    QUARRY_ASSIGN(const mount::MountTable after, state_->world.mount.Mounts());
-    QUARRY_ASSIGN(const auto published, state_->Published(after, *device));
-    if (published.empty()) {
-      state_->holds.Drop(id);
-    }
-  }
-  return Ok();
+  QUARRY_TRY(TakeFromTarget(*state_, found, id, target_path, target_owner, call));
+  return found.has_value() && found->record.tags.ephemeral ? EndEphemeral(*state_, *found, call) : Ok();
 }
 
 Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call,
@@ -328,6 +345,9 @@ Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& c
       const auto guard,
       state_->locks.Lock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id), call));
   QUARRY_ASSIGN(const Place place, Locate(*state_, request.id, request.volume_path, call));
+  if (place.found.record.tags.ephemeral) {
+    return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");
+  }
   QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
   if (size < request.range.required) {
     return Error(Code::kOutOfRange,

@@ -30,6 +30,7 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .fs_type = wish.access.fs_type,
       .formatted = "",
       .erase = std::string(EraseName(wish.profile.erase)),
+      .ephemeral = wish.ephemeral,
   };
   CreatePlan plan;
   plan.actions.push_back(CreateLvAction{{.group = group.name,

@@ -21,6 +21,7 @@ struct CreateWish {
   AccessPlan access;
   Extents size;
   std::string lv_name;  // fresh
+  bool ephemeral = false;
 };
 
 // The marker goes on with the creating command and comes off, in one commit with all the other tags, when the

@@ -127,6 +127,11 @@ struct Engine::State {
   Result<Found> GetVolume(const std::string& id, const Call& call);
   Result<std::optional<Found>> FindByName(const std::string& co_name, const Call& call);
 
+  // The inline volume of this handle (ephemeral.cc).
+  Result<std::optional<Found>> FindEphemeral(const std::string& handle, const Call& call);
+  // What may be published under this id: GetVolume, or an inline volume by its handle.
+  Result<Found> GetPublished(const std::string& id, const Call& call);
+
   // The logical volume that is not ours and has this id, if there is one: as a record without our tags.
   Result<std::optional<Found>> FindForeign(const std::string& id, const Call& call);
 

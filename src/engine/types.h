@@ -156,6 +156,13 @@ struct PublishRequest {
   TargetOwner target_owner = TargetOwner::kPlugin;
 };
 
+// An inline volume of a pod: made when it is published, erased when it is unpublished.
+struct EphemeralRequest {
+  PublishRequest publish;  // `id` is the CO's handle; nothing is staged
+  Bytes size;              // 0: not said
+  Parameters parameters;   // as of CreateRequest
+};
+
 struct VolumeStats {
   Bytes total;
   // Unknown for a raw block volume.

@@ -34,6 +34,8 @@ constexpr std::string_view kFsTypeKey = "quarry.fs";
 constexpr std::string_view kFormattedKey = "quarry.formatted";
 constexpr std::string_view kErasedKey = "quarry.erased";
 constexpr std::string_view kEraseKey = "quarry.erase";
+constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
+constexpr std::string_view kTrue = "true";
 
 // lvm(8) allows tags of 1024 characters. A longer value goes on in "<key>.1", "<key>.2", …
 constexpr size_t kTagValueLimit = 960;
@@ -289,6 +291,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (!tags.erased.empty()) {
     out.push_back(ErasedTag(tags.erased));
   }
+  if (tags.ephemeral) {
+    Emit(out, kEphemeralKey, kTrue);
+  }
   return out;
 }
 
@@ -318,6 +323,11 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.fs_type, table.Text(kFsTypeKey, false));
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
   QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
+  QUARRY_ASSIGN(const std::string ephemeral, table.Text(kEphemeralKey, false));
+  if (!ephemeral.empty() && ephemeral != kTrue) {
+    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));
+  }
+  out.ephemeral = ephemeral == kTrue;
   return std::optional<VolumeTags>(std::move(out));
 }
 

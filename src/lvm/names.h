@@ -13,6 +13,7 @@
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system wanted, and made
 //   quarry.erased=?                                       how far the erasing is
+//   quarry.ephemeral=true?                                an inline volume: it ends when it is unpublished
 // A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
 // A volume in state creating bears quarry.creating alone; one commit then exchanges it for all the others.
 //
@@ -63,15 +64,16 @@ std::string_view StateName(VolumeState state);
 // What the tags of one of our LVs say. Everything that must survive a restart.
 struct VolumeTags {
   VolumeState state = VolumeState::kReady;
-  std::string id;         // volume id, as the CO stores it
-  std::string co_name;    // name the CO gave at creation: any Unicode text
-  Bytes size;             // size the CO was told, which may be less than the LV's
-  std::string profile;    // canonical parameters, "type=raid1 mirrors=1 …" in tag-safe form, see engine
-  std::string access;     // "block" or "mount"
-  std::string fs_type;    // file system wanted (mount); empty for block
-  std::string formatted;  // file system made on it, once it was made
-  std::string erase;      // "zero", "discard", "none"
-  std::string erased;     // while erasing: how far it is, in the engine's words; empty: not begun
+  std::string id;          // volume id, as the CO stores it
+  std::string co_name;     // name the CO gave at creation: any Unicode text
+  Bytes size;              // size the CO was told, which may be less than the LV's
+  std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …" in tag-safe form, see engine
+  std::string access;      // "block" or "mount"
+  std::string fs_type;     // file system wanted (mount); empty for block
+  std::string formatted;   // file system made on it, once it was made
+  std::string erase;       // "zero", "discard", "none"
+  std::string erased;      // while erasing: how far it is, in the engine's words; empty: not begun
+  bool ephemeral = false;  // made by publishing it; co_name is the id that the CO knows it by
 };
 
 // The marker that a new LV bears until it is whole: one short tag, because lvcreate copies it to every rmeta.

@@ -73,10 +73,18 @@ void CheckParsed(const quarry::engine::StageRequest& stage) {
 }
 void CheckParsed(const quarry::engine::PublishRequest& publish) {
   Require(!publish.id.empty(), "publish: id");
-  CheckPath(publish.staging_path);
   CheckPath(publish.target_path);
-  Require(!publish.target_path.str().starts_with(publish.staging_path.str() + "/"),
-          "target outside of staging");
+  if (publish.staging_path.has_value()) {
+    CheckPath(*publish.staging_path);
+    Require(!publish.target_path.str().starts_with(publish.staging_path->str() + "/"),
+            "target outside of staging");
+  }
+}
+void CheckParsed(const std::optional<quarry::engine::EphemeralRequest>& ephemeral) {
+  if (ephemeral.has_value()) {
+    CheckParsed(ephemeral->publish);
+    Require(!ephemeral->publish.staging_path.has_value(), "inline: staged nowhere");
+  }
 }
 void CheckParsed(const VolumeAtPath& at) {
   Require(!at.id.empty(), "volume id");
@@ -135,6 +143,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 6:
       Try<pb::NodePublishVolumeRequest>(wire, [](const auto& r) { return ParsePublish(r); });
+      Try<pb::NodePublishVolumeRequest>(wire, [](const auto& r) { return ParseEphemeral(r); });
       break;
     case 7:
       Try<pb::NodeUnpublishVolumeRequest>(wire, [](const auto& r) { return ParseUnpublish(r); });

@@ -128,6 +128,12 @@ Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacity
 
 Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
                                 pb::NodePublishVolumeResponse& /*response*/, Rpc& rpc) const {
+  if (rules_.inline_volumes) {
+    QUARRY_ASSIGN(const auto ephemeral, ParseEphemeral(request));
+    if (ephemeral.has_value()) {
+      return engine_.PublishEphemeral(*ephemeral, rpc.call());
+    }
+  }
   QUARRY_ASSIGN(engine::PublishRequest publish,
                 rules_.staging ? ParsePublish(request) : ParsePublishUnstaged(request));
   publish.target_owner = rules_.target_owner;

@@ -23,9 +23,11 @@ struct Rules {
   bool staging;
   engine::TargetOwner target_owner;
   bool condition;  // ListVolumes has a field for how a volume is
+  // Publishing makes inline volumes for pods. Kubernetes has asked for that in v1 only.
+  bool inline_volumes;
 };
 
-inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true};
+inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true};
 
 // Any thread. The arguments outlive the object.
 class Calls {

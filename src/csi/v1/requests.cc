@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/sizes.h"
 #include "csi/fields.h"
 
 namespace quarry::csi::v1 {
@@ -48,6 +49,10 @@ Result<engine::Capability> ParseNodeCapability(const Request& request) {
   QUARRY_TRY(CheckSingleNode("volume_capability", capability));
   return capability;
 }
+
+// Set by kubelet where the CSIDriver object says podInfoOnMount; "false" for persistent volumes.
+constexpr std::string_view kEphemeralKey = "csi.storage.k8s.io/ephemeral";
+constexpr std::string_view kSizeKey = "size";
 
 // Mounting a volume over, or inside, the place where it is staged would hide or nest it.
 Status CheckApart(const AbsolutePath& staging, const AbsolutePath& target) {
@@ -169,6 +174,30 @@ Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& 
   QUARRY_TRY(CheckApart(staging, publish.target_path));
   publish.staging_path = std::move(staging);
   return publish;
+}
+
+Result<std::optional<engine::EphemeralRequest>> ParseEphemeral(const pb::NodePublishVolumeRequest& request) {
+  const auto inlined = request.volume_context().find(std::string(kEphemeralKey));
+  if (inlined == request.volume_context().end() || inlined->second == "false") {
+    return std::optional<engine::EphemeralRequest>();
+  }
+  if (inlined->second != "true") {
+    return Invalid(fmt::format("volume_context['{}']", kEphemeralKey), "must be 'true' or 'false'");
+  }
+  if (!request.staging_target_path().empty()) {
+    return Invalid("staging_target_path", "an inline volume is staged nowhere");
+  }
+  QUARRY_ASSIGN(engine::PublishRequest publish, ParsePublishUnstaged(request));
+  QUARRY_TRY(CheckName("volume_id", publish.id));
+  engine::EphemeralRequest ephemeral{
+      .publish = std::move(publish), .size = {}, .parameters = ToMap(request.volume_context())};
+  if (const auto size = ephemeral.parameters.extract(std::string(kSizeKey)); !size.empty()) {
+    QUARRY_ASSIGN(ephemeral.size, ParseSize(size.mapped()).Context("volume_context['size']"));
+    if (ephemeral.size == Bytes{0}) {
+      return Invalid("volume_context['size']", "must not be 0");
+    }
+  }
+  return std::optional(std::move(ephemeral));
 }
 
 Result<VolumeAtPath> ParseUnstage(const pb::NodeUnstageVolumeRequest& request) {

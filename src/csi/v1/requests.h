@@ -58,6 +58,11 @@ Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& 
 // Where staging is not announced: a staging path says nothing and is not looked at.
 Result<engine::PublishRequest> ParsePublishUnstaged(const pb::NodePublishVolumeRequest& request);
 
+// The inline volume that kubelet wants published (csi-spec has none; Kubernetes' "CSI ephemeral volumes"):
+// one whose volume_context says so, beside what a storage class' parameters would say, and "size". nullopt: a
+// persistent volume.
+Result<std::optional<engine::EphemeralRequest>> ParseEphemeral(const pb::NodePublishVolumeRequest& request);
+
 struct VolumeAtPath {
   std::string id;
   AbsolutePath path;

@@ -315,6 +315,64 @@ TEST(ParsePublish, RefusesEachBadFieldByName) {
   EXPECT_EQ(parsed->capability.access, engine::AccessType::kBlock);
 }
 
+TEST(ParseEphemeral, TellsInlineVolumesFromPersistentOnes) {
+  pb::NodePublishVolumeRequest request;
+  request.set_volume_id("csi-0a");
+  request.set_target_path("/target");
+  *request.mutable_volume_capability() = Mount();
+  EXPECT_FALSE(ParseEphemeral(request)->has_value()) << "kubelet says nothing unless it is to";
+  auto& context = *request.mutable_volume_context();
+  context["csi.storage.k8s.io/ephemeral"] = "false";
+  EXPECT_FALSE(ParseEphemeral(request)->has_value());
+
+  context["csi.storage.k8s.io/ephemeral"] = "true";
+  context["csi.storage.k8s.io/pod.name"] = "web-0";
+  context["type"] = "raid1";
+  auto parsed = ParseEphemeral(request);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  ASSERT_TRUE(parsed->has_value());
+  EXPECT_EQ((*parsed)->publish.id, "csi-0a");
+  EXPECT_FALSE((*parsed)->publish.staging_path.has_value());
+  EXPECT_EQ((*parsed)->size, Bytes{0});
+  context["size"] = "2GiB";
+  parsed = ParseEphemeral(request);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ((*parsed)->size, Bytes{2 * kGiB.value});
+  EXPECT_EQ((*parsed)->parameters.at("type"), "raid1");
+  EXPECT_FALSE((*parsed)->parameters.contains("size")) << "no parameter of a profile";
+}
+
+TEST(ParseEphemeral, RefusesEachBadFieldByName) {
+  using R = pb::NodePublishVolumeRequest;
+  const auto set = [](const char* key, const char* value) {
+    return [key, value](R& r) { (*r.mutable_volume_context())[key] = value; };
+  };
+  R good;
+  good.set_volume_id("csi-0a");
+  good.set_target_path("/target");
+  *good.mutable_volume_capability() = Mount();
+  (*good.mutable_volume_context())["csi.storage.k8s.io/ephemeral"] = "true";
+  ExpectRefused<R>(
+      good, [](const R& r) { return ParseEphemeral(r); },
+      {
+          {set("csi.storage.k8s.io/ephemeral", "True"), Code::kInvalidArgument,
+           "volume_context['csi.storage.k8s.io/ephemeral']: must be 'true' or 'false'"},
+          {[](R& r) { r.set_staging_target_path("/staging"); }, Code::kInvalidArgument,
+           "staging_target_path: an inline volume is staged nowhere"},
+          {[](R& r) { r.clear_volume_id(); }, Code::kInvalidArgument, "volume_id: is required"},
+          {[](R& r) { r.set_volume_id("csi\x07"); }, Code::kInvalidArgument,
+           "volume_id: must not contain the control character"},
+          {[](R& r) { r.clear_target_path(); }, Code::kInvalidArgument, "target_path: is required"},
+          {[](R& r) { r.clear_volume_capability(); }, Code::kInvalidArgument,
+           "volume_capability: is required"},
+          {set("size", "0"), Code::kInvalidArgument, "volume_context['size']: must not be 0"},
+          {set("size", ""), Code::kInvalidArgument, "volume_context['size']: must be a size like"},
+          {set("size", "-1"), Code::kInvalidArgument, "volume_context['size']: must be a size like"},
+          {set("size", "1GB"), Code::kInvalidArgument, "volume_context['size']: must be a size like"},
+          {set("size", "9000000T"), Code::kInvalidArgument, "volume_context['size']: must be smaller"},
+      });
+}
+
 TEST(ParseUnstageAndUnpublish, RefuseEachBadFieldByName) {
   pb::NodeUnstageVolumeRequest unstage;
   unstage.set_volume_id("v");

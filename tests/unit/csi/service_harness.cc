@@ -31,6 +31,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   config.pools = {{"p", "vg0", Bytes{0}}};
   config.default_size = Bytes{64 * kMiB.value};
   config.several_targets = options.several_targets;
+  config.ephemeral_max_size = options.ephemeral_max_size;
   engine = std::make_unique<engine::Engine>(config, engine::World{lvm, dm, erase, mount, clock}, log_);
   if (options.start) {
     const Status started = engine->Start(Call{});

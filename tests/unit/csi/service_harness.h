@@ -28,6 +28,7 @@ struct HarnessOptions {
   bool alpha = false;
   bool start = true;  // false: as before the engine has started
   bool several_targets = true;
+  Bytes ephemeral_max_size;
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.

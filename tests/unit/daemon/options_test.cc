@@ -56,6 +56,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.extent_size, Bytes{4 * kMiB.value});
   EXPECT_TRUE(options.several_targets);
   EXPECT_EQ(options.fsck, engine::Fsck::kOff);
+  EXPECT_EQ(options.ephemeral_max_size, Bytes{0});
   EXPECT_EQ(options.max_volumes, 0U);
   EXPECT_FALSE(options.alpha);
   EXPECT_FALSE(options.patient);
@@ -78,6 +79,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"extent-size", "8MiB"},
                                                      {"several-targets", "refuse"},
                                                      {"fsck", "preen"},
+                                                     {"ephemeral-max-size", "3GiB"},
                                                      {"max-volumes", "9"},
                                                      {"alpha", "true"},
                                                      {"patient", "true"},
@@ -114,6 +116,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.extent_size, Bytes{8 * kMiB.value}) << source;
     EXPECT_FALSE(options.several_targets) << source;
     EXPECT_EQ(options.fsck, engine::Fsck::kPreen) << source;
+    EXPECT_EQ(options.ephemeral_max_size, Bytes{3 * kGiB.value}) << source;
     EXPECT_EQ(options.max_volumes, 9U) << source;
     EXPECT_TRUE(options.alpha) << source;
     EXPECT_TRUE(options.patient) << source;
@@ -173,6 +176,7 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--default-size=0"}), "--default-size: must not be 0");
   ExpectRefused(LoadWith({"--fsck=repair"}), "--fsck: must be one of off, preen, is 'repair'");
   ExpectRefused(LoadWith({"--several-targets=yes"}), "--several-targets: must be one of allow, refuse");
+  ExpectRefused(LoadWith({"--ephemeral-max-size=10GB"}), "--ephemeral-max-size: must be a size like");
   ExpectRefused(LoadWith({"--max-volumes=4294967296"}), "--max-volumes: must be at most");
   ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");
   ExpectRefused(LoadWith({"--erase-rate=fast"}), "--erase-rate: must be a size");

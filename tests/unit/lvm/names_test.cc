@@ -102,6 +102,17 @@ TEST(Tags, OfAReadyVolumeComeBackWhole) {
   ExpectSame(**parsed, tags);
 }
 
+TEST(Tags, SayWhetherItIsAnInlineVolume) {
+  EXPECT_FALSE((*ParseTags(BuildTags(Sample())))->ephemeral);
+  VolumeTags tags = Sample();
+  tags.ephemeral = true;
+  std::vector<std::string> built = BuildTags(tags);
+  EXPECT_THAT(built, Contains("quarry.ephemeral=true"));
+  EXPECT_TRUE((*ParseTags(built))->ephemeral);
+  std::ranges::replace(built, "quarry.ephemeral=true", "quarry.ephemeral=maybe");
+  EXPECT_EQ(ParseTags(built).error().code(), Code::kCorrupt);
+}
+
 TEST(Tags, AreReadableByPeople) {
   EXPECT_THAT(
       BuildTags(Sample()),

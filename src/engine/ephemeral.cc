@@ -1,0 +1,181 @@
+#include "engine/ephemeral.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/sizing.h"
+#include "engine/volume_steps.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For taking back what came to nothing: not the caller's time, that may be over.
+constexpr milliseconds kUndoLimit{60000};
+
+Error Refuse(std::string_view field, std::string_view what) {
+  return Error(Code::kInvalidArgument, fmt::format("{}: {}", field, what));
+}
+
+// What an inline volume can never be asked for.
+Status CheckRequest(const EphemeralRequest& request) {
+  if (lvm::ParseVolumeId(request.publish.id).has_value()) {
+    return Refuse("volume_id", "has the form of a persistent volume's id, which an inline one must not have");
+  }
+  if (request.publish.capability.access == AccessType::kBlock) {
+    return Refuse("volume_capability", "inline volumes are mounted, not given out as raw block devices");
+  }
+  if (request.publish.read_only || request.publish.capability.mode == AccessMode::kSingleNodeReaderOnly) {
+    return Refuse("readonly", "an inline volume is empty when it is made: read-only it would stay so");
+  }
+  // They go to mkfs as they are, which takes the names of files of this node to read or to copy: options for
+  // an administrator's storage class, not for whoever may make a pod.
+  if (request.parameters.contains("mkfsoptions")) {
+    return Refuse("volume_context['mkfsoptions']", "is not for inline volumes");
+  }
+  return Ok();
+}
+
+Status CheckPermitted(const EngineConfig& config, Bytes size) {
+  const Bytes most = config.ephemeral_max_size;
+  if (most == Bytes{0}) {
+    return Refuse(
+        "volume_context['csi.storage.k8s.io/ephemeral']",
+        "inline volumes are not permitted on this node; quarryd's option --ephemeral-max-size permits "
+        "them, up to a size");
+  }
+  if (size > most) {
+    return Refuse("volume_context['size']",
+                  fmt::format("is {} bytes, an inline volume may have at most {} (--ephemeral-max-size)",
+                              size.value, most.value));
+  }
+  return Ok();
+}
+
+struct Wanted {
+  Profile profile;
+  AccessPlan access;
+};
+Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& default_pool) {
+  QUARRY_ASSIGN(Profile profile, Profile::Parse(request.parameters, default_pool).Context("volume_context"));
+  QUARRY_ASSIGN(AccessPlan access, PlanAccess({request.publish.capability}));
+  return Wanted{std::move(profile), std::move(access)};
+}
+
+// The one that an earlier call has made: after a restart of quarryd or of the node, or because kubelet did
+// not hear that it was published. What the limit is by now does not matter to a pod that has its volume.
+Status CheckSame(const Engine::State::Found& found, const EphemeralRequest& request) {
+  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, found.record.pool));
+  const CreateRequest same{.name = request.publish.id,
+                           .range = {.required = request.size, .limit = {}},
+                           .capabilities = {request.publish.capability},
+                           .parameters = {}};
+  if (const auto difference = Incompatibility(found.record, wanted.profile, same); difference.has_value()) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("volume_id: an inline volume of this id exists and differs: {}", *difference));
+  }
+  return Ok();
+}
+
+Result<Engine::State::Found> Make(Engine::State& state, const EphemeralRequest& request, const Call& call) {
+  const std::string& handle = request.publish.id;
+  const std::string what = fmt::format("NodePublishVolume of {}", handle);
+  QUARRY_TRY(CheckPermitted(state.config, request.size));
+  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, state.pools.front()->config.name));
+  QUARRY_ASSIGN(Pool* const pool, state.FindPool(wanted.profile.pool));
+  QUARRY_TRY(CheckTarget(state.world.dm, wanted.profile.geometry));
+  // Against a CreateVolume of the same name.
+  QUARRY_ASSIGN(const auto guard, state.locks.Lock("name:" + handle, what, call));
+  QUARRY_ASSIGN(const auto named, state.FindByName(handle, call));
+  if (named.has_value()) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("volume_id: volume {} was created under this name", named->record.tags.id));
+  }
+  const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
+  const CapacityRange range{.required = request.size, .limit = state.config.ephemeral_max_size};
+  QUARRY_TRY(MakeNewVolume(state, *pool, wish, range, what, call)
+                 .Context("an inline volume of at most --ephemeral-max-size"));
+  QUARRY_ASSIGN(auto made, state.FindEphemeral(handle, call));
+  if (!made.has_value()) {
+    return Error(Code::kInternal, fmt::format("inline volume {} was made and is not there", handle));
+  }
+  return std::move(*made);
+}
+
+// After these kubelet asks again, or unpublishes; after any other it may forget the volume.
+bool IsAskedAgain(Code code) {
+  return code == Code::kBusy || code == Code::kNoSpace || code == Code::kUnavailable ||
+         code == Code::kTimeout || code == Code::kCancelled;
+}
+
+// A volume that was never mounted, for a caller that will not come back for it.
+void TakeBack(Engine::State& state, const Engine::State::Found& found) {
+  const auto ended = EndVolume(state, found, fmt::format("taking back {}", found.record.tags.co_name),
+                               CallWithin(kUndoLimit));
+  if (!ended.has_value()) {
+    state.log.Warning("an inline volume that could not be published stays until it is unpublished",
+                      {{"volume", found.record.tags.co_name},
+                       {"lv", found.record.lv->name},
+                       {"error", ended.error().message()}});
+  }
+}
+
+}  // namespace
+
+Result<std::optional<Engine::State::Found>> Engine::State::FindEphemeral(const std::string& handle,
+                                                                         const Call& call) {
+  QUARRY_ASSIGN(auto found, FindByName(handle, call));
+  if (found.has_value() && found->record.tags.ephemeral) {
+    return found;
+  }
+  return std::optional<Found>();
+}
+
+Result<Engine::State::Found> Engine::State::GetPublished(const std::string& id, const Call& call) {
+  if (!lvm::ParseVolumeId(id).has_value()) {
+    QUARRY_ASSIGN(auto found, FindEphemeral(id, call));
+    if (found.has_value()) {
+      return std::move(*found);
+    }
+  }
+  return GetVolume(id, call);
+}
+
+Status EndEphemeral(Engine::State& state, const Engine::State::Found& found, const Call& call) {
+  QUARRY_ASSIGN(const auto device, state.world.dm.Find(found.record.DmUuid()));
+  if (device.has_value()) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+    if (!mounts.Of({device->major, device->minor}).empty()) {
+      return Ok();
+    }
+  }
+  return EndVolume(state, found, fmt::format("NodeUnpublishVolume of {}", found.record.tags.co_name), call);
+}
+
+Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& call) {
+  const std::string& handle = request.publish.id;
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  QUARRY_TRY(CheckRequest(request));
+  QUARRY_ASSIGN(const auto guard,
+                state_->locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
+  QUARRY_ASSIGN(auto found, state_->FindEphemeral(handle, call));
+  const bool was_there = found.has_value();
+  if (was_there) {
+    QUARRY_TRY(CheckSame(*found, request));
+  } else {
+    QUARRY_ASSIGN(found, Make(*state_, request, call));
+  }
+  const auto published = [&]() -> Status {
+    QUARRY_ASSIGN(const dm::Device device, state_->EnsureActive(*found, call));
+    return PublishUnstaged(*state_, *found, device, request.publish, call);
+  }();
+  const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
+  if (!published.has_value() && !may_hold_data && !IsAskedAgain(published.error().code())) {
+    TakeBack(*state_, *found);
+  }
+  return published;
+}
+
+}  // namespace quarry::engine

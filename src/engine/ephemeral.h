@@ -1,0 +1,15 @@
+// Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"): made by the call that publishes them, erased
+// by the one that unpublishes them. One is a volume like any other but for a tag that says so and a name,
+// which is the id that the CO made up for it (its handle). Only PublishEphemeral, Unpublish and Stats know
+// handles.
+#pragma once
+
+#include "engine/state.h"
+
+namespace quarry::engine {
+
+// The second half of unpublishing one: ends it, unless it is mounted elsewhere on this node. Under the lock
+// of its handle. kPrecondition naming who has it open.
+Status EndEphemeral(Engine::State& state, const Engine::State::Found& found, const Call& call);
+
+}  // namespace quarry::engine

@@ -1,0 +1,25 @@
+// Steps that several calls take. Their callers hold the volume's locks and a pass of the gate.
+#pragma once
+
+#include <string>
+
+#include "engine/plan_controller.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+
+// Makes the volume that `wish` describes, of which size and lv_name are chosen here, and which is known not
+// to exist. Waits for the group's turn and for space that must be cleared before. `what` is the call, for
+// those who wait behind it. (controller.cc)
+Result<Volume> MakeNewVolume(Engine::State& state, Pool& pool, CreateWish wish, const CapacityRange& range,
+                             const std::string& what, const Call& call);
+
+// Puts a volume out of reach and has its bytes erased. kPrecondition naming who uses it. (controller.cc)
+Status EndVolume(Engine::State& state, const Engine::State::Found& found, const std::string& what,
+                 const Call& call);
+
+// Publishes a file system that nobody stages, formatting it if need be. (node.cc)
+Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
+                       const PublishRequest& request, const Call& call);
+
+}  // namespace quarry::engine

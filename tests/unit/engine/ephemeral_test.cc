@@ -1,0 +1,475 @@
+// Inline volumes of pods on behaving fakes: made when published, erased when unpublished, whatever dies in
+// between; and never to be taken for a persistent volume.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "engine/engine.h"
+#include "lvm/names.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Bytes kExtent{4 * 1024 * 1024};
+// As kubelet makes them: "csi-" and 64 hexadecimal digits.
+const std::string kHandle = "csi-" + std::string(63, '0') + "a";
+const std::string kTarget = "/pods/a";
+
+AbsolutePath Path(const std::string& text) {
+  return *AbsolutePath::Parse(text);
+}
+
+// What a step watcher throws where quarryd is to die: nothing is undone on the way out.
+struct Killed {};
+
+// Ends the call of the thread that armed it at its n-th moment; every step has two, before and after.
+class Killer final : public StepWatcher {
+ public:
+  void Arm(int moment) {
+    thread_ = std::this_thread::get_id();
+    left_ = moment;
+  }
+  void Disarm() { thread_ = {}; }
+  void Before(const std::string& /*step*/) override { Moment(); }
+  void After(const std::string& /*step*/) override { Moment(); }
+
+ private:
+  void Moment() {
+    if (std::this_thread::get_id() == thread_ && --left_ == 0) {
+      throw Killed();
+    }
+  }
+  std::thread::id thread_;  // the eraser's steps are not counted; it never arms
+  int left_ = 0;
+};
+
+class EphemeralTest : public testing::Test {
+ protected:
+  EphemeralTest() {
+    lvm_.AddGroup("vg0", kExtent,
+                  {{"/dev/a", Extents{100}},
+                   {"/dev/b", Extents{100}},
+                   {"/dev/c", Extents{100}},
+                   {"/dev/d", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+    mount_.AddDirectory("/pods");
+    mount_.AddDirectory("/stage");
+    Restart();
+  }
+  ~EphemeralTest() override { engine_.reset(); }
+
+  // As after kill -9: everything in memory is gone, the world is as it was.
+  void Restart(Bytes most = kGiB) {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.ephemeral_max_size = most;
+    World world{lvm_, dm_, erase_, mount_, clock_};
+    world.steps = &killer_;
+    engine_ = std::make_unique<Engine>(config, world, log_);
+    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  }
+  void Reboot(Bytes most = kGiB) {
+    engine_.reset();
+    mount_.Reboot();
+    lvm_.Reboot();
+    dm_.Reboot();
+    Restart(most);
+  }
+
+  static Call Soon() { return CallWithin(milliseconds(20000)); }
+
+  static EphemeralRequest Request(const std::string& target = kTarget) {
+    return {.publish = {.id = kHandle,
+                        .staging_path = std::nullopt,
+                        .target_path = Path(target),
+                        .capability = {.access = AccessType::kMount}},
+            .size = Bytes{10 * kExtent.value},
+            .parameters = {{"csi.storage.k8s.io/ephemeral", "true"}}};
+  }
+  Status Publish(const EphemeralRequest& request = Request()) {
+    return engine_->PublishEphemeral(request, Soon());
+  }
+  Status Unpublish(const std::string& target = kTarget) {
+    return engine_->Unpublish(kHandle, Path(target), Soon());
+  }
+  Result<CreateResult> Create(const std::string& name) {
+    return engine_->Create({.name = name,
+                            .range = {Bytes{10 * kExtent.value}, {}},
+                            .capabilities = {{.access = AccessType::kMount}},
+                            .parameters = {}},
+                           Soon());
+  }
+  void ExpectRefused(const EphemeralRequest& request, Code code, const std::string& words) {
+    const Status refused = Publish(request);
+    ASSERT_FALSE(refused.has_value()) << words;
+    EXPECT_EQ(refused.error().code(), code) << refused.error().message();
+    EXPECT_NE(refused.error().message().find(words), std::string::npos) << refused.error().message();
+    EXPECT_EQ(LvCount(), 0U) << words;
+    EXPECT_FALSE(mount_.Exists(kTarget)) << words;
+  }
+  std::vector<lvm::LogicalVolume> Lvs() { return (*lvm_.Read("vg0", Soon()))->lvs; }
+  size_t LvCount() { return Lvs().size(); }
+  // LVs that are not being erased.
+  size_t Alive() {
+    const auto lvs = Lvs();
+    return static_cast<size_t>(std::count_if(lvs.begin(), lvs.end(), [](const lvm::LogicalVolume& lv) {
+      return !lv.hidden && std::find(lv.tags.begin(), lv.tags.end(), "quarry.erasing") == lv.tags.end();
+    }));
+  }
+  std::string DmUuid() {
+    const lvm::LogicalVolume lv = Lvs().front();
+    return lvm::DmUuid((*lvm_.Read("vg0", Soon()))->uuid, lv.uuid);
+  }
+  void UntilErased() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (LvCount() > 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    EXPECT_EQ(LvCount(), 0U);
+  }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  SystemClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  Killer killer_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EphemeralTest, IsMadeWhenPublishedAndErasedWhenUnpublished) {
+  const Status published = Publish();
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  ASSERT_EQ(Lvs().size(), 1U);
+  EXPECT_EQ(Lvs().front().size, Bytes{10 * kExtent.value});
+  EXPECT_EQ(mount_.ContentOf(DmUuid()).type, "ext4");
+  const auto stats = engine_->Stats(kHandle, kTarget, Soon());
+  ASSERT_TRUE(stats.has_value()) << stats.error().message();
+  EXPECT_TRUE(stats->available.has_value());
+  ASSERT_TRUE(Unpublish().has_value());
+  EXPECT_FALSE(mount_.Exists(kTarget));
+  EXPECT_EQ(engine_->Stats(kHandle, kTarget, Soon()).error().code(), Code::kNotFound);
+  UntilErased();
+  Bytes erased;
+  for (const auto& piece : erase_.Pieces()) {
+    erased = erased + piece.length;
+  }
+  EXPECT_EQ(erased, Bytes{10 * kExtent.value});
+}
+
+TEST_F(EphemeralTest, IsOfTheProfileThatItsContextSays) {
+  EphemeralRequest request = Request();
+  request.publish.capability.fs_type = "xfs";
+  request.size = Bytes{320 * kMiB.value};
+  request.parameters["type"] = "raid1";
+  const Status published = Publish(request);
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_EQ(Lvs().size(), 5U) << "two legs with their metadata";
+  ASSERT_EQ(mount_.Made().size(), 1U);
+  EXPECT_EQ(mount_.Made().front().fs_type, "xfs");
+  EXPECT_TRUE(Unpublish().has_value());
+  UntilErased();
+}
+
+TEST_F(EphemeralTest, OfNoSizeHasTheDefaultOrTheLimitIfThatIsLess) {
+  for (const auto& [most, size] :
+       {std::pair{Bytes{2 * kGiB.value}, kGiB}, {Bytes{50 * kMiB.value}, Bytes{48 * kMiB.value}}}) {
+    Restart(most);
+    EphemeralRequest request = Request();
+    request.size = {};
+    const Status published = Publish(request);
+    ASSERT_TRUE(published.has_value()) << published.error().message();
+    EXPECT_EQ(Lvs().front().size, size);
+    ASSERT_TRUE(Unpublish().has_value());
+    UntilErased();
+  }
+}
+
+TEST_F(EphemeralTest, IsRefusedUnlessPermittedAndAboveTheLimit) {
+  Restart(Bytes{0});
+  ExpectRefused(Request(), Code::kInvalidArgument, "--ephemeral-max-size permits");
+  Restart(Bytes{9 * kExtent.value});
+  ExpectRefused(Request(), Code::kInvalidArgument, "volume_context['size']: is 41943040 bytes");
+  // Within the limit only until it is rounded up to whole extents.
+  Restart(Bytes{10 * kExtent.value - 1});
+  EphemeralRequest request = Request();
+  request.size = Bytes{10 * kExtent.value - 2};
+  ExpectRefused(request, Code::kOutOfRange, "--ephemeral-max-size");
+  request.size = Bytes{UINT64_MAX};
+  ExpectRefused(request, Code::kInvalidArgument, "volume_context['size']");
+}
+
+TEST_F(EphemeralTest, IsRefusedWhereItMakesNoSenseOrIsNotThePodsToSay) {
+  const auto with = [](const std::function<void(EphemeralRequest&)>& spoil) {
+    EphemeralRequest request = Request();
+    spoil(request);
+    return request;
+  };
+  ExpectRefused(with([](auto& r) { r.publish.read_only = true; }), Code::kInvalidArgument, "readonly: ");
+  ExpectRefused(with([](auto& r) { r.publish.capability.mode = AccessMode::kSingleNodeReaderOnly; }),
+                Code::kInvalidArgument, "readonly: ");
+  ExpectRefused(with([](auto& r) { r.publish.capability.access = AccessType::kBlock; }),
+                Code::kInvalidArgument, "volume_capability: inline volumes are mounted");
+  ExpectRefused(with([](auto& r) { r.publish.capability.fs_type = "ntfs"; }), Code::kInvalidArgument,
+                "'ntfs'");
+  ExpectRefused(with([](auto& r) { r.publish.id = "default.qaaaaaaaaaaaaaaaaaaaaaaaaaa"; }),
+                Code::kInvalidArgument, "volume_id: has the form");
+  ExpectRefused(with([](auto& r) { r.parameters["mkfsoptions"] = "-d /etc"; }), Code::kInvalidArgument,
+                "volume_context['mkfsoptions']: is not for inline volumes");
+  ExpectRefused(with([](auto& r) { r.parameters["colour"] = "red"; }), Code::kInvalidArgument, "['colour']");
+  ExpectRefused(with([](auto& r) { r.parameters["type"] = "raid7"; }), Code::kInvalidArgument, "['type']");
+  ExpectRefused(with([](auto& r) { r.parameters["pool"] = "elsewhere"; }), Code::kInvalidArgument,
+                "no pool 'elsewhere'");
+  Restart(Bytes{10000 * kExtent.value});
+  ExpectRefused(with([](auto& r) { r.size = Bytes{500 * kExtent.value}; }), Code::kOutOfRange, "");
+}
+
+TEST_F(EphemeralTest, EveryCallMayBeRepeated) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Publish().has_value());
+  }
+  EXPECT_EQ(LvCount(), 1U);
+  EXPECT_EQ(mount_.Made().size(), 1U);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Unpublish().has_value());
+  }
+  UntilErased();
+  ASSERT_TRUE(Unpublish().has_value()) << "unknown is unpublished";
+}
+
+TEST_F(EphemeralTest, OfOtherPropertiesIsNotTheSame) {
+  ASSERT_TRUE(Publish().has_value());
+  EphemeralRequest larger = Request();
+  larger.size = Bytes{11 * kExtent.value};
+  EphemeralRequest striped = Request();
+  striped.parameters["type"] = "striped";
+  EphemeralRequest xfs = Request();
+  xfs.publish.capability.fs_type = "xfs";
+  for (const EphemeralRequest& other : {larger, striped, xfs}) {
+    EXPECT_EQ(Publish(other).error().code(), Code::kAlreadyExists);
+  }
+  EXPECT_EQ(LvCount(), 1U);
+}
+
+TEST_F(EphemeralTest, GoesOnlyFromItsLastTarget) {
+  ASSERT_TRUE(Publish().has_value());
+  ASSERT_TRUE(Publish(Request("/pods/b")).has_value());
+  ASSERT_TRUE(Unpublish().has_value());
+  EXPECT_TRUE(engine_->Stats(kHandle, "/pods/b", Soon()).has_value());
+  ASSERT_TRUE(Unpublish("/pods/never").has_value());
+  EXPECT_EQ(LvCount(), 1U);
+  ASSERT_TRUE(Unpublish("/pods/b").has_value());
+  UntilErased();
+}
+
+TEST_F(EphemeralTest, StaysWhileSomebodyHasItAndNamesWho) {
+  ASSERT_TRUE(Publish().has_value());
+  mount_.SetBusy(kTarget, "process 77 (dd)");
+  const Status busy = Unpublish();
+  ASSERT_FALSE(busy.has_value());
+  EXPECT_NE(busy.error().message().find("process 77"), std::string::npos);
+  EXPECT_EQ(Alive(), 1U);
+  mount_.SetBusy(kTarget, "");
+  ASSERT_TRUE(Unpublish().has_value());
+  UntilErased();
+}
+
+// To every call that persistent volumes know, there is no such volume: neither by its handle nor by its id.
+TEST_F(EphemeralTest, IsNoPersistentVolume) {
+  ASSERT_TRUE(Publish().has_value());
+  mount_.AddDirectory("/stage/v");
+  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+  for (const std::string& id : {kHandle, lvm::VolumeId("default", Lvs().front().name)}) {
+    EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
+    EXPECT_FALSE(engine_->Delete(id, Soon())->deleted);
+    EXPECT_EQ(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).error().code(),
+              Code::kNotFound);
+    EXPECT_EQ(engine_->Stage({id, Path("/stage/v"), {}}, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(engine_->Publish({id, std::nullopt, Path("/pods/b"), {}}, Soon()).error().code(),
+              Code::kNotFound);
+    EXPECT_EQ(engine_->Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
+              Code::kNotFound);
+    EXPECT_FALSE(engine_->Release(id, false, Soon()).has_value());
+    EXPECT_FALSE(engine_->NodeExpand({id, kTarget, "", {}}, Soon()).has_value());
+  }
+  EXPECT_EQ(engine_->Stats(lvm::VolumeId("default", Lvs().front().name), kTarget, Soon()).error().code(),
+            Code::kNotFound);
+  EXPECT_FALSE(engine_->Adopt({.group = "vg0", .lv_name = Lvs().front().name}, Soon()).has_value());
+  ASSERT_TRUE(
+      engine_->Unpublish(lvm::VolumeId("default", Lvs().front().name), Path(kTarget), Soon()).has_value());
+  EXPECT_EQ(Alive(), 1U);
+  EXPECT_TRUE(engine_->Stats(kHandle, kTarget, Soon()).has_value()) << "none of these did anything";
+}
+
+TEST_F(EphemeralTest, SharesItsNameWithNoPersistentVolume) {
+  ASSERT_TRUE(Publish().has_value());
+  auto joined = Create(kHandle);
+  ASSERT_FALSE(joined.has_value());
+  EXPECT_EQ(joined.error().code(), Code::kAlreadyExists);
+  EXPECT_NE(joined.error().message().find("inline volume of a pod"), std::string::npos);
+  ASSERT_TRUE(Unpublish().has_value());
+  UntilErased();
+
+  const auto persistent = Create(kHandle);
+  ASSERT_TRUE(persistent.has_value()) << persistent.error().message();
+  const Status refused = Publish();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kAlreadyExists);
+  ASSERT_TRUE(Unpublish().has_value());
+  EXPECT_TRUE(engine_->Get(persistent->volume.id, Soon()).has_value())
+      << "unpublishing its name is not deleting it";
+}
+
+// Kubelet publishes again for a pod that is there after a reboot, whatever the limit is by then.
+TEST_F(EphemeralTest, KeepsItsDataOverARebootForThePodThatComesBack) {
+  ASSERT_TRUE(Publish().has_value());
+  const std::string name = Lvs().front().name;
+  Reboot(Bytes{0});
+  ASSERT_EQ(LvCount(), 1U) << "nothing is deleted by guess";
+  const Status published = Publish();
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_EQ(Lvs().front().name, name);
+  EXPECT_EQ(mount_.Made().size(), 1U) << "formatted once";
+  Reboot();
+  ASSERT_TRUE(Unpublish().has_value()) << "and for one that does not";
+  UntilErased();
+}
+
+// A kill is not undone by anybody: what it leaves must be joined, or taken away, by whoever comes next.
+TEST_F(EphemeralTest, APublicationKilledAnywhereIsFinishedByItsRepetition) {
+  int moment = 1;
+  for (bool killed = true; killed; ++moment) {
+    ASSERT_LT(moment, 100);
+    killer_.Arm(moment);
+    killed = false;
+    try {
+      ASSERT_TRUE(Publish().has_value());
+    } catch (const Killed&) {
+      killed = true;
+    }
+    killer_.Disarm();
+    moment % 2 == 0 ? Restart() : Reboot();
+    const Status published = Publish();
+    ASSERT_TRUE(published.has_value()) << moment << ": " << published.error().message();
+    ASSERT_EQ(LvCount(), 1U) << moment;
+    ASSERT_TRUE(engine_->Stats(kHandle, kTarget, Soon()).has_value()) << moment;
+    ASSERT_TRUE(Unpublish().has_value());
+    UntilErased();
+  }
+  EXPECT_GT(moment, 12) << "create, verify, tag, tag, mkfs, tag, target, mount";
+}
+
+TEST_F(EphemeralTest, APublicationKilledAnywhereIsUndoneByUnpublishing) {
+  int moment = 1;
+  for (bool killed = true; killed; ++moment) {
+    ASSERT_LT(moment, 100);
+    killer_.Arm(moment);
+    killed = false;
+    try {
+      ASSERT_TRUE(Publish().has_value());
+    } catch (const Killed&) {
+      killed = true;
+    }
+    killer_.Disarm();
+    Restart();
+    const Status gone = Unpublish();
+    ASSERT_TRUE(gone.has_value()) << moment << ": " << gone.error().message();
+    ASSERT_FALSE(mount_.Exists(kTarget)) << moment;
+    UntilErased();
+  }
+  EXPECT_GT(moment, 12);
+}
+
+TEST_F(EphemeralTest, AnUnpublicationKilledAnywhereIsFinishedByItsRepetition) {
+  int moment = 1;
+  for (bool killed = true; killed; ++moment) {
+    ASSERT_LT(moment, 100);
+    ASSERT_TRUE(Publish().has_value());
+    killer_.Arm(moment);
+    killed = false;
+    try {
+      ASSERT_TRUE(Unpublish().has_value());
+    } catch (const Killed&) {
+      killed = true;
+    }
+    killer_.Disarm();
+    moment % 2 == 0 ? Restart() : Reboot();
+    const Status gone = Unpublish();
+    ASSERT_TRUE(gone.has_value()) << moment << ": " << gone.error().message();
+    ASSERT_FALSE(mount_.Exists(kTarget)) << moment;
+    UntilErased();
+  }
+  EXPECT_GT(moment, 8) << "umount, target, deactivate, tag";
+}
+
+// Kubelet forgets a volume whose publication failed for good, and unpublishes it never.
+TEST_F(EphemeralTest, IsTakenBackIfItCannotBePublishedForGood) {
+  for (const char* step : {"Make", "MakeInterrupted", "Mount", "Mounts", "MakeDirectory"}) {
+    mount_.faults.FailAlways(step, Error(Code::kIo, "broken"));
+    EXPECT_EQ(Publish().error().code(), Code::kIo) << step;
+    mount_.faults.Clear();
+    EXPECT_EQ(Alive(), 0U) << step;
+    UntilErased();
+  }
+  for (const char* step : {"Create", "Read", "ChangeTags"}) {
+    for (int nth = 1; nth <= 3; ++nth) {
+      for (const bool after : {false, true}) {
+        (after ? lvm_.after : lvm_.before).FailNth(step, nth, Error(Code::kIo, "broken"));
+        if (Publish().has_value()) {
+          ASSERT_TRUE(Unpublish().has_value());
+        }
+        lvm_.before.Clear();
+        lvm_.after.Clear();
+        ASSERT_TRUE(Publish().has_value()) << step << nth << after;
+        ASSERT_TRUE(Unpublish().has_value());
+        UntilErased();
+      }
+    }
+  }
+}
+
+TEST_F(EphemeralTest, IsKeptWhereTheCallerAsksAgain) {
+  for (const Code code :
+       {Code::kTimeout, Code::kUnavailable, Code::kCancelled, Code::kBusy, Code::kNoSpace}) {
+    mount_.faults.FailAlways("Make", Error(code, "not now"));
+    EXPECT_EQ(Publish().error().code(), code);
+    mount_.faults.Clear();
+    ASSERT_EQ(Alive(), 1U) << CodeName(code);
+  }
+  ASSERT_TRUE(Publish().has_value());
+}
+
+TEST_F(EphemeralTest, IsNeverTakenBackOnceItMayHoldData) {
+  ASSERT_TRUE(Publish().has_value());
+  Reboot();
+  mount_.faults.FailAlways("Mount", Error(Code::kIo, "broken"));
+  EXPECT_EQ(Publish().error().code(), Code::kIo);
+  mount_.faults.Clear();
+  EXPECT_EQ(Alive(), 1U);
+  ASSERT_TRUE(Publish().has_value());
+  EXPECT_EQ(mount_.Made().size(), 1U);
+}
+
+TEST_F(EphemeralTest, IsUnpublishedOnlyIfItCanBeLookedFor) {
+  ASSERT_TRUE(Publish().has_value());
+  lvm_.before.FailAlways("Read", Error(Code::kTimeout, "the disks are silent"));
+  EXPECT_FALSE(Unpublish().has_value());
+  lvm_.before.Clear();
+  EXPECT_TRUE(mount_.Exists(kTarget));
+  ASSERT_TRUE(Unpublish().has_value());
+  UntilErased();
+}
+
+}  // namespace
+}  // namespace quarry::engine
