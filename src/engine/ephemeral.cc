@@ -158,7 +158,8 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
   const std::string& handle = request.publish.id;
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_TRY(CheckRequest(request));
-  QUARRY_ASSIGN(const auto guard,
+  QUARRY_TRY(state_->long_steps.Join(handle, call));
+  QUARRY_ASSIGN(auto guard,
                 state_->locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
   QUARRY_ASSIGN(auto found, state_->FindEphemeral(handle, call));
   const bool was_there = found.has_value();
@@ -169,7 +170,7 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
   }
   const auto published = [&]() -> Status {
     QUARRY_ASSIGN(const dm::Device device, state_->EnsureActive(*found, call));
-    return PublishUnstaged(*state_, *found, device, request.publish, call);
+    return PublishUnstaged(*state_, *found, device, request.publish, guard, call);
   }();
   const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
   if (!published.has_value() && !may_hold_data && !IsAskedAgain(published.error().code())) {

@@ -20,7 +20,7 @@ bool CanTrim(const mount::MountEntry& entry) {
 // now and further on.
 Result<std::optional<Bytes>> TrimPiece(Engine::State& state, const Record& record, Bytes from, Bytes length,
                                        const Call& call) {
-  const std::string& id = record.tags.id;
+  const std::string& id = record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // as callers know it
   const auto guard = state.locks.TryLock("id:" + id, fmt::format("trimming of {}", id));
   if (!guard.has_value()) {
     return std::optional(Bytes{});  // it has its turn another time

@@ -18,8 +18,9 @@ Result<Volume> MakeNewVolume(Engine::State& state, Pool& pool, CreateWish wish, 
 Status EndVolume(Engine::State& state, const Engine::State::Found& found, const std::string& what,
                  const Call& call);
 
-// Publishes a file system that nobody stages, formatting it if need be. (node.cc)
+// Publishes a file system that nobody stages, formatting it if need be. `guard`: the lock of request.id, that
+// goes along with what takes longer than `call`. (node.cc)
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                       const PublishRequest& request, const Call& call);
+                       const PublishRequest& request, KeyLocks::Guard& guard, const Call& call);
 
 }  // namespace quarry::engine

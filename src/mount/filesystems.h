@@ -42,8 +42,8 @@ class Filesystem {
   // Options that every mount of it gets.
   virtual std::vector<std::string> standing_options() const { return {}; }
 
-  // The tool that repairs, unasked, what is safe to repair while it is not mounted, in the same form. nullopt:
-  // there is none, or none that is of use: the kernel replays the log when it mounts.
+  // The tool that repairs, unasked, what is safe to repair while it is not mounted, in the same form.
+  // nullopt: there is none, or none that is of use: the kernel replays the log when it mounts.
   virtual std::optional<std::vector<std::string>> CheckCommand(const std::string& device) const = 0;
   virtual CheckVerdict JudgeCheck(int exit_status) const = 0;
 
