@@ -51,18 +51,6 @@ FakeMount::FakeMount(FakeDm& dm) : dm_(dm) {
   Reboot();
 }
 
-void FakeMount::GoReadOnly(const AbsolutePath& target) {
-  const std::lock_guard lock(mutex_);
-  const mount::MountTable table = TableLocked();
-  const mount::DeviceNumber device = table.At(target)->backing;
-  for (Entry& entry : mounts_) {
-    if (entry.backing == device) {
-      std::erase(entry.super_options, "rw");
-      entry.super_options.emplace_back("ro");
-    }
-  }
-}
-
 void FakeMount::Reboot() {
   const std::lock_guard lock(mutex_);
   mounts_.clear();
@@ -484,22 +472,6 @@ Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& path) {
   const Bytes total = hold == holds_.end() ? kGiB : volumes_[hold->second].filesystem_size;
   const Bytes used{total.value / 16};
   return mount::FilesystemUsage{total, used, total - used, 1000, 11, 989};
-}
-
-Result<Bytes> FakeMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {
-  QUARRY_TRY(faults.Check("Trim"));
-  QUARRY_TRY(call.Check("trimming"));
-  const std::lock_guard lock(mutex_);
-  const MountTable table = TableLocked();
-  const Entry* there = table.At(mount_point);
-  const auto hold = there == nullptr ? holds_.end() : holds_.find(there->id);
-  if (hold == holds_.end()) {
-    return Error(Code::kPrecondition, fmt::format("{} is no mount point", mount_point.str()));
-  }
-  const Bytes size = volumes_[hold->second].filesystem_size;
-  const Bytes trimmed = from < size ? std::min(length, size - from) : Bytes{};
-  journal_.push_back(fmt::format("trim {} {} {}", mount_point.str(), from.value, trimmed.value));
-  return trimmed;
 }
 
 Result<PathKind> FakeMount::Inspect(const AbsolutePath& path) {

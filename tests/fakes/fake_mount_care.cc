@@ -1,4 +1,5 @@
 // FakeMount's care for what is in a file system: checks, and whose it is.
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -110,6 +111,34 @@ Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, con
   root = {gid, root.mode | kDirectory};
   journal_.push_back(fmt::format("group {} {}", mount_point.str(), gid));
   return Ok();
+}
+
+Result<Bytes> FakeMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {
+  QUARRY_TRY(faults.Check("Trim"));
+  QUARRY_TRY(call.Check("trimming"));
+  const std::lock_guard lock(mutex_);
+  const MountTable table = TableLocked();
+  const Entry* there = table.At(mount_point);
+  const auto hold = there == nullptr ? holds_.end() : holds_.find(there->id);
+  if (hold == holds_.end()) {
+    return Error(Code::kPrecondition, fmt::format("{} is no mount point", mount_point.str()));
+  }
+  const Bytes size = volumes_[hold->second].filesystem_size;
+  const Bytes trimmed = from < size ? std::min(length, size - from) : Bytes{};
+  journal_.push_back(fmt::format("trim {} {} {}", mount_point.str(), from.value, trimmed.value));
+  return trimmed;
+}
+
+void FakeMount::GoReadOnly(const AbsolutePath& target) {
+  const std::lock_guard lock(mutex_);
+  const mount::MountTable table = TableLocked();
+  const mount::DeviceNumber device = table.At(target)->backing;
+  for (Entry& entry : mounts_) {
+    if (entry.backing == device) {
+      std::erase(entry.super_options, "rw");
+      entry.super_options.emplace_back("ro");
+    }
+  }
 }
 
 }  // namespace quarry::fakes
