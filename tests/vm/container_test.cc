@@ -18,7 +18,7 @@ using grpc::StatusCode;
 constexpr char kCapabilities[] =
     "+sys_admin,+dac_override,+dac_read_search,+fowner,+chown,+mknod,+sys_rawio,+sys_module,+sys_nice,+ipc_"
     "lock,"
-    "+sys_ptrace";
+    "+sys_ptrace,+sys_resource";
 constexpr char kShared[] = "/srv/kubelet";
 
 class ContainerTest : public VmTest, public testing::WithParamInterface<bool> {
