@@ -79,13 +79,14 @@ TEST_F(PowerCut, Before) {
   ASSERT_OK(doomed);
   ASSERT_OK(client_.Delete(doomed.value.volume().volume_id()));
   notes.close();
-  ASSERT_TRUE(Sh(std::string("sync -f ") + kNotes).ok());
+  ASSERT_TRUE(Tool({"sync", kNotes, "/root"}).ok());
   (void)quarryd_.release();  // the cut ends it
 }
 
 TEST_F(PowerCut, After) {
   const std::map<int, v1::Volume> known = ReadNotes();
-  ASSERT_EQ(known.size(), 3U);
+  ASSERT_EQ(known.size(), 3U) << "the notes: "
+                              << Tool({"sh", "-c", std::string("ls -l /root; od -c ") + kNotes}).out;
   VolumeGroup group(kGroup, DiskNodes());
   Start();
 
