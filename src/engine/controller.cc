@@ -248,12 +248,9 @@ Status EndVolume(Engine::State& state, const Engine::State::Found& found, const 
                  const Call& call) {
   const Record& record = found.record;
   QUARRY_TRY(CheckUnused(state.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call));
-  const auto policy = record.tags.erase == EraseName(ErasePolicy::kNone)      ? ErasePolicy::kNone
-                      : record.tags.erase == EraseName(ErasePolicy::kDiscard) ? ErasePolicy::kDiscard
-                                                                              : ErasePolicy::kZero;
   {
     QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
-    QUARRY_TRY(RunCounted(*found.pool, PlanDelete(record, policy), state.world, call));
+    QUARRY_TRY(RunCounted(*found.pool, PlanDelete(record, PolicyOf(record)), state.world, call));
   }
   state.eraser->Wake();
   return Ok();

@@ -33,15 +33,6 @@ milliseconds Longer(milliseconds delay) {
   return std::clamp(delay * 2, kFirstRetry, kLastRetry);
 }
 
-ErasePolicy PolicyOf(const Record& record) {
-  for (const ErasePolicy policy : {ErasePolicy::kDiscard, ErasePolicy::kNone}) {
-    if (EraseName(policy) == record.tags.erase) {
-      return policy;
-    }
-  }
-  return ErasePolicy::kZero;  // whatever the tag says, the safe one
-}
-
 bool BeingMade(Pool& pool, const Record& record) {
   const std::lock_guard lock(pool.making_mutex);
   return pool.making.contains(record.lv->name);

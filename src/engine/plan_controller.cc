@@ -71,6 +71,15 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
   return plan;
 }
 
+ErasePolicy PolicyOf(const Record& record) {
+  for (const ErasePolicy policy : {ErasePolicy::kDiscard, ErasePolicy::kNone}) {
+    if (EraseName(policy) == record.tags.erase) {
+      return policy;
+    }
+  }
+  return ErasePolicy::kZero;  // the safe one
+}
+
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
   if (policy == ErasePolicy::kNone) {

@@ -35,6 +35,9 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
                         const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
 
+// What is to be done to a volume's bytes, as its tag says; whatever else that says, kZero.
+ErasePolicy PolicyOf(const Record& record);
+
 // Deactivates if the kernel has it (which fails if somebody has it open), then retags; or removes, which does
 // both. With an erase policy the volume is out of reach from here on, and the eraser does the rest.
 Plan PlanDelete(const Record& record, ErasePolicy policy);

@@ -126,6 +126,13 @@ Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacity
   return Ok();
 }
 
+Status Calls::GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("volume_id", volume_id));
+  QUARRY_ASSIGN(const engine::Volume volume, engine_.Get(volume_id, rpc.call(), engine::Show::kHealth));
+  Fill(health, volume.id, *volume.health);
+  return Ok();
+}
+
 Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
                                 pb::NodePublishVolumeResponse& /*response*/, Rpc& rpc) const {
   if (rules_.inline_volumes) {

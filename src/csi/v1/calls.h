@@ -51,6 +51,10 @@ class Calls {
   Status GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
                      Rpc& rpc) const;
 
+  // Both ControllerGetVolumeHealth and NodeGetVolumeHealth: one process serves the volume's node and its
+  // controller, and sees the same.
+  Status GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const;
+
   Status NodePublishVolume(const pb::NodePublishVolumeRequest& request,
                            pb::NodePublishVolumeResponse& response, Rpc& rpc) const;
   Status NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,

@@ -97,14 +97,10 @@ class ControllerService final : public pb::Controller::Service {
   grpc::Status ControllerGetVolumeHealth(ServerContext* context,
                                          const pb::ControllerGetVolumeHealthRequest* request,
                                          pb::ControllerGetVolumeHealthResponse* response) override {
-    return edge_.Serve({"ControllerGetVolumeHealth"}, *context, *request, request->volume_id(),
-                       [&](Rpc& rpc) -> Status {
-                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-                         QUARRY_ASSIGN(const engine::Volume volume,
-                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
-                         Fill(*response->mutable_volume_health(), volume.id, *volume.health);
-                         return Ok();
-                       });
+    return edge_.Serve(
+        {"ControllerGetVolumeHealth"}, *context, *request, request->volume_id(), [&](Rpc& rpc) {
+          return calls_.GetVolumeHealth(request->volume_id(), *response->mutable_volume_health(), rpc);
+        });
   }
 
   grpc::Status ControllerListVolumeHealth(ServerContext* context,

@@ -1,6 +1,5 @@
 #include <csi/v1/csi.grpc.pb.h>
 
-#include "csi/fields.h"
 #include "csi/v1/calls.h"
 #include "csi/v1/requests.h"
 #include "csi/v1/responses.h"
@@ -63,14 +62,9 @@ class NodeService final : public pb::Node::Service {
   // The paths may be of a publication that failed; what ails the volume is looked for at all of them.
   grpc::Status NodeGetVolumeHealth(ServerContext* context, const pb::NodeGetVolumeHealthRequest* request,
                                    pb::NodeGetVolumeHealthResponse* response) override {
-    return edge_.Serve({"NodeGetVolumeHealth"}, *context, *request, request->volume_id(),
-                       [&](Rpc& rpc) -> Status {
-                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-                         QUARRY_ASSIGN(const engine::Volume volume,
-                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
-                         Fill(*response->mutable_volume_health(), volume.id, *volume.health);
-                         return Ok();
-                       });
+    return edge_.Serve({"NodeGetVolumeHealth"}, *context, *request, request->volume_id(), [&](Rpc& rpc) {
+      return calls_.GetVolumeHealth(request->volume_id(), *response->mutable_volume_health(), rpc);
+    });
   }
 
   grpc::Status NodeGetStorageHealth(ServerContext* context, const pb::NodeGetStorageHealthRequest* request,
