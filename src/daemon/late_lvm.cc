@@ -62,4 +62,9 @@ Result<std::string> LateLvm::Version(const Call& call) {
   return lvm->Version(call);
 }
 
+Status LateLvm::Add(const lvm::AddPv& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Add(spec, call);
+}
+
 }  // namespace quarry::daemon

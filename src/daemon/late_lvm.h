@@ -31,6 +31,7 @@ class LateLvm final : public lvm::LvmApi {
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
+  Status Add(const lvm::AddPv& spec, const Call& call) override;
 
  private:
   Result<lvm::LvmApi*> Get(const Call& call);

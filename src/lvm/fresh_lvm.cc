@@ -444,6 +444,21 @@ Status FreshLvm::Deactivate(const std::string& group, const std::string& name, c
   return Change(group, call, [&] { return inner_.Deactivate(group, name, call); });
 }
 
+Status FreshLvm::Add(const AddPv& spec, const Call& call) {
+  return Change(spec.group, call, [&]() -> Status {
+    if (finder_ == nullptr) {
+      return (maker_ == nullptr ? inner_ : *maker_).Add(spec, call);
+    }
+    AddPv shown = spec;
+    QUARRY_ASSIGN(shown.device, finder_->Show(spec.device));
+    Status added = inner_.Add(shown, call);
+    finder_->Hide(spec.device);
+    // Should it fail: the next report lacks the PV, and it is looked for then.
+    (void)finder_->Update(call);
+    return added;
+  });
+}
+
 FreshLvm::Counts FreshLvm::counts() const {
   return {proven_, read_, refreshed_, joined_, unproven_};
 }

@@ -37,6 +37,10 @@ class PvFinder {
   virtual Result<bool> Update(const Call& call) = 0;
   // The same, if a block device may have come since anybody looked last. Cheap otherwise.
   virtual Result<bool> UpdateIfNews(const Call& call) = 0;
+  // Lets LVM see one more device, which need not be a PV, until Hide: the path under which it does.
+  virtual Result<std::string> Show(const std::string& device) = 0;
+  // Takes effect with the next Update.
+  virtual void Hide(const std::string& device) = 0;
 };
 
 // Thread-safe.
@@ -64,6 +68,9 @@ class FreshLvm final : public LvmApi {
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+  // Where LVM sees the pools' PVs only, it is shown the device as well, and nothing else: another group of
+  // the same name, on disks that are none of ours, does not stand in the way.
+  Status Add(const AddPv& spec, const Call& call) override;
 
   // Reads so far, by how they were answered: for metrics and tests.
   struct Counts {

@@ -50,6 +50,12 @@ struct CreateGroup {
   Bytes metadata_size = kMetadataSize;  // per PV
 };
 
+struct AddPv {
+  std::string group;
+  std::string device;                   // block device
+  Bytes metadata_size = kMetadataSize;  // of its metadata area
+};
+
 // Mutations are complete and durable (flushed to every PV in use) when they return OK. A failure means that
 // nothing or everything may have happened: read the snapshot and look. Calls may come from any thread; who
 // may change a group when is the caller's business (one writer per group), LVM's own lock is the last line.
@@ -89,6 +95,12 @@ class LvmApi {
 
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
   virtual Result<std::string> Version(const Call& call) = 0;
+
+  // Makes a PV of a device and adds it to the group, in one commit. The caller has made sure that it is blank
+  // and nobody's. Works also while a PV of the group is missing, which is marked so then, as by any commit.
+  // kPrecondition: it is in use, in a group, or bears a signature after all. Killed in between it may leave a
+  // PV of no group, which nobody takes for blank.
+  virtual Status Add(const AddPv& spec, const Call& call) = 0;
 };
 
 }  // namespace quarry::lvm

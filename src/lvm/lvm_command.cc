@@ -181,6 +181,12 @@ Result<Arguments> DeactivateArguments(const std::string& group, const std::strin
   return Arguments{"lvchange", "-y", "--activate", "n", "--", FullName(group, name)};
 }
 
+Result<Arguments> AddArguments(const AddPv& spec) {
+  QUARRY_TRY(CheckName("volume group", spec.group));
+  return Arguments{"vgextend", "--quiet",  "--metadatasize", Kib(spec.metadata_size),
+                   "--",       spec.group, spec.device};
+}
+
 Result<std::string> ParseVersion(const std::string& output) {
   constexpr std::string_view kLabel = "LVM version:";
   const size_t label = output.find(kLabel);

@@ -32,6 +32,8 @@ Result<std::vector<std::string>> TagArguments(const std::string& group, const st
 Result<std::vector<std::string>> ActivateArguments(const std::string& group,
                                                    const std::vector<std::string>& names);
 Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
+// As CreateArguments of a group, without -y: a signature that LVM finds after all stops it.
+Result<std::vector<std::string>> AddArguments(const AddPv& spec);
 
 // "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.
 Result<std::string> ParseVersion(const std::string& output);

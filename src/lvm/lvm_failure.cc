@@ -30,6 +30,8 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
     {"multiple vgs found with the same name", Code::kPrecondition, "two groups have this name"},
     {"is exported", Code::kPrecondition, ""},
+    {"is already in volume group", Code::kPrecondition, ""},
+    {"existing signature left on the device", Code::kPrecondition, ""},
     {"with system id", Code::kPrecondition, "the group belongs to another host"},
     {"can't get lock", Code::kUnavailable, ""},
     {"flock failed", Code::kUnavailable, ""},

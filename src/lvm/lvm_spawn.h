@@ -44,6 +44,7 @@ class LvmSpawn final : public LvmApi {
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
+  Status Add(const AddPv& spec, const Call& call) override;
 
  private:
   LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)

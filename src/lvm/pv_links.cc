@@ -83,6 +83,30 @@ Result<bool> PvLinks::UpdateIfNews(const Call& call) {
   return news || look_again_ ? Look(call) : Result<bool>(false);
 }
 
+Result<std::string> PvLinks::Show(const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  const std::string name = "new-" + fs::path(device).filename().string();
+  if (!shown_.emplace(name, device).second) {
+    return Error(Code::kAlreadyExists, fmt::format("{} is shown to LVM already", device));
+  }
+  auto links = Present();
+  Status replaced = links.has_value() ? Ok() : Status(links.error());
+  if (replaced.has_value()) {
+    links->insert_or_assign(name, device);
+    replaced = Replace(*links).Context(fmt::format("replacing the links in {}", options_.folder));
+  }
+  if (!replaced.has_value()) {
+    shown_.erase(name);
+    return std::move(replaced.error());
+  }
+  return PathOf(name);
+}
+
+void PvLinks::Hide(const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(shown_, [&](const auto& link) { return link.second == device; });
+}
+
 Result<bool> PvLinks::Look(const Call& call) {
   look_again_ = true;
   std::vector<Disk> disks;
@@ -99,7 +123,8 @@ Result<bool> PvLinks::Look(const Call& call) {
   }
   const std::set<std::string> members = Members(groups);
   QUARRY_ASSIGN(const Links present, Present());
-  const Links wanted = Wanted(disks, members, present);
+  Links wanted = Wanted(disks, members, present);
+  wanted.insert(shown_.begin(), shown_.end());
   if (wanted != present) {
     QUARRY_TRY(Replace(wanted).Context(fmt::format("replacing the links in {}", options_.folder)));
   }

@@ -58,6 +58,10 @@ class PvLinks final : public PvFinder {
   // News are the kernel's device events, but for those of LVs. Where they cannot be had every call looks.
   Result<bool> UpdateIfNews(const Call& call) override;
 
+  // The link is called "new-" and the device's kernel name. kAlreadyExists: it is shown already.
+  Result<std::string> Show(const std::string& device) override;
+  void Hide(const std::string& device) override;
+
  private:
   struct Disk {
     std::string name;  // of the kernel
@@ -84,6 +88,7 @@ class PvLinks final : public PvFinder {
   std::mutex mutex_;
   // Guarded by mutex_:
   std::map<std::string, std::string> uuids_;  // of our groups, by name
+  Links shown_;
   std::optional<DeviceEvents> events_;
   bool look_again_ = false;  // the last look failed, or a disk did not answer: no event tells of its recovery
 };

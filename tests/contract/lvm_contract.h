@@ -7,11 +7,15 @@
 //   std::string group();                                     // of kDisks disks with kDiskExtents extents
 //   each std::shared_ptr<void> Hold(const std::string& lv);       // holds the LV open until dropped void
 //   HideDisk(size_t index); void ShowDisk(size_t index);  // index as in the group's PVs
+//   std::string SpareDisk();                                 // path of a blank disk of the same size
 // and, where LVM is kept from device-mapper, so that nothing is active and raid is out of reach:
 //   static constexpr bool kHasDriver = false;
 // and, where there are disks, what differs if LVM's report is read from the text on them instead:
 //   static std::string TextDifference(const lvm::VolumeGroup& report);
 #pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -521,6 +525,65 @@ TYPED_TEST_P(LvmContract, ADiskThatComesBackUnchangedIsWholeAgain) {
   this->CreateSmall();
 }
 
+TYPED_TEST_P(LvmContract, ABlankDiskIsAddedInOneCommitAndCanBeUsed) {
+  const lvm::Snapshot before = this->Now();
+  const std::string device = this->world_.SpareDisk();
+  const Status added = this->Lvm().Add({.group = this->Group(), .device = device}, Patient());
+  ASSERT_TRUE(added.has_value()) << added.error().message();
+  const lvm::Snapshot after = this->Now();
+  ASSERT_EQ(after->pvs.size(), before->pvs.size() + 1);
+  EXPECT_EQ(after->seqno, before->seqno + 1);
+  EXPECT_GT(after->free_count.value, before->free_count.value);
+  const lvm::PhysicalVolume& joined = after->pvs.back();
+  EXPECT_GE(joined.metadata_size.value, lvm::kMetadataSize.value - kMiB.value) << "room for 10,000 volumes";
+  const std::string name = lvm::NewLvName();
+  const lvm::PlacementStep step{Extents{3}, "contiguous", {joined.device + ":2-4"}};
+  const Status made =
+      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear), step), Patient());
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  this->ExpectError(this->Lvm().Add({.group = this->Group(), .device = device}, Patient()),
+                    Code::kPrecondition);
+  EXPECT_EQ(this->Now()->pvs.size(), after->pvs.size());
+}
+
+TYPED_TEST_P(LvmContract, ADiskIsAddedAlsoWhileAnotherIsMissing) {
+  const std::string device = this->world_.SpareDisk();
+  this->world_.HideDisk(2);
+  const Status added = this->Lvm().Add({.group = this->Group(), .device = device}, Patient());
+  EXPECT_TRUE(added.has_value()) << added.error().message();
+  EXPECT_EQ(this->Now()->pvs.size(), kDisks + 1);
+  EXPECT_EQ(this->Now()->MissingPvs(), 1U);
+  this->world_.ShowDisk(2);
+  EXPECT_EQ(this->Now()->MissingPvs(), 0U) << "it held nothing";
+}
+
+// Nobody should ask for it; this is what stands behind those who make sure.
+TYPED_TEST_P(LvmContract, ADiskThatBearsASignatureIsNotAdded) {
+  const std::string device = this->world_.SpareDisk();
+  const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    GTEST_SKIP() << "no bytes here";
+  }
+  const std::string version("\1\0\0\0\xFF\3\0\0", 8);  // of a swap area: 1, and some pages
+  const std::string magic = "SWAPSPACE2";
+  ASSERT_EQ(pwrite(fd, version.data(), version.size(), 1024), static_cast<ssize_t>(version.size()));
+  ASSERT_EQ(pwrite(fd, magic.data(), magic.size(), 4086), static_cast<ssize_t>(magic.size()));
+  ASSERT_EQ(fsync(fd), 0);
+  this->ExpectError(this->Lvm().Add({.group = this->Group(), .device = device}, Patient()),
+                    Code::kPrecondition);
+  EXPECT_EQ(this->Now()->pvs.size(), kDisks);
+  std::string now(magic.size(), '\0');
+  ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  EXPECT_EQ(pread(fd, now.data(), now.size(), 4086), static_cast<ssize_t>(now.size()));
+  EXPECT_EQ(now, magic);
+  close(fd);
+}
+
+TYPED_TEST_P(LvmContract, NoDiskIsAddedToAnAbsentGroup) {
+  const std::string device = this->world_.SpareDisk();
+  this->ExpectError(this->Lvm().Add({.group = "nosuchgroup", .device = device}, Patient()), Code::kNotFound);
+}
+
 TYPED_TEST_P(LvmContract, VersionIsANumber) {
   const auto version = this->Lvm().Version(Patient());
   ASSERT_TRUE(version.has_value()) << version.error().message();
@@ -538,6 +601,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     OfSeveralVolumesEachThatCanBeActivatedIs, AnInactiveVolumeGrowsAndStaysInactive,
     AnOpenVolumeIsNeitherDeactivatedNorRemoved, RemovedIsGoneWithAllItsPartsAndAgainIsOk,
     RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
-    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain, VersionIsANumber);
+    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain,
+    ABlankDiskIsAddedInOneCommitAndCanBeUsed, ADiskIsAddedAlsoWhileAnotherIsMissing,
+    ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup, VersionIsANumber);
 
 }  // namespace quarry::contract

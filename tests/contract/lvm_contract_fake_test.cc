@@ -19,6 +19,10 @@ class FakeWorld {
     lvm_.SetOpen(group(), lv, true);
     return {nullptr, [this, lv](void*) { lvm_.SetOpen(group(), lv, false); }};
   }
+  std::string SpareDisk() {
+    lvm_.AddBlankDisk({"/dev/spare", kDiskExtents});
+    return "/dev/spare";
+  }
   void HideDisk(size_t index) { SetMissing(index, true); }
   void ShowDisk(size_t index) { SetMissing(index, false); }
 

@@ -50,12 +50,20 @@ uint64_t Flushes(const std::string& disk) {
   return value;
 }
 
+TEST_F(LvmSpawnTest, ADiskThatJoinsIsFlushedToo) {
+  const std::string spare = world_.SpareDisk();
+  const uint64_t before = Flushes(world_.disks().back());
+  const Status added = Lvm().Add({.group = Group(), .device = spare}, Patient());
+  ASSERT_TRUE(added.has_value()) << added.error().message();
+  EXPECT_GT(Flushes(world_.disks().back()), before) << "its label would be lost with the power";
+}
+
 TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
   const std::string name = CreateSmall();
   const auto expect_flushed = [&](const char* what, auto change) {
     std::vector<uint64_t> before;
-    for (const std::string& disk : world_.disks()) {
-      before.push_back(Flushes(disk));
+    for (size_t i = 0; i < kDisks; ++i) {
+      before.push_back(Flushes(world_.disks()[i]));
     }
     const Status changed = change();
     ASSERT_TRUE(changed.has_value()) << what << ": " << changed.error().message();

@@ -21,7 +21,7 @@ class NativeContractWorld {
   }
 
   explicit NativeContractWorld(Subprocess& runner) {
-    auto made = NativeWorld::Make(runner, NativeWorld::View::kAll, kDisks, kDiskSize);
+    auto made = NativeWorld::Make(runner, NativeWorld::View::kAll, kDisks + 1, kDiskSize);
     if (!made.has_value()) {
       const Code code = made.error().code();
       const bool lacking = code == Code::kUnavailable || code == Code::kNotFound;
@@ -46,6 +46,7 @@ class NativeContractWorld {
   lvm::LvmApi& lvm() { return world_->lvm(); }
   std::string group() const { return world_->group(); }
   std::shared_ptr<void> Hold(const std::string&) { return nullptr; }
+  std::string SpareDisk() const { return world_->ShellPath(kDisks); }
   void HideDisk(size_t index) { world_->Unlink(index); }
   void ShowDisk(size_t index) { world_->Link(index); }
 

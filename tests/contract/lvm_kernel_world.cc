@@ -44,8 +44,8 @@ LvmKernelWorld::LvmKernelWorld(const std::string& zygote) : disks_(Words(getenv(
   EXPECT_NE(mkdtemp(name.data()), nullptr);
   root_ = name;
   fs::create_directory(link_dir());
-  EXPECT_EQ(disks_.size(), kDisks) << "QUARRY_TEST_DISKS must name six blank disks";
-  if (disks_.size() != kDisks) {
+  EXPECT_EQ(disks_.size(), kDisks + 1) << "QUARRY_TEST_DISKS must name seven blank disks";
+  if (disks_.size() != kDisks + 1) {
     std::abort();  // nothing below can mean anything
   }
   const Status written = lvm::WriteLvmConfig({.system_dir = system_dir(), .scan_dirs = {link_dir()}});
@@ -80,7 +80,7 @@ LvmZygoteKernelWorld::LvmZygoteKernelWorld()
 
 // Made anew only if the last test left it damaged: each lvm command costs a guest most of a second.
 void LvmKernelWorld::Reset() {
-  for (size_t i = 0; i < disks_.size(); ++i) {
+  for (size_t i = 0; i < kDisks; ++i) {
     ShowDisk(i);
   }
   if (!IsWhole()) {
@@ -90,7 +90,7 @@ void LvmKernelWorld::Reset() {
 
 bool LvmKernelWorld::IsWhole() {
   const auto read = lvm_->Read(group(), Patient());
-  if (!read.has_value() || (*read)->MissingPvs() > 0) {
+  if (!read.has_value() || (*read)->MissingPvs() > 0 || (*read)->pvs.size() != kDisks) {
     return false;
   }
   return (*read)->lvs.empty() ||
@@ -101,11 +101,18 @@ void LvmKernelWorld::MakeGroup() {
   (void)Start(
       {"/usr/sbin/lvm", "vgchange", "-y", "--activate", "n", group()});  // may be in any state, or not there
   std::vector<std::string> create = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
-  for (size_t i = 0; i < disks_.size(); ++i) {
+  for (size_t i = 0; i < kDisks; ++i) {
     Blank(disks_[i]);
     create.push_back(Link(i));
   }
+  HideDisk(kDisks);
   RunLvm(create);
+}
+
+std::string LvmKernelWorld::SpareDisk() {
+  Blank(disks_.back());
+  ShowDisk(kDisks);
+  return Link(kDisks);
 }
 
 std::shared_ptr<void> LvmKernelWorld::Hold(const std::string& lv) {

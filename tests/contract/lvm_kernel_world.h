@@ -1,5 +1,5 @@
-// A real volume group for the LvmApi contract, on the disks named in QUARRY_TEST_DISKS (six of 1 GiB,
-// separated by blanks), which it overwrites. Run as root in a guest.
+// A real volume group for the LvmApi contract, on the disks named in QUARRY_TEST_DISKS (seven of 1
+// GiB, separated by blanks), which it overwrites. Run as root in a guest.
 #pragma once
 
 #include <memory>
@@ -32,6 +32,7 @@ class LvmKernelWorld {
   // LVM looks for PVs among links in a directory of ours: without its link a disk is gone.
   void HideDisk(size_t index);
   void ShowDisk(size_t index);
+  std::string SpareDisk();
 
   // --- For tests of LvmSpawn alone.
   const std::vector<std::string>& disks() const { return disks_; }

@@ -75,6 +75,11 @@ void FakeLvm::AddBlankDisk(const FakeDisk& disk) {
   blank_[disk.device] = disk.extents;
 }
 
+void FakeLvm::SetPvFacts(const std::string& device, lvm::PvFacts facts) {
+  const std::lock_guard lock(mutex_);
+  told_[device] = std::move(facts);
+}
+
 void FakeLvm::RemoveGroup(const std::string& name) {
   const std::lock_guard lock(mutex_);
   groups_.erase(name);
@@ -401,6 +406,47 @@ Result<std::string> FakeLvm::Version(const Call& call) {
   QUARRY_TRY(call.Check("Version"));
   QUARRY_TRY(before.Check("Version"));
   return std::string("2.03.16");
+}
+
+Status FakeLvm::Add(const lvm::AddPv& spec, const Call& call) {
+  QUARRY_TRY(lvm::AddArguments(spec));
+  return Act("AddPv", spec.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    const auto blank = blank_.find(spec.device);
+    if (blank == blank_.end()) {
+      return Error(Code::kPrecondition, fmt::format("Cannot use {}: device is in use", spec.device));
+    }
+    VolumeGroup next = group.now;
+    PhysicalVolume pv;
+    pv.uuid = NewUuid();
+    pv.device = spec.device;
+    pv.pe_start = kMiB;
+    pv.extent_count = blank->second;
+    next.pvs.push_back(std::move(pv));
+    QUARRY_TRY(Commit(group, std::move(next)));
+    blank_.erase(spec.device);
+    return Ok();
+  });
+}
+
+Result<std::vector<lvm::PvFacts>> FakeLvm::ReadPvs(const std::vector<std::string>& devices,
+                                                   const Call& call) {
+  QUARRY_TRY(call.Check("ReadPvs"));
+  QUARRY_TRY(before.Check("ReadPvs"));
+  const std::lock_guard lock(mutex_);
+  std::vector<lvm::PvFacts> out;
+  for (const std::string& device : devices) {
+    const auto told = told_.find(device);
+    lvm::PvFacts& facts = out.emplace_back(told == told_.end() ? lvm::PvFacts() : told->second);
+    for (const auto& [name, group] : groups_) {
+      for (const PhysicalVolume& pv : group.now.pvs) {
+        if (pv.device == device && !pv.missing) {
+          facts = {lvm::PvFacts::Kind::kPv, pv.uuid, name, group.now.uuid};
+        }
+      }
+    }
+  }
+  return out;
 }
 
 void Follow(FakeLvm& lvm, FakeDm& dm) {

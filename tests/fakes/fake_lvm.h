@@ -13,6 +13,7 @@
 
 #include "base/units.h"
 #include "lvm/lvm_api.h"
+#include "lvm/pv_reader.h"
 #include "tests/fakes/faults.h"
 
 namespace quarry::fakes {
@@ -33,14 +34,17 @@ struct FakeLvmHooks {
 };
 
 // Thread-safe.
-class FakeLvm final : public lvm::LvmApi {
+class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
  public:
   // --- The world's side.
 
   void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
   void RemoveGroup(const std::string& name);
-  // A disk that a group may be made of.
+  // A disk that a group may be made of, or that may be added to one.
   void AddBlankDisk(const FakeDisk& disk);
+  // What a disk that is none of a group here says of itself. Disks of groups say what they are, all others
+  // that they are no PV.
+  void SetPvFacts(const std::string& device, lvm::PvFacts facts);
   // What an administrator does: changes the group by hand, in one commit. Free ranges, counts, sizes and
   // partial flags follow from PVs and segments; a PV that is missing keeps its device here and loses it in
   // what Read gives.
@@ -76,6 +80,12 @@ class FakeLvm final : public lvm::LvmApi {
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
+  // Faults: "AddPv".
+  Status Add(const lvm::AddPv& spec, const Call& call) override;
+
+  // --- PvReader.
+  Result<std::vector<lvm::PvFacts>> ReadPvs(const std::vector<std::string>& devices,
+                                            const Call& call) override;
 
  private:
   struct Group {
@@ -91,7 +101,8 @@ class FakeLvm final : public lvm::LvmApi {
 
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
-  std::map<std::string, Extents> blank_;  // by device
+  std::map<std::string, Extents> blank_;      // by device
+  std::map<std::string, lvm::PvFacts> told_;  // by device
   std::set<std::pair<std::string, std::string>> open_;
   FakeLvmHooks hooks_;
   std::function<void(const std::string&)> on_call_;

@@ -32,6 +32,7 @@ class ToldLvm final : public lvm::LvmApi {
   }
   Status Deactivate(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
+  Status Add(const lvm::AddPv&, const Call&) override { return Refused(); }
 
   lvm::Snapshot told;
 

@@ -5,6 +5,7 @@ quarry_test(lvm_fresh_test
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/disk_images.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/fresh_lvm_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/fresh_world.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/lvm/header_pv_reader_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/metadata_header_reader_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/metadata_header_test.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/lvm/metadata_text_test.cc

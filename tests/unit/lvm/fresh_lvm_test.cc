@@ -308,6 +308,20 @@ TEST_F(Fresh, GroupThatWeMadeIsTheOneOfItsName) {
   EXPECT_EQ(world_.newest(), 2U);
 }
 
+TEST_F(Fresh, ADiskThatIsAddedIsShownToLvmForThatTimeOnly) {
+  Get();
+  EXPECT_TRUE(finding_.Add({"vg0", "/dev/9"}, {}).has_value());
+  EXPECT_THAT(world_.added, testing::ElementsAre("/shown/dev/9"));
+  EXPECT_TRUE(world_.shown.empty());
+  EXPECT_EQ(world_.updates(), 1) << "it is looked for where it is now";
+  EXPECT_EQ((*finding_.Read("vg0", {}))->seqno, 2U);
+
+  FreshWorld maker(1);
+  FreshLvm lvm(world_, world_, nullptr, &maker);
+  EXPECT_TRUE(lvm.Add({"vg0", "/dev/9"}, {}).has_value());
+  EXPECT_THAT(maker.added, testing::ElementsAre("/dev/9"));
+}
+
 TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
   Get();
   world_.Edit([](VolumeGroup& group) { group.name = "vg1"; });
@@ -513,6 +527,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     }
     Status Deactivate(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+    Status Add(const AddPv&, const Call&) override { return Killed(); }
 
    private:
     static Status Killed() { return Error(Code::kTimeout, "killed"); }
@@ -531,7 +546,8 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
            [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
            [&] { return lvm.Remove("vg0", {"a"}, {}); },
            [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
-           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); }}) {
+           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); },
+           [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 1);

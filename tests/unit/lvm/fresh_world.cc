@@ -211,6 +211,20 @@ Status FreshWorld::Create(const CreateGroup& spec, const Call&) {
   return Commits();
 }
 
+Status FreshWorld::Add(const AddPv& spec, const Call&) {
+  added.push_back(spec.device);
+  return Commits();
+}
+
+Result<std::string> FreshWorld::Show(const std::string& device) {
+  shown.push_back(device);
+  return "/shown" + device;
+}
+
+void FreshWorld::Hide(const std::string& device) {
+  std::erase(shown, device);
+}
+
 Status FreshWorld::Activate(const std::string&, const std::vector<std::string>&, const Call&) {
   const std::lock_guard lock(mutex_);
   active_ = true;

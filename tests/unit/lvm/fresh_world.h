@@ -62,6 +62,12 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override;
   Status Deactivate(const std::string&, const std::string&, const Call&) override;
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
+  Status Add(const AddPv& spec, const Call&) override;
+  Result<std::string> Show(const std::string& device) override;
+  void Hide(const std::string& device) override;
+  // What was added, by the path that LVM was told, and what it is shown besides the group's PVs.
+  std::vector<std::string> added;
+  std::vector<std::string> shown;
 
  private:
   struct Disk {

@@ -222,6 +222,24 @@ TEST_F(Links, FolderThatCannotBeMadeIsAnError) {
   EXPECT_FALSE(PvLinks::Make(reader_, {.folder = Root() / "no/such", .groups = {"v"}}).has_value());
 }
 
+TEST_F(Links, ADeviceIsShownUntilItIsHidden) {
+  Plug("sda", "changed", 1);
+  Update();
+  const fs::path blank = Plug("sdc", "changed", 2);
+  DiskImages::Write(blank, std::string(8192, '\0'));
+  const auto shown = links_->Show(blank);
+  ASSERT_TRUE(shown.has_value()) << shown.error().message();
+  EXPECT_EQ(*shown, Root() / "pv/new-sdc");
+  EXPECT_THAT(Now(), UnorderedElementsAre(Pair(kFirst, "sda"), Pair("new-sdc", "sdc")));
+  EXPECT_EQ(links_->Show(blank).error().code(), Code::kAlreadyExists);
+  EXPECT_FALSE(Update()) << "a look in between leaves it";
+  links_->Hide(blank);
+  Plug("sdc", "changed", 2);  // it has become the second disk of the group
+  EXPECT_TRUE(Update());
+  EXPECT_THAT(Now(), UnorderedElementsAre(Pair(kFirst, "sda"), Pair(kSecond, "sdc")));
+  EXPECT_TRUE(links_->Show(blank).has_value()) << "it may be shown again";
+}
+
 TEST_F(Links, AreLeftAloneWhileTheKernelTellsOfNothing) {
   Plug("sda", "changed", 1);
   Update();
