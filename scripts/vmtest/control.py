@@ -31,6 +31,9 @@ def obey(guest, arguments):
 
 def _power(guest, verb, rest):
     lose = "all"
+    shuffle = verb == "reboot" and rest[:1] == ["--shuffle"]
+    if shuffle:
+        rest = rest[1:]
     if verb == "cut" and rest[:1] == ["--lose"] and len(rest) > 1:
         lose, rest = rest[1], rest[2:]
     if lose not in ("all", "none", "some"):
@@ -41,5 +44,7 @@ def _power(guest, verb, rest):
     if verb == "cut":
         guest.cut_power(lose, then=then)
     else:
+        if shuffle:
+            guest.shuffle_disks()
         guest.shutdown(then=then)
     return 0, ""

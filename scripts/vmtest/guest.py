@@ -110,6 +110,7 @@ class Guest:
         self._qmp = None
         self._channel = None
         self._pulled = set()
+        self._backwards = False
         self._workspace = workspace.Workspace()
         self.folder = self._workspace.folder
         self.console = self.folder / "console.log"
@@ -245,7 +246,7 @@ class Guest:
         )
         argv += machine.connections(monitor_fd, agent_fd)
         argv += machine.system_disk(self.folder / "root.qcow2", self._parts)
-        argv += machine.disks(self.bus, disk_fds, self._sector, self._pulled)
+        argv += machine.disks(self.bus, disk_fds, self._sector, self._pulled, self._backwards)
         return argv
 
     # Commands
@@ -327,6 +328,11 @@ class Guest:
                 self.disks.tell("return", number)
                 self._qmp.execute("device_add", **machine.disk_device(self.bus, number, self._sector))
             self._pulled.discard(number)
+
+    def shuffle_disks(self):
+        """From the next boot on the disks are in the opposite order on the bus."""
+        with self._lock:
+            self._backwards = not self._backwards
 
     def stall_disk(self, number):
         """All I/O of this disk hangs until unstall_disk()."""

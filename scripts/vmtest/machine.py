@@ -105,12 +105,15 @@ def system_disk(overlay, images):
     return argv
 
 
-def disks(bus, fds, sector, pulled):
-    """The disks under test; fds: sockets on which diskd speaks NBD; pulled: numbers of those that are out."""
+def disks(bus, fds, sector, pulled, backwards=False):
+    """The disks under test; fds: sockets on which diskd speaks NBD; pulled: numbers of those that are out.
+
+    backwards: the last disk is plugged in where the first would be, and so on."""
     argv = []
     if bus == "scsi":
         argv += device(driver="virtio-scsi-pci", id="hba")
-    for number, fd in enumerate(fds, 1):
+    numbered = list(enumerate(fds, 1))
+    for number, fd in reversed(numbered) if backwards else numbered:
         if bus != "scsi":
             # A port of its own is what makes a PCI disk removable.
             argv += device(driver="pcie-root-port", id=f"port{number}", chassis=number, slot=number)

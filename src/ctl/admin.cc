@@ -7,6 +7,8 @@
 #include <quarry/admin/v1/admin.grpc.pb.h>
 #include <nlohmann/json.hpp>
 
+#include "ctl/device_table.h"
+
 namespace quarry::ctl {
 namespace {
 
@@ -152,6 +154,12 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
   }
   return dry_run ? fmt::format("could release volume {}: logical volume {}\n", id, lv)
                  : fmt::format("volume {} was released before: it is logical volume {}\n", id, lv);
+}
+
+Result<std::string> AdminClient::Devices(const Call& call) {
+  pb::ListDevicesResponse there;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::ListDevices, pb::ListDevicesRequest(), there, call));
+  return json_ ? DevicesJson(there) : DrawDevices(there);
 }
 
 }  // namespace quarry::ctl

@@ -1,5 +1,5 @@
-// What quarryctl asks of the quarryd that runs: adoption and its opposite. They change things, so the process
-// that serves the volumes does them, under its locks.
+// What quarryctl asks of the quarryd that runs: adoption and its opposite, which change things, so the
+// process that serves the volumes does them, under its locks; and the disks, of which it knows what it did.
 #pragma once
 
 #include <chrono>
@@ -40,6 +40,9 @@ class AdminClient {
   Result<Bulk> AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit);
 
   Result<std::string> Release(const std::string& id, bool dry_run, const Call& call);
+
+  // Every disk of the node, as a table or as JSON.
+  Result<std::string> Devices(const Call& call);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

@@ -136,6 +136,9 @@ Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, in
 Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
   QUARRY_ASSIGN(const AbsolutePath socket, daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint"));
   AdminClient client(socket, arguments.json);
+  if (name == "devices") {
+    return client.Devices(CallWithin(kPatience));
+  }
   return name == "adopt" ? RunAdopt(client, arguments, exit_status)
                          : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
 }
@@ -158,8 +161,12 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
       "release",
       "make Quarry forget a volume; its logical volume stays, with its name and all that is on it");
   release->add_option("ID", arguments.object, "the volume's id")->required();
+  CLI::App* devices = app.add_subcommand(
+      "devices", "every disk: what it is, which pool's rule it meets, and why it is or is not in the pool");
   for (CLI::App* sub : {adopt, release}) {
     sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
+  }
+  for (CLI::App* sub : {adopt, release, devices}) {
     sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
         ->envname("CSI_ENDPOINT")
         ->capture_default_str();
@@ -168,8 +175,9 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"quarryctl: looks at the pools of this node, and has quarryd adopt and release volumes",
-               "quarryctl"};
+  CLI::App app{
+      "quarryctl: looks at the pools and disks of this node, and has quarryd adopt and release volumes",
+      "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
   Arguments arguments;
@@ -197,8 +205,8 @@ int Main(int argc, char** argv) {
 
   const std::string name = app.get_subcommands().front()->get_name();
   int exit_status = 0;
-  const auto text = name == "adopt" || name == "release" ? RunRequest(name, arguments, exit_status)
-                                                         : RunCommand(name, arguments);
+  const bool request = name == "adopt" || name == "release" || name == "devices";
+  const auto text = request ? RunRequest(name, arguments, exit_status) : RunCommand(name, arguments);
   if (!text.has_value()) {
     std::cerr << "quarryctl: " << text.error().message() << '\n';
     return text.error().code() == Code::kInvalidArgument ? 2 : 1;

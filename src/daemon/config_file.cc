@@ -34,21 +34,34 @@ Result<std::string> ScalarText(const std::string& origin, std::string_view key, 
   return At(origin, node, fmt::format("{}: must be a string, a whole number or a boolean", key));
 }
 
-// devices = ["/dev/disk/by-id/…"] and share = { raid1 = "40%" }: what the command line writes as several
-// keys.
-Status ReadPoolPart(const std::string& origin, std::string_view key, const toml::node& node,
-                    PoolDraft& draft) {
-  if (key == "devices") {
-    const toml::array* devices = node.as_array();
-    if (devices == nullptr) {
-      return At(origin, node, "devices: must be a list of paths");
-    }
-    for (const toml::node& device : *devices) {
-      QUARRY_ASSIGN(std::string path, ScalarText(origin, key, device));
-      draft.extras.emplace_back("device", std::move(path));
-    }
-    return Ok();
+// devices = ["/dev/disk/by-id/…", { model = "INTEL*", min-size = "1TiB" }], and exclude likewise.
+Result<std::vector<RuleDraft>> ReadRules(const std::string& origin, std::string_view key,
+                                         const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) {
+    return At(origin, node, fmt::format("{}: must be a list of paths and rules", key));
   }
+  std::vector<RuleDraft> rules;
+  for (const toml::node& entry : *list) {
+    RuleDraft& rule = rules.emplace_back();
+    rule.where = fmt::format("{}[{}]", key, rules.size());
+    const toml::table* conditions = entry.as_table();
+    if (conditions == nullptr) {
+      QUARRY_ASSIGN(std::string path, ScalarText(origin, rule.where, entry));
+      rule.conditions.emplace_back("path", std::move(path));
+      continue;
+    }
+    for (const auto& [condition, value] : *conditions) {
+      QUARRY_ASSIGN(std::string text,
+                    ScalarText(origin, fmt::format("{}: {}", rule.where, condition.str()), value));
+      rule.conditions.emplace_back(condition.str(), std::move(text));
+    }
+  }
+  return rules;
+}
+
+// share = { raid1 = "40%" }: what the command line writes as several keys.
+Status ReadShares(const std::string& origin, const toml::node& node, PoolDraft& draft) {
   const toml::table* shares = node.as_table();
   if (shares == nullptr) {
     return At(origin, node, "share: must be a table, as in share = { raid1 = \"40%\" }");
@@ -64,8 +77,13 @@ Result<PoolDraft> ReadPool(const std::string& origin, size_t number, const toml:
   PoolDraft draft{
       .origin = fmt::format("{}: [[pool]] {}", origin, number), .name = "", .group = "", .extras = {}};
   for (const auto& [key, node] : table) {
-    if (key.str() == "share" || key.str() == "devices") {
-      QUARRY_TRY(ReadPoolPart(origin, key.str(), node, draft));
+    if (key.str() == "share") {
+      QUARRY_TRY(ReadShares(origin, node, draft));
+      continue;
+    }
+    if (key.str() == "devices" || key.str() == "exclude") {
+      QUARRY_ASSIGN((key.str() == "devices" ? draft.devices : draft.excludes),
+                    ReadRules(origin, key.str(), node));
       continue;
     }
     QUARRY_ASSIGN(std::string text, ScalarText(origin, key.str(), node));

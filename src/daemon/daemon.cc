@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "csi/server.h"
+#include "daemon/disk_watcher.h"
 #include "daemon/endpoint.h"
 #include "daemon/exporter.h"
 #include "daemon/metrics_server.h"
@@ -18,6 +20,7 @@
 #include "daemon/signals.h"
 #include "daemon/starter.h"
 #include "daemon/trimmer.h"
+#include "engine/claim.h"
 #include "engine/engine.h"
 
 namespace quarry::daemon {
@@ -119,6 +122,7 @@ class Service {
     world.steps = steps_;
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world, log_);
     QUARRY_TRY(ClaimSocket(socket_));
+    WatchDisks();
     if (options_.patient) {
       StartEngine();
       WaitForEngine();
@@ -142,6 +146,7 @@ class Service {
   Status Stop() {
     starter_.reset();
     trimmer_.reset();
+    disk_watcher_.reset();
     Status drained = engine_->Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
     return drained;
@@ -150,6 +155,20 @@ class Service {
  private:
   void StartEngine() {
     starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
+  }
+
+  // From before the start, which looks itself: what comes in between is looked for after it.
+  void WatchDisks() {
+    if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
+      return;
+    }
+    auto monitor = world_->udev().Watch();
+    if (!monitor.has_value()) {
+      log_.Warning("disks that are plugged in will not be noticed before the next start",
+                   {{"error", monitor.error().message()}});
+      return;
+    }
+    disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*monitor), log_);
   }
 
   // A stop signal ends it too, and is left for whoever waits for one.
@@ -174,6 +193,7 @@ class Service {
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<Starter> starter_;
   std::unique_ptr<Trimmer> trimmer_;
+  std::unique_ptr<DiskWatcher> disk_watcher_;
 };
 
 }  // namespace

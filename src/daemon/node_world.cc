@@ -11,12 +11,14 @@
 #include "dm/block_eraser.h"
 #include "dm/dm_kernel.h"
 #include "lvm/fresh_lvm.h"
+#include "lvm/header_pv_reader.h"
 #include "lvm/lvm_config.h"
 #include "lvm/lvm_spawn.h"
 #include "lvm/metadata_header_reader.h"
 #include "lvm/pv_links.h"
 #include "lvm/zygote.h"
 #include "mount/kernel_mount.h"
+#include "udev/kernel_udev.h"
 
 namespace quarry::daemon {
 namespace {
@@ -95,6 +97,8 @@ struct NodeWorld::Parts {
   dm::DmKernel dm;
   dm::BlockEraser erase;
   mount::KernelMount mount;
+  udev::KernelUdev udev;
+  lvm::HeaderPvReader pvs{headers};
 };
 
 NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -124,7 +128,13 @@ engine::World NodeWorld::world() {
           .erase = parts_->erase,
           .mount = parts_->mount,
           .clock = parts_->clock,
-          .children = &children()};
+          .children = &children(),
+          .udev = &parts_->udev,
+          .pvs = &parts_->pvs};
+}
+
+udev::UdevApi& NodeWorld::udev() {
+  return parts_->udev;
 }
 
 Subprocess& NodeWorld::children() {

@@ -28,6 +28,8 @@ class NodeWorld {
   engine::World world();
   // For what is stuck of all that was started.
   Subprocess& children();
+  // For whoever wants to be told of disks.
+  udev::UdevApi& udev();
 
  private:
   struct Parts;

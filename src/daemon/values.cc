@@ -173,9 +173,9 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
     QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(key));
     return Ok();
   }
-  if (key == "device") {
-    QUARRY_ASSIGN(AbsolutePath device, AbsolutePath::Parse(value).Context(key));
-    pool.devices.push_back(std::move(device));
+  if (key == "device" || key == "exclude") {
+    QUARRY_ASSIGN(engine::DeviceRule rule, ParseRule({key, {{"path", value}}}));
+    (key == "device" ? pool.devices : pool.exclude).push_back(std::move(rule));
     return Ok();
   }
   if (key == "foreign") {
@@ -189,7 +189,7 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
     return ApplyShare(pool, key, value);
   }
   return Error(Code::kInvalidArgument,
-               fmt::format("unknown key '{}'; known: reserve, device, foreign, share.TYPE", key));
+               fmt::format("unknown key '{}'; known: reserve, device, exclude, foreign, share.TYPE", key));
 }
 
 Status CheckShares(const engine::PoolConfig& pool) {
@@ -219,6 +219,14 @@ Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
   }
   for (const auto& [key, value] : draft.extras) {
     QUARRY_TRY(ApplyPoolKey(pool, key, value).Context(draft.origin));
+  }
+  for (const RuleDraft& rule : draft.devices) {
+    QUARRY_ASSIGN(engine::DeviceRule parsed, ParseRule(rule).Context(draft.origin));
+    pool.devices.push_back(std::move(parsed));
+  }
+  for (const RuleDraft& rule : draft.excludes) {
+    QUARRY_ASSIGN(engine::DeviceRule parsed, ParseRule(rule).Context(draft.origin));
+    pool.exclude.push_back(std::move(parsed));
   }
   QUARRY_TRY(CheckShares(pool).Context(draft.origin));
   return pool;

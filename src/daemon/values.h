@@ -39,12 +39,22 @@ struct MetricsAddress {
 // "127.0.0.1:9808", "[::1]:9808", "unix:///dir/name.sock".
 Result<MetricsAddress> ParseMetricsAddress(std::string_view text);
 
+// A rule for disks as it was written down.
+struct RuleDraft {
+  std::string where;                                            // "device", "devices[2]", "exclude[1]"
+  std::vector<std::pair<std::string, std::string>> conditions;  // "path" = "/dev/disk/by-id/x"
+};
+// The conditions: path, model, serial, transport, min-size, max-size, rotational. Errors begin with `where`
+// and the key.
+Result<engine::DeviceRule> ParseRule(const RuleDraft& draft);
+
 // A pool as it was written down, not yet checked.
 struct PoolDraft {
   std::string origin;  // "--pool", "/etc/quarry/quarry.toml: [[pool]] 2"
   std::string name;
   std::string group;
   std::vector<std::pair<std::string, std::string>> extras;  // "reserve" = "10G"
+  std::vector<RuleDraft> devices, excludes;                 // besides those among `extras`
 };
 // "NAME=VG[,key=value…]".
 Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text);

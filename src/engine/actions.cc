@@ -110,6 +110,9 @@ std::string Text(const Action& action) {
           [](const GiveToGroupAction& a) {
             return fmt::format("give what is mounted on {} to group {}", a.mount_point.str(), a.gid);
           },
+          [](const AddPvAction& a) {
+            return fmt::format("add disk {} to volume group {}", a.spec.device, a.spec.group);
+          },
       },
       action);
 }
@@ -144,6 +147,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
             return world.mount.Grow(a.fs_type, a.device, a.mount_point, call);
           },
           [&](const GiveToGroupAction& a) { return world.mount.GiveToGroup(a.mount_point, a.gid, call); },
+          [&](const AddPvAction& a) { return world.lvm.Add(a.spec, call); },
       },
       action);
 }

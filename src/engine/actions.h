@@ -95,12 +95,16 @@ struct GiveToGroupAction {
   AbsolutePath mount_point;
   uint32_t gid;
 };
+// Of a disk that is proven blank and nobody's.
+struct AddPvAction {
+  lvm::AddPv spec;
+};
 
 using Action =
     std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
                  DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
                  CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
-                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, AddPvAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

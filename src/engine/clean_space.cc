@@ -126,9 +126,9 @@ uint64_t CommitsOf(const Action& action) {
     // With metadata legs: one for the volume as it is while these are cleared, one to hide them.
     return create->spec.geometry.has_metadata() ? 2 : 1;
   }
-  const bool commits = std::holds_alternative<ExtendLvAction>(action) ||
-                       std::holds_alternative<RetagAction>(action) ||
-                       std::holds_alternative<RemoveLvAction>(action);
+  const bool commits =
+      std::holds_alternative<ExtendLvAction>(action) || std::holds_alternative<RetagAction>(action) ||
+      std::holds_alternative<RemoveLvAction>(action) || std::holds_alternative<AddPvAction>(action);
   return commits ? 1 : 0;
 }
 

@@ -106,6 +106,13 @@ class Engine {
   // The group's logical volumes that are not ours and might become so, by name.
   Result<std::vector<ForeignLv>> Foreign(const std::string& group, const Call& call);
 
+  // Every disk of the node, and why it is or is not a pool's (disks.cc). Answered also while the engine
+  // has not started, because why it cannot may be just this. kUnsupported: they cannot be listed.
+  Result<std::vector<DeviceReport>> Devices(const Call& call);
+  // Takes the disks that rules of the pools want and that are proven blank and unused: how many. One that
+  // cannot be taken is logged. A start does it too; this is for disks that come later.
+  Result<size_t> ClaimDisks(const Call& call);
+
   struct State;  // engine/state.h, for this room only
 
  private:

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/claim.h"
+#include "engine/disks.h"
 #include "engine/state.h"
 
 namespace quarry::engine {
@@ -160,6 +162,38 @@ Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call
   return Ok();
 }
 
+// The disk that an explicit path names, if it is blank and unused.
+Result<std::string> BlankDiskAt(Engine::State& state, const std::string& path) {
+  QUARRY_ASSIGN(const AbsolutePath device, AbsolutePath::Parse(path));
+  QUARRY_ASSIGN(const mount::Content content, state.world.mount.ProbeDevice(device));
+  if (content.kind != mount::Content::Kind::kBlank) {
+    const std::string what = content.type.empty() ? "several signatures" : content.type;
+    return Error(Code::kPrecondition,
+                 fmt::format("{} is not blank, it holds {}; it is left as it is", path, what));
+  }
+  return path;
+}
+
+// All that explicit paths name, and of what rules name those that are there and blank.
+Result<std::vector<std::string>> DisksToMakeOf(Engine::State& state, const PoolConfig& pool,
+                                               const Call& call) {
+  std::vector<std::string> devices;
+  for (const DeviceRule& rule : pool.devices) {
+    if (rule.IsExplicit()) {
+      QUARRY_ASSIGN(std::string device, BlankDiskAt(state, rule.path));
+      devices.push_back(std::move(device));
+    }
+  }
+  if (Claims(pool)) {
+    QUARRY_ASSIGN(const std::vector<std::string> more, DisksForNewGroup(state, pool, call));
+    devices.insert(devices.end(), more.begin(), more.end());
+  }
+  if (devices.empty()) {
+    return Error(Code::kPrecondition, "no blank disk meets its rules (quarryctl devices)");
+  }
+  return devices;
+}
+
 // Makes the pool's volume group of its disks, if there is none and the disks are blank and unused.
 Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& call) {
   if (pool.devices.empty()) {
@@ -169,23 +203,14 @@ Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& cal
   if (group.has_value() || group.error().code() != Code::kNotFound) {
     return Ok();  // it is there, or could not be looked at: for the reader of the pool to say
   }
-  lvm::CreateGroup spec{.name = pool.group, .devices = {}, .extent_size = state.config.extent_size};
-  for (const AbsolutePath& device : pool.devices) {
-    const auto refuse = [&](const std::string& why) {
-      return Error(Code::kPrecondition,
-                   fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
-                               pool.group, why));
-    };
-    const auto content = state.world.mount.ProbeDevice(device);
-    if (!content.has_value()) {
-      return refuse(content.error().message());
-    }
-    if (content->kind != mount::Content::Kind::kBlank) {
-      const std::string what = content->type.empty() ? "several signatures" : content->type;
-      return refuse(fmt::format("{} is not blank, it holds {}; it is left as it is", device.str(), what));
-    }
-    spec.devices.push_back(device.str());
+  auto devices = DisksToMakeOf(state, pool, call);
+  if (!devices.has_value()) {
+    return Error(Code::kPrecondition,
+                 fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
+                             pool.group, devices.error().message()));
   }
+  const lvm::CreateGroup spec{
+      .name = pool.group, .devices = std::move(*devices), .extent_size = state.config.extent_size};
   QUARRY_TRY(state.world.lvm.Create(spec, call).Context(fmt::format("pool '{}'", pool.name)));
   state.log.Info(
       "made a volume group",
@@ -215,6 +240,10 @@ Status Reconcile(Engine::State& state, const Call& call) {
                                      {"group", pool->config.group},
                                      {"volumes", static_cast<int64_t>(catalog->records.size())},
                                      {"lvm", version}});
+  }
+  // What there is can be served without it.
+  if (const auto claimed = ClaimDisks(state, call); !claimed.has_value()) {
+    state.log.Warning("disks for the pools could not be looked for", {{"error", claimed.error().message()}});
   }
   return Ok();
 }

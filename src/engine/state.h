@@ -16,6 +16,7 @@
 #include "engine/catalog.h"
 #include "engine/clean_space.h"
 #include "engine/cleaning.h"
+#include "engine/disks.h"
 #include "engine/engine.h"
 #include "engine/eraser.h"
 #include "engine/locks.h"
@@ -108,6 +109,7 @@ struct Engine::State {
   Holds holds;
   Gate gate;
   std::unique_ptr<Eraser> eraser;
+  DiskNotes disk_notes;
   std::mutex start_error_mutex;
   std::optional<Error> start_error;
   LongSteps long_steps;  // last: what it runs uses everything above

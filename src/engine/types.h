@@ -10,7 +10,9 @@
 #include "base/path.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "engine/rules.h"
 #include "lvm/layout.h"
+#include "udev/udev_api.h"
 
 namespace quarry::engine {
 
@@ -18,9 +20,9 @@ struct PoolConfig {
   std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
   std::string group;  // volume group
   Bytes reserve;      // kept free, out of every promise
-  // Disks to make the group of, should there be none of that name: each must be blank and unused. Ignored
-  // once it exists.
-  std::vector<AbsolutePath> devices;
+  // Disks to make the group of, should there be none of that name, of those that are blank and unused: what
+  // an explicit path names must all be there. What another rule names is also added to a group that exists.
+  std::vector<DeviceRule> devices;
   // Percent of the pool that volumes of a type may take together, all legs counted; the sum is at most 100.
   // Types that are not named share what is left. Empty: everybody may have everything, and what is promised
   // to one profile is promised to the others too.
@@ -28,6 +30,8 @@ struct PoolConfig {
   // ListVolumes shows the group's other logical volumes too. They can be looked at, and adopted, nothing
   // else.
   bool list_foreign = false;
+  // Disks that no rule of this pool gets.
+  std::vector<DeviceRule> exclude;
 };
 
 enum class AccessType { kBlock, kMount };
@@ -215,6 +219,18 @@ struct ForeignLv {
   std::string id;  // as ListVolumes may show it; empty if it cannot have one
   Bytes size;
   bool csilvm = false;  // bears a name as csilvm gives them
+};
+
+// A disk of the node, and what the pools have to do with it.
+struct DeviceReport {
+  udev::Disk disk;
+  std::string pv_uuid;  // empty: no physical volume
+  std::string holds;    // "ext4", "LVM physical volume of vg1", "nothing"; empty: not known, it is in use
+  std::string pool;     // that it is in, or whose rule it meets; empty: none
+  std::string rule;     // that it meets; empty: none
+  bool member = false;  // it is in the pool
+  bool wanted = false;  // it is blank and unused, and to be taken
+  std::string words;    // why it is as it is
 };
 
 // Whether the node can serve, and what it is doing about it if not.

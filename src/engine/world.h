@@ -8,7 +8,9 @@
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
 #include "lvm/lvm_api.h"
+#include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
+#include "udev/udev_api.h"
 
 namespace quarry::engine {
 
@@ -31,6 +33,9 @@ struct World {
   const Clock& clock;
   StepWatcher* steps = nullptr;
   Subprocess* children = nullptr;  // asked what is stuck; nullptr: nobody counts
+  // For disks that rules name; nullptr, either of them: disks are not looked at, explicit paths apart.
+  udev::UdevApi* udev = nullptr;
+  lvm::PvReader* pvs = nullptr;
 };
 
 }  // namespace quarry::engine

@@ -35,7 +35,9 @@ constexpr char kUsage[] =
     "health log\n"
     "  cut [--lose all|none|some] [-- CMD…]   cut the power; boot again and "
     "run CMD\n"
-    "  reboot -- CMD…           switch off in order, boot again and run CMD\n";
+    "  reboot [--shuffle] -- CMD…   switch off in order, boot again and run "
+    "CMD; the disks\n"
+    "                           are in the opposite order on their bus\n";
 
 constexpr int kHotplugSeconds = 30;
 

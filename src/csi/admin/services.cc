@@ -25,6 +25,28 @@ std::string TypeOf(const engine::Volume& volume) {
   return found == volume.context.end() ? "" : found->second;
 }
 
+void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Device& entry) {
+  entry.set_path(device.disk.node);
+  entry.set_identity(device.disk.identity);
+  entry.set_model(device.disk.model);
+  entry.set_serial(device.disk.serial);
+  entry.set_transport(device.disk.transport);
+  entry.set_size_bytes(static_cast<int64_t>(device.disk.size.value));
+  entry.set_rotational(device.disk.rotational);
+  entry.set_logical_block_bytes(static_cast<int64_t>(device.disk.logical_block.value));
+  entry.set_physical_block_bytes(static_cast<int64_t>(device.disk.physical_block.value));
+  entry.mutable_links()->Assign(device.disk.links.begin(), device.disk.links.end());
+  entry.mutable_partitions()->Assign(device.disk.partitions.begin(), device.disk.partitions.end());
+  entry.mutable_holders()->Assign(device.disk.holders.begin(), device.disk.holders.end());
+  entry.set_pv_uuid(device.pv_uuid);
+  entry.set_holds(device.holds);
+  entry.set_pool(device.pool);
+  entry.set_rule(device.rule);
+  entry.set_member(device.member);
+  entry.set_wanted(device.wanted);
+  entry.set_reason(device.words);
+}
+
 class AdminService final : public pb::Admin::Service {
  public:
   AdminService(engine::Engine& engine, Edge& edge) : engine_(engine), edge_(edge) {}
@@ -81,6 +103,17 @@ class AdminService final : public pb::Admin::Service {
         entry.set_volume_id(lv.id);
         entry.set_capacity_bytes(static_cast<int64_t>(lv.size.value));
         entry.set_csilvm(lv.csilvm);
+      }
+      return Ok();
+    });
+  }
+
+  grpc::Status ListDevices(ServerContext* context, const pb::ListDevicesRequest* request,
+                           pb::ListDevicesResponse* response) override {
+    return edge_.Serve({"ListDevices"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const auto devices, engine_.Devices(rpc.call()));
+      for (const engine::DeviceReport& device : devices) {
+        Describe(device, *response->add_devices());
       }
       return Ok();
     });

@@ -66,6 +66,40 @@ TEST_F(AdminTest, AdoptsListsAndReleases) {
   EXPECT_TRUE(released.changed());
 }
 
+TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
+  udev.Plug(fakes::PlainDisk("d0", "serial0", kGiB));
+  udev::Disk other = fakes::PlainDisk("x", "serial1", kGiB);
+  other.rotational = true;
+  other.partitions = {"x1"};
+  udev.Plug(other);
+  admin::ListDevicesResponse there;
+  const grpc::Status status =
+      Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &there);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(there.devices_size(), 2);
+  const auto& ours = there.devices(0);
+  EXPECT_EQ(ours.path(), "/dev/d0");
+  EXPECT_EQ(ours.identity(), "nvme.serial0");
+  EXPECT_EQ(ours.size_bytes(), 1024 * kMebibyte);
+  EXPECT_EQ(ours.transport(), "nvme");
+  EXPECT_EQ(ours.logical_block_bytes(), 512);
+  EXPECT_EQ(ours.pool(), "p");
+  EXPECT_TRUE(ours.member());
+  EXPECT_FALSE(ours.wanted());
+  EXPECT_FALSE(ours.pv_uuid().empty());
+  ASSERT_EQ(ours.links_size(), 1);
+  EXPECT_EQ(ours.links(0), "/dev/disk/by-id/nvme-serial0");
+  EXPECT_FALSE(there.devices(1).member());
+  EXPECT_TRUE(there.devices(1).rotational());
+  EXPECT_EQ(there.devices(1).reason(), "has partitions: x1");
+
+  ServiceHarness early({.start = false});
+  early.udev.Plug(other);
+  const auto stub = admin::Admin::NewStub(early.channel);
+  ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub, admin::ListDevicesRequest(), &there).ok());
+  EXPECT_EQ(there.devices_size(), 1);
+}
+
 TEST_F(AdminTest, RequestsAreCheckedFirst) {
   admin::AdoptResponse ignored;
   EXPECT_EQ(Do(&admin::Admin::Stub::Adopt, *stub_, admin::AdoptRequest(), &ignored).error_code(),

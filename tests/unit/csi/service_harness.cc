@@ -32,7 +32,10 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   config.default_size = Bytes{64 * kMiB.value};
   config.several_targets = options.several_targets;
   config.ephemeral_max_size = options.ephemeral_max_size;
-  engine = std::make_unique<engine::Engine>(config, engine::World{lvm, dm, erase, mount, clock}, log_);
+  engine::World world{lvm, dm, erase, mount, clock};
+  world.udev = &udev;
+  world.pvs = &lvm;
+  engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
     const Status started = engine->Start(Call{});
     EXPECT_TRUE(started.has_value()) << started.error().message();

@@ -16,6 +16,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_udev.h"
 
 namespace quarry::csi {
 
@@ -58,6 +59,7 @@ class ServiceHarness {
   fakes::FakeLvm lvm;
   fakes::FakeErase erase;
   fakes::FakeMount mount{dm};
+  fakes::FakeUdev udev;
   SystemClock clock;
 
  private:

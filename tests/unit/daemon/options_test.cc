@@ -159,6 +159,16 @@ TEST_F(Loading, TakesPoolsWholeFromOneSource) {
   ASSERT_TRUE(from_file.has_value()) << from_file.error().message();
   EXPECT_EQ(from_file->options.pools[0].name, "f");
   EXPECT_TRUE(from_file->options.pools[0].list_foreign);
+
+  File(
+      "[[pool]]\nname = \"f\"\nvg = \"vf\"\nexclude = [\"/dev/b\"]\n"
+      "devices = [\"/dev/a\", { transport = \"nvme\", min-size = 4096, rotational = false }]\n");
+  const auto rules = Load({"--endpoint", kEndpoint});
+  ASSERT_TRUE(rules.has_value()) << rules.error().message();
+  EXPECT_EQ(rules->options.pools[0].devices,
+            (std::vector<engine::DeviceRule>{
+                {.path = "/dev/a"}, {.transport = "nvme", .min_size = Bytes{4096}, .rotational = false}}));
+  EXPECT_EQ(rules->options.pools[0].exclude, std::vector<engine::DeviceRule>{{.path = "/dev/b"}});
 }
 
 TEST_F(Loading, NamesTheUnknownOrBadThing) {
@@ -200,7 +210,13 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
       {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
-       ": [[pool]] 1: unknown key 'size'; known: reserve, device, foreign, share.TYPE"},
+       ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE"},
+      {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = \"/dev/a\"\n",
+       ": line 4: devices: must be a list of paths and rules"},
+      {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = [\"/dev/a\", { colour = \"red\" }]\n",
+       ": [[pool]] 1: devices[2]: colour: unknown key; known: path, model"},
+      {"[[pool]]\nname = \"p\"\nvg = \"v\"\nexclude = [{ min-size = [] }]\n",
+       ": line 4: exclude[1]: min-size: must be a string, a whole number or a boolean"},
       {"[[pool]]\nname = \"p\"\n", ": [[pool]] 1: vg: must be the name of a volume group, is ''"},
   };
   for (const auto& [text, message] : bad) {

@@ -80,9 +80,55 @@ TEST(ParsePool, ReadsDisksAndShares) {
   const auto pool = Pool("fast=vg0,device=/dev/disk/by-id/a,device=/dev/b,share.raid1=40%,share.linear=25");
   ASSERT_TRUE(pool.has_value()) << pool.error().message();
   ASSERT_EQ(pool->devices.size(), 2U);
-  EXPECT_EQ(pool->devices.front().str(), "/dev/disk/by-id/a");
+  EXPECT_EQ(pool->devices.front(), engine::DeviceRule{.path = "/dev/disk/by-id/a"});
   EXPECT_EQ(pool->shares.at(lvm::VolumeType::kRaid1), 40U);
   EXPECT_EQ(pool->shares.at(lvm::VolumeType::kLinear), 25U);
+}
+
+TEST(ParsePool, ReadsPatternsAndExclusions) {
+  const auto pool =
+      Pool("fast=vg0,device=/dev/disk/by-id/nvme-*,exclude=/dev/disk/by-id/nvme-X*,exclude=/dev/b");
+  ASSERT_TRUE(pool.has_value()) << pool.error().message();
+  EXPECT_FALSE(pool->devices.front().IsExplicit());
+  ASSERT_EQ(pool->exclude.size(), 2U);
+  EXPECT_EQ(pool->exclude.back().path, "/dev/b");
+}
+
+TEST(ParseRule, ReadsEveryCondition) {
+  const auto rule = ParseRule({"devices[1]",
+                               {{"path", "/dev/disk/by-path/pci-*"},
+                                {"model", "INTEL*"},
+                                {"serial", "PHLN?"},
+                                {"transport", "nvme"},
+                                {"min-size", "1TiB"},
+                                {"max-size", "2TiB"},
+                                {"rotational", "false"}}});
+  ASSERT_TRUE(rule.has_value()) << rule.error().message();
+  EXPECT_EQ(*rule, (engine::DeviceRule{"/dev/disk/by-path/pci-*", "INTEL*", "PHLN?", "nvme",
+                                       Bytes{1024 * kGiB.value}, Bytes{2048 * kGiB.value}, false}));
+}
+
+TEST(ParseRule, NamesTheKeyThatIsWrong) {
+  const std::pair<RuleDraft, const char*> bad[] = {
+      {{"devices[1]", {}}, "devices[1]: must have at least one condition"},
+      {{"devices[1]", {{"path", "sda"}}}, "devices[1]: must be an absolute path"},
+      {{"devices[1]", {{"path", "/dev/nvme*"}}},
+       "devices[1]: must be a pattern of links below /dev/disk/by-"},
+      {{"devices[1]", {{"path", "sda"}, {"model", "x"}}}, "devices[1]: path: must be an absolute path"},
+      {{"devices[2]", {{"modell", "x"}}}, "devices[2]: modell: unknown key; known: path, model"},
+      {{"devices[2]", {{"model", ""}}}, "devices[2]: model: must not be empty"},
+      {{"devices[2]", {{"transport", "pcie"}}}, "devices[2]: transport: must be one of nvme, "},
+      {{"exclude[1]", {{"min-size", "1TB"}}}, "exclude[1]: min-size: must be a size"},
+      {{"exclude[1]", {{"max-size", "0"}}}, "exclude[1]: max-size: must not be 0"},
+      {{"exclude[1]", {{"rotational", "no"}}}, "exclude[1]: rotational: must be one of true, false"},
+      {{"devices[3]", {{"min-size", "2G"}, {"max-size", "1G"}}}, "devices[3]: max-size: must not be below"},
+  };
+  for (const auto& [draft, message] : bad) {
+    const auto parsed = ParseRule(draft);
+    ASSERT_FALSE(parsed.has_value()) << message;
+    EXPECT_THAT(parsed.error().message(), StartsWith(message));
+    EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);
+  }
 }
 
 TEST(ParsePool, ForeignVolumesAreHiddenUnlessItSaysSo) {
@@ -105,12 +151,15 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=..", "--pool: vg: must be"},
       {"fast=vg0,reserve=1X", "--pool: reserve: must be a size"},
       {"fast=vg0,device=sda", "--pool: device: must be an absolute path"},
+      {"fast=vg0,device=/dev/sd*", "--pool: device: must be a pattern of links"},
+      {"fast=vg0,exclude=", "--pool: exclude: must be an absolute path"},
       {"fast=vg0,share.raid9=1%", "--pool: share.raid9: "},
       {"fast=vg0,share.raid1=101%", "--pool: share.raid1: must be a percentage"},
       {"fast=vg0,share.raid1=%", "--pool: share.raid1: must be a percentage"},
       {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
       {"fast=vg0,foreign=show", "--pool: foreign: must be 'list' or 'hide'"},
-      {"fast=vg0,size=1G", "--pool: unknown key 'size'; known: reserve, device, foreign, share.TYPE"},
+      {"fast=vg0,size=1G",
+       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE"},
   };
   for (const auto& [text, message] : bad) {
     const auto parsed = Pool(text);

@@ -551,7 +551,7 @@ class NewPoolTest : public LifeTest {
     EngineConfig config;
     config.pools = {{.name = "new", .group = "vg1"}};
     for (const std::string& device : devices) {
-      config.pools.front().devices.push_back(Path(device));
+      config.pools.front().devices.push_back({.path = device});
     }
     config.extent_size = kMiB;
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);

@@ -1,0 +1,79 @@
+#include "ctl/device_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace quarry::ctl {
+namespace {
+
+namespace pb = ::quarry::admin::v1;
+using Device = pb::ListDevicesResponse::Device;
+
+// '+' in a pool, '*' to be taken, '-' left alone.
+char SignOf(const Device& device) {
+  return device.member() ? '+' : device.wanted() ? '*' : '-';
+}
+
+std::string Draw(const Device& device, size_t path_width) {
+  const std::string size = HumanBytes(Bytes{static_cast<uint64_t>(device.size_bytes())});
+  std::string text =
+      fmt::format("{} {:<{}}  {:>11}  {:<7}  {}\n", SignOf(device), device.path(), path_width, size,
+                  device.transport(), device.identity().empty() ? "(no identity)" : device.identity());
+  text += fmt::format("      {}", device.reason());
+  if (!device.holds().empty() && device.reason().find(device.holds()) == std::string::npos) {
+    text += fmt::format("; holds {}", device.holds());
+  }
+  return text +
+         (device.rule().empty() ? "\n" : fmt::format("  [pool '{}': {}]\n", device.pool(), device.rule()));
+}
+
+template <typename Words>
+nlohmann::json List(const Words& words) {
+  return nlohmann::json(std::vector<std::string>(words.begin(), words.end()));
+}
+
+}  // namespace
+
+std::string DrawDevices(const pb::ListDevicesResponse& devices) {
+  size_t width = 0;
+  for (const Device& device : devices.devices()) {
+    width = std::max(width, device.path().size());
+  }
+  std::string text;
+  for (const Device& device : devices.devices()) {
+    text += Draw(device, width);
+  }
+  return text + "+ in a pool   * to be taken   - left alone\n";
+}
+
+std::string DevicesJson(const pb::ListDevicesResponse& devices) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Device& device : devices.devices()) {
+    rows.push_back({{"path", device.path()},
+                    {"identity", device.identity()},
+                    {"model", device.model()},
+                    {"serial", device.serial()},
+                    {"transport", device.transport()},
+                    {"size_bytes", device.size_bytes()},
+                    {"rotational", device.rotational()},
+                    {"logical_block_bytes", device.logical_block_bytes()},
+                    {"physical_block_bytes", device.physical_block_bytes()},
+                    {"links", List(device.links())},
+                    {"partitions", List(device.partitions())},
+                    {"holders", List(device.holders())},
+                    {"pv_uuid", device.pv_uuid()},
+                    {"holds", device.holds()},
+                    {"pool", device.pool()},
+                    {"rule", device.rule()},
+                    {"member", device.member()},
+                    {"wanted", device.wanted()},
+                    {"reason", device.reason()}});
+  }
+  return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace quarry::ctl

@@ -1,0 +1,271 @@
+#include "engine/disks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "engine/claim.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+std::string KeyOf(const udev::Disk& disk) {
+  return disk.node + " " + disk.identity;
+}
+
+// A path that a rule names may be any link to the disk, not only one that udevd made.
+Status ResolvePaths(Engine::State& state, std::vector<udev::Disk>& disks) {
+  for (const auto& pool : state.pools) {
+    for (const auto* rules : {&pool->config.devices, &pool->config.exclude}) {
+      for (const DeviceRule& rule : *rules) {
+        if (rule.path.empty() || IsPattern(rule.path)) {
+          continue;
+        }
+        QUARRY_ASSIGN(const auto number, state.world.udev->NumberOf(rule.path));
+        for (udev::Disk& disk : disks) {
+          if (number == disk.number && std::ranges::find(disk.links, rule.path) == disk.links.end()) {
+            disk.links.push_back(rule.path);
+          }
+        }
+      }
+    }
+  }
+  return Ok();
+}
+
+Result<SeenPool> LookAtPool(Engine::State& state, const PoolConfig& config, const Call& call) {
+  SeenPool seen{.config = &config};
+  auto group = state.world.lvm.Read(config.group, call);
+  if (!group.has_value()) {
+    QUARRY_TRY(call.Check("looking at the pools' disks"));
+    seen.problem = group.error().code() == Code::kNotFound ? "" : group.error().message();
+    return seen;
+  }
+  seen.group = std::move(*group);
+  for (const lvm::PhysicalVolume& pv : seen.group->pvs) {
+    if (pv.device.empty()) {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto number, state.world.udev->NumberOf(pv.device));
+    if (number.has_value()) {
+      seen.members[pv.uuid] = *number;
+    }
+  }
+  return seen;
+}
+
+// Everything but libblkid's answers. Waits for no disk longer than a second.
+Result<Survey> Look(Engine::State& state, const Call& call) {
+  if (state.world.udev == nullptr || state.world.pvs == nullptr) {
+    return Error(Code::kUnsupported, "disks cannot be listed here");
+  }
+  QUARRY_ASSIGN(std::vector<udev::Disk> disks, state.world.udev->Inventory());
+  QUARRY_TRY(ResolvePaths(state, disks));
+  std::vector<std::string> nodes;
+  for (const udev::Disk& disk : disks) {
+    nodes.push_back(disk.node);
+  }
+  Survey survey;
+  for (const auto& pool : state.pools) {
+    QUARRY_ASSIGN(SeenPool seen, LookAtPool(state, pool->config, call));
+    survey.pools.push_back(std::move(seen));
+  }
+  // After the groups: a disk that joins one in between is seen as a stranger's, never as nobody's.
+  QUARRY_ASSIGN(std::vector<lvm::PvFacts> pvs, state.world.pvs->ReadPvs(nodes, call));
+  for (size_t i = 0; i < disks.size(); ++i) {
+    survey.disks.push_back({.disk = std::move(disks[i]), .pv = std::move(pvs[i])});
+  }
+  return survey;
+}
+
+// Has libblkid look into the disks for which `asked` holds, each claimed exclusively.
+Status LookInto(Engine::State& state, Survey& survey, const std::function<bool(size_t disk)>& asked,
+                const Call& call) {
+  constexpr std::chrono::seconds kPatience{5};
+  const std::unique_lock probing(state.disk_notes.probing, kPatience);
+  if (!probing.owns_lock()) {
+    return Error(Code::kUnavailable, "looking into disks: another look waits for one that does not answer");
+  }
+  for (size_t i = 0; i < survey.disks.size(); ++i) {
+    if (!asked(i)) {
+      continue;
+    }
+    QUARRY_TRY(call.Check("looking into disks"));
+    SeenDisk& seen = survey.disks[i];
+    const auto path = AbsolutePath::Parse(seen.disk.node);
+    seen.content =
+        path.has_value() ? state.world.mount.ProbeDevice(*path) : Result<mount::Content>(path.error());
+  }
+  return Ok();
+}
+
+// The survey with libblkid's answers for what is wanted, and what follows from all that. Of one pool, or of
+// each.
+Result<std::vector<Verdict>> LookForWanted(Engine::State& state, Survey& survey, std::optional<size_t> pool,
+                                           const Call& call) {
+  QUARRY_ASSIGN(survey, Look(state, call));
+  const std::vector<Verdict> first = Judge(survey);
+  const auto asked = [&](size_t i) {
+    return first[i].standing == Standing::kWanted && first[i].pool == pool.value_or(first[i].pool);
+  };
+  QUARRY_TRY(LookInto(state, survey, asked, call));
+  return Judge(survey);
+}
+
+bool ToBeAdded(const Survey& survey, const Verdict& verdict, size_t pool) {
+  return verdict.standing == Standing::kFree && verdict.pool == pool && survey.pools[pool].group != nullptr;
+}
+
+void TellOfLeft(Engine::State& state, const Survey& survey, const std::vector<Verdict>& verdicts) {
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    const Verdict& verdict = verdicts[i];
+    const udev::Disk& disk = survey.disks[i].disk;
+    if (verdict.standing == Standing::kLeft && !verdict.rule.empty() &&
+        state.disk_notes.Say(KeyOf(disk), verdict.words)) {
+      state.log.Info("a disk that a pool's rule names is left alone", {{"pool", verdict.named},
+                                                                       {"disk", disk.node},
+                                                                       {"identity", disk.identity},
+                                                                       {"rule", verdict.rule},
+                                                                       {"reason", verdict.words}});
+    }
+  }
+}
+
+// Under the pool's turn.
+void Take(Engine::State& state, Pool& pool, const udev::Disk& disk, const std::string& rule, size_t& taken,
+          const Call& call) {
+  auto added =
+      RunCounted(pool, {AddPvAction{{.group = pool.config.group, .device = disk.node}}}, state.world, call);
+  if (added.has_value()) {
+    ++taken;
+    state.disk_notes.Took(KeyOf(disk));
+    state.log.Info("a disk joined a pool", {{"pool", pool.config.name},
+                                            {"group", pool.config.group},
+                                            {"disk", disk.node},
+                                            {"identity", disk.identity},
+                                            {"bytes", static_cast<int64_t>(disk.size.value)},
+                                            {"rule", rule}});
+    return;
+  }
+  state.disk_notes.Failed(KeyOf(disk), added.error().message());
+  state.log.Warning("a disk could not be added to a pool",
+                    {{"pool", pool.config.name}, {"disk", disk.node}, {"error", added.error().message()}});
+}
+
+}  // namespace
+
+bool DiskNotes::Say(const std::string& disk, const std::string& words) {
+  const std::lock_guard lock(mutex_);
+  std::string& said = said_[disk];
+  const bool news = said != words;
+  said = words;
+  return news;
+}
+
+void DiskNotes::Failed(const std::string& disk, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  failed_[disk] = why;
+}
+
+void DiskNotes::Took(const std::string& disk) {
+  const std::lock_guard lock(mutex_);
+  failed_.erase(disk);
+  said_.erase(disk);
+}
+
+std::string DiskNotes::Failure(const std::string& disk) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = failed_.find(disk);
+  return found == failed_.end() ? "" : found->second;
+}
+
+Result<size_t> ClaimDisks(Engine::State& state, const Call& call) {
+  size_t taken = 0;
+  if (std::ranges::none_of(state.pools, [](const auto& pool) { return Claims(pool->config); })) {
+    return taken;
+  }
+  Survey survey;
+  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, std::nullopt, call));
+  TellOfLeft(state, survey, verdicts);
+  for (size_t i = 0; i < state.pools.size(); ++i) {
+    if (std::ranges::none_of(verdicts, [&](const Verdict& one) { return ToBeAdded(survey, one, i); })) {
+      continue;
+    }
+    Pool& pool = *state.pools[i];
+    QUARRY_ASSIGN(const auto turn, pool.writers.Wait("adding disks", call));
+    Survey now;
+    QUARRY_ASSIGN(const std::vector<Verdict> proven, LookForWanted(state, now, i, call));
+    for (size_t k = 0; k < proven.size(); ++k) {
+      if (ToBeAdded(now, proven[k], i)) {
+        Take(state, pool, now.disks[k].disk, proven[k].rule, taken, call);
+      }
+    }
+  }
+  return taken;
+}
+
+Result<std::vector<std::string>> DisksForNewGroup(Engine::State& state, const PoolConfig& pool,
+                                                  const Call& call) {
+  size_t index = 0;
+  while (index < state.pools.size() && state.pools[index]->config.name != pool.name) {
+    ++index;
+  }
+  Survey survey;
+  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, index, call));
+  std::vector<std::string> nodes;
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    const SeenDisk& seen = survey.disks[i];
+    if (seen.pv.group == pool.group) {
+      return Error(Code::kUnavailable,
+                   fmt::format("{} says that it is of a volume group {}, which LVM does not find",
+                               seen.disk.node, pool.group));
+    }
+    const bool named = std::ranges::any_of(pool.devices, [&](const DeviceRule& rule) {
+      return rule.IsExplicit() && Match(rule, seen.disk).meets;
+    });
+    if (verdicts[i].standing == Standing::kFree && verdicts[i].pool == index && !named) {
+      nodes.push_back(seen.disk.node);
+    }
+  }
+  TellOfLeft(state, survey, verdicts);
+  return nodes;
+}
+
+Result<size_t> Engine::ClaimDisks(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  return engine::ClaimDisks(*state_, call);
+}
+
+Result<std::vector<DeviceReport>> Engine::Devices(const Call& call) {
+  QUARRY_ASSIGN(Survey survey, Look(*state_, call));
+  // In use is not to be opened exclusively: that could only fail, and get in the way of others.
+  const auto quiet = [&](size_t i) {
+    const SeenDisk& seen = survey.disks[i];
+    return seen.pv.kind == lvm::PvFacts::Kind::kNoPv && seen.disk.partitions.empty() &&
+           seen.disk.holders.empty();
+  };
+  QUARRY_TRY(LookInto(*state_, survey, quiet, call));
+  std::vector<Verdict> verdicts = Judge(survey);
+  std::vector<DeviceReport> out;
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    Verdict& verdict = verdicts[i];
+    const bool wanted = verdict.standing == Standing::kFree;
+    const std::string failure = wanted ? state_->disk_notes.Failure(KeyOf(survey.disks[i].disk)) : "";
+    out.push_back({.disk = std::move(survey.disks[i].disk),
+                   .pv_uuid = survey.disks[i].pv.uuid,
+                   .holds = std::move(verdict.holds),
+                   .pool = std::move(verdict.named),
+                   .rule = std::move(verdict.rule),
+                   .member = verdict.standing == Standing::kMember,
+                   .wanted = wanted,
+                   .words = failure.empty()
+                                ? std::move(verdict.words)
+                                : fmt::format("{}; it could not be added: {}", verdict.words, failure)});
+  }
+  return out;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,180 @@
+// What is said of each disk, from what was seen.
+#include "engine/claim.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quarry::engine {
+namespace {
+
+using lvm::PvFacts;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const Result<mount::Content> kBlank = mount::Content{};
+const Result<mount::Content> kExt4 = mount::Content{mount::Content::Kind::kFilesystem, "ext4", "u"};
+
+// Pool "p" on group "vg" of one disk, "nvme0n1", taking NVMe disks of 1 GiB or more.
+class ClaimTest : public testing::Test {
+ protected:
+  ClaimTest() {
+    pool_.name = "p";
+    pool_.group = "vg";
+    pool_.devices = {{.transport = "nvme", .min_size = kGiB}};
+    group_.name = "vg";
+    group_.uuid = "group-uuid";
+    group_.extent_size = Bytes{4 * kMiB.value};
+    lvm::PhysicalVolume pv;
+    pv.uuid = "pv0";
+    pv.device = "/run/pv0";
+    group_.pvs = {pv};
+    SeenDisk& member = Add("nvme0n1", std::nullopt);
+    member.pv = {PvFacts::Kind::kPv, "pv0", "vg", "group-uuid"};
+  }
+  // One that everybody agrees about, if libblkid says so.
+  SeenDisk& Add(const std::string& name, std::optional<Result<mount::Content>> content = kBlank) {
+    SeenDisk seen;
+    seen.disk.name = name;
+    seen.disk.node = "/dev/" + name;
+    seen.disk.identity = "eui." + name;
+    seen.disk.number = {259, static_cast<uint32_t>(survey_.disks.size())};
+    seen.disk.transport = "nvme";
+    seen.disk.size = Bytes{10 * kGiB.value};
+    seen.disk.logical_block = Bytes{512};
+    seen.content = std::move(content);
+    survey_.disks.push_back(std::move(seen));
+    return survey_.disks.back();
+  }
+  std::vector<Verdict> JudgeAll() {
+    SeenPool seen{.config = &pool_, .members = {{"pv0", {259, 0}}}};
+    seen.problem = problem_;
+    if (there_) {
+      seen.group = std::make_shared<const lvm::VolumeGroup>(group_);
+    }
+    survey_.pools = {seen};
+    return Judge(survey_);
+  }
+  Verdict Last() { return JudgeAll().back(); }
+  void ExpectLeft(const std::string& words) {
+    const Verdict verdict = Last();
+    EXPECT_EQ(verdict.standing, Standing::kLeft) << words;
+    EXPECT_THAT(verdict.words, HasSubstr(words));
+  }
+
+  PoolConfig pool_;
+  lvm::VolumeGroup group_;
+  bool there_ = true;
+  std::string problem_;
+  Survey survey_;
+};
+
+TEST_F(ClaimTest, AMemberIsOneByItsUuidWhateverItsName) {
+  const Verdict verdict = Last();
+  EXPECT_EQ(verdict.standing, Standing::kMember);
+  EXPECT_EQ(verdict.named, "p");
+  EXPECT_EQ(verdict.holds, "LVM physical volume of vg");
+  EXPECT_EQ(verdict.rule, "transport=nvme, min-size=1 GiB");
+}
+
+TEST_F(ClaimTest, ABlankDiskThatMeetsARuleIsFree) {
+  Add("nvme1n1");
+  EXPECT_EQ(Last().standing, Standing::kFree);
+  EXPECT_EQ(Last().named, "p");
+  there_ = false;
+  EXPECT_EQ(Last().standing, Standing::kFree) << "for the group that is to be made";
+}
+
+TEST_F(ClaimTest, WhatNobodyLookedIntoIsWantedAndNotFree) {
+  Add("nvme1n1", std::nullopt);
+  EXPECT_EQ(Last().standing, Standing::kWanted);
+}
+
+TEST_F(ClaimTest, NothingIsTakenThatAnybodyHasADoubtAbout) {
+  Add("nvme1n1", kExt4);
+  ExpectLeft("not blank, holds ext4");
+  survey_.disks.back().content = mount::Content{mount::Content::Kind::kAmbiguous, "", ""};
+  ExpectLeft("several signatures");
+  survey_.disks.back().content = Result<mount::Content>(Error(Code::kPrecondition, "opening it: busy"));
+  ExpectLeft("opening it: busy");
+  survey_.disks.back().content = kBlank;
+  ASSERT_EQ(Last().standing, Standing::kFree);
+  survey_.disks.back().disk.partitions = {"nvme1n1p1"};
+  ExpectLeft("has partitions: nvme1n1p1");
+  survey_.disks.back().disk.partitions.clear();
+  survey_.disks.back().disk.holders = {"dm-4"};
+  ExpectLeft("in use by dm-4");
+  survey_.disks.back().disk.holders.clear();
+  survey_.disks.back().disk.read_only = true;
+  ExpectLeft("read-only");
+  survey_.disks.back().disk.read_only = false;
+  survey_.disks.back().pv.kind = PvFacts::Kind::kSilent;
+  ExpectLeft("does not answer");
+  survey_.disks.back().pv.kind = PvFacts::Kind::kUnreadable;
+  ExpectLeft("cannot be read");
+  survey_.disks.back().pv.kind = PvFacts::Kind::kDamaged;
+  ExpectLeft("a label of LVM's that does not check out");
+}
+
+TEST_F(ClaimTest, OtherPeoplesPvsAreLeftWhateverElseIsSaid) {
+  Add("nvme1n1").pv = {PvFacts::Kind::kPv, "other", "vg9", "uuid9"};
+  ExpectLeft("belongs to volume group vg9");
+  EXPECT_EQ(Last().holds, "LVM physical volume of vg9");
+  survey_.disks.back().pv = {PvFacts::Kind::kPv, "other", "vg", "another-uuid"};
+  ExpectLeft("another volume group vg of this name");
+  survey_.disks.back().pv = {PvFacts::Kind::kPv, "other", "", ""};
+  ExpectLeft("in no group");
+}
+
+TEST_F(ClaimTest, ACopyOfAMemberIsToldFromTheMember) {
+  Add("nvme1n1").pv = {PvFacts::Kind::kPv, "pv0", "vg", "group-uuid"};
+  EXPECT_EQ(JudgeAll()[0].standing, Standing::kMember);
+  ExpectLeft("bears the UUID of another disk of pool 'p'");
+  Add("nvme2n1");
+  ExpectLeft("two disks of volume group vg bear one UUID");
+}
+
+TEST_F(ClaimTest, TheFirstRuleThatIsMetCountsAndExclusionsStandBefore) {
+  Add("nvme1n1");
+  pool_.exclude = {{.path = "/dev/nvme1n1"}};
+  ExpectLeft("excluded from pool 'p' by [/dev/nvme1n1]");
+  EXPECT_EQ(Last().rule, "");
+  pool_.exclude.clear();
+  pool_.devices = {{.serial = "none"}, {.transport = "nvme"}, {.model = "*"}};
+  EXPECT_EQ(Last().rule, "transport=nvme");
+  pool_.devices = {{.serial = "none"}};
+  ExpectLeft("no pool's rule is met");
+}
+
+TEST_F(ClaimTest, ADiskOfTheWrongSizeIsToldSo) {
+  Add("nvme1n1").disk.size = Bytes{100 * kMiB.value};
+  ExpectLeft("would be pool 'p's by [transport=nvme, min-size=1 GiB], but is smaller than 1 GiB");
+  pool_.devices = {{.transport = "nvme"}};
+  EXPECT_EQ(Last().standing, Standing::kFree);
+  survey_.disks.back().disk.size = Bytes{65 * kMiB.value};
+  ExpectLeft("too small");
+}
+
+TEST_F(ClaimTest, NothingIsAddedToAGroupThatLvmWouldNotChange) {
+  Add("nvme1n1");
+  there_ = false;
+  problem_ = "timed out";
+  ExpectLeft("the pool cannot be read: timed out");
+  there_ = true;
+  problem_.clear();
+  survey_.disks.back().disk.logical_block = Bytes{4096};
+  ExpectLeft("logical blocks are of 4096 bytes");
+}
+
+TEST_F(ClaimTest, AnExplicitPathMakesAGroupAndAddsNothingToIt) {
+  Add("nvme1n1");
+  pool_.devices = {{.path = "/dev/nvme1n1"}};
+  EXPECT_FALSE(Claims(pool_));
+  ExpectLeft("an explicit path makes a group and adds nothing to it");
+  there_ = false;
+  EXPECT_EQ(Last().standing, Standing::kFree);
+  pool_.devices.push_back({.serial = "x"});
+  EXPECT_TRUE(Claims(pool_));
+}
+
+}  // namespace
+}  // namespace quarry::engine

@@ -1,0 +1,242 @@
+// Disks that come: a blank one joins the pool whose rule it meets, and nothing else is touched, whatever it
+// is. Then the guest boots with its NVMe disks in another order (vmctl reboot --shuffle) and After runs.
+//
+// Disks 1 and 2 make the group; 3 comes blank; the others come with something on them: 4 a file system, 5 a
+// group of somebody's, 6 a group of our group's name, 7 a copy of disk 1. The guest's own system disk meets
+// the rule, too.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+using std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+constexpr char kConfig[] = "/root/disks.toml";
+constexpr char kPlaces[] = "/root/disks";  // outlives the boot
+constexpr char kFileData[] = "/root/disks/target-files/data";
+constexpr char kRawData[] = "/root/disks/target-raw";
+constexpr uint64_t kDataLength = 256 << 10;
+constexpr int kMembers = 3;
+
+class Disks : public testing::Test {
+ protected:
+  void Start() {
+    QuarrydOptions options;
+    options.pools = {};
+    options.arguments = {"--config", kConfig};
+    auto started = QuarrydProcess::Start(options);
+    ASSERT_OK(started);
+    quarryd_ = std::move(*started);
+    ASSERT_OK(quarryd_->WaitReady(std::chrono::seconds(120)));
+  }
+  void TearDown() override {
+    if (HasFailure()) {
+      fprintf(stderr, "%s\n%s\n", Devices(false).c_str(), quarryd_ ? quarryd_->Log().c_str() : "");
+    }
+  }
+
+  static std::string Devices(bool json) {
+    std::vector<std::string> words = {"quarryctl", "devices", "--endpoint", std::string("unix://") + kSocket};
+    if (json) {
+      words.emplace_back("--json");
+    }
+    const Outcome told = Tool(words);
+    EXPECT_TRUE(told.ok()) << told.err;
+    return told.out;
+  }
+  // What quarryctl says of the disks with this serial number, one after the other.
+  static std::vector<nlohmann::json> Rows(const std::string& serial) {
+    std::vector<nlohmann::json> rows;
+    for (const nlohmann::json& row : nlohmann::json::parse(Devices(true), nullptr, false)) {
+      if (row.is_object() && row.value("serial", "") == serial) {
+        rows.push_back(row);
+      }
+    }
+    return rows;
+  }
+  static nlohmann::json Row(int disk) {
+    const auto rows = Rows("quarry" + std::to_string(disk));
+    EXPECT_EQ(rows.size(), 1U) << "disk " << disk;
+    return rows.empty() ? nlohmann::json::object() : rows.front();
+  }
+  static std::string Reason(int disk) { return Row(disk).value("reason", ""); }
+  static bool IsMember(int disk) { return Row(disk).value("member", false); }
+
+  static std::string Sum(int disk) { return Sh("sha256sum < " + DiskNode(disk)).out; }
+  static void Pull(int disk) { ASSERT_TRUE(Tool({"vmctl", "pull", std::to_string(disk)}).ok()) << disk; }
+  static void Return(int disk) { ASSERT_TRUE(Tool({"vmctl", "return", std::to_string(disk)}).ok()) << disk; }
+
+  // quarryd has looked at the disk where it is now, and has said that it leaves it alone.
+  bool WasLeft(int disk) {
+    const std::string node = "\"" + DiskNode(disk) + "\"";
+    return Eventually([&] {
+      for (const std::string& line : Lines(quarryd_->Log())) {
+        if (line.find("is left alone") != std::string::npos && line.find(node) != std::string::npos) {
+          return true;
+        }
+      }
+      return false;
+    });
+  }
+  int64_t Capacity() {
+    auto capacity = client_.Capacity();
+    EXPECT_OK(capacity);
+    return capacity.value.available_capacity();
+  }
+  // Where the disk is plugged in: its directory in sysfs down to the controller.
+  static std::string Place(int disk) {
+    const std::string path =
+        fs::canonical("/sys/class/block/" + fs::path(DiskNode(disk)).filename().string());
+    return path.substr(0, path.find("/nvme/"));
+  }
+
+  static VolumeSpec Files() { return {"files", TypeParameters("linear"), MountCapability("ext4"), 32 * kMi}; }
+  static VolumeSpec Raw() { return {"raw", TypeParameters("raid1"), BlockCapability(), 16 * kMi}; }
+  static std::string Staging(const VolumeSpec& spec) {
+    return std::string(kPlaces) + "/staging-" + spec.name;
+  }
+  static std::string Target(const VolumeSpec& spec) { return std::string(kPlaces) + "/target-" + spec.name; }
+  // Made if there is none, staged and published.
+  v1::Volume Use(const VolumeSpec& spec) {
+    fs::create_directories(Staging(spec));
+    auto made = client_.Create(spec);
+    EXPECT_OK(made);
+    EXPECT_OK(client_.Stage(made.value.volume(), Staging(spec), spec.capability));
+    EXPECT_OK(client_.Publish(made.value.volume(), Staging(spec), Target(spec), spec.capability));
+    return made.value.volume();
+  }
+  void Leave(const VolumeSpec& spec, const v1::Volume& volume) {
+    EXPECT_OK(client_.Unpublish(volume.volume_id(), Target(spec)));
+    EXPECT_OK(client_.Unstage(volume.volume_id(), Staging(spec)));
+  }
+
+  // The same steps for each kind of disk that must not be taken.
+  void ExpectLeftAsItIs(int disk, const std::string& sum, const std::string& words) {
+    SCOPED_TRACE(disk);
+    ASSERT_TRUE(WasLeft(disk));
+    EXPECT_NE(Reason(disk).find(words), std::string::npos) << Reason(disk);
+    EXPECT_FALSE(IsMember(disk));
+    EXPECT_EQ(Sum(disk), sum) << "its bytes have changed";
+  }
+
+  std::unique_ptr<QuarrydProcess> quarryd_;
+  CsiClient client_{kSocket};
+};
+
+TEST_F(Disks, Before) {
+  fs::create_directories(kPlaces);
+  std::ofstream(kConfig)
+      << "[[pool]]\nname = \"main\"\nvg = \"vg\"\n"
+         "devices = [{ model = \"QEMU NVMe*\", transport = \"nvme\", min-size = \"64MiB\" }]\n";
+  for (const std::string& command :
+       std::vector<std::string>{"mkfs.ext4 -q " + DiskNode(4), "vgcreate -q other " + DiskNode(5),
+                                "lvcreate -qq -an -Zn -Wn -l 4 -n data other",
+                                "vgcreate -q vg " + DiskNode(6), "mkfs.ext4 -q " + DiskNode(7)}) {
+    const Outcome made = Sh(command);
+    ASSERT_TRUE(made.ok()) << command << ": " << made.err;
+  }
+  std::map<int, std::string> sums;
+  for (const int disk : {4, 5, 6}) {
+    sums[disk] = Sum(disk);
+  }
+  for (int disk = kMembers; disk <= 7; ++disk) {
+    ASSERT_TRUE(Tool({"sync", DiskNode(disk)}).ok());  // LVM does not flush, and a pulled disk forgets
+    Pull(disk);
+  }
+
+  Start();
+  EXPECT_TRUE(IsMember(1));
+  EXPECT_TRUE(IsMember(2));
+  for (const nlohmann::json& row : Rows("quarry-system")) {
+    EXPECT_FALSE(row.value("member", true) || row.value("wanted", true)) << row.dump();
+  }
+  const int64_t small = Capacity();
+  Return(4);
+  ExpectLeftAsItIs(4, sums[4], "holds ext4");
+  Return(5);
+  ExpectLeftAsItIs(5, sums[5], "belongs to volume group other");
+  Return(6);
+  ExpectLeftAsItIs(6, sums[6], "another volume group vg of this name");
+
+  // With all these about.
+  Return(3);
+  const auto came = steady_clock::now();
+  EXPECT_TRUE(Eventually([&] { return Capacity() > small; }));
+  const double took = std::chrono::duration<double>(steady_clock::now() - came).count();
+  printf("  capacity was up %.2f s after the disk had its node: %lld MiB, before %lld MiB\n", took,
+         static_cast<long long>(Capacity() / kMi), static_cast<long long>(small / kMi));
+  EXPECT_TRUE(IsMember(3));
+  const Outcome area = Tool({"pvs", "--noheadings", "--units", "m", "-o", "pv_mda_size", DiskNode(3)});
+  EXPECT_GE(std::stod("0" + Trim(area.out)), 63.0) << area.out << area.err;
+
+  const v1::Volume files = Use(Files());
+  const v1::Volume raw = Use(Raw());
+  ASSERT_OK(WritePattern(kFileData, 1, kDataLength));
+  ASSERT_OK(WritePattern(kRawData, 2, kDataLength));
+  Leave(Files(), files);
+  Leave(Raw(), raw);
+
+  Return(7);
+  ASSERT_TRUE(WasLeft(7));
+  ASSERT_TRUE(Sh("dd if=" + DiskNode(1) + " of=" + DiskNode(7) + " bs=1M conv=fsync").ok());
+  const std::string copy = Sum(7);
+  Pull(7);
+  Return(7);
+  EXPECT_TRUE(Eventually([&] {
+    return Reason(7).find("bears the UUID of another disk") != std::string::npos;
+  })) << Reason(7);
+  ExpectLeftAsItIs(7, copy, "bears the UUID of another disk of pool 'main'");
+  EXPECT_TRUE(IsMember(1));
+  for (const int disk : {4, 5, 6}) {
+    EXPECT_EQ(Sum(disk), sums[disk]) << "disk " << disk;
+  }
+  Pull(6);
+  Pull(7);
+  EXPECT_EQ(quarryd_->Stop(), 0);
+  std::ofstream places(std::string(kPlaces) + "/places");
+  for (int disk = 1; disk <= kMembers; ++disk) {
+    places << Place(disk) << "\n" << DiskNode(disk) << "\n";
+  }
+  ASSERT_TRUE(places.flush().good());
+  ASSERT_TRUE(Sh(std::string("sync -f ") + kPlaces).ok());
+}
+
+TEST_F(Disks, After) {
+  std::ifstream places(std::string(kPlaces) + "/places");
+  for (int disk = 1; disk <= kMembers; ++disk) {
+    std::string place;
+    std::string node;
+    ASSERT_TRUE(std::getline(places, place) && std::getline(places, node));
+    EXPECT_NE(Place(disk), place) << "the order on the bus is the same";
+    printf("  disk %d was %s, is %s\n", disk, node.c_str(), DiskNode(disk).c_str());
+  }
+  Start();
+  for (int disk = 1; disk <= kMembers; ++disk) {
+    EXPECT_TRUE(IsMember(disk)) << Reason(disk);
+  }
+  auto listed = client_.List();
+  ASSERT_OK(listed);
+  EXPECT_EQ(listed.value.size(), 2U);
+  const v1::Volume files = Use(Files());
+  const v1::Volume raw = Use(Raw());
+  EXPECT_EQ(client_.List().value.size(), 2U) << "whoever asks again gets the same ones";
+  EXPECT_OK(CheckPattern(kFileData, 1, kDataLength));
+  EXPECT_OK(CheckPattern(kRawData, 2, kDataLength));
+  Leave(Files(), files);
+  Leave(Raw(), raw);
+  EXPECT_OK(client_.Delete(files.volume_id()));
+  EXPECT_OK(client_.Delete(raw.volume_id()));
+  EXPECT_EQ(quarryd_->Stop(), 0);
+}
+
+}  // namespace
+}  // namespace quarry::vm
