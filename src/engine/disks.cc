@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -102,14 +103,16 @@ Status LookInto(Engine::State& state, Survey& survey, const std::function<bool(s
   return Ok();
 }
 
-// The survey with libblkid's answers for what is wanted, and what follows from all that. Of one pool, or of
-// each.
-Result<std::vector<Verdict>> LookForWanted(Engine::State& state, Survey& survey, std::optional<size_t> pool,
+using Chosen = std::function<bool(const udev::Disk&, const Verdict&)>;
+
+// The survey with libblkid's answers for those of the wanted that are `chosen`, and what follows from all
+// that.
+Result<std::vector<Verdict>> LookForWanted(Engine::State& state, Survey& survey, const Chosen& chosen,
                                            const Call& call) {
   QUARRY_ASSIGN(survey, Look(state, call));
   const std::vector<Verdict> first = Judge(survey);
   const auto asked = [&](size_t i) {
-    return first[i].standing == Standing::kWanted && first[i].pool == pool.value_or(first[i].pool);
+    return first[i].standing == Standing::kWanted && chosen(survey.disks[i].disk, first[i]);
   };
   QUARRY_TRY(LookInto(state, survey, asked, call));
   return Judge(survey);
@@ -188,16 +191,25 @@ Result<size_t> ClaimDisks(Engine::State& state, const Call& call) {
     return taken;
   }
   Survey survey;
-  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, std::nullopt, call));
+  const auto any = [](const udev::Disk&, const Verdict&) { return true; };
+  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, any, call));
   TellOfLeft(state, survey, verdicts);
   for (size_t i = 0; i < state.pools.size(); ++i) {
-    if (std::ranges::none_of(verdicts, [&](const Verdict& one) { return ToBeAdded(survey, one, i); })) {
+    std::set<std::string> free;
+    for (size_t k = 0; k < verdicts.size(); ++k) {
+      if (ToBeAdded(survey, verdicts[k], i)) {
+        free.insert(KeyOf(survey.disks[k].disk));
+      }
+    }
+    if (free.empty()) {
       continue;
     }
     Pool& pool = *state.pools[i];
     QUARRY_ASSIGN(const auto turn, pool.writers.Wait("adding disks", call));
+    // What was not free a moment ago is left for the next time: others wait for the turn.
+    const auto still = [&](const udev::Disk& disk, const Verdict&) { return free.contains(KeyOf(disk)); };
     Survey now;
-    QUARRY_ASSIGN(const std::vector<Verdict> proven, LookForWanted(state, now, i, call));
+    QUARRY_ASSIGN(const std::vector<Verdict> proven, LookForWanted(state, now, still, call));
     for (size_t k = 0; k < proven.size(); ++k) {
       if (ToBeAdded(now, proven[k], i)) {
         Take(state, pool, now.disks[k].disk, proven[k].rule, taken, call);
@@ -214,7 +226,8 @@ Result<std::vector<std::string>> DisksForNewGroup(Engine::State& state, const Po
     ++index;
   }
   Survey survey;
-  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, index, call));
+  const auto its = [&](const udev::Disk&, const Verdict& verdict) { return verdict.pool == index; };
+  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(state, survey, its, call));
   std::vector<std::string> nodes;
   for (size_t i = 0; i < verdicts.size(); ++i) {
     const SeenDisk& seen = survey.disks[i];

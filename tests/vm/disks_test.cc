@@ -1,5 +1,6 @@
 // Disks that come: a blank one joins the pool whose rule it meets, and nothing else is touched, whatever it
-// is. Then the guest boots with its NVMe disks in another order (vmctl reboot --shuffle) and After runs.
+// is. Then the guest boots with its NVMe disks in another order (vmctl reboot --shuffle) and After runs,
+// which also kills quarryd while it adds a disk.
 //
 // Disks 1 and 2 make the group; 3 comes blank; the others come with something on them: 4 a file system, 5 a
 // group of somebody's, 6 a group of our group's name, 7 a copy of disk 1. The guest's own system disk meets
@@ -24,19 +25,22 @@ constexpr char kConfig[] = "/root/disks.toml";
 constexpr char kPlaces[] = "/root/disks";  // outlives the boot
 constexpr char kFileData[] = "/root/disks/target-files/data";
 constexpr char kRawData[] = "/root/disks/target-raw";
+constexpr char kOrder[] = "/root/disks/crash-order";
+constexpr int kMostKills = 10;
 constexpr uint64_t kDataLength = 256 << 10;
 constexpr int kMembers = 3;
 
 class Disks : public testing::Test {
  protected:
-  void Start() {
+  void Start() { ASSERT_OK(TryStart("quarryd")); }
+  Status TryStart(const std::string& program) {
     QuarrydOptions options;
+    options.program = program;
     options.pools = {};
     options.arguments = {"--config", kConfig};
-    auto started = QuarrydProcess::Start(options);
-    ASSERT_OK(started);
-    quarryd_ = std::move(*started);
-    ASSERT_OK(quarryd_->WaitReady(std::chrono::seconds(120)));
+    options.variables = {{"QUARRY_CRASH_ORDER", kOrder}};
+    QUARRY_ASSIGN(quarryd_, QuarrydProcess::Start(options));
+    return quarryd_->WaitReady(std::chrono::seconds(120));
   }
   void TearDown() override {
     if (HasFailure()) {
@@ -126,6 +130,28 @@ class Disks : public testing::Test {
     EXPECT_NE(Reason(disk).find(words), std::string::npos) << Reason(disk);
     EXPECT_FALSE(IsMember(disk));
     EXPECT_EQ(Sum(disk), sum) << "its bytes have changed";
+  }
+
+  // The disk becomes blank while nobody runs. quarryd, with its LVM, is killed before it adds it, amid, and
+  // after, and each time started anew: in the end the disk is in the pool, or says what it needs.
+  void AddUnderKills(int disk) {
+    ASSERT_EQ(quarryd_->Stop(), 0);
+    ASSERT_TRUE(Tool({"wipefs", "--all", DiskNode(disk)}).ok());
+    std::ofstream(kOrder) << "amid-ms 100\n";
+    int kills = 0;
+    for (; !TryStart("quarryd_crash").has_value(); ++kills) {
+      ASSERT_FALSE(quarryd_->Running());
+      ASSERT_LT(kills, kMostKills);
+    }
+    EXPECT_GE(kills, 2) << "before it, and amid";
+    fs::remove(kOrder);
+    printf("  %d kills, then disk %d: %s\n", kills, disk, Reason(disk).c_str());
+    EXPECT_EQ(quarryd_->Stop(), 0);
+    if (Sh("pvs --noheadings -o vg_name " + DiskNode(disk)).out.find("vg") == std::string::npos) {
+      ASSERT_TRUE(Tool({"wipefs", "--all", DiskNode(disk)}).ok());  // what it is told to need
+    }
+    ASSERT_NO_FATAL_FAILURE(Start());
+    EXPECT_TRUE(IsMember(disk)) << Reason(disk);
   }
 
   std::unique_ptr<QuarrydProcess> quarryd_;
@@ -223,6 +249,7 @@ TEST_F(Disks, After) {
   for (int disk = 1; disk <= kMembers; ++disk) {
     EXPECT_TRUE(IsMember(disk)) << Reason(disk);
   }
+  ASSERT_NO_FATAL_FAILURE(AddUnderKills(4));
   auto listed = client_.List();
   ASSERT_OK(listed);
   EXPECT_EQ(listed.value.size(), 2U);
