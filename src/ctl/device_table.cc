@@ -24,7 +24,8 @@ std::string Draw(const Device& device, size_t path_width) {
       fmt::format("{} {:<{}}  {:>11}  {:<7}  {}\n", SignOf(device), device.path(), path_width, size,
                   device.transport(), device.identity().empty() ? "(no identity)" : device.identity());
   text += fmt::format("      {}", device.reason());
-  if (!device.holds().empty() && device.reason().find(device.holds()) == std::string::npos) {
+  if (!device.holds().empty() && device.holds() != "nothing" &&
+      device.reason().find(device.holds()) == std::string::npos) {
     text += fmt::format("; holds {}", device.holds());
   }
   return text +

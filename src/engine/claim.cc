@@ -37,6 +37,13 @@ bool HasCopies(const Survey& survey, const SeenPool& pool) {
          });
 }
 
+// What goes to one of them goes to both.
+bool HasTwin(const Survey& survey, const udev::Disk& disk) {
+  return !disk.identity.empty() && std::ranges::any_of(survey.disks, [&](const SeenDisk& other) {
+    return other.disk.identity == disk.identity && other.disk.number != disk.number;
+  });
+}
+
 std::string OwnerOf(const lvm::PvFacts& pv) {
   return pv.group.empty() ? "LVM physical volume" : fmt::format("LVM physical volume of {}", pv.group);
 }
@@ -131,6 +138,11 @@ std::string NotNow(const Survey& survey, const SeenPool& pool, const DeviceRule&
   const Bytes extent = pool.group == nullptr ? Bytes{0} : pool.group->extent_size;
   if (disk.size < kBeforeMetadata + lvm::kMetadataSize + extent) {
     return fmt::format("too small: {} go to LVM's metadata alone", HumanBytes(lvm::kMetadataSize));
+  }
+  if (HasTwin(survey, disk)) {
+    return fmt::format(
+        "another device says that it is {} as well: two paths to one disk, which want multipath",
+        disk.identity);
   }
   if (pool.group == nullptr) {
     return "";

@@ -154,6 +154,17 @@ TEST_F(ClaimTest, ADiskOfTheWrongSizeIsToldSo) {
   ExpectLeft("too small");
 }
 
+TEST_F(ClaimTest, TwoPathsToOneDiskAreNotTwoDisks) {
+  Add("nvme1n1").disk.identity = "naa.1";
+  Add("nvme2n1").disk.identity = "naa.1";
+  ExpectLeft("another device says that it is naa.1 as well");
+  EXPECT_EQ(JudgeAll()[1].standing, Standing::kLeft);
+  there_ = false;
+  ExpectLeft("another device says that it is naa.1 as well");
+  survey_.disks[1].disk.identity = survey_.disks[2].disk.identity = "";
+  EXPECT_EQ(Last().standing, Standing::kFree) << "a disk that says nothing is nobody's twin";
+}
+
 TEST_F(ClaimTest, NothingIsAddedToAGroupThatLvmWouldNotChange) {
   Add("nvme1n1");
   there_ = false;

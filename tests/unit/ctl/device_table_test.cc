@@ -1,0 +1,62 @@
+#include "ctl/device_table.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace quarry::ctl {
+namespace {
+
+quarry::admin::v1::ListDevicesResponse ThreeDisks() {
+  quarry::admin::v1::ListDevicesResponse devices;
+  auto& member = *devices.add_devices();
+  member.set_path("/dev/nvme10n1");
+  member.set_identity("eui.1");
+  member.set_transport("nvme");
+  member.set_size_bytes(int64_t{1} << 40);
+  member.set_holds("LVM physical volume of vg");
+  member.set_pool("p");
+  member.set_rule("transport=nvme");
+  member.set_member(true);
+  member.set_reason("in pool 'p'");
+  member.add_links("/dev/disk/by-id/nvme-eui.1");
+  auto& wanted = *devices.add_devices();
+  wanted.set_path("/dev/sda");
+  wanted.set_transport("sata");
+  wanted.set_holds("nothing");
+  wanted.set_pool("p");
+  wanted.set_rule("model=*");
+  wanted.set_wanted(true);
+  wanted.set_reason("blank and unused: for pool 'p'");
+  auto& left = *devices.add_devices();
+  left.set_path("/dev/sdb");
+  left.set_transport("usb");
+  left.set_holds("ext4");
+  left.set_reason("not blank, holds ext4");
+  return devices;
+}
+
+TEST(DeviceTable, SaysWhatEachDiskIsAndWhy) {
+  EXPECT_EQ(DrawDevices(ThreeDisks()),
+            "+ /dev/nvme10n1        1 TiB  nvme     eui.1\n"
+            "      in pool 'p'; holds LVM physical volume of vg  [pool 'p': transport=nvme]\n"
+            "* /dev/sda               0 B  sata     (no identity)\n"
+            "      blank and unused: for pool 'p'  [pool 'p': model=*]\n"
+            "- /dev/sdb               0 B  usb      (no identity)\n"
+            "      not blank, holds ext4\n"
+            "+ in a pool   * to be taken   - left alone\n");
+}
+
+TEST(DeviceTable, TheDocumentHasAllThatIsKnown) {
+  const auto rows = nlohmann::json::parse(DevicesJson(ThreeDisks()));
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0]["size_bytes"], int64_t{1} << 40);
+  EXPECT_EQ(rows[0]["links"][0], "/dev/disk/by-id/nvme-eui.1");
+  EXPECT_EQ(rows[0]["member"], true);
+  EXPECT_EQ(rows[1]["wanted"], true);
+  EXPECT_EQ(rows[2]["reason"], "not blank, holds ext4");
+  EXPECT_EQ(rows[0].size(), 19U) << "a field of the message is not shown";
+}
+
+}  // namespace
+}  // namespace quarry::ctl
