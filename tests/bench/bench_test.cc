@@ -162,7 +162,9 @@ TEST(ProcessTree, HoldsTheProcessItself) {
   EXPECT_EQ(tree.front(), getpid());
   const auto memory = MemoryOf(tree);
   ASSERT_TRUE(memory.has_value()) << memory.error().message();
-  EXPECT_GT(*memory, 100'000U);
+  EXPECT_GT(memory->proportional, 100'000U);
+  EXPECT_GT(memory->anonymous, 0U);
+  EXPECT_LT(memory->anonymous, memory->proportional);
 }
 
 }  // namespace

@@ -68,16 +68,18 @@ std::vector<pid_t> ProcessTree(pid_t root) {
   return tree;
 }
 
-Result<size_t> MemoryOf(const std::vector<pid_t>& pids) {
-  size_t total = 0;
+Result<Memory> MemoryOf(const std::vector<pid_t>& pids) {
+  Memory total;
   for (const pid_t pid : pids) {
     std::ifstream rollup(fmt::format("/proc/{}/smaps_rollup", pid));
     bool found = false;
-    for (std::string word; rollup >> word && !found;) {
+    for (std::string word; rollup >> word;) {
       size_t kilobytes = 0;
       if (word == "Pss:" && rollup >> kilobytes) {
-        total += kilobytes * 1024;
+        total.proportional += kilobytes * 1024;
         found = true;
+      } else if (word == "Pss_Anon:" && rollup >> kilobytes) {
+        total.anonymous += kilobytes * 1024;
       }
     }
     if (!found) {

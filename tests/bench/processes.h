@@ -15,9 +15,12 @@ namespace quarry::bench {
 // The process and all that descend from it, now.
 std::vector<pid_t> ProcessTree(pid_t root);
 
-// Proportional set size of these processes together, in bytes (/proc/PID/smaps_rollup): what they cost the
-// machine.
-Result<size_t> MemoryOf(const std::vector<pid_t>& pids);
+// Of some processes together, in bytes (/proc/PID/smaps_rollup).
+struct Memory {
+  size_t proportional = 0;  // proportional set size: what they cost the machine
+  size_t anonymous = 0;     // the part of it that no file stands behind: heaps and stacks
+};
+Result<Memory> MemoryOf(const std::vector<pid_t>& pids);
 
 // Counts processes (not threads) that these processes, their threads and their children start, by the
 // kernel's own tracepoint task:task_newtask. One at a time on a machine. Needs root and tracefs.
