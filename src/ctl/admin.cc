@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/device_table.h"
+#include "ctl/status_page.h"
 
 namespace quarry::ctl {
 namespace {
@@ -62,6 +63,37 @@ nlohmann::json AsJson(const pb::AdoptRequest& request, const pb::AdoptResponse& 
 
 std::string Dump(const nlohmann::json& document) {
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
+  nlohmann::json disks = nlohmann::json::array();
+  for (const auto& disk : pool.disks()) {
+    disks.push_back({{"pv_uuid", disk.pv_uuid()},
+                     {"device", disk.device()},
+                     {"state", disk.state()},
+                     {"size_bytes", disk.size_bytes()},
+                     {"free_bytes", disk.free_bytes()}});
+  }
+  nlohmann::json volumes = nlohmann::json::array();
+  for (const auto& volume : pool.volumes()) {
+    volumes.push_back({{"volume_id", volume.volume_id()},
+                       {"name", volume.name()},
+                       {"type", volume.type()},
+                       {"capacity_bytes", volume.capacity_bytes()},
+                       {"condition", volume.condition()},
+                       {"detail", volume.detail()}});
+    if (volume.has_percent()) {
+      volumes.back()["percent"] = volume.percent();
+    }
+  }
+  return {{"name", pool.name()},
+          {"volume_group", pool.volume_group()},
+          {"problem", pool.problem()},
+          {"size_bytes", pool.size_bytes()},
+          {"free_bytes", pool.free_bytes()},
+          {"erase_pending_bytes", pool.erase_pending_bytes()},
+          {"disks", std::move(disks)},
+          {"volumes", std::move(volumes)}};
 }
 
 std::string InWords(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
@@ -160,6 +192,41 @@ Result<std::string> AdminClient::Devices(const Call& call) {
   pb::ListDevicesResponse there;
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::ListDevices, pb::ListDevicesRequest(), there, call));
   return json_ ? DevicesJson(there) : DrawDevices(there);
+}
+
+Result<std::string> AdminClient::ShowStatus(const Call& call) {
+  pb::GetStatusResponse status;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), status, call));
+  if (!json_) {
+    return StatusPage(status);
+  }
+  nlohmann::json pools = nlohmann::json::array();
+  for (const auto& pool : status.pools()) {
+    pools.push_back(AsJson(pool));
+  }
+  return Dump({{"pools", std::move(pools)}});
+}
+
+Result<AdminClient::Repaired> AdminClient::Repair(const Call& call) {
+  pb::RepairResponse report;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Repair, pb::RepairRequest(), report, call));
+  Repaired out{.text = "", .obstacles = static_cast<size_t>(report.obstacles_size())};
+  if (json_) {
+    out.text =
+        Dump({{"done", std::vector<std::string>(report.done().begin(), report.done().end())},
+              {"obstacles", std::vector<std::string>(report.obstacles().begin(), report.obstacles().end())}});
+    return out;
+  }
+  for (const std::string& step : report.done()) {
+    out.text += fmt::format("done: {}\n", step);
+  }
+  for (const std::string& obstacle : report.obstacles()) {
+    out.text += fmt::format("not done: {}\n", obstacle);
+  }
+  if (out.text.empty()) {
+    out.text = "there is nothing to repair\n";
+  }
+  return out;
 }
 
 }  // namespace quarry::ctl

@@ -44,6 +44,16 @@ class AdminClient {
   // Every disk of the node, as a table or as JSON.
   Result<std::string> Devices(const Call& call);
 
+  // Pools, disks and volumes, and how they are.
+  Result<std::string> ShowStatus(const Call& call);
+
+  // What ought to be done and could not be is part of the text, and `obstacles` counts it.
+  struct Repaired {
+    std::string text;
+    size_t obstacles = 0;
+  };
+  Result<Repaired> Repair(const Call& call);
+
  private:
   std::shared_ptr<grpc::Channel> channel_;
   bool json_;

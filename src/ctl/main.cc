@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -24,6 +25,9 @@ namespace quarry::ctl {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{120000};
+// Each leg that is to be rebuilt is some LVM commands; the rebuilding itself is not waited for.
+constexpr std::chrono::milliseconds kRepairPatience{1800000};
+constexpr std::chrono::seconds kWatchInterval{2};
 
 struct Arguments {
   std::string config;
@@ -38,6 +42,7 @@ struct Arguments {
   std::string object;  // VG/LV, VG or a volume id
   std::string name, fs_type, erase;
   bool csilvm = false, dry_run = false;
+  bool watch = false;
 };
 
 size_t TerminalWidth() {
@@ -139,6 +144,14 @@ Result<std::string> RunRequest(const std::string& name, const Arguments& argumen
   if (name == "devices") {
     return client.Devices(CallWithin(kPatience));
   }
+  if (name == "status") {
+    return client.ShowStatus(CallWithin(kPatience));
+  }
+  if (name == "repair") {
+    QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(CallWithin(kRepairPatience)));
+    exit_status = repaired.obstacles == 0 ? 0 : 1;
+    return std::move(repaired.text);
+  }
   return name == "adopt" ? RunAdopt(client, arguments, exit_status)
                          : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
 }
@@ -163,10 +176,14 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
   release->add_option("ID", arguments.object, "the volume's id")->required();
   CLI::App* devices = app.add_subcommand(
       "devices", "every disk: what it is, which pool's rule it meets, and why it is or is not in the pool");
+  CLI::App* status = app.add_subcommand("status", "pools, disks and volumes, and how they are");
+  status->add_flag("--watch", arguments.watch, "again every 2 s, until interrupted");
+  CLI::App* repair = app.add_subcommand(
+      "repair", "rebuild lost raid legs, take back disks and reduce groups now, whatever the repair policy");
   for (CLI::App* sub : {adopt, release}) {
     sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
   }
-  for (CLI::App* sub : {adopt, release, devices}) {
+  for (CLI::App* sub : {adopt, release, devices, status, repair}) {
     sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
         ->envname("CSI_ENDPOINT")
         ->capture_default_str();
@@ -174,9 +191,34 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
   }
 }
 
+bool IsRequest(const std::string& name) {
+  return name == "adopt" || name == "release" || name == "devices" || name == "status" || name == "repair";
+}
+
+// The page again and again, each in the place of the last; a quarryd that is restarted meanwhile is waited
+// for.
+int Watch(const Arguments& arguments) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  while (true) {
+    int ignored = 0;
+    const auto text = RunRequest("status", arguments, ignored);
+    if (!text.has_value() && text.error().code() != Code::kUnavailable) {
+      std::cerr << "quarryctl: " << text.error().message() << '\n';
+      return text.error().code() == Code::kInvalidArgument ? 2 : 1;
+    }
+    std::cout << (terminal ? "\x1b[H\x1b[2J" : "")
+              << (text.has_value() ? *text : text.error().message() + "\n");
+    if (!std::cout.flush()) {
+      return 1;
+    }
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app{
-      "quarryctl: looks at the pools and disks of this node, and has quarryd adopt and release volumes",
+      "quarryctl: looks at the pools and disks of this node, and has quarryd adopt, release and repair "
+      "volumes",
       "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
@@ -205,8 +247,10 @@ int Main(int argc, char** argv) {
 
   const std::string name = app.get_subcommands().front()->get_name();
   int exit_status = 0;
-  const bool request = name == "adopt" || name == "release" || name == "devices";
-  const auto text = request ? RunRequest(name, arguments, exit_status) : RunCommand(name, arguments);
+  if (arguments.watch) {
+    return Watch(arguments);
+  }
+  const auto text = IsRequest(name) ? RunRequest(name, arguments, exit_status) : RunCommand(name, arguments);
   if (!text.has_value()) {
     std::cerr << "quarryctl: " << text.error().message() << '\n';
     return text.error().code() == Code::kInvalidArgument ? 2 : 1;

@@ -20,6 +20,7 @@
 #include "daemon/signals.h"
 #include "daemon/starter.h"
 #include "daemon/trimmer.h"
+#include "daemon/watcher.h"
 #include "engine/claim.h"
 #include "engine/engine.h"
 
@@ -69,6 +70,8 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.ephemeral_max_size = options.ephemeral_max_size;
   config.stuck_limit = options.stuck_limit;
   config.erase_rate = options.erase_rate;
+  config.repair = options.repair;
+  config.repair_delay = options.repair_delay;
   return config;
 }
 
@@ -136,6 +139,7 @@ class Service {
     if (!options_.patient) {
       StartEngine();
     }
+    QUARRY_ASSIGN(watcher_, Watcher::Start(*engine_, world_->udev(), log_));
     if (options_.trim_interval.count() > 0) {
       trimmer_ = std::make_unique<Trimmer>(*engine_, clock_, log_, options_.trim_interval);
     }
@@ -147,6 +151,7 @@ class Service {
     starter_.reset();
     trimmer_.reset();
     disk_watcher_.reset();
+    watcher_.reset();
     Status drained = engine_->Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
     return drained;
@@ -194,6 +199,7 @@ class Service {
   std::unique_ptr<Starter> starter_;
   std::unique_ptr<Trimmer> trimmer_;
   std::unique_ptr<DiskWatcher> disk_watcher_;
+  std::unique_ptr<Watcher> watcher_;
 };
 
 }  // namespace

@@ -70,6 +70,9 @@ struct PoolGauges {
   Gauge capacity{"quarry_profile_capacity_bytes",
                  "Largest volume of a type, with its default geometry, that could be made now",
                  {}};
+  Gauge health{"quarry_volume_health",
+               "1 for the condition that a volume is in: healthy, syncing, degraded, repairing, failed",
+               {}};
 };
 
 void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
@@ -83,6 +86,13 @@ void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
   gauges.erasing.values.push_back({pool, static_cast<double>(figures.erase_pending.value)});
   gauges.volumes.values.push_back({pool, static_cast<double>(figures.volumes)});
   gauges.missing.values.push_back({pool, static_cast<double>(figures.missing_disks)});
+}
+
+void AddHealth(const engine::PoolStatus& pool, Gauge& gauge) {
+  for (const engine::VolumeStatus& volume : pool.volumes) {
+    gauge.values.push_back(
+        {{{"pool", pool.figures.pool}, {"volume", volume.id}, {"state", volume.condition}}, 1});
+  }
 }
 
 void AddCapacities(engine::Engine& engine, const std::string& pool, const Call& call, Gauge& gauge) {
@@ -116,10 +126,11 @@ void Exporter::Observe(const Command& command, std::chrono::duration<double> too
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {
   const Call call = CallWithin(kPatience);
   PoolGauges gauges;
-  if (const auto pools = engine.Pools(call); pools.has_value()) {
-    for (const engine::PoolFigures& figures : *pools) {
-      Add(figures, gauges);
-      AddCapacities(engine, figures.pool, call, gauges.capacity);
+  if (const auto pools = engine.NodeStatus(call); pools.has_value()) {
+    for (const engine::PoolStatus& pool : *pools) {
+      Add(pool.figures, gauges);
+      AddHealth(pool, gauges.health);
+      AddCapacities(engine, pool.figures.pool, call, gauges.capacity);
     }
   }
   return metrics_.Text({{"quarry_build_info", "The version that runs", {{{{"version", version}}, 1}}},
@@ -132,7 +143,8 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
                         gauges.erasing,
                         gauges.volumes,
                         gauges.missing,
-                        gauges.capacity});
+                        gauges.capacity,
+                        gauges.health});
 }
 
 }  // namespace quarry::daemon

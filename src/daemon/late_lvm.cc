@@ -57,6 +57,26 @@ Status LateLvm::Deactivate(const std::string& group, const std::string& name, co
   return lvm->Deactivate(group, name, call);
 }
 
+Status LateLvm::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Refresh(group, names, call);
+}
+
+Status LateLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Repair(spec, call);
+}
+
+Status LateLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->RestorePv(group, device, call);
+}
+
+Status LateLvm::DropMissingPvs(const std::string& group, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->DropMissingPvs(group, call);
+}
+
 Result<std::string> LateLvm::Version(const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
   return lvm->Version(call);

@@ -30,6 +30,10 @@ class LateLvm final : public lvm::LvmApi {
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Repair(const lvm::RepairLv& spec, const Call& call) override;
+  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status DropMissingPvs(const std::string& group, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
   Status Add(const lvm::AddPv& spec, const Call& call) override;
 

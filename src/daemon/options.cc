@@ -86,6 +86,24 @@ Status ApplyTrimHours(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyRepair(Options& options, std::string_view text) {
+  if (text != "auto" && text != "manual") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of auto, manual, is '{}'", text));
+  }
+  options.repair = text == "auto";
+  return Ok();
+}
+
+Status ApplyRepairDelay(Options& options, std::string_view text) {
+  constexpr uint64_t kMonth = uint64_t{31} * 24 * 3600;
+  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
+  if (seconds > kMonth) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kMonth, text));
+  }
+  options.repair_delay = std::chrono::seconds(seconds);
+  return Ok();
+}
+
 Status ApplyMetricsAddress(Options& options, std::string_view text) {
   QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
   return Ok();
@@ -225,6 +243,11 @@ const std::vector<Setting>& Settings() {
        "commands stuck in the kernel behind a silent disk before no more are started [4]", &ApplyStuckLimit},
       {"trim-hours", "QUARRY_TRIM_HOURS", "hours between rounds of fstrim on mounted volumes, 0 for none [0]",
        &ApplyTrimHours},
+      {"repair", "QUARRY_REPAIR",
+       "whether lost raid legs are rebuilt on other disks unasked: auto, manual [auto]", &ApplyRepair},
+      {"repair-delay", "QUARRY_REPAIR_DELAY",
+       "seconds that a disk must have been missing before what it held is rebuilt elsewhere [600]",
+       &ApplyRepairDelay},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
        &ApplyMetricsAddress},

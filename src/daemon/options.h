@@ -41,6 +41,8 @@ struct Options {
   Bytes erase_rate;  // of each disk, a second; 0: as fast as it goes
   size_t stuck_limit = 4;
   std::chrono::hours trim_interval{0};  // 0: never
+  bool repair = true;
+  std::chrono::seconds repair_delay{600};
   std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

@@ -52,6 +52,11 @@ class DmApi {
   // kernel is asked without flushing: it does not wait for a disk. DM_TABLE_STATUS.
   virtual Result<std::optional<RaidStatus>> Raid(const std::string& uuid) = 0;
 
+  // Whether it lies, itself or by way of others below it, on a disk that the kernel no longer has: one that
+  // was pulled, whether or not it is back under another name. It will not come back by itself. False: there
+  // is no such device. DM_TABLE_DEPS, and /sys/dev/block.
+  virtual Result<bool> LiesOnLostDisk(const std::string& uuid) = 0;
+
   // Takes a device away that no logical volume stands behind any more. Gone already is OK. kPrecondition: it
   // is open, or another device lies on it. DM_DEV_REMOVE.
   virtual Status Remove(const std::string& uuid) = 0;

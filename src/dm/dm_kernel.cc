@@ -7,6 +7,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "dm/dm_task.h"
@@ -82,6 +84,31 @@ Result<std::vector<std::string>> AllNames() {
   }
 }
 
+// What a device's table names; nothing if the device is gone.
+Result<std::vector<dev_t>> DevicesBelow(dev_t number) {
+  const std::string what = fmt::format("asking what device {}:{} lies on", major(number), minor(number));
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_DEPS));
+  if (!task ||
+      dm_task_set_major_minor(task.get(), static_cast<int>(major(number)), static_cast<int>(minor(number)),
+                              0) == 0 ||
+      dm_task_no_open_count(task.get()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) == 0) {
+    const int failure = dm_task_get_errno(task.get());
+    return failure == ENXIO ? Result<std::vector<dev_t>>({}) : session.Failure(what, failure);
+  }
+  const dm_deps* const deps = dm_task_get_deps(task.get());
+  return deps == nullptr ? std::vector<dev_t>()
+                         : std::vector<dev_t>(deps->device, deps->device + deps->count);
+}
+
+// A disk leaves sysfs as it is pulled; its number is not given to another while somebody holds it.
+bool InSysfs(dev_t number) {
+  return access(fmt::format("/sys/dev/block/{}:{}", major(number), minor(number)).c_str(), F_OK) == 0;
+}
+
 }  // namespace
 
 Result<std::optional<Device>> DmKernel::Find(const std::string& uuid) {
@@ -129,6 +156,26 @@ Result<std::optional<RaidStatus>> DmKernel::Raid(const std::string& uuid) {
     return std::optional<RaidStatus>();
   }
   return ParseRaidStatus(parameters).Context(what);
+}
+
+Result<bool> DmKernel::LiesOnLostDisk(const std::string& uuid) {
+  QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
+  if (!device.has_value()) {
+    return false;
+  }
+  std::vector<dev_t> todo = {makedev(device->major, device->minor)};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    QUARRY_ASSIGN(const std::vector<dev_t> below, DevicesBelow(todo[i]));
+    for (const dev_t number : below) {
+      if (!InSysfs(number)) {
+        return true;
+      }
+      if (major(number) == device->major && std::ranges::find(todo, number) == todo.end()) {
+        todo.push_back(number);
+      }
+    }
+  }
+  return false;
 }
 
 Status DmKernel::Remove(const std::string& uuid) {

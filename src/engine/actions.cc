@@ -21,6 +21,26 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
   return lvm::VerifyPlacement(*group, *lv, a.placement);
 }
 
+Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
+  }
+  for (const std::vector<std::string>& leg : lvm::LegPvs(*group, *lv)) {
+    for (const std::string& uuid : leg) {
+      const lvm::PhysicalVolume* const pv = group->FindPv(uuid);
+      if (pv == nullptr || pv->missing) {
+        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still, which is not there", uuid));
+      }
+    }
+  }
+  if (const auto shared = lvm::SharedPv(*group, *lv); shared.has_value()) {
+    return Error(Code::kCorrupt, fmt::format("two legs are on one disk, {}", *shared));
+  }
+  return Ok();
+}
+
 // Whether the kernel may have any of it: also where it cannot be asked.
 bool MayBeActive(const DeactivateAction& a, const World& world) {
   return a.dm_uuids.empty() ||
@@ -113,6 +133,23 @@ std::string Text(const Action& action) {
           [](const AddPvAction& a) {
             return fmt::format("add disk {} to volume group {}", a.spec.device, a.spec.group);
           },
+          [](const RefreshAction& a) {
+            return fmt::format("refresh {}/{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)));
+          },
+          [](const RepairAction& a) {
+            return fmt::format("rebuild lost legs of {}/{} on {}", a.spec.group, a.spec.name,
+                               fmt::join(a.spec.pv_arguments, " "));
+          },
+          [](const VerifyLegsAction& a) {
+            return fmt::format("verify that the legs of {}/{} are there, on disks of their own", a.group,
+                               a.name);
+          },
+          [](const RestorePvAction& a) {
+            return fmt::format("take disk {} back into group {}", a.device, a.group);
+          },
+          [](const DropMissingPvsAction& a) {
+            return fmt::format("take lost disks out of group {}", a.group);
+          },
       },
       action);
 }
@@ -148,6 +185,11 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           },
           [&](const GiveToGroupAction& a) { return world.mount.GiveToGroup(a.mount_point, a.gid, call); },
           [&](const AddPvAction& a) { return world.lvm.Add(a.spec, call); },
+          [&](const RefreshAction& a) { return world.lvm.Refresh(a.group, a.names, call); },
+          [&](const RepairAction& a) { return world.lvm.Repair(a.spec, call); },
+          [&](const VerifyLegsAction& a) { return VerifyLegs(a, world, call); },
+          [&](const RestorePvAction& a) { return world.lvm.RestorePv(a.group, a.device, call); },
+          [&](const DropMissingPvsAction& a) { return world.lvm.DropMissingPvs(a.group, call); },
       },
       action);
 }

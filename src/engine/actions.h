@@ -41,6 +41,25 @@ struct RemoveLvAction {
   std::string group;
   std::vector<std::string> names;
 };
+// For disks that are back, or sound again.
+struct RefreshAction {
+  std::string group;
+  std::vector<std::string> names;
+};
+// New legs in place of lost ones.
+struct RepairAction {
+  lvm::RepairLv spec;
+};
+// Reads back what a repair made: no leg is lost any more, and no two share a disk.
+struct VerifyLegsAction {
+  std::string group, name;
+};
+struct RestorePvAction {
+  std::string group, device;
+};
+struct DropMissingPvsAction {
+  std::string group;
+};
 // A device of ours that no logical volume stands behind.
 struct RemoveDeviceAction {
   std::string name, dm_uuid;
@@ -104,7 +123,8 @@ using Action =
     std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
                  DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
                  CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
-                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, AddPvAction>;
+                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
+                 RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

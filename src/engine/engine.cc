@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include "base/guarded_subprocess.h"
+#include "engine/mender.h"
 #include "engine/reconcile.h"
 #include "engine/state.h"
 
@@ -99,6 +100,11 @@ Result<std::vector<PoolFigures>> Engine::Pools(const Call& call) {
     figures.problem = catalog.has_value() ? "" : catalog.error().message();
   }
   return out;
+}
+
+Result<MendReport> Engine::Mend(MendCause cause, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  return state_->mender->Round(cause, call);
 }
 
 }  // namespace quarry::engine

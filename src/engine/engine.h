@@ -4,6 +4,7 @@
 // methods may be called from any thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,10 @@ struct EngineConfig {
   Fsck fsck = Fsck::kOff;
   // The largest size of an inline volume. 0: there are none, because whoever may make a pod may ask for one.
   Bytes ephemeral_max_size;
+  // Whether lost legs are rebuilt on other disks, and groups reduced, unasked; and how long a disk must have
+  // been away for that. What comes back is taken back in any case.
+  bool repair = true;
+  std::chrono::milliseconds repair_delay = std::chrono::minutes(10);
   // With as many commands stuck in the kernel, the node is not healthy (Probe).
   size_t stuck_limit = 4;
 };
@@ -96,6 +101,13 @@ class Engine {
   // volume with another operation in flight is passed over for that piece; one whose disks take no discards
   // counts for nothing. kCancelled once `call` is stopped.
   Result<TrimResult> Trim(const Call& call);
+
+  // Every pool with its disks and volumes, and how they are (listing.cc).
+  Result<std::vector<PoolStatus>> NodeStatus(const Call& call);
+
+  // Looks how disks and legs are, and mends what can be mended (mender.h); one line in the log for each
+  // change of a volume's condition. Another round that is under way is waited for.
+  Result<MendReport> Mend(MendCause cause, const Call& call);
 
   // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
   // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its

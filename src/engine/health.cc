@@ -61,9 +61,16 @@ Ailment DiskMissing(const Record& record, const lvm::Geometry& geometry, const M
 }
 
 Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed) {
-  return {Survives(geometry, failed) ? Problem::kDegraded : Problem::kInaccessible, "LegFailed",
-          fmt::format("the kernel has given up leg {} of {} ({}) after errors of its disk; once the disk is "
-                      "sound, `lvchange --refresh` takes it back",
+  if (!Survives(geometry, failed)) {
+    return {
+        Problem::kInaccessible, "LegFailed",
+        fmt::format("the kernel has stopped the volume: it gave up leg {} of {} ({}), more than it can do "
+                    "without. What is on the legs is left as it is",
+                    Numbers(failed), failed.size(), geometry.Describe())};
+  }
+  return {Problem::kDegraded, "LegFailed",
+          fmt::format("the kernel has given up leg {} of {} ({}) after errors of its disk; it is taken back "
+                      "once that answers",
                       Numbers(failed), failed.size(), geometry.Describe())};
 }
 
@@ -83,6 +90,9 @@ void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, con
     return;
   }
   const uint64_t percent = static_cast<uint64_t>(100.0L * raid.in_sync / raid.total);
+  if (!raid.action.empty() && raid.action != "idle" && raid.action != "frozen") {
+    health.percent = static_cast<uint32_t>(percent);
+  }
   if (raid.action == "recover") {
     health.ailments.push_back({Problem::kDegraded, "Rebuilding",
                                fmt::format("a leg is being rebuilt from the others: {} % done", percent)});
@@ -168,6 +178,20 @@ Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
              (*gone)->fs_type, (*gone)->target)});
   }
   return health;
+}
+
+std::string_view ConditionWord(const Health& health) {
+  const auto has = [&](auto matches) { return std::ranges::any_of(health.ailments, matches); };
+  if (has([](const Ailment& a) { return a.problem == Problem::kInaccessible; })) {
+    return "failed";
+  }
+  if (has([](const Ailment& a) { return a.reason == "Rebuilding"; })) {
+    return "repairing";
+  }
+  if (!health.ailments.empty()) {
+    return "degraded";
+  }
+  return health.note.starts_with("syncing") ? "syncing" : "healthy";
 }
 
 }  // namespace quarry::engine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "dm/dm_api.h"
 #include "engine/catalog.h"
@@ -21,5 +22,8 @@ bool AnyGoneReadOnly(const mount::MountTable& mounts);
 // `raid`: nullopt if it is no raid volume, or not active. `mounts` are those of its file system. Pure.
 Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
                 const std::vector<const mount::MountEntry*>& mounts);
+
+// A volume's condition in one word: "healthy", "syncing", "degraded", "repairing", "failed". Pure.
+std::string_view ConditionWord(const Health& health);
 
 }  // namespace quarry::engine

@@ -46,6 +46,38 @@ Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& po
   return volumes;
 }
 
+// It is back, but device-mapper still holds what was pulled.
+Ailment DiskNotReopened(const Record& record) {
+  const bool redundant = record.lv->segment_type.starts_with("raid") && record.lv->segment_type != "raid0";
+  return {redundant ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
+          "a disk of it was pulled and is back; the kernel is about to open it anew"};
+}
+
+DiskStatus StatusOf(const lvm::PhysicalVolume& pv, Bytes extent_size) {
+  Extents free;
+  for (const lvm::ExtentRange& range : pv.free) {
+    free += range.count;
+  }
+  return {.pv_uuid = pv.uuid,
+          .device = pv.device,
+          .state = !pv.missing         ? "ok"
+                   : pv.device.empty() ? "missing"
+                                       : "returned",
+          .size = ToBytes(pv.extent_count, extent_size),
+          .free = ToBytes(free, extent_size)};
+}
+
+VolumeStatus StatusOf(const Record& record, const Health& health) {
+  Volume volume = Describe(record);
+  return {.id = std::move(volume.id),
+          .name = std::move(volume.name),
+          .type = volume.context["type"],
+          .size = volume.size,
+          .condition = std::string(ConditionWord(health)),
+          .detail = health.ailments.empty() ? health.note : health.ailments.front().message,
+          .percent = health.percent};
+}
+
 }  // namespace
 
 Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountTable& mounts) {
@@ -70,7 +102,36 @@ Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountT
   if (!note.empty()) {
     health.note = note;
   }
+  if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
+    health.ailments.push_back(DiskNotReopened(record));
+  }
   return health;
+}
+
+Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
+  QUARRY_ASSIGN(std::vector<PoolFigures> figures, Pools(call));
+  QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());
+  std::vector<PoolStatus> out;
+  for (size_t i = 0; i < figures.size(); ++i) {
+    PoolStatus& status = out.emplace_back();
+    status.figures = std::move(figures[i]);
+    status.group = state_->pools[i]->config.group;
+    const auto catalog = state_->Read(*state_->pools[i], call);
+    if (!catalog.has_value()) {
+      continue;
+    }
+    for (const lvm::PhysicalVolume& pv : (*catalog)->group->pvs) {
+      status.disks.push_back(StatusOf(pv, (*catalog)->group->extent_size));
+    }
+    for (const Record& record : (*catalog)->records) {
+      if (record.tags.state == lvm::VolumeState::kReady) {
+        QUARRY_ASSIGN(const Health health, state_->HealthOf(record, mounts));
+        status.volumes.push_back(StatusOf(record, health));
+      }
+    }
+    std::ranges::sort(status.volumes, {}, &VolumeStatus::name);
+  }
+  return out;
 }
 
 Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, const Call& call, Show show) {

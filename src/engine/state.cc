@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/foreign.h"
+#include "engine/mender.h"
 
 namespace quarry::engine {
 
@@ -30,6 +31,20 @@ void Holds::Drop(const std::string& id) {
 bool Holds::Has(const std::string& id) const {
   const std::lock_guard lock(mutex_);
   return fds_.contains(id);
+}
+
+void LostInKernel::Set(const std::string& id, bool lost) {
+  const std::lock_guard lock(mutex_);
+  if (lost) {
+    ids_.insert(id);
+  } else {
+    ids_.erase(id);
+  }
+}
+
+bool LostInKernel::Has(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return ids_.contains(id);
 }
 
 Gate::Pass::~Pass() {
@@ -90,7 +105,10 @@ Engine::State::State(EngineConfig c, World w, const Logger& l) : config(std::mov
   for (const PoolConfig& pool : config.pools) {
     pools.push_back(std::make_unique<Pool>(pool));
   }
+  mender = std::make_unique<Mender>(*this);
 }
+
+Engine::State::~State() = default;
 
 Result<Pool*> Engine::State::FindPool(const std::string& name) {
   std::string known;

@@ -46,6 +46,8 @@ struct Pool {
   CleanSpace clean;  // used under the turn
 };
 
+class Mender;
+
 // Execute, under the pool's turn, with what it commits told to `pool.clean`.
 Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call);
 
@@ -59,6 +61,17 @@ class Holds {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, UniqueFd> fds_;
+};
+
+// Volumes that lie on a disk that the kernel no longer has, as the mender last saw them. By volume id.
+class LostInKernel {
+ public:
+  void Set(const std::string& id, bool lost);
+  bool Has(const std::string& id) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> ids_;
 };
 
 // Counts calls in flight. A call that comes while the node starts waits for that; one that comes after a
@@ -100,6 +113,7 @@ class Gate {
 
 struct Engine::State {
   State(EngineConfig c, World w, const Logger& l);
+  ~State();
 
   EngineConfig config;
   World world;
@@ -107,11 +121,13 @@ struct Engine::State {
   std::vector<std::unique_ptr<Pool>> pools;
   KeyLocks locks;
   Holds holds;
+  LostInKernel lost_in_kernel;
   Gate gate;
   std::unique_ptr<Eraser> eraser;
   DiskNotes disk_notes;
   std::mutex start_error_mutex;
   std::optional<Error> start_error;
+  std::unique_ptr<Mender> mender;
   LongSteps long_steps;  // last: what it runs uses everything above
 
   // kInvalidArgument naming the pools there are.

@@ -1,6 +1,7 @@
 // What callers ask of the engine and what it answers: plain structs, no CSI version in them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -76,6 +77,7 @@ struct Ailment {
 struct Health {
   std::vector<Ailment> ailments;  // none: it is well
   std::string note;               // what goes on though nothing is amiss: "syncing, 40 %"; may be empty
+  std::optional<uint32_t> percent = {};  // of what goes on: a rebuild, a sync, a check
 };
 
 // A volume that is whole, as its tags tell it.
@@ -214,6 +216,18 @@ struct ReleaseResult {
   bool changed = false;  // false: it was given back before, or dry_run
 };
 
+// Why disks and legs are looked at: something happened to a device of the kernel's; disks may have come or
+// gone; somebody asked, and will not wait for what the policy waits for.
+enum class MendCause { kEvent, kDisks, kAsked };
+
+// What a round of mending came to.
+struct MendReport {
+  std::vector<std::string> done;       // steps, in words
+  std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
+  // When something is due that nothing tells of. nullopt: there is nothing of the kind.
+  std::optional<std::chrono::milliseconds> next;
+};
+
 struct ForeignLv {
   std::string lv_name;
   std::string id;  // as ListVolumes may show it; empty if it cannot have one
@@ -248,6 +262,27 @@ struct PoolFigures {
   Bytes erase_pending;  // of deleted volumes that are still being erased
   size_t volumes = 0;   // ready ones
   size_t missing_disks = 0;
+};
+
+// The node at a glance.
+struct DiskStatus {
+  std::string pv_uuid;
+  std::string device;  // as LVM is shown it; empty: it is not there
+  std::string state;   // "ok", "missing", "returned": there, but not yet taken back
+  Bytes size, free;    // of its extents
+};
+struct VolumeStatus {
+  std::string id, name, type;
+  Bytes size;
+  std::string condition;  // one word, as ConditionWord() says it
+  std::string detail;     // what ails it, or what goes on; may be empty
+  std::optional<uint32_t> percent;
+};
+struct PoolStatus {
+  PoolFigures figures;
+  std::string group;
+  std::vector<DiskStatus> disks;      // none if it could not be read: figures.problem says why
+  std::vector<VolumeStatus> volumes;  // by name
 };
 
 }  // namespace quarry::engine

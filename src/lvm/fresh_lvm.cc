@@ -145,7 +145,7 @@ struct FreshLvm::Proof {
   uint64_t failures = 0;           // Group::failures when LVM was asked
 };
 
-struct FreshLvm::Refresh {
+struct FreshLvm::Question {
   uint64_t number = 0;
   bool done = false;
   Result<Snapshot> outcome;
@@ -156,8 +156,8 @@ struct FreshLvm::Group {
   std::condition_variable_any ended;
   // All guarded by mutex:
   std::shared_ptr<const Proof> proof;
-  std::shared_ptr<Refresh> running;
-  std::shared_ptr<Refresh> last;
+  std::shared_ptr<Question> running;
+  std::shared_ptr<Question> last;
   uint64_t started = 0;  // refreshes, the running one included
   // Of changes through this object. What became of one is unknown, it may even be under way still, holding
   // the group's lock: so the next read asks LVM, which waits for that lock.
@@ -174,7 +174,7 @@ struct FreshLvm::Group {
   }
 
   // Ends the running refresh, with mutex held.
-  void Conclude(const std::shared_ptr<Refresh>& refresh, Result<Snapshot> outcome, Proof fresh) {
+  void Conclude(const std::shared_ptr<Question>& refresh, Result<Snapshot> outcome, Proof fresh) {
     if (outcome.has_value() && uuid.empty()) {
       uuid = (*outcome)->uuid;
     }
@@ -192,7 +192,7 @@ struct FreshLvm::Group {
 
   // Waits for the end of the running refresh. The call's error if that ends first.
   Status Join(std::unique_lock<std::mutex>& lock, const Call& call) {
-    const std::shared_ptr<Refresh> refresh = running;
+    const std::shared_ptr<Question> refresh = running;
     const auto is_done = [&] { return refresh->done; };
     if (call.deadline == SteadyTime::max()) {
       ended.wait(lock, call.stop, is_done);
@@ -241,7 +241,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
       return std::move(*outcome);
     }
   }
-  const auto refresh = std::make_shared<Refresh>();
+  const auto refresh = std::make_shared<Question>();
   refresh->number = ++group.started;
   group.running = refresh;
   const uint64_t failures = group.failures;
@@ -457,6 +457,22 @@ Status FreshLvm::Add(const AddPv& spec, const Call& call) {
     (void)finder_->Update(call);
     return added;
   });
+}
+
+Status FreshLvm::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  return Change(group, call, [&] { return inner_.Refresh(group, names, call); });
+}
+
+Status FreshLvm::Repair(const RepairLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Repair(spec, call); });
+}
+
+Status FreshLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.RestorePv(group, device, call); });
+}
+
+Status FreshLvm::DropMissingPvs(const std::string& group, const Call& call) {
+  return Change(group, call, [&] { return inner_.DropMissingPvs(group, call); });
 }
 
 FreshLvm::Counts FreshLvm::counts() const {

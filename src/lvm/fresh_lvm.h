@@ -67,6 +67,10 @@ class FreshLvm final : public LvmApi {
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Repair(const RepairLv& spec, const Call& call) override;
+  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status DropMissingPvs(const std::string& group, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
   // Where LVM sees the pools' PVs only, it is shown the device as well, and nothing else: another group of
   // the same name, on disks that are none of ours, does not stand in the way.
@@ -84,7 +88,7 @@ class FreshLvm final : public LvmApi {
 
  private:
   struct Proof;
-  struct Refresh;
+  struct Question;
   struct Group;
 
   Group& Find(const std::string& name);

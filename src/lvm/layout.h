@@ -154,6 +154,18 @@ Extents MaxGrowth(const FreeSpace& space, const Geometry& geometry, const Volume
 Result<Placement> PlaceGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                               const LogicalVolume& lv, Extents more);
 
+// Where new legs for a raid volume go, in place of those that lie on missing PVs.
+struct LegReplacement {
+  std::vector<size_t> legs;               // which, ascending
+  std::vector<std::string> pv_arguments;  // one range for each of them
+};
+// Each on a PV of its own that holds no other leg of the volume, in one free run that is no longer than need
+// be: LVM places them under the policy that the volume was made with. `space` is that of the group, whatever
+// it says of being blocked. kNotFound: no leg is lost. kNoSpace, saying what is missing. kPrecondition: it is
+// not a raid volume with metadata.
+Result<LegReplacement> PlaceLostLegs(const FreeSpace& space, const Geometry& geometry,
+                                     const VolumeGroup& group, const LogicalVolume& lv);
+
 // What a volume that somebody else made is made of. kUnsupported, in words that go on after its name ("is of
 // type thin, …"): not as we would make one, with or without equal legs on disks of their own.
 Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv);

@@ -39,6 +39,13 @@ struct ExtendLv {
   PlacementStep step;
 };
 
+// New legs for a raid volume in place of those that lie on missing PVs.
+struct RepairLv {
+  std::string group;
+  std::string name;
+  std::vector<std::string> pv_arguments;  // where they go: "/dev/a:0-49", one for each leg that is lost
+};
+
 // Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and
 // LVM's default of 1 MiB is full after about 1,300 (277 of raid1): from then on every change fails.
 inline constexpr Bytes kMetadataSize{64 * 1024 * 1024};
@@ -92,6 +99,21 @@ class LvmApi {
                           const Call& call) = 0;
   // Already so is OK. kPrecondition if it is open.
   virtual Status Deactivate(const std::string& group, const std::string& name, const Call& call) = 0;
+
+  // Has the kernel open the disks of these volumes anew, and take back raid legs that it gave up: for disks
+  // that are back, under whatever name, or are sound again. Of several, each that can be refreshed is, also
+  // if others fail: the error is that of one.
+  virtual Status Refresh(const std::string& group, const std::vector<std::string>& names,
+                         const Call& call) = 0;
+  // The volume must be active. The kernel fills the new legs afterwards, by itself. kNoSpace: there is no
+  // room in those ranges.
+  virtual Status Repair(const RepairLv& spec, const Call& call) = 0;
+  // Makes a PV that came back after the group was changed without it a full member again. `device` as the
+  // snapshot has it. What is on it is as old as it is: refresh the raid volumes that it bears.
+  virtual Status RestorePv(const std::string& group, const std::string& device, const Call& call) = 0;
+  // Takes the PVs that cannot be seen out of the group, for ever; there are none: OK. kPrecondition: a
+  // logical volume has extents there.
+  virtual Status DropMissingPvs(const std::string& group, const Call& call) = 0;
 
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
   virtual Result<std::string> Version(const Call& call) = 0;

@@ -187,6 +187,32 @@ Result<Arguments> AddArguments(const AddPv& spec) {
                    "--",       spec.group, spec.device};
 }
 
+Result<Arguments> RepairArguments(const RepairLv& spec) {
+  QUARRY_TRY(CheckNames(spec.group, spec.name));
+  Arguments out = {"lvconvert", "-y", "--repair", "--", FullName(spec.group, spec.name)};
+  Append(out, spec.pv_arguments);
+  return out;
+}
+
+Result<Arguments> RefreshArguments(const std::string& group, const std::vector<std::string>& names) {
+  Arguments out = {"lvchange", "-y", "--refresh", "--"};
+  for (const std::string& name : names) {
+    QUARRY_TRY(CheckNames(group, name));
+    out.push_back(FullName(group, name));
+  }
+  return out;
+}
+
+Result<Arguments> RestorePvArguments(const std::string& group, const std::string& device) {
+  QUARRY_TRY(CheckName("volume group", group));
+  return Arguments{"vgextend", "-y", "--restoremissing", "--", group, device};
+}
+
+Result<Arguments> DropMissingPvsArguments(const std::string& group) {
+  QUARRY_TRY(CheckName("volume group", group));
+  return Arguments{"vgreduce", "-y", "--removemissing", "--", group};
+}
+
 Result<std::string> ParseVersion(const std::string& output) {
   constexpr std::string_view kLabel = "LVM version:";
   const size_t label = output.find(kLabel);

@@ -34,6 +34,13 @@ Result<std::vector<std::string>> ActivateArguments(const std::string& group,
 Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
 // As CreateArguments of a group, without -y: a signature that LVM finds after all stops it.
 Result<std::vector<std::string>> AddArguments(const AddPv& spec);
+// LVM replaces the legs that lie on missing PVs, no others.
+Result<std::vector<std::string>> RepairArguments(const RepairLv& spec);
+Result<std::vector<std::string>> RefreshArguments(const std::string& group,
+                                                  const std::vector<std::string>& names);
+Result<std::vector<std::string>> RestorePvArguments(const std::string& group, const std::string& device);
+// Without --force: LVM then refuses while a logical volume has extents there.
+Result<std::vector<std::string>> DropMissingPvsArguments(const std::string& group);
 
 // "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.
 Result<std::string> ParseVersion(const std::string& output);

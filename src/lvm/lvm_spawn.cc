@@ -44,6 +44,10 @@ std::vector<FlushTarget> TargetsOf(const VolumeGroup& group) {
   return out;
 }
 
+std::string Several(const std::string& group, const std::vector<std::string>& names) {
+  return names.size() == 1 ? FullName(group, names[0]) : fmt::format("{} ({} volumes)", group, names.size());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpawnOptions options,
@@ -131,14 +135,37 @@ Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
 // Activation is the kernel's alone: no commit, hence nothing to flush.
 Status LvmSpawn::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, names));
-  const std::string object =
-      names.size() == 1 ? FullName(group, names[0]) : fmt::format("{} ({} volumes)", group, names.size());
-  return RunToSuccess(arguments, object, call);
+  return RunToSuccess(arguments, Several(group, names), call);
 }
 
 Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, DeactivateArguments(group, name));
   return RunToSuccess(arguments, FullName(group, name), call);
+}
+
+// May commit: what LVM finds out of order on the way it mends.
+Status LvmSpawn::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RefreshArguments(group, names));
+  QUARRY_TRY(RunToSuccess(arguments, Several(group, names), call));
+  return Flush(group, call);
+}
+
+Status LvmSpawn::Repair(const RepairLv& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RepairArguments(spec));
+  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
+  return Flush(spec.group, call);
+}
+
+Status LvmSpawn::RestorePv(const std::string& group, const std::string& device, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RestorePvArguments(group, device));
+  QUARRY_TRY(RunToSuccess(arguments, fmt::format("{} {}", group, device), call));
+  return Flush(group, call);
+}
+
+Status LvmSpawn::DropMissingPvs(const std::string& group, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, DropMissingPvsArguments(group));
+  QUARRY_TRY(RunToSuccess(arguments, group, call));
+  return Flush(group, call);
 }
 
 Result<std::string> LvmSpawn::Version(const Call& call) {

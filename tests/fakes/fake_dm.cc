@@ -118,6 +118,25 @@ void FakeDm::SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> stat
   }
 }
 
+void FakeDm::SetOnLostDisk(const std::string& uuid, bool lost) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.on_lost_disk = lost;
+  }
+}
+
+void FakeDm::Renew(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return;
+  }
+  it->second.on_lost_disk = false;
+  if (it->second.raid.has_value()) {
+    it->second.raid->legs.assign(it->second.raid->legs.size(), 'A');
+  }
+}
+
 uint32_t FakeDm::OpenCount(const std::string& uuid) const {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
@@ -205,6 +224,13 @@ Result<std::optional<dm::RaidStatus>> FakeDm::Raid(const std::string& uuid) {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
   return it == devices_.end() ? std::nullopt : it->second.raid;
+}
+
+Result<bool> FakeDm::LiesOnLostDisk(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("LiesOnLostDisk"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  return it != devices_.end() && it->second.on_lost_disk;
 }
 
 Status FakeDm::Remove(const std::string& uuid) {

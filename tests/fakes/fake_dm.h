@@ -34,6 +34,10 @@ class FakeDm final : public dm::DmApi {
   void SetSuspended(const std::string& uuid, bool suspended);
   // nullopt: no raid device, as all are at first.
   void SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status);
+  void SetOnLostDisk(const std::string& uuid, bool lost);
+  // Its disks are opened anew: legs that had failed are in sync again, as if nothing had been written
+  // meanwhile.
+  void Renew(const std::string& uuid);
   // Descriptors of this process, plus those the kernel would hold (KernelOpen). 0 if there is no such device.
   uint32_t OpenCount(const std::string& uuid) const;
   std::vector<dm::Device> Devices() const;
@@ -51,10 +55,12 @@ class FakeDm final : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "List", "Raid", "Remove", "Open", "SetReadOnly", "HasTarget".
+  // --- DmApi. Faults: "Find", "List", "Raid", "LiesOnLostDisk", "Remove", "Open", "SetReadOnly",
+  // "HasTarget".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
+  Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
@@ -70,6 +76,7 @@ class FakeDm final : public dm::DmApi {
     uint64_t inode = 0;
     int kernel_opens = 0;
     std::optional<dm::RaidStatus> raid;
+    bool on_lost_disk = false;
   };
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;

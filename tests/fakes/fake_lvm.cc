@@ -99,6 +99,11 @@ void FakeLvm::Happen(const std::string& name, const std::function<void(VolumeGro
   Derive(group);
 }
 
+void FakeLvm::ReturnDisk(const std::string& name, const std::string& pv_uuid) {
+  const std::lock_guard lock(mutex_);
+  groups_.at(name).back.insert(pv_uuid);
+}
+
 void FakeLvm::SetMetadataRoom(const std::string& name, Bytes room) {
   const std::lock_guard lock(mutex_);
   groups_.at(name).metadata_room = room;
@@ -203,7 +208,7 @@ Result<lvm::Snapshot> FakeLvm::Read(const std::string& group_name, const Call& c
     VolumeGroup copy = group.now;
     const uint64_t size = MetadataSize(copy);
     for (PhysicalVolume& pv : copy.pvs) {
-      if (pv.missing) {
+      if (pv.missing && !group.back.contains(pv.uuid)) {
         pv.device.clear();
       } else {
         pv.metadata_size = {2 * group.metadata_room.value};
@@ -402,6 +407,79 @@ Status FakeLvm::Deactivate(const std::string& group_name, const std::string& nam
   });
 }
 
+Status FakeLvm::Refresh(const std::string& group_name, const std::vector<std::string>& names,
+                        const Call& call) {
+  QUARRY_TRY(lvm::RefreshArguments(group_name, names));
+  return Act("Refresh", group_name, call, [&](Group& group) -> Status {
+    Status worst = Ok();
+    for (const std::string& name : names) {
+      const LogicalVolume* const lv = group.now.FindLv(name);
+      if (lv == nullptr) {
+        worst = NoSuchLv(group.now, name);
+      } else if (lv->partial) {
+        worst =
+            Error(Code::kInternal, fmt::format("Refusing refresh of partial LV {}/{}.", group_name, name));
+      } else if (lv->active && hooks_.renewed) {
+        hooks_.renewed(group.now, *lv);
+      }
+    }
+    return worst;
+  });
+}
+
+Status FakeLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
+  QUARRY_TRY(lvm::RepairArguments(spec));
+  return Act("Repair", spec.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    const LogicalVolume* const lv = Find(next, spec.name);
+    if (lv == nullptr) {
+      return NoSuchLv(next, spec.name);
+    }
+    if (!lv->active) {
+      return Error(Code::kInternal,
+                   fmt::format("{}/{} must be active to perform this operation.", spec.group, spec.name));
+    }
+    QUARRY_TRY(ReplaceLostLegs(next, *lv, spec.pv_arguments));
+    QUARRY_TRY(Commit(group, std::move(next)));
+    if (hooks_.renewed) {
+      hooks_.renewed(group.now, *group.now.FindLv(spec.name));
+    }
+    return Ok();
+  });
+}
+
+Status FakeLvm::RestorePv(const std::string& group_name, const std::string& device, const Call& call) {
+  QUARRY_TRY(lvm::RestorePvArguments(group_name, device));
+  return Act("RestorePv", group_name, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    const auto pv = std::ranges::find(next.pvs, device, &PhysicalVolume::device);
+    if (pv == next.pvs.end() || !pv->missing || !group.back.contains(pv->uuid)) {
+      return Error(Code::kInternal,
+                   fmt::format("WARNING: PV {} was not missing in VG {}", device, group_name));
+    }
+    pv->missing = false;
+    group.back.erase(pv->uuid);
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::DropMissingPvs(const std::string& group_name, const Call& call) {
+  QUARRY_TRY(lvm::DropMissingPvsArguments(group_name));
+  return Act("DropMissingPvs", group_name, call, [&](Group& group) -> Status {
+    if (std::ranges::any_of(group.now.lvs, &LogicalVolume::partial)) {
+      return Error(Code::kPrecondition, fmt::format("There are still partial LVs in VG {}.", group_name));
+    }
+    VolumeGroup next = group.now;
+    if (std::erase_if(next.pvs, [&](const PhysicalVolume& pv) {
+          return pv.missing && !group.back.contains(pv.uuid);
+        }) == 0) {
+      return Ok();
+    }
+    return Commit(group, std::move(next));
+  });
+}
+
 Result<std::string> FakeLvm::Version(const Call& call) {
   QUARRY_TRY(call.Check("Version"));
   QUARRY_TRY(before.Check("Version"));
@@ -458,7 +536,9 @@ void Follow(FakeLvm& lvm, FakeDm& dm) {
                 .deactivate =
                     [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
                       return dm.RemoveDevice(lvm::DmUuid(group.uuid, lv.uuid));
-                    }});
+                    },
+                .renewed = [&dm](const VolumeGroup& group,
+                                 const LogicalVolume& lv) { dm.Renew(lvm::DmUuid(group.uuid, lv.uuid)); }});
 }
 
 }  // namespace quarry::fakes

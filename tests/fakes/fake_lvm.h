@@ -31,6 +31,8 @@ struct FakeLvmHooks {
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> active;
   // It is about to become inactive. An error (in use) stops that, and with it the command.
   std::function<Status(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> deactivate;
+  // An active one was refreshed, or has got new legs.
+  std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> renewed;
 };
 
 // Thread-safe.
@@ -51,6 +53,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   void Edit(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
   // What happens without a commit: a disk vanishes or returns, a sync goes on, a leg fails.
   void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
+  // A disk that was missing is back, but the group was changed without it: it stays missing until RestorePv.
+  void ReturnDisk(const std::string& name, const std::string& pv_uuid);
   // The room for metadata: half of each PV's area, as LVM keeps old and new. At first as good as endless.
   void SetMetadataRoom(const std::string& name, Bytes room);
   // Somebody has the LV open.
@@ -79,6 +83,10 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Repair(const lvm::RepairLv& spec, const Call& call) override;
+  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status DropMissingPvs(const std::string& group, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
   // Faults: "AddPv".
   Status Add(const lvm::AddPv& spec, const Call& call) override;
@@ -91,6 +99,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   struct Group {
     lvm::VolumeGroup now;
     Bytes metadata_room;
+    std::set<std::string> back;  // missing PVs that can be seen
   };
   template <typename Function>
   Status Act(const std::string& method, const std::string& group, const Call& call, Function act);

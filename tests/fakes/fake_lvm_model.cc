@@ -180,6 +180,36 @@ void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<
   Grow(group, *Find(group, spec.name), geometry, legs);
 }
 
+Status ReplaceLostLegs(VolumeGroup& group, const LogicalVolume& lv,
+                       const std::vector<std::string>& pv_arguments) {
+  std::vector<LogicalVolume*> lost;
+  for (LogicalVolume& part : group.lvs) {
+    if (part.partial && IsOf(part, lv.name) && part.name.starts_with(lv.name + "_rimage_")) {
+      lost.push_back(&part);
+    }
+  }
+  if (lost.empty()) {
+    return Ok();
+  }
+  const bool metadata = Find(group, lvm::MetadataLvName(lost.front()->name)) != nullptr;
+  QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs, Allocate(group, pv_arguments,
+                                                               {.legs = lost.size(),
+                                                                .per_leg = ExtentsOf(*lost.front()),
+                                                                .metadata = metadata ? 1U : 0U,
+                                                                .policy = "contiguous",
+                                                                .tails = {}}));
+  for (size_t i = 0; i < lost.size(); ++i) {
+    lost[i]->segments.clear();
+    AppendLinear(*lost[i], legs[i].data);
+    if (metadata) {
+      LogicalVolume* const own = Find(group, lvm::MetadataLvName(lost[i]->name));
+      own->segments.clear();
+      AppendLinear(*own, legs[i].metadata);
+    }
+  }
+  return Ok();
+}
+
 void Derive(VolumeGroup& group) {
   group.extent_count = {};
   group.free_count = {};

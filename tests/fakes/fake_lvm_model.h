@@ -29,6 +29,11 @@ void Grow(lvm::VolumeGroup& group, lvm::LogicalVolume& lv, const lvm::Geometry& 
 void AddVolume(lvm::VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<AllocatedLeg>& legs,
                bool in_sync, const std::function<std::string()>& new_uuid);
 
+// New extents for the legs of `lv` that lie on missing PVs, as lvconvert --repair finds them under the policy
+// that the volume was made with, which is "contiguous" here.
+Status ReplaceLostLegs(lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                       const std::vector<std::string>& pv_arguments);
+
 // Brings up to date what follows from PVs and segments: free ranges, counts, sizes, partial flags.
 void Derive(lvm::VolumeGroup& group);
 

@@ -1,5 +1,6 @@
 // What holds of placement for every group: the promises of src/lvm/layout.h and docs/capacity.md.
 #include <algorithm>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -74,6 +75,58 @@ RC_GTEST_PROP(LayoutProperty, TheSameQuestionHasTheSameAnswer, ()) {
   RC_ASSERT(one->steps.size() == two->steps.size());
   for (size_t i = 0; i < one->steps.size(); ++i) {
     RC_ASSERT(one->steps[i].pv_arguments == two->steps[i].pv_arguments);
+  }
+}
+
+// Whatever is lost: new legs go where there is room, one to a disk, and to none that has a leg already.
+RC_GTEST_PROP(LayoutProperty, LostLegsGetDisksOfTheirOwn, ()) {
+  VolumeGroup group = *RoomyGroup();
+  const Geometry geometry =
+      *rc::gen::suchThat(AnyGeometry(), [](const Geometry& g) { return g.has_metadata(); });
+  const uint64_t granules = MaxExtents(FreeSpaceOf(group), geometry).value / geometry.data_legs();
+  RC_ASSERT(granules > 0);
+  const uint64_t per_leg = *rc::gen::inRange<uint64_t>(1, granules + 1);
+  const Extents size{per_leg * geometry.data_legs()};
+  Apply(group, geometry, "v", *Place(FreeSpaceOf(group), geometry, size, group));
+  const LogicalVolume& lv = *group.FindLv("v");
+  std::set<std::string> kept;
+  size_t lost = 0;
+  for (PhysicalVolume& pv : group.pvs) {
+    pv.missing = *rc::gen::weightedElement<bool>({{1, true}, {2, false}});
+  }
+  for (const auto& leg : LegPvs(group, lv)) {
+    const bool gone = std::ranges::any_of(leg, [&](const auto& uuid) { return group.FindPv(uuid)->missing; });
+    lost += gone ? 1 : 0;
+    kept.insert(leg.begin(), gone ? leg.begin() : leg.end());
+  }
+  const FreeSpace space = FreeSpaceOf(group);
+  const auto placed = PlaceLostLegs(space, geometry, group, lv);
+  if (!placed.has_value()) {
+    RC_ASSERT(placed.error().code() == (lost == 0 ? Code::kNotFound : Code::kNoSpace));
+    size_t offers = 0;
+    for (const FreePv& pv : space.pvs) {
+      offers += !kept.contains(pv.uuid) && std::ranges::any_of(pv.free, [&](const ExtentRange& run) {
+        return run.count.value >= per_leg + kMetadataExtents;
+      });
+    }
+    RC_ASSERT(lost == 0 || offers < lost);
+    return;
+  }
+  RC_ASSERT(placed->legs.size() == lost && placed->pv_arguments.size() == lost);
+  std::set<std::string> used;
+  for (const std::string& argument : placed->pv_arguments) {
+    const size_t colon = argument.rfind(':');
+    const size_t dash = argument.rfind('-');
+    const uint64_t first = std::stoull(argument.substr(colon + 1));
+    const uint64_t last = std::stoull(argument.substr(dash + 1));
+    RC_ASSERT(last - first + 1 == per_leg + kMetadataExtents);
+    const auto pv = std::ranges::find(space.pvs, argument.substr(0, colon), &FreePv::device);
+    RC_ASSERT(pv != space.pvs.end());
+    RC_ASSERT(std::ranges::any_of(pv->free, [&](const ExtentRange& run) {
+      return run.first.value <= first && last < run.end().value;
+    }));
+    RC_ASSERT(!kept.contains(pv->uuid));
+    RC_ASSERT(used.insert(pv->uuid).second);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/vm/fixture.h"
+#include "tests/vm/kit/writer.h"
 
 namespace quarry::vm {
 namespace {
@@ -22,47 +23,6 @@ constexpr int kSteps = 3;
 struct Case {
   std::string type;     // of the volume
   std::string content;  // file system, or "block"
-};
-
-// Writes blocks round and round, each with a pattern of its own turn and flushed, until told to stop.
-class Writer {
- public:
-  // `raw`: into the device at `path` itself, else into a file there.
-  Writer(const std::string& path, bool raw)
-      : file_(raw ? path : path + "/written"),
-        thread_([this](const std::stop_token& stop) { Write(stop); }) {}
-
-  // Stops it and compares every block with what was last written there.
-  Status StopAndCheck() {
-    thread_.request_stop();
-    thread_.join();
-    QUARRY_TRY(result_);
-    for (uint64_t block = 0; block < std::min(turns_.load(), kBlocks); ++block) {
-      const uint64_t last = (turns_ - 1 - block) / kBlocks * kBlocks + block;
-      QUARRY_TRY(CheckPattern(file_, last, kBlock, block * kBlock));
-    }
-    return Ok();
-  }
-  uint64_t turns() const { return turns_; }
-
- private:
-  static constexpr uint64_t kBlock = 256 << 10;
-  static constexpr uint64_t kBlocks = 64;
-
-  void Write(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      result_ = WritePattern(file_, turns_, kBlock, turns_ % kBlocks * kBlock);
-      if (!result_.has_value()) {
-        return;
-      }
-      ++turns_;
-    }
-  }
-
-  const std::string file_;
-  std::atomic<uint64_t> turns_ = 0;
-  Status result_ = Ok();  // the thread's until it is joined
-  std::jthread thread_;
 };
 
 class GrowthTest : public VmTest, public testing::WithParamInterface<Case> {

@@ -47,6 +47,39 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   entry.set_reason(device.words);
 }
 
+int64_t Count(Bytes bytes) {
+  return static_cast<int64_t>(bytes.value);
+}
+
+void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) {
+  out.set_name(pool.figures.pool);
+  out.set_volume_group(pool.group);
+  out.set_problem(pool.figures.problem);
+  out.set_size_bytes(Count(pool.figures.size));
+  out.set_free_bytes(Count(pool.figures.free));
+  out.set_erase_pending_bytes(Count(pool.figures.erase_pending));
+  for (const engine::DiskStatus& disk : pool.disks) {
+    auto& entry = *out.add_disks();
+    entry.set_pv_uuid(disk.pv_uuid);
+    entry.set_device(disk.device);
+    entry.set_state(disk.state);
+    entry.set_size_bytes(Count(disk.size));
+    entry.set_free_bytes(Count(disk.free));
+  }
+  for (const engine::VolumeStatus& volume : pool.volumes) {
+    auto& entry = *out.add_volumes();
+    entry.set_volume_id(volume.id);
+    entry.set_name(volume.name);
+    entry.set_type(volume.type);
+    entry.set_capacity_bytes(Count(volume.size));
+    entry.set_condition(volume.condition);
+    entry.set_detail(volume.detail);
+    if (volume.percent.has_value()) {
+      entry.set_percent(*volume.percent);
+    }
+  }
+}
+
 class AdminService final : public pb::Admin::Service {
  public:
   AdminService(engine::Engine& engine, Edge& edge) : engine_(engine), edge_(edge) {}
@@ -115,6 +148,27 @@ class AdminService final : public pb::Admin::Service {
       for (const engine::DeviceReport& device : devices) {
         Describe(device, *response->add_devices());
       }
+      return Ok();
+    });
+  }
+
+  grpc::Status GetStatus(ServerContext* context, const pb::GetStatusRequest* request,
+                         pb::GetStatusResponse* response) override {
+    return edge_.Serve({"GetStatus"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const auto pools, engine_.NodeStatus(rpc.call()));
+      for (const engine::PoolStatus& pool : pools) {
+        FillPool(pool, *response->add_pools());
+      }
+      return Ok();
+    });
+  }
+
+  grpc::Status Repair(ServerContext* context, const pb::RepairRequest* request,
+                      pb::RepairResponse* response) override {
+    return edge_.Serve({"Repair", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const engine::MendReport report, engine_.Mend(engine::MendCause::kAsked, rpc.call()));
+      *response->mutable_done() = {report.done.begin(), report.done.end()};
+      *response->mutable_obstacles() = {report.obstacles.begin(), report.obstacles.end()};
       return Ok();
     });
   }

@@ -65,6 +65,8 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.stuck_limit, 4U);
   EXPECT_EQ(options.erase_rate, Bytes{});
   EXPECT_EQ(options.trim_interval.count(), 0);
+  EXPECT_TRUE(options.repair);
+  EXPECT_EQ(options.repair_delay, std::chrono::minutes(10));
   EXPECT_FALSE(options.metrics.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
@@ -88,6 +90,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"stuck-limit", "2"},
                                                      {"erase-rate", "200MiB"},
                                                      {"trim-hours", "168"},
+                                                     {"repair", "manual"},
+                                                     {"repair-delay", "90"},
                                                      {"metrics-address", "127.0.0.1:9808"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
@@ -124,6 +128,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.lvm, LvmBy::kSpawn) << source;
     EXPECT_EQ(options.erase_rate, Bytes{200 * kMiB.value}) << source;
     EXPECT_EQ(options.trim_interval, std::chrono::hours(168)) << source;
+    EXPECT_FALSE(options.repair) << source;
+    EXPECT_EQ(options.repair_delay, std::chrono::seconds(90)) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -191,6 +197,9 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");
   ExpectRefused(LoadWith({"--erase-rate=fast"}), "--erase-rate: must be a size");
   ExpectRefused(LoadWith({"--trim-hours=9000"}), "--trim-hours: must be at most");
+  ExpectRefused(LoadWith({"--repair=always"}), "--repair: must be one of auto, manual, is 'always'");
+  ExpectRefused(LoadWith({"--repair-delay=-1"}), "--repair-delay: must be a whole number");
+  ExpectRefused(LoadWith({"--repair-delay=9999999"}), "--repair-delay: must be at most");
   ExpectRefused(LoadWith({"--state-dir=run"}), "--state-dir: must be an absolute path");
   ExpectRefused(LoadWith({"--alpha=maybe"}), "alpha");
   ExpectRefused(LoadWith({"--pool=p=vg0,colour=red"}), "--pool: unknown key 'colour'");

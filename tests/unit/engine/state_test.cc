@@ -31,6 +31,12 @@ class ToldLvm final : public lvm::LvmApi {
     return Refused();
   }
   Status Deactivate(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
+    return Refused();
+  }
+  Status Repair(const lvm::RepairLv&, const Call&) override { return Refused(); }
+  Status RestorePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status DropMissingPvs(const std::string&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
   Status Add(const lvm::AddPv&, const Call&) override { return Refused(); }
 

@@ -526,6 +526,12 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
       return Killed();
     }
     Status Deactivate(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
+      return Killed();
+    }
+    Status Repair(const RepairLv&, const Call&) override { return Killed(); }
+    Status RestorePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status DropMissingPvs(const std::string&, const Call&) override { return Killed(); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
     Status Add(const AddPv&, const Call&) override { return Killed(); }
 
@@ -547,7 +553,10 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
            [&] { return lvm.Remove("vg0", {"a"}, {}); },
            [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
            [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); },
-           [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); }}) {
+           [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); },
+           [&] { return lvm.Refresh("vg0", {"a"}, {}); }, [&] { return lvm.Repair({"vg0", "a", {}}, {}); },
+           [&] { return lvm.RestorePv("vg0", "/dev/a", {}); },
+           [&] { return lvm.DropMissingPvs("vg0", {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 1);

@@ -61,6 +61,10 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   }
   Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override;
   Status Deactivate(const std::string&, const std::string&, const Call&) override;
+  Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override { return Ok(); }
+  Status Repair(const RepairLv&, const Call&) override { return Commits(); }
+  Status RestorePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
+  Status DropMissingPvs(const std::string&, const Call&) override { return Commits(); }
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
   Status Add(const AddPv& spec, const Call&) override;
   Result<std::string> Show(const std::string& device) override;

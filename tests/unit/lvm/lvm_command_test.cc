@@ -138,6 +138,17 @@ TEST(ActivateArgumentsTest, SwitchVolumes) {
               ElementsAre("lvchange", "-y", "--activate", "n", "--", "vg0/qx"));
 }
 
+TEST(MendingArguments, NameWhatTheyAreAbout) {
+  EXPECT_THAT(RepairArguments({"vg0", "qx", {"/dev/a:0-12", "/dev/b:3-15"}}).value(),
+              ElementsAre("lvconvert", "-y", "--repair", "--", "vg0/qx", "/dev/a:0-12", "/dev/b:3-15"));
+  EXPECT_THAT(RefreshArguments("vg0", {"qx", "qy"}).value(),
+              ElementsAre("lvchange", "-y", "--refresh", "--", "vg0/qx", "vg0/qy"));
+  EXPECT_THAT(RestorePvArguments("vg0", "/dev/a").value(),
+              ElementsAre("vgextend", "-y", "--restoremissing", "--", "vg0", "/dev/a"));
+  EXPECT_THAT(DropMissingPvsArguments("vg0").value(),
+              ElementsAre("vgreduce", "-y", "--removemissing", "--", "vg0"));
+}
+
 // "@tag" would select every LV that bears the tag; "a/b" names another group's.
 TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
@@ -147,6 +158,10 @@ TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
     EXPECT_EQ(ActivateArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(DeactivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ReadArguments(bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RepairArguments({"vg0", bad, {}}).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RefreshArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RestorePvArguments(bad, "/dev/a").error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(DropMissingPvsArguments(bad).error().code(), Code::kInvalidArgument) << bad;
     CreateLv spec = Spec({});
     spec.name = bad;
     EXPECT_EQ(CreateArguments(spec).error().code(), Code::kInvalidArgument) << bad;

@@ -1,0 +1,76 @@
+#include "ctl/status_page.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+
+namespace quarry::ctl {
+namespace {
+
+namespace pb = ::quarry::admin::v1;
+
+std::string Human(int64_t bytes) {
+  return HumanBytes(Bytes{static_cast<uint64_t>(std::max<int64_t>(bytes, 0))});
+}
+
+std::string DeviceName(const std::string& device) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(device, error);
+  return device.empty() ? "-" : error ? device : real.string();
+}
+
+std::string Headline(const pb::GetStatusResponse::Pool& pool) {
+  if (!pool.problem().empty()) {
+    return fmt::format("pool {} (volume group {}): {}\n", pool.name(), pool.volume_group(), pool.problem());
+  }
+  const std::string erasing = pool.erase_pending_bytes() == 0
+                                  ? ""
+                                  : fmt::format(", {} being erased", Human(pool.erase_pending_bytes()));
+  return fmt::format("pool {} (volume group {}): {} of {} free{}\n", pool.name(), pool.volume_group(),
+                     Human(pool.free_bytes()), Human(pool.size_bytes()), erasing);
+}
+
+std::string Line(const pb::GetStatusResponse::Disk& disk) {
+  return fmt::format("  disk    {:<9} {:<18} {:>10}, {:>10} free   {}\n", disk.state(),
+                     DeviceName(disk.device()), Human(disk.size_bytes()), Human(disk.free_bytes()),
+                     disk.pv_uuid());
+}
+
+std::string Line(const pb::GetStatusResponse::Volume& volume) {
+  std::string line =
+      fmt::format("  volume  {:<9} {:<18} {:>10}  {:<8} {}\n", volume.condition(), volume.name(),
+                  Human(volume.capacity_bytes()), volume.type(), volume.volume_id());
+  if (volume.has_percent()) {
+    line += fmt::format("          {} {} %\n", ProgressBar(volume.percent()), volume.percent());
+  }
+  if (!volume.detail().empty() && volume.condition() != "healthy") {
+    line += fmt::format("          {}\n", volume.detail());
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string ProgressBar(uint32_t percent, size_t width) {
+  const size_t full = width * std::min<uint32_t>(percent, 100) / 100;
+  return fmt::format("[{}{}]", std::string(full, '#'), std::string(width - full, ' '));
+}
+
+std::string StatusPage(const pb::GetStatusResponse& status) {
+  std::string page;
+  for (const auto& pool : status.pools()) {
+    page += Headline(pool);
+    for (const auto& disk : pool.disks()) {
+      page += Line(disk);
+    }
+    for (const auto& volume : pool.volumes()) {
+      page += Line(volume);
+    }
+  }
+  return page;
+}
+
+}  // namespace quarry::ctl

@@ -1,0 +1,101 @@
+#include "daemon/watcher.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "dm/dm_events.h"
+
+namespace quarry::daemon {
+namespace {
+
+using engine::MendCause;
+using std::chrono::milliseconds;
+
+// Of what no event tells, and where there are no events.
+constexpr milliseconds kLook{30'000};
+// Events come in bursts: a create alone is several.
+constexpr milliseconds kBreath{500};
+// A disk that comes may answer only after a moment, and its link be made.
+constexpr milliseconds kAfterDisks{1'500};
+constexpr int kLooksAfterDisks = 3;
+
+milliseconds WaitAfter(const Result<engine::MendReport>& report, int looks) {
+  const milliseconds longest = looks > 0 ? kAfterDisks : kLook;
+  return report.has_value() && report->next.has_value() ? std::min(longest, *report->next) : longest;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::UdevApi& udev,
+                                                const Logger& log) {
+  UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stopped.valid()) {
+    return ErrnoError("eventfd");
+  }
+  auto disks = udev.Watch();
+  if (!disks.has_value()) {
+    log.Warning("no events from the kernel: disks are looked at every 30 s",
+                {{"detail", disks.error().message()}});
+  }
+  return std::unique_ptr<Watcher>(
+      new Watcher(engine, disks.has_value() ? std::move(*disks) : nullptr, log, std::move(stopped)));
+}
+
+Watcher::Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log,
+                 UniqueFd stopped)
+    : engine_(engine),
+      disks_(std::move(disks)),
+      log_(log),
+      stopped_(std::move(stopped)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+Watcher::~Watcher() {
+  thread_.request_stop();
+  (void)eventfd_write(stopped_.get(), 1);
+}
+
+void Watcher::Run(const std::stop_token& stop) {
+  std::optional<dm::DmEvents> events;
+  bool told = false;
+  MendCause cause = MendCause::kDisks;
+  while (!stop.stop_requested()) {
+    if (!events.has_value()) {
+      if (auto opened = dm::DmEvents::Open(); opened.has_value()) {
+        events.emplace(std::move(*opened));
+      } else if (!std::exchange(told, true)) {
+        log_.Warning("no events from device-mapper: raid legs are looked at every 30 s",
+                     {{"detail", opened.error().message()}});
+      }
+    } else if (!events->Arm().has_value()) {
+      events.reset();
+    }
+    const auto report = engine_.Mend(cause, Call{.stop = stop});
+    if (stop.stop_requested()) {
+      return;
+    }
+    cause = Wait(events.has_value() ? events->fd() : -1, WaitAfter(report, looks_));
+  }
+}
+
+MendCause Watcher::Wait(int device_mapper, milliseconds longest) {
+  const int disks = disks_ == nullptr ? -1 : disks_->fd();
+  std::array<pollfd, 3> fds = {{{stopped_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
+  const int ready = poll(fds.data(), fds.size(), static_cast<int>(longest.count()));
+  if (ready > 0 && fds[0].revents == 0) {
+    (void)poll(fds.data(), 1, static_cast<int>(kBreath.count()));
+  }
+  const udev::News news = disks_ == nullptr ? udev::News() : disks_->Drain();
+  if (news.came || news.went) {
+    looks_ = kLooksAfterDisks;
+    return MendCause::kDisks;
+  }
+  looks_ = ready > 0 ? looks_ : std::max(0, looks_ - 1);
+  return ready > 0 && fds[2].revents != 0 ? MendCause::kEvent : MendCause::kDisks;
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,36 @@
+#include "dm/dm_events.h"
+
+#include <fcntl.h>
+#include <linux/dm-ioctl.h>
+#include <sys/ioctl.h>
+
+namespace quarry::dm {
+namespace {
+
+constexpr char kControl[] = "/dev/mapper/control";
+
+}  // namespace
+
+Result<DmEvents> DmEvents::Open() {
+  UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.valid()) {
+    return ErrnoError("opening /dev/mapper/control").As(Code::kUnavailable);
+  }
+  DmEvents events(std::move(control));
+  QUARRY_TRY(events.Arm());
+  return events;
+}
+
+Status DmEvents::Arm() {
+  dm_ioctl request{};
+  // The interface's version that has this request; the kernel serves every older one of its major number.
+  request.version[0] = 4;
+  request.version[1] = 37;
+  request.data_size = sizeof(request);
+  if (ioctl(control_.get(), DM_DEV_ARM_POLL, &request) != 0) {
+    return ErrnoError("asking device-mapper for events").As(Code::kUnavailable);
+  }
+  return Ok();
+}
+
+}  // namespace quarry::dm

@@ -1,0 +1,229 @@
+#include "engine/mender.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/health.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// LVM needs seconds for the largest of these; a disk that does not answer needs this.
+constexpr milliseconds kStepLimit{300'000};
+// A disk that fails again as soon as it is taken back is not taken back for ever longer.
+constexpr milliseconds kFirstRefresh{30'000};
+constexpr milliseconds kFirstRetry{10'000};
+constexpr milliseconds kLongestRetry{1'800'000};
+// While legs are filled: the kernel tells of the end, but not of a rebuild that has to wait for it.
+constexpr milliseconds kWhileWaiting{2'000};
+// Of one round: a plan that does not come to an end is a mistake, and the next round goes on.
+constexpr int kMostSteps = 100;
+
+void Sooner(MendReport& report, milliseconds when) {
+  report.next = std::min(report.next.value_or(milliseconds::max()), std::max(when, milliseconds(1)));
+}
+
+milliseconds Until(SteadyTime when, SteadyTime now) {
+  return std::chrono::ceil<milliseconds>(when - now);
+}
+
+}  // namespace
+
+MendReport Mender::Round(MendCause cause, const Call& call) {
+  const std::lock_guard lock(mutex_);
+  MendReport report;
+  for (const auto& pool : state_.pools) {
+    MendPool(*pool, cause, call, report);
+  }
+  return report;
+}
+
+// Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
+// is planned under the turn, on the group as it is then.
+void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report) {
+  const std::string key = "pool:" + pool.config.name;
+  const auto fail = [&](const Error& error) {
+    if (!call.stop.stop_requested()) {
+      state_.log.Warning("mending a pool failed", {{"pool", pool.config.name}, {"error", error.message()}});
+      report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
+      PutOff(key, kFirstRetry);
+      (void)IsDue(key, MendCause::kEvent, report);
+    }
+  };
+  if (!IsDue(key, cause, report)) {
+    return;
+  }
+  std::optional<WriterQueue::Turn> turn;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const auto catalog = state_.Read(pool, call);
+    if (!catalog.has_value()) {
+      // Whoever asks for the pool is told; here it is only the reason why nothing can be seen.
+      report.obstacles.push_back(catalog.error().message());
+      Sooner(report, kFirstRetry);
+      return;
+    }
+    NoteDisks(pool, *(*catalog)->group);
+    const auto view = Look(pool, **catalog, cause, report);
+    if (!view.has_value()) {
+      return fail(view.error());
+    }
+    MendPlan plan = PlanMending(*view);
+    if (plan.waiting) {
+      Sooner(report, kWhileWaiting);
+    }
+    if (!plan.step.has_value()) {
+      const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
+      if (!all.empty() && std::exchange(told_[pool.config.name], all) != all) {
+        state_.log.Warning("lost disks are in the way", {{"pool", pool.config.name}, {"detail", all}});
+      }
+      std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
+      tried_.erase(key);
+      return;
+    }
+    if (!turn.has_value()) {
+      auto got =
+          pool.writers.Wait(fmt::format("mending of pool '{}'", pool.config.name), call.Within(kStepLimit));
+      if (!got.has_value()) {
+        return fail(got.error());
+      }
+      turn.emplace(std::move(*got));
+      continue;
+    }
+    if (const Status done = Do(pool, *plan.step, call, report); !done.has_value()) {
+      return fail(done.error());
+    }
+  }
+  Sooner(report, kFirstRetry);
+}
+
+// The locks are tried for, not waited for: who has one may be waiting for the turn.
+Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report) {
+  std::vector<KeyLocks::Guard> guards;
+  for (const std::string& id : step.ids) {
+    QUARRY_ASSIGN(KeyLocks::Guard guard, state_.locks.TryLock("id:" + id, fmt::format("mending of {}", id)));
+    guards.push_back(std::move(guard));
+  }
+  for (const Action& action : step.actions) {
+    if (std::holds_alternative<RefreshAction>(action)) {
+      for (const std::string& id : step.ids) {
+        PutOff(id, kFirstRefresh);
+      }
+    }
+  }
+  const SteadyTime begun = state_.world.clock.Now();
+  QUARRY_TRY(RunCounted(pool, step.actions, state_.world, call.Within(kStepLimit)));
+  const int64_t took = std::chrono::duration_cast<milliseconds>(state_.world.clock.Now() - begun).count();
+  for (const Action& action : step.actions) {
+    report.done.push_back(Text(action));
+    state_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}, {"ms", took}});
+  }
+  return Ok();
+}
+
+// `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
+// only.
+Result<MendVolume> Mender::LookAt(const Record& record, MendCause cause, bool disks, MendReport& report) {
+  MendVolume volume{.record = &record};
+  if (record.lv->segment_type.starts_with("raid")) {
+    auto raid = state_.world.dm.Raid(record.DmUuid());
+    volume.raid = raid.has_value() ? std::move(*raid) : std::nullopt;
+  }
+  const bool failed = HasFailedLeg(volume);
+  if (disks || failed || record.lv->partial) {
+    QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
+    volume.active = device.has_value();
+    volume.suspended = device.has_value() && device->suspended;
+    QUARRY_ASSIGN(volume.on_lost_disk, state_.world.dm.LiesOnLostDisk(record.DmUuid()));
+    state_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
+  }
+  if (failed || volume.on_lost_disk) {
+    volume.refresh_due = IsDue(record.tags.id, cause, report);
+  } else if (IsDue(record.tags.id, cause, report)) {
+    tried_.erase(record.tags.id);  // it has been well since, for as long as it would have been left alone
+  }
+  return volume;
+}
+
+Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
+  const SteadyTime now = state_.world.clock.Now();
+  MendView view{.group = catalog.group.get(), .volumes = {}, .given_up = {}};
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
+    if (!pv.missing || !pv.device.empty()) {
+      continue;
+    }
+    const SteadyTime due = missing_since_.at(pv.uuid) + state_.config.repair_delay;
+    if (cause == MendCause::kAsked || (state_.config.repair && due <= now)) {
+      view.given_up.insert(pv.uuid);
+    } else if (state_.config.repair) {
+      Sooner(report, Until(due, now));
+    }
+  }
+  const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      QUARRY_ASSIGN(MendVolume volume, LookAt(record, cause, disks, report));
+      view.volumes.push_back(std::move(volume));
+    }
+  }
+  QUARRY_TRY(NoteHealth(pool, catalog));
+  return view;
+}
+
+void Mender::NoteDisks(const Pool& pool, const lvm::VolumeGroup& group) {
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    const bool away = pv.missing && pv.device.empty();
+    if (away && missing_since_.try_emplace(pv.uuid, state_.world.clock.Now()).second) {
+      state_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
+    } else if (!away && missing_since_.erase(pv.uuid) > 0) {
+      state_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
+    }
+  }
+}
+
+// One line for each change.
+Status Mender::NoteHealth(const Pool& pool, const Catalog& catalog) {
+  std::map<std::string, std::string>& before = conditions_[pool.config.name];
+  std::map<std::string, std::string> after;
+  QUARRY_ASSIGN(const mount::MountTable mounts, state_.world.mount.Mounts());
+  for (const Record& record : catalog.records) {
+    if (record.tags.state != lvm::VolumeState::kReady) {
+      continue;
+    }
+    QUARRY_ASSIGN(const Health health, state_.HealthOf(record, mounts));
+    const std::string_view now = ConditionWord(health);
+    const auto known = before.find(record.tags.id);
+    const std::string was = known == before.end() ? "healthy" : known->second;
+    after.emplace(record.tags.id, now);
+    if (was == now) {
+      continue;
+    }
+    const std::string why = health.ailments.empty() ? health.note : health.ailments.front().message;
+    const LogLevel level = health.ailments.empty() ? LogLevel::kInfo : LogLevel::kWarning;
+    state_.log.Log(level, "a volume's condition has changed",
+                   {{"volume", record.tags.id}, {"was", was}, {"is", now}, {"detail", why}});
+  }
+  before = std::move(after);
+  return Ok();
+}
+
+bool Mender::IsDue(const std::string& key, MendCause cause, MendReport& report) {
+  const auto found = tried_.find(key);
+  const SteadyTime now = state_.world.clock.Now();
+  if (cause == MendCause::kAsked || found == tried_.end() || found->second.next <= now) {
+    return true;
+  }
+  Sooner(report, Until(found->second.next, now));
+  return false;
+}
+
+void Mender::PutOff(const std::string& key, milliseconds first) {
+  Patience& patience = tried_[key];
+  patience.delay = std::clamp(2 * patience.delay, first, kLongestRetry);
+  patience.next = state_.world.clock.Now() + patience.delay;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,181 @@
+#include "engine/mending.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/health.h"
+
+namespace quarry::engine {
+namespace {
+
+// One that is back after the group was changed without it. LVM counts it as missing until it is told.
+std::optional<MendStep> TakeBack(const MendView& view) {
+  for (const lvm::PhysicalVolume& pv : view.group->pvs) {
+    if (pv.missing && !pv.device.empty()) {
+      return MendStep{{}, {RestorePvAction{view.group->name, pv.device}}};
+    }
+  }
+  return std::nullopt;
+}
+
+// What a killed command left suspended: any I/O to it waits. Activation loads what the metadata say.
+std::optional<MendStep> Resume(const MendView& view) {
+  for (const MendVolume& volume : view.volumes) {
+    if (volume.suspended) {
+      return MendStep{{volume.record->tags.id},
+                      {ActivateAction{view.group->name, {volume.record->lv->name}}}};
+    }
+  }
+  return std::nullopt;
+}
+
+// More legs given up than the type can do without: the kernel has written so on those that are left, and
+// takes none back.
+bool HasStopped(const MendVolume& volume) {
+  const auto profile = Profile::FromCanonical(volume.record->tags.profile);
+  if (!volume.raid.has_value() || !profile.has_value()) {
+    return false;
+  }
+  std::vector<bool> failed;
+  for (const char leg : volume.raid->legs) {
+    failed.push_back(leg == 'D' || leg == '-');
+  }
+  return failed.size() == profile->geometry.legs() && !Survives(profile->geometry, failed);
+}
+
+// LVM refuses to refresh what has a part on a missing disk.
+std::optional<MendStep> Refresh(const MendView& view) {
+  MendStep step;
+  std::vector<std::string> names;
+  for (const MendVolume& volume : view.volumes) {
+    if (volume.active && !volume.record->lv->partial && volume.refresh_due && !HasStopped(volume) &&
+        (volume.on_lost_disk || HasFailedLeg(volume))) {
+      step.ids.push_back(volume.record->tags.id);
+      names.push_back(volume.record->lv->name);
+    }
+  }
+  if (names.empty()) {
+    return std::nullopt;
+  }
+  step.actions = {RefreshAction{view.group->name, std::move(names)}};
+  return step;
+}
+
+// Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
+std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
+  std::vector<bool> out;
+  for (const auto& pvs : lvm::LegPvs(*view.group, *volume.record->lv)) {
+    out.push_back(pvs.empty() || std::ranges::any_of(pvs, [&](const std::string& uuid) {
+                    const lvm::PhysicalVolume* const pv = view.group->FindPv(uuid);
+                    return pv == nullptr || pv->missing;
+                  }));
+  }
+  for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
+    out[i] = out[i] || volume.raid->legs[i] != 'A';
+  }
+  return out;
+}
+
+// Whether all missing disks that it lies on have been given up.
+bool MayRebuild(const MendView& view, const Record& record) {
+  for (const auto& pvs : lvm::LegPvs(*view.group, *record.lv)) {
+    for (const std::string& uuid : pvs) {
+      const lvm::PhysicalVolume* const pv = view.group->FindPv(uuid);
+      if ((pv == nullptr || pv->missing) && !view.given_up.contains(uuid)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool IsBusy(const MendVolume& volume) {
+  return volume.raid.has_value() && !volume.raid->action.empty() && volume.raid->action != "idle";
+}
+
+void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
+  const Record& record = *volume.record;
+  const auto profile = Profile::FromCanonical(record.tags.profile);
+  if (!profile.has_value()) {
+    plan.obstacles.push_back(fmt::format("volume {}: {}", record.tags.id, profile.error().message()));
+    return;
+  }
+  if (!profile->geometry.has_metadata()) {
+    plan.obstacles.push_back(
+        fmt::format("volume {} ({}) lies in part on a disk that is gone, and nothing else has these data: "
+                    "bring the disk back, or delete the volume and, if the disk never comes back, "
+                    "`lvremove {}/{}`",
+                    record.tags.id, profile->geometry.Describe(), view.group->name, record.lv->name));
+    return;
+  }
+  if (IsBusy(volume)) {
+    plan.waiting = true;  // LVM exchanges no leg while others are being filled
+    return;
+  }
+  if (!Survives(profile->geometry, UselessLegs(view, volume))) {
+    plan.obstacles.push_back(
+        fmt::format("volume {} ({}) has too few legs left to be rebuilt: bring its disks back",
+                    record.tags.id, profile->geometry.Describe()));
+    return;
+  }
+  auto placed = lvm::PlaceLostLegs(lvm::FreeSpaceOf(*view.group), profile->geometry, *view.group, *record.lv);
+  if (!placed.has_value()) {
+    plan.obstacles.push_back(
+        fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or make room", record.tags.id,
+                    placed.error().message()));
+    return;
+  }
+  if (plan.step.has_value()) {
+    return;
+  }
+  plan.step = MendStep{{record.tags.id}, {}};
+  if (!volume.active) {
+    plan.step->actions.push_back(ActivateAction{view.group->name, {record.lv->name}});
+  }
+  plan.step->actions.push_back(
+      RepairAction{{view.group->name, record.lv->name, std::move(placed->pv_arguments)}});
+  plan.step->actions.push_back(VerifyLegsAction{view.group->name, record.lv->name});
+}
+
+// LVM refuses as long as anything lies there, whosever it is.
+bool MayDrop(const MendView& view) {
+  size_t given_up = 0;
+  for (const lvm::PhysicalVolume& pv : view.group->pvs) {
+    if (pv.missing && !view.given_up.contains(pv.uuid)) {
+      return false;
+    }
+    given_up += pv.missing ? 1 : 0;
+  }
+  return given_up > 0 && given_up < view.group->pvs.size() &&
+         std::ranges::none_of(view.group->lvs, &lvm::LogicalVolume::partial);
+}
+
+}  // namespace
+
+bool HasFailedLeg(const MendVolume& volume) {
+  return volume.raid.has_value() && volume.raid->legs.find_first_of("D-") != std::string::npos;
+}
+
+MendPlan PlanMending(const MendView& view) {
+  MendPlan plan;
+  if (view.group->exported) {
+    return plan;
+  }
+  for (const auto& next : {TakeBack, Resume, Refresh}) {
+    if (plan.step = next(view); plan.step.has_value()) {
+      return plan;
+    }
+  }
+  for (const MendVolume& volume : view.volumes) {
+    if (volume.record->lv->partial && MayRebuild(view, *volume.record)) {
+      Rebuild(view, volume, plan);
+    }
+  }
+  if (!plan.step.has_value() && MayDrop(view)) {
+    plan.step = MendStep{{}, {DropMissingPvsAction{view.group->name}}};
+  }
+  return plan;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,55 @@
+// What is to be done about disks that are lost, have come back or have failed: (a group as it is, what the
+// kernel has of it) → the next step. Pure, tested by itself; mender.h has the memory and the doing.
+//
+// Lost legs of raid volumes are rebuilt on other disks once their disk has been away for as long as the
+// policy waits; a disk that is back is taken back and its volumes refreshed, at once; a group whose lost
+// disks bear nothing any more is reduced, because LVM makes and grows nothing in it before. Whoever has too
+// few legs left for his data is left alone: his disks may come back.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dm/dm_api.h"
+#include "engine/actions.h"
+#include "engine/catalog.h"
+
+namespace quarry::engine {
+
+// A ready volume, as the kernel has it.
+struct MendVolume {
+  const Record* record = nullptr;
+  bool active = false;
+  bool suspended = false;
+  bool on_lost_disk = false;           // dm::DmApi::LiesOnLostDisk
+  std::optional<dm::RaidStatus> raid;  // nullopt: no raid volume, or not active
+  bool refresh_due = true;             // false: that was tried a moment ago
+};
+
+// Whether the kernel has given up a leg, or has none in its place.
+bool HasFailedLeg(const MendVolume& volume);
+
+struct MendView {
+  const lvm::VolumeGroup* group = nullptr;
+  std::vector<MendVolume> volumes;
+  std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
+};
+
+struct MendStep {
+  std::vector<std::string> ids;  // of the volumes that it is about
+  Plan actions;
+};
+
+struct MendPlan {
+  std::optional<MendStep> step;        // nullopt: there is nothing to do now
+  std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
+  // There is something that only time can bring: a sync that goes on.
+  bool waiting = false;
+};
+
+// One step at a time, each planned on what the one before it left.
+MendPlan PlanMending(const MendView& view);
+
+}  // namespace quarry::engine

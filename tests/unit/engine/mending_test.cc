@@ -1,0 +1,365 @@
+// Lost disks and legs: what is done about them, when, and what is left alone.
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "engine/health.h"
+#include "engine/mender.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class HandClock final : public Clock {
+ public:
+  SteadyTime Now() const override { return now; }
+  std::chrono::system_clock::time_point WallNow() const override { return {}; }
+  SteadyTime now{std::chrono::hours(1)};
+};
+
+class MendingTest : public testing::Test {
+ protected:
+  MendingTest() {
+    lvm_.AddGroup("vg0", Bytes{4 * kMiB.value},
+                  {{"/dev/a", Extents{100}},
+                   {"/dev/b", Extents{100}},
+                   {"/dev/c", Extents{100}},
+                   {"/dev/d", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+    Begin({});
+  }
+
+  void Begin(const std::function<void(EngineConfig&)>& change) {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.repair_delay = std::chrono::seconds(60);
+    if (change) {
+      change(config);
+    }
+    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+  }
+
+  static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
+
+  std::string Create(const std::string& name, const std::string& type, uint64_t mib = 300) {
+    const auto made = engine_->Create({.name = name,
+                                       .range = {Bytes{mib * kMiB.value}, {}},
+                                       .capabilities = {{}},
+                                       .parameters = {{"type", type}}},
+                                      Soon());
+    EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
+    const std::string id = made.has_value() ? made->volume.id : "";
+    if (type != "linear" && !id.empty()) {
+      SetLegs(id, std::string(Legs(id).size(), 'A'));
+    }
+    return id;
+  }
+  lvm::Snapshot Group() { return *lvm_.Read("vg0", Soon()); }
+  const lvm::LogicalVolume* Lv(const lvm::Snapshot& group, const std::string& id) {
+    return group->FindLv(lvm::ParseVolumeId(id)->lv_name);
+  }
+  std::string DmUuidOf(const std::string& id) {
+    const lvm::Snapshot group = Group();
+    return lvm::DmUuid(group->uuid, Lv(group, id)->uuid);
+  }
+  // The PV of each leg.
+  std::vector<std::string> Legs(const std::string& id) {
+    const lvm::Snapshot group = Group();
+    std::vector<std::string> out;
+    for (const auto& leg : lvm::LegPvs(*group, *Lv(group, id))) {
+      EXPECT_EQ(leg.size(), 1U);
+      out.push_back(leg.front());
+    }
+    return out;
+  }
+  void SetLegs(const std::string& id, const std::string& letters, const std::string& action = "idle") {
+    dm_.SetRaid(
+        DmUuidOf(id),
+        dm::RaidStatus{.type = "raid1", .legs = letters, .in_sync = 100, .total = 100, .action = action});
+  }
+  void SetMissing(const std::string& pv_uuid, bool missing = true) {
+    lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {
+      for (lvm::PhysicalVolume& pv : group.pvs) {
+        pv.missing = pv.uuid == pv_uuid ? missing : pv.missing;
+      }
+    });
+  }
+  MendReport Mend(MendCause cause = MendCause::kDisks) {
+    auto report = engine_->Mend(cause, Soon());
+    EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
+    return report.has_value() ? *report : MendReport();
+  }
+  void Pass(std::chrono::seconds time) { clock_.now += time; }
+  std::string ConditionOf(const std::string& id) {
+    const auto volume = engine_->Get(id, Soon(), Show::kHealth);
+    return volume.has_value() ? std::string(ConditionWord(*volume->health)) : volume.error().message();
+  }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  HandClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(MendingTest, WhereNothingIsAmissNothingIsDone) {
+  Create("mirror", "raid1");
+  Create("linear", "linear");
+  const uint64_t before = Group()->seqno;
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_THAT(report.obstacles, IsEmpty());
+  EXPECT_EQ(report.next, std::nullopt);
+  EXPECT_EQ(Group()->seqno, before);
+}
+
+TEST_F(MendingTest, ALostLegIsRebuiltOnADiskOfItsOwnOnceItsDiskHasBeenAwayLongEnough) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  SetMissing(before[1]);
+  const MendReport early = Mend();
+  EXPECT_THAT(early.done, IsEmpty()) << "it may come back";
+  ASSERT_TRUE(early.next.has_value());
+  EXPECT_LE(*early.next, std::chrono::seconds(60));
+  EXPECT_EQ(ConditionOf(id), "degraded");
+
+  Pass(std::chrono::seconds(60));
+  const MendReport due = Mend(MendCause::kEvent);
+  EXPECT_THAT(due.done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify"),
+                                    HasSubstr("take lost disks out of group vg0")));
+  const std::vector<std::string> after = Legs(id);
+  EXPECT_EQ(after[0], before[0]) << "the leg that is there stays where it is";
+  EXPECT_NE(after[1], before[1]);
+  EXPECT_NE(after[1], after[0]);
+  EXPECT_EQ(Group()->pvs.size(), 3U);
+  EXPECT_EQ(ConditionOf(id), "healthy");
+  EXPECT_FALSE(Create("again", "linear", 40).empty()) << "the group takes new volumes again";
+  EXPECT_THAT(Mend().done, IsEmpty());
+}
+
+TEST_F(MendingTest, ADiskThatComesBackInTimeIsJustRefreshed) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  SetMissing(before[0]);
+  SetLegs(id, "DA");
+  Mend();
+  Pass(std::chrono::seconds(59));
+  SetMissing(before[0], false);
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh")));
+  EXPECT_EQ(Legs(id), before);
+  EXPECT_EQ(ConditionOf(id), "healthy");
+  Pass(std::chrono::seconds(3600));
+  SetMissing(before[0]);
+  EXPECT_THAT(Mend().done, IsEmpty()) << "the time begins anew";
+}
+
+TEST_F(MendingTest, ADiskThatMissedACommitIsTakenBackFirst) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  SetMissing(before[0]);
+  SetLegs(id, "DA");
+  Mend();
+  lvm_.ReturnDisk("vg0", before[0]);
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("back into group vg0"), HasSubstr("refresh")));
+  EXPECT_EQ(Legs(id), before);
+  EXPECT_EQ(ConditionOf(id), "healthy");
+}
+
+TEST_F(MendingTest, WhatLiesOnAPulledDiskIsRefreshedOnceItIsThereAgain) {
+  const std::string id = Create("linear", "linear");
+  dm_.SetOnLostDisk(DmUuidOf(id), true);
+  EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty()) << "looked for only when disks may have changed";
+  lvm_.before.FailNth("Refresh", 1, Error(Code::kTimeout, "not now"));
+  Mend(MendCause::kDisks);
+  EXPECT_EQ(ConditionOf(id), "failed") << "its disk is there, but the kernel has not opened it anew";
+  Pass(std::chrono::minutes(1));
+  EXPECT_THAT(Mend(MendCause::kDisks).done, ElementsAre(HasSubstr("refresh")));
+  EXPECT_EQ(ConditionOf(id), "healthy");
+  EXPECT_THAT(Mend(MendCause::kDisks).done, IsEmpty());
+}
+
+TEST_F(MendingTest, ADiskThatFailsAgainAndAgainIsTakenBackEverMoreRarely) {
+  const std::string id = Create("mirror", "raid1");
+  std::vector<std::chrono::milliseconds> waits;
+  for (int i = 0; i < 4; ++i) {
+    SetLegs(id, "AD");
+    EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh"))) << i;
+    SetLegs(id, "AD");
+    const MendReport report = Mend();
+    EXPECT_THAT(report.done, IsEmpty());
+    ASSERT_TRUE(report.next.has_value());
+    waits.push_back(*report.next);
+    clock_.now += *report.next;
+  }
+  EXPECT_EQ(waits[1], 2 * waits[0]);
+  EXPECT_EQ(waits[3], 8 * waits[0]);
+  SetLegs(id, "AA");
+  Pass(std::chrono::hours(1));
+  Mend();
+  SetLegs(id, "AD");
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh")));
+  SetLegs(id, "AD");
+  EXPECT_EQ(Mend().next, waits[0]) << "it has been well for long";
+}
+
+TEST_F(MendingTest, ManualPolicyLeavesLegsAndGroupsAloneUntilAsked) {
+  Begin([](EngineConfig& config) { config.repair = false; });
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  SetMissing(before[0]);
+  Mend();
+  Pass(std::chrono::hours(24));
+  EXPECT_THAT(Mend().done, IsEmpty());
+  EXPECT_EQ(Legs(id), before);
+  EXPECT_THAT(Mend(MendCause::kAsked).done,
+              ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of group")));
+  EXPECT_NE(Legs(id), before);
+}
+
+TEST_F(MendingTest, NothingIsRebuiltFromTooFewLegs) {
+  const std::string id = Create("parity", "raid5");
+  const std::vector<std::string> before = Legs(id);
+  SetMissing(before[0]);
+  SetMissing(before[2]);
+  Mend();
+  Pass(std::chrono::hours(24));
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("too few legs")));
+  EXPECT_EQ(ConditionOf(id), "failed");
+  SetMissing(before[0], false);
+  SetMissing(before[2], false);
+  EXPECT_THAT(Mend().done, IsEmpty());
+  EXPECT_EQ(Legs(id), before);
+  EXPECT_EQ(ConditionOf(id), "healthy");
+}
+
+TEST_F(MendingTest, ALegThatIsNotInSyncIsNoSourceForAnother) {
+  const std::string id = Create("mirror", "raid1");
+  SetMissing(Legs(id)[0]);
+  SetLegs(id, "Aa");
+  Pass(std::chrono::hours(24));
+  Mend();
+  Pass(std::chrono::hours(24));
+  EXPECT_THAT(Mend().obstacles, ElementsAre(HasSubstr("too few legs")));
+}
+
+TEST_F(MendingTest, WhileLegsAreFilledTheNextOneWaits) {
+  const std::string id = Create("mirror", "raid1");
+  SetMissing(Legs(id)[0]);
+  Mend();
+  Pass(std::chrono::hours(24));
+  SetLegs(id, "AA", "recover");
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_TRUE(report.next.has_value()) << "it is looked at again soon";
+  SetLegs(id, "AA");
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of")));
+}
+
+TEST_F(MendingTest, WithoutADiskToGoToItSaysWhatIsMissing) {
+  const std::string id = Create("wide", "raid10");  // a leg on each of the four
+  SetMissing(Legs(id)[1]);
+  Mend();
+  Pass(std::chrono::hours(24));
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("add a disk to the group")));
+  EXPECT_EQ(ConditionOf(id), "degraded");
+}
+
+TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
+  const std::string id = Create("linear", "linear");
+  SetMissing(Legs(id)[0]);
+  Mend();
+  Pass(std::chrono::hours(24));
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("nothing else has these data")));
+  EXPECT_EQ(Group()->pvs.size(), 4U);
+}
+
+TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
+  const lvm::Snapshot group = Group();
+  SetMissing(group->pvs[3].uuid);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("out of group")));
+  EXPECT_EQ(Group()->pvs.size(), 3U);
+}
+
+TEST_F(MendingTest, AGroupWithoutAnyDiskIsNotReduced) {
+  for (const lvm::PhysicalVolume& pv : Group()->pvs) {
+    SetMissing(pv.uuid);
+  }
+  Mend();
+  Pass(std::chrono::hours(24));
+  EXPECT_THAT(Mend().done, IsEmpty());
+  EXPECT_EQ(Group()->pvs.size(), 4U);
+}
+
+TEST_F(MendingTest, AnInactiveVolumeIsMadeActiveForIt) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  lvm_.Reboot();
+  dm_.Reboot();
+  SetMissing(before[0]);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("activate"), HasSubstr("rebuild"), HasSubstr("verify"),
+                                       HasSubstr("out of group")));
+  EXPECT_NE(Legs(id), before);
+}
+
+TEST_F(MendingTest, WhoeverIsAtWorkOnTheVolumeGoesFirst) {
+  const std::string id = Create("mirror", "raid1");
+  SetMissing(Legs(id)[0]);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  lvm_.before.FailNth("Repair", 1, Error(Code::kBusy, "something else"));
+  const MendReport failed = Mend();
+  EXPECT_THAT(failed.obstacles, ElementsAre(HasSubstr("something else")));
+  EXPECT_TRUE(failed.next.has_value());
+  const MendReport soon = Mend();
+  EXPECT_THAT(soon.done, IsEmpty()) << "not over and over";
+  ASSERT_TRUE(soon.next.has_value());
+  clock_.now += *soon.next;
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of group")));
+}
+
+// After a failure nobody knows of, and after a crash: what is found is where it goes on.
+TEST_F(MendingTest, WhatWasDoneButNotToldIsFoundDone) {
+  const std::string id = Create("mirror", "raid1");
+  SetMissing(Legs(id)[0]);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  lvm_.after.FailNth("Repair", 1, Error(Code::kTimeout, "killed"));
+  Mend();
+  Begin({});
+  Mend();
+  Pass(std::chrono::seconds(61));
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("out of group")));
+  EXPECT_EQ(ConditionOf(id), "healthy");
+}
+
+TEST_F(MendingTest, WhatIsLeftSuspendedIsResumed) {
+  const std::string id = Create("mirror", "raid1");
+  dm_.SetSuspended(DmUuidOf(id), true);
+  EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("activate")));
+}
+
+}  // namespace
+}  // namespace quarry::engine
