@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kLabelId = "LABELONE";
 constexpr std::string_view kLabelType = "LVM2 001";
+constexpr size_t kLabelTypeAt = 24;
 constexpr std::string_view kMagic = " LVM2 x[5A%r0N*>";
 constexpr uint32_t kMetadataVersion = 1;
 constexpr uint32_t kIgnoredFlag = 1;
@@ -127,6 +128,12 @@ Result<PvLabel> ParsePvHeader(std::span<const std::byte> sector, size_t offset) 
   return label;
 }
 
+// What wipefs leaves: it overwrites what libblkid knows a PV by, which is the type, and nothing else.
+bool IsWiped(std::span<const std::byte> sector) {
+  const auto type = sector.subspan(kLabelTypeAt, kLabelType.size());
+  return std::ranges::all_of(type, [](std::byte b) { return b == std::byte{0}; });
+}
+
 Result<PvLabel> ParseLabelSector(std::span<const std::byte> sector, size_t number) {
   Cursor cursor(sector, kLabelId.size());
   const uint64_t own_number = cursor.U64();
@@ -180,7 +187,7 @@ Result<PvLabel> ParseLabel(std::span<const std::byte> front) {
   std::optional<Error> first_failure;
   for (size_t number = 0; number < kLabelSectors && (number + 1) * kSectorSize <= front.size(); ++number) {
     const auto sector = front.subspan(number * kSectorSize, kSectorSize);
-    if (std::memcmp(sector.data(), kLabelId.data(), kLabelId.size()) != 0) {
+    if (std::memcmp(sector.data(), kLabelId.data(), kLabelId.size()) != 0 || IsWiped(sector)) {
       continue;
     }
     auto label = ParseLabelSector(sector, number);

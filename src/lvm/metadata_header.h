@@ -51,8 +51,8 @@ struct PvLabel {
 };
 
 // The label within the first sectors of a device. `front` holds its first bytes, four sectors or more. As LVM
-// does, the first label that checks out wins. kNotFound: no sector begins like a label. kCorrupt: one does,
-// but neither it nor a later one makes sense; says why.
+// does, the first label that checks out wins. kNotFound: no sector begins like a label, or wipefs has
+// been there. kCorrupt: one does, but neither it nor a later one makes sense; says why.
 Result<PvLabel> ParseLabel(std::span<const std::byte> front);
 
 // Where a text lies in its area, and what its checksum is.
