@@ -1,5 +1,7 @@
 #include "csi/fields.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -81,6 +83,14 @@ Result<AbsolutePath> ParsePath(std::string_view field, std::string_view value) {
     return Invalid(field, "must not be the root directory");
   }
   return path;
+}
+
+int64_t ToInt64(uint64_t value) {
+  return static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max()));
+}
+
+int64_t ToInt64(Bytes bytes) {
+  return ToInt64(bytes.value);
 }
 
 }  // namespace quarry::csi

@@ -2,10 +2,12 @@
 // names the field.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/path.h"
 #include "base/result.h"
+#include "base/units.h"
 
 namespace google::protobuf {
 class Message;
@@ -36,5 +38,9 @@ Result<AbsolutePath> ParsePath(std::string_view field, std::string_view value);
 // The size limits above on every string and map of `request`, nested messages included. Run on each request
 // before anything else looks at it. Says which field and how long, never what is in it.
 Status CheckLimits(const google::protobuf::Message& request);
+
+// CSI's counts are int64; what is more is the most.
+int64_t ToInt64(uint64_t value);
+int64_t ToInt64(Bytes bytes);
 
 }  // namespace quarry::csi

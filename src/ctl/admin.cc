@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/device_table.h"
+#include "ctl/json_text.h"
 #include "ctl/status_page.h"
 
 namespace quarry::ctl {
@@ -59,10 +60,6 @@ nlohmann::json AsJson(const pb::AdoptRequest& request, const pb::AdoptResponse& 
           {"holds", done.holds()},
           {"changed", done.changed()},
           {"dry_run", request.dry_run()}};
-}
-
-std::string Dump(const nlohmann::json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
@@ -127,7 +124,7 @@ Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) 
   const pb::AdoptRequest request = RequestOf(wish);
   pb::AdoptResponse done;
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Adopt, request, done, call));
-  return json_ ? Dump(AsJson(request, done)) : InWords(request, done);
+  return json_ ? JsonLine(AsJson(request, done)) : InWords(request, done);
 }
 
 Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit) {
@@ -161,7 +158,7 @@ Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::c
   bulk.text += fmt::format("{} of csilvm's volumes {}, {} refused\n", adopted,
                            wish.dry_run ? "could be adopted" : "adopted", bulk.refused);
   if (json_) {
-    bulk.text = Dump(rows);
+    bulk.text = JsonLine(rows);
   }
   return bulk;
 }
@@ -174,11 +171,11 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Release, request, done, call));
   const std::string lv = fmt::format("{}/{}", done.volume_group(), done.logical_volume());
   if (json_) {
-    return Dump({{"volume_id", id},
-                 {"volume_group", done.volume_group()},
-                 {"logical_volume", done.logical_volume()},
-                 {"changed", done.changed()},
-                 {"dry_run", dry_run}});
+    return JsonLine({{"volume_id", id},
+                     {"volume_group", done.volume_group()},
+                     {"logical_volume", done.logical_volume()},
+                     {"changed", done.changed()},
+                     {"dry_run", dry_run}});
   }
   if (done.changed()) {
     return fmt::format("released volume {}: it is logical volume {}, inactive, with all that was on it\n", id,
@@ -204,7 +201,7 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
   for (const auto& pool : status.pools()) {
     pools.push_back(AsJson(pool));
   }
-  return Dump({{"pools", std::move(pools)}});
+  return JsonLine({{"pools", std::move(pools)}});
 }
 
 Result<AdminClient::Repaired> AdminClient::Repair(const Call& call) {
@@ -212,9 +209,9 @@ Result<AdminClient::Repaired> AdminClient::Repair(const Call& call) {
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Repair, pb::RepairRequest(), report, call));
   Repaired out{.text = "", .obstacles = static_cast<size_t>(report.obstacles_size())};
   if (json_) {
-    out.text =
-        Dump({{"done", std::vector<std::string>(report.done().begin(), report.done().end())},
-              {"obstacles", std::vector<std::string>(report.obstacles().begin(), report.obstacles().end())}});
+    out.text = JsonLine(
+        {{"done", std::vector<std::string>(report.done().begin(), report.done().end())},
+         {"obstacles", std::vector<std::string>(report.obstacles().begin(), report.obstacles().end())}});
     return out;
   }
   for (const std::string& step : report.done()) {

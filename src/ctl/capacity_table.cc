@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ctl/json_text.h"
 #include "engine/metadata_room.h"
 #include "engine/sizing.h"
 
@@ -106,7 +107,7 @@ std::string CapacityJson(const CapacityTable& table) {
                                 {"erasing_bytes", table.erasing.value},
                                 {"reserve_bytes", table.reserve.value},
                                 {"profiles", std::move(rows)}};
-  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(whole);
 }
 
 }  // namespace quarry::ctl

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "ctl/json_text.h"
 
 namespace quarry::ctl {
 namespace {
@@ -74,7 +75,7 @@ std::string DevicesJson(const pb::ListDevicesResponse& devices) {
                     {"wanted", device.wanted()},
                     {"reason", device.reason()}});
   }
-  return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return JsonLine(rows);
 }
 
 }  // namespace quarry::ctl

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ctl/json_text.h"
+
 namespace quarry::ctl {
 namespace {
 
@@ -214,7 +216,7 @@ std::string MapJson(const ExtentMap& map) {
                                 {"extent_size_bytes", map.extent_size.value},
                                 {"owners", std::move(owners)},
                                 {"disks", std::move(disks)}};
-  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(whole);
 }
 
 }  // namespace quarry::ctl

@@ -5,36 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace quarry::daemon {
 namespace {
 
 using std::chrono::milliseconds;
 
-// From one look to the next.
-constexpr milliseconds kPauses[] = {milliseconds(250), milliseconds(1000), milliseconds(3000),
-                                    milliseconds(10000)};
-constexpr milliseconds kAfterFailure{5000};
 // A look waits for its turn in the pool, where a create may be clearing extents.
 constexpr milliseconds kLookLimit{60000};
 
 }  // namespace
-
-void LookSchedule::DiskCame(SteadyTime now) {
-  due_ = now;
-  looks_ = 0;
-}
-
-void LookSchedule::Looked(SteadyTime now, bool failed) {
-  if (looks_ < std::size(kPauses)) {
-    due_ = now + kPauses[looks_++];
-  } else if (failed) {
-    due_ = now + kAfterFailure;
-  } else {
-    due_.reset();
-  }
-}
 
 DiskWatcher::DiskWatcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> monitor, const Logger& log)
     : engine_(engine),

@@ -19,14 +19,15 @@ using std::chrono::milliseconds;
 // Of what no event tells, and where there are no events.
 constexpr milliseconds kLook{30'000};
 // Events come in bursts: a create alone is several.
-constexpr milliseconds kBreath{500};
-// A disk that comes may answer only after a moment, and its link be made.
-constexpr milliseconds kAfterDisks{1'500};
-constexpr int kLooksAfterDisks = 3;
+constexpr milliseconds kBreath{250};
 
-milliseconds WaitAfter(const Result<engine::MendReport>& report, int looks) {
-  const milliseconds longest = looks > 0 ? kAfterDisks : kLook;
-  return report.has_value() && report->next.has_value() ? std::min(longest, *report->next) : longest;
+SteadyTime NextLook(const Result<engine::MendReport>& report, const LookSchedule& looks) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  SteadyTime next = std::min(now + kLook, looks.due().value_or(SteadyTime::max()));
+  if (report.has_value() && report->next.has_value()) {
+    next = std::min(next, now + *report->next);
+  }
+  return next;
 }
 
 }  // namespace
@@ -78,24 +79,30 @@ void Watcher::Run(const std::stop_token& stop) {
     if (stop.stop_requested()) {
       return;
     }
-    cause = Wait(events.has_value() ? events->fd() : -1, WaitAfter(report, looks_));
+    cause = Wait(events.has_value() ? events->fd() : -1, NextLook(report, looks_));
   }
 }
 
-MendCause Watcher::Wait(int device_mapper, milliseconds longest) {
+// Looks that are due since disks came or went are kept however many other events there are.
+MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   const int disks = disks_ == nullptr ? -1 : disks_->fd();
   std::array<pollfd, 3> fds = {{{stopped_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
-  const int ready = poll(fds.data(), fds.size(), static_cast<int>(longest.count()));
+  const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+  const int ready =
+      poll(fds.data(), fds.size(), static_cast<int>(std::clamp<int64_t>(left.count(), 0, kLook.count())));
   if (ready > 0 && fds[0].revents == 0) {
     (void)poll(fds.data(), 1, static_cast<int>(kBreath.count()));
   }
+  const SteadyTime now = std::chrono::steady_clock::now();
   const udev::News news = disks_ == nullptr ? udev::News() : disks_->Drain();
   if (news.came || news.went) {
-    looks_ = kLooksAfterDisks;
+    looks_.DiskCame(now);
+  }
+  if (looks_.due().has_value() && *looks_.due() <= now) {
+    looks_.Looked(now, false);
     return MendCause::kDisks;
   }
-  looks_ = ready > 0 ? looks_ : std::max(0, looks_ - 1);
-  return ready > 0 && fds[2].revents != 0 ? MendCause::kEvent : MendCause::kDisks;
+  return ready > 0 ? MendCause::kEvent : MendCause::kDisks;
 }
 
 }  // namespace quarry::daemon

@@ -1,13 +1,13 @@
 // Has the engine look after disks and legs whenever the kernel says that something happened.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <thread>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "daemon/look_schedule.h"
 #include "engine/engine.h"
 #include "udev/udev_api.h"
 
@@ -27,13 +27,13 @@ class Watcher {
   Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd stopped);
   void Run(const std::stop_token& stop);
   // Until something happens, but no longer.
-  engine::MendCause Wait(int device_mapper, std::chrono::milliseconds longest);
+  engine::MendCause Wait(int device_mapper, SteadyTime until);
 
   engine::Engine& engine_;
   const std::unique_ptr<udev::Monitor> disks_;  // may be nullptr
   const Logger& log_;
   const UniqueFd stopped_;  // an eventfd: readable once there is a stop
-  int looks_ = 0;           // still due since disks came or went
+  LookSchedule looks_;      // since disks came or went
   std::jthread thread_;     // last: everything above exists before it runs
 };
 

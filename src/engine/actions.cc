@@ -29,8 +29,7 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   }
   for (const std::vector<std::string>& leg : lvm::LegPvs(*group, *lv)) {
     for (const std::string& uuid : leg) {
-      const lvm::PhysicalVolume* const pv = group->FindPv(uuid);
-      if (pv == nullptr || pv->missing) {
+      if (group->LacksPv(uuid)) {
         return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still, which is not there", uuid));
       }
     }

@@ -73,9 +73,8 @@ void CleanSpace::Look(const lvm::VolumeGroup& group) {
     clear_.clear();
   }
   for (auto& [uuid, ranges] : clear_) {
-    const lvm::PhysicalVolume* pv = group.FindPv(uuid);
     // A disk that is away may be given to somebody else before it comes back.
-    ranges = pv == nullptr || pv->missing ? std::vector<ExtentRange>() : Common(ranges, pv->free);
+    ranges = group.LacksPv(uuid) ? std::vector<ExtentRange>() : Common(ranges, group.FindPv(uuid)->free);
   }
   group_uuid_ = group.uuid;
   seqno_ = group.seqno;

@@ -6,28 +6,6 @@
 #include "engine/state.h"
 
 namespace quarry::engine {
-namespace {
-
-PoolFigures FiguresOf(const Catalog& catalog) {
-  const lvm::VolumeGroup& group = *catalog.group;
-  PoolFigures out;
-  out.size = ToBytes(group.extent_count, group.extent_size);
-  out.free = ToBytes(group.free_count, group.extent_size);
-  out.missing_disks = group.MissingPvs();
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kReady) {
-      ++out.volumes;
-    } else if (record.tags.state == lvm::VolumeState::kErasing) {
-      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
-        out.erase_pending = out.erase_pending + ToBytes(range.range.count, group.extent_size);
-      }
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
 Engine::Engine(EngineConfig config, World world, const Logger& log)
     : state_(std::make_unique<State>(std::move(config), world, log)) {}
 
@@ -88,18 +66,6 @@ Result<Readiness> Engine::Probe(const Call& call) {
     }
   }
   return Readiness{true, TellOfStuck(stuck)};
-}
-
-Result<std::vector<PoolFigures>> Engine::Pools(const Call& call) {
-  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  std::vector<PoolFigures> out;
-  for (const auto& pool : state_->pools) {
-    const auto catalog = state_->Read(*pool, call);
-    PoolFigures& figures = out.emplace_back(catalog.has_value() ? FiguresOf(**catalog) : PoolFigures());
-    figures.pool = pool->config.name;
-    figures.problem = catalog.has_value() ? "" : catalog.error().message();
-  }
-  return out;
 }
 
 Result<MendReport> Engine::Mend(MendCause cause, const Call& call) {

@@ -1,14 +1,12 @@
 #include "engine/health.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
 namespace quarry::engine {
 namespace {
-
-constexpr char kFailedLeg = 'D';
-constexpr char kAbsentLeg = '-';
 
 size_t Count(const std::vector<bool>& legs) {
   return static_cast<size_t>(std::count(legs.begin(), legs.end(), true));
@@ -31,17 +29,10 @@ struct Missing {
 };
 
 Missing MissingOf(const Record& record) {
-  Missing missing;
+  Missing missing{.legs = lvm::LostLegs(*record.group, *record.lv), .disks = {}};
   for (const std::vector<std::string>& leg : lvm::LegPvs(*record.group, *record.lv)) {
-    bool lost = leg.empty();  // a leg that was given up for lost lies nowhere
-    for (const std::string& uuid : leg) {
-      const lvm::PhysicalVolume* pv = record.group->FindPv(uuid);
-      if (pv == nullptr || pv->missing) {
-        lost = true;
-        missing.disks.push_back(uuid);
-      }
-    }
-    missing.legs.push_back(lost);
+    std::ranges::copy_if(leg, std::back_inserter(missing.disks),
+                         [&](const std::string& uuid) { return record.group->LacksPv(uuid); });
   }
   return missing;
 }
@@ -77,10 +68,9 @@ Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed
 // The kernel's view of a raid volume. `lost`: what the metadata say already.
 void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, const Missing& missing,
                   Health& health) {
-  std::vector<bool> failed(raid.legs.size());
+  const std::vector<bool> failed = FailedLegs(raid);
   bool news = false;
-  for (size_t i = 0; i < raid.legs.size(); ++i) {
-    failed[i] = raid.legs[i] == kFailedLeg || raid.legs[i] == kAbsentLeg;
+  for (size_t i = 0; i < failed.size(); ++i) {
     news = news || (failed[i] && !(i < missing.legs.size() && missing.legs[i]));
   }
   if (news) {
@@ -146,6 +136,18 @@ bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost) {
     }
   }
   return false;
+}
+
+std::vector<bool> FailedLegs(const dm::RaidStatus& raid) {
+  std::vector<bool> out;
+  for (const char leg : raid.legs) {
+    out.push_back(leg == 'D' || leg == '-');
+  }
+  return out;
+}
+
+bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid) {
+  return raid.legs.size() == geometry.legs() && !Survives(geometry, FailedLegs(raid));
 }
 
 bool AnyGoneReadOnly(const mount::MountTable& mounts) {

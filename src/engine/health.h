@@ -16,6 +16,13 @@ namespace quarry::engine {
 // in order.
 bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost);
 
+// For each leg whether the kernel has given it up, or has none in its place. Pure.
+std::vector<bool> FailedLegs(const dm::RaidStatus& raid);
+
+// More legs given up than the type can do without: the kernel has written so on those that are left, and
+// takes none back. Pure.
+bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid);
+
 // Whether there is a file system that was mounted writable and is not so any more. Pure.
 bool AnyGoneReadOnly(const mount::MountTable& mounts);
 

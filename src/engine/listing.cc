@@ -46,6 +46,32 @@ Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& po
   return volumes;
 }
 
+PoolFigures FiguresOf(const Catalog& catalog) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  PoolFigures out;
+  out.size = ToBytes(group.extent_count, group.extent_size);
+  out.free = ToBytes(group.free_count, group.extent_size);
+  out.missing_disks = group.MissingPvs();
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      ++out.volumes;
+    } else if (record.tags.state == lvm::VolumeState::kErasing) {
+      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
+        out.erase_pending = out.erase_pending + ToBytes(range.range.count, group.extent_size);
+      }
+    }
+  }
+  return out;
+}
+
+// `catalog`: or why there is none.
+PoolFigures FiguresOf(const Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
+  PoolFigures figures = catalog.has_value() ? FiguresOf(**catalog) : PoolFigures();
+  figures.pool = pool.config.name;
+  figures.problem = catalog.has_value() ? "" : catalog.error().message();
+  return figures;
+}
+
 // It is back, but device-mapper still holds what was pulled.
 Ailment DiskNotReopened(const Record& record) {
   const bool redundant = record.lv->segment_type.starts_with("raid") && record.lv->segment_type != "raid0";
@@ -80,17 +106,27 @@ VolumeStatus StatusOf(const Record& record, const Health& health) {
 
 }  // namespace
 
-Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountTable& mounts) {
-  std::optional<dm::RaidStatus> raid;
-  std::string note;
-  if (record.lv->segment_type.starts_with("raid")) {
-    auto asked = world.dm.Raid(record.DmUuid());
-    if (!asked.has_value() && asked.error().code() != Code::kCorrupt) {
-      return std::move(asked.error());
-    }
-    note = asked.has_value() ? "" : asked.error().message();
-    raid = asked.has_value() ? *asked : std::nullopt;
+Result<RaidWord> Engine::State::RaidOf(const Record& record) {
+  if (!record.lv->segment_type.starts_with("raid")) {
+    return RaidWord();
   }
+  auto asked = world.dm.Raid(record.DmUuid());
+  if (asked.has_value()) {
+    return RaidWord{std::move(*asked), ""};
+  }
+  if (asked.error().code() == Code::kCorrupt) {
+    return RaidWord{std::nullopt, asked.error().message()};
+  }
+  return std::move(asked.error());
+}
+
+Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountTable& mounts) {
+  QUARRY_ASSIGN(const RaidWord raid, RaidOf(record));
+  return HealthOf(record, raid, mounts);
+}
+
+Result<Health> Engine::State::HealthOf(const Record& record, const RaidWord& raid,
+                                       const mount::MountTable& mounts) {
   std::vector<const mount::MountEntry*> own;
   if (AnyGoneReadOnly(mounts)) {  // hardly ever: the device need not be looked for
     QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
@@ -98,9 +134,9 @@ Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountT
       own = mounts.Of({device->major, device->minor});
     }
   }
-  Health health = Diagnose(record, raid, own);
-  if (!note.empty()) {
-    health.note = note;
+  Health health = Diagnose(record, raid.status, own);
+  if (!raid.riddle.empty()) {
+    health.note = raid.riddle;
   }
   if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
     health.ailments.push_back(DiskNotReopened(record));
@@ -108,15 +144,24 @@ Result<Health> Engine::State::HealthOf(const Record& record, const mount::MountT
   return health;
 }
 
+Result<std::vector<PoolFigures>> Engine::Pools(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  std::vector<PoolFigures> out;
+  for (const auto& pool : state_->pools) {
+    out.push_back(FiguresOf(*pool, state_->Read(*pool, call)));
+  }
+  return out;
+}
+
 Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
-  QUARRY_ASSIGN(std::vector<PoolFigures> figures, Pools(call));
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());
   std::vector<PoolStatus> out;
-  for (size_t i = 0; i < figures.size(); ++i) {
+  for (const auto& pool : state_->pools) {
+    const auto catalog = state_->Read(*pool, call);
     PoolStatus& status = out.emplace_back();
-    status.figures = std::move(figures[i]);
-    status.group = state_->pools[i]->config.group;
-    const auto catalog = state_->Read(*state_->pools[i], call);
+    status.figures = FiguresOf(*pool, catalog);
+    status.group = pool->config.group;
     if (!catalog.has_value()) {
       continue;
     }

@@ -126,12 +126,9 @@ Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport
 
 // `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
 // only.
-Result<MendVolume> Mender::LookAt(const Record& record, MendCause cause, bool disks, MendReport& report) {
-  MendVolume volume{.record = &record};
-  if (record.lv->segment_type.starts_with("raid")) {
-    auto raid = state_.world.dm.Raid(record.DmUuid());
-    volume.raid = raid.has_value() ? std::move(*raid) : std::nullopt;
-  }
+Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
+                                  MendReport& report) {
+  MendVolume volume{.record = &record, .raid = raid.status};
   const bool failed = HasFailedLeg(volume);
   if (disks || failed || record.lv->partial) {
     QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
@@ -163,13 +160,18 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
     }
   }
   const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
+  QUARRY_ASSIGN(const mount::MountTable mounts, state_.world.mount.Mounts());
+  std::map<std::string, std::string> conditions;
   for (const Record& record : catalog.records) {
     if (record.tags.state == lvm::VolumeState::kReady) {
-      QUARRY_ASSIGN(MendVolume volume, LookAt(record, cause, disks, report));
+      QUARRY_ASSIGN(const RaidWord raid, state_.RaidOf(record));
+      QUARRY_ASSIGN(MendVolume volume, LookAt(record, raid, cause, disks, report));
       view.volumes.push_back(std::move(volume));
+      QUARRY_ASSIGN(const Health health, state_.HealthOf(record, raid, mounts));
+      conditions.emplace(record.tags.id, NoteHealth(pool, record.tags.id, health));
     }
   }
-  QUARRY_TRY(NoteHealth(pool, catalog));
+  conditions_[pool.config.name] = std::move(conditions);
   return view;
 }
 
@@ -185,29 +187,18 @@ void Mender::NoteDisks(const Pool& pool, const lvm::VolumeGroup& group) {
 }
 
 // One line for each change.
-Status Mender::NoteHealth(const Pool& pool, const Catalog& catalog) {
-  std::map<std::string, std::string>& before = conditions_[pool.config.name];
-  std::map<std::string, std::string> after;
-  QUARRY_ASSIGN(const mount::MountTable mounts, state_.world.mount.Mounts());
-  for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kReady) {
-      continue;
-    }
-    QUARRY_ASSIGN(const Health health, state_.HealthOf(record, mounts));
-    const std::string_view now = ConditionWord(health);
-    const auto known = before.find(record.tags.id);
-    const std::string was = known == before.end() ? "healthy" : known->second;
-    after.emplace(record.tags.id, now);
-    if (was == now) {
-      continue;
-    }
+std::string Mender::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
+  const std::map<std::string, std::string>& before = conditions_[pool.config.name];
+  const auto known = before.find(id);
+  const std::string was = known == before.end() ? "healthy" : known->second;
+  std::string now(ConditionWord(health));
+  if (was != now) {
     const std::string why = health.ailments.empty() ? health.note : health.ailments.front().message;
     const LogLevel level = health.ailments.empty() ? LogLevel::kInfo : LogLevel::kWarning;
     state_.log.Log(level, "a volume's condition has changed",
-                   {{"volume", record.tags.id}, {"was", was}, {"is", now}, {"detail", why}});
+                   {{"volume", id}, {"was", was}, {"is", now}, {"detail", why}});
   }
-  before = std::move(after);
-  return Ok();
+  return now;
 }
 
 bool Mender::IsDue(const std::string& key, MendCause cause, MendReport& report) {

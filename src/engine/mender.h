@@ -32,10 +32,12 @@ class Mender {
 
   void MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report);
   // Everything that PlanMending wants to know, of the group as it is now.
-  Result<MendVolume> LookAt(const Record& record, MendCause cause, bool disks, MendReport& report);
+  Result<MendVolume> LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
+                            MendReport& report);
   Result<MendView> Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report);
   void NoteDisks(const Pool& pool, const lvm::VolumeGroup& group);
-  Status NoteHealth(const Pool& pool, const Catalog& catalog);
+  // The condition in a word.
+  std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
   bool IsDue(const std::string& key, MendCause cause, MendReport& report);
   void PutOff(const std::string& key, std::chrono::milliseconds first);
   Status Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report);

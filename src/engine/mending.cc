@@ -30,18 +30,10 @@ std::optional<MendStep> Resume(const MendView& view) {
   return std::nullopt;
 }
 
-// More legs given up than the type can do without: the kernel has written so on those that are left, and
-// takes none back.
 bool HasStopped(const MendVolume& volume) {
   const auto profile = Profile::FromCanonical(volume.record->tags.profile);
-  if (!volume.raid.has_value() || !profile.has_value()) {
-    return false;
-  }
-  std::vector<bool> failed;
-  for (const char leg : volume.raid->legs) {
-    failed.push_back(leg == 'D' || leg == '-');
-  }
-  return failed.size() == profile->geometry.legs() && !Survives(profile->geometry, failed);
+  return volume.raid.has_value() && profile.has_value() &&
+         engine::HasStopped(profile->geometry, *volume.raid);
 }
 
 // LVM refuses to refresh what has a part on a missing disk.
@@ -64,13 +56,7 @@ std::optional<MendStep> Refresh(const MendView& view) {
 
 // Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
 std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
-  std::vector<bool> out;
-  for (const auto& pvs : lvm::LegPvs(*view.group, *volume.record->lv)) {
-    out.push_back(pvs.empty() || std::ranges::any_of(pvs, [&](const std::string& uuid) {
-                    const lvm::PhysicalVolume* const pv = view.group->FindPv(uuid);
-                    return pv == nullptr || pv->missing;
-                  }));
-  }
+  std::vector<bool> out = lvm::LostLegs(*view.group, *volume.record->lv);
   for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
     out[i] = out[i] || volume.raid->legs[i] != 'A';
   }
@@ -81,8 +67,7 @@ std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
 bool MayRebuild(const MendView& view, const Record& record) {
   for (const auto& pvs : lvm::LegPvs(*view.group, *record.lv)) {
     for (const std::string& uuid : pvs) {
-      const lvm::PhysicalVolume* const pv = view.group->FindPv(uuid);
-      if ((pv == nullptr || pv->missing) && !view.given_up.contains(uuid)) {
+      if (view.group->LacksPv(uuid) && !view.given_up.contains(uuid)) {
         return false;
       }
     }
@@ -154,7 +139,8 @@ bool MayDrop(const MendView& view) {
 }  // namespace
 
 bool HasFailedLeg(const MendVolume& volume) {
-  return volume.raid.has_value() && volume.raid->legs.find_first_of("D-") != std::string::npos;
+  return volume.raid.has_value() &&
+         std::ranges::any_of(FailedLegs(*volume.raid), [](bool failed) { return failed; });
 }
 
 MendPlan PlanMending(const MendView& view) {

@@ -105,13 +105,13 @@ Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lv
                              dm::EraseMethod method) {
   Plan plan;
   for (const lvm::PhysicalRange& range : ranges) {
-    const lvm::PhysicalVolume* pv = group.FindPv(range.pv_uuid);
-    if (pv == nullptr || pv->missing) {
+    if (group.LacksPv(range.pv_uuid)) {
       return Error(Code::kUnavailable,
                    fmt::format("disk {} of volume group {} is missing, so its extents cannot be erased; "
                                "return the disk, or remove the logical volume",
                                range.pv_uuid, group.name));
     }
+    const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
     const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);
     const Bytes length = ToBytes(range.range.count, group.extent_size);
     for (Bytes done; done < length;) {

@@ -111,6 +111,12 @@ class Gate {
   size_t inside_ = 0;
 };
 
+// What the kernel says of the legs of a raid volume.
+struct RaidWord {
+  std::optional<dm::RaidStatus> status;  // nullopt: no raid volume, not active, or not understood
+  std::string riddle;                    // what was not understood
+};
+
 struct Engine::State {
   State(EngineConfig c, World w, const Logger& l);
   ~State();
@@ -155,7 +161,9 @@ struct Engine::State {
 
   // The volume's device; activates it if need be, also one that a killed LVM left suspended.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);
+  Result<RaidWord> RaidOf(const Record& record);
   // How the volume is now. Starts no process and waits for no disk.
+  Result<Health> HealthOf(const Record& record, const RaidWord& raid, const mount::MountTable& mounts);
   Result<Health> HealthOf(const Record& record, const mount::MountTable& mounts);
 
   // The targets where the raw device of this volume is published, proven by device number.

@@ -12,11 +12,6 @@ namespace {
 
 using layout::Run;
 
-bool IsMissing(const VolumeGroup& group, const std::string& uuid) {
-  const PhysicalVolume* const pv = group.FindPv(uuid);
-  return pv == nullptr || pv->missing;
-}
-
 // The shortest run that suffices, on a PV that is not in `taken`.
 std::optional<Run> BestRun(const FreeSpace& space, const std::set<std::string>& taken, uint64_t need) {
   std::optional<Run> best;
@@ -42,14 +37,14 @@ Result<LegReplacement> PlaceLostLegs(const FreeSpace& space, const Geometry& geo
                                                   lv.name, geometry.Describe()));
   }
   const std::vector<std::vector<std::string>> pvs_of_legs = LegPvs(group, lv);
+  const std::vector<bool> lost = LostLegs(group, lv);
   LegReplacement out;
   std::set<std::string> taken;
-  for (size_t i = 0; i < pvs_of_legs.size(); ++i) {
-    const auto& pvs = pvs_of_legs[i];
-    if (pvs.empty() || std::ranges::any_of(pvs, [&](const auto& uuid) { return IsMissing(group, uuid); })) {
+  for (size_t i = 0; i < lost.size(); ++i) {
+    if (lost[i]) {
       out.legs.push_back(i);
     } else {
-      taken.insert(pvs.begin(), pvs.end());
+      taken.insert(pvs_of_legs[i].begin(), pvs_of_legs[i].end());
     }
   }
   if (out.legs.empty()) {

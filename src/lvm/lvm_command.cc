@@ -81,6 +81,19 @@ std::string FullName(const std::string& group, const std::string& name) {
   return fmt::format("{}/{}", group, name);
 }
 
+namespace {
+
+Result<Arguments> WithFullNames(Arguments to, const std::string& group,
+                                const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    QUARRY_TRY(CheckNames(group, name));
+    to.push_back(FullName(group, name));
+  }
+  return to;
+}
+
+}  // namespace
+
 Result<Arguments> ReadArguments(const std::string& group) {
   QUARRY_TRY(CheckName("volume group", group));
   return ReportArguments(group);
@@ -145,12 +158,7 @@ Result<Arguments> ExtendArguments(const ExtendLv& spec) {
 }
 
 Result<Arguments> RemoveArguments(const std::string& group, const std::vector<std::string>& names) {
-  Arguments out = {"lvremove", "-y", "--"};
-  for (const std::string& name : names) {
-    QUARRY_TRY(CheckNames(group, name));
-    out.push_back(FullName(group, name));
-  }
-  return out;
+  return WithFullNames({"lvremove", "-y", "--"}, group, names);
 }
 
 Result<Arguments> TagArguments(const std::string& group, const std::string& name,
@@ -168,12 +176,7 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
 }
 
 Result<Arguments> ActivateArguments(const std::string& group, const std::vector<std::string>& names) {
-  Arguments out = {"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--"};
-  for (const std::string& name : names) {
-    QUARRY_TRY(CheckNames(group, name));
-    out.push_back(FullName(group, name));
-  }
-  return out;
+  return WithFullNames({"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--"}, group, names);
 }
 
 Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name) {
@@ -195,12 +198,7 @@ Result<Arguments> RepairArguments(const RepairLv& spec) {
 }
 
 Result<Arguments> RefreshArguments(const std::string& group, const std::vector<std::string>& names) {
-  Arguments out = {"lvchange", "-y", "--refresh", "--"};
-  for (const std::string& name : names) {
-    QUARRY_TRY(CheckNames(group, name));
-    out.push_back(FullName(group, name));
-  }
-  return out;
+  return WithFullNames({"lvchange", "-y", "--refresh", "--"}, group, names);
 }
 
 Result<Arguments> RestorePvArguments(const std::string& group, const std::string& device) {

@@ -82,20 +82,17 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
 
 Status LvmSpawn::Create(const CreateGroup& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, spec.name, call));
-  return Flush(spec.name, call);
+  return Commit(arguments, spec.name, spec.name, call);
 }
 
 Status LvmSpawn::Create(const CreateLv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
-  return Flush(spec.group, call);
+  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
 }
 
 Status LvmSpawn::Extend(const ExtendLv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ExtendArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
-  return Flush(spec.group, call);
+  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
 }
 
 Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
@@ -128,8 +125,7 @@ Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
     return Ok();
   }
   QUARRY_ASSIGN(const std::vector<std::string> arguments, TagArguments(group, name, add, remove));
-  QUARRY_TRY(RunToSuccess(arguments, FullName(group, name), call));
-  return Flush(group, call);
+  return Commit(arguments, group, FullName(group, name), call);
 }
 
 // Activation is the kernel's alone: no commit, hence nothing to flush.
@@ -146,26 +142,22 @@ Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, c
 // May commit: what LVM finds out of order on the way it mends.
 Status LvmSpawn::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, RefreshArguments(group, names));
-  QUARRY_TRY(RunToSuccess(arguments, Several(group, names), call));
-  return Flush(group, call);
+  return Commit(arguments, group, Several(group, names), call);
 }
 
 Status LvmSpawn::Repair(const RepairLv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, RepairArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, FullName(spec.group, spec.name), call));
-  return Flush(spec.group, call);
+  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
 }
 
 Status LvmSpawn::RestorePv(const std::string& group, const std::string& device, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, RestorePvArguments(group, device));
-  QUARRY_TRY(RunToSuccess(arguments, fmt::format("{} {}", group, device), call));
-  return Flush(group, call);
+  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
 }
 
 Status LvmSpawn::DropMissingPvs(const std::string& group, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, DropMissingPvsArguments(group));
-  QUARRY_TRY(RunToSuccess(arguments, group, call));
-  return Flush(group, call);
+  return Commit(arguments, group, group, call);
 }
 
 Result<std::string> LvmSpawn::Version(const Call& call) {
@@ -205,6 +197,12 @@ Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const s
     return Failure(arguments[0], object, finished, call);
   }
   return Ok();
+}
+
+Status LvmSpawn::Commit(const std::vector<std::string>& arguments, const std::string& group,
+                        const std::string& object, const Call& call) {
+  QUARRY_TRY(RunToSuccess(arguments, object, call));
+  return Flush(group, call);
 }
 
 Error LvmSpawn::Failure(const std::string& verb, const std::string& object, const Finished& finished,

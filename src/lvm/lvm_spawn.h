@@ -58,6 +58,9 @@ class LvmSpawn final : public LvmApi {
   Result<Finished> Run(const std::vector<std::string>& arguments, const Call& call);
   // Runs to success. `object` names what it is about, for errors.
   Status RunToSuccess(const std::vector<std::string>& arguments, const std::string& object, const Call& call);
+  // RunToSuccess of a command that commits to `group`, and the flush that makes it last.
+  Status Commit(const std::vector<std::string>& arguments, const std::string& group,
+                const std::string& object, const Call& call);
   // The error of a command that failed, "not found" only if that is proven.
   Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
                 const Call& call);

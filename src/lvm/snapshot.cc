@@ -58,6 +58,11 @@ const LogicalVolume* VolumeGroup::FindLv(std::string_view lv_name) const {
   return found == lvs.end() ? nullptr : &*found;
 }
 
+bool VolumeGroup::LacksPv(std::string_view pv_uuid) const {
+  const PhysicalVolume* const pv = FindPv(pv_uuid);
+  return pv == nullptr || pv->missing;
+}
+
 size_t VolumeGroup::MissingPvs() const {
   return static_cast<size_t>(std::ranges::count_if(pvs, &PhysicalVolume::missing));
 }
@@ -95,6 +100,15 @@ std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const Log
   out.reserve(legs.size());
   for (const std::set<std::string>& leg : legs) {
     out.emplace_back(leg.begin(), leg.end());
+  }
+  return out;
+}
+
+std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv) {
+  std::vector<bool> out;
+  for (const std::vector<std::string>& leg : LegPvs(group, lv)) {
+    out.push_back(leg.empty() ||
+                  std::ranges::any_of(leg, [&](const std::string& uuid) { return group.LacksPv(uuid); }));
   }
   return out;
 }

@@ -91,6 +91,8 @@ struct VolumeGroup {
   // nullptr if there is none. The pointer lives as long as the snapshot.
   const PhysicalVolume* FindPv(std::string_view uuid) const;
   const LogicalVolume* FindLv(std::string_view name) const;
+  // Whether the PV is missing, or not of this group.
+  bool LacksPv(std::string_view uuid) const;
   // Number of PVs that LVM cannot see now. With any, LVM refuses every create and extend in the group.
   size_t MissingPvs() const;
   // The same without the kernel's view: what the metadata alone says.
@@ -110,6 +112,10 @@ std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const Logic
 // PVs that each leg of `lv` touches: one set (sorted, unique uuids) per leg, metadata sub-volume included. A
 // linear LV is one leg.
 std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv);
+
+// For each leg of `lv` whether it lies, in part at least, on a missing PV, or nowhere any more (it was given
+// up for lost).
+std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv);
 
 // OK if no two legs of `lv` share a PV; else kCorrupt naming legs and PV is for the caller to say: this
 // returns the uuid of the first shared PV, or nullopt.

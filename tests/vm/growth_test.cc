@@ -6,9 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <thread>
-
 #include "base/unique_fd.h"
 #include "tests/vm/fixture.h"
 #include "tests/vm/kit/writer.h"

@@ -31,10 +31,10 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   entry.set_model(device.disk.model);
   entry.set_serial(device.disk.serial);
   entry.set_transport(device.disk.transport);
-  entry.set_size_bytes(static_cast<int64_t>(device.disk.size.value));
+  entry.set_size_bytes(ToInt64(device.disk.size));
   entry.set_rotational(device.disk.rotational);
-  entry.set_logical_block_bytes(static_cast<int64_t>(device.disk.logical_block.value));
-  entry.set_physical_block_bytes(static_cast<int64_t>(device.disk.physical_block.value));
+  entry.set_logical_block_bytes(ToInt64(device.disk.logical_block));
+  entry.set_physical_block_bytes(ToInt64(device.disk.physical_block));
   entry.mutable_links()->Assign(device.disk.links.begin(), device.disk.links.end());
   entry.mutable_partitions()->Assign(device.disk.partitions.begin(), device.disk.partitions.end());
   entry.mutable_holders()->Assign(device.disk.holders.begin(), device.disk.holders.end());
@@ -47,31 +47,27 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   entry.set_reason(device.words);
 }
 
-int64_t Count(Bytes bytes) {
-  return static_cast<int64_t>(bytes.value);
-}
-
 void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) {
   out.set_name(pool.figures.pool);
   out.set_volume_group(pool.group);
   out.set_problem(pool.figures.problem);
-  out.set_size_bytes(Count(pool.figures.size));
-  out.set_free_bytes(Count(pool.figures.free));
-  out.set_erase_pending_bytes(Count(pool.figures.erase_pending));
+  out.set_size_bytes(ToInt64(pool.figures.size));
+  out.set_free_bytes(ToInt64(pool.figures.free));
+  out.set_erase_pending_bytes(ToInt64(pool.figures.erase_pending));
   for (const engine::DiskStatus& disk : pool.disks) {
     auto& entry = *out.add_disks();
     entry.set_pv_uuid(disk.pv_uuid);
     entry.set_device(disk.device);
     entry.set_state(disk.state);
-    entry.set_size_bytes(Count(disk.size));
-    entry.set_free_bytes(Count(disk.free));
+    entry.set_size_bytes(ToInt64(disk.size));
+    entry.set_free_bytes(ToInt64(disk.free));
   }
   for (const engine::VolumeStatus& volume : pool.volumes) {
     auto& entry = *out.add_volumes();
     entry.set_volume_id(volume.id);
     entry.set_name(volume.name);
     entry.set_type(volume.type);
-    entry.set_capacity_bytes(Count(volume.size));
+    entry.set_capacity_bytes(ToInt64(volume.size));
     entry.set_condition(volume.condition);
     entry.set_detail(volume.detail);
     if (volume.percent.has_value()) {
@@ -101,7 +97,7 @@ class AdminService final : public pb::Admin::Service {
                            result.changed ? "adopted" : "not changed"));
       response->set_volume_id(result.volume.id);
       response->set_name(result.volume.name);
-      response->set_capacity_bytes(static_cast<int64_t>(result.volume.size.value));
+      response->set_capacity_bytes(ToInt64(result.volume.size));
       response->set_type(TypeOf(result.volume));
       response->set_access(result.access);
       response->set_holds(result.holds);
@@ -134,7 +130,7 @@ class AdminService final : public pb::Admin::Service {
         auto& entry = *response->add_logical_volumes();
         entry.set_name(lv.lv_name);
         entry.set_volume_id(lv.id);
-        entry.set_capacity_bytes(static_cast<int64_t>(lv.size.value));
+        entry.set_capacity_bytes(ToInt64(lv.size));
         entry.set_csilvm(lv.csilvm);
       }
       return Ok();

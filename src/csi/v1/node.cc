@@ -1,5 +1,6 @@
 #include <csi/v1/csi.grpc.pb.h>
 
+#include "csi/fields.h"
 #include "csi/v1/calls.h"
 #include "csi/v1/requests.h"
 #include "csi/v1/responses.h"

@@ -1,22 +1,17 @@
 #include "csi/v1/responses.h"
 
-#include <algorithm>
-#include <limits>
-
 #include <fmt/format.h>
+
+#include "csi/fields.h"
 
 namespace quarry::csi::v1 {
 namespace {
 
-int64_t Clamp(uint64_t value) {
-  return static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max()));
-}
-
 void FillInodes(pb::VolumeUsage& message, const engine::VolumeStats& stats) {
   message.set_unit(pb::VolumeUsage::INODES);
-  message.set_total(Clamp(*stats.inodes_total));
-  message.set_used(Clamp(stats.inodes_used.value_or(0)));
-  message.set_available(Clamp(stats.inodes_free.value_or(0)));
+  message.set_total(ToInt64(*stats.inodes_total));
+  message.set_used(ToInt64(stats.inodes_used.value_or(0)));
+  message.set_available(ToInt64(stats.inodes_free.value_or(0)));
 }
 
 pb::VolumeHealthErrorType ToMessage(engine::Problem problem) {
@@ -38,10 +33,6 @@ void AddProblem(pb::NodeGetStorageHealthResponse& message, pb::StorageHealthErro
 }
 
 }  // namespace
-
-int64_t ToInt64(Bytes bytes) {
-  return Clamp(bytes.value);
-}
 
 void Fill(pb::Topology& message, const NodeTopology& here) {
   message.mutable_segments()->insert(here.segments().begin(), here.segments().end());

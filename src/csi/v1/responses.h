@@ -1,8 +1,6 @@
 // Engine values as CSI v1 messages.
 #pragma once
 
-#include <cstdint>
-
 #include <csi/v1/csi.pb.h>
 
 #include "csi/topology.h"
@@ -11,9 +9,6 @@
 namespace quarry::csi::v1 {
 
 namespace pb = ::csi::v1;
-
-// CSI counts bytes in int64; LVM stops at 8 EiB, just there.
-int64_t ToInt64(Bytes bytes);
 
 void Fill(pb::Topology& message, const NodeTopology& here);
 // Every volume is reachable from this node only.
