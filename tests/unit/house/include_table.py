@@ -15,7 +15,7 @@ INTERFACES = {
     "lvm": {"lvm_api.h", "layout.h", "names.h", "pv_reader.h", "snapshot.h"},
     "dm": {"dm_api.h", "erase_api.h"},
     "mount": {"mount_api.h"},
-    "udev": {"udev_api.h"},
+    "udev": {"disk_health.h", "udev_api.h"},
 }
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
 VALUES = {"lvm": {"lvm_command.h"}, "mount": {"options.h"}}
@@ -45,6 +45,7 @@ LIBRARIES = {
     "libmount": {"mount": SOURCE},
     "blkid": {"mount": SOURCE},
     "libudev.h": {"udev": SOURCE},
+    "libnvme.h": {"udev": SOURCE},
     "grpc/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "grpcpp/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
