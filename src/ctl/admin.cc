@@ -68,6 +68,7 @@ nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
     disks.push_back({{"pv_uuid", disk.pv_uuid()},
                      {"device", disk.device()},
                      {"state", disk.state()},
+                     {"detail", disk.detail()},
                      {"size_bytes", disk.size_bytes()},
                      {"free_bytes", disk.free_bytes()}});
   }

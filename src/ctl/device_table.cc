@@ -38,6 +38,24 @@ nlohmann::json List(const Words& words) {
   return nlohmann::json(std::vector<std::string>(words.begin(), words.end()));
 }
 
+// Null: it was not asked, or says nothing.
+nlohmann::json HealthOf(const Device& device) {
+  if (!device.has_health()) {
+    return nullptr;
+  }
+  const pb::DiskHealth& health = device.health();
+  return {{"critical_warning", health.critical_warning()},
+          {"available_spare_percent", health.available_spare_percent()},
+          {"spare_threshold_percent", health.spare_threshold_percent()},
+          {"percentage_used", health.percentage_used()},
+          {"temperature_celsius", health.temperature_celsius()},
+          {"media_errors", health.media_errors()},
+          {"unsafe_shutdowns", health.unsafe_shutdowns()},
+          {"deallocated_is_zero", health.deallocated_is_zero()},
+          {"write_granularity_bytes", health.write_granularity_bytes()},
+          {"discard_granularity_bytes", health.discard_granularity_bytes()}};
+}
+
 }  // namespace
 
 std::string DrawDevices(const pb::ListDevicesResponse& devices) {
@@ -73,7 +91,8 @@ std::string DevicesJson(const pb::ListDevicesResponse& devices) {
                     {"rule", device.rule()},
                     {"member", device.member()},
                     {"wanted", device.wanted()},
-                    {"reason", device.reason()}});
+                    {"reason", device.reason()},
+                    {"health", HealthOf(device)}});
   }
   return JsonLine(rows);
 }

@@ -34,9 +34,10 @@ std::string Headline(const pb::GetStatusResponse::Pool& pool) {
 }
 
 std::string Line(const pb::GetStatusResponse::Disk& disk) {
-  return fmt::format("  disk    {:<9} {:<18} {:>10}, {:>10} free   {}\n", disk.state(),
-                     DeviceName(disk.device()), Human(disk.size_bytes()), Human(disk.free_bytes()),
-                     disk.pv_uuid());
+  const std::string line = fmt::format("  disk    {:<9} {:<18} {:>10}, {:>10} free   {}\n", disk.state(),
+                                       DeviceName(disk.device()), Human(disk.size_bytes()),
+                                       Human(disk.free_bytes()), disk.pv_uuid());
+  return disk.detail().empty() ? line : fmt::format("{}          {}\n", line, disk.detail());
 }
 
 std::string Line(const pb::GetStatusResponse::Volume& volume) {

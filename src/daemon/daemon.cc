@@ -14,6 +14,7 @@
 #include "daemon/disk_watcher.h"
 #include "daemon/endpoint.h"
 #include "daemon/exporter.h"
+#include "daemon/health_watcher.h"
 #include "daemon/metrics_server.h"
 #include "daemon/node_lock.h"
 #include "daemon/node_world.h"
@@ -140,6 +141,9 @@ class Service {
       StartEngine();
     }
     QUARRY_ASSIGN(watcher_, Watcher::Start(*engine_, world_->udev(), log_));
+    if (options_.health_interval.count() > 0) {
+      health_watcher_ = std::make_unique<HealthWatcher>(*engine_, log_, options_.health_interval);
+    }
     if (options_.trim_interval.count() > 0) {
       trimmer_ = std::make_unique<Trimmer>(*engine_, clock_, log_, options_.trim_interval);
     }
@@ -151,6 +155,7 @@ class Service {
     starter_.reset();
     trimmer_.reset();
     disk_watcher_.reset();
+    health_watcher_.reset();
     watcher_.reset();
     Status drained = engine_->Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
@@ -200,6 +205,7 @@ class Service {
   std::unique_ptr<Trimmer> trimmer_;
   std::unique_ptr<DiskWatcher> disk_watcher_;
   std::unique_ptr<Watcher> watcher_;
+  std::unique_ptr<HealthWatcher> health_watcher_;
 };
 
 }  // namespace

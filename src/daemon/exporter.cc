@@ -88,6 +88,54 @@ void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
   gauges.missing.values.push_back({pool, static_cast<double>(figures.missing_disks)});
 }
 
+struct DiskGauges {
+  Gauge warning{"quarry_disk_critical_warning",
+                "1 for each critical warning of an NVMe disk's health log that is set, else 0",
+                {}};
+  Gauge spare{"quarry_disk_available_spare_ratio", "Spare blocks that an NVMe disk has left, 1 is all", {}};
+  Gauge threshold{
+      "quarry_disk_spare_threshold_ratio", "Spare blocks below which a disk calls itself failing", {}};
+  Gauge used{"quarry_disk_percentage_used_ratio",
+             "Life of an NVMe disk that is used up, 1 is what its vendor expects; may exceed 1",
+             {}};
+  Gauge temperature{"quarry_disk_temperature_celsius", "Temperature of an NVMe disk", {}};
+  Gauge errors{"quarry_disk_media_errors_total",
+               "Times in its life that an NVMe disk could not give data back",
+               {},
+               true};
+  Gauge shutdowns{"quarry_disk_unsafe_shutdowns_total",
+                  "Times in its life that an NVMe disk lost power without notice",
+                  {},
+                  true};
+};
+
+void AddDisks(const engine::PoolStatus& pool, DiskGauges& gauges) {
+  constexpr std::array<std::pair<const char*, uint8_t>, 5> kWarnings = {
+      {{"spare", udev::kSpareLow},
+       {"temperature", udev::kTemperature},
+       {"reliability", udev::kReliabilityDegraded},
+       {"read_only", udev::kReadOnlyMedia},
+       {"backup", udev::kBackupFailed}}};
+  for (const engine::DiskStatus& disk : pool.disks) {
+    if (!disk.health.has_value()) {
+      continue;
+    }
+    const udev::DiskHealth& health = *disk.health;
+    const MetricLabels labels{{"pool", pool.figures.pool}, {"pv", disk.pv_uuid}};
+    for (const auto& [name, bit] : kWarnings) {
+      MetricLabels with = labels;
+      with["warning"] = name;
+      gauges.warning.values.push_back({std::move(with), (health.critical_warning & bit) != 0 ? 1 : 0});
+    }
+    gauges.spare.values.push_back({labels, health.available_spare / 100.0});
+    gauges.threshold.values.push_back({labels, health.spare_threshold / 100.0});
+    gauges.used.values.push_back({labels, health.percentage_used / 100.0});
+    gauges.temperature.values.push_back({labels, health.temperature});
+    gauges.errors.values.push_back({labels, static_cast<double>(health.media_errors)});
+    gauges.shutdowns.values.push_back({labels, static_cast<double>(health.unsafe_shutdowns)});
+  }
+}
+
 void AddHealth(const engine::PoolStatus& pool, Gauge& gauge) {
   for (const engine::VolumeStatus& volume : pool.volumes) {
     gauge.values.push_back(
@@ -126,10 +174,12 @@ void Exporter::Observe(const Command& command, std::chrono::duration<double> too
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {
   const Call call = CallWithin(kPatience);
   PoolGauges gauges;
+  DiskGauges disks;
   if (const auto pools = engine.NodeStatus(call); pools.has_value()) {
     for (const engine::PoolStatus& pool : *pools) {
       Add(pool.figures, gauges);
       AddHealth(pool, gauges.health);
+      AddDisks(pool, disks);
       AddCapacities(engine, pool.figures.pool, call, gauges.capacity);
     }
   }
@@ -144,7 +194,14 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
                         gauges.volumes,
                         gauges.missing,
                         gauges.capacity,
-                        gauges.health});
+                        gauges.health,
+                        disks.warning,
+                        disks.spare,
+                        disks.threshold,
+                        disks.used,
+                        disks.temperature,
+                        disks.errors,
+                        disks.shutdowns});
 }
 
 }  // namespace quarry::daemon

@@ -24,13 +24,17 @@ class FamilyOfTimings final : public Metrics::Timings {
 };
 
 prometheus::MetricFamily FamilyOf(const Gauge& gauge) {
-  prometheus::MetricFamily family{gauge.name, gauge.help, prometheus::MetricType::Gauge, {}};
+  prometheus::MetricFamily family{
+      gauge.name,
+      gauge.help,
+      gauge.counts ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge,
+      {}};
   for (const auto& [labels, value] : gauge.values) {
     prometheus::ClientMetric metric;
     for (const auto& [name, text] : labels) {
       metric.label.push_back({name, text});
     }
-    metric.gauge.value = value;
+    (gauge.counts ? metric.counter.value : metric.gauge.value) = value;
     family.metric.push_back(std::move(metric));
   }
   return family;

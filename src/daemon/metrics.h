@@ -17,6 +17,7 @@ struct Gauge {
   std::string name;  // "quarry_" and a base unit: "quarry_pool_free_bytes"
   std::string help;
   std::vector<std::pair<MetricLabels, double>> values;
+  bool counts = false;  // it is a counter that somebody else keeps: it never falls
 };
 
 // Histograms that live as long as the process. Thread-safe.

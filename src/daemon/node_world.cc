@@ -19,6 +19,7 @@
 #include "lvm/zygote.h"
 #include "mount/kernel_mount.h"
 #include "udev/kernel_udev.h"
+#include "udev/nvme_health.h"
 
 namespace quarry::daemon {
 namespace {
@@ -98,6 +99,7 @@ struct NodeWorld::Parts {
   dm::BlockEraser erase;
   mount::KernelMount mount;
   udev::KernelUdev udev;
+  std::shared_ptr<udev::NvmeHealth> health = std::make_shared<udev::NvmeHealth>();
   lvm::HeaderPvReader pvs{headers};
 };
 
@@ -130,7 +132,8 @@ engine::World NodeWorld::world() {
           .clock = parts_->clock,
           .children = &children(),
           .udev = &parts_->udev,
-          .pvs = &parts_->pvs};
+          .pvs = &parts_->pvs,
+          .health = parts_->health};
 }
 
 udev::UdevApi& NodeWorld::udev() {

@@ -104,6 +104,16 @@ Status ApplyRepairDelay(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyHealthInterval(Options& options, std::string_view text) {
+  constexpr uint64_t kDay = uint64_t{24} * 3600;
+  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
+  if (seconds > kDay) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kDay, text));
+  }
+  options.health_interval = std::chrono::seconds(seconds);
+  return Ok();
+}
+
 Status ApplyMetricsAddress(Options& options, std::string_view text) {
   QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
   return Ok();
@@ -248,6 +258,8 @@ const std::vector<Setting>& Settings() {
       {"repair-delay", "QUARRY_REPAIR_DELAY",
        "seconds that a disk must have been missing before what it held is rebuilt elsewhere [600]",
        &ApplyRepairDelay},
+      {"health-interval", "QUARRY_HEALTH_INTERVAL",
+       "seconds between two questions to a disk how it is, 0 for none [60]", &ApplyHealthInterval},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
        &ApplyMetricsAddress},

@@ -43,6 +43,7 @@ struct Options {
   std::chrono::hours trim_interval{0};  // 0: never
   bool repair = true;
   std::chrono::seconds repair_delay{600};
+  std::chrono::seconds health_interval{60};  // 0: never
   std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

@@ -2,6 +2,7 @@
 // invisible.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,15 @@ struct Record {
   std::vector<std::string> DmUuids() const;
 };
 
+// Disks that are not as they should be, by their own word (disk_health.h): PV UUID → why.
+struct WeakDisks {
+  std::map<std::string, std::string> failing, worn;
+  bool operator==(const WeakDisks&) const = default;
+};
+
 struct Catalog {
   lvm::Snapshot group;
+  WeakDisks weak = {};          // as known when the catalog was made
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<std::string>
       damaged;  // "LV name: why" of LVs that bear our tag, but not a whole set that parses

@@ -103,7 +103,8 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(wish.size, SizeForCreate(range, wish.profile.geometry, extent, state.config.default_size,
                                          LeastSize(wish.access)));
-  const lvm::FreeSpace within = SpaceWithin(*catalog.group, cleared.held);
+  const lvm::FreeSpace within =
+      Without(SpaceWithin(*catalog.group, cleared.held), Withheld(*catalog.group, catalog.weak));
   auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
     plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
@@ -179,7 +180,8 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(const Extents size,
                 SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
-  const lvm::FreeSpace within = SpaceWithin(*catalog.group, cleared.held);
+  const lvm::FreeSpace within =
+      Without(SpaceWithin(*catalog.group, cleared.held), Withheld(*catalog.group, catalog.weak));
   auto plan =
       PlanExpand(catalog, *record, profile, size, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {

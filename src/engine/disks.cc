@@ -266,6 +266,13 @@ Result<std::vector<DeviceReport>> Engine::Devices(const Call& call) {
   for (size_t i = 0; i < verdicts.size(); ++i) {
     Verdict& verdict = verdicts[i];
     const bool wanted = verdict.standing == Standing::kFree;
+    const auto known = verdict.standing == Standing::kMember
+                           ? state_->disk_healths.Of(survey.disks[i].pv.uuid)
+                           : std::nullopt;
+    if (known.has_value() && known->verdict.state != DiskState::kGood) {
+      verdict.words +=
+          fmt::format("; it is {}: {}", DiskStateName(known->verdict.state), known->verdict.words);
+    }
     const std::string failure = wanted ? state_->disk_notes.Failure(KeyOf(survey.disks[i].disk)) : "";
     out.push_back({.disk = std::move(survey.disks[i].disk),
                    .pv_uuid = survey.disks[i].pv.uuid,
@@ -276,7 +283,8 @@ Result<std::vector<DeviceReport>> Engine::Devices(const Call& call) {
                    .wanted = wanted,
                    .words = failure.empty()
                                 ? std::move(verdict.words)
-                                : fmt::format("{}; it could not be added: {}", verdict.words, failure)});
+                                : fmt::format("{}; it could not be added: {}", verdict.words, failure),
+                   .health = known.has_value() ? std::optional(known->health) : std::nullopt});
   }
   return out;
 }

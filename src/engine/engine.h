@@ -109,6 +109,11 @@ class Engine {
   // change of a volume's condition. Another round that is under way is waited for.
   Result<MendReport> Mend(MendCause cause, const Call& call);
 
+  // Asks the pools' disks how they are (disk_health.h), and logs what has changed: whether anything has.
+  // Waits for those that do not answer until `call` ends; what they are believed to be does not change
+  // meanwhile.
+  Result<bool> AskDisks(const Call& call);
+
   // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
   // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its
   // name is another volume's. kNotFound: no pool has that group, or the group no such logical volume.

@@ -150,6 +150,10 @@ bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid) {
   return raid.legs.size() == geometry.legs() && !Survives(geometry, FailedLegs(raid));
 }
 
+bool HasRedundancy(const lvm::LogicalVolume& lv) {
+  return lv.segment_type.starts_with("raid") && !lv.segment_type.starts_with("raid0");
+}
+
 bool AnyGoneReadOnly(const mount::MountTable& mounts) {
   return std::ranges::any_of(mounts.entries(), HasGoneReadOnly);
 }

@@ -23,6 +23,9 @@ std::vector<bool> FailedLegs(const dm::RaidStatus& raid);
 // takes none back. Pure.
 bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid);
 
+// Whether it is of a type that can do without a leg. Pure.
+bool HasRedundancy(const lvm::LogicalVolume& lv);
+
 // Whether there is a file system that was mounted writable and is not so any more. Pure.
 bool AnyGoneReadOnly(const mount::MountTable& mounts);
 

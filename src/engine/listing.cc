@@ -52,6 +52,8 @@ PoolFigures FiguresOf(const Catalog& catalog) {
   out.size = ToBytes(group.extent_count, group.extent_size);
   out.free = ToBytes(group.free_count, group.extent_size);
   out.missing_disks = group.MissingPvs();
+  out.failing_disks = static_cast<size_t>(std::ranges::count_if(
+      group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));
   for (const Record& record : catalog.records) {
     if (record.tags.state == lvm::VolumeState::kReady) {
       ++out.volumes;
@@ -74,23 +76,32 @@ PoolFigures FiguresOf(const Pool& pool, const Result<std::shared_ptr<const Catal
 
 // It is back, but device-mapper still holds what was pulled.
 Ailment DiskNotReopened(const Record& record) {
-  const bool redundant = record.lv->segment_type.starts_with("raid") && record.lv->segment_type != "raid0";
-  return {redundant ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
+  return {HasRedundancy(*record.lv) ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
           "a disk of it was pulled and is back; the kernel is about to open it anew"};
 }
 
-DiskStatus StatusOf(const lvm::PhysicalVolume& pv, Bytes extent_size) {
+DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealths::Known>& known,
+                    Bytes extent_size) {
   Extents free;
   for (const lvm::ExtentRange& range : pv.free) {
     free += range.count;
   }
-  return {.pv_uuid = pv.uuid,
-          .device = pv.device,
-          .state = !pv.missing         ? "ok"
-                   : pv.device.empty() ? "missing"
-                                       : "returned",
-          .size = ToBytes(pv.extent_count, extent_size),
-          .free = ToBytes(free, extent_size)};
+  DiskStatus status{.pv_uuid = pv.uuid,
+                    .device = pv.device,
+                    .state = !pv.missing         ? "ok"
+                             : pv.device.empty() ? "missing"
+                                                 : "returned",
+                    .size = ToBytes(pv.extent_count, extent_size),
+                    .free = ToBytes(free, extent_size),
+                    .detail = ""};
+  if (known.has_value()) {
+    status.health = known->health;
+    status.detail = known->verdict.words;
+    if (!pv.missing && known->verdict.state != DiskState::kGood) {
+      status.state = DiskStateName(known->verdict.state);
+    }
+  }
+  return status;
 }
 
 VolumeStatus StatusOf(const Record& record, const Health& health) {
@@ -138,6 +149,9 @@ Result<Health> Engine::State::HealthOf(const Record& record, const RaidWord& rai
   if (!raid.riddle.empty()) {
     health.note = raid.riddle;
   }
+  if (auto failing = DiskFailing(record, *disk_healths.Weak()); failing.has_value()) {
+    health.ailments.push_back(std::move(*failing));
+  }
   if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
     health.ailments.push_back(DiskNotReopened(record));
   }
@@ -166,7 +180,7 @@ Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
       continue;
     }
     for (const lvm::PhysicalVolume& pv : (*catalog)->group->pvs) {
-      status.disks.push_back(StatusOf(pv, (*catalog)->group->extent_size));
+      status.disks.push_back(StatusOf(pv, state_->disk_healths.Of(pv.uuid), (*catalog)->group->extent_size));
     }
     for (const Record& record : (*catalog)->records) {
       if (record.tags.state == lvm::VolumeState::kReady) {

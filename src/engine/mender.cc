@@ -147,7 +147,7 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
 
 Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
   const SteadyTime now = state_.world.clock.Now();
-  MendView view{.group = catalog.group.get(), .volumes = {}, .given_up = {}};
+  MendView view{.group = catalog.group.get(), .volumes = {}, .given_up = {}, .weak = catalog.weak};
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     if (!pv.missing || !pv.device.empty()) {
       continue;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/disk_health.h"
 #include "engine/health.h"
 
 namespace quarry::engine {
@@ -104,7 +105,7 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
                     record.tags.id, profile->geometry.Describe()));
     return;
   }
-  auto placed = lvm::PlaceLostLegs(lvm::FreeSpaceOf(*view.group), profile->geometry, *view.group, *record.lv);
+  auto placed = PlaceRebuiltLegs(*view.group, view.weak, profile->geometry, *record.lv);
   if (!placed.has_value()) {
     plan.obstacles.push_back(
         fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or make room", record.tags.id,

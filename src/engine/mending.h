@@ -35,6 +35,7 @@ struct MendView {
   const lvm::VolumeGroup* group = nullptr;
   std::vector<MendVolume> volumes;
   std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
+  WeakDisks weak = {};
 };
 
 struct MendStep {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/disk_health.h"
 #include "engine/sizing.h"
 
 namespace quarry::engine {
@@ -18,8 +19,12 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   const lvm::VolumeGroup& group = *catalog.group;
   const lvm::Geometry& geometry = wish.profile.geometry;
   QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
-  QUARRY_ASSIGN(const lvm::Placement placement,
-                lvm::Place(within != nullptr ? *within : PoolSpace(group, pool), geometry, wish.size, group));
+  auto placed =
+      lvm::Place(within != nullptr ? *within : PoolSpace(catalog, pool), geometry, wish.size, group);
+  if (!placed.has_value()) {
+    return TellOfWithheld(std::move(placed.error()), catalog);
+  }
+  const lvm::Placement& placement = *placed;
   const lvm::VolumeTags tags{
       .state = lvm::VolumeState::kReady,
       .id = lvm::VolumeId(wish.profile.pool, wish.lv_name),
@@ -55,13 +60,15 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
   Plan plan;
   if (size > now) {
     QUARRY_TRY(CheckShare(catalog, pool, profile.geometry, size - now, false));
-    QUARRY_ASSIGN(const lvm::Placement growth,
-                  lvm::PlaceGrowth(within != nullptr ? *within : PoolSpace(group, pool), profile.geometry,
-                                   group, *record.lv, size - now));
-    for (const lvm::PlacementStep& step : growth.steps) {
+    auto growth = lvm::PlaceGrowth(within != nullptr ? *within : PoolSpace(catalog, pool), profile.geometry,
+                                   group, *record.lv, size - now);
+    if (!growth.has_value()) {
+      return TellOfWithheld(std::move(growth.error()), catalog);
+    }
+    for (const lvm::PlacementStep& step : growth->steps) {
       plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
     }
-    plan.push_back(VerifyLayoutAction{group.name, record.lv->name, growth});
+    plan.push_back(VerifyLayoutAction{group.name, record.lv->name, *growth});
   }
   const Bytes bytes = ToBytes(size, group.extent_size);
   if (bytes != record.tags.size) {

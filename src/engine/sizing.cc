@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/disk_health.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -39,6 +41,12 @@ Extents DataWithin(const lvm::Geometry& geometry, Extents raw, bool fresh) {
   const uint64_t per_leg = raw.value / geometry.legs();
   const uint64_t metadata = fresh && geometry.has_metadata() ? lvm::kMetadataExtents : 0;
   return {(per_leg - std::min(per_leg, metadata)) * geometry.data_legs()};
+}
+
+lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const WeakDisks& weak, const PoolConfig& pool) {
+  lvm::FreeSpace space = Without(lvm::FreeSpaceOf(group), Withheld(group, weak));
+  space.reserve = CeilToExtents(pool.reserve, group.extent_size);
+  return space;
 }
 
 }  // namespace
@@ -85,10 +93,8 @@ Result<Extents> SizeForExpand(const CapacityRange& range, const lvm::Geometry& g
   return size;
 }
 
-lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, const PoolConfig& pool) {
-  lvm::FreeSpace space = lvm::FreeSpaceOf(group);
-  space.reserve = CeilToExtents(pool.reserve, group.extent_size);
-  return space;
+lvm::FreeSpace PoolSpace(const Catalog& catalog, const PoolConfig& pool) {
+  return PromisedSpace(*catalog.group, catalog.weak, pool);
 }
 
 Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeType type) {
@@ -135,7 +141,7 @@ Status CheckShare(const Catalog& catalog, const PoolConfig& pool, const lvm::Geo
 }
 
 Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry) {
-  const Extents placeable = lvm::MaxExtents(PoolSpace(*catalog.group, pool), geometry);
+  const Extents placeable = lvm::MaxExtents(PoolSpace(catalog, pool), geometry);
   return pool.shares.empty()
              ? placeable
              : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), true));
@@ -143,7 +149,7 @@ Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geome
 
 Extents LargestGrowth(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                       const lvm::LogicalVolume& lv) {
-  const Extents placeable = lvm::MaxGrowth(PoolSpace(*catalog.group, pool), geometry, *catalog.group, lv);
+  const Extents placeable = lvm::MaxGrowth(PoolSpace(catalog, pool), geometry, *catalog.group, lv);
   return pool.shares.empty()
              ? placeable
              : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), false));
@@ -152,8 +158,8 @@ Extents LargestGrowth(const Catalog& catalog, const PoolConfig& pool, const lvm:
 Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                  Extents size) {
   QUARRY_TRY(CheckShare(catalog, pool, geometry, size, true));
-  QUARRY_TRY(lvm::Place(PoolSpace(*catalog.group, pool), geometry, size, *catalog.group));
-  return Ok();
+  auto placed = lvm::Place(PoolSpace(catalog, pool), geometry, size, *catalog.group);
+  return placed.has_value() ? Ok() : Status(TellOfWithheld(std::move(placed.error()), catalog));
 }
 
 Bytes ErasingBytes(const Catalog& catalog) {
@@ -194,7 +200,7 @@ lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& p
     }
     pv.free = std::move(merged);
   }
-  return PoolSpace(later, pool);
+  return PromisedSpace(later, catalog.weak, pool);
 }
 
 Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {

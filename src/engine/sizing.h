@@ -18,8 +18,9 @@ Result<Extents> SizeForCreate(const CapacityRange& range, const lvm::Geometry& g
 Result<Extents> SizeForExpand(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
                               Extents current);
 
-// Free room of the pool as a promise may use it: the group's, less the reserve.
-lvm::FreeSpace PoolSpace(const lvm::VolumeGroup& group, const PoolConfig& pool);
+// Free room of the pool as a promise may use it: the group's, less disks that get nothing new and the
+// reserve.
+lvm::FreeSpace PoolSpace(const Catalog& catalog, const PoolConfig& pool);
 
 // The largest volume of this geometry that can be made now: what can be placed, within the share of its type.
 Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry);

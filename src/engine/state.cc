@@ -131,10 +131,14 @@ Result<std::shared_ptr<const Catalog>> Engine::State::Read(Pool& pool, const Cal
         .As(code)
         .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
   }
+  auto weak = disk_healths.Weak();
   const std::lock_guard lock(pool.catalog_mutex);
   // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
-  if (pool.catalog == nullptr || pool.catalog->group != *group) {
-    pool.catalog = std::make_shared<const Catalog>(ReadCatalog(pool.config.name, *group));
+  if (pool.catalog == nullptr || pool.catalog->group != *group || pool.catalog_weak != weak) {
+    Catalog fresh = ReadCatalog(pool.config.name, *group);
+    fresh.weak = *weak;
+    pool.catalog = std::make_shared<const Catalog>(std::move(fresh));
+    pool.catalog_weak = std::move(weak);
   }
   return pool.catalog;
 }

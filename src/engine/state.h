@@ -16,6 +16,7 @@
 #include "engine/catalog.h"
 #include "engine/clean_space.h"
 #include "engine/cleaning.h"
+#include "engine/disk_health.h"
 #include "engine/disks.h"
 #include "engine/engine.h"
 #include "engine/eraser.h"
@@ -36,6 +37,7 @@ struct Pool {
   // the tags of a thousand volumes (4 ms) is for changes only.
   std::mutex catalog_mutex;
   std::shared_ptr<const Catalog> catalog;
+  std::shared_ptr<const WeakDisks> catalog_weak;  // what it was made with
 
   // LVs that a CreateVolume of this process is making: bearing the creating marker, yet not left over.
   std::mutex making_mutex;
@@ -131,6 +133,7 @@ struct Engine::State {
   Gate gate;
   std::unique_ptr<Eraser> eraser;
   DiskNotes disk_notes;
+  DiskHealths disk_healths;
   std::mutex start_error_mutex;
   std::optional<Error> start_error;
   std::unique_ptr<Mender> mender;

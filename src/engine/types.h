@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "engine/rules.h"
 #include "lvm/layout.h"
+#include "udev/disk_health.h"
 #include "udev/udev_api.h"
 
 namespace quarry::engine {
@@ -245,6 +246,7 @@ struct DeviceReport {
   bool member = false;  // it is in the pool
   bool wanted = false;  // it is blank and unused, and to be taken
   std::string words;    // why it is as it is
+  std::optional<udev::DiskHealth> health = {};  // of a pool's disk, as DiskStatus
 };
 
 // Whether the node can serve, and what it is doing about it if not.
@@ -262,14 +264,18 @@ struct PoolFigures {
   Bytes erase_pending;  // of deleted volumes that are still being erased
   size_t volumes = 0;   // ready ones
   size_t missing_disks = 0;
+  size_t failing_disks = 0;  // by their own word
 };
 
 // The node at a glance.
 struct DiskStatus {
   std::string pv_uuid;
   std::string device;  // as LVM is shown it; empty: it is not there
-  std::string state;   // "ok", "missing", "returned": there, but not yet taken back
-  Bytes size, free;    // of its extents
+  // "ok", "missing", "returned": there, but not yet taken back; "failing", "worn": by its own word
+  std::string state;
+  Bytes size, free;                             // of its extents
+  std::string detail;                           // why it is failing or worn
+  std::optional<udev::DiskHealth> health = {};  // as it last said; nullopt: it was not asked, or says nothing
 };
 struct VolumeStatus {
   std::string id, name, type;

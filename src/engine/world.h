@@ -1,6 +1,7 @@
 // The seams that the engine acts through, handed in by the daemon or by a test.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/call.h"
@@ -10,6 +11,7 @@
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
+#include "udev/disk_health.h"
 #include "udev/udev_api.h"
 
 namespace quarry::engine {
@@ -36,6 +38,8 @@ struct World {
   // For disks that rules name; nullptr, either of them: disks are not looked at, explicit paths apart.
   udev::UdevApi* udev = nullptr;
   lvm::PvReader* pvs = nullptr;
+  // Shared, because a disk that does not answer keeps whoever asked it; nullptr: disks are not asked.
+  std::shared_ptr<udev::DiskHealthApi> health = nullptr;
 };
 
 }  // namespace quarry::engine

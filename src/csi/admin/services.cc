@@ -25,6 +25,19 @@ std::string TypeOf(const engine::Volume& volume) {
   return found == volume.context.end() ? "" : found->second;
 }
 
+void Describe(const udev::DiskHealth& health, pb::DiskHealth& entry) {
+  entry.set_critical_warning(health.critical_warning);
+  entry.set_available_spare_percent(health.available_spare);
+  entry.set_spare_threshold_percent(health.spare_threshold);
+  entry.set_percentage_used(health.percentage_used);
+  entry.set_temperature_celsius(health.temperature);
+  entry.set_media_errors(health.media_errors);
+  entry.set_unsafe_shutdowns(health.unsafe_shutdowns);
+  entry.set_deallocated_is_zero(health.deallocated_is_zero);
+  entry.set_write_granularity_bytes(ToInt64(health.write_granularity.value_or(Bytes{})));
+  entry.set_discard_granularity_bytes(ToInt64(health.discard_granularity.value_or(Bytes{})));
+}
+
 void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Device& entry) {
   entry.set_path(device.disk.node);
   entry.set_identity(device.disk.identity);
@@ -45,6 +58,9 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   entry.set_member(device.member);
   entry.set_wanted(device.wanted);
   entry.set_reason(device.words);
+  if (device.health.has_value()) {
+    Describe(*device.health, *entry.mutable_health());
+  }
 }
 
 void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) {
@@ -61,6 +77,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     entry.set_state(disk.state);
     entry.set_size_bytes(ToInt64(disk.size));
     entry.set_free_bytes(ToInt64(disk.free));
+    entry.set_detail(disk.detail);
   }
   for (const engine::VolumeStatus& volume : pool.volumes) {
     auto& entry = *out.add_volumes();

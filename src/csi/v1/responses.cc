@@ -87,6 +87,13 @@ void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::P
                       "are back or taken out of the volume group",
                       pool.pool, pool.missing_disks));
     }
+    if (pool.failing_disks != 0) {
+      AddProblem(
+          message, pb::STORAGE_DEGRADED, "DiskFailing",
+          fmt::format("pool {}: {} of its disks say that they are failing and get nothing new; replace "
+                      "them",
+                      pool.pool, pool.failing_disks));
+    }
   }
 }
 

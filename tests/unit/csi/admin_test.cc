@@ -100,6 +100,47 @@ TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
   EXPECT_EQ(there.devices_size(), 1);
 }
 
+TEST_F(AdminTest, TellsWhatDisksSayOfThemselves) {
+  udev.Plug(fakes::PlainDisk("d0", "serial0", kGiB));
+  udev::DiskHealth health;
+  health.critical_warning = udev::kReadOnlyMedia;
+  health.available_spare = 40;
+  health.spare_threshold = 5;
+  health.percentage_used = 77;
+  health.temperature = -4;
+  health.media_errors = 3;
+  health.unsafe_shutdowns = 8;
+  health.deallocated_is_zero = true;
+  health.write_granularity = Bytes{4096};
+  disk_health->Say("/dev/d0", health);
+  admin::ListDevicesResponse devices;
+  ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
+  ASSERT_EQ(devices.devices_size(), 1);
+  EXPECT_FALSE(devices.devices(0).has_health()) << "nobody has asked it yet";
+  ASSERT_TRUE(engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
+  const admin::DiskHealth& told = devices.devices(devices.devices_size() - 1).health();
+  EXPECT_EQ(told.critical_warning(), 8U);
+  EXPECT_EQ(told.available_spare_percent(), 40U);
+  EXPECT_EQ(told.spare_threshold_percent(), 5U);
+  EXPECT_EQ(told.percentage_used(), 77U);
+  EXPECT_EQ(told.temperature_celsius(), -4);
+  EXPECT_EQ(told.media_errors(), 3U);
+  EXPECT_EQ(told.unsafe_shutdowns(), 8U);
+  EXPECT_TRUE(told.deallocated_is_zero());
+  EXPECT_EQ(told.write_granularity_bytes(), 4096);
+  EXPECT_EQ(told.discard_granularity_bytes(), 0);
+
+  admin::GetStatusResponse status;
+  ASSERT_TRUE(Do(&admin::Admin::Stub::GetStatus, *stub_, admin::GetStatusRequest(), &status).ok());
+  const auto& disks = status.pools(0).disks();
+  const auto failing = std::ranges::find(disks, "failing", [](const auto& disk) { return disk.state(); });
+  ASSERT_NE(failing, disks.end());
+  EXPECT_EQ(failing->device(), "/dev/d0");
+  EXPECT_EQ(failing->detail(), "it takes no more writes");
+  EXPECT_EQ(std::ranges::count(disks, "ok", [](const auto& disk) { return disk.state(); }), disks.size() - 1);
+}
+
 TEST_F(AdminTest, RequestsAreCheckedFirst) {
   admin::AdoptResponse ignored;
   EXPECT_EQ(Do(&admin::Admin::Stub::Adopt, *stub_, admin::AdoptRequest(), &ignored).error_code(),

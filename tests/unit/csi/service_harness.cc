@@ -35,6 +35,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   engine::World world{lvm, dm, erase, mount, clock};
   world.udev = &udev;
   world.pvs = &lvm;
+  world.health = disk_health;
   engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
     const Status started = engine->Start(Call{});

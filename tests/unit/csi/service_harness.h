@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "csi/server.h"
 #include "engine/engine.h"
+#include "tests/fakes/fake_disk_health.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -60,6 +61,7 @@ class ServiceHarness {
   fakes::FakeErase erase;
   fakes::FakeMount mount{dm};
   fakes::FakeUdev udev;
+  std::shared_ptr<fakes::FakeDiskHealth> disk_health = std::make_shared<fakes::FakeDiskHealth>();
   SystemClock clock;
 
  private:

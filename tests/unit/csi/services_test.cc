@@ -97,12 +97,11 @@ TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
                                    ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER,
                                    ControllerRpc::VOLUME_CONDITION, ControllerRpc::GET_VOLUME_HEALTH,
                                    ControllerRpc::LIST_VOLUME_HEALTH));
-  EXPECT_THAT(
-      NodeCapabilities(alpha),
-      UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS, NodeRpc::EXPAND_VOLUME,
-                           NodeRpc::VOLUME_MOUNT_GROUP, NodeRpc::SINGLE_NODE_MULTI_WRITER,
-                           NodeRpc::VOLUME_CONDITION, NodeRpc::GET_VOLUME_HEALTH,
-                           NodeRpc::GET_STORAGE_HEALTH));
+  EXPECT_THAT(NodeCapabilities(alpha),
+              UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
+                                   NodeRpc::EXPAND_VOLUME, NodeRpc::VOLUME_MOUNT_GROUP,
+                                   NodeRpc::SINGLE_NODE_MULTI_WRITER, NodeRpc::VOLUME_CONDITION,
+                                   NodeRpc::GET_VOLUME_HEALTH, NodeRpc::GET_STORAGE_HEALTH));
   ASSERT_TRUE(Do(&Controller::GetCapacity, *alpha.controller, pb::GetCapacityRequest(), &capacity).ok());
   EXPECT_EQ(capacity.minimum_volume_size().value(), 4 * kMebibyte);
 }
@@ -168,6 +167,19 @@ TEST_F(Services, TellHowAVolumeIsInTheWordsOfBothGenerations) {
   ASSERT_TRUE(Do(&Node::NodeGetStorageHealth, *alpha.node, pb::NodeGetStorageHealthRequest(), &storage).ok());
   ASSERT_EQ(storage.backend_health_size(), 1);
   EXPECT_EQ(storage.backend_health(0).status(), pb::STORAGE_DEGRADED);
+}
+
+TEST_F(Services, TellThatADiskOfTheStorageIsFailing) {
+  ServiceHarness alpha({.alpha = true});
+  udev::DiskHealth failing;
+  failing.critical_warning = udev::kSpareLow;
+  alpha.disk_health->Say("/dev/d1", failing);
+  ASSERT_TRUE(alpha.engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  pb::NodeGetStorageHealthResponse storage;
+  ASSERT_TRUE(Do(&Node::NodeGetStorageHealth, *alpha.node, pb::NodeGetStorageHealthRequest(), &storage).ok());
+  ASSERT_EQ(storage.backend_health_size(), 1);
+  EXPECT_EQ(storage.backend_health(0).status(), pb::STORAGE_DEGRADED);
+  EXPECT_EQ(storage.backend_health(0).reason(), "DiskFailing");
 }
 
 TEST_F(Services, CreateAVolumeOnceAndFindItAgain) {

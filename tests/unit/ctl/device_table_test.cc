@@ -19,6 +19,12 @@ quarry::admin::v1::ListDevicesResponse ThreeDisks() {
   member.set_rule("transport=nvme");
   member.set_member(true);
   member.set_reason("in pool 'p'");
+  auto& health = *member.mutable_health();
+  health.set_critical_warning(4);
+  health.set_available_spare_percent(90);
+  health.set_percentage_used(120);
+  health.set_temperature_celsius(-3);
+  health.set_write_granularity_bytes(4096);
   member.add_links("/dev/disk/by-id/nvme-eui.1");
   auto& wanted = *devices.add_devices();
   wanted.set_path("/dev/sda");
@@ -54,8 +60,16 @@ TEST(DeviceTable, TheDocumentHasAllThatIsKnown) {
   EXPECT_EQ(rows[0]["links"][0], "/dev/disk/by-id/nvme-eui.1");
   EXPECT_EQ(rows[0]["member"], true);
   EXPECT_EQ(rows[1]["wanted"], true);
+  const nlohmann::json& health = rows[0]["health"];
+  EXPECT_EQ(health["critical_warning"], 4);
+  EXPECT_EQ(health["available_spare_percent"], 90);
+  EXPECT_EQ(health["percentage_used"], 120);
+  EXPECT_EQ(health["temperature_celsius"], -3);
+  EXPECT_EQ(health["write_granularity_bytes"], 4096);
+  EXPECT_EQ(health.size(), 10U) << "a field of the message is not shown";
+  EXPECT_TRUE(rows[1]["health"].is_null()) << "nothing is known of it";
   EXPECT_EQ(rows[2]["reason"], "not blank, holds ext4");
-  EXPECT_EQ(rows[0].size(), 19U) << "a field of the message is not shown";
+  EXPECT_EQ(rows[0].size(), 20U) << "a field of the message is not shown";
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ TEST(StatusPage, TellsWhatAilsAndHowFarItIs) {
   auto& gone = *pool.add_disks();
   gone.set_pv_uuid("uuid-of-the-lost");
   gone.set_state("missing");
+  auto& failing = *pool.add_disks();
+  failing.set_state("failing");
+  failing.set_detail("it takes no more writes");
   auto& rebuilt = *pool.add_volumes();
   rebuilt.set_name("database");
   rebuilt.set_volume_id("main.qa");
@@ -48,6 +51,7 @@ TEST(StatusPage, TellsWhatAilsAndHowFarItIs) {
   EXPECT_THAT(page, HasSubstr("pool main (volume group vg): 3 GiB of 8 GiB free, 1 GiB being erased"));
   EXPECT_THAT(page,
               AllOf(HasSubstr("/nowhere/nvme0n1"), HasSubstr("missing"), HasSubstr("uuid-of-the-lost")));
+  EXPECT_THAT(page, AllOf(HasSubstr("disk    failing"), HasSubstr("          it takes no more writes\n")));
   EXPECT_THAT(page, AllOf(HasSubstr("repairing database"), HasSubstr("[##########          ] 50 %"),
                           HasSubstr("a leg is being rebuilt")));
   EXPECT_THAT(page, Not(HasSubstr("of no interest")));

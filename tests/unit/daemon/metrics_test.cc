@@ -34,6 +34,11 @@ TEST(Metrics, WritesGaugesAsTheyAreHandedIn) {
   EXPECT_THAT(text, HasSubstr("quarry_free_bytes{pool=\"c\"} 0\n"));
 }
 
+TEST(Metrics, WhatSomebodyElseCountsIsACounter) {
+  const std::string text = Metrics().Text({{"quarry_errors_total", "Errors", {{{}, 7}}, true}});
+  EXPECT_THAT(text, HasSubstr("# TYPE quarry_errors_total counter\nquarry_errors_total 7\n"));
+}
+
 TEST(Metrics, MayBeObservedFromEveryThread) {
   Metrics metrics;
   auto& timings = metrics.AddTimings("quarry_t_seconds", "How long");

@@ -67,6 +67,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.trim_interval.count(), 0);
   EXPECT_TRUE(options.repair);
   EXPECT_EQ(options.repair_delay, std::chrono::minutes(10));
+  EXPECT_EQ(options.health_interval, std::chrono::minutes(1));
   EXPECT_FALSE(options.metrics.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
@@ -92,6 +93,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"trim-hours", "168"},
                                                      {"repair", "manual"},
                                                      {"repair-delay", "90"},
+                                                     {"health-interval", "7"},
                                                      {"metrics-address", "127.0.0.1:9808"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
@@ -130,6 +132,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.trim_interval, std::chrono::hours(168)) << source;
     EXPECT_FALSE(options.repair) << source;
     EXPECT_EQ(options.repair_delay, std::chrono::seconds(90)) << source;
+    EXPECT_EQ(options.health_interval, std::chrono::seconds(7)) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -200,6 +203,8 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--repair=always"}), "--repair: must be one of auto, manual, is 'always'");
   ExpectRefused(LoadWith({"--repair-delay=-1"}), "--repair-delay: must be a whole number");
   ExpectRefused(LoadWith({"--repair-delay=9999999"}), "--repair-delay: must be at most");
+  ExpectRefused(LoadWith({"--health-interval=often"}), "--health-interval: must be a whole number");
+  ExpectRefused(LoadWith({"--health-interval=90000"}), "--health-interval: must be at most");
   ExpectRefused(LoadWith({"--state-dir=run"}), "--state-dir: must be an absolute path");
   ExpectRefused(LoadWith({"--alpha=maybe"}), "alpha");
   ExpectRefused(LoadWith({"--pool=p=vg0,colour=red"}), "--pool: unknown key 'colour'");

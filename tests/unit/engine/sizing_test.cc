@@ -67,17 +67,16 @@ TEST(SizeForExpand, NeverShrinksAndKeepsWhatIsLargeEnough) {
 TEST(PoolSpace, ReserveIsKeptOutOfEveryPromise) {
   const Catalog catalog = GroupBuilder({100}).Build();
   const auto linear = Make(lvm::VolumeType::kLinear);
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, PoolConfig{}), linear).value, 100U);
+  EXPECT_EQ(lvm::MaxExtents(PoolSpace(catalog, PoolConfig{}), linear).value, 100U);
+  EXPECT_EQ(lvm::MaxExtents(
+                PoolSpace(catalog, PoolConfig{.name = "", .group = "", .reserve = Bytes{10 * kExtent.value}}),
+                linear)
+                .value,
+            90U);
   EXPECT_EQ(
-      lvm::MaxExtents(PoolSpace(*catalog.group,
-                                PoolConfig{.name = "", .group = "", .reserve = Bytes{10 * kExtent.value}}),
-                      linear)
-          .value,
-      90U);
-  EXPECT_EQ(
-      lvm::MaxExtents(PoolSpace(*catalog.group,
-                                PoolConfig{.name = "", .group = "", .reserve = Bytes{1000 * kExtent.value}}),
-                      linear)
+      lvm::MaxExtents(
+          PoolSpace(catalog, PoolConfig{.name = "", .group = "", .reserve = Bytes{1000 * kExtent.value}}),
+          linear)
           .value,
       0U);
 }
@@ -119,8 +118,7 @@ TEST(PoolSpaceAfterErasing, JoinsWhatIsErasedToItsNeighbours) {
   builder.Linear("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 0, {Extents{40}, Extents{20}}, lvm::BuildTags(erasing));
   const Catalog catalog = builder.Build();
   EXPECT_EQ(ErasingBytes(catalog), Bytes{20 * kExtent.value});
-  EXPECT_EQ(lvm::MaxExtents(PoolSpace(*catalog.group, PoolConfig{}), Make(lvm::VolumeType::kLinear)).value,
-            80U);
+  EXPECT_EQ(lvm::MaxExtents(PoolSpace(catalog, PoolConfig{}), Make(lvm::VolumeType::kLinear)).value, 80U);
   const auto later = PoolSpaceAfterErasing(catalog, PoolConfig{});
   EXPECT_EQ(lvm::MaxExtents(later, Make(lvm::VolumeType::kLinear)).value, 100U);
   ASSERT_EQ(later.pvs.front().free.size(), 1U);
