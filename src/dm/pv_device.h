@@ -1,0 +1,15 @@
+// A PV opened to be written to below LVM: proven to be that PV, and the range to be extents and nothing else.
+#pragma once
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "dm/erase_api.h"
+
+namespace quarry::dm {
+
+// `flags` besides O_RDWR and O_CLOEXEC. Not exclusive, since LVM and device-mapper have it. kCorrupt: it is
+// not that PV, or the range would hit more than extents. kInvalidArgument: no block device, or no whole
+// sectors.
+Result<UniqueFd> OpenPvRange(const EraseRange& range, int flags = 0);
+
+}  // namespace quarry::dm
