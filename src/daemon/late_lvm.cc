@@ -77,6 +77,26 @@ Status LateLvm::DropMissingPvs(const std::string& group, const Call& call) {
   return lvm->DropMissingPvs(group, call);
 }
 
+Status LateLvm::ChangePv(const lvm::PvChange& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->ChangePv(spec, call);
+}
+
+Status LateLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->Move(spec, call);
+}
+
+Status LateLvm::FinishMoves(const std::string& group, bool abandon, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->FinishMoves(group, abandon, call);
+}
+
+Status LateLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->RemovePv(group, device, call);
+}
+
 Result<std::string> LateLvm::Version(const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
   return lvm->Version(call);

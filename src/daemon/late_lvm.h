@@ -34,6 +34,10 @@ class LateLvm final : public lvm::LvmApi {
   Status Repair(const lvm::RepairLv& spec, const Call& call) override;
   Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
   Status DropMissingPvs(const std::string& group, const Call& call) override;
+  Status ChangePv(const lvm::PvChange& spec, const Call& call) override;
+  Status Move(const lvm::MoveExtents& spec, const Call& call) override;
+  Status FinishMoves(const std::string& group, bool abandon, const Call& call) override;
+  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
   Status Add(const lvm::AddPv& spec, const Call& call) override;
 

@@ -42,10 +42,11 @@ std::set<std::string> Withheld(const lvm::VolumeGroup& group, const WeakDisks& w
 lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs);
 // An error of placing in a pool, with a word on the disks that were left out. Pure.
 Error TellOfWithheld(Error error, const Catalog& catalog);
-// As lvm::PlaceLostLegs: not onto a disk that fails, and onto a worn one only if no other will do, for there
+// As lvm::PlaceLegs: not onto a disk that fails, and onto a worn one only if no other will do, for there
 // the leg is better than nowhere. Pure.
 Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
-                                             const lvm::Geometry& geometry, const lvm::LogicalVolume& lv);
+                                             const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
+                                             const std::vector<bool>& which);
 // What is to be said of a volume with a part on failing disks; nullopt if it has none. Pure.
 std::optional<Ailment> DiskFailing(const Record& record, const WeakDisks& weak);
 

@@ -105,7 +105,8 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
                     record.tags.id, profile->geometry.Describe()));
     return;
   }
-  auto placed = PlaceRebuiltLegs(*view.group, view.weak, profile->geometry, *record.lv);
+  auto placed = PlaceRebuiltLegs(*view.group, view.weak, profile->geometry, *record.lv,
+                                 lvm::LostLegs(*view.group, *record.lv));
   if (!placed.has_value()) {
     plan.obstacles.push_back(
         fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or make room", record.tags.id,

@@ -475,6 +475,22 @@ Status FreshLvm::DropMissingPvs(const std::string& group, const Call& call) {
   return Change(group, call, [&] { return inner_.DropMissingPvs(group, call); });
 }
 
+Status FreshLvm::ChangePv(const PvChange& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.ChangePv(spec, call); });
+}
+
+Status FreshLvm::Move(const MoveExtents& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Move(spec, call); });
+}
+
+Status FreshLvm::FinishMoves(const std::string& group, bool abandon, const Call& call) {
+  return Change(group, call, [&] { return inner_.FinishMoves(group, abandon, call); });
+}
+
+Status FreshLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.RemovePv(group, device, call); });
+}
+
 FreshLvm::Counts FreshLvm::counts() const {
   return {proven_, read_, refreshed_, joined_, unproven_};
 }

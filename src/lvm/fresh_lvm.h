@@ -71,6 +71,10 @@ class FreshLvm final : public LvmApi {
   Status Repair(const RepairLv& spec, const Call& call) override;
   Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
   Status DropMissingPvs(const std::string& group, const Call& call) override;
+  Status ChangePv(const PvChange& spec, const Call& call) override;
+  Status Move(const MoveExtents& spec, const Call& call) override;
+  Status FinishMoves(const std::string& group, bool abandon, const Call& call) override;
+  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
   // Where LVM sees the pools' PVs only, it is shown the device as well, and nothing else: another group of
   // the same name, on disks that are none of ours, does not stand in the way.

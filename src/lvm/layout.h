@@ -154,17 +154,39 @@ Extents MaxGrowth(const FreeSpace& space, const Geometry& geometry, const Volume
 Result<Placement> PlaceGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                               const LogicalVolume& lv, Extents more);
 
-// Where new legs for a raid volume go, in place of those that lie on missing PVs.
+// Where new legs for a raid volume go, in place of others.
 struct LegReplacement {
   std::vector<size_t> legs;               // which, ascending
   std::vector<std::string> pv_arguments;  // one range for each of them
 };
-// Each on a PV of its own that holds no other leg of the volume, in one free run that is no longer than need
-// be: LVM places them under the policy that the volume was made with. `space` is that of the group, whatever
-// it says of being blocked. kNotFound: no leg is lost. kNoSpace, saying what is missing. kPrecondition: it is
-// not a raid volume with metadata.
-Result<LegReplacement> PlaceLostLegs(const FreeSpace& space, const Geometry& geometry,
-                                     const VolumeGroup& group, const LogicalVolume& lv);
+// `which`: one entry per leg (LostLegs, LegsOn). Each new leg gets a PV of its own that holds no other leg of
+// the volume, in one free run that is no longer than need be: LVM places them under the policy that the
+// volume was made with. `space` is that of the group, whatever it says of being blocked. kNotFound: no leg is
+// asked for. kNoSpace, saying what is missing. kPrecondition: it is not a raid volume with metadata.
+Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
+                                 const LogicalVolume& lv, const std::vector<bool>& which);
+
+// Extents that go to another PV, as they are.
+struct ExtentMove {
+  std::string name;  // of the volume whose they are, which is no leg
+  std::string from_uuid;
+  std::vector<ExtentRange> from;
+  std::string to_uuid;
+  std::vector<ExtentRange> to;  // as many extents
+  // A raid leg, which pvmove moves as one: with a part of the leg there it would not let the rest follow. Any
+  // other move is of one run to one run, and may be cut.
+  bool whole = false;
+};
+// Where all that lies of `volumes`, which are no legs, on a PV goes: onto PVs that hold no other leg of
+// theirs, what a leg has there together where that is possible, and always so if the volume has several; in
+// the order in which it may be done. Planned anew after some of it was done, the rest goes where it would have
+// gone. `space` is that of the group, whatever it says of being blocked. kNoSpace, saying by how much.
+Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeGroup& group,
+                                           const std::string& pv_uuid,
+                                           const std::vector<const LogicalVolume*>& volumes);
+// "/dev/a:0-49:60-80", escaped as LVM wants it. The PV is the group's.
+std::string PvRangesArgument(const VolumeGroup& group, const std::string& pv_uuid,
+                             const std::vector<ExtentRange>& ranges);
 
 // What a volume that somebody else made is made of. kUnsupported, in words that go on after its name ("is of
 // type thin, …"): not as we would make one, with or without equal legs on disks of their own.

@@ -1,4 +1,4 @@
-// New legs in place of lost ones.
+// New legs in place of others.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -30,25 +30,24 @@ std::optional<Run> BestRun(const FreeSpace& space, const std::set<std::string>& 
 
 }  // namespace
 
-Result<LegReplacement> PlaceLostLegs(const FreeSpace& space, const Geometry& geometry,
-                                     const VolumeGroup& group, const LogicalVolume& lv) {
+Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
+                                 const LogicalVolume& lv, const std::vector<bool>& which) {
   if (!geometry.has_metadata()) {
     return Error(Code::kPrecondition, fmt::format("logical volume {} is {}: nothing of it is there twice",
                                                   lv.name, geometry.Describe()));
   }
   const std::vector<std::vector<std::string>> pvs_of_legs = LegPvs(group, lv);
-  const std::vector<bool> lost = LostLegs(group, lv);
   LegReplacement out;
   std::set<std::string> taken;
-  for (size_t i = 0; i < lost.size(); ++i) {
-    if (lost[i]) {
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (which[i]) {
       out.legs.push_back(i);
     } else {
       taken.insert(pvs_of_legs[i].begin(), pvs_of_legs[i].end());
     }
   }
   if (out.legs.empty()) {
-    return Error(Code::kNotFound, fmt::format("no leg of logical volume {} is lost", lv.name));
+    return Error(Code::kNotFound, fmt::format("no leg of logical volume {} is to be replaced", lv.name));
   }
   const uint64_t need = layout::LogicalExtents(lv).value / geometry.data_legs() + kMetadataExtents;
   for (const size_t leg : out.legs) {

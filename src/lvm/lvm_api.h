@@ -39,11 +39,27 @@ struct ExtendLv {
   PlacementStep step;
 };
 
-// New legs for a raid volume in place of those that lie on missing PVs.
+// New legs for a raid volume in place of those that lie on missing PVs, or on one that is to be left.
 struct RepairLv {
   std::string group;
   std::string name;
-  std::vector<std::string> pv_arguments;  // where they go: "/dev/a:0-49", one for each leg that is lost
+  std::vector<std::string> pv_arguments;  // where they go: "/dev/a:0-49", one for each leg
+  std::string leave;                      // path of the PV to be left; empty: the missing ones
+};
+
+// Extents of one logical volume, or of its legs, that go to another PV while it is in use.
+struct MoveExtents {
+  std::string group;
+  std::string name;  // of the volume that is no leg
+  std::string from;  // "/dev/a:0-49"
+  std::string to;    // as many extents: "/dev/b:10-59"
+};
+
+struct PvChange {
+  std::string group;
+  std::string device;  // path of the PV, as the snapshot has it
+  bool allocatable = true;
+  std::vector<std::string> add_tags, remove_tags;
 };
 
 // Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and
@@ -106,7 +122,8 @@ class LvmApi {
   virtual Status Refresh(const std::string& group, const std::vector<std::string>& names,
                          const Call& call) = 0;
   // The volume must be active. The kernel fills the new legs afterwards, by itself. kNoSpace: there is no
-  // room in those ranges.
+  // room in those ranges. A leg that is to be left is not read: until the new one is filled the volume can do
+  // without as many legs less.
   virtual Status Repair(const RepairLv& spec, const Call& call) = 0;
   // Makes a PV that came back after the group was changed without it a full member again. `device` as the
   // snapshot has it. What is on it is as old as it is: refresh the raid volumes that it bears.
@@ -114,6 +131,18 @@ class LvmApi {
   // Takes the PVs that cannot be seen out of the group, for ever; there are none: OK. kPrecondition: a
   // logical volume has extents there.
   virtual Status DropMissingPvs(const std::string& group, const Call& call) = 0;
+
+  // Whether extents may be taken there, and tags, in one or two commits. Already so is OK.
+  virtual Status ChangePv(const PvChange& spec, const Call& call) = 0;
+  // Copies the extents and returns when they are elsewhere: their volume stays whole, and in use, whatever
+  // happens in between. Killed, it leaves a hidden volume "pvmove…" below, with which FinishMoves goes on.
+  virtual Status Move(const MoveExtents& spec, const Call& call) = 0;
+  // Goes on with every move in the group that was begun; those of volumes that are not active stay as they
+  // are. `abandon`: back to where they were. None: OK.
+  virtual Status FinishMoves(const std::string& group, bool abandon, const Call& call) = 0;
+  // Takes an empty PV out of the group. Its label stays, which tells others that the disk is not blank.
+  // kPrecondition: something lies on it, or it is the last one. kUnavailable: it is not in the group.
+  virtual Status RemovePv(const std::string& group, const std::string& device, const Call& call) = 0;
 
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
   virtual Result<std::string> Version(const Call& call) = 0;

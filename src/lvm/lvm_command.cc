@@ -30,6 +30,15 @@ void Append(Arguments& to, Arguments more) {
   }
 }
 
+void AppendTags(Arguments& to, const std::vector<std::string>& add, const std::vector<std::string>& remove) {
+  for (const std::string& tag : remove) {
+    Append(to, {"--deltag", tag});
+  }
+  for (const std::string& tag : add) {
+    Append(to, {"--addtag", tag});
+  }
+}
+
 std::string Kib(Bytes size) {
   return fmt::format("{}k", size.value / kKiB.value);
 }
@@ -165,12 +174,7 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
                                const std::vector<std::string>& add, const std::vector<std::string>& remove) {
   QUARRY_TRY(CheckNames(group, name));
   Arguments out = {"lvchange", "-y"};
-  for (const std::string& tag : remove) {
-    Append(out, {"--deltag", tag});
-  }
-  for (const std::string& tag : add) {
-    Append(out, {"--addtag", tag});
-  }
+  AppendTags(out, add, remove);
   Append(out, {"--", FullName(group, name)});
   return out;
 }
@@ -192,7 +196,9 @@ Result<Arguments> AddArguments(const AddPv& spec) {
 
 Result<Arguments> RepairArguments(const RepairLv& spec) {
   QUARRY_TRY(CheckNames(spec.group, spec.name));
-  Arguments out = {"lvconvert", "-y", "--repair", "--", FullName(spec.group, spec.name)};
+  Arguments out = {"lvconvert", "-y"};
+  Append(out, spec.leave.empty() ? Arguments{"--repair"} : Arguments{"--replace", spec.leave});
+  Append(out, {"--", FullName(spec.group, spec.name)});
   Append(out, spec.pv_arguments);
   return out;
 }
@@ -209,6 +215,28 @@ Result<Arguments> RestorePvArguments(const std::string& group, const std::string
 Result<Arguments> DropMissingPvsArguments(const std::string& group) {
   QUARRY_TRY(CheckName("volume group", group));
   return Arguments{"vgreduce", "-y", "--removemissing", "--", group};
+}
+
+Result<Arguments> ChangePvArguments(const PvChange& spec) {
+  QUARRY_TRY(CheckName("volume group", spec.group));
+  Arguments out = {"pvchange", "-y", "--allocatable", spec.allocatable ? "y" : "n"};
+  AppendTags(out, spec.add_tags, spec.remove_tags);
+  Append(out, {"--", spec.device});
+  return out;
+}
+
+Result<Arguments> MoveArguments(const MoveExtents& spec) {
+  QUARRY_TRY(CheckNames(spec.group, spec.name));
+  return Arguments{"pvmove", "-y", "--interval", "0", "--name", spec.name, "--", spec.from, spec.to};
+}
+
+Arguments FinishMovesArguments(bool abandon) {
+  return abandon ? Arguments{"pvmove", "--abort"} : Arguments{"pvmove", "--interval", "0"};
+}
+
+Result<Arguments> ReducePvArguments(const std::string& group, const std::string& device) {
+  QUARRY_TRY(CheckName("volume group", group));
+  return Arguments{"vgreduce", "-y", "--", group, device};
 }
 
 Result<std::string> ParseVersion(const std::string& output) {

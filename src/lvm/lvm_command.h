@@ -34,13 +34,19 @@ Result<std::vector<std::string>> ActivateArguments(const std::string& group,
 Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
 // As CreateArguments of a group, without -y: a signature that LVM finds after all stops it.
 Result<std::vector<std::string>> AddArguments(const AddPv& spec);
-// LVM replaces the legs that lie on missing PVs, no others.
+// LVM replaces the legs that lie on missing PVs, or on the one to be left, no others.
 Result<std::vector<std::string>> RepairArguments(const RepairLv& spec);
 Result<std::vector<std::string>> RefreshArguments(const std::string& group,
                                                   const std::vector<std::string>& names);
 Result<std::vector<std::string>> RestorePvArguments(const std::string& group, const std::string& device);
 // Without --force: LVM then refuses while a logical volume has extents there.
 Result<std::vector<std::string>> DropMissingPvsArguments(const std::string& group);
+Result<std::vector<std::string>> ChangePvArguments(const PvChange& spec);
+// In the foreground, until the extents are elsewhere.
+Result<std::vector<std::string>> MoveArguments(const MoveExtents& spec);
+// Of all groups that LVM sees: a group cannot be named here.
+std::vector<std::string> FinishMovesArguments(bool abandon);
+Result<std::vector<std::string>> ReducePvArguments(const std::string& group, const std::string& device);
 
 // "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.
 Result<std::string> ParseVersion(const std::string& output);

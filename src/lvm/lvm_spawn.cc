@@ -160,6 +160,26 @@ Status LvmSpawn::DropMissingPvs(const std::string& group, const Call& call) {
   return Commit(arguments, group, group, call);
 }
 
+Status LvmSpawn::ChangePv(const PvChange& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ChangePvArguments(spec));
+  return Commit(arguments, spec.group, fmt::format("{} {}", spec.group, spec.device), call);
+}
+
+Status LvmSpawn::Move(const MoveExtents& spec, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, MoveArguments(spec));
+  return Commit(arguments, spec.group, fmt::format("{} {}", FullName(spec.group, spec.name), spec.from),
+                call);
+}
+
+Status LvmSpawn::FinishMoves(const std::string& group, bool abandon, const Call& call) {
+  return Commit(FinishMovesArguments(abandon), group, group, call);
+}
+
+Status LvmSpawn::RemovePv(const std::string& group, const std::string& device, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, ReducePvArguments(group, device));
+  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
+}
+
 Result<std::string> LvmSpawn::Version(const Call& call) {
   QUARRY_ASSIGN(const Finished finished, Run({"version"}, call));
   return ParseVersion(finished.out);

@@ -47,6 +47,10 @@ class LvmSpawn final : public LvmApi {
   Status Repair(const RepairLv& spec, const Call& call) override;
   Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
   Status DropMissingPvs(const std::string& group, const Call& call) override;
+  Status ChangePv(const PvChange& spec, const Call& call) override;
+  Status Move(const MoveExtents& spec, const Call& call) override;
+  Status FinishMoves(const std::string& group, bool abandon, const Call& call) override;
+  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
   Status Add(const AddPv& spec, const Call& call) override;
 

@@ -15,6 +15,10 @@
 //   quarry.erased=?                                       how far the erasing is
 //   quarry.ephemeral=true?                                an inline volume: it ends when it is unpublished
 // A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
+// Tags of a PV that is to leave its group, one of them:
+//   quarry.leaving     what lies there is copied elsewhere
+//   quarry.replacing   raid legs there are not read, but made anew from the others
+//
 // A volume in state creating bears quarry.creating alone; one commit then exchanges it for all the others.
 //
 // Upgrade rule: within a format version, tags may only be added, and a reader ignores (and keeps) keys that
@@ -78,6 +82,8 @@ struct VolumeTags {
 
 // The marker that a new LV bears until it is whole: one short tag, because lvcreate copies it to every rmeta.
 inline constexpr std::string_view kCreatingTag = "quarry.creating";
+inline constexpr std::string_view kLeavingTag = "quarry.leaving";
+inline constexpr std::string_view kReplacingTag = "quarry.replacing";
 
 // Tags for a volume that is whole. Every one begins with "quarry.", is tag-safe, and at most 1024 bytes.
 // For VolumeState::kCreating use kCreatingTag instead.

@@ -84,22 +84,25 @@ std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const Logic
   return out;
 }
 
-std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv) {
-  std::vector<std::set<std::string>> legs;
+std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, const LogicalVolume& lv) {
+  std::vector<std::vector<PhysicalRange>> legs;
   for (const Segment& segment : lv.segments) {
     legs.resize(std::max(legs.size(), segment.areas.size()));
     for (size_t i = 0; i < segment.areas.size(); ++i) {
-      std::vector<PhysicalRange> ranges;
-      CollectArea(group, segment.areas[i], 0, ranges);
-      for (PhysicalRange& range : ranges) {
-        legs[i].insert(std::move(range.pv_uuid));
-      }
+      CollectArea(group, segment.areas[i], 0, legs[i]);
     }
   }
+  return legs;
+}
+
+std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv) {
   std::vector<std::vector<std::string>> out;
-  out.reserve(legs.size());
-  for (const std::set<std::string>& leg : legs) {
-    out.emplace_back(leg.begin(), leg.end());
+  for (const std::vector<PhysicalRange>& leg : ExtentsByLeg(group, lv)) {
+    std::set<std::string> pvs;
+    for (const PhysicalRange& range : leg) {
+      pvs.insert(range.pv_uuid);
+    }
+    out.emplace_back(pvs.begin(), pvs.end());
   }
   return out;
 }
@@ -109,6 +112,14 @@ std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv) {
   for (const std::vector<std::string>& leg : LegPvs(group, lv)) {
     out.push_back(leg.empty() ||
                   std::ranges::any_of(leg, [&](const std::string& uuid) { return group.LacksPv(uuid); }));
+  }
+  return out;
+}
+
+std::vector<bool> LegsOn(const VolumeGroup& group, const LogicalVolume& lv, std::string_view pv_uuid) {
+  std::vector<bool> out;
+  for (const std::vector<std::string>& leg : LegPvs(group, lv)) {
+    out.push_back(std::ranges::find(leg, pv_uuid) != leg.end());
   }
   return out;
 }

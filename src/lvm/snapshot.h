@@ -109,6 +109,9 @@ struct PhysicalRange {
 };
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv);
 
+// The same leg by leg: one entry per leg, in order, metadata sub-volume included. A linear LV is one leg.
+std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, const LogicalVolume& lv);
+
 // PVs that each leg of `lv` touches: one set (sorted, unique uuids) per leg, metadata sub-volume included. A
 // linear LV is one leg.
 std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv);
@@ -116,6 +119,9 @@ std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const Log
 // For each leg of `lv` whether it lies, in part at least, on a missing PV, or nowhere any more (it was given
 // up for lost).
 std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv);
+
+// For each leg of `lv` whether it lies, in part at least, on this PV.
+std::vector<bool> LegsOn(const VolumeGroup& group, const LogicalVolume& lv, std::string_view pv_uuid);
 
 // OK if no two legs of `lv` share a PV; else kCorrupt naming legs and PV is for the caller to say: this
 // returns the uuid of the first shared PV, or nullopt.

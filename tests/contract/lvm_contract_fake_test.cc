@@ -1,4 +1,4 @@
-#include "tests/contract/lvm_contract.h"
+#include "tests/contract/lvm_contract_moves.h"
 #include "tests/fakes/fake_lvm.h"
 
 namespace quarry::contract {
@@ -34,6 +34,7 @@ class FakeWorld {
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmContract, FakeWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmMoveContract, FakeWorld);
 
 }  // namespace
 }  // namespace quarry::contract

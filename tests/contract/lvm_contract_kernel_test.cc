@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 #include "lvm/lvm_config.h"
-#include "tests/contract/lvm_contract.h"
+#include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/lvm_kernel_world.h"
 
 namespace quarry::contract {
@@ -18,7 +18,9 @@ namespace {
 using ::testing::HasSubstr;
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, LvmKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmMoveContract, LvmKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, LvmZygoteKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmMoveContract, LvmZygoteKernelWorld);
 
 class LvmSpawnTest : public LvmContract<LvmKernelWorld> {};
 

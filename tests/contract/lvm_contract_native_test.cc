@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "lvm/zygote.h"
-#include "tests/contract/lvm_contract.h"
+#include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/native_world.h"
 #include "tests/unit/lvm/text_agreement.h"
 
@@ -76,7 +76,9 @@ class ZygoteWorld : Zygote, public NativeContractWorld {
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, SpawnWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmMoveContract, SpawnWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, ZygoteWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmMoveContract, ZygoteWorld);
 
 }  // namespace
 }  // namespace quarry::contract

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +71,9 @@ LvmKernelWorld::~LvmKernelWorld() {
   if (IsWhole()) {
     RunLvm({"vgremove", "-y", group()});
   }
+  if (spare_used_) {
+    Blank(disks_.back());
+  }
   fs::remove_all(root_);
 }
 
@@ -85,6 +89,11 @@ void LvmKernelWorld::Reset() {
   }
   if (!IsWhole()) {
     MakeGroup();
+  }
+  if (std::exchange(spare_used_, false)) {
+    // A group of this name on it would be a second one to whoever looks everywhere.
+    HideDisk(kDisks);
+    Blank(disks_.back());
   }
 }
 
@@ -112,6 +121,7 @@ void LvmKernelWorld::MakeGroup() {
 std::string LvmKernelWorld::SpareDisk() {
   Blank(disks_.back());
   ShowDisk(kDisks);
+  spare_used_ = true;
   return Link(kDisks);
 }
 

@@ -53,6 +53,7 @@ class LvmKernelWorld {
   std::unique_ptr<lvm::ZygoteSubprocess> zygote_;
   std::string root_;
   std::vector<std::string> disks_;
+  bool spare_used_ = false;  // since the last Reset
   std::unique_ptr<lvm::LvmSpawn> lvm_;
 };
 

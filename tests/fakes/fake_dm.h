@@ -44,7 +44,8 @@ class FakeDm final : public dm::DmApi {
   // As after a power cut: all devices are gone, whoever had them open. (The descriptors stay; they are
   // nobody's.)
   void Reboot();
-  void SetTarget(const std::string& target, bool offered);  // at first: linear, striped, raid, error, zero
+  void SetTarget(const std::string& target,
+                 bool offered);  // at first: linear, striped, mirror, raid, error, zero
 
   // --- For FakeMount.
 
@@ -83,8 +84,8 @@ class FakeDm final : public dm::DmApi {
 
   mutable std::mutex mutex_;
   std::map<std::string, State> devices_;  // by uuid
-  std::map<std::string, bool> targets_ = {
-      {"linear", true}, {"striped", true}, {"raid", true}, {"error", true}, {"zero", true}};
+  std::map<std::string, bool> targets_ = {{"linear", true}, {"striped", true}, {"mirror", true},
+                                          {"raid", true},   {"error", true},   {"zero", true}};
 };
 
 }  // namespace quarry::fakes

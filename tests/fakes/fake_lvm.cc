@@ -440,7 +440,11 @@ Status FakeLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
       return Error(Code::kInternal,
                    fmt::format("{}/{} must be active to perform this operation.", spec.group, spec.name));
     }
-    QUARRY_TRY(ReplaceLostLegs(next, *lv, spec.pv_arguments));
+    const auto leave = std::ranges::find(next.pvs, spec.leave, &PhysicalVolume::device);
+    if (!spec.leave.empty() && leave == next.pvs.end()) {
+      return Error(Code::kUnavailable, fmt::format("Physical Volume {} is not in the group", spec.leave));
+    }
+    QUARRY_TRY(ReplaceLegs(next, *lv, spec.leave.empty() ? "" : leave->uuid, spec.pv_arguments));
     QUARRY_TRY(Commit(group, std::move(next)));
     if (hooks_.renewed) {
       hooks_.renewed(group.now, *group.now.FindLv(spec.name));
@@ -476,6 +480,74 @@ Status FakeLvm::DropMissingPvs(const std::string& group_name, const Call& call) 
         }) == 0) {
       return Ok();
     }
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::ChangePv(const lvm::PvChange& spec, const Call& call) {
+  QUARRY_TRY(lvm::ChangePvArguments(spec));
+  return Act("ChangePv", spec.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    const auto pv = std::ranges::find(next.pvs, spec.device, &PhysicalVolume::device);
+    if (pv == next.pvs.end() || pv->missing) {
+      return Error(Code::kUnavailable, fmt::format("Failed to find physical volume \"{}\".", spec.device));
+    }
+    pv->allocatable = spec.allocatable;
+    for (const std::string& tag : spec.remove_tags) {
+      std::erase(pv->tags, tag);
+    }
+    for (const std::string& tag : spec.add_tags) {
+      if (std::ranges::find(pv->tags, tag) == pv->tags.end()) {
+        pv->tags.push_back(tag);
+      }
+    }
+    std::ranges::sort(pv->tags);
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
+  QUARRY_TRY(lvm::MoveArguments(spec));
+  return Act("Move", spec.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    QUARRY_ASSIGN(const auto from, ReadPvArgument(next, spec.from));
+    QUARRY_ASSIGN(const auto to, ReadPvArgument(next, spec.to));
+    if (from.size() != to.size()) {
+      return Error(Code::kInternal, "here each range goes to one of the same length");
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+      QUARRY_TRY(MoveExtentsOf(next, spec.name, from[i], to[i]));
+    }
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::FinishMoves(const std::string& group_name, bool /*abandon*/, const Call& call) {
+  // A move is done at once here: there is never one to go on with.
+  return Act("FinishMoves", group_name, call, [&](Group& /*group*/) { return Ok(); });
+}
+
+Status FakeLvm::RemovePv(const std::string& group_name, const std::string& device, const Call& call) {
+  QUARRY_TRY(lvm::ReducePvArguments(group_name, device));
+  return Act("RemovePv", group_name, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    VolumeGroup next = group.now;
+    const auto pv = std::ranges::find(next.pvs, device, &PhysicalVolume::device);
+    if (pv == next.pvs.end()) {
+      return Error(Code::kUnavailable, fmt::format("Physical Volume \"{}\" not found in Volume Group \"{}\".",
+                                                   device, group_name));
+    }
+    if (next.pvs.size() == 1) {
+      return Error(Code::kPrecondition, fmt::format("Can't remove final physical volume \"{}\" from volume "
+                                                    "group \"{}\"",
+                                                    device, group_name));
+    }
+    if (pv->free != std::vector<lvm::ExtentRange>{{{0}, pv->extent_count}}) {
+      return Error(Code::kPrecondition, fmt::format("Physical volume \"{}\" still in use", device));
+    }
+    next.pvs.erase(pv);
     return Commit(group, std::move(next));
   });
 }

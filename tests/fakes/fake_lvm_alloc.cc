@@ -251,4 +251,22 @@ Result<std::vector<AllocatedLeg>> Allocate(const lvm::VolumeGroup& group,
   return request.legs == 1 ? AllocateOne(places, request) : AllocateLegs(places, request);
 }
 
+Result<std::vector<PhysicalRange>> ReadPvArgument(const lvm::VolumeGroup& group,
+                                                  const std::string& argument) {
+  QUARRY_ASSIGN(const PvArgument parsed, ParseArgument(argument));
+  const auto pv = std::ranges::find(group.pvs, parsed.device, &PhysicalVolume::device);
+  if (pv == group.pvs.end()) {
+    return Error(Code::kUnavailable, fmt::format("Physical Volume \"{}\" not found in Volume Group \"{}\".",
+                                                 parsed.device, group.name));
+  }
+  std::vector<PhysicalRange> out;
+  for (const ExtentRange& range : parsed.ranges) {
+    if (range.end() > pv->extent_count) {
+      return BadArgument(argument);
+    }
+    out.push_back({pv->uuid, range});
+  }
+  return out;
+}
+
 }  // namespace quarry::fakes

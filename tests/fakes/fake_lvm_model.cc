@@ -180,11 +180,15 @@ void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<
   Grow(group, *Find(group, spec.name), geometry, legs);
 }
 
-Status ReplaceLostLegs(VolumeGroup& group, const LogicalVolume& lv,
-                       const std::vector<std::string>& pv_arguments) {
+Status ReplaceLegs(VolumeGroup& group, const LogicalVolume& lv, const std::string& leave,
+                   const std::vector<std::string>& pv_arguments) {
   std::vector<LogicalVolume*> lost;
   for (LogicalVolume& part : group.lvs) {
-    if (part.partial && IsOf(part, lv.name) && part.name.starts_with(lv.name + "_rimage_")) {
+    const bool leaves = leave.empty()
+                            ? part.partial
+                            : std::ranges::any_of(lvm::PhysicalExtents(group, part),
+                                                  [&](const auto& r) { return r.pv_uuid == leave; });
+    if (leaves && IsOf(part, lv.name) && part.name.starts_with(lv.name + "_rimage_")) {
       lost.push_back(&part);
     }
   }
@@ -208,6 +212,67 @@ Status ReplaceLostLegs(VolumeGroup& group, const LogicalVolume& lv,
     }
   }
   return Ok();
+}
+
+namespace {
+
+// The pieces of a segment, cut so that each area lies either in `from` or beside it.
+std::vector<Segment> Cut(const Segment& whole, const PhysicalRange& from) {
+  std::set<uint64_t> cuts = {0, whole.areas.front().range.count.value};
+  for (const SegmentArea& area : whole.areas) {
+    for (const Extents at : {from.range.first, from.range.end()}) {
+      if (area.pv_uuid == from.pv_uuid && at > area.range.first && at < area.range.end()) {
+        cuts.insert((at - area.range.first).value);
+      }
+    }
+  }
+  std::vector<Segment> out;
+  for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+    Segment piece = whole;
+    const uint64_t length = *std::next(cut) - *cut;
+    piece.logical = {whole.logical.first + Extents{*cut * whole.areas.size()}, {length * whole.areas.size()}};
+    for (SegmentArea& area : piece.areas) {
+      area.range = {area.range.first + Extents{*cut}, {length}};
+    }
+    out.push_back(std::move(piece));
+  }
+  return out;
+}
+
+}  // namespace
+
+Status MoveExtentsOf(VolumeGroup& group, const std::string& lv, const PhysicalRange& from,
+                     const PhysicalRange& to) {
+  const PhysicalVolume* const target = group.FindPv(to.pv_uuid);
+  const bool room = std::ranges::any_of(target->free, [&](const ExtentRange& free) {
+    return free.first <= to.range.first && to.range.end() <= free.end();
+  });
+  if (!room || to.range.count != from.range.count) {
+    return Error(Code::kNoSpace, "Insufficient suitable allocatable extents for logical volume pvmove0");
+  }
+  bool moved = false;
+  for (LogicalVolume& part : group.lvs) {
+    if (part.name != lv && !IsOf(part, lv)) {
+      continue;
+    }
+    std::vector<Segment> before = std::move(part.segments);
+    part.segments.clear();
+    for (const Segment& segment : before) {
+      for (Segment& piece :
+           segment.areas.front().pv_uuid.empty() ? std::vector{segment} : Cut(segment, from)) {
+        for (SegmentArea& area : piece.areas) {
+          if (area.pv_uuid == from.pv_uuid && area.range.first >= from.range.first &&
+              area.range.end() <= from.range.end()) {
+            area.pv_uuid = to.pv_uuid;
+            area.range.first = to.range.first + (area.range.first - from.range.first);
+            moved = true;
+          }
+        }
+        AppendSegment(part, std::move(piece));
+      }
+    }
+  }
+  return moved ? Ok() : Status(Error(Code::kNotFound, "No data to move for " + group.name + "."));
 }
 
 void Derive(VolumeGroup& group) {

@@ -29,10 +29,16 @@ void Grow(lvm::VolumeGroup& group, lvm::LogicalVolume& lv, const lvm::Geometry& 
 void AddVolume(lvm::VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<AllocatedLeg>& legs,
                bool in_sync, const std::function<std::string()>& new_uuid);
 
-// New extents for the legs of `lv` that lie on missing PVs, as lvconvert --repair finds them under the policy
-// that the volume was made with, which is "contiguous" here.
-Status ReplaceLostLegs(lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
-                       const std::vector<std::string>& pv_arguments);
+// New extents for the legs of `lv` that lie on missing PVs, or on the one of uuid `leave` if that is not
+// empty, as lvconvert --repair and --replace find them under the policy that the volume was made with, which
+// is "contiguous" here.
+Status ReplaceLegs(lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& leave,
+                   const std::vector<std::string>& pv_arguments);
+
+// What of volume `lv`, its legs included, lies in `from` is in `to` afterwards, in the same order. kNotFound:
+// nothing does. kNoSpace: `to` is not free, or not as long as that.
+Status MoveExtentsOf(lvm::VolumeGroup& group, const std::string& lv, const lvm::PhysicalRange& from,
+                     const lvm::PhysicalRange& to);
 
 // Brings up to date what follows from PVs and segments: free ranges, counts, sizes, partial flags.
 void Derive(lvm::VolumeGroup& group);

@@ -100,7 +100,7 @@ RC_GTEST_PROP(LayoutProperty, LostLegsGetDisksOfTheirOwn, ()) {
     kept.insert(leg.begin(), gone ? leg.begin() : leg.end());
   }
   const FreeSpace space = FreeSpaceOf(group);
-  const auto placed = PlaceLostLegs(space, geometry, group, lv);
+  const auto placed = PlaceLegs(space, geometry, group, lv, LostLegs(group, lv));
   if (!placed.has_value()) {
     RC_ASSERT(placed.error().code() == (lost == 0 ? Code::kNotFound : Code::kNoSpace));
     size_t offers = 0;
@@ -128,6 +128,64 @@ RC_GTEST_PROP(LayoutProperty, LostLegsGetDisksOfTheirOwn, ()) {
     RC_ASSERT(!kept.contains(pv->uuid));
     RC_ASSERT(used.insert(pv->uuid).second);
   }
+}
+
+// Whatever disk is to be left: all that lies there goes to free extents of others, each of them once, and no
+// leg to a disk that has another.
+RC_GTEST_PROP(LayoutProperty, WhatLeavesADiskGoesToFreeExtentsAndLegsStayApart, ()) {
+  VolumeGroup group = *RoomyGroup();
+  const Geometry geometry = *AnyGeometry();
+  const uint64_t granules = MaxExtents(FreeSpaceOf(group), geometry).value / geometry.data_legs();
+  RC_ASSERT(granules > 0);
+  const Extents size{*rc::gen::inRange<uint64_t>(1, granules + 1) * geometry.data_legs()};
+  Apply(group, geometry, "v", *Place(FreeSpaceOf(group), geometry, size, group));
+  const LogicalVolume& lv = *group.FindLv("v");
+  const auto legs = ExtentsByLeg(group, lv);
+  const std::string leaving = legs[*rc::gen::inRange<size_t>(0, legs.size())].front().pv_uuid;
+  const auto moves = PlaceMoves(FreeSpaceOf(group), group, leaving, {&lv});
+  std::set<uint64_t> there;
+  std::set<std::string> others;  // PVs of legs that stay
+  for (const auto& leg : legs) {
+    const bool leaves = std::ranges::any_of(leg, [&](const auto& r) { return r.pv_uuid == leaving; });
+    for (const PhysicalRange& range : leg) {
+      for (Extents at = range.range.first; range.pv_uuid == leaving && at < range.range.end(); at += {1}) {
+        there.insert(at.value);
+      }
+      if (!leaves) {
+        others.insert(range.pv_uuid);
+      }
+    }
+  }
+  if (!moves.has_value()) {
+    RC_ASSERT(moves.error().code() == Code::kNoSpace);
+    for (const PhysicalVolume& pv : group.pvs) {
+      uint64_t room = 0;
+      for (const ExtentRange& run : pv.free) {
+        room += run.count.value;
+      }
+      RC_ASSERT(pv.uuid == leaving || others.contains(pv.uuid) || room < there.size());
+    }
+    return;
+  }
+  std::set<std::pair<std::string, uint64_t>> taken;
+  for (const ExtentMove& move : *moves) {
+    RC_ASSERT(move.name == "v" && move.from_uuid == leaving && move.to_uuid != leaving);
+    RC_ASSERT(!others.contains(move.to_uuid));
+    RC_ASSERT(move.from.size() == move.to.size() && (move.whole || move.from.size() == 1));
+    for (size_t i = 0; i < move.from.size(); ++i) {
+      RC_ASSERT(move.from[i].count == move.to[i].count);
+      for (Extents at = move.from[i].first; at < move.from[i].end(); at += {1}) {
+        RC_ASSERT(there.erase(at.value) == 1U);
+      }
+      RC_ASSERT(std::ranges::any_of(group.FindPv(move.to_uuid)->free, [&](const ExtentRange& run) {
+        return run.first <= move.to[i].first && move.to[i].end() <= run.end();
+      }));
+      for (Extents at = move.to[i].first; at < move.to[i].end(); at += {1}) {
+        RC_ASSERT(taken.insert({move.to_uuid, at.value}).second);
+      }
+    }
+  }
+  RC_ASSERT(there.empty());
 }
 
 RC_GTEST_PROP(LayoutProperty, FreeingExtentsNeverLowersAMaximum, ()) {

@@ -102,7 +102,8 @@ TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
   const lvm::Snapshot group = *lvm.Read("vg0", call);
   const std::string third = group->pvs[2].uuid;
   const auto place = [&](const WeakDisks& weak) {
-    return PlaceRebuiltLegs(*group, weak, raid1, *group->FindLv("lv"));
+    return PlaceRebuiltLegs(*group, weak, raid1, *group->FindLv("lv"),
+                            lvm::LostLegs(*group, *group->FindLv("lv")));
   };
   ASSERT_TRUE(place({}).has_value());
   EXPECT_TRUE(place({.failing = {}, .worn = {{third, "x"}}}).has_value());

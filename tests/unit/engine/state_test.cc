@@ -37,6 +37,10 @@ class ToldLvm final : public lvm::LvmApi {
   Status Repair(const lvm::RepairLv&, const Call&) override { return Refused(); }
   Status RestorePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Status DropMissingPvs(const std::string&, const Call&) override { return Refused(); }
+  Status ChangePv(const lvm::PvChange&, const Call&) override { return Refused(); }
+  Status Move(const lvm::MoveExtents&, const Call&) override { return Refused(); }
+  Status FinishMoves(const std::string&, bool, const Call&) override { return Refused(); }
+  Status RemovePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
   Status Add(const lvm::AddPv&, const Call&) override { return Refused(); }
 

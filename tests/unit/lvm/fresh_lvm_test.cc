@@ -532,6 +532,10 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     Status Repair(const RepairLv&, const Call&) override { return Killed(); }
     Status RestorePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Status DropMissingPvs(const std::string&, const Call&) override { return Killed(); }
+    Status ChangePv(const PvChange&, const Call&) override { return Killed(); }
+    Status Move(const MoveExtents&, const Call&) override { return Killed(); }
+    Status FinishMoves(const std::string&, bool, const Call&) override { return Killed(); }
+    Status RemovePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
     Status Add(const AddPv&, const Call&) override { return Killed(); }
 
@@ -555,8 +559,11 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
            [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); },
            [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); },
            [&] { return lvm.Refresh("vg0", {"a"}, {}); }, [&] { return lvm.Repair({"vg0", "a", {}}, {}); },
-           [&] { return lvm.RestorePv("vg0", "/dev/a", {}); },
-           [&] { return lvm.DropMissingPvs("vg0", {}); }}) {
+           [&] { return lvm.RestorePv("vg0", "/dev/a", {}); }, [&] { return lvm.DropMissingPvs("vg0", {}); },
+           [&] { return lvm.ChangePv({.group = "vg0", .device = "/dev/a"}, {}); },
+           [&] { return lvm.Move({.group = "vg0", .name = "a"}, {}); },
+           [&] { return lvm.FinishMoves("vg0", false, {}); },
+           [&] { return lvm.RemovePv("vg0", "/dev/a", {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 1);

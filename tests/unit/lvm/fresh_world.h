@@ -65,6 +65,10 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Repair(const RepairLv&, const Call&) override { return Commits(); }
   Status RestorePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
   Status DropMissingPvs(const std::string&, const Call&) override { return Commits(); }
+  Status ChangePv(const PvChange&, const Call&) override { return Commits(); }
+  Status Move(const MoveExtents&, const Call&) override { return Commits(); }
+  Status FinishMoves(const std::string&, bool, const Call&) override { return Commits(); }
+  Status RemovePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
   Status Add(const AddPv& spec, const Call&) override;
   Result<std::string> Show(const std::string& device) override;
