@@ -1,5 +1,6 @@
 #include "ctl/admin.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <quarry/admin/v1/admin.grpc.pb.h>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "ctl/device_table.h"
 #include "ctl/json_text.h"
 #include "ctl/status_page.h"
@@ -225,6 +227,63 @@ Result<AdminClient::Repaired> AdminClient::Repair(const Call& call) {
     out.text = "there is nothing to repair\n";
   }
   return out;
+}
+
+Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, const Call& call) {
+  pb::EvacuateRequest request;
+  request.set_disk(wish.disk);
+  request.set_rebuild(wish.rebuild);
+  request.set_cancel(wish.cancel);
+  request.set_dry_run(wish.dry_run);
+  pb::EvacuateResponse done;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Evacuate, request, done, call));
+  const std::vector<std::string> volumes(done.volume_ids().begin(), done.volume_ids().end());
+  Evacuation out{.text = "", .pv_uuid = done.pv_uuid(), .to_move = done.to_move_bytes()};
+  if (json_) {
+    out.text = JsonLine({{"pool", done.pool()},
+                         {"volume_group", done.volume_group()},
+                         {"pv_uuid", done.pv_uuid()},
+                         {"device", done.device()},
+                         {"to_move_bytes", done.to_move_bytes()},
+                         {"volume_ids", volumes},
+                         {"changed", done.changed()},
+                         {"dry_run", wish.dry_run}});
+    return out;
+  }
+  const std::string disk =
+      fmt::format("disk {} ({}) of group {}", done.device(), done.pv_uuid(), done.volume_group());
+  if (wish.cancel) {
+    out.text = fmt::format("{} stays{}\n", disk, wish.dry_run ? ", if you say so" : "");
+    return out;
+  }
+  out.text = fmt::format("{} {}: {} of {} volume{}\n", disk,
+                         wish.dry_run     ? "can be emptied"
+                         : done.changed() ? "is being emptied"
+                                          : "is being emptied already",
+                         HumanBytes(Bytes{static_cast<uint64_t>(done.to_move_bytes())}), volumes.size(),
+                         volumes.size() == 1 ? "" : "s");
+  return out;
+}
+
+Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call) {
+  pb::GetStatusResponse status;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), status, call));
+  for (const auto& pool : status.pools()) {
+    if (!pool.problem().empty()) {
+      return Error(Code::kUnavailable, pool.problem());
+    }
+    for (const auto& disk : pool.disks()) {
+      if (disk.pv_uuid() != pv_uuid) {
+        continue;
+      }
+      if (disk.state() != "leaving") {
+        return Error(Code::kPrecondition,
+                     fmt::format("disk {} is not being emptied any more: it is {}", pv_uuid, disk.state()));
+      }
+      return std::max<int64_t>(disk.size_bytes() - disk.free_bytes(), 1);
+    }
+  }
+  return 0;
 }
 
 }  // namespace quarry::ctl

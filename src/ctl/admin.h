@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -53,6 +54,21 @@ class AdminClient {
     size_t obstacles = 0;
   };
   Result<Repaired> Repair(const Call& call);
+
+  struct EvacuateWish {
+    std::string disk;  // UUID of its physical volume, or any path of it
+    bool rebuild = false, cancel = false, dry_run = false;
+  };
+  struct Evacuation {
+    std::string text;
+    std::string pv_uuid;
+    int64_t to_move = 0;  // bytes
+  };
+  // Has a disk emptied: returns once that is written down.
+  Result<Evacuation> Evacuate(const EvacuateWish& wish, const Call& call);
+  // Bytes that are still on a disk that is being emptied; 0 once it has left. kPrecondition: it is not being
+  // emptied any more.
+  Result<int64_t> LeftOn(const std::string& pv_uuid, const Call& call);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

@@ -2,6 +2,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -15,6 +17,7 @@
 #include "base/subprocess.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
+#include "ctl/status_page.h"
 #include "daemon/options.h"
 #include "daemon/values.h"
 #include "dm/dm_kernel.h"
@@ -28,6 +31,7 @@ constexpr std::chrono::milliseconds kPatience{120000};
 // Each leg that is to be rebuilt is some LVM commands; the rebuilding itself is not waited for.
 constexpr std::chrono::milliseconds kRepairPatience{1800000};
 constexpr std::chrono::seconds kWatchInterval{2};
+constexpr std::chrono::seconds kProgressInterval{1};
 
 struct Arguments {
   std::string config;
@@ -42,6 +46,7 @@ struct Arguments {
   std::string object;  // VG/LV, VG or a volume id
   std::string name, fs_type, erase;
   bool csilvm = false, dry_run = false;
+  bool cancel = false, no_wait = false;
   bool watch = false;
 };
 
@@ -137,6 +142,52 @@ Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, in
   return client.Adopt(wish, call);
 }
 
+// Until the disk has left. Whoever interrupts that stops the looking on, not the work; a quarryd that is
+// restarted meanwhile is waited for.
+Status LookOn(AdminClient& client, const AdminClient::Evacuation& evacuation) {
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  uint32_t told = 0;
+  while (true) {
+    const auto left = client.LeftOn(evacuation.pv_uuid, CallWithin(kPatience));
+    if (!left.has_value() && left.error().code() != Code::kUnavailable) {
+      return left.error();
+    }
+    if (left.has_value()) {
+      const int64_t all = std::max<int64_t>(evacuation.to_move, 1);
+      const auto percent = static_cast<uint32_t>(100 * std::clamp<int64_t>(all - *left, 0, all) / all);
+      if (terminal) {
+        std::cerr << fmt::format("\r{} {} %{}", ProgressBar(percent), percent, *left == 0 ? "\n" : "")
+                  << std::flush;
+      } else if (percent >= told + 10 || *left == 0) {
+        std::cerr << fmt::format("{} %\n", percent);
+        told = percent;
+      }
+      if (*left == 0) {
+        return Ok();
+      }
+    }
+    std::this_thread::sleep_for(kProgressInterval);
+  }
+}
+
+Result<std::string> RunEvacuate(AdminClient& client, bool rebuild, const Arguments& arguments) {
+  QUARRY_ASSIGN(const AdminClient::Evacuation evacuation, client.Evacuate({.disk = arguments.object,
+                                                                           .rebuild = rebuild,
+                                                                           .cancel = arguments.cancel,
+                                                                           .dry_run = arguments.dry_run},
+                                                                          CallWithin(kPatience)));
+  if (arguments.cancel || arguments.dry_run || arguments.no_wait) {
+    return evacuation.text;
+  }
+  std::cerr << (arguments.json ? "" : evacuation.text);
+  QUARRY_TRY(LookOn(client, evacuation));
+  return arguments.json ? evacuation.text
+                        : fmt::format(
+                              "disk {} has left its group. It bears the label of a physical volume still: "
+                              "`pvremove` makes it blank\n",
+                              evacuation.pv_uuid);
+}
+
 // What quarryd does when asked. `exit_status` is for output that is whole, and yet not all good.
 Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
   QUARRY_ASSIGN(const AbsolutePath socket, daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint"));
@@ -151,6 +202,9 @@ Result<std::string> RunRequest(const std::string& name, const Arguments& argumen
     QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(CallWithin(kRepairPatience)));
     exit_status = repaired.obstacles == 0 ? 0 : 1;
     return std::move(repaired.text);
+  }
+  if (name == "evacuate" || name == "replace") {
+    return RunEvacuate(client, name == "replace", arguments);
   }
   return name == "adopt" ? RunAdopt(client, arguments, exit_status)
                          : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
@@ -180,10 +234,21 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
   status->add_flag("--watch", arguments.watch, "again every 2 s, until interrupted");
   CLI::App* repair = app.add_subcommand(
       "repair", "rebuild lost raid legs, take back disks and reduce groups now, whatever the repair policy");
-  for (CLI::App* sub : {adopt, release}) {
+  CLI::App* evacuate = app.add_subcommand(
+      "evacuate",
+      "empty a disk, whose volumes stay in use and as safe as they are, and take it out of its group");
+  CLI::App* replace = app.add_subcommand(
+      "replace",
+      "the same for a disk that fails: raid legs are made anew from the others, and not read from it");
+  for (CLI::App* sub : {evacuate, replace}) {
+    sub->add_option("DISK", arguments.object, "UUID of its physical volume, or any path of it")->required();
+    sub->add_flag("--cancel", arguments.cancel, "the disk stays after all; what has left has left");
+    sub->add_flag("--no-wait", arguments.no_wait, "do not wait until it is empty");
+  }
+  for (CLI::App* sub : {adopt, release, evacuate, replace}) {
     sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
   }
-  for (CLI::App* sub : {adopt, release, devices, status, repair}) {
+  for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace}) {
     sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
         ->envname("CSI_ENDPOINT")
         ->capture_default_str();
@@ -192,7 +257,9 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
 }
 
 bool IsRequest(const std::string& name) {
-  return name == "adopt" || name == "release" || name == "devices" || name == "status" || name == "repair";
+  constexpr auto kRequests = std::to_array<std::string_view>(
+      {"adopt", "release", "devices", "status", "repair", "evacuate", "replace"});
+  return std::ranges::find(kRequests, name) != kRequests.end();
 }
 
 // The page again and again, each in the place of the last; a quarryd that is restarted meanwhile is waited
@@ -218,7 +285,7 @@ int Watch(const Arguments& arguments) {
 int Main(int argc, char** argv) {
   CLI::App app{
       "quarryctl: looks at the pools and disks of this node, and has quarryd adopt, release and repair "
-      "volumes",
+      "volumes, and empty disks",
       "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);

@@ -9,6 +9,7 @@
 #include "base/guarded_subprocess.h"
 #include "daemon/late_lvm.h"
 #include "dm/block_eraser.h"
+#include "dm/block_raid_legs.h"
 #include "dm/dm_kernel.h"
 #include "lvm/fresh_lvm.h"
 #include "lvm/header_pv_reader.h"
@@ -97,6 +98,7 @@ struct NodeWorld::Parts {
   std::unique_ptr<lvm::FreshLvm> lvm;
   dm::DmKernel dm;
   dm::BlockEraser erase;
+  dm::BlockRaidLegs raid_legs;
   mount::KernelMount mount;
   udev::KernelUdev udev;
   std::shared_ptr<udev::NvmeHealth> health = std::make_shared<udev::NvmeHealth>();
@@ -133,7 +135,8 @@ engine::World NodeWorld::world() {
           .children = &children(),
           .udev = &parts_->udev,
           .pvs = &parts_->pvs,
-          .health = parts_->health};
+          .health = parts_->health,
+          .raid_legs = &parts_->raid_legs};
 }
 
 udev::UdevApi& NodeWorld::udev() {

@@ -34,8 +34,8 @@ SteadyTime NextLook(const Result<engine::MendReport>& report, const LookSchedule
 
 Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::UdevApi& udev,
                                                 const Logger& log) {
-  UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stopped.valid()) {
+  UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!woken.valid()) {
     return ErrnoError("eventfd");
   }
   auto disks = udev.Watch();
@@ -44,20 +44,23 @@ Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::Ud
                 {{"detail", disks.error().message()}});
   }
   return std::unique_ptr<Watcher>(
-      new Watcher(engine, disks.has_value() ? std::move(*disks) : nullptr, log, std::move(stopped)));
+      new Watcher(engine, disks.has_value() ? std::move(*disks) : nullptr, log, std::move(woken)));
 }
 
 Watcher::Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log,
-                 UniqueFd stopped)
+                 UniqueFd woken)
     : engine_(engine),
       disks_(std::move(disks)),
       log_(log),
-      stopped_(std::move(stopped)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      woken_(std::move(woken)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {
+  engine_.OnWork([this] { (void)eventfd_write(woken_.get(), 1); });
+}
 
 Watcher::~Watcher() {
+  engine_.OnWork({});
   thread_.request_stop();
-  (void)eventfd_write(stopped_.get(), 1);
+  (void)eventfd_write(woken_.get(), 1);
 }
 
 void Watcher::Run(const std::stop_token& stop) {
@@ -86,13 +89,15 @@ void Watcher::Run(const std::stop_token& stop) {
 // Looks that are due since disks came or went are kept however many other events there are.
 MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   const int disks = disks_ == nullptr ? -1 : disks_->fd();
-  std::array<pollfd, 3> fds = {{{stopped_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
+  std::array<pollfd, 3> fds = {{{woken_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
   const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
   const int ready =
       poll(fds.data(), fds.size(), static_cast<int>(std::clamp<int64_t>(left.count(), 0, kLook.count())));
   if (ready > 0 && fds[0].revents == 0) {
     (void)poll(fds.data(), 1, static_cast<int>(kBreath.count()));
   }
+  eventfd_t ignored = 0;
+  (void)eventfd_read(woken_.get(), &ignored);
   const SteadyTime now = std::chrono::steady_clock::now();
   const udev::News news = disks_ == nullptr ? udev::News() : disks_->Drain();
   if (news.came || news.went) {

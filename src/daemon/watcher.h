@@ -24,7 +24,7 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
  private:
-  Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd stopped);
+  Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd woken);
   void Run(const std::stop_token& stop);
   // Until something happens, but no longer.
   engine::MendCause Wait(int device_mapper, SteadyTime until);
@@ -32,9 +32,9 @@ class Watcher {
   engine::Engine& engine_;
   const std::unique_ptr<udev::Monitor> disks_;  // may be nullptr
   const Logger& log_;
-  const UniqueFd stopped_;  // an eventfd: readable once there is a stop
-  LookSchedule looks_;      // since disks came or went
-  std::jthread thread_;     // last: everything above exists before it runs
+  const UniqueFd woken_;  // an eventfd: readable once there is a stop, or work that no event tells of
+  LookSchedule looks_;    // since disks came or went
+  std::jthread thread_;   // last: everything above exists before it runs
 };
 
 }  // namespace quarry::daemon

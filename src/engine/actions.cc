@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/reviving.h"
+#include "lvm/names.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -32,12 +35,44 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
       if (group->LacksPv(uuid)) {
         return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still, which is not there", uuid));
       }
+      if (uuid == a.left) {
+        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still", uuid));
+      }
     }
   }
   if (const auto shared = lvm::SharedPv(*group, *lv); shared.has_value()) {
     return Error(Code::kCorrupt, fmt::format("two legs are on one disk, {}", *shared));
   }
   return Ok();
+}
+
+Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
+  if (world.raid_legs == nullptr) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* const lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kNotFound, "the logical volume is not there");
+  }
+  QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
+  if (device.has_value()) {
+    return Error(Code::kPrecondition, "it is active");
+  }
+  return Revive(*group, *lv, *world.raid_legs);
+}
+
+Status VerifyLeft(const VerifyLeftAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::PhysicalVolume* const pv = group->FindPv(a.pv_uuid);
+  const auto is_free = [&](const lvm::ExtentRange& range) {
+    return pv != nullptr && std::ranges::any_of(pv->free, [&](const lvm::ExtentRange& free) {
+             return free.first <= range.first && range.end() <= free.end();
+           });
+  };
+  return std::ranges::all_of(a.ranges, is_free)
+             ? Ok()
+             : Status(Error(Code::kInternal, "LVM reported success, but the extents are where they were"));
 }
 
 // Whether the kernel may have any of it: also where it cannot be asked.
@@ -149,6 +184,23 @@ std::string Text(const Action& action) {
           [](const DropMissingPvsAction& a) {
             return fmt::format("take lost disks out of group {}", a.group);
           },
+          [](const MoveExtentsAction& a) {
+            return fmt::format("move {}/{} from {} to {}", a.spec.group, a.spec.name, a.spec.from, a.spec.to);
+          },
+          [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
+          [](const FinishMovesAction& a) {
+            return fmt::format("{} moves in group {}", a.abandon ? "abandon" : "finish", a.group);
+          },
+          [](const ChangePvAction& a) {
+            return fmt::format("let disk {} of group {} {}", a.change.device, a.change.group,
+                               a.change.allocatable ? "be used again" : "get no more extents");
+          },
+          [](const ReviveAction& a) {
+            return fmt::format("let {}/{} start again from its freshest legs", a.group, a.name);
+          },
+          [](const RemovePvAction& a) {
+            return fmt::format("take disk {} out of group {}", a.device, a.group);
+          },
       },
       action);
 }
@@ -189,6 +241,12 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const VerifyLegsAction& a) { return VerifyLegs(a, world, call); },
           [&](const RestorePvAction& a) { return world.lvm.RestorePv(a.group, a.device, call); },
           [&](const DropMissingPvsAction& a) { return world.lvm.DropMissingPvs(a.group, call); },
+          [&](const MoveExtentsAction& a) { return world.lvm.Move(a.spec, call); },
+          [&](const VerifyLeftAction& a) { return VerifyLeft(a, world, call); },
+          [&](const FinishMovesAction& a) { return world.lvm.FinishMoves(a.group, a.abandon, call); },
+          [&](const ChangePvAction& a) { return world.lvm.ChangePv(a.change, call); },
+          [&](const ReviveAction& a) { return ReviveNow(a, world, call); },
+          [&](const RemovePvAction& a) { return world.lvm.RemovePv(a.group, a.device, call); },
       },
       action);
 }

@@ -50,8 +50,33 @@ struct RefreshAction {
 struct RepairAction {
   lvm::RepairLv spec;
 };
-// Reads back what a repair made: no leg is lost any more, and no two share a disk.
+// Reads back what a repair made: no leg is lost any more, or on the PV that is to be left, and no two share a
+// disk.
 struct VerifyLegsAction {
+  std::string group, name;
+  std::string left = {};  // uuid of a PV; may be empty
+};
+struct MoveExtentsAction {
+  lvm::MoveExtents spec;
+};
+// Reads back what a move made: nothing lies there any more.
+struct VerifyLeftAction {
+  std::string group, pv_uuid;
+  std::vector<lvm::ExtentRange> ranges;
+};
+// What a killed move left.
+struct FinishMovesAction {
+  std::string group;
+  bool abandon;
+};
+struct ChangePvAction {
+  lvm::PvChange change;
+};
+struct RemovePvAction {
+  std::string group, device;
+};
+// Lets a raid volume that has stopped start again (reviving.h). It must not be active.
+struct ReviveAction {
   std::string group, name;
 };
 struct RestorePvAction {
@@ -124,7 +149,9 @@ using Action =
                  DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
                  CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
                  UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
-                 RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction>;
+                 RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction,
+                 MoveExtentsAction, VerifyLeftAction, FinishMovesAction, ChangePvAction, RemovePvAction,
+                 ReviveAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

@@ -78,7 +78,16 @@ Status Activations::ActivateAll(const Wishes& wishes, const World& world, const 
     RemoveLooseLegs(wish->record, world, call);
     activate.names.push_back(wish->record.lv->name);
   }
-  return Execute({activate}, world, call);
+  const Status done = Execute({activate}, world, call);
+  const lvm::LogicalVolume& lv = *wishes.front()->record.lv;
+  if (done.has_value() || wishes.size() > 1 || lv.partial || !lv.segment_type.starts_with("raid") ||
+      !call.Check("activating").has_value()) {
+    return done;
+  }
+  // It may have stopped when its disks went, and they are back.
+  RemoveLooseLegs(wishes.front()->record, world, call);
+  const Status again = Execute({ReviveAction{activate.group, lv.name}, activate}, world, call);
+  return again.has_value() ? again : done;
 }
 
 size_t Activations::waiting() const {

@@ -35,6 +35,7 @@ Status Engine::Stop(const Call& call) {
   state_->gate.Close("stopping");
   QUARRY_TRY(state_->gate.Drain(call));  // calls that are still in flight may yet wake the eraser
   state_->long_steps.Stop();
+  state_->mender->Stop();
   state_->eraser.reset();
   for (const auto& pool : state_->pools) {
     pool->cleanings.clear();  // what they hold is given back by the next start
@@ -66,6 +67,11 @@ Result<Readiness> Engine::Probe(const Call& call) {
     }
   }
   return Readiness{true, TellOfStuck(stuck)};
+}
+
+void Engine::OnWork(std::function<void()> tell) {
+  const std::lock_guard lock(state_->wake_mutex);
+  state_->wake = std::move(tell);
 }
 
 Result<MendReport> Engine::Mend(MendCause cause, const Call& call) {

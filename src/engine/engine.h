@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -113,6 +114,15 @@ class Engine {
   // Waits for those that do not answer until `call` ends; what they are believed to be does not change
   // meanwhile.
   Result<bool> AskDisks(const Call& call);
+
+  // Has a disk emptied and taken out of its group, or calls that off: from then on it gets no more extents,
+  // and the mender moves what is there elsewhere (evacuate.cc). Repeated, also after a restart, it goes on.
+  // kNotFound: no pool has it. kNoSpace, saying by how much. kPrecondition: it is the last one, missing, or
+  // holds what is not ours. kUnsupported: the kernel cannot.
+  Result<EvacuateResult> Evacuate(const EvacuateRequest& request, const Call& call);
+  // `tell` is called, from any thread, when there is something for Mend to do that no event of the kernel's
+  // tells of. An empty one ends that.
+  void OnWork(std::function<void()> tell);
 
   // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
   // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its

@@ -56,7 +56,9 @@ Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed
     return {
         Problem::kInaccessible, "LegFailed",
         fmt::format("the kernel has stopped the volume: it gave up leg {} of {} ({}), more than it can do "
-                    "without. What is on the legs is left as it is",
+                    "without. What is on the legs is left as it is; once their disks are back it is started "
+                    "again, when "
+                    "nobody has it open",
                     Numbers(failed), failed.size(), geometry.Describe())};
   }
   return {Problem::kDegraded, "LegFailed",

@@ -6,6 +6,7 @@
 
 #include "engine/foreign.h"
 #include "engine/health.h"
+#include "engine/leaving.h"
 #include "engine/state.h"
 
 namespace quarry::engine {
@@ -100,6 +101,9 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealt
     if (!pv.missing && known->verdict.state != DiskState::kGood) {
       status.state = DiskStateName(known->verdict.state);
     }
+  }
+  if (!pv.missing && IsLeaving(pv)) {
+    status.state = "leaving";
   }
   return status;
 }

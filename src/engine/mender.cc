@@ -27,6 +27,10 @@ void Sooner(MendReport& report, milliseconds when) {
   report.next = std::min(report.next.value_or(milliseconds::max()), std::max(when, milliseconds(1)));
 }
 
+std::string LeavingKey(const Pool& pool) {
+  return "leaving:" + pool.config.name;
+}
+
 milliseconds Until(SteadyTime when, SteadyTime now) {
   return std::chrono::ceil<milliseconds>(when - now);
 }
@@ -54,6 +58,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       (void)IsDue(key, MendCause::kEvent, report);
     }
   };
+  CollectCopy(pool, call, report);
   if (!IsDue(key, cause, report)) {
     return;
   }
@@ -78,7 +83,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
     if (!plan.step.has_value()) {
       const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
       if (!all.empty() && std::exchange(told_[pool.config.name], all) != all) {
-        state_.log.Warning("lost disks are in the way", {{"pool", pool.config.name}, {"detail", all}});
+        state_.log.Warning("mending has to wait", {{"pool", pool.config.name}, {"detail", all}});
       }
       std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
       tried_.erase(key);
@@ -93,11 +98,62 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       turn.emplace(std::move(*got));
       continue;
     }
-    if (const Status done = Do(pool, *plan.step, call, report); !done.has_value()) {
+    if (plan.step->unhurried) {
+      // LVM locks the group while it changes it, and not while it copies. Should others come first, and take
+      // what was planned with, the move is refused and planned anew.
+      copies_[pool.config.name] = std::make_unique<Copy>(std::move(*plan.step), state_);
+      return;
+    }
+    const Status done = Do(pool, *plan.step, call, report);
+    if (plan.step->leaving) {
+      return AfterLeaving(pool, done, call, report);
+    }
+    if (!done.has_value()) {
       return fail(done.error());
     }
   }
   Sooner(report, kFirstRetry);
+}
+
+Mender::Copy::Copy(MendStep copied, Engine::State& state)
+    : step(std::move(copied)), thread([this, &state](const std::stop_token& stop) {
+        result = Execute(step.actions, state.world, Call{.stop = stop});
+        done = true;
+        state.Wake();
+      }) {}
+
+void Mender::CollectCopy(const Pool& pool, const Call& call, MendReport& report) {
+  const auto copy = copies_.find(pool.config.name);
+  if (copy == copies_.end() || !copy->second->done) {
+    return;
+  }
+  copy->second->thread.join();
+  if (copy->second->result.has_value()) {
+    Tell(pool, copy->second->step, report);
+  }
+  AfterLeaving(pool, copy->second->result, call, report);
+  copies_.erase(copy);
+}
+
+void Mender::Stop() {
+  const std::lock_guard lock(mutex_);
+  copies_.clear();
+}
+
+// One step a round: others, and their repairs, come in between.
+void Mender::AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report) {
+  if (done.has_value()) {
+    tried_.erase(LeavingKey(pool));
+    Sooner(report, milliseconds(1));
+    return;
+  }
+  if (!call.stop.stop_requested()) {
+    state_.log.Warning("emptying a disk failed",
+                       {{"pool", pool.config.name}, {"error", done.error().message()}});
+    report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, done.error().message()));
+    PutOff(LeavingKey(pool), kFirstRetry);
+    (void)IsDue(LeavingKey(pool), MendCause::kEvent, report);
+  }
 }
 
 // The locks are tried for, not waited for: who has one may be waiting for the turn.
@@ -108,20 +164,22 @@ Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport
     guards.push_back(std::move(guard));
   }
   for (const Action& action : step.actions) {
-    if (std::holds_alternative<RefreshAction>(action)) {
+    if (std::holds_alternative<RefreshAction>(action) || std::holds_alternative<ReviveAction>(action)) {
       for (const std::string& id : step.ids) {
         PutOff(id, kFirstRefresh);
       }
     }
   }
-  const SteadyTime begun = state_.world.clock.Now();
   QUARRY_TRY(RunCounted(pool, step.actions, state_.world, call.Within(kStepLimit)));
-  const int64_t took = std::chrono::duration_cast<milliseconds>(state_.world.clock.Now() - begun).count();
+  Tell(pool, step, report);
+  return Ok();
+}
+
+void Mender::Tell(const Pool& pool, const MendStep& step, MendReport& report) {
   for (const Action& action : step.actions) {
     report.done.push_back(Text(action));
-    state_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}, {"ms", took}});
+    state_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}});
   }
-  return Ok();
 }
 
 // `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
@@ -134,6 +192,7 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
     QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
     volume.active = device.has_value();
     volume.suspended = device.has_value() && device->suspended;
+    volume.open = device.has_value() && device->open_count > 0;
     QUARRY_ASSIGN(volume.on_lost_disk, state_.world.dm.LiesOnLostDisk(record.DmUuid()));
     state_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
   }
@@ -148,6 +207,11 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
 Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
   const SteadyTime now = state_.world.clock.Now();
   MendView view{.group = catalog.group.get(), .volumes = {}, .given_up = {}, .weak = catalog.weak};
+  // Emptying a disk may take hours: whoever asks for repairs does not wait for that.
+  if (cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
+      IsDue(LeavingKey(pool), cause, report)) {
+    view.catalog = &catalog;
+  }
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     if (!pv.missing || !pv.device.empty()) {
       continue;

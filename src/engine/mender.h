@@ -3,11 +3,14 @@
 // is in LVM and the kernel, so that whatever a crash interrupts is planned anew.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/mending.h"
@@ -23,12 +26,26 @@ class Mender {
 
   // Looks at every pool and does what is due.
   MendReport Round(MendCause cause, const Call& call);
+  // Breaks off what is being copied, which goes on after the next start. Nothing may be done afterwards.
+  void Stop();
 
  private:
   struct Patience {
     SteadyTime next;
     std::chrono::milliseconds delay{0};
   };
+
+  // Extents that are being copied for a disk that is to leave, on a thread of its own: that may take hours,
+  // in which other volumes are looked after.
+  struct Copy {
+    Copy(MendStep copied, Engine::State& state);
+    const MendStep step;
+    Status result = Ok();  // the thread's until `done`
+    std::atomic<bool> done = false;
+    std::jthread thread;  // last: everything above exists before it runs
+  };
+  void CollectCopy(const Pool& pool, const Call& call, MendReport& report);
+  void Tell(const Pool& pool, const MendStep& step, MendReport& report);
 
   void MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report);
   // Everything that PlanMending wants to know, of the group as it is now.
@@ -40,6 +57,7 @@ class Mender {
   std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
   bool IsDue(const std::string& key, MendCause cause, MendReport& report);
   void PutOff(const std::string& key, std::chrono::milliseconds first);
+  void AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report);
   Status Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report);
 
   Engine::State& state_;
@@ -47,8 +65,9 @@ class Mender {
   // Guarded by mutex_:
   std::map<std::string, SteadyTime> missing_since_;                       // by PV uuid
   std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
-  std::map<std::string, Patience> tried_;                                 // by volume id, or "pool:<name>"
-  std::map<std::string, std::string> told_;  // by pool: obstacles that were logged
+  std::map<std::string, Patience> tried_;                // by volume id, "pool:<name>", "leaving:<pool>"
+  std::map<std::string, std::string> told_;              // by pool: obstacles that were logged
+  std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };
 
 }  // namespace quarry::engine

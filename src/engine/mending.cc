@@ -6,6 +6,7 @@
 
 #include "engine/disk_health.h"
 #include "engine/health.h"
+#include "engine/leaving.h"
 
 namespace quarry::engine {
 namespace {
@@ -37,6 +38,30 @@ bool HasStopped(const MendVolume& volume) {
          engine::HasStopped(profile->geometry, *volume.raid);
 }
 
+// Its disks are back, all of them; whoever had it open when it stopped gets errors, and nothing of what he
+// wrote since was kept.
+std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
+  for (const MendVolume& volume : view.volumes) {
+    const Record& record = *volume.record;
+    if (!volume.active || record.lv->partial || !HasStopped(volume)) {
+      continue;
+    }
+    if (volume.open) {
+      plan.waiting = true;
+      plan.obstacles.push_back(fmt::format(
+          "volume {} has stopped because too many of its disks were gone at once. They are back: it "
+          "is started again as soon as nobody has it open, so unmount or unpublish it",
+          record.tags.id));
+    } else if (volume.refresh_due) {
+      const std::string& group = view.group->name;
+      return MendStep{{record.tags.id},
+                      {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
+                       ActivateAction{group, {record.lv->name}}}};
+    }
+  }
+  return std::nullopt;
+}
+
 // LVM refuses to refresh what has a part on a missing disk.
 std::optional<MendStep> Refresh(const MendView& view) {
   MendStep step;
@@ -55,15 +80,6 @@ std::optional<MendStep> Refresh(const MendView& view) {
   return step;
 }
 
-// Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
-std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
-  std::vector<bool> out = lvm::LostLegs(*view.group, *volume.record->lv);
-  for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
-    out[i] = out[i] || volume.raid->legs[i] != 'A';
-  }
-  return out;
-}
-
 // Whether all missing disks that it lies on have been given up.
 bool MayRebuild(const MendView& view, const Record& record) {
   for (const auto& pvs : lvm::LegPvs(*view.group, *record.lv)) {
@@ -74,10 +90,6 @@ bool MayRebuild(const MendView& view, const Record& record) {
     }
   }
   return true;
-}
-
-bool IsBusy(const MendVolume& volume) {
-  return volume.raid.has_value() && !volume.raid->action.empty() && volume.raid->action != "idle";
 }
 
 void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
@@ -140,6 +152,18 @@ bool MayDrop(const MendView& view) {
 
 }  // namespace
 
+std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
+  std::vector<bool> out = lvm::LostLegs(*view.group, *volume.record->lv);
+  for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
+    out[i] = out[i] || volume.raid->legs[i] != 'A';
+  }
+  return out;
+}
+
+bool IsBusy(const MendVolume& volume) {
+  return volume.raid.has_value() && !volume.raid->action.empty() && volume.raid->action != "idle";
+}
+
 bool HasFailedLeg(const MendVolume& volume) {
   return volume.raid.has_value() &&
          std::ranges::any_of(FailedLegs(*volume.raid), [](bool failed) { return failed; });
@@ -155,6 +179,9 @@ MendPlan PlanMending(const MendView& view) {
       return plan;
     }
   }
+  if (plan.step = StartAgain(view, plan); plan.step.has_value()) {
+    return plan;
+  }
   for (const MendVolume& volume : view.volumes) {
     if (volume.record->lv->partial && MayRebuild(view, *volume.record)) {
       Rebuild(view, volume, plan);
@@ -162,6 +189,9 @@ MendPlan PlanMending(const MendView& view) {
   }
   if (!plan.step.has_value() && MayDrop(view)) {
     plan.step = MendStep{{}, {DropMissingPvsAction{view.group->name}}};
+  }
+  if (!plan.step.has_value()) {
+    PlanLeaving(view, plan);
   }
   return plan;
 }

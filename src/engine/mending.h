@@ -23,6 +23,7 @@ struct MendVolume {
   const Record* record = nullptr;
   bool active = false;
   bool suspended = false;
+  bool open = false;
   bool on_lost_disk = false;           // dm::DmApi::LiesOnLostDisk
   std::optional<dm::RaidStatus> raid;  // nullopt: no raid volume, or not active
   bool refresh_due = true;             // false: that was tried a moment ago
@@ -33,14 +34,23 @@ bool HasFailedLeg(const MendVolume& volume);
 
 struct MendView {
   const lvm::VolumeGroup* group = nullptr;
+  const Catalog* catalog = nullptr;  // of the group; nullptr: no disk is emptied now
   std::vector<MendVolume> volumes;
   std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
   WeakDisks weak = {};
 };
 
+// Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
+std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume);
+
+// Whether legs are being filled or compared.
+bool IsBusy(const MendVolume& volume);
+
 struct MendStep {
   std::vector<std::string> ids;  // of the volumes that it is about
   Plan actions;
+  bool leaving = false;    // one of many, of a disk that is being emptied
+  bool unhurried = false;  // copies: may take hours, in which others may change the group
 };
 
 struct MendPlan {

@@ -110,6 +110,13 @@ Engine::State::State(EngineConfig c, World w, const Logger& l) : config(std::mov
 
 Engine::State::~State() = default;
 
+void Engine::State::Wake() {
+  const std::lock_guard lock(wake_mutex);
+  if (wake) {
+    wake();
+  }
+}
+
 Result<Pool*> Engine::State::FindPool(const std::string& name) {
   std::string known;
   for (const auto& pool : pools) {

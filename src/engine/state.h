@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -134,10 +135,15 @@ struct Engine::State {
   std::unique_ptr<Eraser> eraser;
   DiskNotes disk_notes;
   DiskHealths disk_healths;
+  std::mutex wake_mutex;
+  std::function<void()> wake;  // guarded by wake_mutex
   std::mutex start_error_mutex;
   std::optional<Error> start_error;
   std::unique_ptr<Mender> mender;
   LongSteps long_steps;  // last: what it runs uses everything above
+
+  // There is something for the mender.
+  void Wake();
 
   // kInvalidArgument naming the pools there are.
   Result<Pool*> FindPool(const std::string& name);

@@ -229,6 +229,20 @@ struct MendReport {
   std::optional<std::chrono::milliseconds> next;
 };
 
+// A disk that is to leave its group.
+struct EvacuateRequest {
+  std::string disk;      // UUID of its physical volume, or any path of it
+  bool rebuild = false;  // raid legs are made anew from the others: nothing is read that is there elsewhere
+  bool cancel = false;   // it stays after all; what has left has left
+  bool dry_run = false;  // only whether it is possible
+};
+struct EvacuateResult {
+  std::string pool, group, pv_uuid, device;
+  Bytes to_move;                     // what lies there now
+  std::vector<std::string> volumes;  // whose, by id
+  bool changed = false;              // false: it was so already, or it was a dry run
+};
+
 struct ForeignLv {
   std::string lv_name;
   std::string id;  // as ListVolumes may show it; empty if it cannot have one
@@ -271,7 +285,8 @@ struct PoolFigures {
 struct DiskStatus {
   std::string pv_uuid;
   std::string device;  // as LVM is shown it; empty: it is not there
-  // "ok", "missing", "returned": there, but not yet taken back; "failing", "worn": by its own word
+  // "ok", "missing", "returned": there, but not yet taken back; "leaving": being emptied;
+  // "failing", "worn": by its own word
   std::string state;
   Bytes size, free;                             // of its extents
   std::string detail;                           // why it is failing or worn

@@ -8,6 +8,7 @@
 #include "base/subprocess.h"
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
+#include "dm/raid_legs_api.h"
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
@@ -40,6 +41,8 @@ struct World {
   lvm::PvReader* pvs = nullptr;
   // Shared, because a disk that does not answer keeps whoever asked it; nullptr: disks are not asked.
   std::shared_ptr<udev::DiskHealthApi> health = nullptr;
+  // For raid volumes that have stopped; nullptr: they stay so.
+  dm::RaidLegsApi* raid_legs = nullptr;
 };
 
 }  // namespace quarry::engine

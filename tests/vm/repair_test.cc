@@ -1,13 +1,9 @@
 // Disks go and come while volumes are written to: raid volumes lose nothing, lost legs are rebuilt elsewhere
 // by themselves, disks that are back are taken back, and what no redundancy covers is said and left alone.
 // Needs six disks.
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <set>
+#include <thread>
 
-#include "tests/vm/fixture.h"
-#include "tests/vm/kit/writer.h"
+#include "tests/vm/disks_under_load.h"
 
 namespace quarry::vm {
 namespace {
@@ -16,153 +12,7 @@ using std::chrono::duration;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int64_t kSize = 24 * kMi;
-constexpr int kDelay = 4;  // seconds until a missing disk is given up
-
-void Vmctl(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "vmctl");
-  const Outcome outcome = Tool(arguments);
-  ASSERT_TRUE(outcome.ok()) << outcome.err;
-}
-
-class RepairTest : public VmTest {
- protected:
-  struct Used {
-    v1::Volume volume;
-    std::string type;
-    std::string target;
-    std::unique_ptr<Writer> writer;
-  };
-
-  bool StartsQuarryd() const override { return false; }
-
-  void TearDown() override {
-    for (const std::string& number : pulled_) {
-      Tool({"vmctl", "return", number});
-    }
-    VmTest::TearDown();
-  }
-
-  void Start(const std::string& delay = std::to_string(kDelay)) {
-    QuarrydOptions options;
-    options.arguments = {"--repair-delay=" + delay};
-    StartQuarryd(options);
-  }
-
-  // A raw volume in use, written to from now on.
-  void Use(const std::string& type) {
-    Used used{.type = type, .target = TargetPath(type)};
-    used.volume = MustCreate({type, TypeParameters(type), BlockCapability(), kSize});
-    ASSERT_OK(client().Stage(used.volume, StagingPath(type), BlockCapability()));
-    ASSERT_OK(client().Publish(used.volume, StagingPath(type), used.target, BlockCapability()));
-    used.writer = std::make_unique<Writer>(used.target, true, milliseconds(100));
-    used_.push_back(std::move(used));
-  }
-  void EndAll() {
-    for (Used& used : used_) {
-      SCOPED_TRACE(used.type);
-      EXPECT_OK(used.writer->StopAndCheck());
-      End(used);
-    }
-    used_.clear();
-  }
-  void End(const Used& used) {
-    EXPECT_OK(client().Unpublish(used.volume.volume_id(), used.target));
-    EXPECT_OK(client().Unstage(used.volume.volume_id(), StagingPath(used.type)));
-    EXPECT_OK(client().Delete(used.volume.volume_id()));
-  }
-
-  // By the second opinion: LVM's.
-  std::set<std::string> DevicesOf(const Used& used) const {
-    std::set<std::string> out;
-    const auto legs = group().LegDevices(LvOf(used.volume));
-    EXPECT_OK(legs);
-    for (const auto& leg : legs.has_value() ? *legs : std::vector<std::set<std::string>>()) {
-      out.insert(leg.begin(), leg.end());
-    }
-    return out;
-  }
-  void ExpectLegsOnDisksOfTheirOwn() {
-    for (const Used& used : used_) {
-      const auto legs = group().LegDevices(LvOf(used.volume));
-      EXPECT_OK(legs);
-      EXPECT_TRUE(used.type == "linear" || (legs.has_value() && Disjoint(*legs))) << used.type;
-    }
-  }
-  static int NumberOf(const std::string& node) {
-    for (int number = 1; number <= 6; ++number) {
-      if (DiskNode(number) == node) {
-        return number;
-      }
-    }
-    return 0;
-  }
-  // The number of the disk that most of the volumes lie on.
-  int BusiestDisk() {
-    std::map<int, int> users;
-    for (int number = 1; number <= 6; ++number) {
-      for (const Used& used : used_) {
-        users[number] += DevicesOf(used).contains(DiskNode(number)) ? 1 : 0;
-      }
-    }
-    return std::ranges::max_element(users, {}, [](const auto& entry) { return entry.second; })->first;
-  }
-
-  void Pull(int number) {
-    pulled_.insert(std::to_string(number));
-    Vmctl({"pull", std::to_string(number)});
-  }
-  void Return(int number) {
-    Vmctl({"return", std::to_string(number)});
-    pulled_.erase(std::to_string(number));
-    ASSERT_TRUE(Eventually([&] { return !DiskNode(number).empty(); }));
-  }
-
-  std::string ConditionOf(const v1::Volume& volume) {
-    v1::ControllerGetVolumeRequest request;
-    request.set_volume_id(volume.volume_id());
-    const auto got =
-        client().Invoke(client().controller(), &v1::Controller::Stub::ControllerGetVolume, request);
-    if (!got.ok()) {
-      return "error: " + got.text();
-    }
-    const auto& condition = got.value.status().volume_condition();
-    return (condition.abnormal() ? "abnormal: " : "") + condition.message();
-  }
-  bool IsWell(const v1::Volume& volume) {
-    const std::string condition = ConditionOf(volume);
-    return !condition.starts_with("abnormal") && !condition.starts_with("error");
-  }
-  bool AllWell() {
-    return std::ranges::all_of(used_, [this](const Used& used) { return IsWell(used.volume); });
-  }
-  std::string Conditions() {
-    std::string out;
-    for (const Used& used : used_) {
-      out += used.type + ": " + ConditionOf(used.volume) + "\n";
-    }
-    return out + Tool({"lvs", "-a", "-o", "lv_name,health_status,devices,sync_percent", kGroup}).out +
-           Tool({"pvs", "-o", "+pv_missing"}).out + Sh("tail -n 40 /run/quarry-test/quarryd.log").out;
-  }
-  // Every byte twice, once each way: no leg differs from what the others say.
-  void ExpectNoMismatch(const Used& used) {
-    const std::string lv = std::string(kGroup) + "/" + LvOf(used.volume);
-    ASSERT_TRUE(Tool({"lvchange", "--syncaction", "check", lv}).ok());
-    ASSERT_TRUE(Eventually([&] {
-      return Trim(Tool({"lvs", "--noheadings", "-o", "raid_sync_action", lv}).out) == "idle";
-    })) << used.type;
-    EXPECT_EQ(Trim(Tool({"lvs", "--noheadings", "-o", "raid_mismatch_count", lv}).out), "0") << used.type;
-  }
-  void WaitForTurns(uint64_t more) {
-    for (const Used& used : used_) {
-      const uint64_t until = used.writer->turns() + more;
-      EXPECT_TRUE(Eventually([&] { return used.writer->turns() >= until; })) << used.type;
-    }
-  }
-
-  std::vector<Used> used_;
-  std::set<std::string> pulled_;
-};
+using RepairTest = DisksUnderLoad;
 
 TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack) {
   Start();
@@ -268,8 +118,14 @@ TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
   EndAll();
 }
 
-TEST_F(RepairTest, BeyondRedundancyNothingIsTouched) {
-  Start("1");
+// Two of a raid5's disks are gone, at once or one after the other, with all of the volume written anew in
+// between. Nothing is rebuilt from what is left; once both are back, so are the data, as they were last.
+class BeyondRedundancyTest : public RepairTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Repair, BeyondRedundancyTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "OneAfterTheOther" : "AtOnce"; });
+
+TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
+  Start("600");
   Use("raid5");
   ASSERT_FALSE(HasFailure());
   Used& used = used_.front();
@@ -284,21 +140,37 @@ TEST_F(RepairTest, BeyondRedundancyNothingIsTouched) {
     }
   }
   ASSERT_EQ(lost.size(), 2U);
-  quarryd().Signal(SIGSTOP);  // both are gone before anybody looks
-  Pull(lost[0]);
+  uint32_t pattern = 5;
+  if (GetParam()) {
+    Pull(lost[0]);
+    ASSERT_TRUE(Eventually([&] { return !IsWell(used.volume); }));
+    ASSERT_OK(WritePattern(used.target, ++pattern, kSize)) << "one leg less is nothing to the writer";
+  } else {
+    quarryd().Signal(SIGSTOP);  // both are gone before anybody looks
+    Pull(lost[0]);
+  }
   Pull(lost[1]);
   quarryd().Signal(SIGCONT);
   EXPECT_TRUE(Eventually([&] { return ConditionOf(used.volume).find("bring") != std::string::npos; }))
       << ConditionOf(used.volume);
-  EXPECT_FALSE(CheckPattern(used.target, 5, kSize).has_value());
-  EXPECT_FALSE(Eventually([&] { return quarryd().Log().find("rebuild lost legs") != std::string::npos; }, 8));
+  EXPECT_FALSE(CheckPattern(used.target, pattern, kSize).has_value());
+  EXPECT_FALSE(WritePattern(used.target, 99, kSize).has_value());
+  EXPECT_EQ(quarryd().Log().find("rebuild lost legs"), std::string::npos);
   Return(lost[0]);
   Return(lost[1]);
   // The kernel has written down that these legs failed, and does not start the array of its own accord.
   EXPECT_TRUE(Eventually([&] { return ConditionOf(used.volume).find("has stopped") != std::string::npos; }))
       << Conditions();
-  EXPECT_EQ(DevicesOf(used).size(), devices.size());
-  EXPECT_EQ(quarryd().Log().find("rebuild lost legs"), std::string::npos);
+  EXPECT_EQ(quarryd().Log().find("start again"), std::string::npos) << "somebody has it open";
+  EXPECT_EQ(DevicesOf(used).size(), devices.size()) << "no leg was made anew elsewhere";
+
+  EXPECT_OK(client().Unpublish(used.volume.volume_id(), used.target));
+  EXPECT_OK(client().Unstage(used.volume.volume_id(), StagingPath(used.type)));
+  EXPECT_TRUE(Eventually([&] { return AllWell(); }, 120)) << Conditions();
+  ASSERT_OK(client().Stage(used.volume, StagingPath(used.type), BlockCapability()));
+  ASSERT_OK(client().Publish(used.volume, StagingPath(used.type), used.target, BlockCapability()));
+  EXPECT_OK(CheckPattern(used.target, pattern, kSize));
+  ExpectNoMismatch(used);
   End(used);
   used_.clear();
 }

@@ -186,6 +186,27 @@ class AdminService final : public pb::Admin::Service {
     });
   }
 
+  grpc::Status Evacuate(ServerContext* context, const pb::EvacuateRequest* request,
+                        pb::EvacuateResponse* response) override {
+    return edge_.Serve({"Evacuate", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("disk", request->disk()));
+      QUARRY_ASSIGN(const engine::EvacuateResult result, engine_.Evacuate({.disk = request->disk(),
+                                                                           .rebuild = request->rebuild(),
+                                                                           .cancel = request->cancel(),
+                                                                           .dry_run = request->dry_run()},
+                                                                          rpc.call()));
+      rpc.Note(fmt::format("{} {}", result.pv_uuid, result.changed ? "marked" : "not changed"));
+      response->set_pool(result.pool);
+      response->set_volume_group(result.group);
+      response->set_pv_uuid(result.pv_uuid);
+      response->set_device(result.device);
+      response->set_to_move_bytes(ToInt64(result.to_move));
+      *response->mutable_volume_ids() = {result.volumes.begin(), result.volumes.end()};
+      response->set_changed(result.changed);
+      return Ok();
+    });
+  }
+
  private:
   engine::Engine& engine_;
   Edge& edge_;

@@ -1,0 +1,136 @@
+// Taking a disk out of its group on purpose: the wish is checked and written down here, the mender does the
+// rest.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/leaving.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+struct FoundDisk {
+  Pool* pool = nullptr;
+  std::shared_ptr<const Catalog> catalog;
+  const lvm::PhysicalVolume* pv = nullptr;  // in the catalog's group
+};
+
+// By UUID of the physical volume, by LVM's path, or by any other path of the device.
+Result<FoundDisk> Find(Engine::State& state, const std::string& disk, const Call& call) {
+  std::optional<udev::DeviceNumber> number;
+  if (disk.starts_with('/') && state.world.udev != nullptr) {
+    QUARRY_ASSIGN(number, state.world.udev->NumberOf(disk));
+  }
+  std::vector<std::string> there;
+  for (const auto& pool : state.pools) {
+    QUARRY_ASSIGN(const auto catalog, state.Read(*pool, call));
+    for (const lvm::PhysicalVolume& pv : catalog->group->pvs) {
+      bool same = pv.uuid == disk || (!disk.empty() && pv.device == disk);
+      if (!same && number.has_value() && !pv.device.empty()) {
+        QUARRY_ASSIGN(const auto own, state.world.udev->NumberOf(pv.device));
+        same = own == number;
+      }
+      if (same) {
+        return FoundDisk{pool.get(), catalog, &pv};
+      }
+      there.push_back(pv.uuid);
+    }
+  }
+  return Error(Code::kNotFound,
+               fmt::format("no pool has a disk '{}'; there are: {}", disk, fmt::join(there, ", ")));
+}
+
+lvm::PvChange Wish(const FoundDisk& found, const EvacuateRequest& request) {
+  lvm::PvChange change{.group = found.catalog->group->name, .device = found.pv->device};
+  const std::string moving(lvm::kLeavingTag);
+  const std::string rebuilding(lvm::kReplacingTag);
+  if (request.cancel) {
+    change.remove_tags = {moving, rebuilding};
+  } else {
+    change.allocatable = false;
+    change.add_tags = {request.rebuild ? rebuilding : moving};
+    change.remove_tags = {request.rebuild ? moving : rebuilding};
+  }
+  return change;
+}
+
+bool IsSo(const lvm::PhysicalVolume& pv, const lvm::PvChange& change) {
+  const auto has = [&](const std::string& tag) { return std::ranges::find(pv.tags, tag) != pv.tags.end(); };
+  return pv.allocatable == change.allocatable && std::ranges::all_of(change.add_tags, has) &&
+         std::ranges::none_of(change.remove_tags, has);
+}
+
+Status Check(Engine::State& state, const FoundDisk& found, const EvacuateRequest& request) {
+  const lvm::PhysicalVolume& pv = *found.pv;
+  if (pv.missing) {
+    return Error(Code::kPrecondition,
+                 fmt::format("disk {} is not there: what lay on it is rebuilt by `quarryctl repair`, and the "
+                             "group reduced then",
+                             pv.uuid));
+  }
+  if (request.cancel) {
+    if (!IsLeaving(pv)) {
+      return Error(Code::kPrecondition, fmt::format("disk {} is not being emptied", pv.uuid));
+    }
+    return Ok();
+  }
+  QUARRY_TRY(CanLeave(*found.catalog, pv));
+  QUARRY_ASSIGN(const bool can_copy, state.world.dm.HasTarget("mirror"));
+  if (!can_copy) {
+    return Error(
+        Code::kUnsupported,
+        "the kernel lacks device-mapper's mirror target, by which LVM moves extents: load dm-mirror");
+  }
+  return Ok();
+}
+
+EvacuateResult Describe(const FoundDisk& found) {
+  EvacuateResult out{.pool = found.pool->config.name,
+                     .group = found.catalog->group->name,
+                     .pv_uuid = found.pv->uuid,
+                     .device = found.pv->device,
+                     .to_move = {},
+                     .volumes = {},
+                     .changed = false};
+  Extents used = found.pv->extent_count;
+  for (const lvm::ExtentRange& free : found.pv->free) {
+    used = used - free.count;
+  }
+  out.to_move = ToBytes(used, found.catalog->group->extent_size);
+  for (const Record* const record : WhatLiesOn(*found.catalog, *found.pv).records) {
+    out.volumes.push_back(record->tags.id);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<EvacuateResult> Engine::Evacuate(const EvacuateRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  QUARRY_ASSIGN(FoundDisk found, Find(*state_, request.disk, call));
+  QUARRY_ASSIGN(const auto turn,
+                found.pool->writers.Wait(fmt::format("emptying disk {}", found.pv->uuid), call));
+  QUARRY_ASSIGN(found, Find(*state_, request.disk, call));  // as it is now
+  EvacuateResult out = Describe(found);
+  const lvm::PvChange change = Wish(found, request);
+  if (IsSo(*found.pv, change) && !request.cancel) {
+    return out;
+  }
+  QUARRY_TRY(Check(*state_, found, request));
+  if (request.dry_run) {
+    return out;
+  }
+  Plan plan = {ChangePvAction{change}};
+  if (request.cancel) {
+    plan.insert(plan.begin(), FinishMovesAction{found.catalog->group->name, true});
+  }
+  QUARRY_TRY(RunCounted(*found.pool, plan, state_->world, call));
+  state_->log.Info(request.cancel ? "a disk is no longer being emptied" : "a disk is to be emptied",
+                   {{"pool", out.pool}, {"pv", out.pv_uuid}, {"device", out.device}});
+  out.changed = true;
+  state_->Wake();
+  return out;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,32 @@
+// What is to be done about a disk that somebody wants out of its group: (a group as it is) → the next step.
+// Pure. The wish is a tag of the physical volume, so that whoever is killed in between goes on with it.
+//
+// Extents are copied elsewhere piece by piece (pvmove), while their volumes are in use and as safe as ever.
+// Where the disk is not to be read any more, raid legs are made anew from the other legs instead. Then the
+// group is reduced.
+#pragma once
+
+#include <string>
+
+#include "engine/mending.h"
+
+namespace quarry::engine {
+
+// Whether somebody wants it out of the group.
+bool IsLeaving(const lvm::PhysicalVolume& pv);
+
+// Adds the next step for the first such disk to `plan`, or why there is none.
+void PlanLeaving(const MendView& view, MendPlan& plan);
+
+// Whether all of it has room elsewhere. kPrecondition: something lies there that is not ours, or there is no
+// other disk. kNoSpace, saying by how much.
+Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv);
+
+// What our volumes have there.
+struct OnDisk {
+  std::vector<const Record*> records;
+  std::vector<std::string> strangers;  // logical volumes that are not ours
+};
+OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv);
+
+}  // namespace quarry::engine

@@ -1,0 +1,117 @@
+// A node of four disks whose engine mends when it is told to, by a clock that is moved by hand.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "engine/health.h"
+#include "engine/mender.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+
+namespace quarry::engine {
+
+class HandClock final : public Clock {
+ public:
+  SteadyTime Now() const override { return now; }
+  std::chrono::system_clock::time_point WallNow() const override { return {}; }
+  SteadyTime now{std::chrono::hours(1)};
+};
+
+class MendingTest : public testing::Test {
+ protected:
+  MendingTest() {
+    lvm_.AddGroup("vg0", Bytes{4 * kMiB.value},
+                  {{"/dev/a", Extents{100}},
+                   {"/dev/b", Extents{100}},
+                   {"/dev/c", Extents{100}},
+                   {"/dev/d", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+    Begin({});
+  }
+
+  void Begin(const std::function<void(EngineConfig&)>& change) {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.repair_delay = std::chrono::seconds(60);
+    if (change) {
+      change(config);
+    }
+    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+  }
+
+  static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
+
+  std::string Create(const std::string& name, const std::string& type, uint64_t mib = 300) {
+    const auto made = engine_->Create({.name = name,
+                                       .range = {Bytes{mib * kMiB.value}, {}},
+                                       .capabilities = {{}},
+                                       .parameters = {{"type", type}}},
+                                      Soon());
+    EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
+    const std::string id = made.has_value() ? made->volume.id : "";
+    if (type != "linear" && !id.empty()) {
+      SetLegs(id, std::string(Legs(id).size(), 'A'));
+    }
+    return id;
+  }
+  lvm::Snapshot Group() { return *lvm_.Read("vg0", Soon()); }
+  const lvm::LogicalVolume* Lv(const lvm::Snapshot& group, const std::string& id) {
+    return group->FindLv(lvm::ParseVolumeId(id)->lv_name);
+  }
+  std::string DmUuidOf(const std::string& id) {
+    const lvm::Snapshot group = Group();
+    return lvm::DmUuid(group->uuid, Lv(group, id)->uuid);
+  }
+  // The PV of each leg.
+  std::vector<std::string> Legs(const std::string& id) {
+    const lvm::Snapshot group = Group();
+    std::vector<std::string> out;
+    for (const auto& leg : lvm::LegPvs(*group, *Lv(group, id))) {
+      EXPECT_EQ(leg.size(), 1U);
+      out.push_back(leg.front());
+    }
+    return out;
+  }
+  void SetLegs(const std::string& id, const std::string& letters, const std::string& action = "idle") {
+    dm_.SetRaid(
+        DmUuidOf(id),
+        dm::RaidStatus{.type = "raid1", .legs = letters, .in_sync = 100, .total = 100, .action = action});
+  }
+  void SetMissing(const std::string& pv_uuid, bool missing = true) {
+    lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {
+      for (lvm::PhysicalVolume& pv : group.pvs) {
+        pv.missing = pv.uuid == pv_uuid ? missing : pv.missing;
+      }
+    });
+  }
+  MendReport Mend(MendCause cause = MendCause::kDisks) {
+    auto report = engine_->Mend(cause, Soon());
+    EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
+    return report.has_value() ? *report : MendReport();
+  }
+  void Pass(std::chrono::seconds time) { clock_.now += time; }
+  std::string ConditionOf(const std::string& id) {
+    const auto volume = engine_->Get(id, Soon(), Show::kHealth);
+    return volume.has_value() ? std::string(ConditionWord(*volume->health)) : volume.error().message();
+  }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  HandClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace quarry::engine
