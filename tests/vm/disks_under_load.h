@@ -1,4 +1,5 @@
-// Raw volumes of every kind on six disks, written to with checksums while disks go and come.
+// Raw volumes of every kind on the disks of the guest, six or eight, written to with checksums while disks go
+// and come.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 namespace quarry::vm {
 
 inline constexpr int64_t kSize = 24 * kMi;
+inline constexpr int kMostDisks = 8;
 inline constexpr int kDelay = 4;  // seconds until a missing disk is given up
 
 inline void Vmctl(std::vector<std::string> arguments) {
@@ -88,7 +90,7 @@ class DisksUnderLoad : public VmTest {
     }
   }
   static int NumberOf(const std::string& node) {
-    for (int number = 1; number <= 6; ++number) {
+    for (int number = 1; number <= kMostDisks; ++number) {
       if (DiskNode(number) == node) {
         return number;
       }
@@ -98,7 +100,7 @@ class DisksUnderLoad : public VmTest {
   // The number of the disk that most of the volumes lie on.
   int BusiestDisk() {
     std::map<int, int> users;
-    for (int number = 1; number <= 6; ++number) {
+    for (int number = 1; number <= kMostDisks; ++number) {
       for (const Used& used : used_) {
         users[number] += DevicesOf(used).contains(DiskNode(number)) ? 1 : 0;
       }

@@ -82,7 +82,7 @@ TEST_F(EvacuateTest, ADiskThatFailsIsReplacedByWhatTheOthersKnow) {
 
 class KilledTest : public EvacuateTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Evacuate, KilledTest, testing::Values("evacuate", "replace"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_P(KilledTest, AgainAndAgainItGoesOn) {
   Start();

@@ -1,6 +1,8 @@
 // Disks go and come while volumes are written to: raid volumes lose nothing, lost legs are rebuilt elsewhere
 // by themselves, disks that are back are taken back, and what no redundancy covers is said and left alone.
 // Needs six disks.
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "tests/vm/disks_under_load.h"
@@ -122,7 +124,7 @@ TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
 // between. Nothing is rebuilt from what is left; once both are back, so are the data, as they were last.
 class BeyondRedundancyTest : public RepairTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Repair, BeyondRedundancyTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "OneAfterTheOther" : "AtOnce"; });
+                         [](const auto& test) { return test.param ? "OneAfterTheOther" : "AtOnce"; });
 
 TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   Start("600");
@@ -173,6 +175,69 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   ExpectNoMismatch(used);
   End(used);
   used_.clear();
+}
+
+// What a process has in use that must not become more and more.
+struct InUse {
+  size_t descriptors = 0;
+  size_t threads = 0;
+  size_t resident_kib = 0;
+  size_t devices = 0;  // of device-mapper, on the whole node
+};
+
+InUse Count(pid_t process) {
+  const auto entries = [](const std::string& folder) {
+    return static_cast<size_t>(std::ranges::distance(std::filesystem::directory_iterator(folder)));
+  };
+  const std::string proc = "/proc/" + std::to_string(process);
+  return {.descriptors = entries(proc + "/fd"),
+          .threads = entries(proc + "/task"),
+          .resident_kib = std::stoul(Sh("awk '/^VmRSS:/ { print $2 }' " + proc + "/status").out),
+          .devices = std::stoul(Sh("dmsetup ls | grep -c :").out)};
+}
+
+// On demand (QUARRY_REPLUG_SECONDS): the entry `replug` asks for ten minutes of it.
+TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
+  const char* const seconds = std::getenv("QUARRY_REPLUG_SECONDS");
+  if (seconds == nullptr) {
+    GTEST_SKIP() << "takes QUARRY_REPLUG_SECONDS, which is not set";
+  }
+  Start("600");
+  for (const char* type : {"raid1", "raid5", "raid6", "raid10"}) {
+    Use(type);
+  }
+  ASSERT_FALSE(HasFailure());
+  size_t rounds = 0;
+  const auto replug = [&] {
+    for (int number = 1; number <= kMostDisks && !DiskNode(number).empty(); ++number) {
+      Pull(number);
+      EXPECT_TRUE(Eventually([&] { return DiskNode(number).empty(); }));
+      WaitForTurns(1);
+      Return(number);
+      ASSERT_TRUE(Eventually([&] { return AllWell(); }, 120)) << Conditions();
+      ++rounds;
+    }
+  };
+  replug();  // what is made once and kept is there now
+  const InUse before = Count(quarryd().pid());
+  const auto end = steady_clock::now() + std::chrono::seconds(std::stoul(seconds));
+  while (steady_clock::now() < end && !HasFailure()) {
+    replug();
+  }
+  const InUse after = Count(quarryd().pid());
+  printf(
+      "  %zu times: descriptors %zu, then %zu; threads %zu, then %zu; KiB %zu, then %zu; devices %zu, then "
+      "%zu\n",
+      rounds, before.descriptors, after.descriptors, before.threads, after.threads, before.resident_kib,
+      after.resident_kib, before.devices, after.devices);
+  EXPECT_LE(after.descriptors, before.descriptors + 4) << "calls in flight have some";
+  EXPECT_LE(after.threads, before.threads + 4) << "gRPC keeps some";
+  EXPECT_LE(after.resident_kib, before.resident_kib + before.resident_kib / 4);
+  EXPECT_EQ(after.devices, before.devices);
+  for (const Used& used : used_) {
+    ExpectNoMismatch(used);
+  }
+  EndAll();
 }
 
 TEST_F(RepairTest, KilledInTheMidstOfARepairItGoesOnWithIt) {
