@@ -86,7 +86,8 @@ void Watcher::Run(const std::stop_token& stop) {
   }
 }
 
-// Looks that are due since disks came or went are kept however many other events there are.
+// Looks at the disks, those every 30 s and those that are due since disks came or went, are kept however many
+// other events there are.
 MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   const int disks = disks_ == nullptr ? -1 : disks_->fd();
   std::array<pollfd, 3> fds = {{{woken_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
@@ -103,11 +104,15 @@ MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   if (news.came || news.went) {
     looks_.DiskCame(now);
   }
-  if (looks_.due().has_value() && *looks_.due() <= now) {
+  const bool due = looks_.due().has_value() && *looks_.due() <= now;
+  if (due) {
     looks_.Looked(now, false);
+  }
+  if (due || ready == 0 || now - looked_ >= kLook) {
+    looked_ = now;
     return MendCause::kDisks;
   }
-  return ready > 0 ? MendCause::kEvent : MendCause::kDisks;
+  return MendCause::kEvent;
 }
 
 }  // namespace quarry::daemon

@@ -34,6 +34,7 @@ class Watcher {
   const Logger& log_;
   const UniqueFd woken_;  // an eventfd: readable once there is a stop, or work that no event tells of
   LookSchedule looks_;    // since disks came or went
+  SteadyTime looked_;     // at the disks, last
   std::jthread thread_;   // last: everything above exists before it runs
 };
 

@@ -188,7 +188,7 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
                                   MendReport& report) {
   MendVolume volume{.record = &record, .raid = raid.status};
   const bool failed = HasFailedLeg(volume);
-  if (disks || failed || record.lv->partial) {
+  if (disks || failed || record.lv->partial || state_.lost_in_kernel.Has(record.tags.id)) {
     QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
     volume.active = device.has_value();
     volume.suspended = device.has_value() && device->suspended;

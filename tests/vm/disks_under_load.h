@@ -55,7 +55,7 @@ class DisksUnderLoad : public VmTest {
     used.volume = MustCreate({type, TypeParameters(type), BlockCapability(), kSize});
     ASSERT_OK(client().Stage(used.volume, StagingPath(type), BlockCapability()));
     ASSERT_OK(client().Publish(used.volume, StagingPath(type), used.target, BlockCapability()));
-    used.writer = std::make_unique<Writer>(used.target, true, std::chrono::milliseconds(100));
+    used.writer = std::make_unique<Writer>(used.target, true, std::chrono::milliseconds(250));
     used_.push_back(std::move(used));
   }
   void EndAll() {
