@@ -112,11 +112,9 @@ Error TellOfWithheld(Error error, const Catalog& catalog) {
 Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
                                              const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
                                              const std::vector<bool>& which) {
-  const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
-  auto placed = lvm::PlaceLegs(Without(all, Withheld(group, weak)), geometry, group, lv, which);
-  if (!placed.has_value() && placed.error().code() == Code::kNoSpace && !weak.worn.empty()) {
-    placed = lvm::PlaceLegs(Without(all, Withheld(group, {weak.failing, {}})), geometry, group, lv, which);
-  }
+  auto placed = PlaceOnSoundDisks(group, weak, [&](const lvm::FreeSpace& space) {
+    return lvm::PlaceLegs(space, geometry, group, lv, which);
+  });
   if (!placed.has_value()) {
     return TellOf(std::move(placed.error()), group, {weak.failing, {}});
   }

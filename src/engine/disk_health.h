@@ -42,8 +42,18 @@ std::set<std::string> Withheld(const lvm::VolumeGroup& group, const WeakDisks& w
 lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs);
 // An error of placing in a pool, with a word on the disks that were left out. Pure.
 Error TellOfWithheld(Error error, const Catalog& catalog);
-// As lvm::PlaceLegs: not onto a disk that fails, and onto a worn one only if no other will do, for there
-// the leg is better than nowhere. Pure.
+// What `place` makes of the group's free room: not onto a disk that fails, and onto a worn one only if no
+// other will do, for there it is better than nowhere. Pure if `place` is.
+template <typename Place>
+auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const WeakDisks& weak, Place place) {
+  const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
+  auto placed = place(Without(all, Withheld(group, weak)));
+  if (!placed.has_value() && placed.error().code() == Code::kNoSpace && !weak.worn.empty()) {
+    placed = place(Without(all, Withheld(group, {weak.failing, {}})));
+  }
+  return placed;
+}
+// lvm::PlaceLegs like that. Pure.
 Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
                                              const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
                                              const std::vector<bool>& which);

@@ -93,11 +93,7 @@ EvacuateResult Describe(const FoundDisk& found) {
                      .to_move = {},
                      .volumes = {},
                      .changed = false};
-  Extents used = found.pv->extent_count;
-  for (const lvm::ExtentRange& free : found.pv->free) {
-    used = used - free.count;
-  }
-  out.to_move = ToBytes(used, found.catalog->group->extent_size);
+  out.to_move = ToBytes(UsedOn(*found.pv), found.catalog->group->extent_size);
   for (const Record* const record : WhatLiesOn(*found.catalog, *found.pv).records) {
     out.volumes.push_back(record->tags.id);
   }

@@ -62,7 +62,7 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
 
 // What a killed move left. Of inactive volumes nothing would be copied.
 std::optional<MendStep> GoOn(const MendView& view, MendPlan& plan) {
-  const lvm::VolumeGroup& group = *view.group;
+  const lvm::VolumeGroup& group = view.group();
   MendStep step{.ids = {}, .actions = {}, .leaving = true, .unhurried = true};
   ActivateAction activate{group.name, {}};
   bool moving = false;
@@ -94,7 +94,7 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
     plan.waiting = true;
     return std::nullopt;
   }
-  const std::vector<bool> there = lvm::LegsOn(*view.group, *record.lv, pv.uuid);
+  const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, pv.uuid);
   std::vector<bool> useless = UselessLegs(view, volume);
   for (size_t i = 0; i < there.size(); ++i) {
     useless[i] = useless[i] || there[i];
@@ -106,7 +106,7 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
                     record.tags.id, geometry.Describe(), NameOf(pv)));
     return std::nullopt;
   }
-  auto placed = PlaceRebuiltLegs(*view.group, view.weak, geometry, *record.lv, there);
+  auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, geometry, *record.lv, there);
   if (!placed.has_value()) {
     plan.obstacles.push_back(
         fmt::format("volume {} cannot leave {}: {}", record.tags.id, NameOf(pv), placed.error().message()));
@@ -114,24 +114,24 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
   }
   MendStep step{.ids = {record.tags.id}, .actions = {}, .leaving = true};
   if (!volume.active) {
-    step.actions.push_back(ActivateAction{view.group->name, {record.lv->name}});
+    step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
   }
   step.actions.push_back(
-      RepairAction{{view.group->name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
-  step.actions.push_back(VerifyLegsAction{view.group->name, record.lv->name, pv.uuid});
+      RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
+  step.actions.push_back(VerifyLegsAction{view.group().name, record.lv->name, pv.uuid});
   return step;
 }
 
-// Not onto a disk that fails, and onto a worn one only if no other will do.
 Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, const WeakDisks& weak,
                                               const lvm::PhysicalVolume& pv,
                                               const std::vector<const lvm::LogicalVolume*>& lvs) {
-  const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
-  auto moves = lvm::PlaceMoves(Without(all, Withheld(group, weak)), group, pv.uuid, lvs);
-  if (!moves.has_value() && !weak.worn.empty()) {
-    moves = lvm::PlaceMoves(Without(all, Withheld(group, {weak.failing, {}})), group, pv.uuid, lvs);
-  }
-  return moves;
+  return PlaceOnSoundDisks(
+      group, weak, [&](const lvm::FreeSpace& space) { return lvm::PlaceMoves(space, group, pv.uuid, lvs); });
+}
+
+std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
+  return fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
+                     NameOf(pv), fmt::join(there.strangers, ", "));
 }
 
 MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
@@ -152,7 +152,7 @@ MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
 
 // The next step for one disk.
 std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& pv, MendPlan& plan) {
-  const lvm::VolumeGroup& group = *view.group;
+  const lvm::VolumeGroup& group = view.group();
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
   const bool rebuild = HasTag(pv, lvm::kReplacingTag);
   std::vector<const Record*> to_copy;
@@ -173,15 +173,13 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
     }
   }
   if (!there.strangers.empty()) {
-    plan.obstacles.push_back(
-        fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
-                    NameOf(pv), fmt::join(there.strangers, ", ")));
+    plan.obstacles.push_back(HoldsStrangers(pv, there));
   }
   if (step.has_value()) {
     return step;
   }
   if (!to_copy.empty()) {
-    const auto moves = PlaceOff(group, view.weak, pv, LvsOf(to_copy));
+    const auto moves = PlaceOff(group, view.catalog->weak, pv, LvsOf(to_copy));
     if (!moves.has_value()) {
       plan.obstacles.push_back(fmt::format("{} cannot be emptied: {}; add a disk to the group, or make room",
                                            NameOf(pv), moves.error().message()));
@@ -201,6 +199,14 @@ bool IsLeaving(const lvm::PhysicalVolume& pv) {
   return HasTag(pv, lvm::kLeavingTag) || HasTag(pv, lvm::kReplacingTag);
 }
 
+Extents UsedOn(const lvm::PhysicalVolume& pv) {
+  Extents used = pv.extent_count;
+  for (const lvm::ExtentRange& free : pv.free) {
+    used = used - free.count;
+  }
+  return used;
+}
+
 OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   OnDisk out;
   for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
@@ -213,8 +219,7 @@ OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
       out.strangers.push_back(lv.name);
     }
   }
-  const bool empty = pv.free == std::vector<lvm::ExtentRange>{{{0}, pv.extent_count}};
-  if (out.records.empty() && out.strangers.empty() && !empty) {
+  if (out.records.empty() && out.strangers.empty() && UsedOn(pv) != Extents{}) {
     out.strangers.emplace_back("hidden ones that belong to no volume");
   }
   return out;
@@ -228,20 +233,17 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   }
   const OnDisk there = WhatLiesOn(catalog, pv);
   if (!there.strangers.empty()) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
-                    NameOf(pv), fmt::join(there.strangers, ", ")));
+    return Error(Code::kPrecondition, HoldsStrangers(pv, there));
   }
   const auto moves = PlaceOff(group, catalog.weak, pv, LvsOf(there.records));
   return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be emptied"));
 }
 
 void PlanLeaving(const MendView& view, MendPlan& plan) {
-  if (view.catalog == nullptr || std::ranges::none_of(view.group->pvs, IsLeaving)) {
+  if (!view.may_empty || std::ranges::none_of(view.group().pvs, IsLeaving)) {
     return;
   }
-  if (view.group->MissingPvs() > 0) {
+  if (view.group().MissingPvs() > 0) {
     plan.obstacles.emplace_back("a disk is to be emptied, which LVM refuses while another is missing");
     return;
   }
@@ -249,7 +251,7 @@ void PlanLeaving(const MendView& view, MendPlan& plan) {
   if (plan.step.has_value() || !plan.obstacles.empty()) {
     return;
   }
-  for (const lvm::PhysicalVolume& pv : view.group->pvs) {
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (IsLeaving(pv) && !plan.step.has_value()) {
       plan.step = Leave(view, pv, plan);
     }

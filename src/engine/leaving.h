@@ -22,6 +22,9 @@ void PlanLeaving(const MendView& view, MendPlan& plan);
 // other disk. kNoSpace, saying by how much.
 Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
+// Extents of it that something lies on.
+Extents UsedOn(const lvm::PhysicalVolume& pv);
+
 // What our volumes have there.
 struct OnDisk {
   std::vector<const Record*> records;

@@ -83,17 +83,13 @@ Ailment DiskNotReopened(const Record& record) {
 
 DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealths::Known>& known,
                     Bytes extent_size) {
-  Extents free;
-  for (const lvm::ExtentRange& range : pv.free) {
-    free += range.count;
-  }
   DiskStatus status{.pv_uuid = pv.uuid,
                     .device = pv.device,
                     .state = !pv.missing         ? "ok"
                              : pv.device.empty() ? "missing"
                                                  : "returned",
                     .size = ToBytes(pv.extent_count, extent_size),
-                    .free = ToBytes(free, extent_size),
+                    .free = ToBytes(pv.extent_count - UsedOn(pv), extent_size),
                     .detail = ""};
   if (known.has_value()) {
     status.health = known->health;

@@ -51,12 +51,7 @@ MendReport Mender::Round(MendCause cause, const Call& call) {
 void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report) {
   const std::string key = "pool:" + pool.config.name;
   const auto fail = [&](const Error& error) {
-    if (!call.stop.stop_requested()) {
-      state_.log.Warning("mending a pool failed", {{"pool", pool.config.name}, {"error", error.message()}});
-      report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
-      PutOff(key, kFirstRetry);
-      (void)IsDue(key, MendCause::kEvent, report);
-    }
+    Failed(key, "mending a pool failed", pool, error, call, report);
   };
   CollectCopy(pool, call, report);
   if (!IsDue(key, cause, report)) {
@@ -147,13 +142,19 @@ void Mender::AfterLeaving(const Pool& pool, const Status& done, const Call& call
     Sooner(report, milliseconds(1));
     return;
   }
-  if (!call.stop.stop_requested()) {
-    state_.log.Warning("emptying a disk failed",
-                       {{"pool", pool.config.name}, {"error", done.error().message()}});
-    report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, done.error().message()));
-    PutOff(LeavingKey(pool), kFirstRetry);
-    (void)IsDue(LeavingKey(pool), MendCause::kEvent, report);
+  Failed(LeavingKey(pool), "emptying a disk failed", pool, done.error(), call, report);
+}
+
+// Tried again later, and later still each time. What was called off is no failure.
+void Mender::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+                    const Call& call, MendReport& report) {
+  if (call.stop.stop_requested()) {
+    return;
   }
+  state_.log.Warning(what, {{"pool", pool.config.name}, {"error", error.message()}});
+  report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
+  PutOff(key, kFirstRetry);
+  (void)IsDue(key, MendCause::kEvent, report);
 }
 
 // The locks are tried for, not waited for: who has one may be waiting for the turn.
@@ -206,12 +207,10 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
 
 Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
   const SteadyTime now = state_.world.clock.Now();
-  MendView view{.group = catalog.group.get(), .volumes = {}, .given_up = {}, .weak = catalog.weak};
   // Emptying a disk may take hours: whoever asks for repairs does not wait for that.
-  if (cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
-      IsDue(LeavingKey(pool), cause, report)) {
-    view.catalog = &catalog;
-  }
+  const bool may_empty = cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
+                         IsDue(LeavingKey(pool), cause, report);
+  MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_empty = may_empty};
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     if (!pv.missing || !pv.device.empty()) {
       continue;

@@ -57,6 +57,8 @@ class Mender {
   std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
   bool IsDue(const std::string& key, MendCause cause, MendReport& report);
   void PutOff(const std::string& key, std::chrono::milliseconds first);
+  void Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+              const Call& call, MendReport& report);
   void AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report);
   Status Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report);
 

@@ -13,9 +13,9 @@ namespace {
 
 // One that is back after the group was changed without it. LVM counts it as missing until it is told.
 std::optional<MendStep> TakeBack(const MendView& view) {
-  for (const lvm::PhysicalVolume& pv : view.group->pvs) {
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !pv.device.empty()) {
-      return MendStep{{}, {RestorePvAction{view.group->name, pv.device}}};
+      return MendStep{{}, {RestorePvAction{view.group().name, pv.device}}};
     }
   }
   return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<MendStep> Resume(const MendView& view) {
   for (const MendVolume& volume : view.volumes) {
     if (volume.suspended) {
       return MendStep{{volume.record->tags.id},
-                      {ActivateAction{view.group->name, {volume.record->lv->name}}}};
+                      {ActivateAction{view.group().name, {volume.record->lv->name}}}};
     }
   }
   return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
           "is started again as soon as nobody has it open, so unmount or unpublish it",
           record.tags.id));
     } else if (volume.refresh_due) {
-      const std::string& group = view.group->name;
+      const std::string& group = view.group().name;
       return MendStep{{record.tags.id},
                       {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
                        ActivateAction{group, {record.lv->name}}}};
@@ -76,15 +76,15 @@ std::optional<MendStep> Refresh(const MendView& view) {
   if (names.empty()) {
     return std::nullopt;
   }
-  step.actions = {RefreshAction{view.group->name, std::move(names)}};
+  step.actions = {RefreshAction{view.group().name, std::move(names)}};
   return step;
 }
 
 // Whether all missing disks that it lies on have been given up.
 bool MayRebuild(const MendView& view, const Record& record) {
-  for (const auto& pvs : lvm::LegPvs(*view.group, *record.lv)) {
+  for (const auto& pvs : lvm::LegPvs(view.group(), *record.lv)) {
     for (const std::string& uuid : pvs) {
-      if (view.group->LacksPv(uuid) && !view.given_up.contains(uuid)) {
+      if (view.group().LacksPv(uuid) && !view.given_up.contains(uuid)) {
         return false;
       }
     }
@@ -104,7 +104,7 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
         fmt::format("volume {} ({}) lies in part on a disk that is gone, and nothing else has these data: "
                     "bring the disk back, or delete the volume and, if the disk never comes back, "
                     "`lvremove {}/{}`",
-                    record.tags.id, profile->geometry.Describe(), view.group->name, record.lv->name));
+                    record.tags.id, profile->geometry.Describe(), view.group().name, record.lv->name));
     return;
   }
   if (IsBusy(volume)) {
@@ -117,8 +117,8 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
                     record.tags.id, profile->geometry.Describe()));
     return;
   }
-  auto placed = PlaceRebuiltLegs(*view.group, view.weak, profile->geometry, *record.lv,
-                                 lvm::LostLegs(*view.group, *record.lv));
+  auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, profile->geometry, *record.lv,
+                                 lvm::LostLegs(view.group(), *record.lv));
   if (!placed.has_value()) {
     plan.obstacles.push_back(
         fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or make room", record.tags.id,
@@ -130,30 +130,30 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
   }
   plan.step = MendStep{{record.tags.id}, {}};
   if (!volume.active) {
-    plan.step->actions.push_back(ActivateAction{view.group->name, {record.lv->name}});
+    plan.step->actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
   }
   plan.step->actions.push_back(
-      RepairAction{{view.group->name, record.lv->name, std::move(placed->pv_arguments)}});
-  plan.step->actions.push_back(VerifyLegsAction{view.group->name, record.lv->name});
+      RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments)}});
+  plan.step->actions.push_back(VerifyLegsAction{view.group().name, record.lv->name});
 }
 
 // LVM refuses as long as anything lies there, whosever it is.
 bool MayDrop(const MendView& view) {
   size_t given_up = 0;
-  for (const lvm::PhysicalVolume& pv : view.group->pvs) {
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !view.given_up.contains(pv.uuid)) {
       return false;
     }
     given_up += pv.missing ? 1 : 0;
   }
-  return given_up > 0 && given_up < view.group->pvs.size() &&
-         std::ranges::none_of(view.group->lvs, &lvm::LogicalVolume::partial);
+  return given_up > 0 && given_up < view.group().pvs.size() &&
+         std::ranges::none_of(view.group().lvs, &lvm::LogicalVolume::partial);
 }
 
 }  // namespace
 
 std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
-  std::vector<bool> out = lvm::LostLegs(*view.group, *volume.record->lv);
+  std::vector<bool> out = lvm::LostLegs(view.group(), *volume.record->lv);
   for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
     out[i] = out[i] || volume.raid->legs[i] != 'A';
   }
@@ -171,7 +171,7 @@ bool HasFailedLeg(const MendVolume& volume) {
 
 MendPlan PlanMending(const MendView& view) {
   MendPlan plan;
-  if (view.group->exported) {
+  if (view.group().exported) {
     return plan;
   }
   for (const auto& next : {TakeBack, Resume, Refresh}) {
@@ -188,7 +188,7 @@ MendPlan PlanMending(const MendView& view) {
     }
   }
   if (!plan.step.has_value() && MayDrop(view)) {
-    plan.step = MendStep{{}, {DropMissingPvsAction{view.group->name}}};
+    plan.step = MendStep{{}, {DropMissingPvsAction{view.group().name}}};
   }
   if (!plan.step.has_value()) {
     PlanLeaving(view, plan);

@@ -33,11 +33,12 @@ struct MendVolume {
 bool HasFailedLeg(const MendVolume& volume);
 
 struct MendView {
-  const lvm::VolumeGroup* group = nullptr;
-  const Catalog* catalog = nullptr;  // of the group; nullptr: no disk is emptied now
+  const Catalog* catalog = nullptr;  // never nullptr when it is planned on
   std::vector<MendVolume> volumes;
   std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
-  WeakDisks weak = {};
+  bool may_empty = false;          // whether a disk may be emptied now
+
+  const lvm::VolumeGroup& group() const { return *catalog->group; }
 };
 
 // Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
