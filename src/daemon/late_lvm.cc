@@ -67,6 +67,12 @@ Status LateLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
   return lvm->Repair(spec, call);
 }
 
+Status LateLvm::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                              const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
+  return lvm->LimitRecovery(group, names, rate, call);
+}
+
 Status LateLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
   return lvm->RestorePv(group, device, call);

@@ -32,6 +32,8 @@ class LateLvm final : public lvm::LvmApi {
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Repair(const lvm::RepairLv& spec, const Call& call) override;
+  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                       const Call& call) override;
   Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
   Status DropMissingPvs(const std::string& group, const Call& call) override;
   Status ChangePv(const lvm::PvChange& spec, const Call& call) override;

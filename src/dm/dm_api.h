@@ -1,5 +1,6 @@
 // The seam to device-mapper: what the kernel has active, by UUID. LVM makes and removes the devices; here
-// they are only looked at, but for those that LVM has lost track of.
+// they are only looked at, but for those that LVM has lost track of, and raid devices that are told to
+// compare their legs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct RaidStatus {
   uint64_t in_sync = 0;     // of `total`, in sectors; never more
   uint64_t total = 0;       // never 0
   std::string action;       // idle, resync, recover, check, repair, frozen, …; empty from an old kernel
-  uint64_t mismatches = 0;  // found by the last check
+  uint64_t mismatches = 0;  // sectors, found by a check; 0 once anything else was done after it
 };
 
 // Any thread. Nothing here starts a process.
@@ -51,6 +52,16 @@ class DmApi {
   // How a raid device is. nullopt: there is no such device, or it is no raid one, or it has no table yet. The
   // kernel is asked without flushing: it does not wait for a disk. DM_TABLE_STATUS.
   virtual Result<std::optional<RaidStatus>> Raid(const std::string& uuid) = 0;
+
+  // Has a raid device read all of its legs and count where they differ (RaidStatus::mismatches); `repair`: and
+  // write anew what differs, copies from the first of them, parity from the data. Returns once that has begun:
+  // its action is "check" or "repair" until it ends, or is broken off. kNotFound: not active. kPrecondition: it
+  // is at something else, or does not begin. kUnsupported: it has nothing to compare. DM_TARGET_MSG.
+  virtual Status Scrub(const std::string& uuid, bool repair) = 0;
+
+  // A number that no other device has had since the boot, also none of the same UUID that was active before
+  // (sysfs, diskseq). 0: the kernel, before 5.15, gives none. kNotFound: not active.
+  virtual Result<uint64_t> Instance(const std::string& uuid) = 0;
 
   // Whether it lies, itself or by way of others below it, on a disk that the kernel no longer has: one that
   // was pulled, whether or not it is back under another name. It will not come back by itself. False: there

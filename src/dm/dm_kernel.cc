@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -104,6 +107,30 @@ Result<std::vector<dev_t>> DevicesBelow(dev_t number) {
                          : std::vector<dev_t>(deps->device, deps->device + deps->count);
 }
 
+Status SendMessage(const std::string& uuid, const char* message) {
+  const std::string what = fmt::format("sending '{}' to device {}", message, uuid);
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_TARGET_MSG));
+  if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 ||
+      dm_task_set_sector(task.get(), 0) == 0 || dm_task_set_message(task.get(), message) == 0 ||
+      dm_task_no_open_count(task.get()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) != 0) {
+    return Ok();
+  }
+  switch (const int failure = dm_task_get_errno(task.get()); failure) {
+    case ENXIO:
+      return NotActive(uuid);
+    case EBUSY:
+      return session.Failure(what, failure).As(Code::kPrecondition);
+    case EINVAL:
+      return session.Failure(what, failure).As(Code::kUnsupported);
+    default:
+      return session.Failure(what, failure);
+  }
+}
+
 // A disk leaves sysfs as it is pulled; its number is not given to another while somebody holds it.
 bool InSysfs(dev_t number) {
   return access(fmt::format("/sys/dev/block/{}:{}", major(number), minor(number)).c_str(), F_OK) == 0;
@@ -156,6 +183,34 @@ Result<std::optional<RaidStatus>> DmKernel::Raid(const std::string& uuid) {
     return std::optional<RaidStatus>();
   }
   return ParseRaidStatus(parameters).Context(what);
+}
+
+Status DmKernel::Scrub(const std::string& uuid, bool repair) {
+  constexpr int kMessages = 10;
+  constexpr int kLooks = 20;
+  const char* const action = repair ? "repair" : "check";
+  for (int i = 0; i < kMessages; ++i) {
+    QUARRY_TRY(SendMessage(uuid, action));
+    // Where a comparison has just ended the kernel may take the message, tidy up and forget it.
+    for (int look = 0; look < kLooks; ++look) {
+      QUARRY_ASSIGN(const std::optional<RaidStatus> status, Raid(uuid));
+      if (!status.has_value() || status->action == action) {
+        return status.has_value() ? Ok() : Status(NotActive(uuid));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  return Error(Code::kPrecondition, fmt::format("device {} does not begin to compare its legs", uuid));
+}
+
+Result<uint64_t> DmKernel::Instance(const std::string& uuid) {
+  QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
+  if (!device.has_value()) {
+    return NotActive(uuid);
+  }
+  uint64_t sequence = 0;
+  std::ifstream(fmt::format("/sys/dev/block/{}:{}/diskseq", device->major, device->minor)) >> sequence;
+  return sequence;
 }
 
 Result<bool> DmKernel::LiesOnLostDisk(const std::string& uuid) {

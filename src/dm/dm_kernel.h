@@ -20,6 +20,8 @@ class DmKernel final : public DmApi {
   Result<std::optional<Device>> Find(const std::string& uuid) override;
   Result<std::vector<Device>> List(const std::string& prefix) override;
   Result<std::optional<RaidStatus>> Raid(const std::string& uuid) override;
+  Status Scrub(const std::string& uuid, bool repair) override;
+  Result<uint64_t> Instance(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;

@@ -467,6 +467,11 @@ Status FreshLvm::Repair(const RepairLv& spec, const Call& call) {
   return Change(spec.group, call, [&] { return inner_.Repair(spec, call); });
 }
 
+Status FreshLvm::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                               const Call& call) {
+  return Change(group, call, [&] { return inner_.LimitRecovery(group, names, rate, call); });
+}
+
 Status FreshLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
   return Change(group, call, [&] { return inner_.RestorePv(group, device, call); });
 }

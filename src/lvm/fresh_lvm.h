@@ -69,6 +69,8 @@ class FreshLvm final : public LvmApi {
   Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
   Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Repair(const RepairLv& spec, const Call& call) override;
+  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                       const Call& call) override;
   Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
   Status DropMissingPvs(const std::string& group, const Call& call) override;
   Status ChangePv(const PvChange& spec, const Call& call) override;

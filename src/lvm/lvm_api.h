@@ -28,6 +28,7 @@ struct CreateLv {
   Wipe wipe = Wipe::kSignaturesAndFirstBlock;
   bool assume_in_sync =
       false;  // --nosync: only over extents known to be zero; ignored for raid6, which always syncs
+  Bytes max_recovery_rate;  // as Segment; ignored for types without redundancy
   bool activate =
       true;  // false: stays inactive, with Wipe::kNone only; metadata legs are cleared all the same
 };
@@ -125,6 +126,10 @@ class LvmApi {
   // room in those ranges. A leg that is to be left is not read: until the new one is filled the volume can do
   // without as many legs less.
   virtual Status Repair(const RepairLv& spec, const Call& call) = 0;
+  // How fast legs of raid volumes are filled and compared from now on (Segment::max_recovery_rate), also
+  // where that is going on. One commit for each volume; already so is OK.
+  virtual Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                               const Call& call) = 0;
   // Makes a PV that came back after the group was changed without it a full member again. `device` as the
   // snapshot has it. What is on it is as old as it is: refresh the raid volumes that it bears.
   virtual Status RestorePv(const std::string& group, const std::string& device, const Call& call) = 0;

@@ -138,6 +138,9 @@ Result<Arguments> CreateArguments(const CreateLv& spec) {
                    "--alloc",   spec.step.alloc};
   Append(out, ShapeArguments(spec.geometry));
   Append(out, WipeArguments(spec.wipe));
+  if (spec.max_recovery_rate.value != 0 && spec.geometry.has_metadata()) {
+    Append(out, {"--maxrecoveryrate", Kib(spec.max_recovery_rate)});
+  }
   // lvcreate refuses --nosync for raid6: its parity must be computed once.
   if (spec.assume_in_sync && spec.geometry.has_metadata() && spec.geometry.type() != VolumeType::kRaid6) {
     out.emplace_back("--nosync");
@@ -205,6 +208,11 @@ Result<Arguments> RepairArguments(const RepairLv& spec) {
 
 Result<Arguments> RefreshArguments(const std::string& group, const std::vector<std::string>& names) {
   return WithFullNames({"lvchange", "-y", "--refresh", "--"}, group, names);
+}
+
+Result<Arguments> LimitRecoveryArguments(const std::string& group, const std::vector<std::string>& names,
+                                         Bytes rate) {
+  return WithFullNames({"lvchange", "-y", "--maxrecoveryrate", Kib(rate), "--"}, group, names);
 }
 
 Result<Arguments> RestorePvArguments(const std::string& group, const std::string& device) {

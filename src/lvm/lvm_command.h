@@ -38,6 +38,8 @@ Result<std::vector<std::string>> AddArguments(const AddPv& spec);
 Result<std::vector<std::string>> RepairArguments(const RepairLv& spec);
 Result<std::vector<std::string>> RefreshArguments(const std::string& group,
                                                   const std::vector<std::string>& names);
+Result<std::vector<std::string>> LimitRecoveryArguments(const std::string& group,
+                                                        const std::vector<std::string>& names, Bytes rate);
 Result<std::vector<std::string>> RestorePvArguments(const std::string& group, const std::string& device);
 // Without --force: LVM then refuses while a logical volume has extents there.
 Result<std::vector<std::string>> DropMissingPvsArguments(const std::string& group);

@@ -53,6 +53,7 @@ constexpr Setting kSettings[] = {
     {"allocation", "raid_stripe_all_devices = 0", "stripes are what the command says, never all disks"},
     {"backup", "backup = 0", "two files less per commit; LVM keeps its metadata on every PV"},
     {"backup", "archive = 0", "likewise, and the archive grows with every change"},
+    {"report", "time_format = \"%s\"", "seconds since 1970, whatever the host's lvm.conf says"},
     {"log", "syslog = 0", "words go to the caller, who logs them once with what they were about"},
     {"log", "command_names = 0", "plain words on standard error"},
 };

@@ -150,6 +150,12 @@ Status LvmSpawn::Repair(const RepairLv& spec, const Call& call) {
   return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
 }
 
+Status LvmSpawn::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                               const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, LimitRecoveryArguments(group, names, rate));
+  return Commit(arguments, group, Several(group, names), call);
+}
+
 Status LvmSpawn::RestorePv(const std::string& group, const std::string& device, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, RestorePvArguments(group, device));
   return Commit(arguments, group, fmt::format("{} {}", group, device), call);

@@ -33,6 +33,7 @@ constexpr std::string_view kAccessKey = "quarry.access";
 constexpr std::string_view kFsTypeKey = "quarry.fs";
 constexpr std::string_view kFormattedKey = "quarry.formatted";
 constexpr std::string_view kErasedKey = "quarry.erased";
+constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kTrue = "true";
@@ -272,6 +273,10 @@ std::string ErasedTag(std::string_view progress) {
   return fmt::format("{}={}", kErasedKey, EscapeForTag(progress));
 }
 
+std::string ScrubbedTag(std::string_view outcome) {
+  return fmt::format("{}={}", kScrubbedKey, EscapeForTag(outcome));
+}
+
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
   std::vector<std::string> out;
   out.push_back(StateTag(tags.state));
@@ -290,6 +295,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   }
   if (!tags.erased.empty()) {
     out.push_back(ErasedTag(tags.erased));
+  }
+  if (!tags.scrubbed.empty()) {
+    out.push_back(ScrubbedTag(tags.scrubbed));
   }
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
@@ -323,6 +331,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.fs_type, table.Text(kFsTypeKey, false));
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
   QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
+  QUARRY_ASSIGN(out.scrubbed, table.Text(kScrubbedKey, false));
   QUARRY_ASSIGN(const std::string ephemeral, table.Text(kEphemeralKey, false));
   if (!ephemeral.empty() && ephemeral != kTrue) {
     return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));

@@ -77,6 +77,11 @@ Result<uint64_t> Row::Number(const char* field) const {
   return value;
 }
 
+Result<uint64_t> Row::NumberOr(const char* field, uint64_t otherwise) const {
+  QUARRY_ASSIGN(const std::string text, TextOr(field, ""));
+  return text.empty() ? Result<uint64_t>(otherwise) : Number(field);
+}
+
 Result<bool> Row::Flag(const char* field, std::string_view yes) const {
   QUARRY_ASSIGN(const std::string text, Text(field));
   if (text != yes && !text.empty()) {

@@ -35,6 +35,8 @@ class Row {
   Result<std::string> TextOr(const char* field, std::string_view otherwise) const;
   Result<std::string> NonEmpty(const char* field) const;
   Result<uint64_t> Number(const char* field) const;
+  // The same, but `otherwise` where the row has no such field, or nothing in it.
+  Result<uint64_t> NumberOr(const char* field, uint64_t otherwise) const;
   // `yes` or nothing.
   Result<bool> Flag(const char* field, std::string_view yes) const;
   // Comma-separated words.

@@ -26,10 +26,12 @@ constexpr std::string_view kPvFields =
     "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
     "pv_mda_used_count";
 constexpr std::string_view kLvFields =
-    "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_active,lv_health_status,sync_percent,raid_sync_action";
+    "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_time,lv_active,lv_health_status,sync_percent,raid_sync_"
+    "action";
 constexpr std::string_view kPvSegmentFields = "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe";
 constexpr std::string_view kSegmentFields =
-    "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,seg_le_ranges";
+    "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
+    "seg_le_ranges";
 
 // LVM's name for a device that it does not see.
 constexpr std::string_view kUnknownDevice = "[unknown]";
@@ -137,6 +139,7 @@ class Reader {
     // Reports kept from before it was asked for do not say.
     QUARRY_ASSIGN(const std::string role, row.TextOr("lv_role", lv.hidden ? "private" : "public"));
     lv.independent = role == "public";
+    QUARRY_ASSIGN(lv.created, row.NumberOr("lv_time", 0));
     QUARRY_ASSIGN(lv.active, Active(row));
     QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
     lv.partial = lv.health == "partial";
@@ -200,6 +203,8 @@ class Reader {
     segment.data_stripes = DataStripes(segment.type, stripes);
     QUARRY_ASSIGN(segment.stripe_size.value, row.Number("stripe_size"));
     QUARRY_ASSIGN(segment.region_size.value, row.Number("region_size"));
+    QUARRY_ASSIGN(const uint64_t kib, row.NumberOr("raid_max_recovery_rate", 0));
+    segment.max_recovery_rate = {kib * kKiB.value};
     QUARRY_ASSIGN(const std::string ranges, row.Text("seg_le_ranges"));
     QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
     group_.lvs[lv_at->second].segments.push_back(std::move(segment));

@@ -52,6 +52,9 @@ struct Segment {
       1;              // legs with data of their own: 1 for linear and raid1, 0 where it has no meaning
   Bytes stripe_size;  // 0 where it has no meaning
   Bytes region_size;
+  // Of raid: bytes a second that each leg is read or written with at most while legs are filled or compared;
+  // whole KiB. 0: only the kernel's own limits.
+  Bytes max_recovery_rate;
   std::vector<SegmentArea> areas;  // in leg order; for raid: the data legs (rimages), without rmeta
   bool operator==(const Segment&) const = default;
 };
@@ -66,6 +69,7 @@ struct LogicalVolume {
   // Nobody's pool, leg, origin or snapshot: a volume by itself (lv_role is "public" and nothing else).
   bool independent = true;
   bool partial = false;  // some of its extents are on a missing PV
+  uint64_t created = 0;  // seconds since 1970; 0: LVM does not know
   // The kernel's view when LVM made the report; it changes without a commit, so ask device-mapper where it
   // matters. FreshLvm leaves it out.
   bool active = false;

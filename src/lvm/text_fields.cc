@@ -62,6 +62,10 @@ Result<uint64_t> Fields::Number(std::string_view key) {
   return ToNumber(key, values[0], kNumberLimit);
 }
 
+Result<uint64_t> Fields::NumberOr(std::string_view key, uint64_t otherwise) {
+  return Has(key) ? Number(key) : Result<uint64_t>(otherwise);
+}
+
 Result<Extents> Fields::ExtentsOf(std::string_view key) {
   QUARRY_ASSIGN(const uint64_t number, Number(key));
   if (number >= kExtentsLimit) {

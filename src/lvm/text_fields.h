@@ -27,6 +27,8 @@ class Fields {
   // A number of anything, of extents: below 2^40 and 2^29, so that nothing that is computed of them
   // overflows.
   Result<uint64_t> Number(std::string_view key);
+  // `otherwise` if there is no such key.
+  Result<uint64_t> NumberOr(std::string_view key, uint64_t otherwise);
   Result<Extents> ExtentsOf(std::string_view key);
   Result<std::string> Word(std::string_view key);
   // An array of words; none if there is no such key.

@@ -220,7 +220,8 @@ class Reader {
     QUARRY_ASSIGN(auto tags, from.fields.Words("tags"));
     lv.tags = Sorted(std::move(tags));
     QUARRY_ASSIGN(const uint64_t segments, from.fields.Number("segment_count"));
-    from.fields.Ignore({"creation_time", "creation_host", "allocation_policy", "read_ahead"});
+    QUARRY_ASSIGN(lv.created, from.fields.Number("creation_time"));
+    from.fields.Ignore({"creation_host", "allocation_policy", "read_ahead"});
     QUARRY_TRY(from.fields.Finish("an LV"));
     for (auto& [name, fields] : from.segments) {
       QUARRY_ASSIGN(Segment segment, ReadSegment(fields));
@@ -321,7 +322,9 @@ class Reader {
         return AskLvm(fmt::format("raid10 of {} legs in {} copies", count, copies));
       }
     }
-    fields.Ignore({"min_recovery_rate", "max_recovery_rate"});
+    QUARRY_ASSIGN(const uint64_t kib, fields.NumberOr("max_recovery_rate", 0));
+    segment.max_recovery_rate = {kib * kKiB.value};
+    fields.Ignore({"min_recovery_rate"});
     const uint64_t data = segment.type == "raid1"    ? 1
                           : segment.type == "raid10" ? count / 2
                                                      : count - *parity;

@@ -7,7 +7,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/subprocess.h"
 #include "mount/kernel_mount.h"
@@ -62,6 +64,35 @@ TEST_F(KernelDmTest, OfARaidDeviceTheKernelTellsEveryLeg) {
   EXPECT_EQ((*status)->in_sync, 131072U);
   EXPECT_EQ((*status)->total, 131072U);
   EXPECT_EQ((*status)->action, "idle");
+}
+
+TEST_F(KernelDmTest, LegsThatDifferAreCountedAndRepaired) {
+  const LoopDevice first({64 * kMiB.value});
+  const LoopDevice second({64 * kMiB.value});
+  ASSERT_EQ(pwrite(second.file(), "x", 1, 8 << 20), 1);
+  world_.AddTable(kUuid, kName,
+                  fmt::format("0 131072 raid raid1 4 0 nosync region_size 1024 2 - {} - {}", first.node(),
+                              second.node()));
+  const auto mismatches_after = [&](bool repair) -> uint64_t {
+    EXPECT_TRUE(api().Scrub(kUuid, repair).has_value());
+    for (int i = 0; i < 3000; ++i) {
+      const auto status = **api().Raid(kUuid);
+      if (status.action == "idle") {
+        return status.mismatches;
+      }
+      EXPECT_EQ(status.action, repair ? "repair" : "check");
+      EXPECT_EQ(status.legs, "AA");
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "no end";
+    return 0;
+  };
+  EXPECT_GT(mismatches_after(false), 0U);
+  EXPECT_EQ(mismatches_after(true), 0U) << "how many it repaired the kernel does not tell";
+  EXPECT_EQ(mismatches_after(false), 0U);
+  char byte = 'y';
+  ASSERT_EQ(pread(second.file(), &byte, 1, 8 << 20), 1);
+  EXPECT_EQ(byte, '\0') << "as the first copy has it";
 }
 
 TEST_F(KernelDmTest, ATargetIsLoadedWhenAskedFor) {

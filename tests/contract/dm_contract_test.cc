@@ -169,6 +169,24 @@ TEST_F(DmContract, WhatIsNoRaidDeviceHasNoRaidStatus) {
   EXPECT_FALSE(linear->has_value());
 }
 
+TEST_F(DmContract, WhatIsNoRaidDeviceHasNoLegsToCompare) {
+  EXPECT_EQ(api().Scrub(kUuid, false).error().code(), Code::kNotFound);
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  EXPECT_EQ(api().Scrub(kUuid, false).error().code(), Code::kUnsupported);
+}
+
+TEST_F(DmContract, ADeviceThatIsMadeAnewIsAnotherInstance) {
+  EXPECT_EQ(api().Instance(kUuid).error().code(), Code::kNotFound);
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  const auto first = api().Instance(kUuid);
+  ASSERT_TRUE(first.has_value()) << first.error().message();
+  EXPECT_NE(*first, 0U);
+  EXPECT_EQ(api().Instance(kUuid).value(), *first);
+  ASSERT_TRUE(RemovedInTheEnd(kUuid));
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  EXPECT_NE(api().Instance(kUuid).value(), *first);
+}
+
 TEST_F(DmContract, MayBeAskedByManyThreadsAtOnce) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   std::vector<std::thread> threads;

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
@@ -376,6 +377,28 @@ TYPED_TEST_P(LvmContract, TagsOfACreateAreCopiedToMetadataOnlyAndStayThere) {
   EXPECT_TRUE(group->FindLv(name + "_rmeta_0")->hidden);
 }
 
+TYPED_TEST_P(LvmContract, WhenItWasMadeAndHowFastItsLegsAreFilledStaysWithAVolume) {
+  QUARRY_NEEDS_DRIVER();
+  const lvm::Geometry geometry = this->Make(lvm::VolumeType::kRaid1);
+  const lvm::Snapshot before = this->Now();
+  const auto plan = lvm::Place(lvm::FreeSpaceOf(*before), geometry, Extents{4}, *before);
+  ASSERT_TRUE(plan.has_value());
+  lvm::CreateLv spec = this->Spec(lvm::NewLvName(), geometry, plan->steps.front());
+  spec.max_recovery_rate = kMiB;
+  const Status made = this->Lvm().Create(spec, Patient());
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const auto rate = [&] { return this->Now()->FindLv(spec.name)->segments.front().max_recovery_rate; };
+  EXPECT_EQ(rate(), kMiB);
+  const auto now = static_cast<uint64_t>(std::time(nullptr));
+  EXPECT_LE(this->Now()->FindLv(spec.name)->created, now);
+  EXPECT_GE(this->Now()->FindLv(spec.name)->created + 600, now);
+  for (const Bytes wanted : {Bytes{2 * kMiB.value}, Bytes{0}, Bytes{0}}) {
+    const Status set = this->Lvm().LimitRecovery(this->Group(), {spec.name}, wanted, Patient());
+    ASSERT_TRUE(set.has_value()) << set.error().message();
+    EXPECT_EQ(rate(), wanted);
+  }
+}
+
 TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = lvm::NewLvName();
@@ -597,12 +620,13 @@ REGISTER_TYPED_TEST_SUITE_P(
     MoreThanThereIsIsRefusedAndNothingChanges, ADiskThatIsNotInTheGroupIsAReasonToLookAgain,
     AbsentVolumesAreNotFound, EverythingInAnAbsentGroupIsNotFound, NamesThatSelectMoreThanOneThingAreRefused,
     TagsChangeInOneCommit, AddingWhatIsThereAndRemovingWhatIsNotIsOk,
-    TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, ActivationIsIdempotentAndNoCommit,
-    OfSeveralVolumesEachThatCanBeActivatedIs, AnInactiveVolumeGrowsAndStaysInactive,
-    AnOpenVolumeIsNeitherDeactivatedNorRemoved, RemovedIsGoneWithAllItsPartsAndAgainIsOk,
-    RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
-    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain,
-    ABlankDiskIsAddedInOneCommitAndCanBeUsed, ADiskIsAddedAlsoWhileAnotherIsMissing,
-    ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup, VersionIsANumber);
+    TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, WhenItWasMadeAndHowFastItsLegsAreFilledStaysWithAVolume,
+    ActivationIsIdempotentAndNoCommit, OfSeveralVolumesEachThatCanBeActivatedIs,
+    AnInactiveVolumeGrowsAndStaysInactive, AnOpenVolumeIsNeitherDeactivatedNorRemoved,
+    RemovedIsGoneWithAllItsPartsAndAgainIsOk, RemovingLeavesVolumesOfSimilarNamesAlone,
+    ASpentDeadlineOrAStopDoesNothing, AMissingDiskStopsGrowthButNotTheRest,
+    ADiskThatComesBackUnchangedIsWholeAgain, ABlankDiskIsAddedInOneCommitAndCanBeUsed,
+    ADiskIsAddedAlsoWhileAnotherIsMissing, ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup,
+    VersionIsANumber);
 
 }  // namespace quarry::contract

@@ -73,6 +73,7 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
     state.device.minor = FreeMinor();
     state.file = MakeFile("dm:" + name);
     state.inode = InodeOf(state.file.get());
+    state.instance = ++instances_;
     it = devices_.emplace(uuid, std::move(state)).first;
   }
   it->second.size = size;
@@ -115,6 +116,15 @@ void FakeDm::SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> stat
   const std::lock_guard lock(mutex_);
   if (const auto it = devices_.find(uuid); it != devices_.end()) {
     it->second.raid = std::move(status);
+  }
+}
+
+void FakeDm::EndScrub(const std::string& uuid, uint64_t mismatches) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end() && it->second.raid.has_value()) {
+    it->second.raid->mismatches = it->second.raid->action == "check" ? mismatches : 0;
+    it->second.raid->action = "idle";
+    it->second.raid->in_sync = it->second.raid->total;
   }
 }
 
@@ -224,6 +234,36 @@ Result<std::optional<dm::RaidStatus>> FakeDm::Raid(const std::string& uuid) {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
   return it == devices_.end() ? std::nullopt : it->second.raid;
+}
+
+Status FakeDm::Scrub(const std::string& uuid, bool repair) {
+  QUARRY_TRY(faults.Check("Scrub"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("device {} is not active", uuid));
+  }
+  std::optional<dm::RaidStatus>& raid = it->second.raid;
+  if (!raid.has_value() || raid->type == "raid0") {
+    return Error(Code::kUnsupported, fmt::format("{} has no legs to compare", it->second.device.name));
+  }
+  if (raid->action != "idle") {
+    return Error(Code::kPrecondition, fmt::format("{} is at it: {}", it->second.device.name, raid->action));
+  }
+  raid->action = repair ? "repair" : "check";
+  raid->mismatches = 0;
+  raid->in_sync = 0;
+  return Ok();
+}
+
+Result<uint64_t> FakeDm::Instance(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Instance"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return Error(Code::kNotFound, fmt::format("device {} is not active", uuid));
+  }
+  return it->second.instance;
 }
 
 Result<bool> FakeDm::LiesOnLostDisk(const std::string& uuid) {

@@ -34,6 +34,8 @@ class FakeDm final : public dm::DmApi {
   void SetSuspended(const std::string& uuid, bool suspended);
   // nullopt: no raid device, as all are at first.
   void SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status);
+  // What it has been told to do, it has done, as far as a test says so.
+  void EndScrub(const std::string& uuid, uint64_t mismatches);
   void SetOnLostDisk(const std::string& uuid, bool lost);
   // Its disks are opened anew: legs that had failed are in sync again, as if nothing had been written
   // meanwhile.
@@ -56,11 +58,13 @@ class FakeDm final : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "List", "Raid", "LiesOnLostDisk", "Remove", "Open", "SetReadOnly",
-  // "HasTarget".
+  // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "Remove", "Open",
+  // "SetReadOnly", "HasTarget".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
+  Status Scrub(const std::string& uuid, bool repair) override;
+  Result<uint64_t> Instance(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
@@ -78,12 +82,14 @@ class FakeDm final : public dm::DmApi {
     int kernel_opens = 0;
     std::optional<dm::RaidStatus> raid;
     bool on_lost_disk = false;
+    uint64_t instance = 0;
   };
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;
 
   mutable std::mutex mutex_;
   std::map<std::string, State> devices_;  // by uuid
+  uint64_t instances_ = 0;
   std::map<std::string, bool> targets_ = {{"linear", true}, {"striped", true}, {"mirror", true},
                                           {"raid", true},   {"error", true},   {"zero", true}};
 };

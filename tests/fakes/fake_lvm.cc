@@ -427,6 +427,25 @@ Status FakeLvm::Refresh(const std::string& group_name, const std::vector<std::st
   });
 }
 
+Status FakeLvm::LimitRecovery(const std::string& group_name, const std::vector<std::string>& names,
+                              Bytes rate, const Call& call) {
+  QUARRY_TRY(lvm::LimitRecoveryArguments(group_name, names, rate));
+  return Act("LimitRecovery", group_name, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    for (const std::string& name : names) {
+      LogicalVolume* const lv = Find(next, name);
+      if (lv == nullptr) {
+        return NoSuchLv(next, name);
+      }
+      if (!lv->segment_type.starts_with("raid") || lv->partial) {
+        return Error(Code::kInternal, fmt::format("{} has no legs to fill", name));
+      }
+      lv->segments.front().max_recovery_rate = rate;
+    }
+    return Commit(group, std::move(next));
+  });
+}
+
 Status FakeLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
   QUARRY_TRY(lvm::RepairArguments(spec));
   return Act("Repair", spec.group, call, [&](Group& group) -> Status {

@@ -1,6 +1,7 @@
 #include "tests/fakes/fake_lvm_model.h"
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 #include <utility>
 
@@ -76,11 +77,12 @@ std::string LegName(const std::string& lv, size_t leg) {
   return fmt::format("{}_rimage_{}", lv, leg);
 }
 
-Segment RaidSegment(const Geometry& geometry, const std::string& lv) {
+Segment RaidSegment(const Geometry& geometry, const std::string& lv, Bytes rate) {
   Segment segment{.type = std::string(lvm::TypeName(geometry.type())),
                   .data_stripes = geometry.data_legs(),
                   .stripe_size = geometry.type() == VolumeType::kRaid1 ? Bytes{} : geometry.stripe_size(),
-                  .region_size = geometry.has_metadata() ? geometry.region_size() : Bytes{}};
+                  .region_size = geometry.has_metadata() ? geometry.region_size() : Bytes{},
+                  .max_recovery_rate = geometry.has_metadata() ? rate : Bytes{}};
   for (size_t i = 0; i < geometry.legs(); ++i) {
     segment.areas.push_back({.pv_uuid = "", .lv_name = LegName(lv, i), .range = {}});
   }
@@ -145,14 +147,17 @@ void Grow(VolumeGroup& group, LogicalVolume& lv, const Geometry& geometry,
 void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<AllocatedLeg>& legs,
                bool in_sync, const std::function<std::string()>& new_uuid) {
   const Geometry& geometry = spec.geometry;
-  LogicalVolume lv{.name = spec.name, .uuid = new_uuid(), .active = true};
+  LogicalVolume lv{.name = spec.name,
+                   .uuid = new_uuid(),
+                   .created = static_cast<uint64_t>(std::time(nullptr)),
+                   .active = true};
   SetTags(lv, spec.tags, {});
   if (!IsRaid(geometry.type())) {
     Grow(group, lv, geometry, legs);
     group.lvs.push_back(std::move(lv));
     return;
   }
-  lv.segments.push_back(RaidSegment(geometry, spec.name));
+  lv.segments.push_back(RaidSegment(geometry, spec.name, spec.max_recovery_rate));
   if (geometry.has_metadata()) {
     lv.sync_percent = in_sync ? 100 : 0;
     lv.sync_action = in_sync ? "idle" : "resync";

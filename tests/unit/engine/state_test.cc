@@ -35,6 +35,9 @@ class ToldLvm final : public lvm::LvmApi {
     return Refused();
   }
   Status Repair(const lvm::RepairLv&, const Call&) override { return Refused(); }
+  Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
+    return Refused();
+  }
   Status RestorePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Status DropMissingPvs(const std::string&, const Call&) override { return Refused(); }
   Status ChangePv(const lvm::PvChange&, const Call&) override { return Refused(); }

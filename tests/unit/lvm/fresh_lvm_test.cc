@@ -530,6 +530,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
       return Killed();
     }
     Status Repair(const RepairLv&, const Call&) override { return Killed(); }
+    Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
+      return Killed();
+    }
     Status RestorePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Status DropMissingPvs(const std::string&, const Call&) override { return Killed(); }
     Status ChangePv(const PvChange&, const Call&) override { return Killed(); }

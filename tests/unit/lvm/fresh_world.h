@@ -63,6 +63,9 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Deactivate(const std::string&, const std::string&, const Call&) override;
   Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override { return Ok(); }
   Status Repair(const RepairLv&, const Call&) override { return Commits(); }
+  Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
+    return Commits();
+  }
   Status RestorePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
   Status DropMissingPvs(const std::string&, const Call&) override { return Commits(); }
   Status ChangePv(const PvChange&, const Call&) override { return Commits(); }
