@@ -85,6 +85,10 @@ nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
     if (volume.has_percent()) {
       volumes.back()["percent"] = volume.percent();
     }
+    if (volume.has_scrubbed()) {
+      volumes.back()["scrubbed"] = {{"ended_at", volume.scrubbed().ended_at()},
+                                    {"mismatched_bytes", volume.scrubbed().mismatched_bytes()}};
+    }
   }
   return {{"name", pool.name()},
           {"volume_group", pool.volume_group()},
@@ -284,6 +288,39 @@ Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call
     }
   }
   return 0;
+}
+
+Result<AdminClient::Scrubbing> AdminClient::Scrub(const std::vector<std::string>& ids, bool repair,
+                                                  const Call& call) {
+  pb::ScrubRequest request;
+  request.mutable_volume_ids()->Assign(ids.begin(), ids.end());
+  request.set_repair(repair);
+  Scrubbing out;
+  out.asked_at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  pb::ScrubResponse done;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Scrub, request, done, call));
+  for (const auto& volume : done.volumes()) {
+    out.volumes.push_back({volume.volume_id(), volume.name(), volume.refusal()});
+  }
+  return out;
+}
+
+Result<AdminClient::ScrubState> AdminClient::ScrubOf(const std::string& id, const Call& call) {
+  pb::GetStatusResponse status;
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), status, call));
+  for (const auto& pool : status.pools()) {
+    if (!pool.problem().empty()) {
+      return Error(Code::kUnavailable, pool.problem());
+    }
+    const auto volume = std::ranges::find(pool.volumes(), id, &pb::GetStatusResponse::Volume::volume_id);
+    if (volume != pool.volumes().end()) {
+      return ScrubState{.pending = volume->scrub_pending(),
+                        .percent = volume->has_percent() ? std::optional(volume->percent()) : std::nullopt,
+                        .ended_at = volume->scrubbed().ended_at(),
+                        .mismatched = volume->scrubbed().mismatched_bytes()};
+    }
+  }
+  return Error(Code::kPrecondition, fmt::format("volume {} is not there any more", id));
 }
 
 }  // namespace quarry::ctl

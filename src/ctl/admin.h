@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/call.h"
 #include "base/path.h"
@@ -69,6 +71,26 @@ class AdminClient {
   // Bytes that are still on a disk that is being emptied; 0 once it has left. kPrecondition: it is not being
   // emptied any more.
   Result<int64_t> LeftOn(const std::string& pv_uuid, const Call& call);
+
+  // Legs that are being compared, now or after others.
+  struct Scrubbing {
+    struct Volume {
+      std::string id, name;
+      std::string refusal;  // why they are not; empty: they are
+    };
+    std::vector<Volume> volumes;
+    int64_t asked_at = 0;  // seconds since 1970
+  };
+  // `ids`: none for every volume that has more than one leg.
+  Result<Scrubbing> Scrub(const std::vector<std::string>& ids, bool repair, const Call& call);
+  struct ScrubState {
+    bool pending = false;             // wanted, or going on
+    std::optional<uint32_t> percent;  // while it goes on
+    int64_t ended_at = 0;             // the last time that it came to its end; 0: never
+    int64_t mismatched = 0;           // bytes
+  };
+  // kPrecondition: there is no such volume.
+  Result<ScrubState> ScrubOf(const std::string& id, const Call& call);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

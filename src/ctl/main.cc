@@ -17,7 +17,7 @@
 #include "base/subprocess.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
-#include "ctl/status_page.h"
+#include "ctl/waiting.h"
 #include "daemon/options.h"
 #include "daemon/values.h"
 #include "dm/dm_kernel.h"
@@ -31,7 +31,6 @@ constexpr std::chrono::milliseconds kPatience{120000};
 // Each leg that is to be rebuilt is some LVM commands; the rebuilding itself is not waited for.
 constexpr std::chrono::milliseconds kRepairPatience{1800000};
 constexpr std::chrono::seconds kWatchInterval{2};
-constexpr std::chrono::seconds kProgressInterval{1};
 
 struct Arguments {
   std::string config;
@@ -47,6 +46,8 @@ struct Arguments {
   std::string name, fs_type, erase;
   bool csilvm = false, dry_run = false;
   bool cancel = false, no_wait = false;
+  std::vector<std::string> ids;
+  bool repair = false;
   bool watch = false;
 };
 
@@ -142,34 +143,6 @@ Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, in
   return client.Adopt(wish, call);
 }
 
-// Until the disk has left. Whoever interrupts that stops the looking on, not the work; a quarryd that is
-// restarted meanwhile is waited for.
-Status LookOn(AdminClient& client, const AdminClient::Evacuation& evacuation) {
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  uint32_t told = 0;
-  while (true) {
-    const auto left = client.LeftOn(evacuation.pv_uuid, CallWithin(kPatience));
-    if (!left.has_value() && left.error().code() != Code::kUnavailable) {
-      return left.error();
-    }
-    if (left.has_value()) {
-      const int64_t all = std::max<int64_t>(evacuation.to_move, 1);
-      const auto percent = static_cast<uint32_t>(100 * std::clamp<int64_t>(all - *left, 0, all) / all);
-      if (terminal) {
-        std::cerr << fmt::format("\r{} {} %{}", ProgressBar(percent), percent, *left == 0 ? "\n" : "")
-                  << std::flush;
-      } else if (percent >= told + 10 || *left == 0) {
-        std::cerr << fmt::format("{} %\n", percent);
-        told = percent;
-      }
-      if (*left == 0) {
-        return Ok();
-      }
-    }
-    std::this_thread::sleep_for(kProgressInterval);
-  }
-}
-
 Result<std::string> RunEvacuate(AdminClient& client, bool rebuild, const Arguments& arguments) {
   QUARRY_ASSIGN(const AdminClient::Evacuation evacuation, client.Evacuate({.disk = arguments.object,
                                                                            .rebuild = rebuild,
@@ -180,12 +153,25 @@ Result<std::string> RunEvacuate(AdminClient& client, bool rebuild, const Argumen
     return evacuation.text;
   }
   std::cerr << (arguments.json ? "" : evacuation.text);
-  QUARRY_TRY(LookOn(client, evacuation));
+  QUARRY_TRY(WaitForEvacuation(client, evacuation));
   return arguments.json ? evacuation.text
                         : fmt::format(
                               "disk {} has left its group. It bears the label of a physical volume still: "
                               "`pvremove` makes it blank\n",
                               evacuation.pv_uuid);
+}
+
+Result<std::string> RunScrub(AdminClient& client, const Arguments& arguments, int& exit_status) {
+  QUARRY_ASSIGN(const AdminClient::Scrubbing scrubbing,
+                client.Scrub(arguments.ids, arguments.repair, CallWithin(kPatience)));
+  if (!arguments.no_wait) {
+    return WaitForScrubs(client, scrubbing, arguments.json, exit_status);
+  }
+  const bool refused = std::ranges::any_of(
+      scrubbing.volumes,
+      [](const AdminClient::Scrubbing::Volume& volume) { return !volume.refusal.empty(); });
+  exit_status = refused ? 1 : 0;
+  return ScrubsBegun(scrubbing, arguments.json);
 }
 
 // What quarryd does when asked. `exit_status` is for output that is whole, and yet not all good.
@@ -205,6 +191,9 @@ Result<std::string> RunRequest(const std::string& name, const Arguments& argumen
   }
   if (name == "evacuate" || name == "replace") {
     return RunEvacuate(client, name == "replace", arguments);
+  }
+  if (name == "scrub") {
+    return RunScrub(client, arguments, exit_status);
   }
   return name == "adopt" ? RunAdopt(client, arguments, exit_status)
                          : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
@@ -245,10 +234,16 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
     sub->add_flag("--cancel", arguments.cancel, "the disk stays after all; what has left has left");
     sub->add_flag("--no-wait", arguments.no_wait, "do not wait until it is empty");
   }
+  CLI::App* scrub = app.add_subcommand(
+      "scrub", "compare the legs of raid volumes with each other, all of them, while they are in use");
+  scrub->add_option("ID", arguments.ids, "ids of the volumes [every raid volume]");
+  scrub->add_flag("--repair", arguments.repair,
+                  "write anew what differs: copies from the first, parity from the data");
+  scrub->add_flag("--no-wait", arguments.no_wait, "do not wait until it is done");
   for (CLI::App* sub : {adopt, release, evacuate, replace}) {
     sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
   }
-  for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace}) {
+  for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace, scrub}) {
     sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
         ->envname("CSI_ENDPOINT")
         ->capture_default_str();
@@ -258,7 +253,7 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
 
 bool IsRequest(const std::string& name) {
   constexpr auto kRequests = std::to_array<std::string_view>(
-      {"adopt", "release", "devices", "status", "repair", "evacuate", "replace"});
+      {"adopt", "release", "devices", "status", "repair", "evacuate", "replace", "scrub"});
   return std::ranges::find(kRequests, name) != kRequests.end();
 }
 

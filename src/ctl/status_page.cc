@@ -47,7 +47,7 @@ std::string Line(const pb::GetStatusResponse::Volume& volume) {
   if (volume.has_percent()) {
     line += fmt::format("          {} {} %\n", ProgressBar(volume.percent()), volume.percent());
   }
-  if (!volume.detail().empty() && volume.condition() != "healthy") {
+  if (!volume.detail().empty()) {
     line += fmt::format("          {}\n", volume.detail());
   }
   return line;

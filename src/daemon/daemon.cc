@@ -73,6 +73,9 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
   config.erase_rate = options.erase_rate;
   config.repair = options.repair;
   config.repair_delay = options.repair_delay;
+  config.scrub_interval = options.scrub_interval;
+  config.scrub_hours = options.scrub_hours;
+  config.rebuild_rate = options.rebuild_rate;
   return config;
 }
 

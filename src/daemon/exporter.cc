@@ -88,6 +88,27 @@ void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
   gauges.missing.values.push_back({pool, static_cast<double>(figures.missing_disks)});
 }
 
+struct ScrubGauges {
+  Gauge when{"quarry_volume_scrubbed_timestamp_seconds",
+             "When the legs of a raid volume were last compared, since 1970",
+             {}};
+  Gauge mismatched{"quarry_volume_mismatched_bytes",
+                   "How much of a raid volume's legs did not agree then, and was not repaired",
+                   {}};
+};
+
+void AddScrubs(const engine::PoolStatus& pool, ScrubGauges& gauges) {
+  for (const engine::VolumeStatus& volume : pool.volumes) {
+    if (!volume.scrubbed.has_value()) {
+      continue;
+    }
+    const MetricLabels labels{{"pool", pool.figures.pool}, {"volume", volume.id}};
+    gauges.when.values.push_back(
+        {labels, static_cast<double>(volume.scrubbed->ended.time_since_epoch().count())});
+    gauges.mismatched.values.push_back({labels, static_cast<double>(volume.scrubbed->mismatched.value)});
+  }
+}
+
 struct DiskGauges {
   Gauge warning{"quarry_disk_critical_warning",
                 "1 for each critical warning of an NVMe disk's health log that is set, else 0",
@@ -175,10 +196,12 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
   const Call call = CallWithin(kPatience);
   PoolGauges gauges;
   DiskGauges disks;
+  ScrubGauges scrubs;
   if (const auto pools = engine.NodeStatus(call); pools.has_value()) {
     for (const engine::PoolStatus& pool : *pools) {
       Add(pool.figures, gauges);
       AddHealth(pool, gauges.health);
+      AddScrubs(pool, scrubs);
       AddDisks(pool, disks);
       AddCapacities(engine, pool.figures.pool, call, gauges.capacity);
     }
@@ -195,6 +218,8 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
                         gauges.missing,
                         gauges.capacity,
                         gauges.health,
+                        scrubs.when,
+                        scrubs.mismatched,
                         disks.warning,
                         disks.spare,
                         disks.threshold,

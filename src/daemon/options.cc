@@ -114,6 +114,44 @@ Status ApplyHealthInterval(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyScrubDays(Options& options, std::string_view text) {
+  constexpr uint64_t kYear = 366;
+  QUARRY_ASSIGN(const uint64_t days, ParseNumber(text));
+  if (days > kYear) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
+  }
+  options.scrub_interval = std::chrono::days(days);
+  return Ok();
+}
+
+Status ApplyScrubHours(Options& options, std::string_view text) {
+  constexpr uint64_t kDay = 24;
+  const auto wrong = [&] {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be two hours of the day such as 1-5 or 22-6, is '{}'", text));
+  };
+  const size_t hyphen = text.find('-');
+  if (hyphen == std::string_view::npos) {
+    return wrong();
+  }
+  const auto first = ParseNumber(text.substr(0, hyphen));
+  const auto last = ParseNumber(text.substr(hyphen + 1));
+  if (!first.has_value() || !last.has_value() || *first >= kDay || *last > kDay || *first == *last) {
+    return wrong();
+  }
+  options.scrub_hours = {static_cast<uint32_t>(*first), static_cast<uint32_t>(*last)};
+  return Ok();
+}
+
+Status ApplyRebuildRate(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const Bytes rate, ParseSize(text));
+  if (rate.value % kKiB.value != 0) {
+    return Error(Code::kInvalidArgument, fmt::format("must be whole KiB, is '{}'", text));
+  }
+  options.rebuild_rate = rate;
+  return Ok();
+}
+
 Status ApplyMetricsAddress(Options& options, std::string_view text) {
   QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
   return Ok();
@@ -258,6 +296,15 @@ const std::vector<Setting>& Settings() {
       {"repair-delay", "QUARRY_REPAIR_DELAY",
        "seconds that a disk must have been missing before what it held is rebuilt elsewhere [600]",
        &ApplyRepairDelay},
+      {"rebuild-rate", "QUARRY_REBUILD_RATE",
+       "bytes a second at which each raid leg is filled or compared at most, 0 for the kernel's limits "
+       "[as LVM has it]",
+       &ApplyRebuildRate},
+      {"scrub-days", "QUARRY_SCRUB_DAYS",
+       "days after which the legs of raid volumes are compared again, 0 for only when asked [28]",
+       &ApplyScrubDays},
+      {"scrub-hours", "QUARRY_SCRUB_HOURS",
+       "hours of the day, local time, at which that may begin: 1-5, 22-6 [0-24]", &ApplyScrubHours},
       {"health-interval", "QUARRY_HEALTH_INTERVAL",
        "seconds between two questions to a disk how it is, 0 for none [60]", &ApplyHealthInterval},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",

@@ -43,7 +43,10 @@ struct Options {
   std::chrono::hours trim_interval{0};  // 0: never
   bool repair = true;
   std::chrono::seconds repair_delay{600};
-  std::chrono::seconds health_interval{60};  // 0: never
+  std::chrono::seconds health_interval{60};                     // 0: never
+  std::chrono::seconds scrub_interval = std::chrono::days(28);  // 0: never
+  engine::EngineConfig::Hours scrub_hours;
+  std::optional<Bytes> rebuild_rate;
   std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

@@ -178,6 +178,15 @@ std::string Text(const Action& action) {
             return fmt::format("verify that the legs of {}/{} are there, on disks of their own", a.group,
                                a.name);
           },
+          [](const ScrubAction& a) {
+            return fmt::format("compare the legs of {}/{}{}", a.group, a.name,
+                               a.repair ? ", and write anew what differs" : "");
+          },
+          [](const LimitRecoveryAction& a) {
+            return fmt::format("let legs of {}/{} be filled at {}", a.group,
+                               fmt::join(a.names, fmt::format(" {}/", a.group)),
+                               a.rate.value == 0 ? "any rate" : HumanBytes(a.rate) + "/s at most");
+          },
           [](const RestorePvAction& a) {
             return fmt::format("take disk {} back into group {}", a.device, a.group);
           },
@@ -239,6 +248,10 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RefreshAction& a) { return world.lvm.Refresh(a.group, a.names, call); },
           [&](const RepairAction& a) { return world.lvm.Repair(a.spec, call); },
           [&](const VerifyLegsAction& a) { return VerifyLegs(a, world, call); },
+          [&](const ScrubAction& a) { return world.dm.Scrub(a.dm_uuid, a.repair); },
+          [&](const LimitRecoveryAction& a) {
+            return world.lvm.LimitRecovery(a.group, a.names, a.rate, call);
+          },
           [&](const RestorePvAction& a) { return world.lvm.RestorePv(a.group, a.device, call); },
           [&](const DropMissingPvsAction& a) { return world.lvm.DropMissingPvs(a.group, call); },
           [&](const MoveExtentsAction& a) { return world.lvm.Move(a.spec, call); },

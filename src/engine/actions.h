@@ -79,6 +79,16 @@ struct RemovePvAction {
 struct ReviveAction {
   std::string group, name;
 };
+// Has the kernel compare the legs of a volume, which goes on by itself.
+struct ScrubAction {
+  std::string group, name, dm_uuid;
+  bool repair;  // and write anew what differs
+};
+struct LimitRecoveryAction {
+  std::string group;
+  std::vector<std::string> names;
+  Bytes rate;
+};
 struct RestorePvAction {
   std::string group, device;
 };
@@ -151,7 +161,7 @@ using Action =
                  UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
                  RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction,
                  MoveExtentsAction, VerifyLeftAction, FinishMovesAction, ChangePvAction, RemovePvAction,
-                 ReviveAction>;
+                 ReviveAction, ScrubAction, LimitRecoveryAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
 std::string Text(const Action& action);

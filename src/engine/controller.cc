@@ -121,8 +121,9 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
     QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, plan->actions, unknown, call));
     return cleaning;
   }
-  std::get<CreateLvAction>(plan->actions.front()).spec.assume_in_sync =
-      wish.profile.skip_sync && unknown.empty();
+  lvm::CreateLv& spec = std::get<CreateLvAction>(plan->actions.front()).spec;
+  spec.assume_in_sync = wish.profile.skip_sync && unknown.empty();
+  spec.max_recovery_rate = state.config.rebuild_rate.value_or(Bytes{});
   auto made = RunCounted(pool, plan->actions, state.world, call);
   if (!made.has_value()) {
     UndoCreate(state, catalog.group->name, wish.lv_name);

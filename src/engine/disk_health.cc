@@ -228,16 +228,29 @@ std::optional<DiskHealths::Change> DiskHealths::Take(const std::string& pv, Answ
 
 // With mutex_ held.
 void DiskHealths::Summarize() {
-  WeakDisks weak;
+  WeakDisks weak{.failing = blamed_, .worn = {}};
   for (const auto& [pv, known] : known_) {
     if (known.verdict.state == DiskState::kFailing) {
       weak.failing.emplace(pv, known.verdict.words);
-    } else if (known.verdict.state == DiskState::kWorn) {
+    } else if (known.verdict.state == DiskState::kWorn && !blamed_.contains(pv)) {
       weak.worn.emplace(pv, known.verdict.words);
     }
   }
   if (weak != *weak_) {
     weak_ = std::make_shared<const WeakDisks>(std::move(weak));
+  }
+}
+
+void DiskHealths::Blame(const std::string& pv, std::string words) {
+  const std::lock_guard lock(mutex_);
+  blamed_.insert_or_assign(pv, std::move(words));
+  Summarize();
+}
+
+void DiskHealths::Forgive(const std::string& pv) {
+  const std::lock_guard lock(mutex_);
+  if (blamed_.erase(pv) > 0) {
+    Summarize();
   }
 }
 

@@ -3,7 +3,8 @@
 //
 // Failing: the disk says that its spare blocks run out, that it is not reliable any more, or that it takes no
 // more writes. Worn: it has had the whole life that its vendor expects of it (100 % used), and may go on for
-// long. What it says of its temperature concerns neither.
+// long. What it says of its temperature concerns neither. Failing is also, of any kind of disk, one on which
+// legs fail again each time that they are taken back.
 #pragma once
 
 #include <condition_variable>
@@ -87,6 +88,10 @@ class DiskHealths {
   std::vector<Change> Ask(const std::shared_ptr<udev::DiskHealthApi>& api, const Round& round,
                           const Call& call);
 
+  // A disk that fails by what the kernel got of it, whatever it says itself; until it is forgiven.
+  void Blame(const std::string& pv, std::string words);
+  void Forgive(const std::string& pv);
+
   std::optional<Known> Of(const std::string& pv) const;
   std::shared_ptr<const WeakDisks> Weak() const;  // the same object until something changes
 
@@ -111,6 +116,7 @@ class DiskHealths {
   // Guarded by mutex_:
   std::map<std::string, Known> known_;
   std::map<std::string, std::string> silent_;  // errors that were told
+  std::map<std::string, std::string> blamed_;
   std::shared_ptr<const WeakDisks> weak_ = std::make_shared<const WeakDisks>();
 };
 

@@ -38,6 +38,18 @@ struct EngineConfig {
   // been away for that. What comes back is taken back in any case.
   bool repair = true;
   std::chrono::milliseconds repair_delay = std::chrono::minutes(10);
+  // How long after they were made, or last compared, the legs of raid volumes are compared unasked, and at
+  // which hours of the day that may begin, in local time: from `first` until before `last`, which may be the
+  // next day's. An interval of 0: never.
+  std::chrono::seconds scrub_interval{0};
+  struct Hours {
+    uint32_t first = 0;
+    uint32_t last = 24;
+  };
+  Hours scrub_hours;
+  // Bytes a second that each leg of a raid volume is filled or compared with at most, whole KiB; 0: only the
+  // kernel's own limits. nullopt: whatever LVM's metadata say of each volume.
+  std::optional<Bytes> rebuild_rate;
   // With as many commands stuck in the kernel, the node is not healthy (Probe).
   size_t stuck_limit = 4;
 };
@@ -120,6 +132,10 @@ class Engine {
   // kNotFound: no pool has it. kNoSpace, saying by how much. kPrecondition: it is the last one, missing, or
   // holds what is not ours. kUnsupported: the kernel cannot.
   Result<EvacuateResult> Evacuate(const EvacuateRequest& request, const Call& call);
+  // Has the legs of raid volumes compared, one volume of a pool at a time (scrubbing.h); NodeStatus shows how
+  // far that is, and what came of it. Forgotten at the end of the process. kNotFound: no such volume.
+  // kInvalidArgument: it has no second leg.
+  Result<std::vector<ScrubAnswer>> Scrub(const ScrubRequest& request, const Call& call);
   // `tell` is called, from any thread, when there is something for Mend to do that no event of the kernel's
   // tells of. An empty one ends that.
   void OnWork(std::function<void()> tell);

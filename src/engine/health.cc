@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/scrubbing.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -100,6 +102,29 @@ void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, con
   }
 }
 
+// What the last comparison of its legs found. With parity each such place is damage of a kind: of a write
+// that the power cut off, or of a disk. Copies may differ where nobody reads: in what was written while it
+// changed (swap), or was discarded (md(4)).
+void DiagnoseMismatch(const Record& record, const lvm::Geometry& geometry, Health& health) {
+  const auto outcome = ReadScrub(record.tags.scrubbed);
+  if (!outcome.has_value() || outcome->mismatched.value == 0) {
+    return;
+  }
+  const std::string found =
+      fmt::format("{} of its legs did not agree when they were compared", HumanBytes(outcome->mismatched));
+  const bool copies =
+      geometry.type() == lvm::VolumeType::kRaid1 || geometry.type() == lvm::VolumeType::kRaid10;
+  if (!copies) {
+    health.ailments.push_back(
+        {Problem::kDegraded, "LegsDiffer",
+         fmt::format("{}: look for errors of its disks, and have `quarryctl scrub --repair {}` make the "
+                     "parity anew from the data",
+                     found, record.tags.id)});
+  } else if (health.note.empty()) {
+    health.note = fmt::format("{}; copies may differ where nothing is stored", found);
+  }
+}
+
 bool Has(const std::vector<std::string>& options, std::string_view word) {
   return std::find(options.begin(), options.end(), word) != options.end();
 }
@@ -176,6 +201,7 @@ Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
   if (raid.has_value()) {
     DiagnoseRaid(geometry, *raid, missing, health);
   }
+  DiagnoseMismatch(record, geometry, health);
   const auto gone = std::ranges::find_if(mounts, [](const auto* entry) { return HasGoneReadOnly(*entry); });
   if (gone != mounts.end()) {
     health.ailments.push_back(

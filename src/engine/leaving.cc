@@ -63,7 +63,7 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
 // What a killed move left. Of inactive volumes nothing would be copied.
 std::optional<MendStep> GoOn(const MendView& view, MendPlan& plan) {
   const lvm::VolumeGroup& group = view.group();
-  MendStep step{.ids = {}, .actions = {}, .leaving = true, .unhurried = true};
+  MendStep step{.ids = {}, .actions = {}, .kind = MendKind::kLeave, .unhurried = true};
   ActivateAction activate{group.name, {}};
   bool moving = false;
   for (const lvm::LogicalVolume& lv : group.lvs) {
@@ -112,7 +112,7 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
         fmt::format("volume {} cannot leave {}: {}", record.tags.id, NameOf(pv), placed.error().message()));
     return std::nullopt;
   }
-  MendStep step{.ids = {record.tags.id}, .actions = {}, .leaving = true};
+  MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kLeave};
   if (!volume.active) {
     step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
   }
@@ -146,7 +146,7 @@ MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
                                          .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
                                          .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
                       VerifyLeftAction{group.name, move.from_uuid, move.from}},
-          .leaving = true,
+          .kind = MendKind::kLeave,
           .unhurried = true};
 }
 
@@ -188,7 +188,7 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
     return Copy(group, moves->front());
   }
   if (there.records.empty() && there.strangers.empty() && group.pvs.size() > 1) {
-    return MendStep{.ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .leaving = true};
+    return MendStep{.ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = MendKind::kLeave};
   }
   return std::nullopt;
 }

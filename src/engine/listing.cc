@@ -81,8 +81,9 @@ Ailment DiskNotReopened(const Record& record) {
           "a disk of it was pulled and is back; the kernel is about to open it anew"};
 }
 
-DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealths::Known>& known,
-                    Bytes extent_size) {
+DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
+                    const std::optional<DiskHealths::Known>& known) {
+  const Bytes extent_size = catalog.group->extent_size;
   DiskStatus status{.pv_uuid = pv.uuid,
                     .device = pv.device,
                     .state = !pv.missing         ? "ok"
@@ -93,9 +94,12 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealt
                     .detail = ""};
   if (known.has_value()) {
     status.health = known->health;
-    status.detail = known->verdict.words;
-    if (!pv.missing && known->verdict.state != DiskState::kGood) {
-      status.state = DiskStateName(known->verdict.state);
+  }
+  for (const auto& [disks, state] : {std::pair(&catalog.weak.failing, DiskState::kFailing),
+                                     std::pair(&catalog.weak.worn, DiskState::kWorn)}) {
+    if (const auto weak = disks->find(pv.uuid); weak != disks->end()) {
+      status.detail = weak->second;
+      status.state = pv.missing ? status.state : std::string(DiskStateName(state));
     }
   }
   if (!pv.missing && IsLeaving(pv)) {
@@ -104,7 +108,7 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const std::optional<DiskHealt
   return status;
 }
 
-VolumeStatus StatusOf(const Record& record, const Health& health) {
+VolumeStatus StatusOf(const Record& record, const Health& health, const Scrubs& scrubs) {
   Volume volume = Describe(record);
   return {.id = std::move(volume.id),
           .name = std::move(volume.name),
@@ -112,7 +116,9 @@ VolumeStatus StatusOf(const Record& record, const Health& health) {
           .size = volume.size,
           .condition = std::string(ConditionWord(health)),
           .detail = health.ailments.empty() ? health.note : health.ailments.front().message,
-          .percent = health.percent};
+          .percent = health.percent,
+          .scrubbed = ReadScrub(record.tags.scrubbed),
+          .scrub_pending = scrubs.IsPending(record.tags.id)};
 }
 
 }  // namespace
@@ -180,12 +186,12 @@ Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
       continue;
     }
     for (const lvm::PhysicalVolume& pv : (*catalog)->group->pvs) {
-      status.disks.push_back(StatusOf(pv, state_->disk_healths.Of(pv.uuid), (*catalog)->group->extent_size));
+      status.disks.push_back(StatusOf(pv, **catalog, state_->disk_healths.Of(pv.uuid)));
     }
     for (const Record& record : (*catalog)->records) {
       if (record.tags.state == lvm::VolumeState::kReady) {
         QUARRY_ASSIGN(const Health health, state_->HealthOf(record, mounts));
-        status.volumes.push_back(StatusOf(record, health));
+        status.volumes.push_back(StatusOf(record, health, state_->scrubs));
       }
     }
     std::ranges::sort(status.volumes, {}, &VolumeStatus::name);

@@ -1,6 +1,7 @@
 #include "engine/mender.h"
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 
 #include <fmt/format.h>
@@ -16,6 +17,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kStepLimit{300'000};
 // A disk that fails again as soon as it is taken back is not taken back for ever longer.
 constexpr milliseconds kFirstRefresh{30'000};
+// After as many vain attempts to take a leg back it is made anew elsewhere: 90 s, if it fails at once each
+// time.
+constexpr int kAttempts = 3;
+// How long a disk on which legs failed so gets nothing new.
+constexpr std::chrono::hours kBlame{24};
 constexpr milliseconds kFirstRetry{10'000};
 constexpr milliseconds kLongestRetry{1'800'000};
 // While legs are filled: the kernel tells of the end, but not of a rebuild that has to wait for it.
@@ -29,6 +35,22 @@ void Sooner(MendReport& report, milliseconds when) {
 
 std::string LeavingKey(const Pool& pool) {
   return "leaving:" + pool.config.name;
+}
+std::string RateKey(const Pool& pool) {
+  return "rate:" + pool.config.name;
+}
+std::string ScrubKey(const std::string& id) {
+  return "scrub:" + id;
+}
+
+// In the node's time zone.
+bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  const auto hour = static_cast<uint32_t>(local.tm_hour);
+  return hours.first < hours.last ? hours.first <= hour && hour < hours.last
+                                  : hours.first <= hour || hour < hours.last;
 }
 
 milliseconds Until(SteadyTime when, SteadyTime now) {
@@ -66,14 +88,21 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       Sooner(report, kFirstRetry);
       return;
     }
-    NoteDisks(pool, *(*catalog)->group);
+    NoteDisks(pool, **catalog);
     const auto view = Look(pool, **catalog, cause, report);
     if (!view.has_value()) {
       return fail(view.error());
     }
+    NoteFailures(pool, *view);
+    std::vector<std::string> lost;
+    state_.scrubs.Look(*view, lost);
+    TellOfLost(pool, lost);
     MendPlan plan = PlanMending(*view);
     if (plan.waiting) {
       Sooner(report, kWhileWaiting);
+    }
+    if (!plan.step.has_value()) {
+      plan.step = NextScrub(pool, *view);
     }
     if (!plan.step.has_value()) {
       const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
@@ -100,11 +129,25 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       return;
     }
     const Status done = Do(pool, *plan.step, call, report);
-    if (plan.step->leaving) {
-      return AfterLeaving(pool, done, call, report);
+    switch (plan.step->kind) {
+      case MendKind::kLeave:
+        return AfterLeaving(pool, done, call, report);
+      case MendKind::kBeginScrub:
+      case MendKind::kRecordScrub:
+        AfterScrub(pool, *plan.step, done, call, report);
+        break;
+      case MendKind::kLimit:
+        if (!done.has_value()) {
+          Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
+        }
+        break;
+      case MendKind::kMend:
+        if (!done.has_value()) {
+          return fail(done.error());
+        }
     }
     if (!done.has_value()) {
-      return fail(done.error());
+      return;
     }
   }
   Sooner(report, kFirstRetry);
@@ -145,6 +188,47 @@ void Mender::AfterLeaving(const Pool& pool, const Status& done, const Call& call
   Failed(LeavingKey(pool), "emptying a disk failed", pool, done.error(), call, report);
 }
 
+void Mender::AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                        MendReport& report) {
+  const std::string& id = step.ids.front();
+  if (!done.has_value()) {
+    state_.scrubs.Failed(step);
+    return Failed(ScrubKey(id), "comparing the legs of a volume failed", pool, done.error(), call, report);
+  }
+  if (step.kind == MendKind::kBeginScrub) {
+    state_.scrubs.Began(step);
+    state_.log.Info("comparing the legs of a volume", {{"volume", id}, {"repair", step.repairs}});
+    return;
+  }
+  state_.scrubs.Recorded(step);
+  tried_.erase(ScrubKey(id));
+  if (step.repairs) {
+    state_.log.Info("the legs of a volume were compared, and what differed written anew", {{"volume", id}});
+    return;
+  }
+  state_.log.Log(step.mismatched.value == 0 ? LogLevel::kInfo : LogLevel::kWarning,
+                 "the legs of a volume were compared",
+                 {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
+}
+
+std::optional<MendStep> Mender::NextScrub(const Pool& pool, const MendView& view) {
+  const auto now = state_.world.clock.WallNow();
+  std::vector<std::string> lost;
+  auto step = state_.scrubs.Next(view,
+                                 {.now = std::chrono::floor<std::chrono::seconds>(now),
+                                  .interval = state_.config.scrub_interval,
+                                  .may_begin = IsHourOf(state_.config.scrub_hours, now)},
+                                 lost);
+  TellOfLost(pool, lost);
+  return step;
+}
+
+void Mender::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
+  for (const std::string& words : lost) {
+    state_.log.Warning("a scrub has come to nothing", {{"pool", pool.config.name}, {"detail", words}});
+  }
+}
+
 // Tried again later, and later still each time. What was called off is no failure.
 void Mender::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
                     const Call& call, MendReport& report) {
@@ -172,7 +256,9 @@ Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport
     }
   }
   QUARRY_TRY(RunCounted(pool, step.actions, state_.world, call.Within(kStepLimit)));
-  Tell(pool, step, report);
+  if (step.kind != MendKind::kBeginScrub && step.kind != MendKind::kRecordScrub) {
+    Tell(pool, step, report);
+  }
   return Ok();
 }
 
@@ -199,8 +285,15 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
   }
   if (failed || volume.on_lost_disk) {
     volume.refresh_due = IsDue(record.tags.id, cause, report);
+    const auto tried = tried_.find(record.tags.id);
+    volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due && tried != tried_.end() &&
+                      tried->second.times >= kAttempts;
   } else if (IsDue(record.tags.id, cause, report)) {
     tried_.erase(record.tags.id);  // it has been well since, for as long as it would have been left alone
+  }
+  volume.scrub_due = IsDue(ScrubKey(record.tags.id), cause, report);
+  if (IsComparing(volume) || state_.scrubs.IsRunning(record.tags.id)) {
+    volume.instance = state_.world.dm.Instance(record.DmUuid()).value_or(0);
   }
   return volume;
 }
@@ -211,6 +304,9 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
   const bool may_empty = cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
                          IsDue(LeavingKey(pool), cause, report);
   MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_empty = may_empty};
+  if (state_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
+    view.rebuild_rate = state_.config.rebuild_rate;
+  }
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     if (!pv.missing || !pv.device.empty()) {
       continue;
@@ -222,6 +318,7 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
       Sooner(report, Until(due, now));
     }
   }
+  view.may_rebuild = state_.config.repair || cause == MendCause::kAsked;
   const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
   QUARRY_ASSIGN(const mount::MountTable mounts, state_.world.mount.Mounts());
   std::map<std::string, std::string> conditions;
@@ -238,13 +335,45 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
   return view;
 }
 
-void Mender::NoteDisks(const Pool& pool, const lvm::VolumeGroup& group) {
-  for (const lvm::PhysicalVolume& pv : group.pvs) {
+void Mender::NoteDisks(const Pool& pool, const Catalog& catalog) {
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     const bool away = pv.missing && pv.device.empty();
     if (away && missing_since_.try_emplace(pv.uuid, state_.world.clock.Now()).second) {
       state_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
       state_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
+      state_.disk_healths.Forgive(pv.uuid);
+      blamed_since_.erase(pv.uuid);
+      // What failed before failed of its absence.
+      for (const Record& record : catalog.records) {
+        tried_.erase(record.tags.id);
+      }
+    }
+  }
+}
+
+void Mender::NoteFailures(const Pool& pool, const MendView& view) {
+  const SteadyTime now = state_.world.clock.Now();
+  for (const MendVolume& volume : view.volumes) {
+    if (!volume.hopeless) {
+      continue;
+    }
+    for (const std::string& uuid : FailedPvs(view, volume)) {
+      if (blamed_since_.insert_or_assign(uuid, now).second) {
+        const std::string words =
+            fmt::format("a leg on it failed again after each of {} attempts to take it back", kAttempts);
+        state_.log.Warning("a disk is failing",
+                           {{"pool", pool.config.name}, {"pv", uuid}, {"detail", words}});
+        state_.disk_healths.Blame(uuid, words);
+      }
+    }
+  }
+  for (auto blamed = blamed_since_.begin(); blamed != blamed_since_.end();) {
+    if (blamed->second + kBlame <= now) {
+      state_.disk_healths.Forgive(blamed->first);
+      blamed = blamed_since_.erase(blamed);
+    } else {
+      ++blamed;
     }
   }
 }
@@ -278,6 +407,7 @@ void Mender::PutOff(const std::string& key, milliseconds first) {
   Patience& patience = tried_[key];
   patience.delay = std::clamp(2 * patience.delay, first, kLongestRetry);
   patience.next = state_.world.clock.Now() + patience.delay;
+  ++patience.times;
 }
 
 }  // namespace quarry::engine

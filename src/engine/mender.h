@@ -33,6 +33,7 @@ class Mender {
   struct Patience {
     SteadyTime next;
     std::chrono::milliseconds delay{0};
+    int times = 0;
   };
 
   // Extents that are being copied for a disk that is to leave, on a thread of its own: that may take hours,
@@ -52,7 +53,9 @@ class Mender {
   Result<MendVolume> LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
                             MendReport& report);
   Result<MendView> Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report);
-  void NoteDisks(const Pool& pool, const lvm::VolumeGroup& group);
+  void NoteDisks(const Pool& pool, const Catalog& catalog);
+  // Disks on which legs fail again and again get nothing new.
+  void NoteFailures(const Pool& pool, const MendView& view);
   // The condition in a word.
   std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
   bool IsDue(const std::string& key, MendCause cause, MendReport& report);
@@ -60,14 +63,20 @@ class Mender {
   void Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
               const Call& call, MendReport& report);
   void AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report);
+  void AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                  MendReport& report);
+  std::optional<MendStep> NextScrub(const Pool& pool, const MendView& view);
+  void TellOfLost(const Pool& pool, const std::vector<std::string>& lost);
   Status Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report);
 
   Engine::State& state_;
   std::mutex mutex_;
   // Guarded by mutex_:
   std::map<std::string, SteadyTime> missing_since_;                       // by PV uuid
+  std::map<std::string, SteadyTime> blamed_since_;                        // likewise
   std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
-  std::map<std::string, Patience> tried_;                // by volume id, "pool:<name>", "leaving:<pool>"
+  std::map<std::string, Patience>
+      tried_;  // by volume id, "pool:<name>", "leaving:<pool>", "rate:<pool>", "scrub:<volume>"
   std::map<std::string, std::string> told_;              // by pool: obstacles that were logged
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };

@@ -62,6 +62,44 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
   return std::nullopt;
 }
 
+// Of no use to take back: it has been tried, or the disk is known for it.
+bool IsHopeless(const MendView& view, const MendVolume& volume) {
+  return volume.hopeless || std::ranges::any_of(FailedPvs(view, volume), [&](const std::string& uuid) {
+           return view.catalog->weak.failing.contains(uuid);
+         });
+}
+
+// Its disk answers, and not as it should: what the leg had is made anew on another, from the other legs.
+// Where that is not possible the disk is tried again, ever more rarely.
+std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
+  for (const MendVolume& volume : view.volumes) {
+    const Record& record = *volume.record;
+    const auto profile = Profile::FromCanonical(record.tags.profile);
+    if (!view.may_rebuild || !IsHopeless(view, volume) || !volume.active || record.lv->partial ||
+        IsBusy(volume) || !profile.has_value() || HasStopped(volume)) {
+      continue;
+    }
+    for (const std::string& uuid : FailedPvs(view, volume)) {
+      const lvm::PhysicalVolume& pv = *view.group().FindPv(uuid);
+      WeakDisks weak = view.catalog->weak;
+      weak.failing.emplace(uuid, "legs on it fail");
+      auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv,
+                                     lvm::LegsOn(view.group(), *record.lv, uuid));
+      if (placed.has_value()) {
+        return MendStep{
+            {record.tags.id},
+            {RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}},
+             VerifyLegsAction{view.group().name, record.lv->name, uuid}}};
+      }
+      plan.obstacles.push_back(
+          fmt::format("volume {}: its leg on {}, which fails again and again, has no other place: {}; add a "
+                      "disk to the group, or make room",
+                      record.tags.id, pv.device, placed.error().message()));
+    }
+  }
+  return std::nullopt;
+}
+
 // LVM refuses to refresh what has a part on a missing disk.
 std::optional<MendStep> Refresh(const MendView& view) {
   MendStep step;
@@ -78,6 +116,28 @@ std::optional<MendStep> Refresh(const MendView& view) {
   }
   step.actions = {RefreshAction{view.group().name, std::move(names)}};
   return step;
+}
+
+// LVM keeps the rate with the volume, so that it holds for every sync to come.
+std::optional<MendStep> LimitRecovery(const MendView& view) {
+  if (!view.rebuild_rate.has_value() || view.group().MissingPvs() > 0) {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (const MendVolume& volume : view.volumes) {
+    const lvm::LogicalVolume& lv = *volume.record->lv;
+    // A comparison would begin anew.
+    if (!IsComparing(volume) && HasRedundancy(lv) &&
+        lv.segments.front().max_recovery_rate != *view.rebuild_rate) {
+      names.push_back(lv.name);
+    }
+  }
+  if (names.empty()) {
+    return std::nullopt;
+  }
+  return MendStep{.ids = {},
+                  .actions = {LimitRecoveryAction{view.group().name, std::move(names), *view.rebuild_rate}},
+                  .kind = MendKind::kLimit};
 }
 
 // Whether all missing disks that it lies on have been given up.
@@ -160,8 +220,29 @@ std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
   return out;
 }
 
+std::set<std::string> FailedPvs(const MendView& view, const MendVolume& volume) {
+  std::set<std::string> out;
+  if (!volume.raid.has_value()) {
+    return out;
+  }
+  const std::vector<bool> failed = FailedLegs(*volume.raid);
+  const auto pvs = lvm::LegPvs(view.group(), *volume.record->lv);
+  for (size_t i = 0; i < failed.size() && i < pvs.size(); ++i) {
+    for (const std::string& uuid : pvs[i]) {
+      if (failed[i] && !view.group().LacksPv(uuid)) {
+        out.insert(uuid);
+      }
+    }
+  }
+  return out;
+}
+
 bool IsBusy(const MendVolume& volume) {
   return volume.raid.has_value() && !volume.raid->action.empty() && volume.raid->action != "idle";
+}
+
+bool IsComparing(const MendVolume& volume) {
+  return volume.raid.has_value() && (volume.raid->action == "check" || volume.raid->action == "repair");
 }
 
 bool HasFailedLeg(const MendVolume& volume) {
@@ -174,10 +255,16 @@ MendPlan PlanMending(const MendView& view) {
   if (view.group().exported) {
     return plan;
   }
-  for (const auto& next : {TakeBack, Resume, Refresh}) {
+  for (const auto& next : {TakeBack, Resume}) {
     if (plan.step = next(view); plan.step.has_value()) {
       return plan;
     }
+  }
+  if (plan.step = Abandon(view, plan); plan.step.has_value()) {
+    return plan;
+  }
+  if (plan.step = Refresh(view); plan.step.has_value()) {
+    return plan;
   }
   if (plan.step = StartAgain(view, plan); plan.step.has_value()) {
     return plan;
@@ -189,6 +276,9 @@ MendPlan PlanMending(const MendView& view) {
   }
   if (!plan.step.has_value() && MayDrop(view)) {
     plan.step = MendStep{{}, {DropMissingPvsAction{view.group().name}}};
+  }
+  if (!plan.step.has_value()) {
+    plan.step = LimitRecovery(view);
   }
   if (!plan.step.has_value()) {
     PlanLeaving(view, plan);

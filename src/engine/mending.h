@@ -27,6 +27,9 @@ struct MendVolume {
   bool on_lost_disk = false;           // dm::DmApi::LiesOnLostDisk
   std::optional<dm::RaidStatus> raid;  // nullopt: no raid volume, or not active
   bool refresh_due = true;             // false: that was tried a moment ago
+  bool hopeless = false;               // its legs failed again each time that their disks were taken back
+  bool scrub_due = true;               // likewise
+  uint64_t instance = 0;               // dm::DmApi::Instance, where its legs are, or were, being compared
 };
 
 // Whether the kernel has given up a leg, or has none in its place.
@@ -35,8 +38,10 @@ bool HasFailedLeg(const MendVolume& volume);
 struct MendView {
   const Catalog* catalog = nullptr;  // never nullptr when it is planned on
   std::vector<MendVolume> volumes;
-  std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
-  bool may_empty = false;          // whether a disk may be emptied now
+  std::set<std::string> given_up;          // PV uuids: away for as long as the policy waits
+  bool may_rebuild = false;                // legs whose disks are there
+  bool may_empty = false;                  // whether a disk may be emptied now
+  std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; nullopt also: that was tried a moment ago
 
   const lvm::VolumeGroup& group() const { return *catalog->group; }
 };
@@ -44,14 +49,30 @@ struct MendView {
 // Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
 std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume);
 
+// The PVs, all of them there, of legs that the kernel has given up, by uuid.
+std::set<std::string> FailedPvs(const MendView& view, const MendVolume& volume);
+
 // Whether legs are being filled or compared.
 bool IsBusy(const MendVolume& volume);
+// The latter.
+bool IsComparing(const MendVolume& volume);
+
+enum class MendKind {
+  kMend,
+  kLeave,        // one of many, of a disk that is being emptied
+  kLimit,        // how fast legs are filled
+  kBeginScrub,   // scrubbing.h
+  kRecordScrub,  // likewise
+};
 
 struct MendStep {
   std::vector<std::string> ids;  // of the volumes that it is about
   Plan actions;
-  bool leaving = false;    // one of many, of a disk that is being emptied
+  MendKind kind = MendKind::kMend;
   bool unhurried = false;  // copies: may take hours, in which others may change the group
+  // Of scrubs: whether what differs is written anew, and how much it was.
+  bool repairs = false;
+  Bytes mismatched = {};
 };
 
 struct MendPlan {

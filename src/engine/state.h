@@ -24,6 +24,7 @@
 #include "engine/locks.h"
 #include "engine/long_steps.h"
 #include "engine/plan_node.h"
+#include "engine/scrubbing.h"
 
 namespace quarry::engine {
 
@@ -135,6 +136,7 @@ struct Engine::State {
   std::unique_ptr<Eraser> eraser;
   DiskNotes disk_notes;
   DiskHealths disk_healths;
+  Scrubs scrubs;
   std::mutex wake_mutex;
   std::function<void()> wake;  // guarded by wake_mutex
   std::mutex start_error_mutex;

@@ -263,6 +263,24 @@ struct DeviceReport {
   std::optional<udev::DiskHealth> health = {};  // of a pool's disk, as DiskStatus
 };
 
+// When the legs of a raid volume were last compared, to the end, and how much of them differed, and still
+// does as far as is known.
+struct ScrubOutcome {
+  std::chrono::sys_seconds ended;
+  Bytes mismatched;
+  bool operator==(const ScrubOutcome&) const = default;
+};
+
+// Legs that are to be compared.
+struct ScrubRequest {
+  std::vector<std::string> ids;  // none: of every volume that has more than one
+  bool repair = false;           // and what differs written anew
+};
+struct ScrubAnswer {
+  std::string id, name;
+  std::string refusal;  // why they are not compared; empty: they will be
+};
+
 // Whether the node can serve, and what it is doing about it if not.
 struct Readiness {
   bool ready = false;
@@ -298,6 +316,8 @@ struct VolumeStatus {
   std::string condition;  // one word, as ConditionWord() says it
   std::string detail;     // what ails it, or what goes on; may be empty
   std::optional<uint32_t> percent;
+  std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
+  bool scrub_pending = false;                 // wanted, or going on
 };
 struct PoolStatus {
   PoolFigures figures;

@@ -90,6 +90,11 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     if (volume.percent.has_value()) {
       entry.set_percent(*volume.percent);
     }
+    entry.set_scrub_pending(volume.scrub_pending);
+    if (volume.scrubbed.has_value()) {
+      entry.mutable_scrubbed()->set_ended_at(volume.scrubbed->ended.time_since_epoch().count());
+      entry.mutable_scrubbed()->set_mismatched_bytes(ToInt64(volume.scrubbed->mismatched));
+    }
   }
 }
 
@@ -203,6 +208,23 @@ class AdminService final : public pb::Admin::Service {
       response->set_to_move_bytes(ToInt64(result.to_move));
       *response->mutable_volume_ids() = {result.volumes.begin(), result.volumes.end()};
       response->set_changed(result.changed);
+      return Ok();
+    });
+  }
+
+  grpc::Status Scrub(ServerContext* context, const pb::ScrubRequest* request,
+                     pb::ScrubResponse* response) override {
+    return edge_.Serve({"Scrub", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_ASSIGN(const std::vector<engine::ScrubAnswer> answers,
+                    engine_.Scrub({.ids = {request->volume_ids().begin(), request->volume_ids().end()},
+                                   .repair = request->repair()},
+                                  rpc.call()));
+      for (const engine::ScrubAnswer& answer : answers) {
+        auto& entry = *response->add_volumes();
+        entry.set_volume_id(answer.id);
+        entry.set_name(answer.name);
+        entry.set_refusal(answer.refusal);
+      }
       return Ok();
     });
   }

@@ -159,5 +159,46 @@ TEST_F(AdminTest, RequestsAreCheckedFirst) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(AdminTest, ScrubsWhatHasLegsToCompare) {
+  const auto made = engine->Create({.name = "mirror",
+                                    .range = {Bytes{16 * kMiB.value}, {}},
+                                    .capabilities = {{}},
+                                    .parameters = {{"type", "raid1"}}},
+                                   Call{});
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::string id = made->volume.id;
+  const auto group = *lvm.Read("vg0", Call{});
+  const std::string dm_uuid = lvm::DmUuid(group->uuid, group->FindLv(lvm::ParseVolumeId(id)->lv_name)->uuid);
+  dm.SetRaid(dm_uuid,
+             dm::RaidStatus{.type = "raid1", .legs = "AA", .in_sync = 8, .total = 8, .action = "idle"});
+  admin::ScrubResponse asked;
+  const grpc::Status status = Do(&admin::Admin::Stub::Scrub, *stub_, admin::ScrubRequest(), &asked);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(asked.volumes_size(), 1);
+  EXPECT_EQ(asked.volumes(0).volume_id(), id);
+  EXPECT_EQ(asked.volumes(0).refusal(), "");
+  const auto told = [&] {
+    admin::GetStatusResponse answer;
+    EXPECT_TRUE(Do(&admin::Admin::Stub::GetStatus, *stub_, admin::GetStatusRequest(), &answer).ok());
+    for (const auto& volume : answer.pools(0).volumes()) {
+      if (volume.volume_id() == id) {
+        return volume;
+      }
+    }
+    return admin::GetStatusResponse::Volume();
+  };
+  EXPECT_TRUE(told().scrub_pending());
+  ASSERT_TRUE(engine->Mend(engine::MendCause::kEvent, Call{}).has_value());
+  dm.EndScrub(dm_uuid, 24);
+  ASSERT_TRUE(engine->Mend(engine::MendCause::kEvent, Call{}).has_value());
+  EXPECT_FALSE(told().scrub_pending());
+  EXPECT_EQ(told().scrubbed().mismatched_bytes(), 12288);
+  EXPECT_GT(told().scrubbed().ended_at(), 0);
+  admin::ScrubRequest unknown;
+  unknown.add_volume_ids("p.q");
+  EXPECT_EQ(Do(&admin::Admin::Stub::Scrub, *stub_, unknown, &asked).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 }  // namespace
 }  // namespace quarry::csi

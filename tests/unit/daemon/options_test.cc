@@ -93,6 +93,9 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"trim-hours", "168"},
                                                      {"repair", "manual"},
                                                      {"repair-delay", "90"},
+                                                     {"rebuild-rate", "50MiB"},
+                                                     {"scrub-days", "7"},
+                                                     {"scrub-hours", "22-5"},
                                                      {"health-interval", "7"},
                                                      {"metrics-address", "127.0.0.1:9808"},
                                                      {"log-level", "debug"},
@@ -203,6 +206,12 @@ TEST_F(Loading, NamesTheUnknownOrBadThing) {
   ExpectRefused(LoadWith({"--repair=always"}), "--repair: must be one of auto, manual, is 'always'");
   ExpectRefused(LoadWith({"--repair-delay=-1"}), "--repair-delay: must be a whole number");
   ExpectRefused(LoadWith({"--repair-delay=9999999"}), "--repair-delay: must be at most");
+  ExpectRefused(LoadWith({"--rebuild-rate=1000"}), "--rebuild-rate: must be whole KiB");
+  ExpectRefused(LoadWith({"--scrub-days=400"}), "--scrub-days: must be at most 366");
+  for (const char* hours : {"3", "5-5", "24-3", "1-25", "-5", "1-", "a-b"}) {
+    ExpectRefused(LoadWith({std::string("--scrub-hours=") + hours}),
+                  "--scrub-hours: must be two hours of the day such as 1-5");
+  }
   ExpectRefused(LoadWith({"--health-interval=often"}), "--health-interval: must be a whole number");
   ExpectRefused(LoadWith({"--health-interval=90000"}), "--health-interval: must be at most");
   ExpectRefused(LoadWith({"--state-dir=run"}), "--state-dir: must be an absolute path");

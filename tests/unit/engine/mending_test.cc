@@ -87,7 +87,75 @@ TEST_F(MendingTest, WhatLiesOnAPulledDiskIsRefreshedOnceItIsThereAgain) {
   EXPECT_THAT(Mend(MendCause::kDisks).done, IsEmpty());
 }
 
+TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  for (int i = 0; i < 3; ++i) {
+    SetLegs(id, "AD");
+    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    SetLegs(id, "AD");
+    const MendReport report = Mend(MendCause::kEvent);
+    EXPECT_THAT(report.done, IsEmpty());
+    ASSERT_TRUE(report.next.has_value());
+    clock_.now += *report.next;
+  }
+  EXPECT_THAT(Mend(MendCause::kEvent).done,
+              ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify that the legs")));
+  const std::vector<std::string> after = Legs(id);
+  EXPECT_EQ(after[0], before[0]);
+  EXPECT_NE(after[1], before[1]);
+  EXPECT_EQ(ConditionOf(id), "healthy");
+  const auto state_of_disk = [&] {
+    const auto pools = engine_->NodeStatus(Soon());
+    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state;
+  };
+  EXPECT_EQ(state_of_disk(), "failing");
+  const std::string linear = Create("linear", "linear", 390);
+  EXPECT_NE(Legs(linear).front(), before[1]) << "it is the emptiest, and gets nothing new";
+  Pass(std::chrono::hours(25));
+  Mend();
+  EXPECT_EQ(state_of_disk(), "ok");
+}
+
+TEST_F(MendingTest, ADiskThatIsKnownToFailIsNotTriedAgainForAnotherVolume) {
+  const std::string first = Create("first", "raid5", 100);
+  const std::string second = Create("second", "raid5", 100);
+  const std::string shared = Legs(first)[0];
+  const std::vector<std::string> legs = Legs(second);
+  const auto at = static_cast<size_t>(std::ranges::find(legs, shared) - legs.begin());
+  ASSERT_LT(at, legs.size());
+  for (int i = 0; i < 4; ++i) {
+    SetLegs(first, "DAA");
+    const MendReport report = Mend(MendCause::kEvent);
+    clock_.now += report.next.value_or(std::chrono::minutes(3));
+    SetLegs(first, "DAA");
+    clock_.now += Mend(MendCause::kEvent).next.value_or(std::chrono::minutes(3));
+  }
+  ASSERT_NE(Legs(first)[0], shared);
+  std::string letters = "AAA";
+  letters[at] = 'D';
+  SetLegs(second, letters);
+  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
+  EXPECT_EQ(std::ranges::count(Legs(second), shared), 0);
+}
+
+TEST_F(MendingTest, WithoutAnotherPlaceForItsLegADiskIsTriedOnAndOn) {
+  const std::string id = Create("parity", "raid5", 300);
+  for (int i = 0; i < 3; ++i) {
+    Create("filler" + std::to_string(i), "linear", 330);
+  }
+  for (int i = 0; i < 5; ++i) {
+    SetLegs(id, "ADA");
+    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    SetLegs(id, "ADA");
+    const MendReport report = Mend(MendCause::kEvent);
+    ASSERT_TRUE(report.next.has_value());
+    clock_.now += *report.next;
+  }
+}
+
 TEST_F(MendingTest, ADiskThatFailsAgainAndAgainIsTakenBackEverMoreRarely) {
+  Begin([](EngineConfig& config) { config.repair = false; });
   const std::string id = Create("mirror", "raid1");
   std::vector<std::chrono::milliseconds> waits;
   for (int i = 0; i < 4; ++i) {

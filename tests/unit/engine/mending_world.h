@@ -21,7 +21,11 @@ namespace quarry::engine {
 class HandClock final : public Clock {
  public:
   SteadyTime Now() const override { return now; }
-  std::chrono::system_clock::time_point WallNow() const override { return {}; }
+  // The first of May 2027, an hour after midnight, when it begins.
+  std::chrono::system_clock::time_point WallNow() const override {
+    return std::chrono::sys_days(std::chrono::May / 1 / 2027) +
+           std::chrono::duration_cast<std::chrono::system_clock::duration>(now.time_since_epoch());
+  }
   SteadyTime now{std::chrono::hours(1)};
 };
 

@@ -1,0 +1,59 @@
+// Having legs compared because somebody asks for it: checked here, done by the mender.
+#include <fmt/format.h>
+
+#include "engine/health.h"
+#include "engine/state.h"
+
+namespace quarry::engine {
+namespace {
+
+// What stands in the way now, and would not go away by itself.
+Result<std::string> Refusal(Engine::State& state, const Catalog& catalog, const Record& record) {
+  const MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
+  QUARRY_ASSIGN(const RaidWord raid, state.RaidOf(record));
+  MendVolume volume{.record = &record, .raid = raid.status};
+  volume.on_lost_disk = state.lost_in_kernel.Has(record.tags.id);
+  return IsBusy(volume) ? std::string() : WhyNoScrub(view, volume);
+}
+
+}  // namespace
+
+Result<std::vector<ScrubAnswer>> Engine::Scrub(const ScrubRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  std::vector<ScrubAnswer> out;
+  const auto answer = [&](const Catalog& catalog, const Record& record) -> Status {
+    QUARRY_ASSIGN(std::string refusal, Refusal(*state_, catalog, record));
+    out.push_back({record.tags.id, record.tags.co_name, std::move(refusal)});
+    return Ok();
+  };
+  for (const std::string& id : request.ids) {
+    QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
+    if (!HasRedundancy(*found.record.lv)) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("volume {} is of type {}: it has no second leg to compare", id,
+                               found.record.lv->segment_type));
+    }
+    QUARRY_ASSIGN(const auto catalog, state_->Read(*found.pool, call));
+    QUARRY_TRY(answer(*catalog, found.record));
+  }
+  for (const auto& pool : state_->pools) {
+    if (!request.ids.empty()) {
+      break;
+    }
+    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
+    for (const Record& record : catalog->records) {
+      if (record.tags.state == lvm::VolumeState::kReady && HasRedundancy(*record.lv)) {
+        QUARRY_TRY(answer(*catalog, record));
+      }
+    }
+  }
+  for (const ScrubAnswer& one : out) {
+    if (one.refusal.empty()) {
+      state_->scrubs.Want(one.id, request.repair);
+    }
+  }
+  state_->Wake();
+  return out;
+}
+
+}  // namespace quarry::engine
