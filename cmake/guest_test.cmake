@@ -10,13 +10,13 @@ function(quarry_guest_program name)
   target_link_libraries(${name} PRIVATE quarry_options ${P_LINK} GTest::gmock GTest::gtest)
 endfunction()
 
-# quarry_guest_test(NAME COMMAND program arguments… [RELEASES r…] [DISKS n] [SIZE s] [MEMORY MiB] [CPUS n] [TIMEOUT s] [COST n]
+# quarry_guest_test(NAME COMMAND program arguments… [RELEASES r…] [DISKS n] [SIZE s] [BUS b] [MEMORY MiB] [CPUS n] [TIMEOUT s] [COST n]
 #   [WITH files…] [LONG]): ctest entries vm.NAME.RELEASE, label vm, or long for what takes too long for every change: a guest boots, runs the command, and its exit status counts. The image is
 # built before, by an entry of its own. Who pulls disks has one processor (CPUS 1): in QEMU 7.2's TCG a processor that writes to
 # a device which another is just letting go takes QEMU down with it now and then. COST orders a parallel run: the dearest begin first.
 function(quarry_guest_test name)
-  cmake_parse_arguments(G "LONG" "DISKS;SIZE;MEMORY;CPUS;TIMEOUT;COST" "COMMAND;RELEASES;WITH" ${ARGN})
-  foreach(default IN ITEMS "RELEASES bookworm" "DISKS 4" "SIZE 1G" "MEMORY 1024" "CPUS 2" "TIMEOUT 600" "COST 60")
+  cmake_parse_arguments(G "LONG" "DISKS;SIZE;BUS;MEMORY;CPUS;TIMEOUT;COST" "COMMAND;RELEASES;WITH" ${ARGN})
+  foreach(default IN ITEMS "RELEASES bookworm" "DISKS 4" "SIZE 1G" "BUS nvme" "MEMORY 1024" "CPUS 2" "TIMEOUT 600" "COST 60")
     separate_arguments(default UNIX_COMMAND "${default}")
     list(POP_FRONT default key)
     if(NOT G_${key})
@@ -34,7 +34,7 @@ function(quarry_guest_test name)
   foreach(release IN LISTS G_RELEASES)
     add_test(NAME vm.${name}.${release}
       COMMAND ${CMAKE_SOURCE_DIR}/scripts/vmtest/run --build ${CMAKE_BINARY_DIR} --release ${release}
-        --disks ${G_DISKS} --size ${G_SIZE} --memory ${G_MEMORY} --cpus ${G_CPUS} --timeout ${G_TIMEOUT} ${extra} -- ${G_COMMAND})
+        --disks ${G_DISKS} --size ${G_SIZE} --bus ${G_BUS} --memory ${G_MEMORY} --cpus ${G_CPUS} --timeout ${G_TIMEOUT} ${extra} -- ${G_COMMAND})
     set_tests_properties(vm.${name}.${release} PROPERTIES
       LABELS ${label} TIMEOUT ${limit} COST ${G_COST} FIXTURES_REQUIRED guest.${release})
   endforeach()

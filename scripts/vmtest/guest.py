@@ -346,7 +346,7 @@ class Guest:
         self._tell_disk("slow", number, milliseconds)
 
     def fail_disk(self, number, kinds, *extent):
-        """Fails I/O: kinds is read, write, flush, all or off; extent, if given, first byte and length."""
+        """Fails I/O: kinds is read, half (of the reads, at random), write, flush, all or off; extent, if given, first byte and length."""
         self._tell_disk("error", number, kinds, *extent)
 
     def disk_info(self, number):

@@ -29,7 +29,7 @@ constexpr char kUsage[] =
     "  stall N | unstall N      let its I/O hang | go on\n"
     "  slow N MS                let each I/O take so many milliseconds more; "
     "0: none\n"
-    "  error N read|write|flush|all|off [FIRST LENGTH]   fail its I/O (to "
+    "  error N read|half|write|flush|all|off [FIRST LENGTH]   fail its I/O (to "
     "these bytes)\n"
     "  warn N BITS              set the critical warnings of an NVMe disk's "
     "health log\n"

@@ -31,7 +31,9 @@ int Disk::Admit(std::unique_lock<std::mutex> &lock, Fault kind, uint64_t offset,
   if (offset > size_ || length > size_ - offset) {
     return EINVAL;
   }
-  if ((faults_ & kind) == 0) {
+  const bool unlucky =
+      kind == kRead && (faults_ & kHalfOfReads) != 0 && luck_() % 2 == 0;
+  if ((faults_ & kind) == 0 && !unlucky) {
     return 0;
   }
   const bool touches =

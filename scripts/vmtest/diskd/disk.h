@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <span>
 #include <string>
 
@@ -23,7 +24,12 @@ namespace vmtest {
 class Disk {
 public:
   enum class Lose { kAll, kNone, kSome };
-  enum Fault : unsigned { kRead = 1, kWrite = 2, kFlush = 4 };
+  enum Fault : unsigned {
+    kRead = 1,
+    kWrite = 2,
+    kFlush = 4,
+    kHalfOfReads = 8, // at random
+  };
 
   // fd: the backing file, open for reading and writing; owned.
   Disk(int fd, uint64_t size) : fd_(fd), size_(size) {}
@@ -80,6 +86,7 @@ private:
   unsigned faults_ = 0;
   uint64_t fault_first_ = 0;
   uint64_t fault_length_ = 0;
+  std::minstd_rand luck_; // the same each time
   // Unflushed blocks by number; a null pointer is a block of zeroes.
   std::map<uint64_t, std::unique_ptr<Block>> cache_;
   uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, zeroes_ = 0, discards_ = 0;

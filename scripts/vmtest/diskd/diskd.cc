@@ -43,6 +43,9 @@ std::optional<unsigned> FaultKinds(const std::string &name) {
   if (name == "read") {
     return Disk::kRead;
   }
+  if (name == "half") {
+    return Disk::kHalfOfReads;
+  }
   if (name == "write") {
     return Disk::kWrite;
   }
@@ -67,7 +70,7 @@ std::string SetFaults(Disk &disk, const std::vector<std::string> &words) {
   }
   const bool well_formed = words.size() == 3 || words.size() == 5;
   if (!well_formed || !kinds || !first || !length) {
-    return "error: wanted read, write, flush, all or off [FIRST LENGTH]";
+    return "error: wanted read, half, write, flush, all or off [FIRST LENGTH]";
   }
   disk.SetFaults(*kinds, *first, *length);
   return "ok";

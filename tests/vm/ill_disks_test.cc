@@ -1,0 +1,213 @@
+// A disk that is there, and ill: half of its reads fail, or it is silent for half a minute, or it is pulled.
+// Who uses raid volumes notices nothing but the time it takes, linear volumes on other disks nothing at all,
+// and what becomes of it is told at once. On any bus. Needs six disks.
+#include <httplib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <thread>
+
+#include "tests/vm/disks_under_load.h"
+
+namespace quarry::vm {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr char kMetrics[] = "/run/quarry-test/metrics.sock";
+
+// Whether the metrics say of this volume that it is in this condition.
+bool MetricSays(const v1::Volume& volume, const std::string& state) {
+  httplib::Client http(kMetrics);
+  http.set_address_family(AF_UNIX);
+  const auto answer = http.Get("/metrics");
+  for (const std::string& line : Lines(answer ? answer->body : "")) {
+    if (line.starts_with("quarry_volume_health{") &&
+        line.find("\"" + volume.volume_id() + "\"") != std::string::npos) {
+      return line.find("state=\"" + state + "\"") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// Reads volumes from end to end, past every cache, until told to stop.
+class Reader {
+ public:
+  explicit Reader(std::vector<std::string> paths)
+      : paths_(std::move(paths)), thread_([this](const std::stop_token& stop) { Read(stop); }) {}
+
+  // Rounds over all volumes, and what was refused.
+  std::pair<int, std::string> Stop() {
+    thread_.request_stop();
+    thread_.join();
+    return {rounds_, words_};
+  }
+
+ private:
+  void Read(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const std::string& path : paths_) {
+        const Outcome read =
+            Tool({"dd", "if=" + path, "of=/dev/null", "bs=256k", "iflag=direct", "status=none"});
+        words_ += read.ok() ? "" : path + ": " + read.err;
+      }
+      ++rounds_;
+      std::this_thread::sleep_for(milliseconds(500));
+    }
+  }
+
+  const std::vector<std::string> paths_;
+  int rounds_ = 0;
+  std::string words_;
+  std::jthread thread_;  // last: everything above exists before it runs
+};
+
+class IllDisks : public DisksUnderLoad {
+ protected:
+  void Begin(const std::string& delay) {
+    QuarrydOptions options;
+    options.arguments = {"--repair-delay=" + delay, std::string("--metrics-address=unix://") + kMetrics};
+    StartQuarryd(options);
+    for (const char* type : {"raid1", "raid5", "raid10", "raid6"}) {
+      Use(type);
+    }
+    ASSERT_FALSE(HasFailure());
+    ill_ = BusiestDisk();
+    node_ = DiskNode(ill_);
+    WaitForTurns(2);
+    ASSERT_TRUE(Eventually([&] { return AllWell(); }));
+  }
+  void TearDown() override {
+    Tool({"vmctl", "error", std::to_string(ill_), "off"});
+    Tool({"vmctl", "unstall", std::to_string(ill_)});
+    DisksUnderLoad::TearDown();
+  }
+  std::vector<std::string> Targets() const {
+    std::vector<std::string> out;
+    for (const Used& used : used_) {
+      out.push_back(used.target);
+    }
+    return out;
+  }
+  int ill_ = 0;
+  std::string node_;
+};
+
+TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
+  ASSERT_NO_FATAL_FAILURE(Begin("600"));
+  Reader reader(Targets());
+  const auto begun = steady_clock::now();
+  Vmctl({"error", std::to_string(ill_), "half"});
+  // Each leg that the kernel drops is taken back three times, then replaced.
+  const auto is_left = [&] {
+    return std::ranges::none_of(used_, [&](const Used& used) { return DevicesOf(used).contains(node_); });
+  };
+  EXPECT_TRUE(Eventually([&] { return is_left() && AllWell(); }, 600)) << Conditions();
+  printf("  all legs elsewhere after %.0f s\n", duration<double>(steady_clock::now() - begun).count());
+  EXPECT_NE(quarryd().Log().find("a disk is failing"), std::string::npos);
+  const v1::Volume late = MustCreate({"late", TypeParameters("linear"), BlockCapability(), 8 * kMi});
+  EXPECT_FALSE(group().LegDevices(LvOf(late))->front().contains(node_)) << "it gets nothing new";
+  EXPECT_OK(client().Delete(late.volume_id()));
+  const auto [rounds, refused] = reader.Stop();
+  EXPECT_EQ(refused, "");
+  printf("  read %d times from end to end\n", rounds);
+  EXPECT_GT(rounds, 10);
+  Vmctl({"error", std::to_string(ill_), "off"});
+  WaitForTurns(4);
+  for (const Used& used : used_) {
+    ExpectNoMismatch(used);
+  }
+  ExpectLegsOnDisksOfTheirOwn();
+  EndAll();
+}
+
+TEST_F(IllDisks, SilentForHalfAMinuteItKeepsWritersWaitingAndNothingElse) {
+  ASSERT_NO_FATAL_FAILURE(Begin("600"));
+  Vmctl({"stall", std::to_string(ill_)});
+  const auto end = steady_clock::now() + std::chrono::seconds(30);
+  double longest = 0;
+  while (steady_clock::now() < end) {
+    const auto asked = steady_clock::now();
+    EXPECT_OK(client().List());
+    longest = std::max(longest, duration<double>(steady_clock::now() - asked).count());
+    std::this_thread::sleep_for(milliseconds(500));
+  }
+  printf("  lists while a disk was silent took %.2f s at most\n", longest);
+  Vmctl({"unstall", std::to_string(ill_)});
+  WaitForTurns(4);
+  EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
+  for (const Used& used : used_) {
+    ExpectNoMismatch(used);
+  }
+  EndAll();
+}
+
+TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
+  ASSERT_NO_FATAL_FAILURE(Begin("1"));
+  // There is no room for both of these on one disk.
+  const v1::Volume there = MustCreate({"there", TypeParameters("linear"), BlockCapability(), 500 * kMi});
+  const v1::Volume elsewhere =
+      MustCreate({"elsewhere", TypeParameters("linear"), BlockCapability(), 500 * kMi});
+  ASSERT_FALSE(HasFailure());
+  node_ = *group().LegDevices(LvOf(there))->front().begin();
+  ill_ = NumberOf(node_);
+  ASSERT_FALSE(group().LegDevices(LvOf(elsewhere))->front().contains(node_));
+  std::vector<const v1::Volume*> affected = {&there};
+  for (const Used& used : used_) {
+    if (DevicesOf(used).contains(node_)) {
+      affected.push_back(&used.volume);
+    }
+  }
+  ASSERT_GT(affected.size(), 1U);
+  const auto begun = steady_clock::now();
+  const auto since = [&] { return duration<double>(steady_clock::now() - begun).count(); };
+  // Takes until the guest has let go of it, of which everybody knows before.
+  auto pulled = std::async(std::launch::async, [&] {
+    Pull(ill_);
+    return since();
+  });
+  double gone = -1;
+  std::map<std::string, double> by_condition;
+  std::map<std::string, double> by_metric;
+  EXPECT_TRUE(Eventually([&] {
+    if (gone < 0 && !std::filesystem::exists(node_)) {
+      gone = since();
+    }
+    for (const v1::Volume* volume : affected) {
+      const std::string& id = volume->volume_id();
+      if (!by_condition.contains(id) && !IsWell(*volume)) {
+        by_condition[id] = since();
+      }
+      if (!by_metric.contains(id) && !MetricSays(*volume, "healthy")) {
+        by_metric[id] = since();
+      }
+    }
+    return by_condition.size() == affected.size() && by_metric.size() == affected.size();
+  })) << Conditions();
+  printf("  the disk's node was gone after %.2f s, the guest had let go of it after %.2f s\n", gone,
+         pulled.get());
+  for (const v1::Volume* volume : affected) {
+    printf("  %s: condition after %.2f s, metrics after %.2f s\n", volume->volume_id().c_str(),
+           by_condition[volume->volume_id()], by_metric[volume->volume_id()]);
+  }
+  EXPECT_TRUE(MetricSays(there, "failed"));
+  EXPECT_TRUE(IsWell(elsewhere)) << ConditionOf(elsewhere);
+  EXPECT_TRUE(MetricSays(elsewhere, "healthy"));
+  EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
+  Return(ill_);
+  EXPECT_TRUE(Eventually([&] { return IsWell(there); }, 120)) << ConditionOf(there) << Conditions();
+  WaitForTurns(4);
+  for (const Used& used : used_) {
+    ExpectNoMismatch(used);
+  }
+  EndAll();
+  EXPECT_OK(client().Delete(there.volume_id()));
+  EXPECT_OK(client().Delete(elsewhere.volume_id()));
+}
+
+}  // namespace
+}  // namespace quarry::vm
