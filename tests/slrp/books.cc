@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/slrp/deployment.h"
@@ -47,7 +48,8 @@ Result<Books> Books::Load(const std::string& path) {
   QUARRY_ASSIGN(const std::string text, ReadFile(path));
   const json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) {
-    return Error(Code::kCorrupt, path + ": is no book of disks");
+    return Error(Code::kCorrupt,
+                 fmt::format("{}: is no book of disks: {} bytes, '{}'", path, text.size(), text));
   }
   Books books;
   for (const json& value : file.at("disks")) {
