@@ -1,10 +1,13 @@
 #include "ctl/commands.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ctl/capacity_table.h"
 #include "ctl/extent_map.h"
+#include "ctl/json_text.h"
 #include "engine/metadata_room.h"
 #include "engine/plan_controller.h"
 #include "engine/sizing.h"
@@ -82,6 +85,31 @@ Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes 
     return bench.json ? nlohmann::json(lines).dump() + "\n" : fmt::format("{}\n", fmt::join(lines, "\n"));
   }
   return Error(Code::kInvalidArgument, fmt::format("no pool '{}' is configured", profile.pool));
+}
+
+std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
+                     const std::vector<engine::PoolConfig>& pools, bool json) {
+  nlohmann::json rows = nlohmann::json::array();
+  std::string text;
+  for (const engine::DeviceReport& disk : disks) {
+    if (!disk.wanted) {
+      text += disk.member ? "" : fmt::format("{} would be left alone: {}\n", disk.disk.node, disk.words);
+      continue;
+    }
+    const auto pool = std::ranges::find(pools, disk.pool, &engine::PoolConfig::name);
+    const std::string group = pool == pools.end() ? "" : pool->group;
+    const bool exists = std::ranges::any_of(
+        disks, [&](const engine::DeviceReport& other) { return other.member && other.pool == disk.pool; });
+    rows.push_back({{"device", disk.disk.node},
+                    {"identity", disk.disk.identity},
+                    {"pool", disk.pool},
+                    {"volume_group", group},
+                    {"rule", disk.rule}});
+    text += fmt::format("{} ({} {}, {}) {} volume group {} of pool '{}', by the rule {}\n", disk.disk.node,
+                        disk.disk.model, disk.disk.serial, HumanBytes(disk.disk.size),
+                        exists ? "would join" : "would be taken for a new", group, disk.pool, disk.rule);
+  }
+  return json ? JsonLine(rows) : text + (rows.empty() ? "no disk would be taken\n" : "");
 }
 
 }  // namespace quarry::ctl

@@ -27,6 +27,9 @@ struct ProfileWish {
 // Every command returns what to print.
 Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, const Call& call);
 Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call);
+// Which disks quarryd would take for its pools, by what it would see if it looked now; none is taken.
+std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
+                     const std::vector<engine::PoolConfig>& pools, bool json);
 // What CreateVolume would do for this profile and size, line by line, without doing it.
 Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes size, const Call& call);
 

@@ -93,6 +93,9 @@ std::string DevicesJson(const pb::ListDevicesResponse& devices) {
                     {"wanted", device.wanted()},
                     {"reason", device.reason()},
                     {"health", HealthOf(device)}});
+    if (device.has_failed_commands()) {
+      rows.back()["failed_commands"] = device.failed_commands();
+    }
   }
   return JsonLine(rows);
 }

@@ -18,6 +18,7 @@
 #include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "ctl/waiting.h"
+#include "daemon/node_world.h"
 #include "daemon/options.h"
 #include "daemon/values.h"
 #include "dm/dm_kernel.h"
@@ -98,9 +99,27 @@ Result<daemon::Options> LoadOptions(const Arguments& arguments) {
   return std::move(loaded.options);
 }
 
+// As a quarryd that starts now would see them; that engine is never started.
+Result<std::string> RunDiskPlan(daemon::Options options, bool json, const Call& call) {
+  const Logger quiet(LogLevel::kError, LogFormat::kText);
+  options.lvm = daemon::LvmBy::kSpawn;
+  QUARRY_ASSIGN(const auto world, daemon::NodeWorld::Make(options, quiet, {}));
+  engine::EngineConfig config;
+  config.pools = options.pools;
+  engine::Engine engine(std::move(config), world->world(), quiet);
+  QUARRY_ASSIGN(const auto disks, engine.Devices(call));
+  return DiskPlan(disks, options.pools, json);
+}
+
 Result<std::string> RunCommand(const std::string& name, const Arguments& arguments) {
   QUARRY_ASSIGN(const daemon::Options options, LoadOptions(arguments));
   const Call call = CallWithin(kPatience);
+  if (name == "plan" && arguments.size.empty()) {
+    if (!arguments.parameters.empty()) {
+      return Error(Code::kInvalidArgument, "--size is missing: how large is the volume to be?");
+    }
+    return RunDiskPlan(options, arguments.json, call);
+  }
   SpawnSubprocess subprocess;
   const std::string system_dir = options.state_dir + "/lvm";
   QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
@@ -298,8 +317,9 @@ int Main(int argc, char** argv) {
   map->add_option("--width", arguments.width, "columns to draw in [the terminal's, else 80]");
   map->add_option("--color,--colour", arguments.colour, "auto, always or never [auto]")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  CLI::App* plan = app.add_subcommand("plan", "what creating a volume would do, without doing it");
-  plan->add_option("--size", arguments.size, "size of the volume, such as 10GiB")->required();
+  CLI::App* plan = app.add_subcommand(
+      "plan", "without --size, which disks quarryd would take; with it, what creating a volume would do");
+  plan->add_option("--size", arguments.size, "size of the volume, such as 10GiB");
   plan->add_option("parameters", arguments.parameters, "KEY=VALUE…, as in a StorageClass");
   for (CLI::App* sub : {capacity, map, plan}) {
     sub->fallthrough();  // --json and --pool may come after the command too

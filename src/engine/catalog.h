@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ struct Record {
 // Disks that are not as they should be, by their own word (disk_health.h): PV UUID → why.
 struct WeakDisks {
   std::map<std::string, std::string> failing, worn;
+  std::set<std::string>
+      dropping;  // of the failing: those on which legs fail each time that they are taken back
   bool operator==(const WeakDisks&) const = default;
 };
 

@@ -116,7 +116,7 @@ Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, cons
     return lvm::PlaceLegs(space, geometry, group, lv, which);
   });
   if (!placed.has_value()) {
-    return TellOf(std::move(placed.error()), group, {weak.failing, {}});
+    return TellOf(std::move(placed.error()), group, {weak.failing, {}, {}});
   }
   return placed;
 }
@@ -228,7 +228,10 @@ std::optional<DiskHealths::Change> DiskHealths::Take(const std::string& pv, Answ
 
 // With mutex_ held.
 void DiskHealths::Summarize() {
-  WeakDisks weak{.failing = blamed_, .worn = {}};
+  WeakDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
+  for (const auto& [pv, words] : blamed_) {
+    weak.dropping.insert(pv);
+  }
   for (const auto& [pv, known] : known_) {
     if (known.verdict.state == DiskState::kFailing) {
       weak.failing.emplace(pv, known.verdict.words);

@@ -50,7 +50,7 @@ auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const WeakDisks& weak, Pla
   const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
   auto placed = place(Without(all, Withheld(group, weak)));
   if (!placed.has_value() && placed.error().code() == Code::kNoSpace && !weak.worn.empty()) {
-    placed = place(Without(all, Withheld(group, {weak.failing, {}})));
+    placed = place(Without(all, Withheld(group, {weak.failing, {}, {}})));
   }
   return placed;
 }

@@ -33,6 +33,9 @@ void Sooner(MendReport& report, milliseconds when) {
   report.next = std::min(report.next.value_or(milliseconds::max()), std::max(when, milliseconds(1)));
 }
 
+std::string PoolKey(const Pool& pool) {
+  return "pool:" + pool.config.name;
+}
 std::string LeavingKey(const Pool& pool) {
   return "leaving:" + pool.config.name;
 }
@@ -71,7 +74,7 @@ MendReport Mender::Round(MendCause cause, const Call& call) {
 // Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
 // is planned under the turn, on the group as it is then.
 void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report) {
-  const std::string key = "pool:" + pool.config.name;
+  const std::string key = PoolKey(pool);
   const auto fail = [&](const Error& error) {
     Failed(key, "mending a pool failed", pool, error, call, report);
   };
@@ -128,25 +131,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       copies_[pool.config.name] = std::make_unique<Copy>(std::move(*plan.step), state_);
       return;
     }
-    const Status done = Do(pool, *plan.step, call, report);
-    switch (plan.step->kind) {
-      case MendKind::kLeave:
-        return AfterLeaving(pool, done, call, report);
-      case MendKind::kBeginScrub:
-      case MendKind::kRecordScrub:
-        AfterScrub(pool, *plan.step, done, call, report);
-        break;
-      case MendKind::kLimit:
-        if (!done.has_value()) {
-          Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
-        }
-        break;
-      case MendKind::kMend:
-        if (!done.has_value()) {
-          return fail(done.error());
-        }
-    }
-    if (!done.has_value()) {
+    if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
       return;
     }
   }
@@ -176,6 +161,30 @@ void Mender::CollectCopy(const Pool& pool, const Call& call, MendReport& report)
 void Mender::Stop() {
   const std::lock_guard lock(mutex_);
   copies_.clear();
+}
+
+bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                       MendReport& report) {
+  switch (step.kind) {
+    case MendKind::kLeave:
+      AfterLeaving(pool, done, call, report);
+      return false;
+    case MendKind::kBeginScrub:
+    case MendKind::kRecordScrub:
+      AfterScrub(pool, step, done, call, report);
+      break;
+    case MendKind::kLimit:
+      if (!done.has_value()) {
+        Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
+      }
+      break;
+    case MendKind::kMend:
+      if (!done.has_value()) {
+        Failed(PoolKey(pool), "mending a pool failed", pool, done.error(), call, report);
+      }
+      break;
+  }
+  return done.has_value();
 }
 
 // One step a round: others, and their repairs, come in between.

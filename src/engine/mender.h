@@ -62,6 +62,9 @@ class Mender {
   void PutOff(const std::string& key, std::chrono::milliseconds first);
   void Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
               const Call& call, MendReport& report);
+  // Whether there may be another step in this round.
+  bool AfterStep(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                 MendReport& report);
   void AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report);
   void AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
                   MendReport& report);

@@ -62,39 +62,60 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
   return std::nullopt;
 }
 
-// Of no use to take back: it has been tried, or the disk is known for it.
-bool IsHopeless(const MendView& view, const MendVolume& volume) {
-  return volume.hopeless || std::ranges::any_of(FailedPvs(view, volume), [&](const std::string& uuid) {
-           return view.catalog->weak.failing.contains(uuid);
-         });
+// The PVs that a volume's legs are to leave: those of legs that it is of no use to take back, because that
+// has been tried or because the disk is failing, and those on which other legs had to be given up so.
+std::set<std::string> PvsToLeave(const MendView& view, const MendVolume& volume) {
+  std::set<std::string> out;
+  for (const std::string& uuid : FailedPvs(view, volume)) {
+    if (volume.hopeless || view.catalog->weak.failing.contains(uuid)) {
+      out.insert(uuid);
+    }
+  }
+  for (const std::string& uuid : view.catalog->weak.dropping) {
+    const std::vector<bool> there = lvm::LegsOn(view.group(), *volume.record->lv, uuid);
+    if (!view.group().LacksPv(uuid) && std::ranges::find(there, true) != there.end()) {
+      out.insert(uuid);
+    }
+  }
+  return out;
 }
 
-// Its disk answers, and not as it should: what the leg had is made anew on another, from the other legs.
-// Where that is not possible the disk is tried again, ever more rarely.
+// A disk that answers, and not as it should: what its legs had is made anew on others, from the other legs.
+// Where that is not possible a leg that failed is tried again, ever more rarely.
 std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
   for (const MendVolume& volume : view.volumes) {
     const Record& record = *volume.record;
     const auto profile = Profile::FromCanonical(record.tags.profile);
-    if (!view.may_rebuild || !IsHopeless(view, volume) || !volume.active || record.lv->partial ||
-        IsBusy(volume) || !profile.has_value() || HasStopped(volume)) {
+    if (!view.may_rebuild || record.lv->partial || IsBusy(volume) || !profile.has_value() ||
+        !profile->geometry.has_metadata() || HasStopped(volume)) {
       continue;
     }
-    for (const std::string& uuid : FailedPvs(view, volume)) {
+    for (const std::string& uuid : PvsToLeave(view, volume)) {
       const lvm::PhysicalVolume& pv = *view.group().FindPv(uuid);
+      const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, uuid);
+      std::vector<bool> useless = UselessLegs(view, volume);
+      for (size_t i = 0; i < there.size(); ++i) {
+        useless[i] = useless[i] || there[i];
+      }
       WeakDisks weak = view.catalog->weak;
       weak.failing.emplace(uuid, "legs on it fail");
-      auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv,
-                                     lvm::LegsOn(view.group(), *record.lv, uuid));
-      if (placed.has_value()) {
-        return MendStep{
-            {record.tags.id},
-            {RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}},
-             VerifyLegsAction{view.group().name, record.lv->name, uuid}}};
+      auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv, there);
+      if (!placed.has_value() || !Survives(profile->geometry, useless)) {
+        plan.obstacles.push_back(fmt::format(
+            "volume {}: its leg on {}, where legs fail again and again, is not made anew: {}", record.tags.id,
+            pv.device,
+            placed.has_value() ? "its other legs do not suffice now"
+                               : placed.error().message() + "; add a disk to the group, or make room"));
+        continue;
       }
-      plan.obstacles.push_back(
-          fmt::format("volume {}: its leg on {}, which fails again and again, has no other place: {}; add a "
-                      "disk to the group, or make room",
-                      record.tags.id, pv.device, placed.error().message()));
+      MendStep step{{record.tags.id}, {}};
+      if (!volume.active && !volume.raid.has_value()) {
+        step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
+      }
+      step.actions.push_back(
+          RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
+      step.actions.push_back(VerifyLegsAction{view.group().name, record.lv->name, uuid});
+      return step;
     }
   }
   return std::nullopt;

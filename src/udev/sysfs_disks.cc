@@ -62,6 +62,16 @@ uint64_t NumberIn(const fs::path& path) {
   return error == std::errc() && end == text.data() + text.size() ? value : 0;
 }
 
+// Of the kernel's SCSI layer: "0x1f".
+std::optional<uint64_t> CounterIn(const fs::path& path) {
+  const std::string text = Attribute(path);
+  uint64_t value = 0;
+  const bool hexadecimal = text.starts_with("0x");
+  const auto [end, error] = std::from_chars(text.data() + (hexadecimal ? 2 : 0), text.data() + text.size(),
+                                            value, hexadecimal ? 16 : 10);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 DeviceNumber NumberOf(const std::string& text) {
   DeviceNumber number;
   const size_t colon = text.find(':');
@@ -149,6 +159,7 @@ Disk ReadDisk(const fs::path& device, const std::string& dev) {
   disk.rotational = NumberIn(device / "queue/rotational") != 0;
   disk.removable = NumberIn(device / "removable") != 0;
   disk.read_only = NumberIn(device / "ro") != 0;
+  disk.failed_commands = CounterIn(device / "device/ioerr_cnt");
   disk.holders = NamesIn(device / "holders");
   disk.partitions = PartitionsOf(device);
   return disk;

@@ -38,6 +38,9 @@ struct Disk {
   bool rotational = false;
   bool removable = false;
   bool read_only = false;
+  // Commands to it that failed since it was found, as the kernel counts them: of SCSI and SATA disks, and
+  // with those that it only did not know. nullopt: the kernel does not count.
+  std::optional<uint64_t> failed_commands = {};
   // Made of other devices, of files, of memory or of a network connection (dm, md, loop, zram, nbd): taken
   // for a disk only where somebody says so by name.
   bool made_up = false;

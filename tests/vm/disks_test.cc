@@ -179,6 +179,15 @@ TEST_F(Disks, Before) {
     Pull(disk);
   }
 
+  const Outcome planned = Tool({"quarryctl", "--config", kConfig, "plan", "--json"});
+  const auto wanted = nlohmann::json::parse(planned.out, nullptr, false);
+  ASSERT_TRUE(wanted.is_array()) << planned.out << planned.err;
+  ASSERT_EQ(wanted.size(), 2U) << planned.out;
+  for (const nlohmann::json& row : wanted) {
+    EXPECT_TRUE(row["device"] == DiskNode(1) || row["device"] == DiskNode(2)) << row.dump();
+    EXPECT_EQ(row["volume_group"], "vg");
+  }
+  EXPECT_EQ(Sh("pvs --noheadings -o vg_name").out.find(" vg"), std::string::npos) << "nothing was done";
   Start();
   EXPECT_TRUE(IsMember(1));
   EXPECT_TRUE(IsMember(2));

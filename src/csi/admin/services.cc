@@ -58,6 +58,9 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   entry.set_member(device.member);
   entry.set_wanted(device.wanted);
   entry.set_reason(device.words);
+  if (device.disk.failed_commands.has_value()) {
+    entry.set_failed_commands(*device.disk.failed_commands);
+  }
   if (device.health.has_value()) {
     Describe(*device.health, *entry.mutable_health());
   }

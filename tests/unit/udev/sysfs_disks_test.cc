@@ -82,6 +82,7 @@ TEST_F(SysfsDisks, AnNvmeDiskIsReadWhole) {
   EXPECT_EQ(read.logical_block, Bytes{512});
   EXPECT_EQ(read.physical_block, Bytes{4096});
   EXPECT_FALSE(read.rotational);
+  EXPECT_EQ(read.failed_commands, std::nullopt);
   EXPECT_FALSE(read.made_up);
   EXPECT_THAT(read.partitions, ElementsAre("nvme0n1p1"));
   EXPECT_THAT(read.holders, ElementsAre("dm-0"));
@@ -95,6 +96,7 @@ TEST_F(SysfsDisks, AScsiDiskHasItsSerialInAPageAndItsNameFromTheBus) {
   Set(disk, "device/model", "ST4000NM0035-1V4");
   Set(disk, "device/vpd_pg80", std::string("\0\x80\0\x08", 4) + "ZC1A2B3C");
   Set(disk, "queue/rotational", "1");
+  Set(disk, "device/ioerr_cnt", "0x1f");
   Set(disk, "removable", "1");
   Set(disk, "ro", "1");
   const Disk read = Read().front();
@@ -102,6 +104,7 @@ TEST_F(SysfsDisks, AScsiDiskHasItsSerialInAPageAndItsNameFromTheBus) {
   EXPECT_EQ(read.serial, "ZC1A2B3C");
   EXPECT_EQ(read.transport, "sata");
   EXPECT_TRUE(read.rotational);
+  EXPECT_EQ(read.failed_commands, 31U);
   EXPECT_TRUE(read.removable);
   EXPECT_TRUE(read.read_only);
 }

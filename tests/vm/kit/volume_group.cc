@@ -23,6 +23,14 @@ std::string FirstWord(const fs::path& file) {
   return word;
 }
 
+// NVMe tells it as text, SCSI in a page with a header of four bytes.
+std::string SerialOf(const fs::path& block) {
+  constexpr size_t kPageHeader = 4;
+  std::ifstream page(block / "device/vpd_pg80", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  return text.size() > kPageHeader ? Trim(text.substr(kPageHeader)) : FirstWord(block / "device/serial");
+}
+
 Status Checked(const std::vector<std::string>& argv) {
   const Outcome done = Tool(argv);
   if (!done.ok()) {
@@ -68,7 +76,7 @@ std::string DiskNode(int number) {
   std::error_code ignored;
   for (const auto& block : fs::directory_iterator("/sys/block", ignored)) {
     const std::string node = "/dev/" + block.path().filename().string();
-    if (FirstWord(block.path() / "device/serial") == serial && ::access(node.c_str(), F_OK) == 0) {
+    if (SerialOf(block.path()) == serial && ::access(node.c_str(), F_OK) == 0) {
       return node;
     }
   }
