@@ -290,6 +290,9 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
     volume.suspended = device.has_value() && device->suspended;
     volume.open = device.has_value() && device->open_count > 0;
     QUARRY_ASSIGN(volume.on_lost_disk, state_.world.dm.LiesOnLostDisk(record.DmUuid()));
+    if (volume.on_lost_disk && !state_.lost_in_kernel.Has(record.tags.id)) {
+      tried_.erase(record.tags.id);  // pulled: whatever failed before failed of something else
+    }
     state_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
   }
   if (failed || volume.on_lost_disk) {

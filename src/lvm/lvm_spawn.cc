@@ -191,12 +191,11 @@ Result<std::string> LvmSpawn::Version(const Call& call) {
   return ParseVersion(finished.out);
 }
 
-// The new disk must be flushed too: without its label the group would lack a disk after a power cut. So the
-// group is read, where it is now.
+// The new disk must be flushed too: without its label the group would lack a disk after a power cut.
 Status LvmSpawn::Add(const AddPv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, AddArguments(spec));
   QUARRY_TRY(RunToSuccess(arguments, spec.group, call));
-  QUARRY_TRY(Read(spec.group, call).Context("done, but not known to be durable"));
+  QUARRY_TRY(FlushNewPv(spec.device, call).Context("done, but not known to be durable"));
   return Flush(spec.group, call);
 }
 

@@ -43,28 +43,32 @@ std::string_view LabelUuid(std::string_view block) {
   return {};
 }
 
-Status CheckLabel(int fd, const FlushTarget& target) {
+// `uuid`: empty for that of any PV.
+Status CheckLabel(int fd, const std::string& uuid) {
   alignas(kBlock) std::array<char, kBlock> block{};
   const ssize_t n = pread(fd, block.data(), block.size(), 0);
   if (n < 0) {
     return ErrnoError("reading the label");
   }
-  std::string wanted = target.uuid;
+  std::string wanted = uuid;
   std::erase(wanted, '-');
-  if (static_cast<size_t>(n) != kBlock || LabelUuid({block.data(), block.size()}) != wanted) {
-    return Error(Code::kUnavailable, fmt::format("the disk there is not PV {}", target.uuid));
+  const std::string_view there =
+      static_cast<size_t>(n) == kBlock ? LabelUuid({block.data(), block.size()}) : std::string_view();
+  if (there.empty() || (!wanted.empty() && there != wanted)) {
+    return Error(Code::kUnavailable, wanted.empty() ? "the disk there is no PV"
+                                                    : fmt::format("the disk there is not PV {}", uuid));
   }
   return Ok();
 }
 
 // Opened for reading: a close after write would make udev probe the disk anew, and fsync flushes all the
 // same.
-Status FlushOne(const FlushTarget& target) {
-  const UniqueFd fd(open(target.device.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+Status FlushOne(const std::string& device, const std::string& uuid) {
+  const UniqueFd fd(open(device.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
   if (!fd.valid()) {
     return ErrnoError("opening it");
   }
-  QUARRY_TRY(CheckLabel(fd.get(), target));
+  QUARRY_TRY(CheckLabel(fd.get(), uuid));
   if (fsync(fd.get()) != 0) {
     return ErrnoError("fsync");
   }
@@ -79,7 +83,7 @@ Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call) {
   bool failed = false;
   for (const FlushTarget& target : targets) {
     QUARRY_TRY(call.Check("flushing the group's disks"));
-    Status status = FlushOne(target).Context(fmt::format("flushing {}", target.device));
+    Status status = FlushOne(target.device, target.uuid).Context(fmt::format("flushing {}", target.device));
     if (status.has_value()) {
       durable = durable || target.holds_metadata;
     } else if (!failed) {
@@ -88,6 +92,11 @@ Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call) {
     }
   }
   return durable ? Ok() : first_failure;
+}
+
+Status FlushNewPv(const std::string& device, const Call& call) {
+  QUARRY_TRY(call.Check("flushing a new disk"));
+  return FlushOne(device, "").Context(fmt::format("flushing {}", device));
 }
 
 }  // namespace quarry::lvm

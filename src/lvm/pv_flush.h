@@ -24,4 +24,7 @@ struct FlushTarget {
 // changed. Else the first failure.
 Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call);
 
+// The same for a device that has just been made a PV, of whatever uuid.
+Status FlushNewPv(const std::string& device, const Call& call);
+
 }  // namespace quarry::lvm

@@ -230,7 +230,9 @@ TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
       "%zu\n",
       rounds, before.descriptors, after.descriptors, before.threads, after.threads, before.resident_kib,
       after.resident_kib, before.devices, after.devices);
-  EXPECT_LE(after.descriptors, before.descriptors + 4) << "calls in flight have some";
+  EXPECT_LE(after.descriptors, before.descriptors + 4)
+      << "calls in flight have some:\n"
+      << Sh("ls -l /proc/" + std::to_string(quarryd().pid()) + "/fd").out;
   EXPECT_LE(after.threads, before.threads + 4) << "gRPC keeps some";
   EXPECT_LE(after.resident_kib, before.resident_kib + before.resident_kib / 4);
   EXPECT_EQ(after.devices, before.devices);

@@ -87,6 +87,20 @@ TEST_F(MendingTest, WhatLiesOnAPulledDiskIsRefreshedOnceItIsThereAgain) {
   EXPECT_THAT(Mend(MendCause::kDisks).done, IsEmpty());
 }
 
+TEST_F(MendingTest, ADiskThatIsPulledAgainAndAgainIsTakenBackEachTime) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  for (int i = 0; i < 6; ++i) {
+    // Back so soon that LVM has never missed it.
+    SetLegs(id, "AD");
+    dm_.SetOnLostDisk(DmUuidOf(id), true);
+    EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh"))) << i;
+    Mend();
+    Pass(std::chrono::seconds(5));
+  }
+  EXPECT_EQ(Legs(id), before);
+}
+
 TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);

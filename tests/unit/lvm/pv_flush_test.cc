@@ -70,6 +70,13 @@ TEST_F(PvFlushTest, AnotherDiskAtTheSamePathDoesNotCount) {
   EXPECT_FALSE(FlushPvs({{kUuid, root_ / "short", true}}, {}).has_value());
 }
 
+TEST_F(PvFlushTest, ANewPvIsFlushedWhateverItsUuid) {
+  const Status status = FlushNewPv(Disk("a", kUuid), {});
+  EXPECT_TRUE(status.has_value()) << status.error().message();
+  EXPECT_EQ(FlushNewPv(Disk("far", kUuid, 4), {}).error().code(), Code::kUnavailable);
+  EXPECT_FALSE(FlushNewPv(root_ / "gone", {}).has_value());
+}
+
 TEST_F(PvFlushTest, NoDiskIsNotDurable) {
   EXPECT_EQ(FlushPvs({}, {}).error().code(), Code::kUnavailable);
 }
