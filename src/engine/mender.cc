@@ -39,6 +39,9 @@ std::string PoolKey(const Pool& pool) {
 std::string LeavingKey(const Pool& pool) {
   return "leaving:" + pool.config.name;
 }
+std::string AbandonKey(const Pool& pool) {
+  return "abandon:" + pool.config.name;
+}
 std::string RateKey(const Pool& pool) {
   return "rate:" + pool.config.name;
 }
@@ -172,6 +175,12 @@ bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& don
     case MendKind::kBeginScrub:
     case MendKind::kRecordScrub:
       AfterScrub(pool, step, done, call, report);
+      break;
+    case MendKind::kAbandon:
+      if (!done.has_value()) {
+        Failed(AbandonKey(pool), "making a leg anew on another disk failed", pool, done.error(), call,
+               report);
+      }
       break;
     case MendKind::kLimit:
       if (!done.has_value()) {
@@ -330,7 +339,8 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
       Sooner(report, Until(due, now));
     }
   }
-  view.may_rebuild = state_.config.repair || cause == MendCause::kAsked;
+  view.may_abandon =
+      (state_.config.repair || cause == MendCause::kAsked) && IsDue(AbandonKey(pool), cause, report);
   const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
   QUARRY_ASSIGN(const mount::MountTable mounts, state_.world.mount.Mounts());
   std::map<std::string, std::string> conditions;

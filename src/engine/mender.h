@@ -78,8 +78,8 @@ class Mender {
   std::map<std::string, SteadyTime> missing_since_;                       // by PV uuid
   std::map<std::string, SteadyTime> blamed_since_;                        // likewise
   std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
-  std::map<std::string, Patience>
-      tried_;  // by volume id, "pool:<name>", "leaving:<pool>", "rate:<pool>", "scrub:<volume>"
+  // By volume id, "pool:<name>", "leaving:<pool>", "abandon:<pool>", "rate:<pool>", "scrub:<volume id>".
+  std::map<std::string, Patience> tried_;
   std::map<std::string, std::string> told_;              // by pool: obstacles that were logged
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };

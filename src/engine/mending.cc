@@ -83,11 +83,14 @@ std::set<std::string> PvsToLeave(const MendView& view, const MendVolume& volume)
 // A disk that answers, and not as it should: what its legs had is made anew on others, from the other legs.
 // Where that is not possible a leg that failed is tried again, ever more rarely.
 std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
+  if (!view.may_abandon || view.group().MissingPvs() > 0) {
+    return std::nullopt;  // LVM exchanges legs that are there in a whole group only
+  }
   for (const MendVolume& volume : view.volumes) {
     const Record& record = *volume.record;
     const auto profile = Profile::FromCanonical(record.tags.profile);
-    if (!view.may_rebuild || record.lv->partial || IsBusy(volume) || !profile.has_value() ||
-        !profile->geometry.has_metadata() || HasStopped(volume)) {
+    if (volume.on_lost_disk || IsBusy(volume) || !profile.has_value() || !profile->geometry.has_metadata() ||
+        HasStopped(volume)) {
       continue;
     }
     for (const std::string& uuid : PvsToLeave(view, volume)) {
@@ -108,7 +111,7 @@ std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
                                : placed.error().message() + "; add a disk to the group, or make room"));
         continue;
       }
-      MendStep step{{record.tags.id}, {}};
+      MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kAbandon};
       if (!volume.active && !volume.raid.has_value()) {
         step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
       }

@@ -39,7 +39,7 @@ struct MendView {
   const Catalog* catalog = nullptr;  // never nullptr when it is planned on
   std::vector<MendVolume> volumes;
   std::set<std::string> given_up;          // PV uuids: away for as long as the policy waits
-  bool may_rebuild = false;                // legs whose disks are there
+  bool may_abandon = false;                // whether legs may be made anew whose disks are there
   bool may_empty = false;                  // whether a disk may be emptied now
   std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; nullopt also: that was tried a moment ago
 
@@ -60,6 +60,7 @@ bool IsComparing(const MendVolume& volume);
 enum class MendKind {
   kMend,
   kLeave,        // one of many, of a disk that is being emptied
+  kAbandon,      // a leg on a disk that is there, and fails
   kLimit,        // how fast legs are filled
   kBeginScrub,   // scrubbing.h
   kRecordScrub,  // likewise

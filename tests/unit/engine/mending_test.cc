@@ -7,6 +7,7 @@
 namespace quarry::engine {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -151,6 +152,33 @@ TEST_F(MendingTest, WhereLegsFailAgainAndAgainOtherVolumesLeaveTheDiskToo) {
   EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
   EXPECT_EQ(std::ranges::count(Legs(second), shared), 0);
   EXPECT_EQ(ConditionOf(second), "healthy");
+}
+
+TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
+  const std::string id = Create("mirror", "raid1", 100);
+  const std::string other = Create("other", "raid1", 100);
+  const std::vector<std::string> before = Legs(id);
+  lvm_.before.FailNth("Repair", 1, Error(Code::kTimeout, "not now"));
+  for (int i = 0; i < 3; ++i) {
+    SetLegs(id, "AD");
+    Mend(MendCause::kEvent);
+    SetLegs(id, "AD");
+    clock_.now += *Mend(MendCause::kEvent).next;
+  }
+  EXPECT_THAT(Mend(MendCause::kEvent).obstacles, ElementsAre(HasSubstr("not now")));
+  SetLegs(other, "DA");
+  EXPECT_THAT(Mend(MendCause::kEvent).done, Contains(HasSubstr("refresh")));
+  // Nor is it tried while the group lacks a disk, when LVM would refuse.
+  SetLegs(id, "AD");
+  Pass(std::chrono::hours(1));
+  const lvm::Snapshot group = Group();
+  const auto unused = std::ranges::find_if(
+      group->pvs, [&](const lvm::PhysicalVolume& pv) { return std::ranges::count(before, pv.uuid) == 0; });
+  ASSERT_NE(unused, group->pvs.end());
+  SetMissing(unused->uuid);
+  for (const std::string& step : Mend(MendCause::kEvent).done) {
+    EXPECT_EQ(step.find("rebuild"), std::string::npos) << step;
+  }
 }
 
 TEST_F(MendingTest, WithoutAnotherPlaceForItsLegADiskIsTriedOnAndOn) {
