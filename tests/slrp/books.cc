@@ -1,10 +1,14 @@
 #include "tests/slrp/books.h"
 
-#include <fstream>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/unique_fd.h"
 #include "tests/slrp/deployment.h"
 
 namespace quarry::slrp {
@@ -38,10 +42,21 @@ Status Books::Save(const std::string& path) const {
   for (const auto& [name, disk] : pending) {
     file["pending"].push_back(ToJson(disk));
   }
-  std::ofstream out(path, std::ios::trunc);
-  out << file.dump(1) << '\n';
-  out.close();
-  return out ? Ok() : Status(ErrnoError(path, errno));
+  const std::string text = file.dump(1) + '\n';
+  const UniqueFd out(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!out.valid()) {
+    return ErrnoError(path, errno);
+  }
+  const ssize_t written = write(out.get(), text.data(), text.size());
+  if (written >= 0 && static_cast<size_t>(written) < text.size()) {
+    return ErrnoError(path, ENOSPC);
+  }
+  // syncfs is not enough: of ext4 without a journal it empties the disk's cache before it writes that the
+  // file's blocks hold data, and a power cut leaves zeroes.
+  if (written < 0 || fsync(out.get()) != 0) {
+    return ErrnoError(path, errno);
+  }
+  return Ok();
 }
 
 Result<Books> Books::Load(const std::string& path) {
