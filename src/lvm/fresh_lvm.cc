@@ -102,10 +102,27 @@ std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
   return place;
 }
 
+// A disk that has left the node, or fails to be read: to LVM, one that is not there.
+bool IsGone(const PvState& state) {
+  return state.kind == PvState::Kind::kAbsent ||
+         (state.kind == PvState::Kind::kUnreadable && IsDiskError(state.error));
+}
+
 // What LVM does with damaged areas, and what it says of two areas on one PV, is its own affair.
 bool IsPlain(const PvState& state) {
   return state.kind == PvState::Kind::kPv && state.areas.size() <= 1 &&
          (state.areas.empty() || !state.areas[0].damaged);
+}
+
+// Whether these states may follow those that proved the snapshot with no more than a commit, and disks gone.
+bool Follow(const VolumeGroup& last, const std::vector<PvState>& before, const std::vector<PvState>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const bool as_before = !Lost(last.pvs[i]) && IsPlain(states[i]) && SameAreas(states[i], before[i]);
+    if (!as_before && !IsGone(states[i])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::vector<TextPv> TextPvs(const VolumeGroup& group, const std::vector<PvState>& states) {
@@ -113,7 +130,8 @@ std::vector<TextPv> TextPvs(const VolumeGroup& group, const std::vector<PvState>
   for (size_t i = 0; i < states.size(); ++i) {
     const auto& areas = states[i].areas;
     const bool in_use = !areas.empty() && !areas[0].ignored;
-    out.push_back({group.pvs[i].uuid, group.pvs[i].device, {in_use ? areas[0].area.size : 0}});
+    out.push_back(
+        {group.pvs[i].uuid, IsGone(states[i]) ? "" : group.pvs[i].device, {in_use ? areas[0].area.size : 0}});
   }
   return out;
 }
@@ -249,12 +267,13 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   lock.unlock();
 
   Result<Snapshot> outcome = Snapshot();
+  bool updated = false;
   if (proof.snapshot != nullptr) {
-    outcome = ReadText(proof, proof.failures == failures, call);
+    outcome = ReadText(proof, proof.failures == failures, updated, call);
   }
   if (outcome.has_value() && *outcome == nullptr) {
     ++refreshed_;
-    outcome = Ask(name, proof, call);
+    outcome = Ask(name, proof, updated, call);
     proof.failures = failures;
   }
 
@@ -287,11 +306,13 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
 
 // The text is read between two equal readings of the headers: it is what was committed at that time, by its
 // checksum, and nothing else was committed meanwhile. Only what differs from the last proof in nothing but
-// what is committed is read like this; of all else LVM knows more than we do.
-Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, const Call& call) {
+// what is committed, and in disks that are gone since, is read like this; of all else LVM knows more than we
+// do.
+Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, const Call& call) {
   const Snapshot last = proof.snapshot;
+  const std::optional<TextPlace> told = AgreedText(proof.states);
   // Areas that went on disagreeing before will do so now.
-  if (last->MissingPvs() > 0 || LostPvs(*last) || !AgreedText(proof.states).has_value()) {
+  if (!told.has_value()) {
     return Snapshot();
   }
   for (int attempt = 0; attempt < kTextAttempts; ++attempt) {
@@ -301,9 +322,15 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, const Call& call
     QUARRY_ASSIGN(const std::vector<PvState> said, headers_.Read(proof.paths, call));
     const std::optional<std::vector<PvState>> despite = DespiteSilence(said, proof.states);
     std::vector<PvState> states = despite.value_or(said);
-    if ((!settled && !despite.has_value()) || !std::ranges::all_of(states, IsPlain) ||
-        !std::ranges::equal(states, proof.states, SameAreas)) {
+    if ((!settled && !despite.has_value()) || !Follow(*last, proof.states, states)) {
       return Snapshot();
+    }
+    // It may have come back under another name.
+    if (std::ranges::any_of(states, IsGone) && !std::exchange(updated, true)) {
+      if (finder_ == nullptr || !finder_->Update(call).has_value() || !WouldReturn(*last, proof, states)) {
+        return Snapshot();
+      }
+      continue;
     }
     const std::optional<TextPlace> place = AgreedText(said);
     if (!place.has_value()) {
@@ -317,8 +344,9 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, const Call& call
     }
     auto group = text.has_value() ? SnapshotFromText(*text, TextPvs(*last, states))
                                   : Result<VolumeGroup>(text.error());
+    const bool same_text = place->location.checksum == told->location.checksum;
     if (!group.has_value() || group->uuid != last->uuid || group->name != last->name ||
-        group->seqno <= last->seqno) {
+        group->seqno < last->seqno + (same_text ? 0 : 1)) {
       return Snapshot();
     }
     ++read_;
@@ -331,10 +359,9 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, const Call& call
 
 // Asks LVM, and looks at the headers before and after. Between two equal looks nothing was committed, so that
 // whatever LVM read in between is what these headers stand for: only then is the proof given its snapshot.
-Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, const Call& call) {
+Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updated, const Call& call) {
   proof.snapshot = nullptr;
   QUARRY_ASSIGN(proof.states, headers_.Read(proof.paths, call));
-  bool updated = false;
   Result<Snapshot> snapshot;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     snapshot = AskOnce(name, updated, call);
@@ -374,6 +401,16 @@ Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const
   // What cannot be found stays missing, and so the snapshot says.
   const auto found = finder_->Update(call);
   return found.has_value() && *found ? read() : snapshot;
+}
+
+bool FreshLvm::WouldReturn(const VolumeGroup& last, const Proof& proof,
+                           const std::vector<PvState>& states) const {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (IsGone(states[i]) && finder_->PathOf(last.pvs[i].uuid) != proof.paths[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {

@@ -6,7 +6,8 @@
 // afterwards; as long as they read the same, the snapshot is the group as it is now, whoever may have written
 // to it, and no process is started. If they differ, the first of the readers who noticed reads the committed
 // text from the disks (text_snapshot.h), between two equal readings of the headers again; what that text says
-// is not all understood, LVM is asked. The others wait for that answer.
+// is not all understood, LVM is asked. The others wait for that answer. So it is where a disk is gone, or
+// fails to be read: the others have the text, and its PV is lost.
 //
 // An answer is always the group as it was committed at some moment between the call and its return. A reader
 // takes no lock of LVM's and waits for no writer, unless only LVM can answer.
@@ -101,11 +102,13 @@ class FreshLvm final : public LvmApi {
   // The snapshot that is proven now; nullptr if there is none.
   Result<Snapshot> Prove(Group& group, const Call& call);
   // What the group's text says, and `proof` of that; nullptr: only LVM can tell.
-  // `settled`: what became of every change of ours is known.
-  Result<Snapshot> ReadText(Proof& proof, bool settled, const Call& call);
-  Result<Snapshot> Ask(const std::string& name, Proof& proof, const Call& call);
+  // `settled`: what became of every change of ours is known. `updated`, in and out: the finder has looked.
+  Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, const Call& call);
+  Result<Snapshot> Ask(const std::string& name, Proof& proof, bool updated, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
+  // Whether disks that are gone would be seen again where the proof looks for them.
+  bool WouldReturn(const VolumeGroup& last, const Proof& proof, const std::vector<PvState>& states) const;
   Status Change(const std::string& group, const Call& call, const std::function<Status()>& change);
 
   LvmApi& inner_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -31,6 +33,8 @@ constexpr size_t kFrontSize = 8192;
 // need not.
 constexpr int kAttempts = 3;
 constexpr milliseconds kBetweenAttempts{1};
+// A read that fails now and then need not mean that the disk is lost.
+constexpr milliseconds kBetweenFailures{50};
 
 constexpr size_t kTextChunk = size_t{1} << 20;
 // More than any metadata area in use holds; keeps a hostile header from having us read a whole disk.
@@ -50,6 +54,11 @@ uint64_t Identity(const struct stat& status) {
 
 bool MeansAbsent(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENXIO || error == ENODEV || error == ENOMEDIUM;
+}
+
+// The disk failed at it, once at least.
+bool Failed(const Target& target) {
+  return target.state.kind == PvState::Kind::kUnreadable && IsDiskError(target.state.error);
 }
 
 void Fail(Target& target, int error) {
@@ -98,6 +107,10 @@ void ParseFront(PvState& state, std::span<const std::byte> front) {
 }
 
 }  // namespace
+
+bool IsDiskError(int error) {
+  return error == EIO || error == ENODATA || error == EREMOTEIO || error == ENOLINK || error == EILSEQ;
+}
 
 class HeaderReader::Pool {
  public:
@@ -167,6 +180,20 @@ class HeaderReader::Pool {
 
   Status Run(std::span<DirectRead> reads, const Call& call) { return reads_.Run(reads, patience_, call); }
 
+  // Whether the device failed when it was asked last, again and again.
+  bool IsFailing(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return failing_.contains(path);
+  }
+  void SetFailing(const std::string& path, bool failing) {
+    const std::lock_guard lock(mutex_);
+    if (failing) {
+      failing_.insert(path);
+    } else {
+      failing_.erase(path);
+    }
+  }
+
  private:
   static DirectRead ReadOf(const Target& target, uint64_t offset, size_t size) {
     return {.fd = target.fd.get(),
@@ -195,6 +222,8 @@ class HeaderReader::Pool {
 
   milliseconds patience_;
   DirectReads reads_;
+  std::mutex mutex_;
+  std::set<std::string> failing_;  // guarded by mutex_
 };
 
 HeaderReader::HeaderReader(milliseconds patience)
@@ -213,14 +242,24 @@ Result<std::vector<PvState>> HeaderReader::Read(std::span<const std::string> pat
   }
   for (int attempt = 0; attempt < kAttempts && !wanted.empty(); ++attempt) {
     if (attempt > 0) {
-      std::this_thread::sleep_for(kBetweenAttempts);
+      const bool failed = std::ranges::any_of(wanted, [&](size_t i) { return Failed(targets[i]); });
+      std::this_thread::sleep_for(failed ? kBetweenFailures : kBetweenAttempts);
     }
+    for (const size_t i : wanted) {
+      if (!targets[i].fd.valid()) {
+        targets[i] = pool_->Open(paths[i]);
+      }
+    }
+    std::erase_if(wanted, [&](size_t i) { return !targets[i].fd.valid(); });
     QUARRY_TRY(pool_->ReadStates(targets, wanted, call));
-    std::erase_if(wanted, [&](size_t i) { return !IsDamaged(targets[i].state); });
+    std::erase_if(wanted, [&](size_t i) {
+      return !IsDamaged(targets[i].state) && (!Failed(targets[i]) || pool_->IsFailing(paths[i]));
+    });
   }
   std::vector<PvState> states;
-  for (Target& target : targets) {
-    states.push_back(std::move(target.state));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    pool_->SetFailing(paths[i], Failed(targets[i]));
+    states.push_back(std::move(targets[i].state));
   }
   return states;
 }

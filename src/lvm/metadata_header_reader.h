@@ -46,6 +46,10 @@ struct PvState {
   bool operator==(const PvState&) const = default;
 };
 
+// Whether an error of reading means that the disk failed, or the way to it, and not that we asked in vain for
+// another reason (open(2), read(2); what the block layer makes of its statuses).
+bool IsDiskError(int error);
+
 // Seam for tests. Thread-safe.
 class HeaderSource {
  public:
@@ -67,8 +71,9 @@ class HeaderSource {
 // A disk in trouble may keep a read for minutes, and no signal ends that. So nobody waits in the kernel:
 // reads are asked not to block on submission, and a device that has not answered within `patience` is silent.
 // Its read stays in flight, its buffer stays put until it ends, and the device is not asked again before; it
-// costs later calls no time. (What can still block is open(2), while the kernel itself reads a partition
-// table.)
+// costs later calls no time. One that fails is asked three times within a tenth of a second before that is
+// said of it, and once each time while it goes on failing. (What can still block is open(2), while the kernel
+// itself reads a partition table.)
 //
 // Where AIO cannot be had (fs.aio-max-nr used up), reads are plain preads, one after the other.
 class HeaderReader final : public HeaderSource {

@@ -118,6 +118,7 @@ class Reader {
       }
     }
     QUARRY_TRY(CheckLegs());
+    MarkPartial();
     QUARRY_TRY(CountFree());
     return std::move(group_);
   }
@@ -173,6 +174,7 @@ class Reader {
         return AskLvm(fmt::format("PV {} is there twice", pv.uuid));
       }
       pv.device = wanted->device;
+      pv.missing = pv.device.empty();
       pv.metadata_size = wanted->metadata_size;
       pv.metadata_free = FreeOf(wanted->metadata_size);
       group_.extent_count += pv.extent_count;
@@ -377,6 +379,27 @@ class Reader {
       }
     }
     return Ok();
+  }
+
+  // What lies on a lost PV, and whatever lies on that.
+  void MarkPartial() {
+    for (LogicalVolume& lv : group_.lvs) {
+      lv.partial = LacksPart(lv);
+    }
+  }
+  bool LacksPart(const LogicalVolume& lv) {
+    for (const Segment& segment : lv.segments) {
+      for (const SegmentArea& area : segment.areas) {
+        if (area.lv_name.empty() ? group_.LacksPv(area.pv_uuid) : LacksLeg(area.lv_name)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  bool LacksLeg(const std::string& data) {
+    const LogicalVolume* const metadata = FindLv(MetadataLvName(data));
+    return LacksPart(*FindLv(data)) || (metadata != nullptr && LacksPart(*metadata));
   }
 
   // What no segment lies on.

@@ -1,5 +1,6 @@
 // A volume group from the text of its metadata alone, no LVM asked: equal to what report_parser.h makes of
-// LVM's report on the same commit, but for the kernel's view, of which a text knows nothing. Pure.
+// LVM's report on the same commit, but for the kernel's view, of which a text knows nothing. Also where PVs
+// are lost, as long as nothing was committed without them: LVM marks them in the text then. Pure.
 //
 // Much of what a text may say is LVM's business. So this reader knows a part of it and nothing else: groups
 // whole and at rest, of linear, striped and raid volumes. Every section, key, flag and segment type that it
@@ -20,8 +21,9 @@ namespace quarry::lvm {
 // What the text does not say of a PV.
 struct TextPv {
   std::string uuid;
-  std::string device;   // where LVM sees it
+  std::string device;   // where LVM sees it; empty: nowhere
   Bytes metadata_size;  // of its metadata area, if it has exactly one and that is in use; 0 if it has none
+                        // or the PV is lost
 };
 
 // `text` is all that the raw location names, its closing NUL included: its length counts for metadata_free.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <latch>
 #include <thread>
 
@@ -502,6 +503,95 @@ TEST_F(FromText, CommitBesideASilentDiskIsReadFromTheOthers) {
   EXPECT_EQ(Get()->seqno, 2U) << "what it missed is old";
   world_.Commit();
   ExpectAsked(3);
+}
+
+// The same with a finder, who would know where else a disk is.
+class Finding : public FromText {
+ protected:
+  void SetUp() override {
+    world_.texts = true;
+    Find();
+    asked_ = world_.reports();
+  }
+  Snapshot Find() {
+    auto snapshot = finding_.Read("vg0", {});
+    EXPECT_TRUE(snapshot.has_value()) << snapshot.error().message();
+    return snapshot.value_or(nullptr);
+  }
+  PvState Take(size_t disk, PvState::Kind kind, int error = 0) {
+    PvState before;
+    world_.SetDisk(disk, [&](PvState& state) {
+      before = std::exchange(state, {});
+      state.kind = kind;
+      state.error = error;
+    });
+    return before;
+  }
+  std::vector<bool> Missing() {
+    std::vector<bool> out;
+    for (const PhysicalVolume& pv : Find()->pvs) {
+      EXPECT_EQ(pv.missing, pv.device.empty());
+      out.push_back(pv.missing);
+    }
+    return out;
+  }
+};
+
+TEST_F(Finding, DisksThatAreGoneAreLostAndLvmIsNotAsked) {
+  const PvState second = Take(2, PvState::Kind::kUnreadable, EIO);
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, false, true)) << "first it fails all reads";
+  Take(2, PvState::Kind::kAbsent);
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, false, true)) << "and then it is gone";
+  const PvState first = Take(1, PvState::Kind::kAbsent);
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, true, true));
+  const int updates = world_.updates();
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, true, true));
+  EXPECT_EQ(world_.updates(), updates);
+  EXPECT_EQ(world_.reports(), asked_);
+  // Of one that is back LVM may have more to say.
+  world_.SetDisk(2, [&](PvState& state) { state = second; });
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, true, false));
+  EXPECT_GT(world_.reports(), asked_);
+  world_.SetDisk(1, [&](PvState& state) { state = first; });
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, false, false));
+}
+
+TEST_F(Finding, ADiskThatGoesWhileTheGroupIsChangedIsLostAndTheChangeSeen) {
+  Take(0, PvState::Kind::kAbsent);
+  world_.Commit();
+  EXPECT_THAT(Missing(), testing::ElementsAre(true, false, false));
+  EXPECT_EQ(Find()->seqno, 2U);
+  EXPECT_EQ(world_.reports(), asked_);
+}
+
+TEST_F(Finding, ADiskThatCameBackElsewhereIsNotLost) {
+  world_.Unlink(1);
+  world_.SetDisk(1, [](PvState& state) { state.disk_sequence = 8; });
+  EXPECT_THAT(Missing(), testing::ElementsAre(false, false, false));
+  EXPECT_EQ(world_.updates(), 1);
+  EXPECT_GT(world_.reports(), asked_);
+}
+
+TEST_F(Finding, WhatElseADiskMaySayIsLvmsToTell) {
+  for (const auto& [kind, error] : {std::pair(PvState::Kind::kUnreadable, EACCES),
+                                    {PvState::Kind::kUnreadable, EMFILE},
+                                    {PvState::Kind::kNoPv, 0},
+                                    {PvState::Kind::kDamaged, 0}}) {
+    const int before = world_.reports();
+    const PvState was = Take(1, kind, error);
+    Find();
+    EXPECT_GT(world_.reports(), before);
+    world_.SetDisk(1, [&](PvState& state) { state = was; });
+    Find();
+  }
+}
+
+TEST_F(Finding, WithoutADiskLeftLvmIsAsked) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    Take(disk, PvState::Kind::kAbsent);
+  }
+  EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kNotFound);
+  EXPECT_GT(world_.reports(), asked_);
 }
 
 // The failed command may be stuck and commit yet: LVM waits for its lock, the disks would not say.

@@ -269,6 +269,30 @@ TEST_F(SilentDisk, IsAnAnswerAfterAWhileAndCostsNothingAfterwards) {
   EXPECT_EQ(*states, *before);
 }
 
+TEST_F(SilentDisk, OneThatFailsIsAskedThriceAndThenFailing) {
+  const auto before = impatient_.Read(paths_, {});
+  disk_->SetFailing(true);
+  int asked = disk_->reads();
+  auto states = impatient_.Read(paths_, {});
+  EXPECT_EQ(states->at(0).kind, Kind::kUnreadable);
+  EXPECT_EQ(states->at(0).error, EIO);
+  EXPECT_EQ(states->at(1), before->at(1));
+  EXPECT_EQ(disk_->reads(), asked + 3);
+  asked = disk_->reads();
+  EXPECT_EQ(impatient_.Read(paths_, {})->at(0).kind, Kind::kUnreadable);
+  EXPECT_EQ(disk_->reads(), asked + 1) << "it is known to fail";
+  disk_->SetFailing(false);
+  EXPECT_EQ(*impatient_.Read(paths_, {}), *before);
+
+  // Once in a while is no failure.
+  disk_->SetFailing(true);
+  std::jthread healer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    disk_->SetFailing(false);
+  });
+  EXPECT_EQ(*impatient_.Read(paths_, {}), *before);
+}
+
 TEST_F(SilentDisk, DeadlineAndStopEndTheWait) {
   HeaderReader patient{milliseconds(60000)};
   disk_->Hold();

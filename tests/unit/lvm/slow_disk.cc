@@ -152,6 +152,9 @@ void SlowDisk::Reply(uint64_t unique, int error, const void* body, size_t size) 
 }
 
 void SlowDisk::ReplyRead(const Read& read) {
+  if (failing_) {
+    return Reply(read.unique, EIO);
+  }
   const size_t from = std::min<size_t>(read.offset, content_.size());
   const size_t size = std::min<size_t>(read.size, content_.size() - from);
   Reply(read.unique, 0, content_.data() + from, size);

@@ -28,6 +28,8 @@ class SlowDisk {
   // From now on reads are held back, until Answer().
   void Hold();
   void Answer();
+  // From now on reads fail with EIO, or no longer.
+  void SetFailing(bool failing) { failing_ = failing; }
   // Reads that came since the start.
   int reads() const { return reads_; }
 
@@ -47,6 +49,7 @@ class SlowDisk {
   const std::vector<std::byte> content_;
   UniqueFd fuse_;
   std::atomic<int> reads_ = 0;
+  std::atomic<bool> failing_ = false;
   std::mutex mutex_;
   bool holding_ = false;
   std::vector<Read> held_;

@@ -60,13 +60,10 @@ TextTally& Texts() {
 }
 
 std::string TextDifference(const VolumeGroup& report) {
-  if (report.MissingPvs() > 0) {
-    return "";
-  }
   HeaderReader reader;
   std::vector<std::string> paths;
   for (const PhysicalVolume& pv : report.pvs) {
-    paths.push_back(pv.device);
+    paths.push_back(pv.device);  // none if it is lost, and so there is nothing to read
   }
   const auto states = reader.Read(paths, {});
   std::vector<TextPv> pvs;

@@ -203,6 +203,19 @@ TEST_F(Text, OfOtherPvsThanThoseOfTheGroupIsLvmsToRead) {
   EXPECT_THAT(SnapshotFromText(plain_.text, pvs).error().message(), HasSubstr("new"));
 }
 
+TEST_F(Text, WhatLiesOnALostPvIsPartial) {
+  raid_.pvs[1] = {raid_.pvs[1].uuid, "", {0}};
+  const auto group = raid_.Read();
+  ASSERT_TRUE(group.has_value()) << group.error().message();
+  EXPECT_EQ(group->MissingPvs(), 1U);
+  EXPECT_TRUE(group->pvs[1].missing);
+  EXPECT_EQ(group->pvs[1].metadata_free, Bytes{0});
+  for (const LogicalVolume& lv : group->lvs) {
+    const bool leg = lv.name.ends_with("_1") || lv.name == "v";
+    EXPECT_EQ(lv.partial, leg || lv.name == "one") << lv.name;
+  }
+}
+
 TEST_F(Text, MetadataThatFillsItsAreaLeavesNothing) {
   plain_.pvs[0].metadata_size = {512 + 2 * plain_.text.size()};
   plain_.pvs[1].metadata_size = {0};
