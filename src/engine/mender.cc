@@ -291,7 +291,7 @@ void Mender::Tell(const Pool& pool, const MendStep& step, MendReport& report) {
 // only.
 Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
                                   MendReport& report) {
-  MendVolume volume{.record = &record, .raid = raid.status};
+  MendVolume volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
   const bool failed = HasFailedLeg(volume);
   if (disks || failed || record.lv->partial || state_.lost_in_kernel.Has(record.tags.id)) {
     QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
@@ -364,13 +364,30 @@ void Mender::NoteDisks(const Pool& pool, const Catalog& catalog) {
       state_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
       state_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
-      state_.disk_healths.Forgive(pv.uuid);
-      blamed_since_.erase(pv.uuid);
-      // What failed before failed of its absence.
-      for (const Record& record : catalog.records) {
-        tried_.erase(record.tags.id);
-      }
+      Excuse(catalog, pv);
     }
+  }
+}
+
+// A disk that fails reads is missed now and then, although it was there all the time: that is no excuse. What
+// was in use on one that was pulled leads nowhere now.
+void Mender::Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  std::vector<std::string> ids;
+  bool pulled = false;
+  for (const Record& record : catalog.records) {
+    const std::vector<bool> on = lvm::LegsOn(*catalog.group, *record.lv, pv.uuid);
+    if (std::ranges::find(on, true) != on.end()) {
+      ids.push_back(record.tags.id);
+      pulled = pulled || state_.world.dm.LiesOnLostDisk(record.DmUuid()).value_or(false);
+    }
+  }
+  if (!pulled) {
+    return;
+  }
+  state_.disk_healths.Forgive(pv.uuid);
+  blamed_since_.erase(pv.uuid);
+  for (const std::string& id : ids) {
+    tried_.erase(id);
   }
 }
 

@@ -54,6 +54,8 @@ class Mender {
                             MendReport& report);
   Result<MendView> Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report);
   void NoteDisks(const Pool& pool, const Catalog& catalog);
+  // What failed of the absence of a disk that is back is held neither against it nor against its volumes.
+  void Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv);
   // Disks on which legs fail again and again get nothing new.
   void NoteFailures(const Pool& pool, const MendView& view);
   // The condition in a word.

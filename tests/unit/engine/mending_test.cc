@@ -132,6 +132,44 @@ TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) 
   EXPECT_EQ(state_of_disk(), "ok");
 }
 
+TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
+  const std::string id = Create("mirror", "raid1");
+  const std::vector<std::string> before = Legs(id);
+  std::string there = Create("there0", "linear", 40);
+  for (int i = 1; Legs(there).front() != before[1]; ++i) {
+    ASSERT_LT(i, 40);
+    there = Create("there" + std::to_string(i), "linear", 40);
+  }
+  for (int i = 0; i < 3; ++i) {
+    SetLegs(id, "AD");
+    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    SetLegs(id, "AD");
+    // Its label cannot be read for a moment; to the kernel it is there.
+    SetMissing(before[1]);
+    Mend();
+    SetMissing(before[1], false);
+    clock_.now += *Mend().next;
+  }
+  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
+  const auto is_blamed = [&] {
+    const auto pools = engine_->NodeStatus(Soon());
+    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state == "failing";
+  };
+  EXPECT_TRUE(is_blamed());
+  SetMissing(before[1]);
+  Mend();
+  SetMissing(before[1], false);
+  Mend();
+  EXPECT_TRUE(is_blamed());
+  // Pulled and plugged in again it is another matter.
+  dm_.SetOnLostDisk(DmUuidOf(there), true);
+  SetMissing(before[1]);
+  Mend();
+  SetMissing(before[1], false);
+  Mend();
+  EXPECT_FALSE(is_blamed());
+}
+
 TEST_F(MendingTest, WhereLegsFailAgainAndAgainOtherVolumesLeaveTheDiskToo) {
   const std::string first = Create("first", "raid5", 100);
   const std::string second = Create("second", "raid5", 100);
