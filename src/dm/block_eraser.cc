@@ -1,5 +1,6 @@
 #include "dm/block_eraser.h"
 
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ Status BlockEraser::Erase(const EraseRange& range, EraseMethod method, const Cal
                           const std::function<void(Bytes)>& progress) {
   const std::string what = fmt::format("erasing {}", range.device);
   QUARRY_TRY(call.Check(what));
-  QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(range));
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(range, O_RDWR));
   for (Bytes done; done < range.length;) {
     QUARRY_TRY(call.Check(what));
     const Bytes length = std::min(kPiece, range.length - done);

@@ -4,6 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <future>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,42 +26,133 @@ struct alignas(kRaidSuperblock) Block {
   std::array<std::byte, kRaidSuperblock> bytes{};
 };
 
-Status ReadBlock(int fd, const EraseRange& place, Block& block) {
-  const ssize_t n = pread(fd, block.bytes.data(), block.bytes.size(), static_cast<off_t>(place.offset.value));
-  if (n < 0) {
-    return ErrnoError(fmt::format("reading a raid superblock of {}", place.device));
+std::span<std::byte> BytesOf(std::vector<Block>& blocks) {
+  return std::as_writable_bytes(std::span(blocks));
+}
+
+// `what`, for errors. `at`: from the beginning of the place.
+Status ReadBlocks(int fd, const EraseRange& place, size_t at, std::vector<Block>& blocks,
+                  std::string_view what) {
+  const std::span<std::byte> bytes = BytesOf(blocks);
+  if (at + bytes.size() > place.length.value) {
+    return Error(Code::kCorrupt, fmt::format("{} of {} is longer than its place", what, place.device));
   }
-  if (static_cast<size_t>(n) != block.bytes.size()) {
-    return Error(Code::kIo, fmt::format("{} ends within a raid superblock", place.device));
+  const ssize_t n = pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(place.offset.value + at));
+  if (n < 0) {
+    return ErrnoError(fmt::format("reading {} of {}", what, place.device));
+  }
+  if (static_cast<size_t>(n) != bytes.size()) {
+    return Error(Code::kIo, fmt::format("{} ends within {}", place.device, what));
   }
   return Ok();
+}
+
+Status WriteBlocks(int fd, const EraseRange& place, size_t at, std::vector<Block>& blocks,
+                   std::string_view what) {
+  const std::span<std::byte> bytes = BytesOf(blocks);
+  const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(place.offset.value + at));
+  if (n >= 0 && static_cast<size_t>(n) != bytes.size()) {
+    return Error(Code::kIo, fmt::format("{} took {} of {} bytes of {}", place.device, n, bytes.size(), what));
+  }
+  if (n < 0 || fsync(fd) != 0) {
+    return ErrnoError(fmt::format("writing {} of {}", what, place.device));
+  }
+  return Ok();
+}
+
+constexpr std::string_view kSuperblock = "a raid superblock";
+constexpr std::string_view kBitmap = "a raid bitmap";
+
+// All of it, which may be longer than RaidBitmapSize says.
+Result<std::vector<Block>> LoadBitmap(int fd, const EraseRange& place) {
+  std::vector<Block> bitmap(1);
+  QUARRY_TRY(ReadBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap));
+  const auto size = RaidBitmapSize(BytesOf(bitmap)).Context(place.device);
+  if (!size.has_value()) {
+    return size.error();
+  }
+  const size_t blocks = (*size + sizeof(Block) - 1) / sizeof(Block);
+  if (blocks > place.length.value / sizeof(Block)) {
+    return Error(Code::kCorrupt, fmt::format("{} of {} is longer than its place", kBitmap, place.device));
+  }
+  if (blocks > 1) {
+    bitmap.resize(blocks);
+    QUARRY_TRY(ReadBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap));
+  }
+  return bitmap;
+}
+
+Status MarkAll(int fd, const EraseRange& place, uint64_t events) {
+  QUARRY_ASSIGN(std::vector<Block> bitmap, LoadBitmap(fd, place));
+  QUARRY_TRY(MarkAllRegions(BytesOf(bitmap), events));
+  return WriteBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap);
 }
 
 }  // namespace
 
-Result<RaidSuperblock> BlockRaidLegs::Read(const EraseRange& place) {
-  QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(place, O_DIRECT));
-  Block block;
-  QUARRY_TRY(ReadBlock(fd.get(), place, block));
-  return ParseRaidSuperblock(block.bytes).Context(place.device);
+// Devices that owe an answer. Outlives whoever asked.
+struct BlockRaidLegs::Asked {
+  std::mutex mutex;
+  std::set<std::string> devices;  // guarded by mutex
+};
+
+BlockRaidLegs::BlockRaidLegs(std::chrono::milliseconds patience)
+    : patience_(patience), asked_(std::make_shared<Asked>()) {}
+
+template <typename T, typename Function>
+Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
+  const Error silent(
+      Code::kTimeout,
+      fmt::format("{} does not answer: try again when it does, or take the disk out", place.device));
+  {
+    const std::lock_guard lock(asked_->mutex);
+    if (!asked_->devices.insert(place.device).second) {
+      return silent;
+    }
+  }
+  std::promise<Result<T>> promise;
+  std::future<Result<T>> answer = promise.get_future();
+  std::thread([read, place, asked = asked_, promise = std::move(promise)]() mutable {
+    Result<T> result = read(place);
+    {
+      const std::lock_guard lock(asked->mutex);
+      asked->devices.erase(place.device);
+    }
+    promise.set_value(std::move(result));
+  }).detach();
+  return answer.wait_for(patience_) == std::future_status::ready ? answer.get() : Result<T>(silent);
 }
 
-Status BlockRaidLegs::Write(const EraseRange& place, const RaidSuperblock& was,
-                            const std::vector<bool>& failed, bool resync) {
-  QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(place, O_DIRECT));
-  Block block;
-  QUARRY_TRY(ReadBlock(fd.get(), place, block));
-  QUARRY_ASSIGN(const RaidSuperblock now, ParseRaidSuperblock(block.bytes));
+Result<RaidSuperblock> BlockRaidLegs::Read(const EraseRange& place) {
+  return InTime<RaidSuperblock>(place, [](const EraseRange& from) -> Result<RaidSuperblock> {
+    QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(from, O_RDONLY | O_DIRECT));
+    std::vector<Block> block(1);
+    QUARRY_TRY(ReadBlocks(fd.get(), from, 0, block, kSuperblock));
+    return ParseRaidSuperblock(BytesOf(block)).Context(from.device);
+  });
+}
+
+Result<RaidBitmap> BlockRaidLegs::ReadBitmap(const EraseRange& place) {
+  return InTime<RaidBitmap>(place, [](const EraseRange& from) -> Result<RaidBitmap> {
+    QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(from, O_RDONLY | O_DIRECT));
+    QUARRY_ASSIGN(std::vector<Block> bitmap, LoadBitmap(fd.get(), from));
+    return ParseRaidBitmap(BytesOf(bitmap)).Context(from.device);
+  });
+}
+
+Status BlockRaidLegs::Write(const EraseRange& place, const RaidSuperblock& was, const RaidStart& start) {
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPvRange(place, O_RDWR | O_DIRECT));
+  std::vector<Block> block(1);
+  QUARRY_TRY(ReadBlocks(fd.get(), place, 0, block, kSuperblock));
+  QUARRY_ASSIGN(const RaidSuperblock now, ParseRaidSuperblock(BytesOf(block)));
   if (now != was) {
     return Error(Code::kPrecondition, fmt::format("a raid superblock of {} has changed", place.device));
   }
-  SetFailedLegs(block.bytes, failed, resync);
-  const ssize_t n =
-      pwrite(fd.get(), block.bytes.data(), block.bytes.size(), static_cast<off_t>(place.offset.value));
-  if (n != static_cast<ssize_t>(block.bytes.size()) || fsync(fd.get()) != 0) {
-    return ErrnoError(fmt::format("writing a raid superblock of {}", place.device));
+  if (start.mark_all.has_value()) {
+    QUARRY_TRY(MarkAll(fd.get(), place, *start.mark_all));
   }
-  return Ok();
+  SetRaidStart(BytesOf(block), start);
+  return WriteBlocks(fd.get(), place, 0, block, kSuperblock);
 }
 
 }  // namespace quarry::dm

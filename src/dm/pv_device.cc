@@ -23,9 +23,9 @@ Error NotThatPv(const EraseRange& range, std::string_view why) {
 }
 
 Result<UniqueFd> OpenDevice(const std::string& path, int flags) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | flags));
+  UniqueFd fd(open(path.c_str(), O_CLOEXEC | flags));
   if (!fd.valid()) {
-    return ErrnoError(fmt::format("opening {} for writing", path));
+    return ErrnoError(fmt::format("opening {}", path));
   }
   struct stat st{};
   if (fstat(fd.get(), &st) != 0) {

@@ -1,4 +1,5 @@
-// A PV opened to be written to below LVM: proven to be that PV, and the range to be extents and nothing else.
+// A PV opened to be read or written below LVM: proven to be that PV, and the range to be extents and nothing
+// else.
 #pragma once
 
 #include "base/result.h"
@@ -7,9 +8,9 @@
 
 namespace quarry::dm {
 
-// `flags` besides O_RDWR and O_CLOEXEC. Not exclusive, since LVM and device-mapper have it. kCorrupt: it is
-// not that PV, or the range would hit more than extents. kInvalidArgument: no block device, or no whole
-// sectors.
-Result<UniqueFd> OpenPvRange(const EraseRange& range, int flags = 0);
+// `flags` as for open(2), with the access mode, and O_CLOEXEC is added. Not exclusive, since LVM and
+// device-mapper have it. kCorrupt: it is not that PV, or the range would hit more than extents.
+// kInvalidArgument: no block device, or no whole sectors.
+Result<UniqueFd> OpenPvRange(const EraseRange& range, int flags);
 
 }  // namespace quarry::dm

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -10,7 +11,7 @@
 
 namespace quarry::dm {
 
-// What has to be read and written: the kernel keeps these for the superblock, and its bitmap behind them.
+// The kernel keeps these for the superblock, and its bitmap of regions behind them.
 inline constexpr size_t kRaidSuperblock = 4096;
 
 // What dm-raid writes at the beginning of each leg's metadata sub-volume.
@@ -20,25 +21,46 @@ struct RaidSuperblock {
   uint64_t events = 0;       // rises with every change of this block: legs that agree were current together
   std::vector<bool> failed;  // per leg: given up, as this leg last heard
   bool filled = true;        // false: this leg was still being filled
-  bool in_sync = true;       // false: the array was still being synced for the first time, or after a crash
+  // How far the array was synced, in sectors of what the bitmap covers; UINT64_MAX: to its end.
+  uint64_t synced = UINT64_MAX;
+  // False: it was still being synced, for the first time or after a crash.
+  bool in_sync() const { return synced == UINT64_MAX; }
   bool operator==(const RaidSuperblock&) const = default;
 };
 
-// Any thread. `place` is the first extent of a leg's metadata sub-volume, on a PV whose label is checked as
-// for erasing.
+// What dm-raid keeps behind it: the regions that were written to and may not be the same on all legs.
+struct RaidBitmap {
+  uint64_t events = 0;  // of the array when it was written
+  std::optional<uint64_t>
+      first_marked;  // where the first of these begins, in sectors; nullopt: there is none
+  bool operator==(const RaidBitmap&) const = default;
+};
+
+// What an array is to start from, where the kernel would not do right by itself.
+struct RaidStart {
+  std::vector<bool> left_out;  // per leg: counts as failed, and is filled from the others
+  // The regions that are marked are compared, and their parity or copies made anew from the data.
+  bool resync = false;
+  // Marks all regions on the legs that are taken, as of this count of events, the highest of all legs.
+  std::optional<uint64_t> mark_all;
+  bool operator==(const RaidStart&) const = default;
+};
+
+// Any thread. `place` is a leg's metadata sub-volume, on a PV whose label is checked as for erasing.
 class RaidLegsApi {
  public:
   virtual ~RaidLegsApi() = default;
 
-  // kCorrupt: none is there, or the device is not that PV.
+  // kCorrupt: none is there, or the device is not that PV. kTimeout: the device does not answer.
   virtual Result<RaidSuperblock> Read(const EraseRange& place) = 0;
 
-  // Changes which legs count as failed; `resync`: and that all legs are to be compared, and the parity or
-  // copies made anew from the data, when the array starts. Flushed to the disk. Only while the volume is not
-  // active: the kernel has its own copy. kPrecondition: the superblock is not `was` any more; nothing was
-  // written.
-  virtual Status Write(const EraseRange& place, const RaidSuperblock& was, const std::vector<bool>& failed,
-                       bool resync) = 0;
+  // Of a place of which the superblock can be read. Errors as above.
+  virtual Result<RaidBitmap> ReadBitmap(const EraseRange& place) = 0;
+
+  // Notes for the start, on one leg that is taken: first in its bitmap, then in its superblock. Flushed to
+  // the disk. Only while the volume is not active: the kernel has its own copy. kPrecondition: the superblock
+  // is not `was` any more; nothing was written. kCorrupt: there is no bitmap; nothing was written.
+  virtual Status Write(const EraseRange& place, const RaidSuperblock& was, const RaidStart& start) = 0;
 };
 
 }  // namespace quarry::dm

@@ -1,6 +1,8 @@
 #include "dm/raid_superblock.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,18 @@ constexpr uint64_t kDone = UINT64_MAX;  // of the two offsets
 constexpr uint32_t kMostLegs = 253;
 constexpr uint32_t kBits = 64;
 
+// The bitmap: little-endian too, and a bit per region from kRegions on.
+constexpr size_t kBitmapMagic = 0;     // u32
+constexpr size_t kBitmapEvents = 24;   // u64
+constexpr size_t kBitmapCleared = 32;  // u64 events_cleared: of which the array was last whole
+constexpr size_t kBitmapCovers = 40;   // u64 sync_size, in sectors
+constexpr size_t kBitmapState = 48;    // u32, of flags
+constexpr size_t kBitmapRegion = 52;   // u32 chunksize, in bytes
+constexpr std::byte kStale{1U << 1};   // BITMAP_STALE
+constexpr size_t kRegions = 256;
+constexpr uint32_t kBitmapMagicWord = 0x6d746962;
+constexpr uint64_t kSector = 512;
+
 uint64_t Read(std::span<const std::byte> block, size_t at, size_t bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < bytes; ++i) {
@@ -39,6 +53,28 @@ size_t FailedWord(size_t leg) {
   return leg < kBits ? kFailed : kExtendedFailed + (leg / kBits - 1) * sizeof(uint64_t);
 }
 
+struct Regions {
+  uint64_t count = 0;
+  uint64_t size = 0;  // sectors
+};
+
+Result<Regions> ReadRegions(std::span<const std::byte> start) {
+  if (start.size() < kRaidSuperblock || Read(start, kBitmapMagic, 4) != kBitmapMagicWord) {
+    return Error(Code::kCorrupt, "no bitmap of dm-raid");
+  }
+  const uint64_t covers = Read(start, kBitmapCovers, 8);
+  const uint64_t size = Read(start, kBitmapRegion, 4) / kSector;
+  if (!std::has_single_bit(size)) {
+    return Error(Code::kCorrupt, fmt::format("a bitmap of dm-raid with regions of {} sectors", size));
+  }
+  return Regions{.count = covers / size + (covers % size != 0 ? 1 : 0), .size = size};
+}
+
+Result<size_t> WholeSize(std::span<const std::byte> bitmap) {
+  QUARRY_ASSIGN(const size_t size, RaidBitmapSize(bitmap));
+  return size <= bitmap.size() ? Result<size_t>(size) : Error(Code::kCorrupt, "half a bitmap of dm-raid");
+}
+
 }  // namespace
 
 Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
@@ -50,7 +86,7 @@ Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
                      .events = Read(block, kEvents, 8),
                      .failed = {},
                      .filled = Read(block, kRecovery, 8) == kDone,
-                     .in_sync = Read(block, kResync, 8) == kDone};
+                     .synced = Read(block, kResync, 8)};
   if (out.legs < 2 || out.legs > kMostLegs || out.role >= out.legs) {
     return Error(Code::kCorrupt, fmt::format("a superblock of leg {} of {}", out.role, out.legs));
   }
@@ -60,7 +96,8 @@ Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
   return out;
 }
 
-void SetFailedLegs(std::span<std::byte> block, const std::vector<bool>& failed, bool resync) {
+void SetRaidStart(std::span<std::byte> block, const RaidStart& start) {
+  const std::vector<bool>& failed = start.left_out;
   std::array<uint64_t, 4> words{};
   for (size_t leg = 0; leg < failed.size(); ++leg) {
     words.at(leg / kBits) |= static_cast<uint64_t>(failed[leg]) << (leg % kBits);
@@ -68,9 +105,40 @@ void SetFailedLegs(std::span<std::byte> block, const std::vector<bool>& failed, 
   for (size_t word = 0; word < words.size() && word * kBits < failed.size(); ++word) {
     Write64(block, FailedWord(word * kBits), words.at(word));
   }
-  if (resync) {
+  if (start.resync) {
     Write64(block, kResync, 0);
   }
+}
+
+Result<size_t> RaidBitmapSize(std::span<const std::byte> start) {
+  QUARRY_ASSIGN(const Regions regions, ReadRegions(start));
+  return kRegions + regions.count / 8 + (regions.count % 8 != 0 ? 1 : 0);
+}
+
+Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap) {
+  QUARRY_ASSIGN(const size_t size, WholeSize(bitmap));
+  QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
+  RaidBitmap out{.events = Read(bitmap, kBitmapEvents, 8), .first_marked = {}};
+  for (size_t at = kRegions; at < size && !out.first_marked.has_value(); ++at) {
+    if (bitmap[at] != std::byte{0}) {
+      const auto bit = static_cast<uint64_t>(std::countr_zero(std::to_integer<uint8_t>(bitmap[at])));
+      const uint64_t region = (at - kRegions) * 8 + bit;
+      if (region >= regions.count) {
+        break;  // the kernel sets what the last byte has left, too
+      }
+      out.first_marked = region * regions.size;
+    }
+  }
+  return out;
+}
+
+Status MarkAllRegions(std::span<std::byte> bitmap, uint64_t events) {
+  QUARRY_ASSIGN(const size_t size, WholeSize(bitmap));
+  Write64(bitmap, kBitmapEvents, events);
+  Write64(bitmap, kBitmapCleared, 0);
+  bitmap[kBitmapState] &= ~kStale;
+  std::ranges::fill(bitmap.first(size).subspan(kRegions), std::byte{0xff});
+  return Ok();
 }
 
 }  // namespace quarry::dm

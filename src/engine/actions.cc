@@ -46,6 +46,23 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   return Ok();
 }
 
+Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
+  if (world.raid_legs != nullptr) {
+    QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+    for (const std::string& name : a.names) {
+      const lvm::LogicalVolume* const lv = group->FindLv(name);
+      if (lv == nullptr || !lv->segment_type.starts_with("raid")) {
+        continue;
+      }
+      QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
+      if (!device.has_value()) {
+        QUARRY_TRY(PrepareStart(*group, *lv, *world.raid_legs).Context(name));
+      }
+    }
+  }
+  return world.lvm.Activate(a.group, a.names, call);
+}
+
 Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
   if (world.raid_legs == nullptr) {
     return Ok();
@@ -221,7 +238,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const ExtendLvAction& a) { return world.lvm.Extend(a.spec, call); },
           [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
           [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
-          [&](const ActivateAction& a) { return world.lvm.Activate(a.group, a.names, call); },
+          [&](const ActivateAction& a) { return ActivateNow(a, world, call); },
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return world.lvm.Remove(a.group, a.names, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },

@@ -1,6 +1,7 @@
 // dm-raid's superblock, byte by byte.
 #include "dm/raid_superblock.h"
 
+#include <algorithm>
 #include <array>
 
 #include <gmock/gmock.h>
@@ -38,14 +39,17 @@ TEST_F(RaidSuperblockTest, SaysWhatTheLegHeardLast) {
   EXPECT_EQ(parsed->events, 0x1122U);
   EXPECT_THAT(parsed->failed, ElementsAre(true, true, false));
   EXPECT_TRUE(parsed->filled);
-  EXPECT_TRUE(parsed->in_sync);
+  EXPECT_TRUE(parsed->in_sync());
+  EXPECT_EQ(parsed->synced, UINT64_MAX);
 }
 
 TEST_F(RaidSuperblockTest, KnowsWhatIsNotDone) {
   Put(32, 4096, 8);
   Put(40, 0, 8);
   EXPECT_FALSE(ParseRaidSuperblock(block_)->filled);
-  EXPECT_FALSE(ParseRaidSuperblock(block_)->in_sync);
+  EXPECT_FALSE(ParseRaidSuperblock(block_)->in_sync());
+  Put(40, 77, 8);
+  EXPECT_EQ(ParseRaidSuperblock(block_)->synced, 77U);
 }
 
 TEST_F(RaidSuperblockTest, RefusesWhatIsNone) {
@@ -62,12 +66,12 @@ TEST_F(RaidSuperblockTest, RefusesWhatIsNone) {
 
 TEST_F(RaidSuperblockTest, ChangesOnlyWhoFailedAndWhatIsInSync) {
   const auto before = block_;
-  SetFailedLegs(block_, {true, false, false}, false);
+  SetRaidStart(block_, {.left_out = {true, false, false}, .resync = false});
   EXPECT_THAT(ParseRaidSuperblock(block_)->failed, ElementsAre(true, false, false));
-  EXPECT_TRUE(ParseRaidSuperblock(block_)->in_sync);
-  SetFailedLegs(block_, {false, false, false}, true);
+  EXPECT_TRUE(ParseRaidSuperblock(block_)->in_sync());
+  SetRaidStart(block_, {.left_out = {false, false, false}, .resync = true});
   EXPECT_THAT(ParseRaidSuperblock(block_)->failed, ElementsAre(false, false, false));
-  EXPECT_FALSE(ParseRaidSuperblock(block_)->in_sync);
+  EXPECT_FALSE(ParseRaidSuperblock(block_)->in_sync());
   for (size_t i = 0; i < block_.size(); ++i) {
     if (i < 24 || (i >= 32 && i < 40) || i >= 48) {
       ASSERT_EQ(block_[i], before[i]) << i;
@@ -85,8 +89,69 @@ TEST_F(RaidSuperblockTest, LegsBeyondTheSixtyFourthHaveWordsOfTheirOwn) {
   EXPECT_FALSE(failed[64]);
   std::vector<bool> other(130, false);
   other[129] = true;
-  SetFailedLegs(block_, other, false);
+  SetRaidStart(block_, {.left_out = other});
   EXPECT_EQ(ParseRaidSuperblock(block_)->failed, other);
+}
+
+class RaidBitmapTest : public RaidSuperblockTest {
+ protected:
+  RaidBitmapTest() {
+    block_.fill(std::byte{0});
+    Put(0, 0x6d746962, 4);  // magic
+    Put(4, 4, 4);           // version
+    Put(24, 7, 8);          // events
+    Put(32, 6, 8);          // events_cleared
+    Put(40, 100 * 128, 8);  // sync_size, in sectors
+    Put(48, 0x8002, 4);     // state: host's order of bytes, stale
+    Put(52, 64 << 10, 4);   // chunksize
+  }
+};
+
+TEST_F(RaidBitmapTest, IsAsLongAsItsRegionsNeed) {
+  EXPECT_EQ(*RaidBitmapSize(block_), 256U + 13) << "100 bits";
+  Put(40, 100 * 128 + 500, 8);
+  EXPECT_EQ(*RaidBitmapSize(block_), 256U + 13) << "104 bits, the last for a part of a region";
+  Put(40, 104 * 128 + 1, 8);
+  EXPECT_EQ(*RaidBitmapSize(block_), 256U + 14);
+}
+
+TEST_F(RaidBitmapTest, RefusesWhatIsNone) {
+  EXPECT_EQ(RaidBitmapSize(std::span(block_).first(512)).error().code(), Code::kCorrupt);
+  Put(52, 0, 4);
+  EXPECT_EQ(RaidBitmapSize(block_).error().code(), Code::kCorrupt);
+  Put(52, 3 * 512, 4);
+  EXPECT_EQ(RaidBitmapSize(block_).error().code(), Code::kCorrupt);
+  Put(52, 64 << 10, 4);
+  Put(0, 0, 4);
+  EXPECT_EQ(RaidBitmapSize(block_).error().code(), Code::kCorrupt);
+}
+
+TEST_F(RaidBitmapTest, SaysWhereTheFirstMarkedRegionBegins) {
+  EXPECT_EQ(*ParseRaidBitmap(block_), (RaidBitmap{.events = 7, .first_marked = {}}));
+  Put(256 + 12, 0b11110000, 1);
+  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, std::nullopt) << "there are 100, the kernel sets 104";
+  Put(256 + 12, 0b11111000, 1);
+  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 99U * 128) << "the last one";
+  Put(256 + 1, 0b11000000, 1);
+  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 14U * 128);
+  Put(256 + 13, 1, 1);
+  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 14U * 128);
+  block_[256 + 1] = block_[256 + 12] = std::byte{0};
+  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, std::nullopt) << "behind its end";
+  Put(40, 100'000'000, 8);
+  EXPECT_EQ(ParseRaidBitmap(block_).error().code(), Code::kCorrupt) << "not all of it was read";
+  EXPECT_EQ(MarkAllRegions(block_, 1).error().code(), Code::kCorrupt);
+}
+
+TEST_F(RaidBitmapTest, AllRegionsAreMarkedAndItIsCurrent) {
+  auto expected = block_;
+  ASSERT_TRUE(MarkAllRegions(block_, 0x1122).has_value());
+  expected[24] = std::byte{0x22};
+  expected[25] = std::byte{0x11};
+  expected[32] = std::byte{0};
+  expected[48] = std::byte{0};
+  std::fill_n(expected.begin() + 256, 13, std::byte{0xff});
+  EXPECT_EQ(block_, expected);
 }
 
 }  // namespace

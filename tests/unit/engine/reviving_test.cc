@@ -1,8 +1,16 @@
 // Which legs a raid array that has stopped starts from.
 #include "engine/reviving.h"
 
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/profile.h"
+#include "lvm/names.h"
+#include "tests/unit/engine/group_builder.h"
 
 namespace quarry::engine {
 namespace {
@@ -53,7 +61,7 @@ TEST(Reviving, ALegThatWasBeingFilledIsNeverTaken) {
 TEST(Reviving, WithoutParityThatWasEverMadeNoLegIsLeftOut) {
   LegWords legs = {Leg(0, 4, {false, false, false}), Leg(1, 9, {true, false, false}),
                    Leg(2, 11, {true, true, false})};
-  legs[2]->in_sync = false;
+  legs[2]->synced = 0;
   EXPECT_EQ(LegsToLeaveOut(kRaid5, legs).error().code(), Code::kPrecondition);
 }
 
@@ -73,6 +81,214 @@ TEST(Reviving, Raid6DoesWithoutTwo) {
                          Leg(4, 11, {true, true, true, true, false})};
   EXPECT_TRUE(IsStopped(raid6, legs));
   EXPECT_THAT(*LegsToLeaveOut(raid6, legs), ElementsAre(true, true, false, false, false));
+}
+
+// Legs' superblocks in memory, by the PV that they are on. Ends, as if killed, before write `ends_before`.
+class FakeRaidLegs final : public dm::RaidLegsApi {
+ public:
+  Result<dm::RaidSuperblock> Read(const dm::EraseRange& place) override {
+    if (place.pv_uuid == silent) {
+      return Error(Code::kTimeout, "silent");
+    }
+    return legs.at(place.pv_uuid);
+  }
+  Result<dm::RaidBitmap> ReadBitmap(const dm::EraseRange& place) override {
+    return bitmaps.at(place.pv_uuid);
+  }
+  Status Write(const dm::EraseRange& place, const dm::RaidSuperblock& was,
+               const dm::RaidStart& start) override {
+    if (starts.size() == ends_before) {
+      return Error(Code::kIo, "killed");
+    }
+    EXPECT_EQ(was, legs.at(place.pv_uuid));
+    EXPECT_GT(place.length, Bytes{dm::kRaidSuperblock}) << "the bitmap lies behind it";
+    written.emplace_back(place.pv_uuid);
+    starts.push_back(start);
+    legs.at(place.pv_uuid).failed = start.left_out;
+    return Ok();
+  }
+  std::map<std::string, dm::RaidSuperblock> legs;
+  std::map<std::string, dm::RaidBitmap> bitmaps;
+  std::vector<std::string> written;
+  std::vector<dm::RaidStart> starts;
+  size_t ends_before = SIZE_MAX;
+  std::string silent;
+};
+
+constexpr const char* kName = "q0123456789abcdef01234567";
+
+// A raid5 with a leg on each of three PVs.
+lvm::VolumeGroup Group() {
+  GroupBuilder builder({100, 100, 100});
+  lvm::VolumeTags tags = ReadyTags(kName, "one", 10);
+  tags.profile = Profile::Parse({{"type", "raid5"}, {"stripes", "2"}}, "default")->Canonical();
+  lvm::LogicalVolume lv{.name = kName, .uuid = "uuid", .tags = lvm::BuildTags(tags)};
+  lv.segments = {{.type = "raid5_ls"}};
+  for (size_t leg = 0; leg < 3; ++leg) {
+    const std::string data = fmt::format("{}_rimage_{}", kName, leg);
+    builder.Linear(lvm::MetadataLvName(data), leg, {Extents{0}, Extents{1}}, {});
+    builder.Linear(data, leg, {Extents{1}, Extents{5}}, {});
+    lv.segments.front().areas.push_back({"", data, {Extents{0}, Extents{5}}});
+  }
+  builder.group().lvs.push_back(lv);
+  return builder.group();
+}
+
+class ReviveTest : public testing::Test {
+ protected:
+  // pv1 went first, then pv0; pv2 is left.
+  ReviveTest() {
+    legs_.legs = {{"pv0", *Leg(0, 9, {false, true, false})},
+                  {"pv1", *Leg(1, 4, {false, false, false})},
+                  {"pv2", *Leg(2, 11, {true, true, false})}};
+  }
+  Status Run() { return Revive(group_, *group_.FindLv(kName), legs_); }
+  const lvm::VolumeGroup group_ = Group();
+  FakeRaidLegs legs_;
+};
+
+TEST_F(ReviveTest, LegsThatAreTakenHearTheSameAndTheFreshestLast) {
+  ASSERT_TRUE(Run().has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv2"));
+  for (const dm::RaidStart& start : legs_.starts) {
+    EXPECT_THAT(start.left_out, ElementsAre(false, true, false));
+    EXPECT_FALSE(start.resync) << "there is a leg to be filled, and nothing to compare it with";
+    EXPECT_EQ(start.mark_all, 11U);
+  }
+  ASSERT_TRUE(Run().has_value());
+  EXPECT_EQ(legs_.written.size(), 2U) << "it is stopped no more";
+}
+
+TEST_F(ReviveTest, WhereItIsKilledItGoesOnNextTime) {
+  // With its order turned round the freshest says "start" while the other has its old bitmap.
+  std::swap(legs_.legs["pv0"].events, legs_.legs["pv2"].events);
+  std::swap(legs_.legs["pv0"].failed, legs_.legs["pv2"].failed);
+  legs_.legs["pv0"].failed = {false, true, true};
+  legs_.ends_before = 1;
+  ASSERT_FALSE(Run().has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv2"));
+  legs_.ends_before = SIZE_MAX;
+  ASSERT_TRUE(Run().has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv2", "pv2", "pv0"));
+}
+
+TEST_F(ReviveTest, WhereNoLegIsLeftOutAllAreCompared) {
+  legs_.legs["pv1"] = *Leg(1, 9, {false, false, false});
+  legs_.legs["pv0"] = *Leg(0, 9, {false, false, false});
+  ASSERT_TRUE(Run().has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv1", "pv2"));
+  EXPECT_TRUE(legs_.starts.front().resync);
+}
+
+const dm::RaidBitmap kCurrent{.events = 9, .first_marked = {}};
+const dm::RaidBitmap kMarked{.events = 9, .first_marked = 4096};
+const dm::RaidBitmap kOutdated{.events = 8, .first_marked = {}};
+
+// Of three legs with these bitmaps, all sound but for those that `failed` names.
+std::optional<dm::RaidStart> Start(std::vector<bool> failed, const LegBitmaps& bitmaps,
+                                   uint64_t synced = UINT64_MAX) {
+  LegWords legs;
+  for (uint32_t i = 0; i < 3; ++i) {
+    legs.push_back(Leg(i, failed[i] ? 5 : 9, failed[i] ? std::vector<bool>(3, false) : failed));
+    legs.back()->synced = synced;
+  }
+  return StartAfterCrash(kRaid5, legs, bitmaps);
+}
+
+TEST(AfterCrash, AnArrayThatWasStoppedInOrderStartsAsItIs) {
+  EXPECT_EQ(Start({false, false, false}, {kCurrent, kCurrent, kCurrent}), std::nullopt);
+  EXPECT_EQ(Start({true, false, false}, {kOutdated, kMarked, kMarked}), std::nullopt)
+      << "what the leg that failed lacks is marked on the others";
+}
+
+TEST(AfterCrash, RegionsThatWereBeingWrittenToAreCompared) {
+  const auto start = Start({false, false, false}, {kCurrent, kMarked, kCurrent});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_TRUE(start->resync);
+  EXPECT_EQ(start->mark_all, std::nullopt) << "and no others";
+  EXPECT_THAT(start->left_out, ElementsAre(false, false, false));
+}
+
+TEST(AfterCrash, InTheMidstOfASyncTheKernelComparesTheRestByItself) {
+  EXPECT_EQ(Start({false, false, false}, {kMarked, kMarked, kMarked}, 4096), std::nullopt);
+  const auto start = Start({false, false, false}, {kMarked, kMarked, kMarked}, 8192);
+  ASSERT_TRUE(start.has_value());
+  EXPECT_TRUE(start->resync);
+  EXPECT_EQ(start->mark_all, 9U) << "it would not look at the bitmap";
+}
+
+TEST(AfterCrash, ABitmapThatIsOlderThanTheArrayStandsForAllRegions) {
+  auto start = Start({false, false, false}, {kOutdated, kCurrent, kCurrent});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_TRUE(start->resync);
+  EXPECT_EQ(start->mark_all, 9U);
+  start = Start({false, true, false}, {kOutdated, kOutdated, kMarked});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_FALSE(start->resync) << "there is nothing to compare";
+  EXPECT_EQ(start->mark_all, 9U);
+  EXPECT_THAT(start->left_out, ElementsAre(false, true, false));
+}
+
+TEST(AfterCrash, WithoutALegNothingIsCompared) {
+  LegWords legs = {Leg(0, 9, {false, false, false}), std::nullopt, Leg(2, 9, {false, false, false})};
+  EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, std::nullopt, kMarked}), std::nullopt);
+  const auto start = StartAfterCrash(kRaid5, legs, {kOutdated, std::nullopt, kMarked});
+  ASSERT_TRUE(start.has_value()) << "it may come back, and would be filled by what is marked";
+  EXPECT_FALSE(start->resync);
+  EXPECT_EQ(start->mark_all, 9U);
+  legs[1] = Leg(1, 9, {false, false, false});
+  legs[1]->filled = false;
+  EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, kMarked, kMarked}), std::nullopt)
+      << "it was being filled";
+}
+
+TEST(AfterCrash, AStoppedArrayIsAnotherMatter) {
+  const LegWords legs = {Leg(0, 9, {false, false, false}), Leg(1, 9, {false, false, false}),
+                         Leg(2, 11, {true, true, false})};
+  EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, kMarked, kMarked}), std::nullopt);
+}
+
+TEST_F(ReviveTest, APreparedStartIsNotedOnTheLegsThatAreTaken) {
+  for (uint32_t i = 0; i < 3; ++i) {
+    legs_.legs["pv" + std::to_string(i)] = *Leg(i, 9, {false, false, false});
+    legs_.bitmaps["pv" + std::to_string(i)] = kMarked;
+  }
+  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv1", "pv2"));
+  legs_.bitmaps["pv0"] = legs_.bitmaps["pv1"] = legs_.bitmaps["pv2"] = kCurrent;
+  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value());
+  EXPECT_EQ(legs_.written.size(), 3U);
+  legs_.bitmaps["pv2"] = kMarked;
+  legs_.ends_before = 4;
+  EXPECT_FALSE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value()) << "it must not be started";
+}
+
+TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
+  lvm::VolumeGroup group = group_;
+  std::erase_if(group.lvs, [](const lvm::LogicalVolume& lv) { return lv.name.ends_with("_rmeta_1"); });
+  legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
+  legs_.legs["pv2"] = *Leg(2, 9, {false, true, false});
+  legs_.bitmaps = {{"pv0", kCurrent}, {"pv2", kMarked}};
+  EXPECT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_).has_value());
+  EXPECT_TRUE(legs_.written.empty());
+}
+
+TEST_F(ReviveTest, OneThatDoesNotAnswerIsNotGoneOnWithout) {
+  legs_.silent = "pv1";
+  EXPECT_EQ(PrepareStart(group_, *group_.FindLv(kName), legs_).error().code(), Code::kTimeout);
+  EXPECT_EQ(Run().error().code(), Code::kTimeout);
+  EXPECT_TRUE(legs_.written.empty());
+}
+
+TEST_F(ReviveTest, WhereADiskIsMissingTheOthersArePrepared) {
+  legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
+  legs_.legs["pv2"] = *Leg(2, 9, {false, true, false});
+  legs_.bitmaps = {{"pv0", kOutdated}, {"pv2", kMarked}};
+  lvm::VolumeGroup group = group_;
+  group.pvs[1].missing = true;
+  group.pvs[1].device.clear();
+  ASSERT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_).has_value());
+  EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv2"));
 }
 
 }  // namespace
