@@ -1,12 +1,14 @@
-// A disk that is there, and ill: half of its reads fail, or it is silent for half a minute, or it is pulled.
-// Who uses raid volumes notices nothing but the time it takes, linear volumes on other disks nothing at all,
-// and what becomes of it is told at once. On any bus. Needs six disks.
+// A disk that is there, and ill: half of its reads fail, or all writes, or it is silent for half a minute, or
+// it is pulled. Who uses raid volumes notices nothing but the time it takes, linear volumes on other disks
+// nothing at all, and what becomes of it is told at once. On any bus. Needs six disks.
 #include <httplib.h>
 
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <map>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "tests/vm/disks_under_load.h"
@@ -20,12 +22,16 @@ using std::chrono::steady_clock;
 
 constexpr char kMetrics[] = "/run/quarry-test/metrics.sock";
 
-// Whether the metrics say of this volume that it is in this condition.
-bool MetricSays(const v1::Volume& volume, const std::string& state) {
+std::string Scrape() {
   httplib::Client http(kMetrics);
   http.set_address_family(AF_UNIX);
   const auto answer = http.Get("/metrics");
-  for (const std::string& line : Lines(answer ? answer->body : "")) {
+  return answer ? answer->body : "";
+}
+
+// Whether the metrics say of this volume that it is in this condition.
+bool MetricSays(const std::string& metrics, const v1::Volume& volume, const std::string& state) {
+  for (const std::string& line : Lines(metrics)) {
     if (line.starts_with("quarry_volume_health{") &&
         line.find("\"" + volume.volume_id() + "\"") != std::string::npos) {
       return line.find("state=\"" + state + "\"") != std::string::npos;
@@ -70,7 +76,9 @@ class IllDisks : public DisksUnderLoad {
  protected:
   void Begin(const std::string& delay) {
     QuarrydOptions options;
-    options.arguments = {"--repair-delay=" + delay, std::string("--metrics-address=unix://") + kMetrics};
+    // Lists tell conditions where what CSI marks alpha is offered.
+    options.arguments = {"--alpha", "--repair-delay=" + delay,
+                         std::string("--metrics-address=unix://") + kMetrics};
     StartQuarryd(options);
     for (const char* type : {"raid1", "raid5", "raid10", "raid6"}) {
       Use(type);
@@ -93,11 +101,50 @@ class IllDisks : public DisksUnderLoad {
     }
     return out;
   }
+  // The volumes that ListVolumes calls abnormal; nullopt: it fails.
+  std::optional<std::set<std::string>> Abnormal() {
+    const auto list =
+        client().Invoke(client().controller(), &v1::Controller::Stub::ListVolumes, v1::ListVolumesRequest());
+    if (!list.ok()) {
+      return std::nullopt;
+    }
+    std::set<std::string> out;
+    for (const auto& entry : list.value.entries()) {
+      if (entry.status().volume_condition().abnormal()) {
+        out.insert(entry.volume().volume_id());
+      }
+    }
+    return out;
+  }
   // By the kernel's word: LVM stumbles over a disk that cannot be read.
   bool LiesOnIllDisk(const Used& used) const {
     const Outcome below = Tool({"lsblk", "-snlpo", "NAME", NodeOf(used.volume)});
     EXPECT_TRUE(below.ok()) << below.err;
     return below.out.find(node_) != std::string::npos;
+  }
+  bool IsFound() { return quarryd().Log().find("a disk is failing") != std::string::npos; }
+  // Each leg that the kernel drops is taken back three times, then replaced.
+  void ExpectLegsElsewhere(steady_clock::time_point begun) {
+    EXPECT_TRUE(Eventually(
+        [&] {
+          return std::ranges::none_of(used_, [&](const Used& used) { return LiesOnIllDisk(used); }) &&
+                 AllWell();
+        },
+        300))
+        << Conditions();
+    printf("  all legs elsewhere after %.0f s\n", duration<double>(steady_clock::now() - begun).count());
+    const v1::Volume late = MustCreate({"late", TypeParameters("linear"), BlockCapability(), 8 * kMi});
+    EXPECT_FALSE(group().LegDevices(LvOf(late))->front().contains(node_)) << "it gets nothing new";
+    EXPECT_OK(client().Delete(late.volume_id()));
+  }
+  void ExpectAllIsSound() {
+    Vmctl({"error", std::to_string(ill_), "off"});
+    WaitForTurns(4);
+    for (const Used& used : used_) {
+      ExpectNoMismatch(used);
+    }
+    ExpectLegsOnDisksOfTheirOwn();
+    EndAll();
   }
 
   int ill_ = 0;
@@ -109,20 +156,9 @@ TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
   Reader reader(Targets());
   const auto begun = steady_clock::now();
   Vmctl({"error", std::to_string(ill_), "half"});
-  // Each leg that the kernel drops is taken back three times, then replaced.
-  const auto is_left = [&] {
-    return std::ranges::none_of(used_, [&](const Used& used) { return LiesOnIllDisk(used); });
-  };
-  const auto is_found = [&] { return quarryd().Log().find("a disk is failing") != std::string::npos; };
   // What the kernel corrects by writing it anew it drops no leg for: then there is nothing to be done.
-  if (Eventually(is_found, 400)) {
-    EXPECT_TRUE(Eventually([&] { return is_left() && AllWell(); }, 300)) << Conditions();
-  }
-  if (is_found()) {
-    printf("  all legs elsewhere after %.0f s\n", duration<double>(steady_clock::now() - begun).count());
-    const v1::Volume late = MustCreate({"late", TypeParameters("linear"), BlockCapability(), 8 * kMi});
-    EXPECT_FALSE(group().LegDevices(LvOf(late))->front().contains(node_)) << "it gets nothing new";
-    EXPECT_OK(client().Delete(late.volume_id()));
+  if (Eventually([&] { return IsFound(); }, 400)) {
+    ExpectLegsElsewhere(begun);
   } else {
     printf("  the kernel corrected what it could not read, and dropped no leg three times\n");
   }
@@ -130,13 +166,20 @@ TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
   EXPECT_EQ(refused, "");
   printf("  read %d times from end to end\n", rounds);
   EXPECT_GT(rounds, 10);
-  Vmctl({"error", std::to_string(ill_), "off"});
-  WaitForTurns(4);
-  for (const Used& used : used_) {
-    ExpectNoMismatch(used);
-  }
-  ExpectLegsOnDisksOfTheirOwn();
-  EndAll();
+  ExpectAllIsSound();
+}
+
+// Of which the kernel corrects nothing.
+TEST_F(IllDisks, WritesToItFailAndItsLegsAreMadeAnewElsewhere) {
+  ASSERT_NO_FATAL_FAILURE(Begin("600"));
+  const auto begun = steady_clock::now();
+  // LVM's metadata can be written: it would refuse all changes of the group else.
+  const std::string start =
+      Trim(Tool({"pvs", "--noheadings", "--nosuffix", "--units", "b", "-o", "pe_start", node_}).out);
+  Vmctl({"error", std::to_string(ill_), "write", start, std::to_string(int64_t{1} << 40)});
+  EXPECT_TRUE(Eventually([&] { return IsFound(); }, 400)) << Conditions();
+  ExpectLegsElsewhere(begun);
+  ExpectAllIsSound();
 }
 
 TEST_F(IllDisks, SilentForHalfAMinuteItKeepsWritersWaitingAndNothingElse) {
@@ -191,13 +234,17 @@ TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
     if (gone < 0 && !std::filesystem::exists(node_)) {
       gone = since();
     }
+    const auto abnormal = Abnormal();
+    const double listed = since();
+    const std::string metrics = Scrape();
+    const double scraped = since();
     for (const v1::Volume* volume : affected) {
       const std::string& id = volume->volume_id();
-      if (!by_condition.contains(id) && !IsWell(*volume)) {
-        by_condition[id] = since();
+      if (abnormal.has_value() && abnormal->contains(id)) {
+        by_condition.try_emplace(id, listed);
       }
-      if (!by_metric.contains(id) && !MetricSays(*volume, "healthy")) {
-        by_metric[id] = since();
+      if (!metrics.empty() && !MetricSays(metrics, *volume, "healthy")) {
+        by_metric.try_emplace(id, scraped);
       }
     }
     return by_condition.size() == affected.size() && by_metric.size() == affected.size();
@@ -208,9 +255,10 @@ TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
     printf("  %s: condition after %.2f s, metrics after %.2f s\n", volume->volume_id().c_str(),
            by_condition[volume->volume_id()], by_metric[volume->volume_id()]);
   }
-  EXPECT_TRUE(MetricSays(there, "failed"));
+  const std::string metrics = Scrape();
+  EXPECT_TRUE(MetricSays(metrics, there, "failed"));
   EXPECT_TRUE(IsWell(elsewhere)) << ConditionOf(elsewhere);
-  EXPECT_TRUE(MetricSays(elsewhere, "healthy"));
+  EXPECT_TRUE(MetricSays(metrics, elsewhere, "healthy"));
   EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
   Return(ill_);
   EXPECT_TRUE(Eventually([&] { return IsWell(there); }, 120)) << ConditionOf(there) << Conditions();
