@@ -82,9 +82,11 @@ Result<std::vector<Block>> LoadBitmap(int fd, const EraseRange& place) {
   return bitmap;
 }
 
-Status MarkAll(int fd, const EraseRange& place, uint64_t events) {
+Status Mark(int fd, const EraseRange& place, const RaidStart& start) {
   QUARRY_ASSIGN(std::vector<Block> bitmap, LoadBitmap(fd, place));
-  QUARRY_TRY(MarkAllRegions(BytesOf(bitmap), events));
+  QUARRY_TRY((start.mark_all.has_value() ? MarkAllRegions(BytesOf(bitmap), *start.mark_all)
+                                         : MarkRegions(BytesOf(bitmap), start.marked))
+                 .Context(place.device));
   return WriteBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap);
 }
 
@@ -148,8 +150,8 @@ Status BlockRaidLegs::Write(const EraseRange& place, const RaidSuperblock& was, 
   if (now != was) {
     return Error(Code::kPrecondition, fmt::format("a raid superblock of {} has changed", place.device));
   }
-  if (start.mark_all.has_value()) {
-    QUARRY_TRY(MarkAll(fd.get(), place, *start.mark_all));
+  if (start.mark_all.has_value() || !start.marked.empty()) {
+    QUARRY_TRY(Mark(fd.get(), place, start));
   }
   SetRaidStart(BytesOf(block), start);
   return WriteBlocks(fd.get(), place, 0, block, kSuperblock);

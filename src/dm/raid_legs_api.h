@@ -30,9 +30,9 @@ struct RaidSuperblock {
 
 // What dm-raid keeps behind it: the regions that were written to and may not be the same on all legs.
 struct RaidBitmap {
-  uint64_t events = 0;  // of the array when it was written
-  std::optional<uint64_t>
-      first_marked;  // where the first of these begins, in sectors; nullopt: there is none
+  uint64_t events = 0;       // of the array when it was written
+  uint64_t region_size = 0;  // sectors
+  std::vector<bool> marked;  // by region
   bool operator==(const RaidBitmap&) const = default;
 };
 
@@ -41,7 +41,9 @@ struct RaidStart {
   std::vector<bool> left_out;  // per leg: counts as failed, and is filled from the others
   // The regions that are marked are compared, and their parity or copies made anew from the data.
   bool resync = false;
-  // Marks all regions on the legs that are taken, as of this count of events, the highest of all legs.
+  // By region, what is to be marked on all legs that are taken, in place of what each has. Empty: nothing.
+  std::vector<bool> marked;
+  // All regions are to be, as of this count of events, the highest of all legs.
   std::optional<uint64_t> mark_all;
   bool operator==(const RaidStart&) const = default;
 };

@@ -116,20 +116,31 @@ Result<size_t> RaidBitmapSize(std::span<const std::byte> start) {
 }
 
 Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap) {
-  QUARRY_ASSIGN(const size_t size, WholeSize(bitmap));
+  QUARRY_TRY(WholeSize(bitmap));
   QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
-  RaidBitmap out{.events = Read(bitmap, kBitmapEvents, 8), .first_marked = {}};
-  for (size_t at = kRegions; at < size && !out.first_marked.has_value(); ++at) {
-    if (bitmap[at] != std::byte{0}) {
-      const auto bit = static_cast<uint64_t>(std::countr_zero(std::to_integer<uint8_t>(bitmap[at])));
-      const uint64_t region = (at - kRegions) * 8 + bit;
-      if (region >= regions.count) {
-        break;  // the kernel sets what the last byte has left, too
-      }
-      out.first_marked = region * regions.size;
-    }
+  RaidBitmap out{.events = Read(bitmap, kBitmapEvents, 8), .region_size = regions.size, .marked = {}};
+  // The kernel sets what the last byte has left, too.
+  out.marked.reserve(regions.count);
+  for (uint64_t region = 0; region < regions.count; ++region) {
+    out.marked.push_back((bitmap[kRegions + region / 8] >> (region % 8) & std::byte{1}) != std::byte{0});
   }
   return out;
+}
+
+Status MarkRegions(std::span<std::byte> bitmap, const std::vector<bool>& marked) {
+  QUARRY_ASSIGN(const size_t size, WholeSize(bitmap));
+  QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
+  if (marked.size() != regions.count) {
+    return Error(Code::kCorrupt,
+                 fmt::format("a bitmap of dm-raid of {} regions, not {}", regions.count, marked.size()));
+  }
+  std::ranges::fill(bitmap.first(size).subspan(kRegions), std::byte{0});
+  for (size_t region = 0; region < marked.size(); ++region) {
+    if (marked[region]) {
+      bitmap[kRegions + region / 8] |= std::byte{1} << (region % 8);
+    }
+  }
+  return Ok();
 }
 
 Status MarkAllRegions(std::span<std::byte> bitmap, uint64_t events) {

@@ -24,6 +24,10 @@ Result<size_t> RaidBitmapSize(std::span<const std::byte> start);
 // `bitmap` is as long as RaidBitmapSize says, or longer. kCorrupt: it is none.
 Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap);
 
+// Marks these regions, one for each that the bitmap has, and no others. Nothing else of it changes. `bitmap`
+// and kCorrupt as above; also if it has more or fewer regions.
+Status MarkRegions(std::span<std::byte> bitmap, const std::vector<bool>& marked);
+
 // Marks all regions as written to since the array was last whole, and the bitmap as current where that is the
 // array's count of events. `bitmap` and kCorrupt as above.
 Status MarkAllRegions(std::span<std::byte> bitmap, uint64_t events);

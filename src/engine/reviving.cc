@@ -99,6 +99,29 @@ Status Note(const Array& array, const dm::RaidStart& start, dm::RaidLegsApi& leg
   return Ok();
 }
 
+// In sectors; UINT64_MAX: none is.
+uint64_t FirstMarked(const dm::RaidBitmap& bitmap) {
+  const auto found = std::ranges::find(bitmap.marked, true);
+  return found == bitmap.marked.end()
+             ? UINT64_MAX
+             : static_cast<uint64_t>(found - bitmap.marked.begin()) * bitmap.region_size;
+}
+
+// What any of these has marked, of as many regions each; empty: all the same.
+std::vector<bool> MarkedOnSome(const LegBitmaps& bitmaps, const std::vector<size_t>& taken) {
+  std::vector<bool> out;
+  bool differ = false;
+  for (const size_t leg : taken) {
+    const std::vector<bool>& marked = bitmaps[leg]->marked;
+    differ = differ || marked != bitmaps[taken.front()]->marked;
+    out.resize(marked.size());
+    for (size_t region = 0; region < marked.size(); ++region) {
+      out[region] = out[region] || marked[region];
+    }
+  }
+  return differ ? out : std::vector<bool>();
+}
+
 }  // namespace
 
 bool IsStopped(const lvm::Geometry& geometry, const LegWords& legs) {
@@ -141,7 +164,8 @@ Result<std::vector<bool>> LegsToLeaveOut(const lvm::Geometry& geometry, const Le
 std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, const LegWords& legs,
                                              const LegBitmaps& bitmaps) {
   const uint64_t most = MostEvents(geometry, legs);
-  dm::RaidStart start{.left_out = std::vector<bool>(legs.size(), false), .resync = false, .mark_all = {}};
+  dm::RaidStart start{
+      .left_out = std::vector<bool>(legs.size(), false), .resync = false, .marked = {}, .mark_all = {}};
   bool whole = true;  // every leg is there and filled
   for (size_t i = 0; i < legs.size(); ++i) {
     whole = whole && IsUsable(geometry, legs, i) && legs[i]->filled;
@@ -155,14 +179,16 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
     return std::nullopt;
   }
   whole = whole && std::ranges::find(start.left_out, true) == start.left_out.end();
-  bool outdated = false;
+  bool outdated = false;     // of one leg at least, or they are not of one size
   bool interrupted = false;  // regions are marked that the kernel takes for synced
   bool in_sync = true;
+  std::vector<size_t> taken;
   for (size_t i = 0; i < legs.size(); ++i) {
     if (IsUsable(geometry, legs, i) && !start.left_out[i] && bitmaps[i].has_value()) {
-      outdated = outdated || bitmaps[i]->events < most;
-      interrupted = interrupted ||
-                    (bitmaps[i]->first_marked.has_value() && *bitmaps[i]->first_marked < legs[i]->synced);
+      taken.push_back(i);
+      const dm::RaidBitmap& first = *bitmaps[taken.front()];
+      outdated = outdated || bitmaps[i]->events < most || bitmaps[i]->marked.size() != first.marked.size();
+      interrupted = interrupted || FirstMarked(*bitmaps[i]) < legs[i]->synced;
       in_sync = in_sync && legs[i]->in_sync();
     }
   }
@@ -171,8 +197,11 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
   // From where the kernel had got to it would compare all the same, and nothing before.
   if (outdated || (start.resync && !in_sync)) {
     start.mark_all = most;
+  } else {
+    start.marked = MarkedOnSome(bitmaps, taken);
   }
-  return start.resync || start.mark_all.has_value() ? std::optional(std::move(start)) : std::nullopt;
+  return start.resync || start.mark_all.has_value() || !start.marked.empty() ? std::optional(std::move(start))
+                                                                             : std::nullopt;
 }
 
 Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs) {
@@ -201,10 +230,12 @@ Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::R
   }
   QUARRY_ASSIGN(std::vector<bool> out, LegsToLeaveOut(array->geometry, array->words));
   const bool all = std::ranges::find(out, true) == out.end();
-  return Note(
-      *array,
-      {.left_out = std::move(out), .resync = all, .mark_all = MostEvents(array->geometry, array->words)},
-      legs);
+  return Note(*array,
+              {.left_out = std::move(out),
+               .resync = all,
+               .marked = {},
+               .mark_all = MostEvents(array->geometry, array->words)},
+              legs);
 }
 
 }  // namespace quarry::engine

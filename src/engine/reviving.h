@@ -11,10 +11,11 @@
 //
 // The latter: the superblocks of dm-raid say "in sync" also while the array is written to, so that it goes on
 // after a crash as if all legs agreed, and forgets which regions its bitmap has marked; copies differ, and
-// parity is wrong, unnoticed until a leg is lost. It goes by the bitmap of the first leg; and where that is
-// older than the freshest superblock, it takes all regions for marked and none for one to be filled: a leg
-// that failed before and is back counts as filled then, with what it had (drivers/md/md-bitmap.c:
-// BITMAP_STALE, events_cleared; measured on Linux 6.1).
+// parity is wrong, unnoticed until a leg is lost. It goes by the bitmap of the first leg, which may have less
+// marked than the others': on each leg marks are taken away by a write of its own, behind a flush of its own.
+// And where it is older than the freshest superblock, the kernel takes all regions for marked and none for
+// one to be filled: a leg that failed before and is back counts as filled then, with what it had
+// (drivers/md/md-bitmap.c: BITMAP_STALE, events_cleared; measured on Linux 6.1).
 #pragma once
 
 #include <optional>

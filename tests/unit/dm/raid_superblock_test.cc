@@ -126,21 +126,34 @@ TEST_F(RaidBitmapTest, RefusesWhatIsNone) {
   EXPECT_EQ(RaidBitmapSize(block_).error().code(), Code::kCorrupt);
 }
 
-TEST_F(RaidBitmapTest, SaysWhereTheFirstMarkedRegionBegins) {
-  EXPECT_EQ(*ParseRaidBitmap(block_), (RaidBitmap{.events = 7, .first_marked = {}}));
+TEST_F(RaidBitmapTest, SaysWhichRegionsAreMarked) {
+  std::vector<bool> expected(100, false);
+  EXPECT_EQ(*ParseRaidBitmap(block_), (RaidBitmap{.events = 7, .region_size = 128, .marked = expected}));
   Put(256 + 12, 0b11110000, 1);
-  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, std::nullopt) << "there are 100, the kernel sets 104";
+  EXPECT_EQ(ParseRaidBitmap(block_)->marked, expected) << "there are 100, the kernel sets 104";
   Put(256 + 12, 0b11111000, 1);
-  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 99U * 128) << "the last one";
-  Put(256 + 1, 0b11000000, 1);
-  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 14U * 128);
+  Put(256 + 1, 0b01000000, 1);
   Put(256 + 13, 1, 1);
-  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, 14U * 128);
-  block_[256 + 1] = block_[256 + 12] = std::byte{0};
-  EXPECT_EQ(ParseRaidBitmap(block_)->first_marked, std::nullopt) << "behind its end";
+  expected[99] = expected[14] = true;
+  EXPECT_EQ(ParseRaidBitmap(block_)->marked, expected) << "nothing behind its end";
   Put(40, 100'000'000, 8);
   EXPECT_EQ(ParseRaidBitmap(block_).error().code(), Code::kCorrupt) << "not all of it was read";
   EXPECT_EQ(MarkAllRegions(block_, 1).error().code(), Code::kCorrupt);
+}
+
+TEST_F(RaidBitmapTest, TheseRegionsAreMarkedAndNoOthers) {
+  Put(256, 0xff, 1);
+  Put(256 + 13, 0xff, 1);
+  auto expected = block_;
+  expected[256] = std::byte{0b00000010};
+  expected[256 + 12] = std::byte{0b00001000};
+  std::vector<bool> marked(100, false);
+  marked[1] = marked[99] = true;
+  ASSERT_TRUE(MarkRegions(block_, marked).has_value());
+  EXPECT_EQ(block_, expected) << "and what is behind its end is left alone";
+  marked.push_back(true);
+  EXPECT_EQ(MarkRegions(block_, marked).error().code(), Code::kCorrupt) << "it has no such region";
+  EXPECT_EQ(block_, expected);
 }
 
 TEST_F(RaidBitmapTest, AllRegionsAreMarkedAndItIsCurrent) {

@@ -16,6 +16,7 @@ namespace quarry::engine {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 lvm::Geometry Raid(lvm::VolumeType type, uint32_t stripes) {
   return *lvm::Geometry::Make({.type = type, .stripes = stripes});
@@ -180,9 +181,9 @@ TEST_F(ReviveTest, WhereNoLegIsLeftOutAllAreCompared) {
   EXPECT_TRUE(legs_.starts.front().resync);
 }
 
-const dm::RaidBitmap kCurrent{.events = 9, .first_marked = {}};
-const dm::RaidBitmap kMarked{.events = 9, .first_marked = 4096};
-const dm::RaidBitmap kOutdated{.events = 8, .first_marked = {}};
+const dm::RaidBitmap kCurrent{.events = 9, .region_size = 4096, .marked = {false, false, false}};
+const dm::RaidBitmap kMarked{.events = 9, .region_size = 4096, .marked = {false, true, false}};
+const dm::RaidBitmap kOutdated{.events = 8, .region_size = 4096, .marked = {false, false, false}};
 
 // Of three legs with these bitmaps, all sound but for those that `failed` names.
 std::optional<dm::RaidStart> Start(std::vector<bool> failed, const LegBitmaps& bitmaps,
@@ -206,7 +207,36 @@ TEST(AfterCrash, RegionsThatWereBeingWrittenToAreCompared) {
   ASSERT_TRUE(start.has_value());
   EXPECT_TRUE(start->resync);
   EXPECT_EQ(start->mark_all, std::nullopt) << "and no others";
+  EXPECT_THAT(start->marked, ElementsAre(false, true, false)) << "the kernel reads one of the bitmaps";
   EXPECT_THAT(start->left_out, ElementsAre(false, false, false));
+}
+
+TEST(AfterCrash, WhatOneLegHasMarkedIsMarkedOnAll) {
+  dm::RaidBitmap other = kCurrent;
+  other.marked = {false, false, true};
+  auto start = Start({false, false, false}, {kMarked, kMarked, kMarked});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_THAT(start->marked, IsEmpty()) << "it is";
+  start = Start({false, false, false}, {kMarked, kCurrent, other});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_TRUE(start->resync);
+  EXPECT_THAT(start->marked, ElementsAre(false, true, true));
+  start = Start({true, false, false}, {kMarked, kCurrent, other});
+  ASSERT_TRUE(start.has_value()) << "by this the first leg is filled when it is back";
+  EXPECT_FALSE(start->resync);
+  EXPECT_THAT(start->marked, ElementsAre(false, false, true)) << "of a leg that is left out nothing counts";
+  start = Start({false, false, false}, {other, kCurrent, kCurrent}, 8192);
+  ASSERT_TRUE(start.has_value()) << "in the midst of a sync, too";
+  EXPECT_FALSE(start->resync);
+  EXPECT_THAT(start->marked, ElementsAre(false, false, true));
+}
+
+TEST(AfterCrash, BitmapsOfTwoSizesStandForAllRegions) {
+  dm::RaidBitmap longer = kCurrent;
+  longer.marked.push_back(false);
+  const auto start = Start({false, false, false}, {kCurrent, kCurrent, longer});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_EQ(start->mark_all, 9U);
 }
 
 TEST(AfterCrash, InTheMidstOfASyncTheKernelComparesTheRestByItself) {
@@ -268,7 +298,7 @@ TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
   std::erase_if(group.lvs, [](const lvm::LogicalVolume& lv) { return lv.name.ends_with("_rmeta_1"); });
   legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
   legs_.legs["pv2"] = *Leg(2, 9, {false, true, false});
-  legs_.bitmaps = {{"pv0", kCurrent}, {"pv2", kMarked}};
+  legs_.bitmaps = {{"pv0", kMarked}, {"pv2", kMarked}};
   EXPECT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_).has_value());
   EXPECT_TRUE(legs_.written.empty());
 }
