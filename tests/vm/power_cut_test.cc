@@ -135,8 +135,10 @@ class TornWrites : public PowerCut {
   static std::string Lv(const v1::Volume& volume) {
     return std::string(kGroup) + "/" + volume.volume_id().substr(volume.volume_id().find('.') + 1);
   }
-  // How often the kernel has begun to compare legs since the boot.
-  static std::string Resyncs() { return Trim(Sh("dmesg | grep -c 'resync of RAID array'").out); }
+  // How often the kernel has begun it since the boot: "resync" or "data-check".
+  static int Begun(const std::string& what) {
+    return std::stoi(Sh("dmesg | grep -c '" + what + " of RAID array'").out);
+  }
   static std::string Sync(const v1::Volume& volume) {
     return Trim(Tool({"lvs", "--noheadings", "-o", "raid_sync_action,sync_percent", Lv(volume)}).out);
   }
@@ -181,17 +183,19 @@ TEST_F(TornWrites, After) {
   for (const std::string& type : Types()) {
     volumes[type] = MustStage(type);
   }
-  printf("  %s comparisons were begun\n", Resyncs().c_str());
+  printf("  %d comparisons were begun\n", Begun("resync"));
   for (const auto& [type, volume] : volumes) {
     EXPECT_TRUE(
         Eventually([&] { return Sync(volume).starts_with("idle") && Sync(volume).ends_with("100.00"); }, 120))
         << type;
+    const int checks = Begun("data-check");
     ASSERT_TRUE(Tool({"lvchange", "--syncaction", "check", Lv(volume)}).ok());
+    EXPECT_TRUE(Eventually([&] { return Begun("data-check") > checks; }, 30)) << type;
     EXPECT_TRUE(Eventually([&] { return Sync(volume).starts_with("idle"); }, 120)) << type;
     EXPECT_EQ(Trim(Tool({"lvs", "--noheadings", "-o", "raid_mismatch_count", Lv(volume)}).out), "0") << type;
   }
   // What was stopped in order needs no comparison.
-  const std::string before = Resyncs();
+  const int before = Begun("resync");
   for (const auto& [type, volume] : volumes) {
     ASSERT_OK(WritePattern(Target(kFirst) + type, 3, 16 << 20));
     MustUnstage(volume, type);
@@ -199,7 +203,7 @@ TEST_F(TornWrites, After) {
     MustStage(type);
     EXPECT_OK(CheckPattern(Target(kFirst) + type, 3, 16 << 20));
   }
-  EXPECT_EQ(Resyncs(), before);
+  EXPECT_EQ(Begun("resync"), before);
   for (const auto& [type, volume] : volumes) {
     MustUnstage(volume, type);
     EXPECT_OK(client_.Delete(volume.volume_id()));
