@@ -9,6 +9,7 @@
 """
 
 import dataclasses
+import random
 import signal
 import socket
 import subprocess
@@ -171,17 +172,18 @@ class Guest:
     def running(self):
         return self._qemu is not None and self._qemu.poll() is None
 
-    def cut_power(self, lose="all", seed=1, then=None):
+    def cut_power(self, lose="all", seed=None, then=None):
         """Takes the power away: what the disks had not flushed is lost.
 
         lose: "all" of it, "none" (drives with their own reserve), or "some", a random half of the
-        4 KiB blocks, chosen by seed. The guest's own root file system keeps what it had written.
+        4 KiB blocks, chosen by seed; None: another half each time. The guest's own root file system
+        keeps what it had written.
         then: a command for follow() to boot again and go on with.
         """
         with self._lock:
             self._check_on()
             self._continuation = then
-            self.disks.tell("cut", lose, seed)
+            self.disks.tell("cut", lose, random.randrange(1 << 30) if seed is None else seed)
             self._off()
 
     def shutdown(self, timeout=SHUTDOWN_SECONDS, then=None):

@@ -241,7 +241,7 @@ void Disk::CutPower(Lose lose, unsigned seed) {
   const std::lock_guard lock(mutex_);
   state_ = State::kCut;
   if (lose == Lose::kSome) {
-    std::minstd_rand random(seed);
+    std::mt19937 random(seed);
     std::erase_if(cache_, [&](const auto &) { return random() % 2 == 0; });
   }
   if (lose != Lose::kAll) {
