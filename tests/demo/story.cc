@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -42,6 +43,15 @@ Status Done(const vm::Outcome& outcome) {
 
 std::string ShortName(const std::string& device) {
   return fs::path(device).filename();
+}
+
+// A condition without what it adds in brackets and behind a semicolon.
+std::string Gist(std::string message) {
+  message.resize(std::min(message.find(';'), message.size()));
+  for (size_t open = message.find(" ("); open != std::string::npos; open = message.find(" (")) {
+    message.erase(open, std::min(message.find(')', open), message.size()) - open + 1);
+  }
+  return message;
 }
 
 }  // namespace
@@ -292,7 +302,7 @@ Status Story::PullADisk() {
   tell_.Chapter("A disk is pulled out");
   tell_.Say(
       "Disk 2 leaves the running machine without a word. Both volumes have a leg on it, and both can do "
-      "without.");
+      "without. Once it is back its legs are filled from the others, by themselves.");
   tell_.Command("vmctl pull 2");
   const Status pulled =
       tell_.Step(ShortName(setting_.devices.at(1)) + " is gone", []() -> Result<std::string> {
@@ -300,16 +310,48 @@ Status Story::PullADisk() {
         return std::string();
       });
   QUARRY_TRY(pulled);
-  for (const Pod* pod : {&pods_[0], &pods_[1]}) {
+  for (Pod* pod : {&pods_[0], &pods_[1]}) {
+    QUARRY_TRY(WaitForCondition(*pod, true));
     QUARRY_TRY(Verify(*pod, fmt::format("pod '{}', one disk short,", pod->name)));
+    pod->seed += pods_.size();
+    QUARRY_TRY(Write(*pod));
   }
   tell_.Command("vmctl return 2");
-  return tell_.Step("the disk is back", []() -> Result<std::string> {
-    const vm::Outcome returned = vm::Tool({"vmctl", "return", "2"});
-    QUARRY_TRY(Done(returned));
+  const Status returned = tell_.Step("the disk is back", []() -> Result<std::string> {
+    const vm::Outcome outcome = vm::Tool({"vmctl", "return", "2"});
+    QUARRY_TRY(Done(outcome));
     vm::Tool({"udevadm", "settle"});
-    return "now as " + vm::Trim(returned.out);
+    return "now as " + vm::Trim(outcome.out);
   });
+  QUARRY_TRY(returned);
+  for (const Pod* pod : {&pods_[0], &pods_[1]}) {
+    QUARRY_TRY(WaitForCondition(*pod, false));
+    QUARRY_TRY(Verify(*pod, fmt::format("pod '{}'", pod->name)));
+  }
+  return Ok();
+}
+
+Status Story::WaitForCondition(const Pod& pod, bool abnormal) {
+  return tell_.Step(
+      fmt::format("ControllerGetVolume '{}'", pod.spec.name),
+      [this, &pod, abnormal]() -> Result<std::string> {
+        vm::v1::ControllerGetVolumeRequest request;
+        request.set_volume_id(pod.volume.volume_id());
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+        for (;;) {
+          const auto got =
+              client_->Invoke(client_->controller(), &vm::v1::Controller::Stub::ControllerGetVolume, request);
+          QUARRY_TRY(Check(got));
+          const vm::v1::VolumeCondition& condition = got.value.status().volume_condition();
+          if (condition.abnormal() == abnormal) {
+            return abnormal ? "abnormal: " + Gist(condition.message()) : std::string("well again");
+          }
+          if (std::chrono::steady_clock::now() > deadline) {
+            return Error(Code::kTimeout, "its condition is still: " + condition.message());
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+      });
 }
 
 Status Story::RawVolume() {

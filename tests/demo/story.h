@@ -59,6 +59,8 @@ class Story {
   Status StageAndPublish(Pod& pod);
   Status Write(const Pod& pod);
   Status Verify(const Pod& pod, const std::string& who);
+  // Until it is abnormal, or no more.
+  Status WaitForCondition(const Pod& pod, bool abnormal);
   Status TakeAway(Pod& pod);
   // Where the volume's legs are: "nvme1n1 nvme2n1".
   Result<std::string> Legs(const Pod& pod) const;
