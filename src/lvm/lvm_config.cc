@@ -56,6 +56,8 @@ constexpr Setting kSettings[] = {
     {"report", "time_format = \"%s\"", "seconds since 1970, whatever the host's lvm.conf says"},
     {"log", "syslog = 0", "words go to the caller, who logs them once with what they were about"},
     {"log", "command_names = 0", "plain words on standard error"},
+    {"log", "report_command_log = 0",
+     "on standard error also where the answer is JSON: lvm2 2.03.31 puts them into the document by default"},
 };
 
 Status CheckPath(std::string_view path) {
