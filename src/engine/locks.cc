@@ -1,8 +1,17 @@
 #include "engine/locks.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include <fmt/format.h>
 
 namespace quarry::engine {
+namespace {
+
+// What a call waits for housekeeping that it could be told of: some steps take LVM a second or two.
+constexpr std::chrono::seconds kPatience{10};
+
+}  // namespace
 
 KeyLocks::Guard::~Guard() {
   if (locks_ != nullptr) {
@@ -14,30 +23,33 @@ KeyLocks::Guard::~Guard() {
 
 Result<KeyLocks::Guard> KeyLocks::TryLock(const std::string& key, const std::string& operation) {
   const std::lock_guard lock(mutex_);
-  return TakeLocked(key, operation);
+  return TakeLocked(key, operation, true);
 }
 
 Result<KeyLocks::Guard> KeyLocks::Lock(const std::string& key, const std::string& operation,
                                        const Call& call) {
-  if (!call.patient) {
-    return TryLock(key, operation);
-  }
   std::unique_lock lock(mutex_);
-  const auto free = [&] { return !held_.contains(key); };
-  const bool freed = call.deadline == SteadyTime::max()
-                         ? released_.wait(lock, call.stop, free)
-                         : released_.wait_until(lock, call.stop, call.deadline, free);
-  if (!freed && call.stop.stop_requested()) {
+  const auto worth_no_wait = [&] {
+    const auto holder = held_.find(key);
+    return holder == held_.end() || (!call.patient && !holder->second.housekeeping);
+  };
+  const SteadyTime until =
+      call.patient ? call.deadline : std::min(call.deadline, std::chrono::steady_clock::now() + kPatience);
+  const bool over = until == SteadyTime::max() ? released_.wait(lock, call.stop, worth_no_wait)
+                                               : released_.wait_until(lock, call.stop, until, worth_no_wait);
+  if (!over && call.stop.stop_requested()) {
     return Error(Code::kCancelled, fmt::format("{}: stopped on request while waiting", operation));
   }
-  auto taken = TakeLocked(key, operation);
-  return taken.has_value() ? std::move(taken)
-                           : std::move(taken.error()).As(Code::kUnavailable).Context("try again");
+  auto taken = TakeLocked(key, operation, false);
+  return taken.has_value() || !call.patient
+             ? std::move(taken)
+             : std::move(taken.error()).As(Code::kUnavailable).Context("try again");
 }
 
-Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::string& operation) {
+Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::string& operation,
+                                             bool housekeeping) {
   const auto now = std::chrono::steady_clock::now();
-  const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now});
+  const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now, housekeeping});
   if (!inserted) {
     const auto held = std::chrono::duration<double>(now - holder->second.since).count();
     return Error(Code::kBusy, fmt::format("{} is in flight since {:.1f} s", holder->second.operation, held));

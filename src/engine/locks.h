@@ -28,20 +28,22 @@ class KeyLocks {
     std::string key_;
   };
 
-  // Never waits. kBusy: "CreateVolume of 'x' is in flight since 3.2 s". The guard must not outlive this
-  // object.
-  Result<Guard> TryLock(const std::string& key, const std::string& operation);
-  // The same, but a patient call waits for the key, first come first served or not. kUnavailable, naming the
-  // holder, if its deadline comes first; kCancelled if it is stopped.
+  // For a call. kBusy if another call has the key: "CreateVolume of 'x' is in flight since 3.2 s"; a patient
+  // one waits for it, first come first served or not: kUnavailable, naming the holder, if its deadline comes
+  // first. For housekeeping every call waits, the others for a few seconds. kCancelled: stopped meanwhile.
+  // The guard must not outlive this object.
   Result<Guard> Lock(const std::string& key, const std::string& operation, const Call& call);
+  // For housekeeping, which no call asked for. Never waits: kBusy, as above.
+  Result<Guard> TryLock(const std::string& key, const std::string& operation);
   bool Held(const std::string& key) const;
 
  private:
   struct Holder {
     std::string operation;
     SteadyTime since;
+    bool housekeeping;
   };
-  Result<Guard> TakeLocked(const std::string& key, const std::string& operation);
+  Result<Guard> TakeLocked(const std::string& key, const std::string& operation, bool housekeeping);
 
   mutable std::mutex mutex_;
   std::condition_variable_any released_;

@@ -9,7 +9,7 @@
 namespace quarry::engine {
 namespace {
 
-// While a piece is trimmed, other calls for the volume are told that it is busy: so it has to be short.
+// While a piece is trimmed, calls for the volume wait: so it has to be short.
 constexpr Bytes kPiece = kGiB;
 
 bool CanTrim(const mount::MountEntry& entry) {

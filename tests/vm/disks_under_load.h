@@ -66,18 +66,10 @@ class DisksUnderLoad : public VmTest {
     }
     used_.clear();
   }
-  // quarryd may be noting just then what a comparison came to. ABORTED says: later (CSI, Error Scheme).
-  template <typename Ask>
-  static auto Patiently(const Ask& ask) {
-    auto reply = ask();
-    Eventually([&] { return reply.code() != grpc::StatusCode::ABORTED || (reply = ask()).ok(); }, 10);
-    return reply;
-  }
   void End(const Used& used) {
-    const std::string& id = used.volume.volume_id();
-    EXPECT_OK(Patiently([&] { return client().Unpublish(id, used.target); }));
-    EXPECT_OK(Patiently([&] { return client().Unstage(id, StagingPath(used.type)); }));
-    EXPECT_OK(Patiently([&] { return client().Delete(id); }));
+    EXPECT_OK(client().Unpublish(used.volume.volume_id(), used.target));
+    EXPECT_OK(client().Unstage(used.volume.volume_id(), StagingPath(used.type)));
+    EXPECT_OK(client().Delete(used.volume.volume_id()));
   }
 
   // By the second opinion: LVM's.

@@ -135,7 +135,8 @@ class TornWrites : public PowerCut {
   static std::string Lv(const v1::Volume& volume) {
     return std::string(kGroup) + "/" + volume.volume_id().substr(volume.volume_id().find('.') + 1);
   }
-  // How often the kernel has begun it since the boot: "resync" or "data-check".
+  // How often the kernel has begun it since the boot: "resync", or "check", which is "data-check" before
+  // Linux 6.11.
   static int Begun(const std::string& what) {
     return std::stoi(Sh("dmesg | grep -c '" + what + " of RAID array'").out);
   }
@@ -188,9 +189,9 @@ TEST_F(TornWrites, After) {
     EXPECT_TRUE(
         Eventually([&] { return Sync(volume).starts_with("idle") && Sync(volume).ends_with("100.00"); }, 120))
         << type;
-    const int checks = Begun("data-check");
+    const int checks = Begun("check");
     ASSERT_TRUE(Tool({"lvchange", "--syncaction", "check", Lv(volume)}).ok());
-    EXPECT_TRUE(Eventually([&] { return Begun("data-check") > checks; }, 30)) << type;
+    EXPECT_TRUE(Eventually([&] { return Begun("check") > checks; }, 30)) << type;
     EXPECT_TRUE(Eventually([&] { return Sync(volume).starts_with("idle"); }, 120)) << type;
     EXPECT_EQ(Trim(Tool({"lvs", "--noheadings", "-o", "raid_mismatch_count", Lv(volume)}).out), "0") << type;
   }

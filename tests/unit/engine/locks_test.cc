@@ -15,19 +15,59 @@ using std::chrono::milliseconds;
 TEST(KeyLocks, SecondTakerIsToldWhoHoldsIt) {
   KeyLocks locks;
   {
-    const auto held = locks.TryLock("id:a", "DeleteVolume of a");
+    const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
     ASSERT_TRUE(held.has_value());
-    const auto second = locks.TryLock("id:a", "NodeStageVolume of a");
-    EXPECT_EQ(second.error().code(), Code::kBusy);
-    EXPECT_NE(second.error().message().find("DeleteVolume of a"), std::string::npos);
-    EXPECT_TRUE(locks.TryLock("id:b", "x").has_value());
+    for (const auto& second :
+         {locks.Lock("id:a", "NodeStageVolume of a", Call{}), locks.TryLock("id:a", "mending of a")}) {
+      EXPECT_EQ(second.error().code(), Code::kBusy);
+      EXPECT_NE(second.error().message().find("DeleteVolume of a"), std::string::npos);
+    }
+    EXPECT_TRUE(locks.Lock("id:b", "x", Call{}).has_value());
   }
   EXPECT_TRUE(locks.TryLock("id:a", "again").has_value());
 }
 
+TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
+  KeyLocks locks;
+  auto held = std::make_optional(locks.TryLock("id:a", "mending of a"));
+  std::atomic<int> got = 0;
+  std::vector<std::jthread> waiters;
+  for (const bool patient : {false, true}) {
+    waiters.emplace_back([&, patient] {
+      Call call = CallWithin(std::chrono::seconds(60));
+      call.patient = patient;
+      while (true) {
+        const auto mine = locks.Lock("id:a", "NodeStageVolume of a", call);
+        if (mine.has_value()) {
+          ++got;
+          return;
+        }
+        EXPECT_NE(mine.error().message().find("NodeStageVolume"), std::string::npos)
+            << "told of the housekeeping: " << mine.error().message();
+      }
+    });
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(got, 0);
+  held.reset();
+  waiters.clear();
+  EXPECT_EQ(got, 2);
+}
+
+TEST(KeyLocks, HousekeepingThatTakesLongerThanTheCallIsNamed) {
+  KeyLocks locks;
+  const auto held = locks.TryLock("id:a", "mending of a");
+  const auto late = locks.Lock("id:a", "NodeStageVolume of a", CallWithin(milliseconds(20)));
+  EXPECT_EQ(late.error().code(), Code::kBusy);
+  EXPECT_NE(late.error().message().find("mending of a"), std::string::npos);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(locks.Lock("id:a", "x", Call{.stop = stop.get_token()}).error().code(), Code::kCancelled);
+}
+
 TEST(KeyLocks, PatientCallWaitsForTheKey) {
   KeyLocks locks;
-  auto held = std::make_optional(locks.TryLock("id:a", "DeleteVolume of a"));
+  auto held = std::make_optional(locks.Lock("id:a", "DeleteVolume of a", Call{}));
   std::atomic<bool> got = false;
   std::jthread waiter([&] {
     Call patient;
@@ -47,7 +87,7 @@ TEST(KeyLocks, PatientCallWaitsForTheKey) {
 
 TEST(KeyLocks, PatienceEndsWithTheCallAndNamesTheHolder) {
   KeyLocks locks;
-  const auto held = locks.TryLock("id:a", "DeleteVolume of a");
+  const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
   Call call = CallWithin(milliseconds(20));
   call.patient = true;
   const auto late = locks.Lock("id:a", "NodePublishVolume of a", call);
