@@ -25,9 +25,16 @@ class Workspace:
 
     def __init__(self):
         sweep()
+        while not self._make():
+            self._lock.close()
+
+    def _make(self):
+        """Whether the new folder is still there once it is locked: another's sweep() may have been quicker."""
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = open(self.folder / "lock", "w", encoding="ascii")
+        lock = self.folder / "lock"
+        self._lock = open(lock, "w", encoding="ascii")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return lock.exists()
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
