@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
   app.add_option("--where", setting.where, "what the title says about the machine");
   app.add_option("--group", setting.group, "name of the volume group that is made");
   app.add_option("--folder", setting.folder, "where socket, log and mount points go");
-  app.add_flag("--pull", setting.vmctl, "pull a disk out on the way (in a guest of scripts/vmtest)");
+  app.add_flag("--pull", setting.vmctl,
+               "pull a disk out on the way (in a guest of scripts/vmtest, whose disks 1 to 4 these are)");
   app.add_flag("--keep", setting.keep, "leave quarryd running at the end");
   app.add_flag("--color", colours, "with colours, whatever the output is");
   app.add_option("--call", method, "make one call instead, e.g. Controller/ListVolumes");

@@ -191,9 +191,13 @@ Status Story::ShowCapacity() {
   return Ok();
 }
 
-Result<std::string> Story::Legs(const Pod& pod) const {
+Result<std::vector<std::set<std::string>>> Story::LegDevices(const Pod& pod) const {
   const std::string& id = pod.volume.volume_id();
-  QUARRY_ASSIGN(const auto legs, group_->LegDevices(id.substr(id.find('.') + 1)));
+  return group_->LegDevices(id.substr(id.find('.') + 1));
+}
+
+Result<std::string> Story::Legs(const Pod& pod) const {
+  QUARRY_ASSIGN(const auto legs, LegDevices(pod));
   if (!vm::Disjoint(legs)) {
     return Error(Code::kCorrupt, "two legs of one volume share a disk");
   }
@@ -300,15 +304,21 @@ Status Story::KillQuarryd() {
 
 Status Story::PullADisk() {
   tell_.Chapter("A disk is pulled out");
-  tell_.Say(
-      "Disk 2 leaves the running machine without a word. Both volumes have a leg on it, and both can do "
-      "without. Once it is back its legs are filled from the others, by themselves.");
-  tell_.Command("vmctl pull 2");
-  const Status pulled =
-      tell_.Step(ShortName(setting_.devices.at(1)) + " is gone", []() -> Result<std::string> {
-        QUARRY_TRY(Done(vm::Tool({"vmctl", "pull", "2"})));
-        return std::string();
-      });
+  QUARRY_ASSIGN(const auto legs, LegDevices(pods_[0]));
+  const auto device = std::ranges::find(setting_.devices, *legs.front().begin());
+  if (device == setting_.devices.end()) {
+    return Error(Code::kInternal, *legs.front().begin() + " is none of the disks that were given");
+  }
+  const std::string number = std::to_string(device - setting_.devices.begin() + 1);
+  tell_.Say(fmt::format(
+      "Disk {} leaves the running machine without a word. Both volumes have a leg on it, and both can do "
+      "without. Once it is back its legs are filled from the others, by themselves.",
+      number));
+  tell_.Command("vmctl pull " + number);
+  const Status pulled = tell_.Step(ShortName(*device) + " is gone", [&number]() -> Result<std::string> {
+    QUARRY_TRY(Done(vm::Tool({"vmctl", "pull", number})));
+    return std::string();
+  });
   QUARRY_TRY(pulled);
   for (Pod* pod : {&pods_[0], &pods_[1]}) {
     QUARRY_TRY(WaitForCondition(*pod, true));
@@ -316,9 +326,9 @@ Status Story::PullADisk() {
     pod->seed += pods_.size();
     QUARRY_TRY(Write(*pod));
   }
-  tell_.Command("vmctl return 2");
-  const Status returned = tell_.Step("the disk is back", []() -> Result<std::string> {
-    const vm::Outcome outcome = vm::Tool({"vmctl", "return", "2"});
+  tell_.Command("vmctl return " + number);
+  const Status returned = tell_.Step("the disk is back", [&number]() -> Result<std::string> {
+    const vm::Outcome outcome = vm::Tool({"vmctl", "return", number});
     QUARRY_TRY(Done(outcome));
     vm::Tool({"udevadm", "settle"});
     return "now as " + vm::Trim(outcome.out);

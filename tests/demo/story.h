@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 namespace quarry::demo {
 
 struct Setting {
-  std::vector<std::string> devices;  // four blank disks
+  std::vector<std::string> devices;  // four blank disks; for vmctl the first is number 1
   std::string where;                 // "in a virtual machine with four NVMe disks"
   std::string group = "demo";
   std::string folder = "/run/quarry-demo";  // socket, log, mount points
@@ -62,6 +63,7 @@ class Story {
   // Until it is abnormal, or no more.
   Status WaitForCondition(const Pod& pod, bool abnormal);
   Status TakeAway(Pod& pod);
+  Result<std::vector<std::set<std::string>>> LegDevices(const Pod& pod) const;
   // Where the volume's legs are: "nvme1n1 nvme2n1".
   Result<std::string> Legs(const Pod& pod) const;
   Result<std::vector<int64_t>> Capacities();
