@@ -8,6 +8,7 @@ _DISK_METHODS = {
     ("stall", 1): "stall_disk",
     ("unstall", 1): "unstall_disk",
     ("slow", 2): "slow_disk",
+    ("slow", 3): "slow_disk",
     ("error", 2): "fail_disk",
     ("error", 4): "fail_disk",
     ("warn", 2): "warn_disk",

@@ -343,9 +343,9 @@ class Guest:
     def unstall_disk(self, number):
         self._tell_disk("unstall", number)
 
-    def slow_disk(self, number, milliseconds):
-        """Each I/O of this disk takes this much longer; one after the other."""
-        self._tell_disk("slow", number, milliseconds)
+    def slow_disk(self, number, milliseconds, *what):
+        """Each I/O of this disk takes this much longer, one after the other; what is "zeroes": only their writing, beside the rest."""
+        self._tell_disk("slow", number, milliseconds, *what)
 
     def fail_disk(self, number, kinds, *extent):
         """Fails I/O: kinds is read, half (of the reads, at random), write, flush, all or off; extent, if given, first byte and length."""

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/log_writer.h"
+
 namespace quarry {
 namespace {
 
@@ -79,6 +81,34 @@ void AppendAscii(std::string& out, char c) {
   }
 }
 
+// U+0080 to U+009F, among them CSI, with which a terminal's commands begin.
+bool IsC1(std::string_view sequence) {
+  return sequence.size() == 2 && sequence[0] == '\xC2' && static_cast<unsigned char>(sequence[1]) < 0xA0;
+}
+
+// As between the quotes of a JSON string.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) {
+      out += "\\ufffd";
+      text.remove_prefix(1);
+      continue;
+    }
+    const std::string_view sequence = text.substr(0, length);
+    if (length == 1) {
+      AppendAscii(out, text[0]);
+    } else if (IsC1(sequence)) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(sequence[1])));
+    } else {
+      out += sequence;
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
 std::string ValueText(const LogField& field) {
   struct Visitor {
     std::string operator()(std::string_view v) const { return JsonString(v); }
@@ -92,31 +122,13 @@ std::string ValueText(const LogField& field) {
 }  // namespace
 
 std::string JsonString(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) {
-      out += "\\ufffd";
-      text.remove_prefix(1);
-      continue;
-    }
-    if (length == 1) {
-      AppendAscii(out, text[0]);
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length);
-  }
-  out += '"';
-  return out;
+  return '"' + Escaped(text) + '"';
 }
 
-void Logger::Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
-  if (!Enabled(level)) {
-    return;
-  }
+std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
+                    std::initializer_list<LogField> fields) {
   std::string line;
-  if (format_ == LogFormat::kJson) {
+  if (format == LogFormat::kJson) {
     line = fmt::format(R"({{"ts":"{}","level":"{}","msg":{})", Timestamp(), LevelName(level),
                        JsonString(message));
     for (const LogField& field : fields) {
@@ -124,11 +136,23 @@ void Logger::Log(LogLevel level, std::string_view message, std::initializer_list
     }
     line += "}\n";
   } else {
-    line = fmt::format("{} {:<7} {}", Timestamp(), LevelName(level), message);
+    line = fmt::format("{} {:<7} {}", Timestamp(), LevelName(level), Escaped(message));
     for (const LogField& field : fields) {
       line += fmt::format(" {}={}", field.name, ValueText(field));
     }
     line += '\n';
+  }
+  return line;
+}
+
+void Logger::Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
+  if (!Enabled(level)) {
+    return;
+  }
+  std::string line = LogLine(format_, level, message, fields);
+  if (writer_ != nullptr) {
+    writer_->Write(std::move(line));
+    return;
   }
   // A full or closed log must never stop storage: the result is ignored on purpose.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());

@@ -19,10 +19,16 @@ struct LogField {
   std::variant<std::string_view, int64_t, double, bool> value;
 };
 
-// Thread-safe: every line is one write(2). Never give it secrets, mount flags or whole requests.
+class LogWriter;
+
+// Thread-safe. Never give it secrets, mount flags or whole requests.
 class Logger {
  public:
+  // Every line is one write(2), which waits for whoever reads the log.
   Logger(LogLevel level, LogFormat format, int fd = 2) : level_(level), format_(format), fd_(fd) {}
+  // Lines are queued: nothing ever waits for the log. `writer` outlives the logger.
+  Logger(LogLevel level, LogFormat format, LogWriter& writer)
+      : level_(level), format_(format), writer_(&writer) {}
 
   bool Enabled(LogLevel level) const { return level >= level_; }
   void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) const;
@@ -43,10 +49,16 @@ class Logger {
  private:
   LogLevel level_;
   LogFormat format_;
-  int fd_;
+  int fd_ = -1;
+  LogWriter* writer_ = nullptr;
 };
 
+// The line that a Logger writes, with its end. Pure but for the time in it.
+std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
+                    std::initializer_list<LogField> fields);
+
 // `text` as a JSON string literal with its quotes; invalid UTF-8 becomes U+FFFD, so the line always parses.
+// Control characters are escaped, those of U+0080 to U+009F too: terminals act on them.
 std::string JsonString(std::string_view text);
 
 }  // namespace quarry

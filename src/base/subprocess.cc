@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <array>
 #include <cerrno>
 #include <mutex>
+
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -53,7 +56,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 // posix_spawn attributes and file actions with their cleanup.
 class SpawnPlan {
  public:
-  SpawnPlan() {
+  SpawnPlan(const std::array<int, 3>& files, const std::vector<int>& keep) {
     posix_spawnattr_init(&attr_);
     posix_spawn_file_actions_init(&actions_);
     sigset_t all;
@@ -64,6 +67,13 @@ class SpawnPlan {
     posix_spawnattr_setsigmask(&attr_, &none);
     posix_spawnattr_setpgroup(&attr_, 0);
     posix_spawnattr_setflags(&attr_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    for (size_t i = 0; i < files.size(); ++i) {
+      Dup(files[i], static_cast<int>(i));
+    }
+    for (const int fd : keep) {
+      Dup(fd, fd);
+    }
+    CloseAllBut(keep);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -72,6 +82,18 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
+  Result<pid_t> Spawn(std::vector<std::string> argv, std::vector<std::string> env) {
+    pid_t pid = -1;
+    std::vector<char*> args = Pointers(argv);
+    std::vector<char*> vars = Pointers(env);
+    const int rc = posix_spawn(&pid, argv[0].c_str(), &actions_, &attr_, args.data(), vars.data());
+    if (rc != 0) {
+      return ErrnoError(fmt::format("starting {}", argv[0]), rc);
+    }
+    return pid;
+  }
+
+ private:
   // dup2 onto itself clears close-on-exec in the child only (POSIX posix_spawn_file_actions_adddup2).
   void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
   // Closes whatever this process may have inherited without close-on-exec. Closing what is not open is no
@@ -86,22 +108,71 @@ class SpawnPlan {
     }
     posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
   }
-  void OpenNull(int to) { posix_spawn_file_actions_addopen(&actions_, to, "/dev/null", O_RDONLY, 0); }
 
-  Result<pid_t> Spawn(std::vector<std::string> argv, std::vector<std::string> env) {
-    pid_t pid = -1;
+  posix_spawnattr_t attr_{};
+  posix_spawn_file_actions_t actions_{};
+};
+
+// What posix_spawn cannot do. The kernel sends the signal when the thread that forked is gone: it is the one
+// that waits for the child.
+class BoundChild {
+ public:
+  explicit BoundChild(const std::array<int, 3>& files) : files_(files) {}
+
+  Result<pid_t> Fork(std::vector<std::string> argv, std::vector<std::string> env) {
     std::vector<char*> args = Pointers(argv);
     std::vector<char*> vars = Pointers(env);
-    const int rc = posix_spawn(&pid, argv[0].c_str(), &actions_, &attr_, args.data(), vars.data());
-    if (rc != 0) {
-      return ErrnoError(fmt::format("starting {}", argv[0]), rc);
+    QUARRY_ASSIGN(Pipe failure, MakePipe());
+    const pid_t parent = getpid();
+    const pid_t pid = _Fork();  // nothing that a library wants done at a fork is needed
+    if (pid == 0) {
+      Run(parent, args.data(), vars.data(), failure.write.get());
+    }
+    if (pid < 0) {
+      return ErrnoError(fmt::format("starting {}", argv[0]));
+    }
+    failure.write.Reset();
+    int number = 0;
+    if (read(failure.read.get(), &number, sizeof(number)) == sizeof(number)) {
+      waitpid(pid, nullptr, 0);
+      return ErrnoError(fmt::format("starting {}", argv[0]), number);
     }
     return pid;
   }
 
  private:
-  posix_spawnattr_t attr_{};
-  posix_spawn_file_actions_t actions_{};
+  // In the child of a process with threads: system calls only.
+  [[noreturn]] void Run(pid_t parent, char** argv, char** env, int failure) const {
+    setpgid(0, 0);
+    // The copies are above all numbers that are about to be taken.
+    const int report = fcntl(failure, F_DUPFD_CLOEXEC, 10);
+    std::array<int, 3> high{};
+    for (size_t i = 0; i < files_.size(); ++i) {
+      high[i] = fcntl(files_[i], F_DUPFD_CLOEXEC, 10);
+    }
+    for (size_t i = 0; i < high.size(); ++i) {
+      dup2(high[i], static_cast<int>(i));
+    }
+    syscall(SYS_close_range, 3, report - 1, 0);
+    syscall(SYS_close_range, report + 1, ~0U, 0);
+    struct sigaction plain{};
+    plain.sa_handler = SIG_DFL;
+    for (int signal = 1; signal < NSIG; ++signal) {
+      sigaction(signal, &plain, nullptr);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (getppid() == parent) {  // else it died before it could be told of
+      execve(argv[0], argv, env);
+    }
+    const int number = errno;
+    (void)!write(report, &number, sizeof(number));
+    _exit(127);
+  }
+
+  const std::array<int, 3> files_;
 };
 
 void Append(std::string& to, const char* data, size_t size, size_t limit, bool& truncated) {
@@ -121,33 +192,15 @@ bool Drain(const UniqueFd& fd, std::string& to, size_t limit, bool& truncated) {
   return n < 0 && (errno == EINTR || errno == EAGAIN);
 }
 
-class Children {
- public:
-  void Add(pid_t pid, std::string name) {
-    const std::lock_guard lock(mutex_);
-    stuck_.emplace_back(pid, std::move(name));
-  }
-  StuckChildren Sweep() {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(stuck_, [](const auto& child) { return waitpid(child.first, nullptr, WNOHANG) != 0; });
-    return stuck_;
-  }
-
- private:
-  std::mutex mutex_;
-  StuckChildren stuck_;
-};
-
-Children& StuckOnes() {
-  static Children children;
-  return children;
-}
-
 // One child from spawn to reap.
 class Child {
  public:
-  Child(const Command& command, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err)
+  using TellStuck = std::function<void(pid_t, const std::string&)>;
+
+  // `tell` hears of it if it survives SIGKILL.
+  Child(const Command& command, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, TellStuck tell)
       : command_(command),
+        tell_(std::move(tell)),
         pid_(pid),
         pidfd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
         in_(std::move(in)),
@@ -254,7 +307,7 @@ class Child {
     }
     const auto after = Elapsed().count();
     if (!gone) {
-      StuckOnes().Add(pid_, command_.argv[0]);
+      tell_(pid_, command_.argv[0]);
       return std::move(reason).Context(
           fmt::format("process {} ignores SIGKILL after {} ms (stuck in the kernel)", pid_, after));
     }
@@ -265,6 +318,7 @@ class Child {
   }
 
   const Command& command_;
+  const TellStuck tell_;
   pid_t pid_;
   UniqueFd pidfd_;
   UniqueFd in_;
@@ -277,6 +331,25 @@ class Child {
 
 }  // namespace
 
+class SpawnSubprocess::Children {
+ public:
+  void Add(pid_t pid, std::string name) {
+    const std::lock_guard lock(mutex_);
+    stuck_.emplace_back(pid, std::move(name));
+  }
+  StuckChildren Sweep() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(stuck_, [](const auto& child) { return waitpid(child.first, nullptr, WNOHANG) != 0; });
+    return stuck_;
+  }
+
+ private:
+  std::mutex mutex_;
+  StuckChildren stuck_;
+};
+
+SpawnSubprocess::SpawnSubprocess() : stuck_(std::make_shared<Children>()) {}
+
 Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) {
   QUARRY_TRY(call.Check(command.argv[0]));
   QUARRY_ASSIGN(Pipe in, MakePipe());
@@ -284,32 +357,34 @@ Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) 
   QUARRY_ASSIGN(Pipe err, MakePipe());
   fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
 
-  SpawnPlan plan;
-  if (command.input.empty()) {
-    plan.OpenNull(STDIN_FILENO);
-  } else {
-    plan.Dup(in.read.get(), STDIN_FILENO);
+  UniqueFd nothing;
+  if (command.hold_fd < 0 && command.input.empty()) {
+    nothing.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!nothing.valid()) {
+      return ErrnoError("opening /dev/null");
+    }
   }
-  plan.Dup(out.write.get(), STDOUT_FILENO);
-  plan.Dup(err.write.get(), STDERR_FILENO);
-  for (const int fd : command.keep_fds) {
-    plan.Dup(fd, fd);
-  }
-  plan.CloseAllBut(command.keep_fds);
+  const int input = command.hold_fd >= 0 ? command.hold_fd : nothing.valid() ? nothing.get() : in.read.get();
   std::vector<std::string> env;
   env.reserve(command.env.size());
   for (const auto& [key, value] : command.env) {
     env.push_back(fmt::format("{}={}", key, value));
   }
-  QUARRY_ASSIGN(const pid_t pid, plan.Spawn(command.argv, std::move(env)));
+  const std::array<int, 3> files = {input, out.write.get(), err.write.get()};
+  QUARRY_ASSIGN(const pid_t pid,
+                command.ends_with_us
+                    ? BoundChild(files).Fork(command.argv, std::move(env))
+                    : SpawnPlan(files, command.keep_fds).Spawn(command.argv, std::move(env)));
   in.read.Reset();
   out.write.Reset();
   err.write.Reset();
-  return Child(command, pid, std::move(in.write), std::move(out.read), std::move(err.read)).Wait(call);
+  return Child(command, pid, std::move(in.write), std::move(out.read), std::move(err.read),
+               [this](pid_t stuck, const std::string& name) { stuck_->Add(stuck, name); })
+      .Wait(call);
 }
 
 StuckChildren SpawnSubprocess::Stuck() {
-  return StuckOnes().Sweep();
+  return stuck_->Sweep();
 }
 
 std::string ToolWords(std::string_view text, size_t limit) {

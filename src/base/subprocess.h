@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,12 @@ struct Command {
   size_t output_limit = 64 * 1024 * 1024;                // per stream; what is beyond is dropped and flagged
   std::chrono::milliseconds kill_grace{2000};            // from TERM to KILL once deadline or stop strikes
   std::vector<int> keep_fds;  // descriptors the child inherits under the same number
+  // A descriptor that the child keeps open until it ends, as its standard input: for a lock that belongs to
+  // whoever has the file open. Only without `input`. -1: none.
+  int hold_fd = -1;
+  // The child gets TERM as soon as this process is dead, and may then leave its work as it is: for what only
+  // waits for something. Without keep_fds.
+  bool ends_with_us = false;
 };
 
 struct Finished {
@@ -50,11 +57,17 @@ class Subprocess {
   virtual StuckChildren Stuck() = 0;
 };
 
-// posix_spawn, pidfd and poll.
+// posix_spawn (fork for what ends with us), pidfd and poll. Each object counts the stuck children of its own
+// commands.
 class SpawnSubprocess final : public Subprocess {
  public:
+  SpawnSubprocess();
   Result<Finished> Run(const Command& command, const Call& call) override;
   StuckChildren Stuck() override;
+
+ private:
+  class Children;
+  std::shared_ptr<Children> stuck_;
 };
 
 // Last `limit` bytes of a tool's words, trimmed, newlines folded to "; ": for error messages.

@@ -82,7 +82,7 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
 
   const Status outcome = RunBody(request, body, rpc);
   const auto took = std::chrono::steady_clock::now() - start;
-  LogOutcome(name, rpc, outcome, took);
+  LogOutcome(name, rpc, dialect_.caller ? dialect_.caller(context.peer()) : "", outcome, took);
   const grpc::StatusCode code =
       outcome.has_value() ? grpc::StatusCode::OK : dialect_.codes(outcome.error().code());
   if (observe_) {
@@ -92,13 +92,22 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                              : grpc::Status(code, Clip(outcome.error().message(), kMaxMessage));
 }
 
-void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,
+void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const std::string& caller, const Status& outcome,
                       std::chrono::steady_clock::duration took) const {
   const LogLevel level = LevelOf(name, outcome);
   const std::string_view code = outcome.has_value() ? "ok" : CodeName(outcome.error().code());
   const std::string_view detail = outcome.has_value() ? rpc.note() : outcome.error().message();
   const double milliseconds = std::chrono::duration<double, std::milli>(took).count();
-  if (detail.empty()) {
+  if (!caller.empty()) {
+    log_.Log(level, "rpc",
+             {{"method", name.method},
+              {"volume", rpc.volume()},
+              {"code", code},
+              {"ms", milliseconds},
+              {"csi", dialect_.version},
+              {"caller", caller},
+              {"detail", detail}});
+  } else if (detail.empty()) {
     log_.Log(level, "rpc",
              {{"method", name.method},
               {"volume", rpc.volume()},

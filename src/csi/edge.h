@@ -30,6 +30,8 @@ struct Dialect {
   std::string_view version;  // for the log: "v1"
   CodeMap codes;
   bool patient = false;  // Call::patient of their calls
+  // Who asks, in words for the log, from ServerContext::peer(); may be empty: nobody can tell.
+  std::function<std::string(const std::string& peer)> caller = {};
 };
 
 // A call without a deadline, or with a far one, gets this. Callers come with 10 s to 2 min.
@@ -84,7 +86,7 @@ class Edge {
                      const std::function<Status(Rpc&)>& body);
 
  private:
-  void LogOutcome(const RpcName& name, const Rpc& rpc, const Status& outcome,
+  void LogOutcome(const RpcName& name, const Rpc& rpc, const std::string& caller, const Status& outcome,
                   std::chrono::steady_clock::duration took) const;
 
   const Logger& log_;

@@ -9,6 +9,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include "csi/admin/listener.h"
 #include "csi/admin/services.h"
 #include "csi/edge.h"
 #include "csi/v0/errors.h"
@@ -51,7 +52,10 @@ struct Server::State {
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
         v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),
-        admin_edge(log, watch, {"admin", &v1::ToGrpcCode, false}, config.observe),
+        admin_edge(
+            log, watch,
+            {"admin", &v1::ToGrpcCode, false, [this](const std::string& peer) { return peers.Of(peer); }},
+            config.observe),
         v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}, config.observe),
         v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
         v0_calls(plugin, engine, v0::kRules),
@@ -59,10 +63,13 @@ struct Server::State {
 
   const v1::Plugin plugin;
   CancelWatch watch;
+  admin::Peers peers;
   Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
   const v1::Calls v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
-  std::unique_ptr<grpc::Server> server;
+  std::shared_ptr<grpc::Service> admin_service;
+  std::unique_ptr<grpc::Server> server, admin_server;
+  std::unique_ptr<admin::Listener> admin_listener;
 };
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -81,7 +88,6 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     s.services.push_back(v1::MakeController(s.plugin, engine, s.v1_edge));
     s.services.push_back(v0::MakeController(s.v0_calls, s.v0_edge));
     s.services.push_back(v0_1::MakeController(s.v0_1_calls, s.v0_1_edge));
-    s.services.push_back(admin::MakeAdmin(engine, s.admin_edge));
   }
   if (config.mode != Mode::kController) {
     s.services.push_back(v1::MakeNode(s.plugin, engine, s.v1_edge));
@@ -101,11 +107,26 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
   if (!state->server) {
     return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
   }
+  if (config.admin_socket.has_value()) {
+    s.admin_service = admin::MakeAdmin(engine, s.admin_edge);
+    grpc::ServerBuilder admin_builder;
+    admin_builder.RegisterService(s.admin_service.get());
+    s.admin_server = admin_builder.BuildAndStart();
+    if (!s.admin_server) {
+      return Error(Code::kInternal, "gRPC does not make a server for quarryctl");
+    }
+    QUARRY_ASSIGN(s.admin_listener, admin::Listener::Start(*config.admin_socket, *s.admin_server, s.peers));
+  }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 void Server::Shutdown(std::chrono::milliseconds grace) {
-  state_->server->Shutdown(std::chrono::system_clock::now() + grace);
+  const auto deadline = std::chrono::system_clock::now() + grace;
+  state_->admin_listener.reset();
+  if (state_->admin_server) {
+    state_->admin_server->Shutdown(deadline);
+  }
+  state_->server->Shutdown(deadline);
 }
 
 void SendGrpcLogTo(const Logger& log) {

@@ -1,9 +1,10 @@
-// The gRPC server: one unix socket, every CSI service that this process offers, in every version of CSI, and
-// what quarryctl asks for (proto/quarry/admin/v1) beside the controller services.
+// The gRPC servers: one unix socket with every CSI service that this process offers, in every version of CSI;
+// and one with what quarryctl asks for (proto/quarry/admin/v1), which is not for whoever may ask for volumes.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "base/log.h"
 #include "base/path.h"
@@ -19,6 +20,8 @@ enum class Mode { kAll, kController, kNode };
 
 struct ServerConfig {
   AbsolutePath socket;  // its directory exists, and nothing that must stay is at the path
+  // Likewise; nullopt: quarryctl is not served.
+  std::optional<AbsolutePath> admin_socket = {};
   Mode mode = Mode::kAll;
   v1::Plugin plugin;
   // Whether v1 callers wait where they would be told that the volume is busy, as those of the older versions
@@ -31,8 +34,8 @@ struct ServerConfig {
 class Server {
  public:
   // Binds with mode 0600 and answers from here on. Changes the process's umask for a moment, so call it while
-  // no other thread creates files. `engine` and `log` outlive the server. kUnavailable if the socket could
-  // not be bound.
+  // no other thread creates files. `engine` and `log` outlive the server. kUnavailable if a socket could not
+  // be bound.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config, engine::Engine& engine,
                                                const Logger& log);
   // Cancels what is in flight and waits for it: call Shutdown first to be gentle.
@@ -41,7 +44,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Takes no new calls, waits `grace` for those in flight, then cancels the rest (their stop tokens fire) and
-  // waits for them to return. Removes the socket.
+  // waits for them to return. Removes the sockets.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:

@@ -125,6 +125,12 @@ bool NodeTopology::Matches(const Segments& place) const {
   });
 }
 
+bool NodeTopology::IsJustHere(const std::vector<Segments>& requisite) const {
+  return !requisite.empty() && std::all_of(requisite.begin(), requisite.end(), [this](const Segments& place) {
+    return !place.empty() && Matches(place);
+  });
+}
+
 Status NodeTopology::CheckRequirement(std::string_view field, const std::vector<Segments>& requisite,
                                       const std::vector<Segments>& preferred) const {
   QUARRY_TRY(CheckPlaces(field, "requisite", requisite));

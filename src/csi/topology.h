@@ -32,6 +32,9 @@ class NodeTopology {
   // a key that is not ours is not here.
   bool Matches(const Segments& place) const;
 
+  // Whether `requisite` names places, and each is this node and no other.
+  bool IsJustHere(const std::vector<Segments>& requisite) const;
+
   // kInvalidArgument for a malformed place, naming it; kNoSpace if `requisite` names places and none is here.
   // `preferred` may name any place: it is a wish.
   Status CheckRequirement(std::string_view field, const std::vector<Segments>& requisite,

@@ -43,7 +43,10 @@ Status Ask(const std::shared_ptr<grpc::Channel>& channel,
   }
   // What the server says names the object; what the transport says names nobody.
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return Error(CodeOf(status.error_code()), "quarryd does not know how to, or serves nodes only");
+    return Error(
+        CodeOf(status.error_code()),
+        "quarryd does not do this there: say its --admin-endpoint with --endpoint, or it is older than "
+        "quarryctl");
   }
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return Error(CodeOf(status.error_code()), status.error_message()).Context("quarryd");
@@ -211,9 +214,11 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
   return JsonLine({{"pools", std::move(pools)}});
 }
 
-Result<AdminClient::Repaired> AdminClient::Repair(const Call& call) {
+Result<AdminClient::Repaired> AdminClient::Repair(const std::vector<std::string>& ids, const Call& call) {
+  pb::RepairRequest request;
+  request.mutable_volume_ids()->Assign(ids.begin(), ids.end());
   pb::RepairResponse report;
-  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Repair, pb::RepairRequest(), report, call));
+  QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Repair, request, report, call));
   Repaired out{.text = "", .obstacles = static_cast<size_t>(report.obstacles_size())};
   if (json_) {
     out.text = JsonLine(

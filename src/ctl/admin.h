@@ -55,7 +55,8 @@ class AdminClient {
     std::string text;
     size_t obstacles = 0;
   };
-  Result<Repaired> Repair(const Call& call);
+  // `ids`: volumes that are started from the legs that are there, though others may be newer.
+  Result<Repaired> Repair(const std::vector<std::string>& ids, const Call& call);
 
   struct EvacuateWish {
     std::string disk;  // UUID of its physical volume, or any path of it

@@ -1,5 +1,7 @@
 // quarryctl: what an administrator asks a node.
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 
 #include "base/sizes.h"
 #include "base/subprocess.h"
+#include "base/unique_fd.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "ctl/waiting.h"
@@ -32,6 +35,8 @@ constexpr std::chrono::milliseconds kPatience{120000};
 // Each leg that is to be rebuilt is some LVM commands; the rebuilding itself is not waited for.
 constexpr std::chrono::milliseconds kRepairPatience{1800000};
 constexpr std::chrono::seconds kWatchInterval{2};
+constexpr const char* kUsualEndpoint = "unix:///run/quarry/admin.sock";
+constexpr const char* kUsualCsiEndpoint = "unix:///run/quarry/csi.sock";
 
 struct Arguments {
   std::string config;
@@ -42,8 +47,8 @@ struct Arguments {
   size_t width = 0;
   bool json = false;
   // Of the commands that quarryd carries out.
-  std::string endpoint = "unix:///run/quarry/csi.sock";
-  std::string object;  // VG/LV, VG or a volume id
+  std::string endpoint;  // empty: where quarryd listens by default
+  std::string object;    // VG/LV, VG or a volume id
   std::string name, fs_type, erase;
   bool csilvm = false, dry_run = false;
   bool cancel = false, no_wait = false;
@@ -193,9 +198,36 @@ Result<std::string> RunScrub(AdminClient& client, const Arguments& arguments, in
   return ScrubsBegun(scrubbing, arguments.json);
 }
 
+bool IsServed(const AbsolutePath& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.str().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+// A quarryd of before it had a socket for this answers on that of CSI; one of today does not.
+Result<AbsolutePath> SocketToAsk(const Arguments& arguments) {
+  if (!arguments.endpoint.empty()) {
+    return daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint");
+  }
+  QUARRY_ASSIGN(AbsolutePath usual, daemon::ParseEndpoint(kUsualEndpoint));
+  if (IsServed(usual)) {
+    return usual;
+  }
+  const char* const said = getenv("CSI_ENDPOINT");  // NOLINT(concurrency-mt-unsafe): no other thread here
+  const auto csi = daemon::ParseEndpoint(said != nullptr ? said : kUsualCsiEndpoint);
+  if (!csi.has_value() || !IsServed(*csi)) {
+    return usual;
+  }
+  std::cerr << fmt::format("quarryctl: nobody serves {}; asking {}, where a quarryd of before serves it\n",
+                           usual.str(), csi->str());
+  return *csi;
+}
+
 // What quarryd does when asked. `exit_status` is for output that is whole, and yet not all good.
 Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
-  QUARRY_ASSIGN(const AbsolutePath socket, daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint"));
+  QUARRY_ASSIGN(const AbsolutePath socket, SocketToAsk(arguments));
   AdminClient client(socket, arguments.json);
   if (name == "devices") {
     return client.Devices(CallWithin(kPatience));
@@ -204,7 +236,7 @@ Result<std::string> RunRequest(const std::string& name, const Arguments& argumen
     return client.ShowStatus(CallWithin(kPatience));
   }
   if (name == "repair") {
-    QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(CallWithin(kRepairPatience)));
+    QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(arguments.ids, CallWithin(kRepairPatience)));
     exit_status = repaired.obstacles == 0 ? 0 : 1;
     return std::move(repaired.text);
   }
@@ -242,6 +274,9 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
   status->add_flag("--watch", arguments.watch, "again every 2 s, until interrupted");
   CLI::App* repair = app.add_subcommand(
       "repair", "rebuild lost raid legs, take back disks and reduce groups now, whatever the repair policy");
+  repair->add_option("ID", arguments.ids,
+                     "ids of volumes that are to be started from the legs that are there, although others "
+                     "that cannot be read may be newer: what only those have is lost");
   CLI::App* evacuate = app.add_subcommand(
       "evacuate",
       "empty a disk, whose volumes stay in use and as safe as they are, and take it out of its group");
@@ -263,9 +298,9 @@ void AddRequests(CLI::App& app, Arguments& arguments) {
     sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
   }
   for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace, scrub}) {
-    sub->add_option("--endpoint", arguments.endpoint, "quarryd's socket")
-        ->envname("CSI_ENDPOINT")
-        ->capture_default_str();
+    sub->add_option("--endpoint", arguments.endpoint,
+                    fmt::format("quarryd's --admin-endpoint [{}]", kUsualEndpoint))
+        ->envname("QUARRY_ADMIN_ENDPOINT");
     sub->fallthrough();
   }
 }

@@ -10,11 +10,15 @@
 
 #include <fmt/format.h>
 
+#include "base/log_writer.h"
 #include "csi/server.h"
 #include "daemon/disk_watcher.h"
 #include "daemon/endpoint.h"
 #include "daemon/exporter.h"
+#include "daemon/group_locks.h"
 #include "daemon/health_watcher.h"
+#include "daemon/lock_folder.h"
+#include "daemon/memory_keeper.h"
 #include "daemon/metrics_server.h"
 #include "daemon/node_lock.h"
 #include "daemon/node_world.h"
@@ -24,6 +28,7 @@
 #include "daemon/watcher.h"
 #include "engine/claim.h"
 #include "engine/engine.h"
+#include "lvm/lvm_config.h"
 
 namespace quarry::daemon {
 namespace {
@@ -37,8 +42,9 @@ constexpr milliseconds kSignalPoll{50};
 // Mesos gives a plugin 60 s to show its socket, and takes the first error that it gets from there for the
 // end.
 constexpr milliseconds kSocketPatience{45000};
+constexpr milliseconds kLastWords{500};  // for the log, before the process ends at once
 
-// One quarryd per socket, and one per volume group.
+// One quarryd per socket. A volume group that another has is waited for (FlockGroupLocks).
 Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePath& socket) {
   std::vector<NodeLock> locks;
   QUARRY_ASSIGN(NodeLock socket_lock,
@@ -52,11 +58,13 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
                       .Context(fmt::format("socket '{}' belongs to another quarryd", place)));
     locks.push_back(std::move(metrics_lock));
   }
-  for (const engine::PoolConfig& pool : options.pools) {
-    QUARRY_ASSIGN(NodeLock group_lock,
-                  NodeLock::Take(kLockDirectory, "vg-" + pool.group)
-                      .Context(fmt::format("volume group '{}' belongs to another quarryd", pool.group)));
-    locks.push_back(std::move(group_lock));
+  if (options.admin_endpoint.has_value()) {
+    const std::string& place = options.admin_endpoint->str();
+    QUARRY_ASSIGN(
+        NodeLock admin_lock,
+        NodeLock::Take(kLockDirectory, "socket-" + place)
+            .Context(fmt::format("socket '{}' belongs to another quarryd (--admin-endpoint)", place)));
+    locks.push_back(std::move(admin_lock));
   }
   return locks;
 }
@@ -64,10 +72,12 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
 engine::EngineConfig EngineConfigOf(const Options& options) {
   engine::EngineConfig config;
   config.pools = options.pools;
+  config.node = options.node_id;
   config.extent_size = options.extent_size;
   config.default_size = options.default_size;
   config.several_targets = options.several_targets;
   config.fsck = options.fsck;
+  config.expand = options.expand;
   config.ephemeral_max_size = options.ephemeral_max_size;
   config.stuck_limit = options.stuck_limit;
   config.erase_rate = options.erase_rate;
@@ -82,12 +92,14 @@ engine::EngineConfig EngineConfigOf(const Options& options) {
 csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
                                  const std::string& version, Exporter& exporter) {
   return {.socket = socket,
+          .admin_socket = options.admin_endpoint,
           .mode = options.mode,
           .plugin = {.driver_name = options.driver_name,
                      .version = version,
                      .here = csi::NodeTopology(options.driver_name, options.node_id),
                      .alpha = options.alpha,
-                     .max_volumes = options.max_volumes},
+                     .max_volumes = options.max_volumes,
+                     .expand_on_node = options.expand == engine::ExpandBy::kNode},
           .patient = options.patient,
           .observe = [&exporter](const csi::RpcOutcome& rpc) { exporter.Observe(rpc); }};
 }
@@ -95,17 +107,18 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
 // Ends the process if the stop takes too long, or if somebody asks a second time.
 class Impatience {
  public:
-  explicit Impatience(const Logger& log)
-      : thread_([&log](const std::stop_token& done) { Watch(done, log); }) {}
+  Impatience(const Logger& log, LogWriter& writer)
+      : thread_([&](const std::stop_token& done) { Watch(done, log, writer); }) {}
 
  private:
-  static void Watch(const std::stop_token& done, const Logger& log) {
+  static void Watch(const std::stop_token& done, const Logger& log, LogWriter& writer) {
     const auto deadline = std::chrono::steady_clock::now() + kHardLimit;
     while (!done.stop_requested()) {
       const bool again = WaitForStopSignal(kSignalPoll).has_value();
       if (again || std::chrono::steady_clock::now() > deadline) {
         log.Error("exiting at once",
                   {{"detail", again ? "second signal" : "calls in flight do not come back"}});
+        writer.Flush(kLastWords);
         _exit(1);
       }
     }
@@ -116,19 +129,26 @@ class Impatience {
 
 class Service {
  public:
-  Service(const Options& options, const AbsolutePath& socket, const Logger& log, engine::StepWatcher* steps)
-      : options_(options), socket_(socket), log_(log), steps_(steps) {}
+  Service(const Options& options, const AbsolutePath& socket, const Logger& log, const LogWriter& writer,
+          engine::StepWatcher* steps)
+      : options_(options), socket_(socket), log_(log), steps_(steps) {
+    exporter_.CountLostLines([&writer] { return writer.lost(); });
+  }
 
   Status Start(const std::string& version) {
+    QUARRY_TRY(CheckLockFolder({.folder = lvm::LvmConfig{}.locking_dir}));
     QUARRY_ASSIGN(locks_, TakeLocks(options_, socket_));
     const auto observe = [this](const Command& command, std::chrono::duration<double> took) {
       exporter_.Observe(command, took);
     };
-    QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_, observe));
+    QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_, observe, &group_locks_));
     engine::World world = world_->world();
     world.steps = steps_;
     engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world, log_);
     QUARRY_TRY(ClaimSocket(socket_));
+    if (options_.admin_endpoint.has_value()) {
+      QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
+    }
     WatchDisks();
     if (options_.patient) {
       StartEngine();
@@ -155,7 +175,7 @@ class Service {
 
   // The engine refuses new calls first, so that callers are answered until the socket goes.
   Status Stop() {
-    starter_.reset();
+    starters_.clear();
     trimmer_.reset();
     disk_watcher_.reset();
     health_watcher_.reset();
@@ -166,8 +186,14 @@ class Service {
   }
 
  private:
+  // Each pool by itself: none waits for another one's start, nor for LVM's work on another one's disks. Disks
+  // that rules may want are looked at for all pools together.
   void StartEngine() {
-    starter_ = std::make_unique<Starter>([this](const Call& call) { return engine_->Start(call); }, log_);
+    for (const engine::PoolConfig& pool : options_.pools) {
+      starters_.push_back(std::make_unique<Starter>(
+          [this, name = pool.name](const Call& call) { return engine_->StartPool(name, call); }, log_,
+          Backoff{}, pool.name));
+    }
   }
 
   // From before the start, which looks itself: what comes in between is looked for after it.
@@ -184,10 +210,15 @@ class Service {
     disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*monitor), log_);
   }
 
-  // A stop signal ends it too, and is left for whoever waits for one.
+  // Until every pool has been tried, and one serves. A stop signal ends it too, and is left for whoever waits
+  // for one.
   void WaitForEngine() const {
     const auto limit = std::chrono::steady_clock::now() + kSocketPatience;
-    while (!starter_->done() && !StopSignalPending() && std::chrono::steady_clock::now() < limit) {
+    const auto settled = [this] {
+      return std::ranges::all_of(starters_, [](const auto& starter) { return starter->tried(); }) &&
+             std::ranges::any_of(starters_, [](const auto& starter) { return starter->done(); });
+    };
+    while (!settled() && !StopSignalPending() && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(kSignalPoll);
     }
   }
@@ -200,11 +231,12 @@ class Service {
   // Each needs those above it.
   Exporter exporter_;
   std::vector<NodeLock> locks_;
+  FlockGroupLocks group_locks_{kLockDirectory, lvm::LvmConfig{}.locking_dir};
   std::unique_ptr<NodeWorld> world_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<csi::Server> server_;
-  std::unique_ptr<Starter> starter_;
+  std::vector<std::unique_ptr<Starter>> starters_;
   std::unique_ptr<Trimmer> trimmer_;
   std::unique_ptr<DiskWatcher> disk_watcher_;
   std::unique_ptr<Watcher> watcher_;
@@ -215,17 +247,25 @@ class Service {
 
 int Run(const Options& options, const std::string& version, const Notifier& notifier,
         engine::StepWatcher* steps) {
-  const Logger log(options.log_level, options.log_format);
   BlockStopSignals();
+  LogWriter writer(STDERR_FILENO, [format = options.log_format](uint64_t lost) {
+    return LogLine(format, LogLevel::kWarning, "log lines were lost: nothing took them",
+                   {{"lines", static_cast<int64_t>(lost)}});
+  });
+  const Logger log(options.log_level, options.log_format, writer);
   umask(077);
   csi::SendGrpcLogTo(log);
+  if (const Status kept = KeepMemory(); !kept.has_value()) {
+    log.Warning("while a disk does not answer, this process cannot end and no other can take its place",
+                {{"error", kept.error().message()}});
+  }
 
   if (!options.endpoint.has_value()) {
     log.Error("cannot start", {{"detail", "no endpoint"}});
     return 1;
   }
   const AbsolutePath& socket = *options.endpoint;
-  Service service(options, socket, log, steps);
+  Service service(options, socket, log, writer, steps);
   if (const Status started = service.Start(version); !started.has_value()) {
     log.Error("cannot start", {{"detail", started.error().message()}});
     return 1;
@@ -234,7 +274,7 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   notifier.Send("READY=1");
 
   const int signal = WaitForStopSignal();
-  const Impatience impatience(log);
+  const Impatience impatience(log, writer);
   log.Info("stopping", {{"signal", int64_t{signal}}});
   notifier.Send("STOPPING=1");
   if (const Status stopped = service.Stop(); !stopped.has_value()) {

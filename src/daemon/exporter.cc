@@ -1,5 +1,6 @@
 #include "daemon/exporter.h"
 
+#include <algorithm>
 #include <array>
 
 #include "lvm/layout.h"
@@ -7,15 +8,8 @@
 namespace quarry::daemon {
 namespace {
 
-using lvm::VolumeType;
-
 // Monitoring asks every 15 s or so and gives up after 10.
 constexpr std::chrono::seconds kPatience{8};
-
-// One profile for each type, with its defaults: what a StorageClass that names nothing but the type gets.
-constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
-                               VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
-                               VolumeType::kRaid6,  VolumeType::kRaid10};
 
 std::string CodeText(grpc::StatusCode code) {
   switch (code) {
@@ -60,7 +54,9 @@ std::string CodeText(grpc::StatusCode code) {
 }
 
 struct PoolGauges {
-  Gauge readable{"quarry_pool_readable", "1 if the pool's volume group could be read, else 0", {}};
+  Gauge ready{"quarry_ready", "1 while any pool serves, else 0", {}};
+  Gauge readable{
+      "quarry_pool_readable", "1 if the pool serves and its volume group could be read, else 0", {}};
   Gauge size{"quarry_pool_size_bytes", "Physical extents of the pool's volume group", {}};
   Gauge free{"quarry_pool_free_bytes", "Physical extents that no logical volume has", {}};
   Gauge erasing{
@@ -70,9 +66,10 @@ struct PoolGauges {
   Gauge capacity{"quarry_profile_capacity_bytes",
                  "Largest volume of a type, with its default geometry, that could be made now",
                  {}};
-  Gauge health{"quarry_volume_health",
-               "1 for the condition that a volume is in: healthy, syncing, degraded, repairing, failed",
-               {}};
+  Gauge health{
+      "quarry_volume_health",
+      "1 for the condition that a volume is in: healthy, syncing, degraded, repairing, failed, unknown",
+      {}};
 };
 
 void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
@@ -164,14 +161,10 @@ void AddHealth(const engine::PoolStatus& pool, Gauge& gauge) {
   }
 }
 
-void AddCapacities(engine::Engine& engine, const std::string& pool, const Call& call, Gauge& gauge) {
-  for (const VolumeType type : kTypes) {
-    const std::string name(lvm::TypeName(type));
-    const auto capacity = engine.Capacity({}, {{"pool", pool}, {"type", name}}, call);
-    if (capacity.has_value()) {
-      gauge.values.push_back(
-          {{{"pool", pool}, {"profile", name}}, static_cast<double>(capacity->available.value)});
-    }
+void AddCapacities(const engine::PoolStatus& pool, Gauge& gauge) {
+  for (const auto& [type, largest] : pool.largest) {
+    gauge.values.push_back({{{"pool", pool.figures.pool}, {"profile", std::string(lvm::TypeName(type))}},
+                            static_cast<double>(largest.value)});
   }
 }
 
@@ -203,13 +196,21 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
       AddHealth(pool, gauges.health);
       AddScrubs(pool, scrubs);
       AddDisks(pool, disks);
-      AddCapacities(engine, pool.figures.pool, call, gauges.capacity);
+      AddCapacities(pool, gauges.capacity);
     }
+    const bool ready = std::ranges::any_of(
+        *pools, [](const engine::PoolStatus& pool) { return pool.figures.problem.empty(); });
+    gauges.ready.values.push_back({{}, ready ? 1.0 : 0.0});
   }
   return metrics_.Text({{"quarry_build_info", "The version that runs", {{{{"version", version}}, 1}}},
                         {"quarry_stuck_processes",
                          "Commands that survive SIGKILL because a disk does not answer",
                          {{{}, static_cast<double>(children.Stuck().size())}}},
+                        {"quarry_log_lines_lost_total",
+                         "Log lines that were dropped because nothing took them",
+                         {{{}, static_cast<double>(lost_lines_())}},
+                         true},
+                        gauges.ready,
                         gauges.readable,
                         gauges.size,
                         gauges.free,

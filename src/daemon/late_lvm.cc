@@ -35,9 +35,10 @@ Status LateLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
   return lvm->Extend(spec, call);
 }
 
-Status LateLvm::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+Status LateLvm::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                       const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->Remove(group, names, call);
+  return lvm->Remove(group, names, seqno, call);
 }
 
 Status LateLvm::ChangeTags(const std::string& group, const std::string& name,
@@ -52,9 +53,10 @@ Status LateLvm::Activate(const std::string& group, const std::vector<std::string
   return lvm->Activate(group, names, call);
 }
 
-Status LateLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {
+Status LateLvm::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                           const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->Deactivate(group, name, call);
+  return lvm->Deactivate(group, name, seqno, call);
 }
 
 Status LateLvm::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
@@ -93,9 +95,9 @@ Status LateLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
   return lvm->Move(spec, call);
 }
 
-Status LateLvm::FinishMoves(const std::string& group, bool abandon, const Call& call) {
+Status LateLvm::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->FinishMoves(group, abandon, call);
+  return lvm->AbandonMove(group, device, call);
 }
 
 Status LateLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {

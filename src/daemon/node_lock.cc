@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "base/path.h"
-#include "daemon/process_name.h"
+#include "daemon/lock_holder.h"
 
 namespace quarry::daemon {
 namespace {
@@ -23,26 +22,29 @@ Status MakeDirectory(const AbsolutePath& path) {
   return Ok();
 }
 
-int ReadPid(int fd) {
-  std::array<char, 16> text{};
-  const ssize_t got = pread(fd, text.data(), text.size() - 1, 0);
-  return got > 0 ? std::atoi(text.data()) : 0;
-}
-
-Status WritePid(int fd, const std::string& path) {
-  const std::string text = fmt::format("{}\n", getpid());
+Status WriteHolder(int fd, const std::string& path) {
+  const std::string text = DescribeSelf();
   if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     return ErrnoError(fmt::format("writing '{}'", path));
   }
   return Ok();
 }
 
-// Whether `path` still is the file behind `fd`: a lock on a file that somebody removed excludes nobody.
 bool IsStill(int fd, const std::string& path) {
   struct stat ours{};
   struct stat there{};
   return fstat(fd, &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
          ours.st_ino == there.st_ino;
+}
+
+Status Lock(int fd, const std::string& path) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    return Ok();
+  }
+  if (errno != EWOULDBLOCK) {
+    return ErrnoError(fmt::format("locking '{}'", path));
+  }
+  return Error(Code::kPrecondition, fmt::format("{} has it (lock '{}')", LockHolder(fd, path), path));
 }
 
 }  // namespace
@@ -54,22 +56,29 @@ Result<NodeLock> NodeLock::Take(const std::string& directory, std::string name) 
   std::replace(name.begin(), name.end(), '/', ':');
   const std::string path = fmt::format("{}/{}.lock", place.str(), name);
   for (;;) {
-    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd.valid()) {
       return ErrnoError(fmt::format("opening lock '{}'", path));
     }
-    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) {
-        return ErrnoError(fmt::format("locking '{}'", path));
-      }
-      return Error(Code::kPrecondition,
-                   fmt::format("{} has it (lock '{}')", ProcessName(ReadPid(fd.get())), path));
-    }
+    QUARRY_TRY(Lock(fd.get(), path));
     if (IsStill(fd.get(), path)) {
-      QUARRY_TRY(WritePid(fd.get(), path));
-      return NodeLock(std::move(fd));
+      QUARRY_TRY(WriteHolder(fd.get(), path));
+      return NodeLock(std::move(fd), path);
     }
   }
+}
+
+Result<NodeLock> NodeLock::TakeFolder(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid()) {
+    return ErrnoError(fmt::format("opening '{}'", path));
+  }
+  QUARRY_TRY(Lock(fd.get(), path));
+  return NodeLock(std::move(fd), path);
+}
+
+bool NodeLock::IsThere() const {
+  return IsStill(fd_.get(), path_);
 }
 
 }  // namespace quarry::daemon

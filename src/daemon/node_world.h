@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "daemon/options.h"
 #include "engine/world.h"
+#include "lvm/group_locks.h"
 
 namespace quarry::daemon {
 
@@ -17,9 +18,10 @@ class NodeWorld {
   // Makes the state directory (0700) and LVM's private configuration in it. What the node lacks (lvm2, kernel
   // modules) shows when it is used.
   // `log` hears when LVM is not run as the options say; `observe` of every command of LVM's. Both must
-  // outlive the object.
+  // outlive the object, as must `locks`. Without locks nothing may be changed (quarryctl).
   static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log,
-                                                 GuardedSubprocess::Tell observe);
+                                                 GuardedSubprocess::Tell observe,
+                                                 lvm::GroupLocks* locks = nullptr);
   ~NodeWorld();
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;

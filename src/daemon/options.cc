@@ -58,6 +58,14 @@ Status ApplyFsck(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyExpand(Options& options, std::string_view text) {
+  if (text != "controller" && text != "node") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of controller, node, is '{}'", text));
+  }
+  options.expand = text == "node" ? engine::ExpandBy::kNode : engine::ExpandBy::kController;
+  return Ok();
+}
+
 Status ApplyMaxVolumes(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
   if (value > std::numeric_limits<uint32_t>::max()) {
@@ -186,6 +194,14 @@ Status ApplyEndpoint(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyAdminEndpoint(Options& options, std::string_view text) {
+  options.admin_off = text == "off";
+  if (!options.admin_off) {
+    QUARRY_ASSIGN(options.admin_endpoint, ParseEndpoint(text));
+  }
+  return Ok();
+}
+
 // The first layer that names the setting wins.
 Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
   for (const Setting& setting : Settings()) {
@@ -215,16 +231,31 @@ std::string HostName() {
 }
 
 // What has no default, or none that is known before the start.
-Status Complete(Options& options) {
+Status Complete(Options& options, const Environment& environment) {
   if (!options.endpoint) {
     return Error(Code::kInvalidArgument,
                  "--endpoint (CSI_ENDPOINT) is required: unix:///<directory>/<name>.sock");
+  }
+  if (!options.admin_off && !options.admin_endpoint.has_value()) {
+    QUARRY_ASSIGN(options.admin_endpoint,
+                  ParseEndpoint("unix://" + options.state_dir + "/admin.sock").Context("--admin-endpoint"));
+  }
+  if (options.admin_endpoint == options.endpoint) {
+    return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be two sockets");
   }
   if (options.pools.empty()) {
     return Error(
         Code::kInvalidArgument,
         "no pool is configured: name a volume group with --pool NAME=VG, QUARRY_POOL or [[pool]] in the "
         "configuration file");
+  }
+  // A pod's host name is new at each roll-out; the node's topology label and every volume's affinity would
+  // keep the old one.
+  const auto in_pod = environment.find("KUBERNETES_SERVICE_HOST");
+  if (options.node_id.empty() && in_pod != environment.end() && !in_pod->second.empty()) {
+    return Error(Code::kInvalidArgument,
+                 "--node-id is not set, and in a pod of Kubernetes the host name will not do as one, because "
+                 "it changes: set QUARRY_NODE_ID from the field spec.nodeName");
   }
   if (options.node_id.empty()) {
     options.node_id = HostName();
@@ -256,6 +287,9 @@ const std::vector<Setting>& Settings() {
   static const std::vector<Setting> kSettings = {
       {"endpoint", "CSI_ENDPOINT", "socket to serve on, unix:///<directory>/<name>.sock (required)",
        &ApplyEndpoint},
+      {"admin-endpoint", "QUARRY_ADMIN_ENDPOINT",
+       "socket for quarryctl, unix:///<directory>/<name>.sock, or off [admin.sock in the state directory]",
+       &ApplyAdminEndpoint},
       {"driver-name", "QUARRY_DRIVER_NAME", "plugin name and prefix of the topology key [quarry.csi.local]",
        &ApplyDriverName},
       {"node-id", "QUARRY_NODE_ID", "this node's id and topology value [the host name]", &ApplyNodeId},
@@ -269,6 +303,9 @@ const std::vector<Setting>& Settings() {
        "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
       {"fsck", "QUARRY_FSCK", "before a file system is mounted: off, preen (what is safe to repair) [off]",
        &ApplyFsck},
+      {"expand", "QUARRY_EXPAND",
+       "which call grows volumes: controller; node, for Kubernetes, whose resizer asks any node [controller]",
+       &ApplyExpand},
       {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
        "the largest inline volume that a pod may ask for, 0 for none at all [0]",
        [](Options& options, std::string_view text) {
@@ -358,7 +395,7 @@ Result<Loaded> Load(const std::vector<std::string>& args, const Environment& env
   const std::array<Layer, 3> layers = {std::move(command_line.layer), std::move(from_environment),
                                        std::move(from_file)};
   QUARRY_TRY(ApplyLayers(layers, loaded.options));
-  QUARRY_TRY(Complete(loaded.options));
+  QUARRY_TRY(Complete(loaded.options, environment));
   return loaded;
 }
 

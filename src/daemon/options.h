@@ -22,7 +22,9 @@ namespace quarry::daemon {
 enum class LvmBy { kZygote, kSpawn };
 
 struct Options {
-  std::optional<AbsolutePath> endpoint;  // set by every successful Load
+  std::optional<AbsolutePath> endpoint;        // set by every successful Load
+  std::optional<AbsolutePath> admin_endpoint;  // likewise, but for admin_off
+  bool admin_off = false;                      // quarryctl is not served
   std::string driver_name = "quarry.csi.local";
   std::string node_id;
   csi::Mode mode = csi::Mode::kAll;
@@ -31,6 +33,7 @@ struct Options {
   Bytes extent_size{4 * kMiB.value};
   bool several_targets = true;
   engine::Fsck fsck = engine::Fsck::kOff;
+  engine::ExpandBy expand = engine::ExpandBy::kController;
   Bytes ephemeral_max_size;  // 0: no inline volumes
   uint32_t max_volumes = 0;
   bool alpha = false;

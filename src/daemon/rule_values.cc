@@ -72,8 +72,12 @@ Status ApplyCondition(engine::DeviceRule& rule, const std::string& key, const st
     QUARRY_ASSIGN(rule.rotational, ParseBool(value));
     return Ok();
   }
+  if (key == "wipe-ok") {
+    QUARRY_ASSIGN(rule.wipe_ok, ParseBool(value));
+    return Ok();
+  }
   return Error(Code::kInvalidArgument,
-               "unknown key; known: path, model, serial, transport, min-size, max-size, rotational");
+               "unknown key; known: path, model, serial, transport, min-size, max-size, rotational, wipe-ok");
 }
 
 }  // namespace
@@ -86,7 +90,9 @@ Result<engine::DeviceRule> ParseRule(const RuleDraft& draft) {
     QUARRY_TRY(ApplyCondition(rule, key, value)
                    .Context(bare ? draft.where : fmt::format("{}: {}", draft.where, key)));
   }
-  if (rule == engine::DeviceRule()) {
+  engine::DeviceRule conditions = rule;
+  conditions.wipe_ok = false;
+  if (conditions == engine::DeviceRule()) {
     return Error(Code::kInvalidArgument, fmt::format("{}: must have at least one condition", draft.where));
   }
   if (rule.max_size.value > 0 && rule.max_size < rule.min_size) {

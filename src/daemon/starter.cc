@@ -10,10 +10,12 @@ constexpr std::chrono::minutes kLongestStart{10};
 
 }  // namespace
 
-Starter::Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff)
+Starter::Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff,
+                 std::string pool)
     : start_(std::move(start)),
       log_(log),
       backoff_(backoff),
+      pool_(std::move(pool)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void Starter::Run(const std::stop_token& stop) {
@@ -22,10 +24,11 @@ void Starter::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto begin = std::chrono::steady_clock::now();
     const Status started = start_(Call{begin + kLongestStart, stop});
+    tried_ = true;
     if (started.has_value()) {
       done_ = true;
       const auto took = std::chrono::steady_clock::now() - begin;
-      log_.Info("ready", {{"ms", std::chrono::duration<double, std::milli>(took).count()}});
+      log_.Info("ready", {{"pool", pool_}, {"ms", std::chrono::duration<double, std::milli>(took).count()}});
       return;
     }
     if (stop.stop_requested()) {
@@ -44,7 +47,7 @@ void Starter::Report(const Error& error, std::string& reported) const {
   }
   reported = error.message();
   log_.Warning("not ready yet, trying again",
-               {{"code", CodeName(error.code())}, {"detail", error.message()}});
+               {{"pool", pool_}, {"code", CodeName(error.code())}, {"detail", error.message()}});
 }
 
 }  // namespace quarry::daemon

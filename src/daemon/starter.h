@@ -1,5 +1,5 @@
-// Gets the engine going in the background, for as long as that takes: while a volume group or a tool is
-// missing, Probe says so, and the node heals without a restart once it is there.
+// Gets a pool going in the background, for as long as that takes: while its volume group or a tool is
+// missing, Probe says so, and it is served without a restart once that is there.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "base/call.h"
@@ -23,8 +24,9 @@ struct Backoff {
 class Starter {
  public:
   // Calls `start` on a thread of its own until it succeeds; logs the first failure and every one with other
-  // words. `log` outlives the starter.
-  Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff = {});
+  // words. `log` outlives the starter. `pool`: for the log.
+  Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff = {},
+          std::string pool = "");
   // Asks a running start to stop and waits for it.
   ~Starter() = default;
   Starter(const Starter&) = delete;
@@ -32,6 +34,8 @@ class Starter {
 
   // Whether `start` has succeeded.
   bool done() const { return done_; }
+  // Whether it has come to an end at all.
+  bool tried() const { return tried_; }
 
  private:
   void Run(const std::stop_token& stop);
@@ -40,7 +44,9 @@ class Starter {
   const std::function<Status(const Call&)> start_;
   const Logger& log_;
   const Backoff backoff_;
+  const std::string pool_;
   std::atomic<bool> done_ = false;
+  std::atomic<bool> tried_ = false;
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::jthread thread_;  // last: everything above exists before it runs

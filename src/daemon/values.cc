@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -168,6 +169,37 @@ Status ApplyShare(engine::PoolConfig& pool, std::string_view key, std::string_vi
   return Ok();
 }
 
+// "ephemeral" = "20GiB" or "off", and what begins with it.
+Status ApplyEphemeral(engine::EphemeralLimits& limits, std::string_view key, std::string_view value) {
+  if (key == "ephemeral") {
+    limits.most = Bytes{};
+    if (value != "off") {
+      QUARRY_ASSIGN(limits.most, ParseSize(value));
+    }
+    return Ok();
+  }
+  if (key == "ephemeral-total") {
+    QUARRY_ASSIGN(limits.total, ParseSize(value));
+    return limits.total > Bytes{0} ? Ok() : Status(Wrong("more than 0", value));
+  }
+  if (key == "ephemeral-max-count") {
+    QUARRY_ASSIGN(limits.most_volumes, ParseNumber(value));
+    return limits.most_volumes > 0 ? Ok() : Status(Wrong("more than 0", value));
+  }
+  limits.attributes.clear();
+  std::set<std::string> known = engine::EphemeralLimits::UsualAttributes();
+  known.emplace("sync");
+  while (!value.empty()) {
+    const std::string_view word = value.substr(0, value.find(' '));
+    value.remove_prefix(std::min(value.size(), word.size() + 1));
+    if (!known.contains(std::string(word))) {
+      return Wrong(fmt::format("words out of {}, one blank between two", fmt::join(known, ", ")), word);
+    }
+    limits.attributes.emplace(word);
+  }
+  return Ok();
+}
+
 Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std::string& value) {
   if (key == "reserve") {
     QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(key));
@@ -188,8 +220,15 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
   if (key.starts_with(kSharePrefix)) {
     return ApplyShare(pool, key, value);
   }
-  return Error(Code::kInvalidArgument,
-               fmt::format("unknown key '{}'; known: reserve, device, exclude, foreign, share.TYPE", key));
+  if (key == "ephemeral" || key == "ephemeral-total" || key == "ephemeral-max-count" ||
+      key == "ephemeral-attributes") {
+    return ApplyEphemeral(pool.ephemeral, key, value).Context(key);
+  }
+  return Error(
+      Code::kInvalidArgument,
+      fmt::format("unknown key '{}'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
+                  "ephemeral-total, ephemeral-max-count, ephemeral-attributes",
+                  key));
 }
 
 Status CheckShares(const engine::PoolConfig& pool) {
@@ -226,6 +265,11 @@ Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
   }
   for (const RuleDraft& rule : draft.excludes) {
     QUARRY_ASSIGN(engine::DeviceRule parsed, ParseRule(rule).Context(draft.origin));
+    if (parsed.wipe_ok) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{}: wipe-ok: belongs to a rule of devices", rule.where))
+          .Context(draft.origin);
+    }
     pool.exclude.push_back(std::move(parsed));
   }
   QUARRY_TRY(CheckShares(pool).Context(draft.origin));

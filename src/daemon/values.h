@@ -44,8 +44,8 @@ struct RuleDraft {
   std::string where;                                            // "device", "devices[2]", "exclude[1]"
   std::vector<std::pair<std::string, std::string>> conditions;  // "path" = "/dev/disk/by-id/x"
 };
-// The conditions: path, model, serial, transport, min-size, max-size, rotational. Errors begin with `where`
-// and the key.
+// The conditions: path, model, serial, transport, min-size, max-size, rotational; beside them wipe-ok. Errors
+// begin with `where` and the key.
 Result<engine::DeviceRule> ParseRule(const RuleDraft& draft);
 
 // A pool as it was written down, not yet checked.

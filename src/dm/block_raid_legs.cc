@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <future>
+#include <map>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -92,10 +94,11 @@ Status Mark(int fd, const EraseRange& place, const RaidStart& start) {
 
 }  // namespace
 
-// Devices that owe an answer. Outlives whoever asked.
+// Devices that owe an answer, and since when. Outlives whoever asked.
 struct BlockRaidLegs::Asked {
   std::mutex mutex;
-  std::set<std::string> devices;  // guarded by mutex
+  std::condition_variable answered;
+  std::map<std::string, std::chrono::steady_clock::time_point> devices;  // guarded by mutex
 };
 
 BlockRaidLegs::BlockRaidLegs(std::chrono::milliseconds patience)
@@ -107,10 +110,14 @@ Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
       Code::kTimeout,
       fmt::format("{} does not answer: try again when it does, or take the disk out", place.device));
   {
-    const std::lock_guard lock(asked_->mutex);
-    if (!asked_->devices.insert(place.device).second) {
+    // Somebody else may have asked just now, of another leg: that one's patience is waited for, once.
+    std::unique_lock lock(asked_->mutex);
+    const auto is_free = [&] { return !asked_->devices.contains(place.device); };
+    if (!is_free() &&
+        !asked_->answered.wait_until(lock, asked_->devices.at(place.device) + patience_, is_free)) {
       return silent;
     }
+    asked_->devices.emplace(place.device, std::chrono::steady_clock::now());
   }
   std::promise<Result<T>> promise;
   std::future<Result<T>> answer = promise.get_future();
@@ -120,6 +127,7 @@ Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
       const std::lock_guard lock(asked->mutex);
       asked->devices.erase(place.device);
     }
+    asked->answered.notify_all();
     promise.set_value(std::move(result));
   }).detach();
   return answer.wait_for(patience_) == std::future_status::ready ? answer.get() : Result<T>(silent);

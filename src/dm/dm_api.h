@@ -37,6 +37,19 @@ struct RaidStatus {
   uint64_t mismatches = 0;  // sectors, found by a check; 0 once anything else was done after it
 };
 
+// A stretch of a block device that a device-mapper device maps, by the table that it has or by one that was
+// loaded and waits to take its place.
+struct Mapping {
+  std::string uuid;  // of the device that maps; may be empty where it is not LVM's
+  std::string name;
+  Bytes offset;  // on the block device
+  // UINT64_MAX from `offset` on: to its end, or the table does not say.
+  Bytes length;
+  bool Overlaps(Bytes from, Bytes size) const {
+    return offset < from + size && (from < offset || from - offset < length);
+  }
+};
+
 // Any thread. Nothing here starts a process.
 class DmApi {
  public:
@@ -53,10 +66,11 @@ class DmApi {
   // kernel is asked without flushing: it does not wait for a disk. DM_TABLE_STATUS.
   virtual Result<std::optional<RaidStatus>> Raid(const std::string& uuid) = 0;
 
-  // Has a raid device read all of its legs and count where they differ (RaidStatus::mismatches); `repair`: and
-  // write anew what differs, copies from the first of them, parity from the data. Returns once that has begun:
-  // its action is "check" or "repair" until it ends, or is broken off. kNotFound: not active. kPrecondition: it
-  // is at something else, or does not begin. kUnsupported: it has nothing to compare. DM_TARGET_MSG.
+  // Has a raid device read all of its legs and count where they differ (RaidStatus::mismatches); `repair`:
+  // and write anew what differs, copies from the first of them, parity from the data. Returns once that has
+  // begun: its action is "check" or "repair" until it ends, or is broken off. kNotFound: not active.
+  // kPrecondition: it is at something else, or does not begin. kUnsupported: it has nothing to compare.
+  // DM_TARGET_MSG.
   virtual Status Scrub(const std::string& uuid, bool repair) = 0;
 
   // A number that no other device has had since the boot, also none of the same UUID that was active before
@@ -67,6 +81,10 @@ class DmApi {
   // was pulled, whether or not it is back under another name. It will not come back by itself. False: there
   // is no such device. DM_TABLE_DEPS, and /sys/dev/block.
   virtual Result<bool> LiesOnLostDisk(const std::string& uuid) = 0;
+
+  // What device-mapper maps of the block device at this path, whoever made it; in no particular order.
+  // kNotFound: no such device. DM_TABLE_DEPS and DM_TABLE_STATUS of every device.
+  virtual Result<std::vector<Mapping>> MappingsOf(const std::string& path) = 0;
 
   // Takes a device away that no logical volume stands behind any more. Gone already is OK. kPrecondition: it
   // is open, or another device lies on it. DM_DEV_REMOVE.

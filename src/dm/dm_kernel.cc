@@ -16,9 +16,12 @@
 
 #include "dm/dm_task.h"
 #include "dm/raid_status.h"
+#include "dm/table_line.h"
 
 namespace quarry::dm {
 namespace {
+
+constexpr uint64_t kSector = 512;
 
 Error NotActive(const std::string& uuid) {
   return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
@@ -66,36 +69,52 @@ Result<std::optional<Device>> Look(int (*set)(dm_task*, const char*), const std:
                               .read_only = info.read_only != 0});
 }
 
-Result<std::vector<std::string>> AllNames() {
+struct Listed {
+  std::string name;
+  dev_t number;
+};
+
+Result<std::vector<Listed>> AllDevices() {
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const DmTask task(dm_task_create(DM_DEVICE_LIST));
   if (!task || dm_task_run(task.get()) == 0) {
     return session.Failure("listing devices", task ? dm_task_get_errno(task.get()) : 0);
   }
   // Entries lie one behind the other, each telling how far the next is; 0 ends them.
-  std::vector<std::string> names;
+  std::vector<Listed> devices;
   const dm_names* entry = dm_task_get_names(task.get());
   if (entry == nullptr || entry->dev == 0) {
-    return names;
+    return devices;
   }
   while (true) {
-    names.emplace_back(entry->name);
+    devices.push_back({entry->name, entry->dev});
     if (entry->next == 0) {
-      return names;
+      return devices;
     }
     entry = reinterpret_cast<const dm_names*>(reinterpret_cast<const char*>(entry) + entry->next);
   }
 }
 
+// A device has one table, and perhaps another that was loaded and waits to take its place.
+enum class Table { kLive, kWaiting };
+
+// A task about the table of one device; nullptr if libdevmapper refuses.
+DmTask TaskAbout(int type, dev_t number, Table table) {
+  DmTask task(dm_task_create(type));
+  const bool ready = task &&
+                     dm_task_set_major_minor(task.get(), static_cast<int>(major(number)),
+                                             static_cast<int>(minor(number)), 0) != 0 &&
+                     dm_task_no_open_count(task.get()) != 0 &&
+                     (table == Table::kLive || dm_task_query_inactive_table(task.get()) != 0);
+  return ready ? std::move(task) : nullptr;
+}
+
 // What a device's table names; nothing if the device is gone.
-Result<std::vector<dev_t>> DevicesBelow(dev_t number) {
+Result<std::vector<dev_t>> DevicesBelow(dev_t number, Table table = Table::kLive) {
   const std::string what = fmt::format("asking what device {}:{} lies on", major(number), minor(number));
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
-  const DmTask task(dm_task_create(DM_DEVICE_DEPS));
-  if (!task ||
-      dm_task_set_major_minor(task.get(), static_cast<int>(major(number)), static_cast<int>(minor(number)),
-                              0) == 0 ||
-      dm_task_no_open_count(task.get()) == 0) {
+  const DmTask task = TaskAbout(DM_DEVICE_DEPS, number, table);
+  if (!task) {
     return session.Failure(what);
   }
   if (dm_task_run(task.get()) == 0) {
@@ -105,6 +124,35 @@ Result<std::vector<dev_t>> DevicesBelow(dev_t number) {
   const dm_deps* const deps = dm_task_get_deps(task.get());
   return deps == nullptr ? std::vector<dev_t>()
                          : std::vector<dev_t>(deps->device, deps->device + deps->count);
+}
+
+// What a device's table takes of the block device `below`; nothing if the device is gone.
+Result<std::vector<SectorRange>> TakenBy(dev_t number, Table table, const std::string& below) {
+  const std::string what = fmt::format("asking for the table of device {}:{}", major(number), minor(number));
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task = TaskAbout(DM_DEVICE_TABLE, number, table);
+  // A table may hold a key.
+  if (!task || dm_task_secure_data(task.get()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) == 0) {
+    const int failure = dm_task_get_errno(task.get());
+    return failure == ENXIO ? Result<std::vector<SectorRange>>({}) : session.Failure(what, failure);
+  }
+  std::vector<SectorRange> out;
+  void* next = nullptr;
+  do {
+    uint64_t start = 0;
+    uint64_t length = 0;
+    char* type = nullptr;
+    char* parameters = nullptr;
+    next = dm_get_next_target(task.get(), next, &start, &length, &type, &parameters);
+    if (type != nullptr && parameters != nullptr) {
+      const auto taken = SectorsTaken(type, length, parameters, below);
+      out.insert(out.end(), taken.begin(), taken.end());
+    }
+  } while (next != nullptr);
+  return out;
 }
 
 Status SendMessage(const std::string& uuid, const char* message) {
@@ -149,10 +197,10 @@ Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
   if (prefix.empty()) {
     return Error(Code::kInternal, "listing devices of every owner");
   }
-  QUARRY_ASSIGN(const std::vector<std::string> names, AllNames());
+  QUARRY_ASSIGN(const std::vector<Listed> listed, AllDevices());
   std::vector<Device> devices;
-  for (const std::string& name : names) {
-    QUARRY_ASSIGN(std::optional<Device> device, Look(dm_task_set_name, name));
+  for (const Listed& one : listed) {
+    QUARRY_ASSIGN(std::optional<Device> device, Look(dm_task_set_name, one.name));
     // Gone since: not there.
     if (device.has_value() && device->uuid.starts_with(prefix)) {
       devices.push_back(std::move(*device));
@@ -231,6 +279,37 @@ Result<bool> DmKernel::LiesOnLostDisk(const std::string& uuid) {
     }
   }
   return false;
+}
+
+Result<std::vector<Mapping>> DmKernel::MappingsOf(const std::string& path) {
+  struct stat st{};
+  if (stat(path.c_str(), &st) != 0) {
+    return ErrnoError(fmt::format("looking at {}", path));
+  }
+  if (!S_ISBLK(st.st_mode)) {
+    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", path));
+  }
+  const std::string below = fmt::format("{}:{}", major(st.st_rdev), minor(st.st_rdev));
+  const auto in_bytes = [](uint64_t sectors) {
+    return Bytes{sectors > UINT64_MAX / kSector ? UINT64_MAX : sectors * kSector};
+  };
+  QUARRY_ASSIGN(const std::vector<Listed> listed, AllDevices());
+  std::vector<Mapping> out;
+  for (const Listed& one : listed) {
+    for (const Table table : {Table::kLive, Table::kWaiting}) {
+      QUARRY_ASSIGN(const std::vector<dev_t> named, DevicesBelow(one.number, table));
+      if (std::ranges::find(named, st.st_rdev) == named.end()) {
+        continue;
+      }
+      QUARRY_ASSIGN(const std::vector<SectorRange> taken, TakenBy(one.number, table, below));
+      QUARRY_ASSIGN(const std::optional<Device> device, Look(dm_task_set_name, one.name));
+      for (const SectorRange& range : taken) {
+        out.push_back(
+            {device.has_value() ? device->uuid : "", one.name, in_bytes(range.first), in_bytes(range.count)});
+      }
+    }
+  }
+  return out;
 }
 
 Status DmKernel::Remove(const std::string& uuid) {

@@ -23,6 +23,7 @@ class DmKernel final : public DmApi {
   Status Scrub(const std::string& uuid, bool repair) override;
   Result<uint64_t> Instance(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
+  Result<std::vector<Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;

@@ -45,6 +45,9 @@ struct RaidStart {
   std::vector<bool> marked;
   // All regions are to be, as of this count of events, the highest of all legs.
   std::optional<uint64_t> mark_all;
+  // The count of events that the legs that are taken get: more than any other leg has, so that none that
+  // comes back is taken for the freshest.
+  std::optional<uint64_t> events = {};
   bool operator==(const RaidStart&) const = default;
 };
 
@@ -53,7 +56,9 @@ class RaidLegsApi {
  public:
   virtual ~RaidLegsApi() = default;
 
-  // kCorrupt: none is there, or the device is not that PV. kTimeout: the device does not answer.
+  // kNotFound: zeroes are there, the leg was never part of an array that was started. kCorrupt: something
+  // else is there, or the device is not that PV. kTimeout: the device does not answer. Other errors: it
+  // cannot be read.
   virtual Result<RaidSuperblock> Read(const EraseRange& place) = 0;
 
   // Of a place of which the superblock can be read. Errors as above.

@@ -79,7 +79,9 @@ Result<size_t> WholeSize(std::span<const std::byte> bitmap) {
 
 Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
   if (block.size() < kRaidSuperblock || Read(block, kMagic, 4) != kMagicWord) {
-    return Error(Code::kCorrupt, "no superblock of dm-raid");
+    const bool blank = block.size() >= kRaidSuperblock &&
+                       std::ranges::all_of(block, [](std::byte byte) { return byte == std::byte{0}; });
+    return Error(blank ? Code::kNotFound : Code::kCorrupt, "no superblock of dm-raid");
   }
   RaidSuperblock out{.legs = static_cast<uint32_t>(Read(block, kLegs, 4)),
                      .role = static_cast<uint32_t>(Read(block, kRole, 4)),
@@ -107,6 +109,9 @@ void SetRaidStart(std::span<std::byte> block, const RaidStart& start) {
   }
   if (start.resync) {
     Write64(block, kResync, 0);
+  }
+  if (start.events.has_value()) {
+    Write64(block, kEvents, *start.events);
   }
 }
 

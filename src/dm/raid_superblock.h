@@ -12,7 +12,8 @@
 
 namespace quarry::dm {
 
-// `block` has kRaidSuperblock bytes. kCorrupt: there is no such superblock, or it contradicts itself.
+// `block` has kRaidSuperblock bytes. kNotFound: it is all zeroes, as LVM makes it before the array is first
+// started. kCorrupt: there is no such superblock, or it contradicts itself.
 Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block);
 
 // Notes in a block that ParseRaidSuperblock takes what the array is to start from.

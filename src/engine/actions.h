@@ -2,7 +2,9 @@
 // shown is what is done. Every action may be repeated: what is done already is OK.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +25,9 @@ struct ExtendLvAction {
 struct VerifyLayoutAction {
   std::string group, name;
   lvm::Placement placement;
+  // What the group's sequence number must be, if the extents' past counts: who has committed meanwhile may
+  // have had some of them, and given them up again. nullopt: it does not count.
+  std::optional<uint64_t> seqno = {};
 };
 struct RetagAction {
   std::string group, name;
@@ -31,15 +36,21 @@ struct RetagAction {
 struct ActivateAction {
   std::string group;
   std::vector<std::string> names;
+  // Raid volumes also from legs that may be older than those that cannot be asked (reviving.h): a person has
+  // said so.
+  bool accept_older = false;
 };
 // LVM is started only if the kernel has one of `dm_uuids`, or if these are not given.
 struct DeactivateAction {
   std::string group, name;
   std::vector<std::string> dm_uuids = {};  // of the volume and all that it is made of
 };
+// `seqno`: the state of the group that they were proven of. Without it their names are all that was decided,
+// and what others commit meanwhile only has it looked at them anew.
 struct RemoveLvAction {
   std::string group;
   std::vector<std::string> names;
+  uint64_t seqno = 0;
 };
 // For disks that are back, or sound again.
 struct RefreshAction {
@@ -64,10 +75,9 @@ struct VerifyLeftAction {
   std::string group, pv_uuid;
   std::vector<lvm::ExtentRange> ranges;
 };
-// What a killed move left.
-struct FinishMovesAction {
-  std::string group;
-  bool abandon;
+// What is on its way off this PV goes back to where it was.
+struct AbandonMoveAction {
+  std::string group, device;
 };
 struct ChangePvAction {
   lvm::PvChange change;
@@ -144,6 +154,8 @@ struct RemoveTargetAction {
 struct GrowFilesystemAction {
   std::string fs_type, device;
   AbsolutePath mount_point;
+  // Told why it did not grow, and the plan goes on; empty: that ends the plan.
+  std::function<void(const Error&)> tell = {};
 };
 struct GiveToGroupAction {
   AbsolutePath mount_point;
@@ -160,7 +172,7 @@ using Action =
                  CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
                  UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
                  RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction,
-                 MoveExtentsAction, VerifyLeftAction, FinishMovesAction, ChangePvAction, RemovePvAction,
+                 MoveExtentsAction, VerifyLeftAction, AbandonMoveAction, ChangePvAction, RemovePvAction,
                  ReviveAction, ScrubAction, LimitRecoveryAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".

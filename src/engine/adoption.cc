@@ -10,11 +10,13 @@
 
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/foreign.h"
 #include "engine/metadata_room.h"
 #include "engine/plan_adopt.h"
 #include "engine/state.h"
 #include "engine/unused.h"
+#include "engine/zeros.h"
 
 namespace quarry::engine {
 namespace {
@@ -23,10 +25,6 @@ using std::chrono::milliseconds;
 
 // For putting an LV back to sleep: not the caller's time, that may be over.
 constexpr milliseconds kUndoLimit{60000};
-// How much of a device that libblkid finds blank is read to see whether it is. File systems, databases and
-// the like begin within this.
-constexpr Bytes kLookedAt{kMiB};
-
 Result<Pool*> PoolOfGroup(Engine::State& state, const std::string& group) {
   for (const auto& pool : state.pools) {
     if (pool->config.group == group) {
@@ -67,28 +65,6 @@ Result<AdoptResult> AdoptedBefore(const Record& record, const AdoptRequest& requ
 }
 
 // Whether the first part of the device is zero throughout. A short device counts as far as it goes.
-Result<bool> BeginsWithZeros(int fd, const std::string& what) {
-  std::vector<char> buffer(kLookedAt.value);
-  size_t got = 0;
-  while (got < buffer.size()) {
-    const ssize_t n = pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(got));
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0) {
-      const int error = errno;
-      return Error(Code::kIo, fmt::format("reading {}: {}", what, std::generic_category().message(error)))
-          .WithErrno(error);
-    }
-    if (n == 0) {
-      break;
-    }
-    got += static_cast<size_t>(n);
-  }
-  return std::all_of(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(got),
-                     [](char c) { return c == 0; });
-}
-
 // Makes an LV that was inactive so again.
 class BackToSleep {
  public:
@@ -152,6 +128,7 @@ Status PutTagsOn(Engine::State& state, const Engine::State::Found& found, const 
     return Error(Code::kUnavailable,
                  fmt::format("logical volume {} was changed meanwhile: try again", PathOf(found.record)));
   }
+  QUARRY_TRY(CheckAlone(*before->group, *now, fmt::format("logical volume {}", PathOf(found.record))));
   const Plan plan = {RetagAction{before->group->name, seen.name, lvm::BuildTags(tags), {}}};
   QUARRY_TRY(CheckMetadataRoom(*before, MetadataFor(plan)));
   QUARRY_TRY(Execute(plan, state.world, call));
@@ -196,10 +173,10 @@ Result<ReleaseResult> ReleasedBefore(Engine::State& state, const std::string& id
     if (!parts.has_value() || parts->lv_name.empty()) {
       break;
     }
-    QUARRY_ASSIGN(const auto catalog, state.Read(*pool, call));
-    const lvm::LogicalVolume* lv = catalog->group->FindLv(parts->lv_name);
+    const auto catalog = state.Look(*pool, kOthersPatience, call);
+    const lvm::LogicalVolume* lv = catalog.has_value() ? (*catalog)->group->FindLv(parts->lv_name) : nullptr;
     if (lv != nullptr && IsForeign(*lv)) {
-      return ReleaseResult{catalog->group->name, lv->name, false};
+      return ReleaseResult{(*catalog)->group->name, lv->name, false};
     }
   }
   return Error(Code::kNotFound, fmt::format("volume_id: no volume '{}' on this node", id));
@@ -212,6 +189,7 @@ Status CheckReleasable(Engine::State& state, const Record& record, const Call& c
                  fmt::format("volume {}: making its file system was interrupted; stage it once, or delete it",
                              tags.id));
   }
+  QUARRY_TRY(state.DropIdleHold(record));
   if (state.holds.Has(tags.id)) {
     return Error(Code::kPrecondition, fmt::format("volume {} is in use: published as a raw device", tags.id));
   }
@@ -245,7 +223,7 @@ Result<AdoptResult> Engine::Adopt(const AdoptRequest& request, const Call& call)
   if (before.has_value()) {
     return std::move(*before);
   }
-  QUARRY_ASSIGN(const auto named, state_->FindByName(candidate->name, call));
+  QUARRY_ASSIGN(const auto named, state_->FindByName(candidate->name, pool, call));
   if (named.has_value()) {
     return Error(Code::kAlreadyExists, fmt::format("name: volume {} is called '{}' already",
                                                    named->record.tags.id, candidate->name));

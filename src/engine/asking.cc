@@ -30,7 +30,7 @@ Result<bool> Engine::AskDisks(const Call& call) {
   DiskHealths::Round round;
   std::optional<Error> unread;
   for (const auto& pool : state_->pools) {
-    auto catalog = state_->Read(*pool, call);
+    auto catalog = state_->Look(*pool, kOthersPatience, call);
     if (!catalog.has_value()) {
       unread = std::move(catalog.error());
       round.complete = false;
@@ -45,7 +45,7 @@ Result<bool> Engine::AskDisks(const Call& call) {
     Tell(state_->log, change, round.nodes[change.pv]);
     changed = changed || change.was != change.is;
   }
-  return unread.has_value() ? Result<bool>(std::move(*unread)) : changed;
+  return unread.has_value() && round.nodes.empty() ? Result<bool>(std::move(*unread)) : changed;
 }
 
 }  // namespace quarry::engine

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/taken_out.h"
 #include "mount/mount_api.h"
 
 namespace quarry::engine {
@@ -31,7 +32,7 @@ std::vector<std::string> Record::DmUuids() const {
   };
   for (const lvm::Segment& segment : lv->segments) {
     for (const lvm::SegmentArea& area : segment.areas) {
-      if (!area.lv_name.empty()) {
+      if (lvm::IsLegOf(area.lv_name, lv->name)) {
         add(area.lv_name);
         add(lvm::MetadataLvName(area.lv_name));
       }
@@ -58,8 +59,39 @@ const Record* Catalog::ByName(std::string_view co_name) const {
   return nullptr;
 }
 
+const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
+  const auto found = std::ranges::find_if(records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kReady && record.lv->uuid == lv_uuid;
+  });
+  return found == records.end() ? nullptr : &*found;
+}
+
+Status Catalog::CheckReadableId(std::string_view id) const {
+  for (const Unreadable& one : unreadable) {
+    if (lvm::BearsId(one.lv->tags, id)) {
+      return Error(Code::kPrecondition,
+                   fmt::format("volume_id: volume {} is logical volume {}/{}, whose tags this build cannot "
+                               "read ({}): have the quarryd serve it that made it, or mend its tags",
+                               id, group->name, one.lv->name, one.why));
+    }
+  }
+  return Ok();
+}
+
+Status Catalog::CheckReadableName(std::string_view co_name) const {
+  for (const Unreadable& one : unreadable) {
+    if (lvm::BearsName(one.lv->tags, co_name)) {
+      return Error(Code::kAlreadyExists,
+                   fmt::format("name: the volume of this name is logical volume {}/{}, whose tags this build "
+                               "cannot read ({}): have the quarryd serve it that made it, or mend its tags",
+                               group->name, one.lv->name, one.why));
+    }
+  }
+  return Ok();
+}
+
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
-  Catalog catalog{group, {}, {}, {}};
+  Catalog catalog{.group = group, .records = {}, .stray_legs = {}};
   for (const lvm::LogicalVolume& lv : group->lvs) {
     if (lv.hidden) {
       continue;  // legs bear copies of the marker that their volume was created with
@@ -68,24 +100,27 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
     if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {
       // A leg that LVM shows, because it was killed between making and hiding it. It goes with its volume;
       // without one, both name and tag must be ours.
-      if (tags.has_value() && tags->has_value() && group->FindLv(volume) == nullptr) {
+      if (IsEndedLeg(lv, tags)) {
+        catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
+      } else if (tags.has_value() && tags->has_value() && group->FindLv(volume) == nullptr) {
         catalog.stray_legs.push_back(lv.name);
       }
       continue;
     }
     if (!tags.has_value()) {
-      catalog.damaged.push_back(fmt::format("{}/{}: {}", group->name, lv.name, tags.error().message()));
+      catalog.unreadable.push_back({&lv, tags.error().message()});
     } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&
                !lvm::IsOurLvName(lv.name)) {
       // What bears the marker is removed at the next start, so it must bear a name of ours as well.
-      catalog.damaged.push_back(
-          fmt::format("{}/{}: bears {} but has no name of ours", group->name, lv.name, lvm::kCreatingTag));
+      catalog.unreadable.push_back(
+          {&lv, fmt::format("it bears {} but has no name of ours", lvm::kCreatingTag)});
     } else if (tags->has_value()) {
       catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
     }
   }
   std::sort(catalog.records.begin(), catalog.records.end(),
             [](const Record& a, const Record& b) { return SortKey(a) < SortKey(b); });
+  FindTakenOut(catalog);
   return catalog;
 }
 
@@ -160,7 +195,7 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
         "capacity_range.limit_bytes: the existing volume has {} bytes, at most {} were asked for", size.value,
         request.range.limit.value);
   }
-  if (auto difference = Difference(record.tags.profile, profile.Canonical()); difference.has_value()) {
+  if (auto difference = Difference(record.tags.profile, profile); difference.has_value()) {
     return difference;
   }
   const auto access = PlanAccess(request.capabilities);

@@ -24,7 +24,7 @@ struct Record {
   lvm::VolumeTags tags;
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
-  // Of the volume, its legs and their metadata.
+  // Of the volume, its legs and their metadata. Not of what else may be below it: a pvmove is its owner's.
   std::vector<std::string> DmUuids() const;
 };
 
@@ -36,20 +36,42 @@ struct WeakDisks {
   bool operator==(const WeakDisks&) const = default;
 };
 
+// A leg that LVM took out of a raid volume of ours, and was killed before it removed it. It may be the last
+// good copy of what is on it.
+struct TakenOut {
+  std::string volume;                            // name of its logical volume, which there is
+  std::vector<const lvm::LogicalVolume*> parts;  // the leg, if it is there, and its metadata
+};
+
+// A logical volume that bears our tag, but not a whole set that this build can read: a newer build has made
+// it, or somebody has changed its tags. It is left alone.
+struct Unreadable {
+  const lvm::LogicalVolume* lv = nullptr;  // in the catalog's group
+  std::string why;
+};
+
 struct Catalog {
   lvm::Snapshot group;
   WeakDisks weak = {};          // as known when the catalog was made
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
-  std::vector<std::string>
-      damaged;  // "LV name: why" of LVs that bear our tag, but not a whole set that parses
+  std::vector<Unreadable> unreadable = {};
   // Legs of volumes of ours that are not there: what LVM, killed while it made or removed one, left of it. By
   // LV name.
   std::vector<std::string> stray_legs;
+  std::vector<TakenOut> taken_out = {};
+  // LVs that are called like such a leg, but not proven to be one. By name.
+  std::vector<std::string> unproven_legs = {};
 
   // Ready volumes only; nullptr if there is none. By its id only a volume that is not ephemeral: nobody was
   // told the id of one that is. By a name any, since no two may have the same.
   const Record* ById(std::string_view id) const;
   const Record* ByName(std::string_view co_name) const;
+  // The ready volume, ephemeral or not, whose logical volume has this uuid.
+  const Record* ByUuid(std::string_view lv_uuid) const;
+  // kPrecondition, or kAlreadyExists, naming the logical volume that bears this id, or name, and cannot be
+  // read.
+  Status CheckReadableId(std::string_view id) const;
+  Status CheckReadableName(std::string_view co_name) const;
 };
 
 // `pool` is the name the records get.

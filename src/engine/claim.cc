@@ -71,7 +71,7 @@ Verdict JudgeStranger(const Survey& survey, const SeenDisk& seen, Verdict verdic
   if (pv.group.empty()) {
     words =
         "a physical volume of LVM's in no group: somebody, or a claim that was cut short, made it; it is "
-        "taken once it is blank (wipefs --all)";
+        "taken once it is cleared (blkdiscard --zeroout)";
   } else {
     const bool same_name = std::ranges::any_of(
         survey.pools, [&](const SeenPool& pool) { return pool.config->group == pv.group; });
@@ -169,7 +169,7 @@ std::string NotNow(const Survey& survey, const SeenPool& pool, const DeviceRule&
 std::string Contents(const mount::Content& content) {
   switch (content.kind) {
     case mount::Content::Kind::kBlank:
-      return "nothing";
+      return content.residue.has_value() ? "data without a signature" : "nothing";
     case mount::Content::Kind::kAmbiguous:
       return "several signatures";
     case mount::Content::Kind::kFilesystem:
@@ -180,7 +180,7 @@ std::string Contents(const mount::Content& content) {
 }
 
 // The last and only one who may say that a disk is blank.
-Verdict JudgeContent(const SeenDisk& seen, Verdict verdict) {
+Verdict JudgeContent(const SeenDisk& seen, const DeviceRule& rule, Verdict verdict) {
   if (!seen.content.has_value()) {
     verdict.standing = Standing::kWanted;
     verdict.words = fmt::format("met by a rule of pool '{}', and not looked into yet", verdict.named);
@@ -191,6 +191,15 @@ Verdict JudgeContent(const SeenDisk& seen, Verdict verdict) {
   }
   if ((*seen.content)->kind != mount::Content::Kind::kBlank) {
     std::string words = fmt::format("not blank, holds {}", verdict.holds);
+    return Left(std::move(verdict), std::move(words));
+  }
+  // Who names this very disk knows it; a rule is met by disks that nobody thought of.
+  if (const auto& residue = (*seen.content)->residue;
+      residue.has_value() && !rule.IsExplicit() && !rule.wipe_ok) {
+    std::string words = fmt::format(
+        "no signature, but not empty: byte {} is not zero. These may be somebody's data (a database, plain "
+        "dm-crypt); where they are not, clear the disk (blkdiscard --zeroout {}) or say wipe-ok in the rule",
+        residue->value, seen.disk.node);
     return Left(std::move(verdict), std::move(words));
   }
   verdict.standing = Standing::kFree;
@@ -239,7 +248,7 @@ Verdict JudgeOne(const Survey& survey, const SeenDisk& seen) {
   if (std::string why = NotNow(survey, pool, *wish.rule, seen.disk); !why.empty()) {
     return Left(std::move(verdict), std::move(why));
   }
-  return JudgeContent(seen, std::move(verdict));
+  return JudgeContent(seen, *wish.rule, std::move(verdict));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 //
 // A disk is taken only if all who may know agree that it is nobody's: the kernel has nothing on it (no
 // partitions, no holders), LVM has no label on it, and libblkid, with the disk claimed exclusively, finds it
-// blank. Whatever else is said of it, it is left alone.
+// blank. By a rule that is not just its path, only if it reads as zeroes, too, or the rule says wipe-ok.
+// Whatever else is said of it, it is left alone.
 #pragma once
 
 #include <map>

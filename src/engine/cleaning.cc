@@ -4,52 +4,31 @@
 
 namespace quarry::engine {
 
-Cleaning::Cleaning(std::string lv_name, std::vector<lvm::PhysicalRange> held,
-                   std::vector<lvm::PhysicalRange> cleared, Plan erase, World world)
-    : lv_name_(std::move(lv_name)),
-      held_(std::move(held)),
-      cleared_(std::move(cleared)),
-      erase_(std::move(erase)),
-      world_(world),
-      asked_(std::chrono::steady_clock::now()) {
-  for (const Action& action : erase_) {
-    total_ = total_ + std::get<EraseAction>(action).range.length;
+Cleaning::Cleaning(std::vector<lvm::PhysicalRange> held, std::shared_ptr<Erasure> work)
+    : held_(std::move(held)), work_(std::move(work)), asked_(std::chrono::steady_clock::now()) {
+  for (const DiskPart& part : work_->parts()) {
+    total_ = total_ + part.total();
   }
-  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
-}
-
-void Cleaning::Run(const std::stop_token& stop) {
-  Status outcome = Ok();
-  for (const Action& action : erase_) {
-    outcome = Execute({action}, world_, Call{.stop = stop});
-    if (!outcome.has_value()) {
-      break;
-    }
-    done_bytes_ += std::get<EraseAction>(action).range.length.value;
-  }
-  const std::lock_guard lock(mutex_);
-  outcome_ = std::move(outcome);
-  finished_.notify_all();
 }
 
 Status Cleaning::Wait(const Call& call) {
-  std::unique_lock lock(mutex_);
-  asked_ = std::chrono::steady_clock::now();
-  const auto done = [&] { return outcome_.has_value(); };
-  if (!finished_.wait_until(lock, call.stop, call.deadline, done)) {
-    return Error(Code::kUnavailable, Progress());
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = std::chrono::steady_clock::now();
   }
-  return Ok();
+  return work_->WaitFinished(call) ? Ok() : Status(NotYet());
 }
 
 bool Cleaning::Finished() const {
-  const std::lock_guard lock(mutex_);
-  return outcome_.has_value();
+  return work_->Finished();
 }
 
 Status Cleaning::Outcome() const {
-  const std::lock_guard lock(mutex_);
-  return outcome_.has_value() ? *outcome_ : Status(Error(Code::kUnavailable, Progress()));
+  if (!work_->Finished()) {
+    return NotYet();
+  }
+  auto failure = work_->Failure();
+  return failure.has_value() ? Status(std::move(*failure)) : Ok();
 }
 
 std::chrono::steady_clock::duration Cleaning::Unasked() const {
@@ -57,11 +36,16 @@ std::chrono::steady_clock::duration Cleaning::Unasked() const {
   return std::chrono::steady_clock::now() - asked_;
 }
 
-std::string Cleaning::Progress() const {
-  return fmt::format(
-      "disk space of unknown past is being cleared before a volume is made of it: {} of {} are done; ask "
-      "again",
-      HumanBytes({done_bytes_.load()}), HumanBytes(total_));
+Error Cleaning::NotYet() const {
+  Bytes done;
+  for (const Bytes bytes : work_->Done()) {
+    done = done + bytes;
+  }
+  return {
+      Code::kUnavailable,
+      fmt::format("disk space of unknown past is being cleared before a volume is made of it: {} of {} are "
+                  "done; ask again",
+                  HumanBytes(done), HumanBytes(total_))};
 }
 
 }  // namespace quarry::engine

@@ -2,41 +2,34 @@
 //
 // An LV of our own holds exactly the extents that the volume is to get, so that nobody else gets them
 // meanwhile. It bears the creating marker: a crash leaves what every half-made volume leaves, and the next
-// start removes it. The clearing goes on whether or not anybody waits; whoever asks for the volume again
-// finds it, done or under way.
+// start removes it. The clearing goes on whether or not anybody waits, in the queues of the eraser; whoever
+// asks for the volume again finds it, done or under way. If that LV is removed or moved, by whomever, nothing
+// more is cleared.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/actions.h"
-#include "engine/world.h"
+#include "engine/erasure.h"
 
 namespace quarry::engine {
 
-// One thread of its own; may be asked from any.
+// May be asked from any thread.
 class Cleaning {
  public:
-  // `lv_name` holds `held`; `erase` (EraseActions) clears what of `cleared`, a part of them, is not clear
-  // yet. `world` outlives it.
-  Cleaning(std::string lv_name, std::vector<lvm::PhysicalRange> held, std::vector<lvm::PhysicalRange> cleared,
-           Plan erase, World world);
-  // Stops between two pieces.
-  ~Cleaning() = default;
+  // The owner of `work`, an LV, holds `held`; its extents, a part of them, are clear in the end.
+  Cleaning(std::vector<lvm::PhysicalRange> held, std::shared_ptr<Erasure> work);
   Cleaning(const Cleaning&) = delete;
   Cleaning& operator=(const Cleaning&) = delete;
 
-  const std::string& lv_name() const { return lv_name_; }
+  const std::string& lv_name() const { return work_->owner().lv_name; }
   const std::vector<lvm::PhysicalRange>& held() const { return held_; }
   // What reads as zeroes once it has succeeded.
-  const std::vector<lvm::PhysicalRange>& cleared() const { return cleared_; }
+  const std::vector<lvm::PhysicalRange>& cleared() const { return work_->extents(); }
 
   Bytes total() const { return total_; }  // to be cleared
 
@@ -49,21 +42,13 @@ class Cleaning {
   std::chrono::steady_clock::duration Unasked() const;
 
  private:
-  void Run(const std::stop_token& stop);
-  std::string Progress() const;
+  Error NotYet() const;
 
-  const std::string lv_name_;
   const std::vector<lvm::PhysicalRange> held_;
-  const std::vector<lvm::PhysicalRange> cleared_;
-  const Plan erase_;
-  const World world_;
+  const std::shared_ptr<Erasure> work_;
   Bytes total_;
-  std::atomic<uint64_t> done_bytes_ = 0;
   mutable std::mutex mutex_;
-  std::condition_variable_any finished_;
-  std::optional<Status> outcome_;  // guarded by mutex_
-  SteadyTime asked_;               // guarded by mutex_
-  std::jthread thread_;            // last: everything above exists before it runs
+  SteadyTime asked_;  // guarded by mutex_
 };
 
 }  // namespace quarry::engine

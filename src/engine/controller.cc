@@ -6,12 +6,14 @@
 #include <iterator>
 #include <variant>
 
+#include "engine/alone.h"
 #include "engine/foreign.h"
 #include "engine/metadata_room.h"
 #include "engine/plan_controller.h"
 #include "engine/provision.h"
 #include "engine/sizing.h"
 #include "engine/state.h"
+#include "engine/taken_out.h"
 #include "engine/unused.h"
 #include "engine/volume_steps.h"
 
@@ -22,6 +24,10 @@ using std::chrono::milliseconds;
 
 // For taking back what a failed create left: not the caller's time, that may be over.
 constexpr milliseconds kUndoLimit{60000};
+// A pool that is gone costs some names of memory, not all of it.
+constexpr size_t kMostGivenUp = 10'000;
+// For a question of capacity: nobody is served by a late answer.
+constexpr milliseconds kCapacityPatience{10'000};
 
 // Marks an LV as being made by this process for as long as it lives, so that the eraser leaves it alone.
 class Making {
@@ -46,11 +52,19 @@ Bytes LeastSize(const AccessPlan& access) {
   return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
 }
 
-Result<CreateResult> Existing(const Record& record, const Profile& profile, const CreateRequest& request) {
+// The pool of a request for this volume that names none: which pool is the default one may have changed
+// since.
+std::string RecordedPool(const Record& record) {
+  const auto recorded = Profile::FromCanonical(record.tags.profile);
+  return recorded.has_value() ? recorded->pool : record.pool;
+}
+
+Result<CreateResult> Existing(const Record& record, const CreateRequest& request) {
   if (record.tags.ephemeral) {
     return Error(Code::kAlreadyExists,
                  fmt::format("name: '{}' is the inline volume of a pod and ends with it", request.name));
   }
+  QUARRY_ASSIGN(const Profile profile, Profile::Parse(request.parameters, RecordedPool(record)));
   if (auto difference = Incompatibility(record, profile, request); difference.has_value()) {
     return Error(Code::kAlreadyExists, fmt::format("name: volume {} of this name exists and differs: {}",
                                                    record.tags.id, *difference));
@@ -58,19 +72,42 @@ Result<CreateResult> Existing(const Record& record, const Profile& profile, cons
   return CreateResult{Describe(record), false};
 }
 
-// Lack of room that is only the eraser's slowness is worth waiting for.
-Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile, Extents size,
-                     const PoolConfig& pool, const Eraser& eraser) {
-  if (error.code() != Code::kNoSpace) {
+// How long a caller that could ask another node is better off waiting for this one.
+constexpr std::chrono::seconds kWorthWaiting{60};
+
+// Whether a create that waits for space that is being erased is to go on waiting; under the turn. What was
+// promised within a minute and did not come in one is not promised again.
+bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono::seconds> expected) {
+  constexpr std::chrono::hours kForgotten{1};
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(pool.making_mutex);
+  std::erase_if(pool.waiting, [&](const auto& entry) { return now - entry.second > kForgotten; });
+  if (expected.has_value() && *expected <= kWorthWaiting &&
+      now - pool.waiting.try_emplace(name, now).first->second <= kWorthWaiting) {
+    return true;
+  }
+  pool.waiting.erase(name);
+  return false;
+}
+
+// Why a volume has no place. Lack of room that is only the eraser's slowness is worth waiting for, unless
+// there are other nodes to ask: to these no state of this node's pool is worth more than "not here".
+Error ExplainNoPlace(Error error, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
+  if (wish.elsewhere && (error.code() == Code::kOutOfRange || error.code() == Code::kPrecondition)) {
+    return std::move(error).As(Code::kNoSpace);
+  }
+  if (error.code() != Code::kNoSpace || ErasingBytes(catalog) == Bytes{}) {
     return error;
   }
-  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, pool), profile.geometry, size, *catalog.group);
+  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, pool.config), wish.profile.geometry, wish.size,
+                          *catalog.group);
   if (!later.has_value()) {
     return error;
   }
-  const auto expected = eraser.Expected(*catalog.group);
+  const auto expected = pool.eraser->Expected(*catalog.group);
+  const bool wait = !wish.elsewhere || WorthWaiting(pool, wish.name, expected);
   return std::move(error)
-      .As(Code::kUnavailable)
+      .As(wait ? Code::kUnavailable : Code::kNoSpace)
       .Context(fmt::format("{} of deleted volumes are still being erased; there will be room after that{}",
                            HumanBytes(ErasingBytes(catalog)),
                            expected.has_value() ? fmt::format(", in some {} s", expected->count()) : ""));
@@ -80,12 +117,24 @@ Error ExplainNoSpace(Error error, const Catalog& catalog, const Profile& profile
 template <typename Done>
 using Outcome = std::variant<Done, std::shared_ptr<Cleaning>>;
 
-void UndoCreate(Engine::State& state, const std::string& group, const std::string& lv_name) {
+// Whether nothing is left.
+bool UndoCreate(Engine::State& state, Pool& pool, const std::string& group, const std::string& lv_name) {
   auto undone = Execute({RemoveLvAction{group, {lv_name}}}, state.world, CallWithin(kUndoLimit));
   if (!undone.has_value()) {
     state.log.Warning("a half-made volume is left to the eraser",
                       {{"lv", lv_name}, {"error", undone.error().message()}});
-    state.eraser->Wake();
+    pool.eraser->Wake();
+  }
+  return undone.has_value();
+}
+
+// Has the plan fail before the volume is anybody's, if others commit between `seqno` and its last extent.
+void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
+  for (Action& action : plan) {
+    seqno += CommitsOf(action);
+    if (auto* verify = std::get_if<VerifyLayoutAction>(&action); verify != nullptr) {
+      verify->seqno = seqno;
+    }
   }
 }
 
@@ -99,6 +148,7 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   }
   QUARRY_ASSIGN(const auto read, state.Read(pool, call));
   const Catalog& catalog = *read;
+  QUARRY_TRY(catalog.CheckReadableName(wish.name));
   pool.clean.Look(*catalog.group);
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(wish.size, SizeForCreate(range, wish.profile.geometry, extent, state.config.default_size,
@@ -109,15 +159,25 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   if (!plan.has_value() && !cleared.held.empty()) {
     plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
   }
+  // Where there is room, an inline volume has met a limit: nothing that erasing gives back.
+  if (!plan.has_value() && wish.ephemeral &&
+      lvm::Place(PoolSpace(catalog, pool.config), wish.profile.geometry, wish.size, *catalog.group)
+          .has_value()) {
+    return std::move(plan.error()).Context(fmt::format("pool '{}'", pool.config.name));
+  }
   if (!plan.has_value()) {
-    return ExplainNoSpace(std::move(plan.error()), catalog, wish.profile, wish.size, pool.config,
-                          *state.eraser)
+    return ExplainNoPlace(std::move(plan.error()), catalog, wish, pool)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
+  QUARRY_TRY(CheckVolumeLimit(catalog).Context(fmt::format("pool '{}'", pool.config.name)));
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
                  .Context(fmt::format("pool '{}'", pool.config.name)));
-  const auto unknown = UnknownIn(pool, plan->actions, cleared);
-  if (!unknown.empty() && MustBeClear(wish.profile, wish.access.access)) {
+  const auto unknown = pool.clean.Unknown(ExtentsOf(plan->actions, false));
+  const bool must_be_clear = MustBeClear(wish.profile, wish.access.access);
+  if (must_be_clear) {
+    ExpectOnlyOurs(plan->actions, catalog.group->seqno);
+  }
+  if (!unknown.empty() && must_be_clear) {
     QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, plan->actions, unknown, call));
     return cleaning;
   }
@@ -126,10 +186,35 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
   spec.max_recovery_rate = state.config.rebuild_rate.value_or(Bytes{});
   auto made = RunCounted(pool, plan->actions, state.world, call);
   if (!made.has_value()) {
-    UndoCreate(state, catalog.group->name, wish.lv_name);
+    const bool undone = UndoCreate(state, pool, catalog.group->name, wish.lv_name);
+    const Code code = made.error().code();
+    // Who hears "no room" may go elsewhere, and never ask for what is left here again.
+    if (wish.elsewhere && (code == Code::kPrecondition || (code == Code::kNoSpace && !undone))) {
+      return std::move(made.error()).As(Code::kUnavailable);
+    }
     return std::move(made.error());
   }
+  {
+    const std::lock_guard lock(pool.making_mutex);
+    pool.waiting.erase(wish.name);
+  }
   return plan->volume;
+}
+
+// What a caller hears that has other nodes to ask, when a pool could not be looked at. It forgets this node
+// only if nothing can come of what it has asked before: the volume's name is locked, so nothing is under way,
+// and what lies in a group that is gone does not count. Should that come back, it is told (State::CatalogOf).
+Error GiveUp(Engine::State& state, Pool& pool, const std::string& name, Error error) {
+  if (!state.IsGone(pool, error)) {
+    return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
+  }
+  {
+    const std::lock_guard lock(pool.catalog_mutex);
+    if (pool.given_up.size() < kMostGivenUp) {
+      pool.given_up.insert(name);
+    }
+  }
+  return std::move(error).As(Code::kNoSpace).Context("this node's pool is gone");
 }
 
 // LVM loads a table that may be written through. A raw volume that is published read-only stays so.
@@ -181,6 +266,9 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
   const Bytes extent = catalog.group->extent_size;
   QUARRY_ASSIGN(const Extents size,
                 SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
+  if (ToBytes(size, extent) != record->tags.size) {
+    QUARRY_TRY(CheckAlone(*record));
+  }
   const lvm::FreeSpace within =
       Without(SpaceWithin(*catalog.group, cleared.held), Withheld(*catalog.group, catalog.weak));
   auto plan =
@@ -199,7 +287,7 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
     QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(*plan))
                    .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name)));
   }
-  const auto unknown = UnknownIn(pool, *plan, cleared);
+  const auto unknown = pool.clean.Unknown(ExtentsOf(*plan, false));
   if (!unknown.empty() && MustBeClear(profile, record->tags.access)) {
     QUARRY_ASSIGN(auto cleaning, StartCleaning(state, pool, key, catalog, *plan, unknown, call));
     return cleaning;
@@ -215,6 +303,75 @@ Result<Outcome<ExpandResult>> GrowVolume(Engine::State& state, Pool& pool, const
     return std::move(grown.error());
   }
   return ExpandResult{ToBytes(size, extent), record->tags.access != "block"};
+}
+
+// A volume whose pool was taken out of the configuration is in none of the pools, and yet not gone.
+Status CheckPoolConfigured(const Engine::State& state, const std::string& id) {
+  const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value() ||
+      std::ranges::any_of(state.pools, [&](const auto& pool) { return pool->config.name == parts->pool; })) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format("volume_id: volume {} is in none of the pools of this node, and pool '{}', which its id "
+                  "names, is not configured: it may be there still. Configure the pool again; or remove the "
+                  "logical volume by hand (lvremove), and have the orchestrator forget the volume",
+                  id, parts->pool));
+}
+
+// What says that a volume that is found nowhere need not be gone.
+Status CheckGone(const Engine::State& state, const std::string& id) {
+  QUARRY_TRY(CheckNotElsewhere(state.config.node, id));
+  return CheckPoolConfigured(state, id);
+}
+
+// What a deletion of a volume that is not here has to reckon with: it may be another node's, or in a pool
+// that is not looked at. One whose bytes are being cleared here was deleted here.
+Status CheckDeletedHere(Engine::State& state, const std::string& id, const Call& call) {
+  Status elsewhere = CheckGone(state, id);
+  if (elsewhere.has_value() || state.deleted_here.Has(id)) {
+    return Ok();
+  }
+  for (const auto& pool : state.pools) {
+    const auto catalog = state.Look(*pool, kOthersPatience, call);
+    if (catalog.has_value() &&
+        std::ranges::any_of((*catalog)->records, [&](const Record& r) { return r.tags.id == id; })) {
+      return Ok();
+    }
+  }
+  return elsewhere;
+}
+
+// A volume that somebody made a part of another one, a cache or a pool, is hidden with its tags, under a
+// longer name, but not gone.
+Status CheckNoPart(Engine::State& state, const std::string& id, const Call& call) {
+  const auto parts = lvm::ParseVolumeId(id);
+  const auto pool = std::ranges::find_if(
+      state.pools, [&](const auto& one) { return parts.has_value() && one->config.name == parts->pool; });
+  if (pool == state.pools.end()) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const auto catalog, state.Read(**pool, call));
+  const lvm::VolumeGroup& group = *catalog->group;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    const auto tags = lvm::ParseTags(lv.hidden ? lv.tags : std::vector<std::string>());
+    if (!tags.has_value() || !tags->has_value() || (*tags)->id != id ||
+        (*tags)->state != lvm::VolumeState::kReady) {
+      continue;
+    }
+    const lvm::LogicalVolume* const top = group.FindLv(lvm::OurLvNameIn(lv.name));
+    if (top != nullptr) {
+      QUARRY_TRY(CheckAlone(group, *top, fmt::format("volume {}", id)));
+    }
+    return Error(
+        Code::kPrecondition,
+        fmt::format(
+            "volume_id: volume {} was made a part of another logical volume, as {}/{}: take that apart "
+            "first",
+            id, group.name, lv.name));
+  }
+  return Ok();
 }
 
 // Turn after turn until it is done, waiting in between for what is being cleared.
@@ -243,19 +400,63 @@ Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
 Result<Volume> MakeNewVolume(Engine::State& state, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call) {
   wish.lv_name = lvm::NewLvName();
+  wish.node_hash = state.config.node.empty() ? "" : lvm::NodeHash(state.config.node);
   const Making making(pool, wish.lv_name);
   return UntilDone<Volume>(pool, what, call, [&] { return MakeVolume(state, pool, wish, range, call); });
+}
+
+Result<ExpandResult> GrowTo(Engine::State& state, Pool& pool, const std::string& id,
+                            const CapacityRange& range, const std::string& what, const Call& call) {
+  return UntilDone<ExpandResult>(pool, what, call, [&] { return GrowVolume(state, pool, id, range, call); });
+}
+
+CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
+                          Bytes least_size) {
+  const Bytes extent = catalog.group->extent_size;
+  const Bytes least = ToBytes(lvm::RoundUp(geometry, std::max(least_size, Bytes{1}), extent), extent);
+  const Bytes most = ToBytes(Largest(catalog, pool, geometry), extent);
+  if (most < least) {
+    const auto why = CheckRoom(catalog, pool, geometry, CeilToExtents(least, extent));
+    return {{}, {}, least, why.has_value() ? "" : why.error().message()};
+  }
+  if (const auto limit = CheckVolumeLimit(catalog); !limit.has_value()) {
+    return {{}, {}, least, limit.error().message()};
+  }
+  if (const auto room = CheckMetadataRoom(catalog, MetadataForVolume(geometry)); !room.has_value()) {
+    return {{}, {}, least, room.error().message()};
+  }
+  return {most, most, least, ""};
 }
 
 Status EndVolume(Engine::State& state, const Engine::State::Found& found, const std::string& what,
                  const Call& call) {
   const Record& record = found.record;
+  QUARRY_TRY(CheckAlone(record));
+  QUARRY_TRY(state.DropIdleHold(record));
   QUARRY_TRY(CheckUnused(state.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call));
   {
     QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
-    QUARRY_TRY(RunCounted(*found.pool, PlanDelete(record, PolicyOf(record)), state.world, call));
+    QUARRY_ASSIGN(const auto read,
+                  state.Read(*found.pool, call));  // somebody may have put something on it meanwhile
+    const Record* const now = read->ByUuid(record.lv->uuid);
+    if (now == nullptr) {
+      return Error(Code::kUnavailable,
+                   fmt::format("volume {} was changed by somebody else: try again", record.tags.id));
+    }
+    QUARRY_TRY(CheckAlone(*now));
+    Plan plan;
+    if (PolicyOf(*now) == ErasePolicy::kNone) {  // else the eraser does this before it removes the volume
+      plan.push_back(DeactivateAction{now->group->name, now->lv->name, now->DmUuids()});
+      for (const TakenOut& taken : read->taken_out) {
+        if (taken.volume == now->lv->name) {
+          std::ranges::move(PlanEndOf(*read, taken), std::back_inserter(plan));
+        }
+      }
+    }
+    std::ranges::move(PlanDelete(*now, PolicyOf(*now)), std::back_inserter(plan));
+    QUARRY_TRY(RunCounted(*found.pool, plan, state.world, call));
   }
-  state.eraser->Wake();
+  found.pool->eraser->Wake();
   return Ok();
 }
 
@@ -264,19 +465,41 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
   QUARRY_ASSIGN(const Profile profile,
                 Profile::Parse(request.parameters, state_->pools.front()->config.name));
   QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
-  QUARRY_ASSIGN(Pool* const pool, state_->FindPool(profile.pool));
-  QUARRY_TRY(CheckTarget(state_->world.dm, profile.geometry));
+  auto asked = state_->FindPool(profile.pool);
+  if (!asked.has_value() && !request.elsewhere) {
+    return std::move(asked.error());
+  }
+  Pool* const pool = asked.has_value() ? *asked : nullptr;
   QUARRY_ASSIGN(
       const auto guard,
       state_->locks.Lock("name:" + request.name, fmt::format("CreateVolume of '{}'", request.name), call));
 
-  QUARRY_ASSIGN(const auto found, state_->FindByName(request.name, call));
-  if (found.has_value()) {
-    return Existing(found->record, profile, request);
+  auto found = state_->FindByName(request.name, pool, call);
+  if (!found.has_value()) {
+    return request.elsewhere && pool != nullptr
+               ? GiveUp(*state_, *pool, request.name, std::move(found.error()))
+               : std::move(found.error());
+  }
+  if (found->has_value()) {
+    return Existing((*found)->record, request);
+  }
+  if (pool == nullptr) {  // other nodes may have it
+    return std::move(asked.error()).As(Code::kNoSpace);
+  }
+  if (auto target = CheckTarget(state_->world.dm, profile.geometry); !target.has_value()) {
+    const bool lacks = target.error().code() == Code::kInvalidArgument;
+    return request.elsewhere && lacks ? std::move(target.error()).As(Code::kNoSpace)
+                                      : std::move(target.error());
   }
   QUARRY_ASSIGN(Volume volume,
-                MakeNewVolume(*state_, *pool, {request.name, profile, access, Extents{}, ""}, request.range,
-                              fmt::format("CreateVolume of '{}'", request.name), call));
+                MakeNewVolume(*state_, *pool,
+                              {.name = request.name,
+                               .profile = profile,
+                               .access = access,
+                               .size = Extents{},
+                               .lv_name = "",
+                               .elsewhere = request.elsewhere},
+                              request.range, fmt::format("CreateVolume of '{}'", request.name), call));
   return CreateResult{std::move(volume), true};
 }
 
@@ -287,9 +510,17 @@ Result<DeleteResult> Engine::Delete(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
   if (!found.has_value()) {
     QUARRY_ASSIGN(const auto foreign, state_->FindForeign(id, call));
-    return foreign.has_value() ? Result<DeleteResult>(NotAdopted(foreign->record)) : DeleteResult{false};
+    if (foreign.has_value()) {
+      return NotAdopted(foreign->record);
+    }
+    QUARRY_TRY(CheckNoPart(*state_, id, call));
+    QUARRY_TRY(CheckDeletedHere(*state_, id, call));
+    return DeleteResult{false};
   }
   QUARRY_TRY(EndVolume(*state_, *found, fmt::format("DeleteVolume of {}", id), call));
+  if (!CheckGone(*state_, id).has_value()) {
+    state_->deleted_here.Add(id);
+  }
   return DeleteResult{true};
 }
 
@@ -299,7 +530,7 @@ Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Ca
   if (foreign.has_value() && foreign->pool->config.list_foreign) {
     return ValidateResult{false, NotAdopted(foreign->record).message()};
   }
-  QUARRY_ASSIGN(const auto found, state_->GetVolume(request.id, call));
+  QUARRY_ASSIGN(const auto found, state_->GetForController(request.id, call));
   for (const Capability& capability : request.capabilities) {
     if (auto fits = CheckAccess(found.record, capability); !fits.has_value()) {
       return ValidateResult{false, fits.error().message()};
@@ -309,12 +540,11 @@ Result<ValidateResult> Engine::Validate(const ValidateRequest& request, const Ca
     return ValidateResult{false, access.error().message()};
   }
   if (!request.parameters.empty()) {
-    auto profile = Profile::Parse(request.parameters, state_->pools.front()->config.name);
+    auto profile = Profile::Parse(request.parameters, RecordedPool(found.record));
     if (!profile.has_value()) {
       return ValidateResult{false, profile.error().message()};
     }
-    if (auto difference = Difference(found.record.tags.profile, profile->Canonical());
-        difference.has_value()) {
+    if (auto difference = Difference(found.record.tags.profile, *profile); difference.has_value()) {
       return ValidateResult{false, *difference};
     }
   }
@@ -347,20 +577,13 @@ Result<CapacityResult> Engine::Capacity(const std::vector<Capability>& capabilit
   if (const auto target = CheckTarget(state_->world.dm, profile->geometry); !target.has_value()) {
     return nothing(target.error());
   }
-  QUARRY_ASSIGN(const auto read, state_->Read(**pool, call));
-  const Catalog& catalog = *read;
-  const Bytes extent = catalog.group->extent_size;
-  const Bytes least =
-      ToBytes(lvm::RoundUp(profile->geometry, std::max(LeastSize(*access), Bytes{1}), extent), extent);
-  const Bytes most = ToBytes(Largest(catalog, (*pool)->config, profile->geometry), extent);
-  if (most < least) {
-    const auto why = CheckRoom(catalog, (*pool)->config, profile->geometry, CeilToExtents(least, extent));
-    return CapacityResult{{}, {}, least, why.has_value() ? "" : why.error().message()};
+  (void)(*pool)->gate.Wait(call);
+  const auto read = state_->Look(**pool, kCapacityPatience, call);
+  if (!read.has_value()) {
+    return state_->IsBroken(**pool, read.error()) ? Result<CapacityResult>(nothing(read.error()))
+                                                  : read.error();
   }
-  if (const auto room = CheckMetadataRoom(catalog, MetadataForVolume(profile->geometry)); !room.has_value()) {
-    return CapacityResult{{}, {}, least, room.error().message()};
-  }
-  return CapacityResult{most, most, least, ""};
+  return CapacityIn(**read, (*pool)->config, profile->geometry, LeastSize(*access));
 }
 
 Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& range,
@@ -368,15 +591,19 @@ Result<ExpandResult> Engine::Expand(const std::string& id, const CapacityRange& 
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.Lock("id:" + id, fmt::format("ControllerExpandVolume of {}", id), call));
-  QUARRY_ASSIGN(auto found, state_->GetVolume(id, call));
+  auto got = state_->GetForController(id, call);
+  if (!got.has_value()) {
+    QUARRY_TRY(got.error().code() == Code::kNotFound ? CheckNoPart(*state_, id, call) : Ok());
+    return std::move(got.error());
+  }
+  const Engine::State::Found found = std::move(*got);
   if (capability.has_value()) {
     auto fits = CheckAccess(found.record, *capability);
     if (!fits.has_value()) {
       return std::move(fits.error()).As(Code::kInvalidArgument);
     }
   }
-  return UntilDone<ExpandResult>(*found.pool, fmt::format("ControllerExpandVolume of {}", id), call,
-                                 [&] { return GrowVolume(*state_, *found.pool, id, range, call); });
+  return GrowTo(*state_, *found.pool, id, range, fmt::format("ControllerExpandVolume of {}", id), call);
 }
 
 }  // namespace quarry::engine

@@ -37,9 +37,10 @@ Status ResolvePaths(Engine::State& state, std::vector<udev::Disk>& disks) {
   return Ok();
 }
 
-Result<SeenPool> LookAtPool(Engine::State& state, const PoolConfig& config, const Call& call) {
-  SeenPool seen{.config = &config};
-  auto group = state.world.lvm.Read(config.group, call);
+Result<SeenPool> LookAtPool(Engine::State& state, Pool& pool, const Call& call) {
+  constexpr std::chrono::seconds kPatience{5};
+  SeenPool seen{.config = &pool.config};
+  auto group = pool.lookout.Look(kPatience, call);
   if (!group.has_value()) {
     QUARRY_TRY(call.Check("looking at the pools' disks"));
     seen.problem = group.error().code() == Code::kNotFound ? "" : group.error().message();
@@ -71,7 +72,7 @@ Result<Survey> Look(Engine::State& state, const Call& call) {
   }
   Survey survey;
   for (const auto& pool : state.pools) {
-    QUARRY_ASSIGN(SeenPool seen, LookAtPool(state, pool->config, call));
+    QUARRY_ASSIGN(SeenPool seen, LookAtPool(state, *pool, call));
     survey.pools.push_back(std::move(seen));
   }
   // After the groups: a disk that joins one in between is seen as a stranger's, never as nobody's.
@@ -201,10 +202,10 @@ Result<size_t> ClaimDisks(Engine::State& state, const Call& call) {
         free.insert(KeyOf(survey.disks[k].disk));
       }
     }
-    if (free.empty()) {
-      continue;
-    }
     Pool& pool = *state.pools[i];
+    if (free.empty() || !pool.gate.is_open()) {
+      continue;  // a pool that is yet to start looks for disks itself
+    }
     QUARRY_ASSIGN(const auto turn, pool.writers.Wait("adding disks", call));
     // What was not free a moment ago is left for the next time: others wait for the turn.
     const auto still = [&](const udev::Disk& disk, const Verdict&) { return free.contains(KeyOf(disk)); };

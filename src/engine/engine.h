@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,14 @@ namespace quarry::engine {
 // safe to repair unasked.
 enum class Fsck { kOff, kPreen };
 
+// Which call grows a volume's logical volume: ControllerExpandVolume, or NodeExpandVolume, for orchestrators
+// that send the former to any node (Kubernetes' external-resizer).
+enum class ExpandBy { kController, kNode };
+
 struct EngineConfig {
-  std::vector<PoolConfig> pools;       // at least one; the first is the default
+  std::vector<PoolConfig> pools;  // at least one; the first is the default
+  // This node's id, by which the ids of new volumes name it. Empty: they do not.
+  std::string node;
   Bytes extent_size{4 * 1024 * 1024};  // of groups that are made
   Bytes default_size = kGiB;           // when a request names no size
   // Publishing a single-node volume at several targets of this node: several pods of one node may share a
@@ -32,7 +39,9 @@ struct EngineConfig {
   // Bytes a second that a disk is cleared at, at most, after volumes were deleted. 0: as fast as it goes.
   Bytes erase_rate;
   Fsck fsck = Fsck::kOff;
-  // The largest size of an inline volume. 0: there are none, because whoever may make a pod may ask for one.
+  ExpandBy expand = ExpandBy::kController;
+  // The largest size of an inline volume, where no pool says what it gives. 0: there are none, because
+  // whoever may make a pod may ask for one.
   Bytes ephemeral_max_size;
   // Whether lost legs are rebuilt on other disks, and groups reduced, unasked; and how long a disk must have
   // been away for that. What comes back is taken back in any case.
@@ -62,30 +71,38 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Finishes or undoes what an earlier process left half-done, takes its holds again, then starts the eraser.
-  // While it runs for the first time Probe says "not ready" and every other call waits for it; once it has
-  // failed they are kUnavailable, saying why, until a repetition succeeds.
+  // Finishes or undoes what an earlier process left half-done of a pool, takes its holds again, then starts
+  // its eraser and serves it. While that runs for the first time calls for the pool wait for it; once it has
+  // failed they are kUnavailable, saying why, until a repetition succeeds. Other pools, and taking volumes
+  // from where they are mounted, do not depend on it. kInvalidArgument: no such pool. A pool that is served:
+  // OK.
+  Status StartPool(const std::string& name, const Call& call);
+  // The same for one pool after the other, whatever becomes of each; the first error.
   Status Start(const Call& call);
-  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the eraser and what
-  // callers left behind (mkfs, fsck).
-  // kTimeout if some were still running.
+  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the erasers and
+  // what callers left behind (mkfs, fsck). kTimeout if some were still running.
   Status Stop(const Call& call);
 
-  // kPrecondition naming what is missing (tool, kernel target, volume group), or which commands are stuck in
-  // the kernel, once there are too many of them.
+  // Ready while any pool serves, with the reasons of those that do not. None does: not ready while one
+  // starts, else an error, kPrecondition mostly, naming what is missing (tool, kernel target, volume group),
+  // or which commands are stuck in the kernel, once there are too many of them.
   Result<Readiness> Probe(const Call& call);
 
-  // How the pools stand, for monitoring. One that cannot be read is there with the reason.
+  // How the pools stand, for monitoring. One that does not serve is there with the reason.
   Result<std::vector<PoolFigures>> Pools(const Call& call);
 
+  // Delete, Validate, Get and Expand of a volume that is not here, and whose id names another node, are
+  // kPrecondition: nobody can say from here whether it is gone (other_node.h).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
-  // max_entries 0: all. kStaleToken for a token that is not ours.
+  // max_entries 0: all. kStaleToken for a token that is not ours. kUnavailable while a pool cannot be read: a
+  // list without its volumes would say that they are gone.
   Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call,
                           Show show = Show::kFacts);
   Result<Volume> Get(const std::string& id, const Call& call, Show show = Show::kFacts);
-  // Never fails for a profile: what cannot be served has capacity 0 and a reason.
+  // Never fails for a profile: what cannot be served has capacity 0 and a reason, as has a pool that is known
+  // not to serve. An error only if the pool could not be looked at in time.
   Result<CapacityResult> Capacity(const std::vector<Capability>& capabilities, const Parameters& parameters,
                                   const Call& call);
   Result<ExpandResult> Expand(const std::string& id, const CapacityRange& range,
@@ -94,6 +111,7 @@ class Engine {
   // mkfs, fsck and giving many files to a group go on when `call` ends: kUnavailable, telling since when.
   // A repetition, of Stage or Publish, waits for them; other operations on the volume are kBusy meanwhile.
   Status Stage(const StageRequest& request, const Call& call);
+  // Needs no group that can be read: what is mounted there is proven by device-mapper to be this volume's.
   Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
   Status Publish(const PublishRequest& request, const Call& call);
   // Publishes an inline volume (ephemeral.cc), and makes it if there is none of this handle. It is no volume
@@ -101,13 +119,18 @@ class Engine {
   // than the limit. kAlreadyExists: there is one of this handle with other properties, or a volume of this
   // name.
   Status PublishEphemeral(const EphemeralRequest& request, const Call& call);
-  // Ends an inline volume, as Delete would, once it is at no target any more.
+  // As Unstage. Ends an inline volume, as Delete would, once it is at no target any more; while pools that
+  // may have it cannot be read it is only unmounted, and ended when they are back (LeftBehind).
   Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                    TargetOwner target_owner = TargetOwner::kPlugin);
   // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks
   // like.
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call,
                             Show show = Show::kFacts);
+  // Grows the file system to its volume; with ExpandBy::kNode the logical volume first, to `required`, if
+  // that is said and more than it has. What keeps it from growing then is told as by Expand if the volume is
+  // published: it is tried again. If it is only staged, it is kPrecondition: the caller goes on with the size
+  // that there is.
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
   // Has the mounted file systems tell the disks which blocks they no longer use (FITRIM), piece by piece. A
@@ -119,8 +142,10 @@ class Engine {
   Result<std::vector<PoolStatus>> NodeStatus(const Call& call);
 
   // Looks how disks and legs are, and mends what can be mended (mender.h); one line in the log for each
-  // change of a volume's condition. Another round that is under way is waited for.
-  Result<MendReport> Mend(MendCause cause, const Call& call);
+  // change of a volume's condition. Another round that is under way is waited for. `accepted`: ids of volumes
+  // that a person wants started from the legs that are there, though others may be newer (reviving.h).
+  // kNotFound: there is none of such an id; nothing was done.
+  Result<MendReport> Mend(MendCause cause, const Call& call, const std::set<std::string>& accepted = {});
 
   // Asks the pools' disks how they are (disk_health.h), and logs what has changed: whether anything has.
   // Waits for those that do not answer until `call` ends; what they are believed to be does not change

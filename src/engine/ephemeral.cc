@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/ephemeral_limits.h"
 #include "engine/sizing.h"
 #include "engine/volume_steps.h"
 
@@ -38,20 +39,11 @@ Status CheckRequest(const EphemeralRequest& request) {
   return Ok();
 }
 
-Status CheckPermitted(const EngineConfig& config, Bytes size) {
-  const Bytes most = config.ephemeral_max_size;
-  if (most == Bytes{0}) {
-    return Refuse(
-        "volume_context['csi.storage.k8s.io/ephemeral']",
-        "inline volumes are not permitted on this node; quarryd's option --ephemeral-max-size permits "
-        "them, up to a size");
-  }
-  if (size > most) {
-    return Refuse("volume_context['size']",
-                  fmt::format("is {} bytes, an inline volume may have at most {} (--ephemeral-max-size)",
-                              size.value, most.value));
-  }
-  return Ok();
+// The pool that the request names, or the default one.
+Result<Pool*> PoolOf(Engine::State& state, const EphemeralRequest& request) {
+  const auto named = request.parameters.find("pool");
+  return named == request.parameters.end() ? Result<Pool*>(state.pools.front().get())
+                                           : state.FindPool(named->second).Context("volume_context");
 }
 
 struct Wanted {
@@ -64,10 +56,18 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
+// The same; nullptr: none of ours, of which the parameters will be refused.
+Pool* AskedPool(Engine::State& state, const EphemeralRequest& request) {
+  const auto pool = PoolOf(state, request);
+  return pool.has_value() ? *pool : nullptr;
+}
+
 // The one that an earlier call has made: after a restart of quarryd or of the node, or because kubelet did
 // not hear that it was published. What the limit is by now does not matter to a pod that has its volume.
 Status CheckSame(const Engine::State::Found& found, const EphemeralRequest& request) {
-  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, found.record.pool));
+  const auto recorded = Profile::FromCanonical(found.record.tags.profile);
+  QUARRY_ASSIGN(const Wanted wanted,
+                ParseWanted(request, recorded.has_value() ? recorded->pool : found.record.pool));
   const CreateRequest same{.name = request.publish.id,
                            .range = {.required = request.size, .limit = {}},
                            .capabilities = {request.publish.capability},
@@ -82,22 +82,24 @@ Status CheckSame(const Engine::State::Found& found, const EphemeralRequest& requ
 Result<Engine::State::Found> Make(Engine::State& state, const EphemeralRequest& request, const Call& call) {
   const std::string& handle = request.publish.id;
   const std::string what = fmt::format("NodePublishVolume of {}", handle);
-  QUARRY_TRY(CheckPermitted(state.config, request.size));
-  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, state.pools.front()->config.name));
-  QUARRY_ASSIGN(Pool* const pool, state.FindPool(wanted.profile.pool));
+  QUARRY_ASSIGN(Pool* const pool, PoolOf(state, request));
+  const EphemeralMost most =
+      EphemeralMostOf(state.config.pools, state.config.ephemeral_max_size, pool->config);
+  QUARRY_TRY(CheckEphemeralRequest(most, pool->config, request));
+  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, pool->config.name));
   QUARRY_TRY(CheckTarget(state.world.dm, wanted.profile.geometry));
   // Against a CreateVolume of the same name.
   QUARRY_ASSIGN(const auto guard, state.locks.Lock("name:" + handle, what, call));
-  QUARRY_ASSIGN(const auto named, state.FindByName(handle, call));
+  QUARRY_ASSIGN(const auto named, state.FindByName(handle, pool, call));
   if (named.has_value()) {
     return Error(Code::kAlreadyExists,
                  fmt::format("volume_id: volume {} was created under this name", named->record.tags.id));
   }
   const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
-  const CapacityRange range{.required = request.size, .limit = state.config.ephemeral_max_size};
+  const CapacityRange range{.required = request.size, .limit = most.size};
   QUARRY_TRY(MakeNewVolume(state, *pool, wish, range, what, call)
-                 .Context("an inline volume of at most --ephemeral-max-size"));
-  QUARRY_ASSIGN(auto made, state.FindEphemeral(handle, call));
+                 .Context(fmt::format("an inline volume within {}", most.setting)));
+  QUARRY_ASSIGN(auto made, state.FindEphemeral(handle, pool, call));
   if (!made.has_value()) {
     return Error(Code::kInternal, fmt::format("inline volume {} was made and is not there", handle));
   }
@@ -125,8 +127,8 @@ void TakeBack(Engine::State& state, const Engine::State::Found& found) {
 }  // namespace
 
 Result<std::optional<Engine::State::Found>> Engine::State::FindEphemeral(const std::string& handle,
-                                                                         const Call& call) {
-  QUARRY_ASSIGN(auto found, FindByName(handle, call));
+                                                                         Pool* asked, const Call& call) {
+  QUARRY_ASSIGN(auto found, FindByName(handle, asked, call));
   if (found.has_value() && found->record.tags.ephemeral) {
     return found;
   }
@@ -135,7 +137,7 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindEphemeral(const s
 
 Result<Engine::State::Found> Engine::State::GetPublished(const std::string& id, const Call& call) {
   if (!lvm::ParseVolumeId(id).has_value()) {
-    QUARRY_ASSIGN(auto found, FindEphemeral(id, call));
+    QUARRY_ASSIGN(auto found, FindEphemeral(id, nullptr, call));
     if (found.has_value()) {
       return std::move(*found);
     }
@@ -161,7 +163,8 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
   QUARRY_TRY(state_->long_steps.Join(handle, call));
   QUARRY_ASSIGN(auto guard,
                 state_->locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
-  QUARRY_ASSIGN(auto found, state_->FindEphemeral(handle, call));
+  state_->left_behind.Drop(handle);  // it is wanted again
+  QUARRY_ASSIGN(auto found, state_->FindEphemeral(handle, AskedPool(*state_, request), call));
   const bool was_there = found.has_value();
   if (was_there) {
     QUARRY_TRY(CheckSame(*found, request));

@@ -93,10 +93,10 @@ std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::
   return done.size() == parts.size() ? done : none;
 }
 
-Erasure::Erasure(Record record, ErasePolicy policy, std::vector<DiskPart> parts, std::vector<Bytes> done,
-                 SteadyTime begun)
-    : record_(std::move(record)),
-      policy_(policy),
+Erasure::Erasure(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
+                 std::vector<Bytes> done, SteadyTime begun)
+    : owner_(std::move(owner)),
+      extents_(std::move(extents)),
       parts_(std::move(parts)),
       begun_(begun),
       done_(std::move(done)),
@@ -136,11 +136,19 @@ void Erasure::Fail(Error error) {
 void Erasure::Leave() {
   const std::lock_guard lock(mutex_);
   --open_parts_;
+  left_.notify_all();
 }
 
 bool Erasure::Finished() const {
   const std::lock_guard lock(mutex_);
   return open_parts_ == 0;
+}
+
+bool Erasure::WaitFinished(const Call& call) {
+  std::unique_lock lock(mutex_);
+  const auto done = [&] { return open_parts_ == 0; };
+  return call.deadline == SteadyTime::max() ? left_.wait(lock, call.stop, done)
+                                            : left_.wait_until(lock, call.stop, call.deadline, done);
 }
 
 std::optional<Error> Erasure::Failure() const {

@@ -1,7 +1,8 @@
-// The erasing of one deleted volume: which bytes of which disks, how far it is, and the words for that in the
-// volume's tags, so that a restart goes on there.
+// The clearing of one volume's bytes, or of those that are to be one's: which bytes of which disks, how far
+// it is, and the words for that in a deleted volume's tags, so that a restart goes on there.
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -9,7 +10,7 @@
 
 #include "base/result.h"
 #include "engine/actions.h"
-#include "engine/catalog.h"
+#include "engine/proven_write.h"
 
 namespace quarry::engine {
 
@@ -33,12 +34,13 @@ std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::
 // Thread-safe but for what never changes.
 class Erasure {
  public:
-  // `done`: what was cleared before, for each part.
-  Erasure(Record record, ErasePolicy policy, std::vector<DiskPart> parts, std::vector<Bytes> done,
-          SteadyTime begun);
+  // `extents`: what reads as zeroes in the end, if that is how `parts` are cleared. `done`: what was cleared
+  // before, for each part.
+  Erasure(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
+          std::vector<Bytes> done, SteadyTime begun);
 
-  const Record& record() const { return record_; }
-  ErasePolicy policy() const { return policy_; }
+  const Owner& owner() const { return owner_; }
+  const std::vector<lvm::PhysicalRange>& extents() const { return extents_; }
   const std::vector<DiskPart>& parts() const { return parts_; }
   SteadyTime begun() const { return begun_; }
 
@@ -51,6 +53,8 @@ class Erasure {
 
   // No piece will be begun any more.
   bool Finished() const;
+  // Until it is finished, or `call` ends; the former?
+  bool WaitFinished(const Call& call);
   // Once it is finished: why not all is cleared; nullopt if all is.
   std::optional<Error> Failure() const;
   std::vector<Bytes> Done() const;
@@ -59,11 +63,12 @@ class Erasure {
   void Leave();
 
  private:
-  const Record record_;
-  const ErasePolicy policy_;
+  const Owner owner_;
+  const std::vector<lvm::PhysicalRange> extents_;
   const std::vector<DiskPart> parts_;
   const SteadyTime begun_;
   mutable std::mutex mutex_;
+  std::condition_variable_any left_;
   std::vector<Bytes> done_;
   size_t open_parts_;  // not left yet
   std::optional<Error> error_;

@@ -17,24 +17,52 @@ struct FoundDisk {
 };
 
 // By UUID of the physical volume, by LVM's path, or by any other path of the device.
+// The disk among those of one pool; their uuids are added to `there`.
+Result<std::optional<FoundDisk>> FindIn(Engine::State& state, Pool& pool,
+                                        const std::shared_ptr<const Catalog>& catalog,
+                                        const std::string& disk, std::optional<udev::DeviceNumber> number,
+                                        std::vector<std::string>& there) {
+  for (const lvm::PhysicalVolume& pv : catalog->group->pvs) {
+    bool same = pv.uuid == disk || (!disk.empty() && pv.device == disk);
+    if (!same && number.has_value() && !pv.device.empty()) {
+      QUARRY_ASSIGN(const auto own, state.world.udev->NumberOf(pv.device));
+      same = own == number;
+    }
+    if (same) {
+      return std::optional(FoundDisk{&pool, catalog, &pv});
+    }
+    there.push_back(pv.uuid);
+  }
+  return std::optional<FoundDisk>();
+}
+
 Result<FoundDisk> Find(Engine::State& state, const std::string& disk, const Call& call) {
   std::optional<udev::DeviceNumber> number;
   if (disk.starts_with('/') && state.world.udev != nullptr) {
     QUARRY_ASSIGN(number, state.world.udev->NumberOf(disk));
   }
   std::vector<std::string> there;
+  std::vector<Pool*> slow;
   for (const auto& pool : state.pools) {
-    QUARRY_ASSIGN(const auto catalog, state.Read(*pool, call));
-    for (const lvm::PhysicalVolume& pv : catalog->group->pvs) {
-      bool same = pv.uuid == disk || (!disk.empty() && pv.device == disk);
-      if (!same && number.has_value() && !pv.device.empty()) {
-        QUARRY_ASSIGN(const auto own, state.world.udev->NumberOf(pv.device));
-        same = own == number;
-      }
-      if (same) {
-        return FoundDisk{pool.get(), catalog, &pv};
-      }
-      there.push_back(pv.uuid);
+    const auto catalog = state.Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      slow.push_back(pool.get());
+      continue;
+    }
+    QUARRY_ASSIGN(auto found, FindIn(state, *pool, *catalog, disk, number, there));
+    if (found.has_value()) {
+      return std::move(*found);
+    }
+  }
+  // A pool whose disk is being moved is slow to be read, and may be the one that is meant.
+  for (Pool* pool : slow) {
+    const auto catalog = state.Read(*pool, call);
+    if (!catalog.has_value()) {
+      return Error(catalog.error()).As(Code::kUnavailable);
+    }
+    QUARRY_ASSIGN(auto found, FindIn(state, *pool, *catalog, disk, number, there));
+    if (found.has_value()) {
+      return std::move(*found);
     }
   }
   return Error(Code::kNotFound,
@@ -119,7 +147,11 @@ Result<EvacuateResult> Engine::Evacuate(const EvacuateRequest& request, const Ca
   }
   Plan plan = {ChangePvAction{change}};
   if (request.cancel) {
-    plan.insert(plan.begin(), FinishMovesAction{found.catalog->group->name, true});
+    // Somebody else's move off this disk is his to call off.
+    const auto move = OwnMoveOff(*found.catalog, *found.pv);
+    if (move.has_value() && move->has_value()) {
+      plan.insert(plan.begin(), AbandonMoveAction{found.catalog->group->name, found.pv->device});
+    }
   }
   QUARRY_TRY(RunCounted(*found.pool, plan, state_->world, call));
   state_->log.Info(request.cancel ? "a disk is no longer being emptied" : "a disk is to be emptied",

@@ -57,11 +57,15 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindForeign(const std
     return std::optional<Found>();
   }
   for (const auto& pool : pools) {
-    QUARRY_ASSIGN(const auto catalog, Read(*pool, call));
-    for (const lvm::LogicalVolume& lv : catalog->group->lvs) {
+    const bool own = pool->config.name == parts->pool;
+    const auto catalog = own ? Read(*pool, call) : Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      continue;
+    }
+    for (const lvm::LogicalVolume& lv : (*catalog)->group->lvs) {
       // By the uuid alone: the pool may have been renamed since the id was shown.
       if (IsForeign(lv) && lvm::ForeignVolumeId(parts->pool, lv.uuid) == id) {
-        Record record = ForeignRecord(pool->config.name, *catalog, lv);
+        Record record = ForeignRecord(pool->config.name, **catalog, lv);
         record.tags.id = id;
         return std::optional(Found{pool.get(), std::move(record)});
       }

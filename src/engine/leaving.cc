@@ -4,16 +4,16 @@
 
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/disk_health.h"
 #include "engine/health.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
 
 // One command's worth: what is lost of the way when the power goes.
 constexpr Bytes kPiece{4 * kGiB.value};
-constexpr std::string_view kMovePrefix =
-    "pvmove";  // of the hidden volume that pvmove leaves when it is killed
 
 bool HasTag(const lvm::PhysicalVolume& pv, std::string_view tag) {
   return std::ranges::find(pv.tags, tag) != pv.tags.end();
@@ -24,22 +24,28 @@ bool TouchesPv(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, cons
                              [&](const lvm::PhysicalRange& range) { return range.pv_uuid == pv_uuid; });
 }
 
-// Whether a move of its extents, or of those of its legs, was begun and has not ended.
-bool IsBeingMoved(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
-  for (const lvm::Segment& segment : lv.segments) {
-    for (const lvm::SegmentArea& area : segment.areas) {
-      const lvm::LogicalVolume* const below = area.lv_name.empty() ? nullptr : group.FindLv(area.lv_name);
-      if (area.lv_name.starts_with(kMovePrefix) || (below != nullptr && IsBeingMoved(group, *below))) {
-        return true;
-      }
-    }
-  }
-  return false;
+// Whether extents of it, or of its legs, are on this pvmove.
+bool LiesOn(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string_view pvmove) {
+  const auto is_on = [&](const lvm::LogicalVolume& part) {
+    return std::ranges::any_of(part.segments, [&](const lvm::Segment& segment) {
+      return std::ranges::any_of(segment.areas,
+                                 [&](const lvm::SegmentArea& area) { return area.lv_name == pvmove; });
+    });
+  };
+  return std::ranges::any_of(group.lvs, [&](const lvm::LogicalVolume& part) {
+    return (part.name == lv.name || (part.hidden && part.name.starts_with(lv.name + "_"))) && is_on(part);
+  });
 }
 
 const Record* RecordOf(const Catalog& catalog, const lvm::LogicalVolume& lv) {
   const auto found = std::ranges::find(catalog.records, &lv, &Record::lv);
   return found == catalog.records.end() ? nullptr : &*found;
+}
+
+bool IsTakenOut(const Catalog& catalog, const lvm::LogicalVolume& lv) {
+  return std::ranges::any_of(catalog.taken_out, [&](const TakenOut& taken) {
+    return std::ranges::find(taken.parts, &lv) != taken.parts.end();
+  });
 }
 
 const MendVolume* VolumeOf(const MendView& view, const Record& record) {
@@ -60,30 +66,19 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
   return out;
 }
 
-// What a killed move left. Of inactive volumes nothing would be copied.
-std::optional<MendStep> GoOn(const MendView& view, MendPlan& plan) {
+// What a killed move left. Of an inactive volume nothing would be copied.
+std::optional<MendStep> GoOn(const MendView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
   const lvm::VolumeGroup& group = view.group();
-  MendStep step{.ids = {}, .actions = {}, .kind = MendKind::kLeave, .unhurried = true};
-  ActivateAction activate{group.name, {}};
-  bool moving = false;
-  for (const lvm::LogicalVolume& lv : group.lvs) {
-    if (lv.hidden || !IsBeingMoved(group, lv)) {
-      continue;
-    }
-    if (RecordOf(*view.catalog, lv) == nullptr) {
-      plan.obstacles.push_back(
-          fmt::format("somebody moves logical volume {}/{}, which is not Quarry's: let pvmove finish",
-                      group.name, lv.name));
-      return std::nullopt;
-    }
-    activate.names.push_back(lv.name);
-    moving = true;
-  }
-  if (!moving) {
-    return std::nullopt;
-  }
-  step.actions = {std::move(activate), FinishMovesAction{group.name, false}};
-  return step;
+  const std::string& name = move.record->lv->name;
+  return MendStep{.ids = {},
+                  .actions = {ActivateAction{group.name, {name}},
+                              MoveExtentsAction{{.group = group.name,
+                                                 .name = name,
+                                                 .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
+                                                 .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
+                              VerifyLeftAction{group.name, pv.uuid, move.from}},
+                  .kind = MendKind::kLeave,
+                  .unhurried = true};
 }
 
 std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::PhysicalVolume& pv,
@@ -129,6 +124,13 @@ Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, con
       group, weak, [&](const lvm::FreeSpace& space) { return lvm::PlaceMoves(space, group, pv.uuid, lvs); });
 }
 
+std::string MayNotShrink(const lvm::VolumeGroup& group) {
+  return fmt::format(
+      "disks of volume group {0} must not be added or taken out (vgchange --resizeable n): allow it "
+      "first, `vgchange --resizeable y {0}`",
+      group.name);
+}
+
 std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
   return fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
                      NameOf(pv), fmt::join(there.strangers, ", "));
@@ -153,6 +155,14 @@ MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
 // The next step for one disk.
 std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& pv, MendPlan& plan) {
   const lvm::VolumeGroup& group = view.group();
+  const auto begun = OwnMoveOff(*view.catalog, pv);
+  if (!begun.has_value()) {
+    plan.obstacles.push_back(begun.error().message());
+    return std::nullopt;
+  }
+  if (begun->has_value()) {
+    return GoOn(view, pv, **begun);
+  }
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
   const bool rebuild = HasTag(pv, lvm::kReplacingTag);
   std::vector<const Record*> to_copy;
@@ -164,6 +174,8 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
       plan.waiting = true;  // half made, or being erased: that ends by itself
     } else if (!profile.has_value()) {
       plan.obstacles.push_back(fmt::format("volume {}: {}", record->tags.id, profile.error().message()));
+    } else if (const auto alone = CheckAlone(*record); !alone.has_value()) {
+      plan.obstacles.push_back(alone.error().message());
     } else if (rebuild && profile->geometry.has_metadata()) {
       if (auto one = RebuildElsewhere(view, pv, *volume, profile->geometry, plan); !step.has_value()) {
         step = std::move(one);
@@ -187,7 +199,7 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
     }
     return Copy(group, moves->front());
   }
-  if (there.records.empty() && there.strangers.empty() && group.pvs.size() > 1) {
+  if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
     return MendStep{.ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = MendKind::kLeave};
   }
   return std::nullopt;
@@ -215,14 +227,54 @@ OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
     }
     if (const Record* const record = RecordOf(catalog, lv); record != nullptr) {
       out.records.push_back(record);
+    } else if (IsTakenOut(catalog, lv)) {
+      out.taken_out.push_back(lv.name);
     } else {
       out.strangers.push_back(lv.name);
     }
   }
-  if (out.records.empty() && out.strangers.empty() && UsedOn(pv) != Extents{}) {
+  if (out.records.empty() && out.strangers.empty() && out.taken_out.empty() && UsedOn(pv) != Extents{}) {
     out.strangers.emplace_back("hidden ones that belong to no volume");
   }
   return out;
+}
+
+Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const auto pvmove = std::ranges::find_if(group.lvs, [&](const lvm::LogicalVolume& lv) {
+    return lvm::IsPvmove(lv) && !pv.device.empty() && lv.leaves == pv.device;
+  });
+  if (pvmove == group.lvs.end()) {
+    return std::optional<BegunMove>();
+  }
+  BegunMove move;
+  std::vector<std::string> strangers;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    if (lv.hidden || !LiesOn(group, lv, pvmove->name)) {
+      continue;
+    }
+    const Record* const record = RecordOf(catalog, lv);
+    if (record == nullptr || move.record != nullptr) {
+      strangers.push_back(lv.name);
+    } else {
+      move.record = record;
+    }
+  }
+  for (const lvm::Segment& segment : pvmove->segments) {
+    if (segment.type == "mirror" && segment.areas.size() == 2 && segment.areas[0].pv_uuid == pv.uuid &&
+        !segment.areas[1].pv_uuid.empty()) {
+      move.from.push_back(segment.areas[0].range);
+      move.to_uuid = segment.areas[1].pv_uuid;
+      move.to.push_back(segment.areas[1].range);
+    }
+  }
+  if (!IsLeaving(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("somebody else moves what lies on {} ({}): let his pvmove finish", NameOf(pv),
+                    strangers.empty() ? pvmove->name : fmt::format("{}", fmt::join(strangers, ", "))));
+  }
+  return std::optional(std::move(move));
 }
 
 Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
@@ -231,9 +283,19 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
     return Error(Code::kPrecondition,
                  fmt::format("{} is the only one of volume group {}", NameOf(pv), group.name));
   }
+  if (!group.extendable) {
+    return Error(Code::kPrecondition, MayNotShrink(group));
+  }
   const OnDisk there = WhatLiesOn(catalog, pv);
   if (!there.strangers.empty()) {
     return Error(Code::kPrecondition, HoldsStrangers(pv, there));
+  }
+  for (const Record* const record : there.records) {
+    const auto alone = CheckAlone(*record);
+    // A move of ours, off a disk that is to leave already, is no obstacle to wanting it gone in another way.
+    if (!alone.has_value() && !(IsLeaving(pv) && alone.error().code() == Code::kUnavailable)) {
+      return Error(alone.error()).Context(NameOf(pv) + " cannot be emptied");
+    }
   }
   const auto moves = PlaceOff(group, catalog.weak, pv, LvsOf(there.records));
   return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be emptied"));
@@ -245,10 +307,6 @@ void PlanLeaving(const MendView& view, MendPlan& plan) {
   }
   if (view.group().MissingPvs() > 0) {
     plan.obstacles.emplace_back("a disk is to be emptied, which LVM refuses while another is missing");
-    return;
-  }
-  plan.step = GoOn(view, plan);
-  if (plan.step.has_value() || !plan.obstacles.empty()) {
     return;
   }
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {

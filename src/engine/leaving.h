@@ -22,6 +22,17 @@ void PlanLeaving(const MendView& view, MendPlan& plan);
 // other disk. kNoSpace, saying by how much.
 Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
+// What of a move is needed to go on with it.
+struct BegunMove {
+  const Record* record = nullptr;  // whose extents they are
+  std::vector<lvm::ExtentRange> from;
+  std::string to_uuid;  // of the PV that they go to
+  std::vector<lvm::ExtentRange> to;
+};
+// The move of ours off a PV that is to leave: begun, and not ended. nullopt: there is none. kUnavailable:
+// there is one that is somebody else's, or moves more than one volume of ours; it is his to end.
+Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv);
+
 // Extents of it that something lies on.
 Extents UsedOn(const lvm::PhysicalVolume& pv);
 
@@ -29,6 +40,7 @@ Extents UsedOn(const lvm::PhysicalVolume& pv);
 struct OnDisk {
   std::vector<const Record*> records;
   std::vector<std::string> strangers;  // logical volumes that are not ours
+  std::vector<std::string> taken_out;  // what cut-off conversions left of ours; it goes by itself
 };
 OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 

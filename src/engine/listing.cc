@@ -2,15 +2,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "engine/foreign.h"
 #include "engine/health.h"
 #include "engine/leaving.h"
-#include "engine/state.h"
+#include "engine/sizing.h"
+#include "engine/trouble.h"
+#include "engine/volume_steps.h"
 
 namespace quarry::engine {
 namespace {
+
+using lvm::VolumeType;
+using std::chrono::milliseconds;
+
+// Monitoring asks every 15 s or so and gives up after 10.
+constexpr milliseconds kPatience{5000};
+// A report of LVM's waits for whoever changes the group.
+constexpr milliseconds kListPatience{20'000};
+
+// One profile for each type, with its defaults: what a StorageClass that names nothing but the type gets.
+constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
+                               VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
+                               VolumeType::kRaid6,  VolumeType::kRaid10};
 
 // Nobody asked us to look after them.
 Health ForeignHealth() {
@@ -68,10 +84,12 @@ PoolFigures FiguresOf(const Catalog& catalog) {
 }
 
 // `catalog`: or why there is none.
-PoolFigures FiguresOf(const Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
-  PoolFigures figures = catalog.has_value() ? FiguresOf(**catalog) : PoolFigures();
+PoolFigures FiguresOf(const Engine::State& state, Pool& pool,
+                      const Result<std::shared_ptr<const Catalog>>& catalog) {
+  const auto trouble = TroubleOf(state, pool, catalog.has_value() ? Ok() : Status(catalog.error()));
+  PoolFigures figures = trouble.has_value() ? PoolFigures() : FiguresOf(**catalog);
   figures.pool = pool.config.name;
-  figures.problem = catalog.has_value() ? "" : catalog.error().message();
+  figures.problem = trouble.has_value() ? trouble->error.message() : "";
   return figures;
 }
 
@@ -108,17 +126,32 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
   return status;
 }
 
-VolumeStatus StatusOf(const Record& record, const Health& health, const Scrubs& scrubs) {
+// One volume of which the kernel says nothing hides none of the others.
+VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const Scrubs& scrubs) {
   Volume volume = Describe(record);
+  const Health health = known.has_value() ? *known : Health{{}, known.error().message()};
   return {.id = std::move(volume.id),
           .name = std::move(volume.name),
           .type = volume.context["type"],
           .size = volume.size,
-          .condition = std::string(ConditionWord(health)),
+          .condition = known.has_value() ? std::string(ConditionWord(health)) : "unknown",
           .detail = health.ailments.empty() ? health.note : health.ailments.front().message,
           .percent = health.percent,
           .scrubbed = ReadScrub(record.tags.scrubbed),
           .scrub_pending = scrubs.IsPending(record.tags.id)};
+}
+
+std::map<lvm::VolumeType, Bytes> LargestOfTypes(Engine::State& state, const Pool& pool,
+                                                const Catalog& catalog) {
+  std::map<lvm::VolumeType, Bytes> out;
+  for (const VolumeType type : kTypes) {
+    const auto profile = Profile::Parse({{"type", std::string(lvm::TypeName(type))}}, pool.config.name);
+    if (profile.has_value()) {
+      const bool possible = CheckTarget(state.world.dm, profile->geometry).has_value();
+      out[type] = possible ? CapacityIn(catalog, pool.config, profile->geometry, Bytes{}).available : Bytes{};
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -158,6 +191,10 @@ Result<Health> Engine::State::HealthOf(const Record& record, const RaidWord& rai
   if (auto failing = DiskFailing(record, *disk_healths.Weak()); failing.has_value()) {
     health.ailments.push_back(std::move(*failing));
   }
+  if (auto doubt = doubts.Of(record.tags.id); doubt.has_value() && !raid.status.has_value()) {
+    health.ailments.insert(health.ailments.begin(),
+                           {Problem::kInaccessible, "LegsInDoubt", std::move(*doubt)});
+  }
   if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
     health.ailments.push_back(DiskNotReopened(record));
   }
@@ -166,22 +203,25 @@ Result<Health> Engine::State::HealthOf(const Record& record, const RaidWord& rai
 
 Result<std::vector<PoolFigures>> Engine::Pools(const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
+  const auto catalogs = state_->LookAtAll(kPatience, call);
   std::vector<PoolFigures> out;
-  for (const auto& pool : state_->pools) {
-    out.push_back(FiguresOf(*pool, state_->Read(*pool, call)));
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    out.push_back(FiguresOf(*state_, *state_->pools[i], catalogs[i]));
   }
   return out;
 }
 
 Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-  QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());
+  const auto mounts = state_->world.mount.Mounts();
+  const auto catalogs = state_->LookAtAll(kPatience, call);
   std::vector<PoolStatus> out;
-  for (const auto& pool : state_->pools) {
-    const auto catalog = state_->Read(*pool, call);
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    Pool& pool = *state_->pools[i];
+    const auto& catalog = catalogs[i];
     PoolStatus& status = out.emplace_back();
-    status.figures = FiguresOf(*pool, catalog);
-    status.group = pool->config.group;
+    status.figures = FiguresOf(*state_, pool, catalog);
+    status.group = pool.config.group;
     if (!catalog.has_value()) {
       continue;
     }
@@ -190,11 +230,12 @@ Result<std::vector<PoolStatus>> Engine::NodeStatus(const Call& call) {
     }
     for (const Record& record : (*catalog)->records) {
       if (record.tags.state == lvm::VolumeState::kReady) {
-        QUARRY_ASSIGN(const Health health, state_->HealthOf(record, mounts));
+        const auto health = mounts.has_value() ? state_->HealthOf(record, *mounts) : mounts.error();
         status.volumes.push_back(StatusOf(record, health, state_->scrubs));
       }
     }
     std::ranges::sort(status.volumes, {}, &VolumeStatus::name);
+    status.largest = LargestOfTypes(*state_, pool, **catalog);
   }
   return out;
 }
@@ -210,8 +251,16 @@ Result<ListResult> Engine::List(uint32_t max_entries, const std::string& token, 
   }
   std::vector<Volume> all;
   for (const auto& pool : state_->pools) {
-    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
-    QUARRY_ASSIGN(std::vector<Volume> volumes, VolumesOf(*state_, pool->config, *catalog, show));
+    QUARRY_TRY(pool->gate.Wait(call));
+  }
+  auto catalogs = state_->LookAtAll(kListPatience, call);
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    if (!catalogs[i].has_value()) {
+      QUARRY_TRY(call.Check("listing volumes"));
+      return std::move(catalogs[i].error()).As(Code::kUnavailable).Context("no list without every pool");
+    }
+    QUARRY_ASSIGN(std::vector<Volume> volumes,
+                  VolumesOf(*state_, state_->pools[i]->config, **catalogs[i], show));
     std::ranges::move(volumes, std::back_inserter(all));
   }
   std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
@@ -234,7 +283,7 @@ Result<Volume> Engine::Get(const std::string& id, const Call& call, Show show) {
     volume.health = ForeignHealth();
     return volume;
   }
-  QUARRY_ASSIGN(const auto found, state_->GetVolume(id, call));
+  QUARRY_ASSIGN(const auto found, state_->GetForController(id, call));
   Volume volume = Describe(found.record);
   if (show != Show::kFacts) {
     QUARRY_ASSIGN(const mount::MountTable mounts, state_->world.mount.Mounts());

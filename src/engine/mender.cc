@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/ephemeral.h"
 #include "engine/health.h"
 
 namespace quarry::engine {
@@ -26,6 +27,8 @@ constexpr milliseconds kFirstRetry{10'000};
 constexpr milliseconds kLongestRetry{1'800'000};
 // While legs are filled: the kernel tells of the end, but not of a rebuild that has to wait for it.
 constexpr milliseconds kWhileWaiting{2'000};
+// For a pool to tell how it is: others are mended in the same round.
+constexpr milliseconds kPatience{10'000};
 // Of one round: a plan that does not come to an end is a mistake, and the next round goes on.
 constexpr int kMostSteps = 100;
 
@@ -65,18 +68,56 @@ milliseconds Until(SteadyTime when, SteadyTime now) {
 
 }  // namespace
 
-MendReport Mender::Round(MendCause cause, const Call& call) {
+MendReport Mender::Round(MendCause cause, const std::set<std::string>& accepted, const Call& call) {
   const std::lock_guard lock(mutex_);
   MendReport report;
   for (const auto& pool : state_.pools) {
-    MendPool(*pool, cause, call, report);
+    MendPool(*pool, cause, accepted, call, report);
   }
+  EndLeftBehind(call, report);
   return report;
+}
+
+// The lock is tried for: who has it may publish the volume again, which takes it off the list.
+void Mender::EndLeftBehind(const Call& call, MendReport& report) {
+  std::set<std::string> left = state_.left_behind.All();
+  if (left.empty()) {
+    return;
+  }
+  bool all_read = true;
+  for (const auto& pool : state_.pools) {
+    const auto catalog = state_.Look(*pool, kPatience, call);
+    all_read = all_read && catalog.has_value();
+    for (const Record& record : catalog.has_value() ? (*catalog)->records : std::vector<Record>()) {
+      const std::string handle = record.tags.co_name;
+      if (record.tags.state != lvm::VolumeState::kReady || !record.tags.ephemeral || !left.contains(handle)) {
+        continue;
+      }
+      left.erase(handle);
+      const auto guard = state_.locks.TryLock("id:" + handle, fmt::format("ending of {}", handle));
+      if (!guard.has_value() || !state_.left_behind.Has(handle)) {
+        continue;
+      }
+      const auto ended = EndEphemeral(state_, {pool.get(), record}, call.Within(kStepLimit));
+      if (ended.has_value()) {
+        state_.left_behind.Drop(handle);
+        state_.log.Info("ended an inline volume that was unpublished before it could be",
+                        {{"pool", pool->config.name}, {"volume", handle}, {"lv", record.lv->name}});
+      }
+    }
+  }
+  for (const std::string& handle : left) {
+    if (all_read) {
+      state_.left_behind.Drop(handle);  // there is none
+    }
+  }
+  Sooner(report, kFirstRetry);
 }
 
 // Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
 // is planned under the turn, on the group as it is then.
-void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report) {
+void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& accepted, const Call& call,
+                      MendReport& report) {
   const std::string key = PoolKey(pool);
   const auto fail = [&](const Error& error) {
     Failed(key, "mending a pool failed", pool, error, call, report);
@@ -87,7 +128,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
   }
   std::optional<WriterQueue::Turn> turn;
   for (int steps = 0; steps < kMostSteps; ++steps) {
-    const auto catalog = state_.Read(pool, call);
+    const auto catalog = state_.Look(pool, kPatience, call);
     if (!catalog.has_value()) {
       // Whoever asks for the pool is told; here it is only the reason why nothing can be seen.
       report.obstacles.push_back(catalog.error().message());
@@ -95,9 +136,16 @@ void Mender::MendPool(Pool& pool, MendCause cause, const Call& call, MendReport&
       return;
     }
     NoteDisks(pool, **catalog);
-    const auto view = Look(pool, **catalog, cause, report);
+    auto view = Look(pool, **catalog, cause, report);
     if (!view.has_value()) {
       return fail(view.error());
+    }
+    for (MendVolume& volume : view->volumes) {
+      volume.accepted = accepted.contains(volume.record->tags.id);
+      if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
+        // Nobody may have tried to use it since the start.
+        volume.doubt = state_.LookForDoubt(*volume.record).value_or(std::nullopt);
+      }
     }
     NoteFailures(pool, *view);
     std::vector<std::string> lost;
@@ -274,6 +322,10 @@ Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport
     }
   }
   QUARRY_TRY(RunCounted(pool, step.actions, state_.world, call.Within(kStepLimit)));
+  if (std::ranges::any_of(step.actions,
+                          [](const Action& a) { return std::holds_alternative<RetagAction>(a); })) {
+    pool.eraser->Wake();  // there may be a leg less (taken_out.h)
+  }
   if (step.kind != MendKind::kBeginScrub && step.kind != MendKind::kRecordScrub) {
     Tell(pool, step, report);
   }
@@ -293,7 +345,8 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
                                   MendReport& report) {
   MendVolume volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
   const bool failed = HasFailedLeg(volume);
-  if (disks || failed || record.lv->partial || state_.lost_in_kernel.Has(record.tags.id)) {
+  const bool doubtful = state_.doubts.Of(record.tags.id).has_value();
+  if (disks || failed || doubtful || record.lv->partial || state_.lost_in_kernel.Has(record.tags.id)) {
     QUARRY_ASSIGN(const auto device, state_.world.dm.Find(record.DmUuid()));
     volume.active = device.has_value();
     volume.suspended = device.has_value() && device->suspended;
@@ -303,6 +356,19 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
       tried_.erase(record.tags.id);  // pulled: whatever failed before failed of something else
     }
     state_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
+  }
+  if (!volume.active && (doubtful || record.lv->partial)) {
+    auto doubt = state_.LookForDoubt(record);
+    volume.doubt = doubt.has_value() ? std::move(*doubt) : Doubt{.words = doubt.error().message()};
+  } else if (doubtful) {
+    state_.doubts.Set(record.tags.id, std::nullopt);
+  }
+  if (failed && volume.active && !volume.on_lost_disk && !record.lv->partial &&
+      state_.world.raid_legs != nullptr) {
+    if (const auto may = MayTakeBack(*record.group, *record.lv, *volume.raid, *state_.world.raid_legs);
+        !may.has_value()) {
+      volume.doubt = Doubt{.words = may.error().message()};
+    }
   }
   if (failed || volume.on_lost_disk) {
     volume.refresh_due = IsDue(record.tags.id, cause, report);
@@ -338,6 +404,9 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
     } else if (state_.config.repair) {
       Sooner(report, Until(due, now));
     }
+  }
+  if (pool.eraser != nullptr) {
+    pool.eraser->GiveUp(view.given_up);
   }
   view.may_abandon =
       (state_.config.repair || cause == MendCause::kAsked) && IsDue(AbandonKey(pool), cause, report);

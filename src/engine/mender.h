@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,8 +25,9 @@ class Mender {
   // `state` outlives it.
   explicit Mender(Engine::State& state) : state_(state) {}
 
-  // Looks at every pool and does what is due.
-  MendReport Round(MendCause cause, const Call& call);
+  // Looks at every pool and does what is due. `accepted`: ids of volumes that a person wants started from the
+  // legs that are there.
+  MendReport Round(MendCause cause, const std::set<std::string>& accepted, const Call& call);
   // Breaks off what is being copied, which goes on after the next start. Nothing may be done afterwards.
   void Stop();
 
@@ -48,7 +50,10 @@ class Mender {
   void CollectCopy(const Pool& pool, const Call& call, MendReport& report);
   void Tell(const Pool& pool, const MendStep& step, MendReport& report);
 
-  void MendPool(Pool& pool, MendCause cause, const Call& call, MendReport& report);
+  // Deletes inline volumes that could only be unmounted while their pool was away.
+  void EndLeftBehind(const Call& call, MendReport& report);
+  void MendPool(Pool& pool, MendCause cause, const std::set<std::string>& accepted, const Call& call,
+                MendReport& report);
   // Everything that PlanMending wants to know, of the group as it is now.
   Result<MendVolume> LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
                             MendReport& report);

@@ -4,12 +4,23 @@
 
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/disk_health.h"
 #include "engine/health.h"
 #include "engine/leaving.h"
+#include "engine/taken_out.h"
 
 namespace quarry::engine {
 namespace {
+
+// Whether anything may be done to a volume for which something is to be done.
+bool MayChange(const MendVolume& volume, MendPlan& plan) {
+  auto alone = CheckAlone(*volume.record);
+  if (!alone.has_value()) {
+    plan.obstacles.push_back(alone.error().message());
+  }
+  return alone.has_value();
+}
 
 // One that is back after the group was changed without it. LVM counts it as missing until it is told.
 std::optional<MendStep> TakeBack(const MendView& view) {
@@ -38,6 +49,19 @@ bool HasStopped(const MendVolume& volume) {
          engine::HasStopped(profile->geometry, *volume.raid);
 }
 
+// Nothing but a person's word will do; once it is active its legs have been told which of them count.
+std::optional<MendStep> StartAsAsked(const MendView& view) {
+  for (const MendVolume& volume : view.volumes) {
+    if (volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override) {
+      return MendStep{
+          {volume.record->tags.id},
+          {ActivateAction{
+              .group = view.group().name, .names = {volume.record->lv->name}, .accept_older = true}}};
+    }
+  }
+  return std::nullopt;
+}
+
 // Its disks are back, all of them; whoever had it open when it stopped gets errors, and nothing of what he
 // wrote since was kept.
 std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
@@ -52,7 +76,7 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
           "volume {} has stopped because too many of its disks were gone at once. They are back: it "
           "is started again as soon as nobody has it open, so unmount or unpublish it",
           record.tags.id));
-    } else if (volume.refresh_due) {
+    } else if (volume.refresh_due && MayChange(volume, plan)) {
       const std::string& group = view.group().name;
       return MendStep{{record.tags.id},
                       {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
@@ -89,11 +113,15 @@ std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
   for (const MendVolume& volume : view.volumes) {
     const Record& record = *volume.record;
     const auto profile = Profile::FromCanonical(record.tags.profile);
-    if (volume.on_lost_disk || IsBusy(volume) || !profile.has_value() || !profile->geometry.has_metadata() ||
-        HasStopped(volume)) {
+    if (volume.on_lost_disk || volume.doubt.has_value() || IsBusy(volume) || !profile.has_value() ||
+        !profile->geometry.has_metadata() || HasStopped(volume)) {
       continue;
     }
-    for (const std::string& uuid : PvsToLeave(view, volume)) {
+    const std::set<std::string> leaving = PvsToLeave(view, volume);
+    if (!leaving.empty() && !MayChange(volume, plan)) {
+      continue;
+    }
+    for (const std::string& uuid : leaving) {
       const lvm::PhysicalVolume& pv = *view.group().FindPv(uuid);
       const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, uuid);
       std::vector<bool> useless = UselessLegs(view, volume);
@@ -130,7 +158,7 @@ std::optional<MendStep> Refresh(const MendView& view) {
   std::vector<std::string> names;
   for (const MendVolume& volume : view.volumes) {
     if (volume.active && !volume.record->lv->partial && volume.refresh_due && !HasStopped(volume) &&
-        (volume.on_lost_disk || HasFailedLeg(volume))) {
+        !volume.doubt.has_value() && (volume.on_lost_disk || HasFailedLeg(volume))) {
       step.ids.push_back(volume.record->tags.id);
       names.push_back(volume.record->lv->name);
     }
@@ -143,7 +171,7 @@ std::optional<MendStep> Refresh(const MendView& view) {
 }
 
 // LVM keeps the rate with the volume, so that it holds for every sync to come.
-std::optional<MendStep> LimitRecovery(const MendView& view) {
+std::optional<MendStep> LimitRecovery(const MendView& view, MendPlan& plan) {
   if (!view.rebuild_rate.has_value() || view.group().MissingPvs() > 0) {
     return std::nullopt;
   }
@@ -152,7 +180,7 @@ std::optional<MendStep> LimitRecovery(const MendView& view) {
     const lvm::LogicalVolume& lv = *volume.record->lv;
     // A comparison would begin anew.
     if (!IsComparing(volume) && HasRedundancy(lv) &&
-        lv.segments.front().max_recovery_rate != *view.rebuild_rate) {
+        lv.segments.front().max_recovery_rate != *view.rebuild_rate && MayChange(volume, plan)) {
       names.push_back(lv.name);
     }
   }
@@ -186,9 +214,15 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
   if (!profile->geometry.has_metadata()) {
     plan.obstacles.push_back(
         fmt::format("volume {} ({}) lies in part on a disk that is gone, and nothing else has these data: "
-                    "bring the disk back, or delete the volume and, if the disk never comes back, "
-                    "`lvremove {}/{}`",
-                    record.tags.id, profile->geometry.Describe(), view.group().name, record.lv->name));
+                    "bring the disk back, or delete the volume",
+                    record.tags.id, profile->geometry.Describe()));
+    return;
+  }
+  if (volume.doubt.has_value()) {
+    plan.obstacles.push_back(volume.doubt->words);
+    return;
+  }
+  if (!MayChange(volume, plan)) {
     return;
   }
   if (IsBusy(volume)) {
@@ -219,6 +253,40 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
   plan.step->actions.push_back(
       RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments)}});
   plan.step->actions.push_back(VerifyLegsAction{view.group().name, record.lv->name});
+}
+
+// What a conversion that was cut off left goes only once it is of no use any more: until then it may be the
+// last good copy.
+std::optional<MendStep> EndTakenOut(const MendView& view, MendPlan& plan) {
+  for (const std::string& name : view.catalog->unproven_legs) {
+    plan.obstacles.push_back(fmt::format(
+        "logical volume {}/{} is called like a leg that LVM took out of a volume, but that cannot be proven: "
+        "it is kept. Look what it is, and remove it (lvremove) if nobody needs it",
+        view.group().name, name));
+  }
+  for (const TakenOut& taken : view.catalog->taken_out) {
+    const auto volume = std::ranges::find_if(
+        view.volumes, [&](const MendVolume& one) { return one.record->lv->name == taken.volume; });
+    if (volume == view.volumes.end()) {
+      continue;  // it was deleted: the eraser's business
+    }
+    if (!IsDispensable(*volume->record, volume->raid)) {
+      plan.obstacles.push_back(fmt::format(
+          "volume {}: {}/{}, which a conversion that was cut off took out of it, is kept until the kernel "
+          "says that all other legs are there and in sync, for which the volume must be in use",
+          volume->record->tags.id, view.group().name, taken.parts.front()->name));
+    } else if (MayChange(*volume, plan)) {
+      return MendStep{.ids = {volume->record->tags.id}, .actions = PlanEndOf(*view.catalog, taken)};
+    }
+  }
+  return std::nullopt;
+}
+
+// The eraser gives up what was deleted and lies on a disk that was given up; the disk goes after that.
+bool WaitsForTheEraser(const MendView& view) {
+  return std::ranges::any_of(view.catalog->records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kErasing && record.lv->partial && MayRebuild(view, record);
+  });
 }
 
 // LVM refuses as long as anything lies there, whosever it is.
@@ -279,7 +347,7 @@ MendPlan PlanMending(const MendView& view) {
   if (view.group().exported) {
     return plan;
   }
-  for (const auto& next : {TakeBack, Resume}) {
+  for (const auto& next : {TakeBack, Resume, StartAsAsked}) {
     if (plan.step = next(view); plan.step.has_value()) {
       return plan;
     }
@@ -296,13 +364,19 @@ MendPlan PlanMending(const MendView& view) {
   for (const MendVolume& volume : view.volumes) {
     if (volume.record->lv->partial && MayRebuild(view, *volume.record)) {
       Rebuild(view, volume, plan);
+    } else if (volume.doubt.has_value() && !volume.record->lv->partial) {
+      plan.obstacles.push_back(volume.doubt->words);
     }
   }
+  if (!plan.step.has_value()) {
+    plan.step = EndTakenOut(view, plan);
+  }
+  plan.waiting = plan.waiting || WaitsForTheEraser(view);
   if (!plan.step.has_value() && MayDrop(view)) {
     plan.step = MendStep{{}, {DropMissingPvsAction{view.group().name}}};
   }
   if (!plan.step.has_value()) {
-    plan.step = LimitRecovery(view);
+    plan.step = LimitRecovery(view, plan);
   }
   if (!plan.step.has_value()) {
     PlanLeaving(view, plan);

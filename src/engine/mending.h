@@ -15,6 +15,7 @@
 #include "dm/dm_api.h"
 #include "engine/actions.h"
 #include "engine/catalog.h"
+#include "engine/reviving.h"
 
 namespace quarry::engine {
 
@@ -30,6 +31,9 @@ struct MendVolume {
   bool hopeless = false;               // its legs failed again each time that their disks were taken back
   bool scrub_due = true;               // likewise
   uint64_t instance = 0;               // dm::DmApi::Instance, where its legs are, or were, being compared
+  // Of one that is not active; of an active one, why a leg that is back is not taken back.
+  std::optional<Doubt> doubt = {};
+  bool accepted = false;  // a person wants it started from what is there
 };
 
 // Whether the kernel has given up a leg, or has none in its place.

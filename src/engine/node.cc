@@ -1,12 +1,16 @@
 // The node's half of a volume's life: stage once per node, bind per target.
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/ephemeral.h"
 #include "engine/plan_node.h"
 #include "engine/state.h"
 #include "engine/volume_steps.h"
+#include "engine/zeros.h"
 
 namespace quarry::engine {
 namespace {
@@ -14,9 +18,18 @@ namespace {
 // More mounts stacked on one path than this are not ours.
 constexpr int kMaxStacked = 16;
 
-// A repair is for people to see, whatever becomes of the call.
-void TellOfRepairs(const Engine::State& state, Plan& plan, const std::string& id) {
+// A repair is for people to see, whatever becomes of the call. So is a file system that did not grow: it is
+// whole and mounted, and whoever needs the room hears of it from NodeExpandVolume.
+void TellPeople(const Engine::State& state, Plan& plan, const std::string& id) {
   for (Action& action : plan) {
+    if (auto* grow = std::get_if<GrowFilesystemAction>(&action)) {
+      grow->tell = [&log = state.log, id, device = grow->device](const Error& why) {
+        log.Warning(
+            "a file system is mounted and smaller than its volume, because it could not be grown; once the "
+            "cause is gone, NodeExpandVolume or the next NodeStageVolume grows it",
+            {{"volume", id}, {"device", device}, {"error", why.message()}});
+      };
+    }
     if (auto* check = std::get_if<CheckFilesystemAction>(&action)) {
       check->tell = [&log = state.log, id, device = check->device](const mount::CheckReport& report) {
         if (report.repaired) {
@@ -56,7 +69,7 @@ Status RunStep(const Job& job, const Action& action, const Call& call) {
 
 // `guard` is the volume's lock; it is gone if `call` has ended before a long step.
 Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call& call) {
-  TellOfRepairs(job.state, plan, job.id);
+  TellPeople(job.state, plan, job.id);
   for (auto next = plan.begin(); next != plan.end();) {
     if (!MayTakeLong(*next)) {
       QUARRY_TRY(RunStep(job, *next++, call));
@@ -81,8 +94,20 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
 Result<mount::Content> LookAt(Engine::State& state, const Engine::State::Found& found,
                               const dm::Device& device) {
   QUARRY_ASSIGN(const UniqueFd fd, state.world.dm.Open(device.uuid, O_RDONLY));
-  return state.world.mount.Probe(fd.get()).Context(
-      fmt::format("looking at what is on volume {}", found.record.tags.id));
+  const lvm::VolumeTags& tags = found.record.tags;
+  const std::string what = fmt::format("volume {}", tags.id);
+  QUARRY_ASSIGN(mount::Content content,
+                state.world.mount.Probe(fd.get()).Context(fmt::format("looking at what is on {}", what)));
+  // What serves both as a raw device and for mounting was made of cleared space, and may have been used raw
+  // first. Of what is never erased nothing is known.
+  if (content.kind == mount::Content::Kind::kBlank && tags.access == "any" && tags.formatted.empty() &&
+      PolicyOf(found.record) != ErasePolicy::kNone) {
+    QUARRY_ASSIGN(const bool zeros, BeginsWithZeros(fd.get(), what));
+    if (!zeros) {
+      content = {mount::Content::Kind::kOther, "raw data", ""};
+    }
+  }
+  return content;
 }
 
 // The group that a request with one has to reckon with: that of the mounted file system.
@@ -96,8 +121,32 @@ Status LookAtGroup(const Engine::State& state, const Capability& capability, Nod
   return Ok();
 }
 
+// The same request with paths as the mount table spells them.
+Result<StageRequest> Resolved(Engine::State& state, StageRequest request) {
+  QUARRY_ASSIGN(request.staging_path,
+                state.world.mount.Resolve(request.staging_path).Context("staging_target_path"));
+  return request;
+}
+
+Result<PublishRequest> Resolved(Engine::State& state, PublishRequest request) {
+  QUARRY_ASSIGN(request.target_path, state.world.mount.Resolve(request.target_path).Context("target_path"));
+  if (request.staging_path.has_value() && request.capability.access == AccessType::kMount) {
+    auto staging = state.world.mount.Resolve(*request.staging_path);
+    if (!staging.has_value()) {
+      const bool absent = staging.error().code() == Code::kNotFound;
+      const Code code = absent ? Code::kPrecondition : staging.error().code();
+      return std::move(staging.error())
+          .As(code)
+          .Context(fmt::format("staging_target_path: volume {} is not staged there", request.id));
+    }
+    request.staging_path = std::move(*staging);
+  }
+  return request;
+}
+
 Status StageMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                    const StageRequest& request, KeyLocks::Guard& guard, const Call& call) {
+                    const StageRequest& asked, KeyLocks::Guard& guard, const Call& call) {
+  QUARRY_ASSIGN(const StageRequest request, Resolved(state, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   const NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
@@ -112,7 +161,8 @@ Status StageMounted(Engine::State& state, const Engine::State::Found& found, con
 }  // namespace
 
 Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                       const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
+                       const PublishRequest& asked, KeyLocks::Guard& guard, const Call& call) {
+  QUARRY_ASSIGN(const PublishRequest request, Resolved(state, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   NodeView view{found.record, device, mounts, std::nullopt, state.config.fsck == Fsck::kPreen};
   mount::Content content;
@@ -128,7 +178,8 @@ Status PublishUnstaged(Engine::State& state, const Engine::State::Found& found, 
 namespace {
 
 Status PublishMounted(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                      const PublishRequest& request, KeyLocks::Guard& guard, const Call& call) {
+                      const PublishRequest& asked, KeyLocks::Guard& guard, const Call& call) {
+  QUARRY_ASSIGN(const PublishRequest request, Resolved(state, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   NodeView view{found.record, device, mounts};
   QUARRY_TRY(LookAtGroup(state, request.capability, view));
@@ -138,7 +189,8 @@ Status PublishMounted(Engine::State& state, const Engine::State::Found& found, c
 }
 
 Status PublishRaw(Engine::State& state, const Engine::State::Found& found, const dm::Device& device,
-                  const PublishRequest& request, const Call& call) {
+                  const PublishRequest& asked, const Call& call) {
+  QUARRY_ASSIGN(const PublishRequest request, Resolved(state, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   QUARRY_ASSIGN(const auto published, state.Published(mounts, device));
   QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, device, mounts}, request, published,
@@ -153,24 +205,49 @@ Status PublishRaw(Engine::State& state, const Engine::State::Found& found, const
   return done;
 }
 
+// Whether a path does not exist or cannot be followed, as opposed to: could not be looked at.
+bool LeadsNowhere(const Error& why) {
+  return why.code() == Code::kNotFound || why.code() == Code::kPrecondition;
+}
+
+// For a path that leads nowhere, by `why`: nothing of the volume is there if it is mounted and published
+// nowhere at all. Else what is mounted may have been reached by that path: kPrecondition naming where it is.
+Status CheckInUseNowhere(Engine::State& state, const std::optional<dm::Device>& device, Error why) {
+  if (!LeadsNowhere(why)) {
+    return why;
+  }
+  if (!device.has_value()) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  QUARRY_ASSIGN(std::vector<const mount::MountEntry*> uses, state.Published(mounts, *device));
+  const auto mounted = mounts.Of({device->major, device->minor});
+  uses.insert(uses.end(), mounted.begin(), mounted.end());
+  if (uses.empty()) {
+    return Ok();
+  }
+  return Error(Code::kPrecondition,
+               fmt::format("{}, while the volume is mounted at {}; restore the path, or unmount it there",
+                           why.message(), uses.front()->target));
+}
+
 // Whether what is mounted at `path` belongs to this device, as its file system or as its node.
-Result<bool> IsAt(const Engine::State& state, const mount::MountTable& mounts, const dm::Device& device,
+Result<bool> IsAt(Engine::State& state, const mount::MountTable& mounts, const dm::Device& device,
                   const AbsolutePath& path) {
   const mount::MountEntry* entry = mounts.At(path);
   if (entry == nullptr) {
     return false;
   }
-  const mount::DeviceNumber ours{device.major, device.minor};
-  if (entry->backing == ours) {
+  if (entry->backing == mount::DeviceNumber{device.major, device.minor}) {
     return true;
   }
-  QUARRY_ASSIGN(const auto node, state.world.mount.BlockDeviceAt(path));
-  return node == ours;
+  QUARRY_ASSIGN(const auto published, state.Published(mounts, device));
+  return std::find(published.begin(), published.end(), entry) != published.end();
 }
 
 // Unmounts what is ours at `path`, however often it was mounted there. Says whether the path is free of
 // mounts now.
-Result<bool> UnmountOurs(const Engine::State& state, const dm::Device& device, const AbsolutePath& path,
+Result<bool> UnmountOurs(Engine::State& state, const dm::Device& device, const AbsolutePath& path,
                          const Call& call) {
   for (int i = 0; i < kMaxStacked; ++i) {
     QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
@@ -202,9 +279,16 @@ Result<Place> Locate(Engine::State& state, const std::string& id, const std::str
                      const Call& call) {
   QUARRY_ASSIGN(auto found, state.GetPublished(id, call));
   QUARRY_ASSIGN(auto device, state.world.dm.Find(found.record.DmUuid()));
-  auto path = AbsolutePath::Parse(volume_path);
-  if (!device.has_value() || !path.has_value()) {
+  const auto asked = AbsolutePath::Parse(volume_path);
+  if (!device.has_value() || !asked.has_value()) {
     return NotThere(id, volume_path);
+  }
+  auto path = state.world.mount.Resolve(*asked);
+  if (!path.has_value() && LeadsNowhere(path.error())) {
+    return std::move(path.error()).As(Code::kNotFound).Context(NotThere(id, volume_path).message());
+  }
+  if (!path.has_value()) {
+    return std::move(path.error());
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
   QUARRY_ASSIGN(const bool there, IsAt(state, mounts, *device, *path));
@@ -220,33 +304,142 @@ Result<Bytes> SizeOfDevice(const Engine::State& state, const dm::Device& device)
   return state.world.mount.DeviceSize(fd.get());
 }
 
-// Unpublishing; nothing of the volume is left at the target if it was there.
-Status TakeFromTarget(Engine::State& state, const std::optional<Engine::State::Found>& found,
-                      const std::string& id, const AbsolutePath& target_path, TargetOwner target_owner,
-                      const Call& call) {
-  QUARRY_ASSIGN(const mount::MountTable before, state.world.mount.Mounts());
-  std::optional<dm::Device> device;
-  if (found.has_value()) {
-    QUARRY_ASSIGN(device, state.world.dm.Find(found->record.DmUuid()));
+// Whether anybody but the caller's staging has the volume.
+Result<bool> IsPublished(Engine::State& state, const Place& place, const NodeExpandRequest& request) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  if (place.raw) {
+    QUARRY_ASSIGN(const auto published, state.Published(mounts, place.device));
+    return !published.empty();
   }
-  bool free = before.At(target_path) == nullptr;
-  if (device.has_value()) {
-    QUARRY_ASSIGN(free, UnmountOurs(state, *device, target_path, call));
+  const size_t places = mounts.Of({place.device.major, place.device.minor}).size();
+  return places > 1 || request.volume_path != request.staging_path;
+}
+
+// What a pod need not wait for, since it can start with the size that there is.
+bool IsForLater(Code code) {
+  return code == Code::kNoSpace || code == Code::kOutOfRange || code == Code::kUnavailable ||
+         code == Code::kTimeout;
+}
+
+// The logical volume, to what is required. `guard` is held by the caller.
+Status GrowOnNode(Engine::State& state, const Place& place, const NodeExpandRequest& request,
+                  const Call& call) {
+  if (request.range.required <= place.found.record.tags.size) {
+    return Ok();
   }
-  if (!free) {
-    return Ok();  // another volume's, or not ours at all: this one is not published there
+  auto grown = GrowTo(state, *place.found.pool, request.id, request.range,
+                      fmt::format("NodeExpandVolume of {}", request.id), call);
+  if (grown.has_value()) {
+    return Ok();
   }
-  if (target_owner == TargetOwner::kPlugin) {
-    QUARRY_TRY(Execute({RemoveTargetAction{target_path}}, state.world, call));
+  QUARRY_ASSIGN(const bool published, IsPublished(state, place, request));
+  return published || !IsForLater(grown.error().code()) ? std::move(grown.error())
+                                                        : std::move(grown.error()).As(Code::kPrecondition);
+}
+
+// Unpublishing; nothing of the volume is left at the target if it was there. `device`: the volume's, if it is
+// active.
+Status TakeFromTarget(Engine::State& state, const std::optional<dm::Device>& device, const std::string& id,
+                      const AbsolutePath& asked, TargetOwner target_owner, const Call& call) {
+  const auto target_path = state.world.mount.Resolve(asked);
+  if (target_path.has_value()) {
+    QUARRY_ASSIGN(const mount::MountTable before, state.world.mount.Mounts());
+    bool free = before.At(*target_path) == nullptr;
+    if (device.has_value()) {
+      QUARRY_ASSIGN(free, UnmountOurs(state, *device, *target_path, call));
+    }
+    if (!free) {
+      return Ok();  // another volume's, or not ours at all: this one is not published there
+    }
+    if (target_owner == TargetOwner::kPlugin) {
+      QUARRY_TRY(Execute({RemoveTargetAction{*target_path}}, state.world, call));
+    }
+  } else if (target_path.error().code() != Code::kNotFound) {  // where no folder is, nothing is mounted
+    QUARRY_TRY(CheckInUseNowhere(state, device, target_path.error()).Context("target_path"));
   }
-  if (device.has_value() && state.holds.Has(id)) {
-    QUARRY_ASSIGN(const mount::MountTable after, state.world.mount.Mounts());
-    QUARRY_ASSIGN(const auto published, state.Published(after, *device));
-    if (published.empty()) {
-      state.holds.Drop(id);
+  return device.has_value() ? state.DropIdleHold(id, *device) : Ok();
+}
+
+// The volume whose file system is mounted at `path`, if it is one that we made in a pool that cannot be read.
+// `why` it was not found before: if its pool can be read after all, and it may be the one.
+Result<std::optional<dm::Device>> LostDeviceAt(Engine::State& state, const std::string& handle,
+                                               const AbsolutePath& path, const Error& why, const Call& call) {
+  const auto resolved = state.world.mount.Resolve(path);
+  if (!resolved.has_value()) {
+    return std::optional<dm::Device>();
+  }
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  const mount::MountEntry* const entry = mounts.At(*resolved);
+  if (entry == nullptr) {
+    return std::optional<dm::Device>();
+  }
+  QUARRY_ASSIGN(const std::vector<dm::Device> devices, state.world.dm.List(std::string(lvm::kDmUuidPrefix)));
+  for (const dm::Device& device : devices) {
+    if (mount::DeviceNumber{device.major, device.minor} != entry->backing) {
+      continue;
+    }
+    for (const auto& pool : state.pools) {
+      const std::string prefix = lvm::DmName(pool->config.group, "");
+      if (!device.name.starts_with(prefix) || !lvm::IsOurLvName(device.name.substr(prefix.size()))) {
+        continue;
+      }
+      const auto catalog = state.Look(*pool, kOthersPatience, call);
+      if (!catalog.has_value()) {
+        return std::optional(device);
+      }
+      const bool of_another = std::ranges::any_of((*catalog)->records, [&](const Record& record) {
+        return record.DmUuid() == device.uuid && record.tags.co_name != handle;
+      });
+      return of_another ? Result<std::optional<dm::Device>>(std::nullopt) : why;
     }
   }
+  return std::optional<dm::Device>();
+}
+
+// Ends an inline volume that is unmounted at its target. What somebody put on it, or does with it, may last,
+// and nobody of the pod's can take it away: the pod is to end all the same, and the volume after that.
+Status EndUnlessOthersHaveIt(Engine::State& state, const Engine::State::Found& found, const Call& call) {
+  Status ended = EndEphemeral(state, found, call);
+  if (ended.has_value()) {
+    return ended;
+  }
+  const Status alone = CheckAlone(found.record);
+  const std::string& handle = found.record.tags.co_name;
+  if (alone.has_value() || alone.error().code() != ended.error().code()) {
+    return ended;
+  }
+  if (!state.left_behind.Has(handle)) {
+    state.log.Warning(
+        "an inline volume is unmounted, but others have something on it: it is deleted when that is gone",
+        {{"volume", handle}, {"detail", alone.error().message()}});
+  }
+  state.left_behind.Add(handle);
+  state.Wake();
   return Ok();
+}
+
+// An inline volume of a pod, by its handle, which only a group's metadata know. While a pool cannot be read
+// it may be there: the pod is to end all the same. What is mounted at the target is taken off if it is a
+// volume of such a pool; that the volume itself has to go is kept in mind until the pool is back.
+Status UnpublishInline(Engine::State& state, const std::string& handle, const AbsolutePath& target_path,
+                       TargetOwner target_owner, const Call& call) {
+  const auto found = state.FindEphemeral(handle, nullptr, call);
+  if (!found.has_value()) {
+    QUARRY_TRY(call.Check("looking for an inline volume"));
+    QUARRY_ASSIGN(const auto device, LostDeviceAt(state, handle, target_path, found.error(), call));
+    QUARRY_TRY(TakeFromTarget(state, device, handle, target_path, target_owner, call));
+    state.left_behind.Add(handle);
+    state.log.Warning(
+        "an inline volume may be in a pool that cannot be read: it is deleted when that is back",
+        {{"volume", handle}, {"detail", found.error().message()}});
+    return Ok();
+  }
+  std::optional<dm::Device> device;
+  if (found->has_value()) {
+    QUARRY_ASSIGN(device, state.world.dm.Find((*found)->record.DmUuid()));
+  }
+  QUARRY_TRY(TakeFromTarget(state, device, handle, target_path, target_owner, call));
+  return found->has_value() ? EndUnlessOthersHaveIt(state, **found, call) : Ok();
 }
 
 }  // namespace
@@ -269,15 +462,15 @@ Status Engine::Unstage(const std::string& id, const AbsolutePath& staging_path, 
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.Lock("id:" + id, fmt::format("NodeUnstageVolume of {}", id), call));
-  QUARRY_ASSIGN(const auto found, state_->FindVolume(id, call));
-  if (!found.has_value()) {
-    return Ok();  // a volume that is not there is staged nowhere
-  }
-  QUARRY_ASSIGN(const auto device, state_->world.dm.Find(found->record.DmUuid()));
+  QUARRY_ASSIGN(const auto device, state_->FindDevice(id, call));
   if (!device.has_value()) {
-    return Ok();
+    return Ok();  // a volume that is not there, or not active, is staged nowhere
   }
-  auto unmounted = UnmountOurs(*state_, *device, staging_path, call);
+  const auto path = state_->world.mount.Resolve(staging_path);
+  if (!path.has_value()) {
+    return CheckInUseNowhere(*state_, device, path.error()).Context("staging_target_path");
+  }
+  auto unmounted = UnmountOurs(*state_, *device, *path, call);
   return unmounted.has_value() ? Ok() : Status(std::move(unmounted.error()));
 }
 
@@ -308,12 +501,11 @@ Status Engine::Unpublish(const std::string& id, const AbsolutePath& target_path,
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
                 state_->locks.Lock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id), call));
-  QUARRY_ASSIGN(auto found, state_->FindVolume(id, call));
-  if (!found.has_value()) {
-    QUARRY_ASSIGN(found, state_->FindEphemeral(id, call));
+  if (!lvm::ParseVolumeId(id).has_value()) {
+    return UnpublishInline(*state_, id, target_path, target_owner, call);
   }
-  QUARRY_TRY(TakeFromTarget(*state_, found, id, target_path, target_owner, call));
-  return found.has_value() && found->record.tags.ephemeral ? EndEphemeral(*state_, *found, call) : Ok();
+  QUARRY_ASSIGN(const auto device, state_->FindDevice(id, call));
+  return TakeFromTarget(*state_, device, id, target_path, target_owner, call);
 }
 
 Result<VolumeStats> Engine::Stats(const std::string& id, const std::string& volume_path, const Call& call,
@@ -347,6 +539,9 @@ Result<Bytes> Engine::NodeExpand(const NodeExpandRequest& request, const Call& c
   QUARRY_ASSIGN(const Place place, Locate(*state_, request.id, request.volume_path, call));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");
+  }
+  if (state_->config.expand == ExpandBy::kNode) {
+    QUARRY_TRY(GrowOnNode(*state_, place, request, call));
   }
   QUARRY_ASSIGN(const Bytes size, SizeOfDevice(*state_, place.device));
   if (size < request.range.required) {

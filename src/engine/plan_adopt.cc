@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/foreign.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
@@ -30,7 +32,10 @@ Status CheckForeign(const Record& record) {
                               tags.error().message()));
   }
   if (!IsForeign(lv)) {
-    return Refuse(Code::kPrecondition, record, "is a pool, or the origin or a snapshot of another one");
+    const auto owned = lvm::OwnedExtents(*record.group, lv);
+    return Refuse(Code::kPrecondition, record,
+                  fmt::format("is a pool, or the origin or a snapshot of another one{}",
+                              owned.has_value() ? "" : ": " + owned.error().message()));
   }
   if (record.tags.id.empty()) {
     return Refuse(Code::kPrecondition, record,
@@ -86,10 +91,15 @@ Result<Candidate> Examine(const std::string& pool, const Catalog& catalog, const
   if (!request.erase.empty()) {
     QUARRY_ASSIGN(candidate.profile, Profile::Parse({{"erase", request.erase}}, pool));
   }
+  Status alone = CheckAlone(*catalog.group, *lv, fmt::format("logical volume {}", PathOf(candidate.record)));
+  if (!alone.has_value() && alone.error().code() == Code::kUnavailable) {
+    return std::move(alone.error());
+  }
   auto geometry = lvm::GeometryOf(*catalog.group, *lv);
   if (!geometry.has_value()) {
     return Refuse(Code::kPrecondition, candidate.record, geometry.error().message());
   }
+  QUARRY_TRY(std::move(alone));
   candidate.profile.geometry = std::move(*geometry);
   return candidate;
 }

@@ -5,12 +5,31 @@
 #include <fmt/format.h>
 
 #include "engine/disk_health.h"
+#include "engine/ephemeral_limits.h"
 #include "engine/sizing.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
 
 constexpr Bytes kErasePiece = kGiB;
+
+// A growth that was cut off may not have been compared with its plan, which nobody knows any more: LVM makes
+// no other extents than those that it was told. What can be seen is that the legs are what they must be.
+Status CheckGrown(const Record& record, const Profile& profile) {
+  const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
+  if (geometry.has_value() && geometry->type() == profile.geometry.type() &&
+      geometry->legs() == profile.geometry.legs() &&
+      geometry->stripe_size() == profile.geometry.stripe_size()) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "volume {}: a growth that was cut off left it as it must not be: it {}; look at it with lvs, "
+          "and have it moved as it should be (pvmove)",
+          record.tags.id, geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
+}
 
 }  // namespace
 
@@ -25,9 +44,12 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
     return TellOfWithheld(std::move(placed.error()), catalog);
   }
   const lvm::Placement& placement = *placed;
+  if (wish.ephemeral) {
+    QUARRY_TRY(CheckEphemeralRoom(catalog, pool, placement));
+  }
   const lvm::VolumeTags tags{
       .state = lvm::VolumeState::kReady,
-      .id = lvm::VolumeId(wish.profile.pool, wish.lv_name),
+      .id = lvm::VolumeId(wish.profile.pool, wish.lv_name, wish.node_hash),
       .co_name = wish.name,
       .size = ToBytes(placement.logical_extents, group.extent_size),
       .profile = wish.profile.Canonical(),
@@ -72,6 +94,9 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
   }
   const Bytes bytes = ToBytes(size, group.extent_size);
   if (bytes != record.tags.size) {
+    if (record.lv->size > record.tags.size) {
+      QUARRY_TRY(CheckGrown(record, profile));
+    }
     plan.push_back(
         RetagAction{group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
   }
@@ -90,7 +115,7 @@ ErasePolicy PolicyOf(const Record& record) {
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
   if (policy == ErasePolicy::kNone) {
-    return {RemoveLvAction{group, {record.lv->name}}};  // which deactivates, or fails like it
+    return {RemoveLvAction{group, {record.lv->name}}};  // which deactivates it
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
           RetagAction{group,
@@ -99,13 +124,26 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
                       {lvm::StateTag(lvm::VolumeState::kReady)}}};
 }
 
-Result<Plan> PlanErase(const Record& record, ErasePolicy policy) {
+Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up) {
   if (policy == ErasePolicy::kNone) {
     return Plan{};
   }
   const auto method = policy == ErasePolicy::kDiscard ? dm::EraseMethod::kDiscard : dm::EraseMethod::kZero;
-  return PlanEraseRanges(*record.group, lvm::PhysicalExtents(*record.group, *record.lv), method)
+  auto owned = lvm::OwnedExtents(*record.group, *record.lv);
+  if (!owned.has_value()) {
+    return std::move(owned.error()).Context(fmt::format("volume {}", record.tags.id));
+  }
+  return PlanEraseRanges(*record.group, WithoutLost(*record.group, *std::move(owned), given_up), method)
       .Context(fmt::format("volume {}", record.tags.id));
+}
+
+std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
+                                            std::vector<lvm::PhysicalRange> ranges,
+                                            const std::set<std::string>& given_up) {
+  std::erase_if(ranges, [&](const lvm::PhysicalRange& range) {
+    return group.LacksPv(range.pv_uuid) && given_up.contains(range.pv_uuid);
+  });
+  return ranges;
 }
 
 Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,
@@ -114,8 +152,8 @@ Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lv
   for (const lvm::PhysicalRange& range : ranges) {
     if (group.LacksPv(range.pv_uuid)) {
       return Error(Code::kUnavailable,
-                   fmt::format("disk {} of volume group {} is missing, so its extents cannot be erased; "
-                               "return the disk, or remove the logical volume",
+                   fmt::format("disk {} of volume group {} is missing, so its extents cannot be erased: "
+                               "return the disk, or give it up (`quarryctl repair`)",
                                range.pv_uuid, group.name));
     }
     const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);

@@ -183,11 +183,12 @@ const mount::MountEntry* WholeMount(const NodeView& view) {
   return nullptr;
 }
 
-std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device) {
+std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device,
+                                                mount::DeviceNumber dev) {
   const std::string node = fmt::format("/dm-{}", device.minor);
   std::vector<const mount::MountEntry*> found;
   for (const mount::MountEntry& entry : mounts.entries()) {
-    if (entry.root.ends_with(node)) {
+    if (entry.device == dev && entry.root == node) {
       found.push_back(&entry);
     }
   }

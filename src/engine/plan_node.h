@@ -13,7 +13,8 @@
 
 namespace quarry::engine {
 
-// What every node plan looks at. `device` is the active device of `record`.
+// What every node plan looks at. `device` is the active device of `record`. Paths of requests lead through no
+// symbolic link (MountApi::Resolve), so that the mount table knows them.
 struct NodeView {
   const Record& record;
   const dm::Device& device;
@@ -28,8 +29,10 @@ struct NodeView {
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path);
 // A place where all of this volume's file system is to be seen; nullptr if there is none.
 const mount::MountEntry* WholeMount(const NodeView& view);
-// Bind mounts of this device's node, by name: candidates that the caller proves by device number.
-std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device);
+// Bind mounts of this device's node in `dev`, the file system that our /dev is: candidates that the caller
+// proves by device number. A node of the same name or number that somebody made elsewhere is none.
+std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device,
+                                                mount::DeviceNumber dev);
 
 // A request with a mount group (VOLUME_MOUNT_GROUP) has all of the file system given to it, where that is
 // mounted for writing. A volume belongs to one group at a time: while it is published elsewhere, publishing

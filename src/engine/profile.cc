@@ -183,12 +183,15 @@ Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view de
   if (!geometry.has_value()) {
     return std::move(geometry.error()).Context("parameters");
   }
-  return Profile{std::move(draft.pool), std::move(*geometry), draft.erase, draft.skip_sync,
-                 std::move(draft.mkfs_options)};
+  return Profile{.pool = std::move(draft.pool),
+                 .geometry = std::move(*geometry),
+                 .erase = draft.erase,
+                 .skip_sync = draft.skip_sync,
+                 .mkfs_options = std::move(draft.mkfs_options)};
 }
 
 std::string Profile::Canonical() const {
-  std::map<std::string_view, std::string> lines;
+  std::map<std::string_view, std::string> lines(unknown.begin(), unknown.end());
   lines["pool"] = pool;
   lines["type"] = lvm::TypeName(geometry.type());
   if (geometry.mirrors() > 0) {
@@ -219,17 +222,26 @@ std::string Profile::Canonical() const {
 }
 
 Result<Profile> Profile::FromCanonical(std::string_view text) {
-  const auto lines = SplitLines(text);
-  auto profile = Parse(Parameters(lines.begin(), lines.end()), "");
+  Parameters known = SplitLines(text);
+  std::map<std::string, std::string> unknown;
+  std::erase_if(known, [&](const auto& line) {
+    return !Setters().contains(line.first) && unknown.insert(line).second;
+  });
+  auto profile = Parse(known, "");
   if (!profile.has_value()) {
     return std::move(profile.error()).Context("recorded profile").As(Code::kCorrupt);
   }
+  profile->unknown = std::move(unknown);
   return profile;
 }
 
-std::optional<std::string> Difference(std::string_view existing, std::string_view requested) {
-  const auto was = SplitLines(existing);
-  const auto is = SplitLines(requested);
+std::optional<std::string> Difference(std::string_view existing, const Profile& requested) {
+  auto recorded = Profile::FromCanonical(existing);
+  if (recorded.has_value()) {
+    recorded->unknown.clear();
+  }
+  const auto was = SplitLines(recorded.has_value() ? recorded->Canonical() : std::string(existing));
+  const auto is = SplitLines(requested.Canonical());
   const auto value = [](const std::map<std::string, std::string>& lines, const std::string& key) {
     const auto found = lines.find(key);
     return found == lines.end() ? std::string("not set") : fmt::format("'{}'", found->second);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "engine/plan_controller.h"
+#include "engine/sizing.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
@@ -23,19 +25,41 @@ std::shared_ptr<Cleaning> Find(Pool& pool, const std::string& key) {
   return found == pool.cleanings.end() ? nullptr : found->second;
 }
 
-// Removes the LV that holds the extents, and remembers that they are clear if they are. False: somebody has
-// removed or moved that LV meanwhile, so that others may have had them.
-Result<bool> GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<Cleaning>& cleaning,
-                      const World& world, const Call& call) {
+// Removes the LV that holds the extents. False: somebody has removed or moved that LV meanwhile, so that
+// others may have had them.
+Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Cleaning>& cleaning, const World& world,
+                          const Call& call) {
   const std::string& group = pool.config.group;
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
   pool.clean.Look(*now);
   const lvm::LogicalVolume* const holder = now->FindLv(cleaning->lv_name());
-  const bool held = holder != nullptr && LiesOnJust(*now, *holder, cleaning->held());
-  if (holder != nullptr) {
-    QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, {cleaning->lv_name()}}}, world, call));
+  if (holder == nullptr) {
+    return false;
   }
-  if (held && cleaning->Outcome().has_value()) {
+  const bool held = LiesOnJust(*now, *holder, cleaning->held());
+  // What somebody has put on it would go along with it.
+  const auto owned = lvm::OwnedExtents(*now, *holder);
+  if (!owned.has_value()) {
+    return Error(owned.error()).Context(fmt::format("logical volume {}/{}", group, holder->name));
+  }
+  QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, {cleaning->lv_name()}, now->seqno}}, world, call));
+  return held;
+}
+
+// The same, and remembers that the extents are clear if they are. What others commit meanwhile has it looked
+// at anew.
+Result<bool> GiveBack(Pool& pool, const std::string& key, const std::shared_ptr<Cleaning>& cleaning,
+                      const World& world, const Call& call) {
+  constexpr int kAttempts = 5;
+  Result<bool> held = RemoveHolder(pool, cleaning, world, call);
+  for (int attempt = 1; attempt < kAttempts && !held.has_value() && held.error().code() == Code::kUnavailable;
+       ++attempt) {
+    held = RemoveHolder(pool, cleaning, world, call);
+  }
+  if (!held.has_value()) {
+    return held;
+  }
+  if (*held && cleaning->Outcome().has_value()) {
     pool.clean.Add(cleaning->cleared());
   }
   const std::lock_guard lock(pool.making_mutex);
@@ -55,6 +79,18 @@ Result<lvm::Placement> PlaceHolder(const lvm::VolumeGroup& group,
   return lvm::Place(SpaceWithin(group, all), linear, {size}, group);
 }
 
+// Makes the LV that holds the extents, as `plan` says.
+Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const World& world,
+                   const Call& call) {
+  QUARRY_TRY(RunCounted(pool, plan, world, call));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(pool.config.group, call));
+  const lvm::LogicalVolume* const holder = now->FindLv(name);
+  if (holder == nullptr) {
+    return Error(Code::kUnavailable, fmt::format("{} was removed as soon as it was made", name));
+  }
+  return OwnerOf(*now, *holder, std::string(lvm::kCreatingTag));
+}
+
 }  // namespace
 
 bool MustBeClear(const Profile& profile, std::string_view access) {
@@ -68,14 +104,14 @@ Result<Cleared> TakeCleared(Engine::State& state, Pool& pool, const std::string&
     return Cleared{};
   }
   if (!cleaning->Finished()) {
-    return Cleared{cleaning, {}, {}};
+    return Cleared{cleaning, {}};
   }
   QUARRY_ASSIGN(const bool held, GiveBack(pool, key, cleaning, state.world, call));
   QUARRY_TRY(cleaning->Outcome());
   if (!held) {
     return Cleared{};
   }
-  return Cleared{nullptr, cleaning->held(), cleaning->cleared()};
+  return Cleared{nullptr, cleaning->held()};
 }
 
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held) {
@@ -88,24 +124,13 @@ lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm:
   return space;
 }
 
-std::vector<lvm::PhysicalRange> UnknownIn(const Pool& pool, const Plan& plan, const Cleared& cleared) {
-  const auto clear = ByPv(cleared.clear);
-  std::vector<lvm::PhysicalRange> out;
-  for (const auto& [pv, ranges] : ByPv(pool.clean.Unknown(ExtentsOf(plan, false)))) {
-    const auto mine = clear.find(pv);
-    for (const lvm::ExtentRange& range : mine == clear.end() ? ranges : Without(ranges, mine->second)) {
-      out.push_back({pv, range});
-    }
-  }
-  return out;
-}
-
 Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool, const std::string& key,
                                                 const Catalog& catalog, const Plan& plan,
                                                 const std::vector<lvm::PhysicalRange>& unknown,
                                                 const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
   const std::vector<lvm::PhysicalRange> all = ExtentsOf(plan, true);
+  QUARRY_TRY(CheckVolumeLimit(catalog).Context("extents to be cleared are held by a logical volume"));
   QUARRY_ASSIGN(const lvm::Placement hold, PlaceHolder(group, all));
   QUARRY_ASSIGN(Plan erase, PlanEraseRanges(group, unknown, dm::EraseMethod::kZero));
   QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
@@ -122,19 +147,22 @@ Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool
                                      .wipe = lvm::Wipe::kNone,
                                      .activate = false}},
                      VerifyLayoutAction{group.name, name, hold}};
-  auto taken = RunCounted(pool, take, state.world, call);
-  if (!taken.has_value()) {
+  auto holder = Take(pool, take, name, state.world, call);
+  if (!holder.has_value()) {
     {
       const std::lock_guard lock(pool.making_mutex);
       pool.making.erase(name);
     }
     if (!Execute({RemoveLvAction{group.name, {name}}}, state.world, CallWithin(kUndoLimit)).has_value()) {
-      state.eraser->Wake();
+      pool.eraser->Wake();
     }
-    return std::move(taken.error());
+    return std::move(holder.error());
   }
-  auto cleaning =
-      std::make_shared<Cleaning>(name, all, ExtentsOf(plan, false), std::move(erase), state.world);
+  std::vector<DiskPart> parts = PartsOf(erase);
+  const std::vector<Bytes> nothing_yet(parts.size());
+  const auto work = std::make_shared<Erasure>(std::move(*holder), ExtentsOf(plan, false), std::move(parts),
+                                              nothing_yet, state.world.clock.Now());
+  auto cleaning = std::make_shared<Cleaning>(all, work);
   {
     const std::lock_guard lock(pool.making_mutex);
     pool.cleanings[key] = cleaning;
@@ -142,7 +170,7 @@ Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool
   state.log.Info(
       "clearing disk space of unknown past",
       {{"pool", pool.config.name}, {"for", key}, {"bytes", static_cast<int64_t>(cleaning->total().value)}});
-  state.eraser->Wake();
+  pool.eraser->Clear(work);
   return cleaning;
 }
 

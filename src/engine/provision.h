@@ -19,9 +19,8 @@ bool MustBeClear(const Profile& profile, std::string_view access);
 
 // What an earlier call for the same volume had cleared.
 struct Cleared {
-  std::shared_ptr<Cleaning> under_way;    // not finished: nothing else is set
-  std::vector<lvm::PhysicalRange> held;   // free again, and for this volume
-  std::vector<lvm::PhysicalRange> clear;  // those that read as zeroes: all but what metadata legs will take
+  std::shared_ptr<Cleaning> under_way;   // not finished: nothing else is set
+  std::vector<lvm::PhysicalRange> held;  // free again, and for this volume
 };
 // Looks for the cleaning of `key`; if it is finished, gives its extents back to the group. The cleaning's
 // error, if it failed: the next call begins anew.
@@ -29,11 +28,6 @@ Result<Cleared> TakeCleared(Engine::State& state, Pool& pool, const std::string&
 
 // The room that `held` is, for a plan that takes just that.
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held);
-
-// Extents of data that `plan` places and that are not known to be clear. What was given back under this very
-// turn is, even if others have committed meanwhile: they cannot have had it and given it up within the
-// moment.
-std::vector<lvm::PhysicalRange> UnknownIn(const Pool& pool, const Plan& plan, const Cleared& cleared);
 
 // Holds the extents that `plan` places and has `unknown` of them cleared.
 Result<std::shared_ptr<Cleaning>> StartCleaning(Engine::State& state, Pool& pool, const std::string& key,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,17 +34,41 @@ Status TakeHolds(Engine::State& state, const Catalog& catalog, const mount::Moun
   return Ok();
 }
 
+// Names and UUIDs of what an interrupted create left.
+std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
+  std::map<std::string, std::string> out;
+  for (const std::string& name : catalog.stray_legs) {
+    const lvm::LogicalVolume* lv = catalog.group->FindLv(name);
+    out.emplace(name, lv == nullptr ? "" : lv->uuid);
+  }
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kCreating) {
+      out.emplace(record.lv->name, record.lv->uuid);
+    }
+  }
+  return out;
+}
+
+// Removes one of them if it is that still, in the same turn: somebody else's command may have finished it, or
+// given its name to another.
+Status RemoveIfHalfMade(Engine::State& state, Pool& pool, const std::pair<const std::string, std::string>& lv,
+                        const Call& call) {
+  QUARRY_ASSIGN(const auto now, state.ReadGroup(pool, call));
+  const auto left = HalfMade(*now);
+  const auto found = left.find(lv.first);
+  if (found == left.end() || found->second != lv.second) {
+    return Error(Code::kUnavailable, "it is no longer what it was when it was looked at: it is left alone");
+  }
+  return Execute({RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, state.world, call);
+}
+
 // Takes away what an interrupted create left. What cannot be removed now is the eraser's business. True if
 // there was anything.
 bool RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, const Call& call) {
-  std::vector<std::string> names = catalog.stray_legs;
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kCreating) {
-      names.push_back(record.lv->name);
-    }
-  }
-  for (const std::string& name : names) {
-    auto removed = Execute({RemoveLvAction{catalog.group->name, {name}}}, state.world, call);
+  const auto left = HalfMade(catalog);
+  for (const auto& lv : left) {
+    const std::string& name = lv.first;
+    auto removed = RemoveIfHalfMade(state, pool, lv, call);
     if (removed.has_value()) {
       state.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
     } else {
@@ -51,7 +76,7 @@ bool RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, co
                         {{"pool", pool.config.name}, {"lv", name}, {"error", removed.error().message()}});
     }
   }
-  return !names.empty();
+  return !left.empty();
 }
 
 // The volume of ours whose device, or leg's device, this is by its name; empty if it is none of this group.
@@ -220,31 +245,25 @@ Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& cal
 
 }  // namespace
 
-Status Reconcile(Engine::State& state, const Call& call) {
+Status Reconcile(Engine::State& state, Pool& pool, const Call& call) {
   QUARRY_ASSIGN(const std::string version, state.world.lvm.Version(call));
-  for (const auto& pool : state.pools) {
-    QUARRY_ASSIGN(const auto turn, pool->writers.Wait("starting", call));
-    QUARRY_TRY(EnsureGroup(state, pool->config, call));
-    QUARRY_ASSIGN(auto catalog, state.Read(*pool, call));
-    for (const std::string& damaged : catalog->damaged) {
-      state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
-                        {{"pool", pool->config.name}, {"problem", damaged}});
-    }
-    if (RemoveHalfMade(state, *pool, *catalog, call)) {
-      QUARRY_ASSIGN(catalog, state.Read(*pool, call));
-    }
-    QUARRY_TRY(ReconcileDevices(state, *catalog, call));
-    QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
-    QUARRY_TRY(TakeHolds(state, *catalog, mounts));
-    state.log.Info("pool is ready", {{"pool", pool->config.name},
-                                     {"group", pool->config.group},
-                                     {"volumes", static_cast<int64_t>(catalog->records.size())},
-                                     {"lvm", version}});
+  QUARRY_ASSIGN(const auto turn, pool.writers.Wait("starting", call));
+  QUARRY_TRY(EnsureGroup(state, pool.config, call));
+  QUARRY_ASSIGN(auto catalog, state.ReadGroup(pool, call));
+  for (const Unreadable& one : catalog->unreadable) {
+    state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
+                      {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
   }
-  // What there is can be served without it.
-  if (const auto claimed = ClaimDisks(state, call); !claimed.has_value()) {
-    state.log.Warning("disks for the pools could not be looked for", {{"error", claimed.error().message()}});
+  if (RemoveHalfMade(state, pool, *catalog, call)) {
+    QUARRY_ASSIGN(catalog, state.ReadGroup(pool, call));
   }
+  QUARRY_TRY(ReconcileDevices(state, *catalog, call));
+  QUARRY_ASSIGN(const mount::MountTable mounts, state.world.mount.Mounts());
+  QUARRY_TRY(TakeHolds(state, *catalog, mounts));
+  state.log.Info("pool is ready", {{"pool", pool.config.name},
+                                   {"group", pool.config.group},
+                                   {"volumes", static_cast<int64_t>(catalog->records.size())},
+                                   {"lvm", version}});
   return Ok();
 }
 

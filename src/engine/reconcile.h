@@ -1,4 +1,4 @@
-// What a start does before anything is served: finishes or undoes what an earlier process left half-done.
+// What a start does before a pool is served: finishes or undoes what an earlier process left half-done.
 #pragma once
 
 #include "base/call.h"
@@ -7,12 +7,12 @@
 
 namespace quarry::engine {
 
-// For each pool, under its turn: the group is made if it is to be and is not there; half-made volumes, legs
-// without a volume and devices without a logical volume are removed; devices that a killed LVM left suspended
-// are set going again; raw volumes that are published are held. Then disks that rules want
-// are added. Touches nothing that is not proven to be
-// ours. What cannot be removed is logged and left; an error means that the node could not be looked at. May
-// be repeated.
-Status Reconcile(Engine::State& state, const Call& call);
+struct Pool;
+
+// Under the pool's turn: the group is made if it is to be and is not there; half-made volumes, legs without a
+// volume and devices without a logical volume are removed; devices that a killed LVM left suspended are set
+// going again; raw volumes that are published are held. Touches nothing that is not proven to be ours. What
+// cannot be removed is logged and left; an error means that the pool could not be looked at. May be repeated.
+Status Reconcile(Engine::State& state, Pool& pool, const Call& call);
 
 }  // namespace quarry::engine

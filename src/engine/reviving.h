@@ -16,9 +16,19 @@
 // And where it is older than the freshest superblock, the kernel takes all regions for marked and none for
 // one to be filled: a leg that failed before and is back counts as filled then, with what it had
 // (drivers/md/md-bitmap.c: BITMAP_STALE, events_cleared; measured on Linux 6.1).
+//
+// And those that must not be started by themselves. An array notes a lost leg on all legs that it goes on
+// with before it acknowledges another write. So a leg knows of every other that was lost while it was there,
+// and of none that was lost later. Where leg A was away, B went on alone, and now A is back and B cannot be
+// read, A knows nothing of it: the kernel would start from A, and what was written in between would be gone.
+// Nothing on A tells this from a B that died after both were stopped together. The legs that cannot be read
+// may be newer if they suffice for the array by themselves, and the freshest of the others does not count
+// them as failed. Those of raid4, 5 and 6 never do: any legs that suffice have one in common.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dm/raid_legs_api.h"
@@ -45,12 +55,64 @@ using LegBitmaps = std::vector<std::optional<dm::RaidBitmap>>;
 std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, const LegWords& legs,
                                              const LegBitmaps& bitmaps);
 
-// Notes it, for an inactive volume. OK if there is nothing to note, or nothing that could be read. Otherwise
-// the volume must not be activated: nothing is lost yet. kTimeout: a disk of it does not answer.
-Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs);
+// Legs that stand in the way of a start from the others.
+struct LegsInTheWay {
+  std::vector<bool> legs;
+  // They may be newer than all others, and nothing proves that they are not: that is for a person to say.
+  // False: there are too few others.
+  bool may_override = false;
+  // Each of two or more went on without the other: `legs` are those that are not the freshest.
+  bool parted = false;
+  bool operator==(const LegsInTheWay&) const = default;
+};
+
+// nullopt: nothing stands in the way; also where no leg is lost and none went its own way, which is the
+// kernel's affair, and Revive's.
+// `heard`: what the legs say that can be read, those included that LVM does not use now. Per leg: `unheard`,
+// it cannot be read, and nobody has given it up; `lost`, the array would start without it. Pure.
+std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, const LegWords& heard,
+                                               const std::vector<bool>& unheard,
+                                               const std::vector<bool>& lost);
+
+// What is noted on the legs that a person wants the array started from: the freshest of `words`, and those
+// that it does not count as failed. All others count as failed then. The count of events rises by kOverruled,
+// so that no leg that was left out passes for the freshest when it comes back. `words` are of the legs that
+// LVM uses, `heard` of all that can be read. nullopt: the legs that are left do not suffice. Pure.
+inline constexpr uint64_t kOverruled = uint64_t{1} << 32;
+std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const LegWords& words,
+                                            const LegWords& heard, const std::vector<bool>& lost);
+
+// Why a volume is not to be started from the legs that are there.
+struct Doubt {
+  std::string words;  // for people, with the remedy
+  bool may_override = false;
+};
+
+// The same for an inactive volume; nullopt also if it is no raid volume of ours. kTimeout: a disk of it does
+// not answer.
+Result<std::optional<Doubt>> FindDoubt(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                       dm::RaidLegsApi& legs);
+
+// Whether the table of an active volume may be loaded anew, as LVM does for whatever changes it: the kernel
+// goes by the freshest leg then, with whoever uses the volume none the wiser. kPrecondition if that may be
+// one which it does not use now: legs went their own ways. `now`: what the kernel says of the legs.
+Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const dm::RaidStatus& now,
+                   dm::RaidLegsApi& legs);
+
+// Writes to one leg, as RaidLegsApi::Write does, once it is proven that `metadata_lv`, which holds it, is the
+// volume's (proven_write.h).
+using LegWriter = std::function<Status(const std::string& metadata_lv, const dm::EraseRange& place,
+                                       const dm::RaidSuperblock& was, const dm::RaidStart& start)>;
+
+// Notes what has to be, for an inactive volume. OK if there is nothing to note. Otherwise the volume must not
+// be activated: nothing is lost yet. kPrecondition: FindDoubt says why; not if `accept_older`, and a person
+// may say so. kTimeout: a disk of it does not answer.
+Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
+                    const LegWriter& write, bool accept_older = false);
 
 // Lets an inactive volume start again, if it is stopped; OK if it is not, or is no raid that can stop.
-// kUnavailable: a disk of it is missing.
-Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs);
+// kUnavailable: a disk of it is missing, or what a leg says cannot be read.
+Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
+              const LegWriter& write);
 
 }  // namespace quarry::engine

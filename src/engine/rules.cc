@@ -35,6 +35,7 @@ bool IsPattern(const std::string& text) {
 bool DeviceRule::IsExplicit() const {
   DeviceRule alone;
   alone.path = path;
+  alone.wipe_ok = wipe_ok;
   return !path.empty() && !IsPattern(path) && *this == alone;
 }
 
@@ -56,6 +57,7 @@ std::string DeviceRule::Text() const {
   add("min-size", min_size.value == 0 ? "" : HumanBytes(min_size));
   add("max-size", max_size.value == 0 ? "" : HumanBytes(max_size));
   add("rotational", !rotational.has_value() ? "" : *rotational ? "true" : "false");
+  add("wipe-ok", wipe_ok ? "true" : "");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

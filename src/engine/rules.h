@@ -18,6 +18,8 @@ struct DeviceRule {
   std::string transport;      // one of udev::Transports(); empty: any
   Bytes min_size, max_size;   // 0: no limit; both inclusive
   std::optional<bool> rotational;
+  // No condition: whether a disk that libblkid calls blank is taken also if it does not read as zeroes.
+  bool wipe_ok = false;
 
   // Nothing but a path that is no pattern: it says "this one", where the others say "such as these".
   bool IsExplicit() const;

@@ -40,10 +40,15 @@ Result<std::vector<ScrubAnswer>> Engine::Scrub(const ScrubRequest& request, cons
     if (!request.ids.empty()) {
       break;
     }
-    QUARRY_ASSIGN(const auto catalog, state_->Read(*pool, call));
-    for (const Record& record : catalog->records) {
+    const auto catalog = state_->Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      QUARRY_TRY(call.Check("looking for volumes to compare"));
+      out.push_back({pool->config.name, "pool", catalog.error().message()});
+      continue;
+    }
+    for (const Record& record : (*catalog)->records) {
       if (record.tags.state == lvm::VolumeState::kReady && HasRedundancy(*record.lv)) {
-        QUARRY_TRY(answer(*catalog, record));
+        QUARRY_TRY(answer(**catalog, record));
       }
     }
   }

@@ -221,4 +221,19 @@ Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {
   return Ok();
 }
 
+Status CheckVolumeLimit(const Catalog& catalog) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const auto shown = static_cast<uint64_t>(std::ranges::count(group.lvs, false, &lvm::LogicalVolume::hidden));
+  if (group.max_lvs == 0 || shown < group.max_lvs) {
+    return Ok();
+  }
+  const bool going = std::ranges::any_of(
+      catalog.records, [](const Record& record) { return record.tags.state == lvm::VolumeState::kErasing; });
+  return Error(going ? Code::kUnavailable : Code::kNoSpace,
+               fmt::format("volume group {} may have {} logical volumes, and has {}{}; `vgchange "
+                           "--maxlogicalvolumes 0 {}` lifts the limit",
+                           group.name, group.max_lvs, shown,
+                           going ? ", of which some are being erased and will make room" : "", group.name));
+}
+
 }  // namespace quarry::engine

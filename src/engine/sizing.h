@@ -48,4 +48,8 @@ lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& p
 // if need be.
 Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry);
 
+// Whether the group takes one logical volume more (vgchange --maxlogicalvolumes). kNoSpace; kUnavailable if
+// volumes that are being erased will make room.
+Status CheckVolumeLimit(const Catalog& catalog);
+
 }  // namespace quarry::engine

@@ -64,7 +64,13 @@ Result<TrimResult> Engine::Trim(const Call& call) {
     std::shared_ptr<const Catalog> catalog;
     {
       QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
-      QUARRY_ASSIGN(catalog, state_->Read(*pool, call));
+      auto looked = state_->Look(*pool, kOthersPatience, call);
+      if (!looked.has_value()) {
+        QUARRY_TRY(call.Check("trimming"));
+        result.failures.push_back(looked.error().message());
+        continue;
+      }
+      catalog = std::move(*looked);
     }
     for (const Record& record : catalog->records) {
       if (record.tags.state != lvm::VolumeState::kReady || record.tags.fs_type.empty()) {

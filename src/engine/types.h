@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,20 @@
 #include "udev/udev_api.h"
 
 namespace quarry::engine {
+
+// What pods may have of a pool as inline volumes.
+struct EphemeralLimits {
+  // What they may say of them, but for what the caller adds. mkfsoptions are never among it; sync is, only if
+  // the configuration says so: for sync=skip space is cleared before any limit is met.
+  static std::set<std::string> UsualAttributes() {
+    return {"erase", "mirrors", "pool", "regionsize", "size", "stripes", "stripesize", "type"};
+  }
+
+  std::optional<Bytes> most;  // of one; 0: none at all. Not said: docs/ephemeral.md
+  Bytes total;                // of all together, all legs counted; 0: no limit
+  uint64_t most_volumes = 0;  // 0: no limit
+  std::set<std::string> attributes = UsualAttributes();
+};
 
 struct PoolConfig {
   std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
@@ -34,6 +49,7 @@ struct PoolConfig {
   bool list_foreign = false;
   // Disks that no rule of this pool gets.
   std::vector<DeviceRule> exclude;
+  EphemeralLimits ephemeral = {};
 };
 
 enum class AccessType { kBlock, kMount };
@@ -96,6 +112,9 @@ struct CreateRequest {
   CapacityRange range;
   std::vector<Capability> capabilities;  // at least one
   Parameters parameters;
+  // The caller asks other nodes once it hears kNoSpace, and then forgets this one: whatever this node lacks
+  // is kNoSpace, but only where nothing of that name is here or may yet come of it.
+  bool elsewhere = false;
 };
 
 struct CreateResult {
@@ -277,8 +296,8 @@ struct ScrubRequest {
   bool repair = false;           // and what differs written anew
 };
 struct ScrubAnswer {
-  std::string id, name;
-  std::string refusal;  // why they are not compared; empty: they will be
+  std::string id, name;  // of a pool that cannot be read: its name, and "pool"
+  std::string refusal;   // why they are not compared; empty: they will be
 };
 
 // Whether the node can serve, and what it is doing about it if not.
@@ -290,7 +309,7 @@ struct Readiness {
 // A pool as monitoring wants it. Bytes are those of physical extents: every leg of a volume counts.
 struct PoolFigures {
   std::string pool;
-  std::string problem;  // why the group could not be read; the rest is 0 then
+  std::string problem;  // why it does not serve, or could not be read; the rest is 0 then
   Bytes size;
   Bytes free;           // in no logical volume
   Bytes erase_pending;  // of deleted volumes that are still being erased
@@ -313,7 +332,7 @@ struct DiskStatus {
 struct VolumeStatus {
   std::string id, name, type;
   Bytes size;
-  std::string condition;  // one word, as ConditionWord() says it
+  std::string condition;  // one word, as ConditionWord() says it; "unknown": detail says why
   std::string detail;     // what ails it, or what goes on; may be empty
   std::optional<uint32_t> percent;
   std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
@@ -324,6 +343,8 @@ struct PoolStatus {
   std::string group;
   std::vector<DiskStatus> disks;      // none if it could not be read: figures.problem says why
   std::vector<VolumeStatus> volumes;  // by name
+  // The largest volume of each type, with its default geometry, that could be made now.
+  std::map<lvm::VolumeType, Bytes> largest;
 };
 
 }  // namespace quarry::engine

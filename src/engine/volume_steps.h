@@ -14,9 +14,19 @@ namespace quarry::engine {
 Result<Volume> MakeNewVolume(Engine::State& state, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call);
 
+// The largest volume that can be made in a pool now, and why there is none; `least_size`: of what a caller
+// has a use for. (controller.cc)
+CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
+                          Bytes least_size);
+
 // Puts a volume out of reach and has its bytes erased. kPrecondition naming who uses it. (controller.cc)
 Status EndVolume(Engine::State& state, const Engine::State::Found& found, const std::string& what,
                  const Call& call);
+
+// Grows the volume's logical volume, and waits for the group's turn and for space that must be cleared
+// before. (controller.cc)
+Result<ExpandResult> GrowTo(Engine::State& state, Pool& pool, const std::string& id,
+                            const CapacityRange& range, const std::string& what, const Call& call);
 
 // Publishes a file system that nobody stages, formatting it if need be. `guard`: the lock of request.id, that
 // goes along with what takes longer than `call`. (node.cc)

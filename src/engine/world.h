@@ -1,6 +1,7 @@
 // The seams that the engine acts through, handed in by the daemon or by a test.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
 #include "dm/raid_legs_api.h"
+#include "lvm/group_locks.h"
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
@@ -35,7 +37,7 @@ struct World {
   mount::MountApi& mount;
   const Clock& clock;
   StepWatcher* steps = nullptr;
-  Subprocess* children = nullptr;  // asked what is stuck; nullptr: nobody counts
+  Subprocess* children = nullptr;  // asked what is stuck of everything; nullptr: nobody counts
   // For disks that rules name; nullptr, either of them: disks are not looked at, explicit paths apart.
   udev::UdevApi* udev = nullptr;
   lvm::PvReader* pvs = nullptr;
@@ -43,6 +45,11 @@ struct World {
   std::shared_ptr<udev::DiskHealthApi> health = nullptr;
   // For raid volumes that have stopped; nullptr: they stay so.
   dm::RaidLegsApi* raid_legs = nullptr;
+  // Check() before bytes are written below device-mapper, which no LVM command does; nullptr: nobody else can
+  // have the groups.
+  const lvm::GroupLocks* locks = nullptr;
+  // By group: asked what is stuck of that group's commands. Of a group that is not there: `children`.
+  std::map<std::string, Subprocess*> children_of = {};
 };
 
 }  // namespace quarry::engine

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "lvm/group_read_lock.h"
 #include "lvm/text_snapshot.h"
 
 namespace quarry::lvm {
@@ -20,6 +23,18 @@ constexpr int kAttempts = 2;
 // A commit writes one header after the other, so two that disagree mostly agree a moment later.
 constexpr int kTextAttempts = 20;
 constexpr std::chrono::milliseconds kCommitLasts{2};
+
+// How often a group is read for being held, where a commit between the reading and the lock is of a kind that
+// only LVM can read.
+constexpr int kHoldAttempts = 5;
+
+class LockedGroup final : public GroupHold {
+ public:
+  explicit LockedGroup(GroupReadLock lock) : lock_(std::move(lock)) {}
+
+ private:
+  GroupReadLock lock_;
+};
 
 bool Lost(const PhysicalVolume& pv) {
   return pv.device.empty();
@@ -148,6 +163,33 @@ Error Replaced(const VolumeGroup& group, const std::string& uuid) {
                   group.name, group.uuid, uuid));
 }
 
+// Of two groups of one sequence number: by what commits change. vgcfgrestore gives what it restores the
+// number after that of the backup, which may be one that was there already.
+bool SameVolumes(const VolumeGroup& a, const VolumeGroup& b) {
+  std::map<std::string_view, const LogicalVolume*> known;
+  for (const LogicalVolume& lv : a.lvs) {
+    known.emplace(lv.uuid, &lv);
+  }
+  return a.lvs.size() == b.lvs.size() && std::ranges::all_of(b.lvs, [&](const LogicalVolume& lv) {
+           const auto same = known.find(lv.uuid);
+           return same != known.end() && same->second->size == lv.size && same->second->tags == lv.tags &&
+                  std::ranges::equal(PhysicalExtents(a, *same->second), PhysicalExtents(b, lv),
+                                     [](const PhysicalRange& one, const PhysicalRange& other) {
+                                       return one.pv_uuid == other.pv_uuid && one.range == other.range;
+                                     });
+         });
+}
+
+Error WentBack(const VolumeGroup& group, uint64_t newest) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "volume group {} has gone back in time: its disks hold metadata number {} now, and not those that "
+          "were there before, up to number {}. A disk that holds the newer ones is away: bring it back. If "
+          "the older ones are meant (vgcfgrestore), look at the group, and start quarryd anew to accept them",
+          group.name, group.seqno, newest));
+}
+
 // Whether a failure is that of one caller's patience and says nothing to the others.
 bool IsOwnEnd(const Error& error) {
   return error.code() == Code::kTimeout || error.code() == Code::kCancelled;
@@ -181,6 +223,17 @@ struct FreshLvm::Group {
   // the group's lock: so the next read asks LVM, which waits for that lock.
   uint64_t failures = 0;
   std::string uuid;  // of the group at the first read
+  // Of that group, as far as was read. Once it has gone back, what is committed on top of that does not make
+  // it true: only the newest itself does.
+  Snapshot newest;
+  bool went_back = false;
+
+  bool GoesBack(const VolumeGroup& now) const {
+    if (newest == nullptr) {
+      return false;
+    }
+    return now.seqno == newest->seqno ? !SameVolumes(now, *newest) : now.seqno < newest->seqno || went_back;
+  }
 
   // The outcome of the newest finished refresh, if it began after number `after` did and is for all to have.
   std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
@@ -198,8 +251,15 @@ struct FreshLvm::Group {
     }
     if (outcome.has_value() && (*outcome)->uuid != uuid) {
       outcome = Replaced(**outcome, uuid);
-    } else if (outcome.has_value() && fresh.snapshot != nullptr) {
-      proof = std::make_shared<const Proof>(std::move(fresh));
+    } else if (outcome.has_value() && GoesBack(**outcome)) {
+      went_back = true;
+      outcome = WentBack(**outcome, newest->seqno);
+    } else if (outcome.has_value()) {
+      went_back = false;
+      newest = *outcome;
+      if (fresh.snapshot != nullptr) {
+        proof = std::make_shared<const Proof>(std::move(fresh));
+      }
     }
     refresh->outcome = std::move(outcome);
     refresh->done = true;
@@ -221,8 +281,14 @@ struct FreshLvm::Group {
   }
 };
 
-FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder, LvmApi* maker)
-    : inner_(inner), headers_(headers), finder_(finder), maker_(maker) {}
+FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder, LvmApi* maker,
+                   const GroupLocks* locks, std::string locking_dir)
+    : inner_(inner),
+      headers_(headers),
+      finder_(finder),
+      maker_(maker),
+      locks_(locks),
+      locking_dir_(std::move(locking_dir)) {}
 FreshLvm::~FreshLvm() = default;
 
 FreshLvm::Group& FreshLvm::Find(const std::string& name) {
@@ -235,6 +301,9 @@ FreshLvm::Group& FreshLvm::Find(const std::string& name) {
 }
 
 Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
+  if (locks_ != nullptr) {
+    QUARRY_TRY(locks_->Check(name));
+  }
   Group& group = Find(name);
   std::unique_lock lock(group.mutex);
   const uint64_t before = group.started;
@@ -298,10 +367,77 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
     return Snapshot();
   }
   QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
-  if (states == proof->states && settled) {
-    return proof->snapshot;
+  if (!(states == proof->states && settled) && DespiteSilence(states, proof->states) != proof->states) {
+    return Snapshot();
   }
-  return DespiteSilence(states, proof->states) == proof->states ? proof->snapshot : Snapshot();
+  const std::lock_guard lock(group.mutex);
+  group.went_back = group.went_back && group.proof != proof;  // as it was, if it had gone back meanwhile
+  return proof->snapshot;
+}
+
+Result<HeldGroup> FreshLvm::ProveByHeaders(Group& group, const Call& call) {
+  std::shared_ptr<const Proof> proof;
+  {
+    const std::lock_guard lock(group.mutex);
+    proof = group.proof;
+    if (proof == nullptr || proof->snapshot == nullptr || proof->failures != group.failures) {
+      return HeldGroup();
+    }
+  }
+  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
+  if (states != proof->states && DespiteSilence(states, proof->states) != proof->states) {
+    return HeldGroup();
+  }
+  HeldGroup out{proof->snapshot, {}, nullptr};
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].kind == PvState::Kind::kSilent) {
+      out.silent.push_back(proof->snapshot->pvs[i].uuid);
+    }
+  }
+  return out;
+}
+
+Status FreshLvm::CatchUp(Group& group, const Call& call) {
+  Proof proof;
+  std::string uuid;
+  {
+    const std::lock_guard lock(group.mutex);
+    if (group.proof == nullptr || group.proof->snapshot == nullptr ||
+        group.proof->failures != group.failures) {
+      return Ok();
+    }
+    proof = *group.proof;
+    uuid = group.uuid;
+  }
+  bool updated = true;  // nobody is looked for while LVM waits
+  QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, call));
+  const std::lock_guard lock(group.mutex);
+  if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
+    group.newest = now;
+    group.proof = std::make_shared<const Proof>(std::move(proof));
+  }
+  return Ok();
+}
+
+Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
+  Group& group = Find(name);
+  for (int attempt = 0; attempt < kHoldAttempts; ++attempt) {
+    QUARRY_TRY(Read(name, call));
+    QUARRY_ASSIGN(GroupReadLock lock, GroupReadLock::Take(locking_dir_, name, call));
+    QUARRY_ASSIGN(HeldGroup held, ProveByHeaders(group, call));
+    if (held.snapshot == nullptr) {
+      QUARRY_TRY(CatchUp(group, call));
+      QUARRY_ASSIGN(held, ProveByHeaders(group, call));
+    }
+    if (held.snapshot != nullptr) {
+      held.hold = std::make_unique<LockedGroup>(std::move(lock));
+      return held;
+    }
+  }
+  return Error(Code::kUnavailable,
+               fmt::format("volume group {} is changed again and again, or its disks do not prove what LVM "
+                           "says of it: nothing is written below it",
+                           name));
 }
 
 // The text is read between two equal readings of the headers: it is what was committed at that time, by its
@@ -435,6 +571,10 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
   if (!status.has_value()) {
     const std::lock_guard lock(group.mutex);
     ++group.failures;
+  } else if (LostPvs(*snapshot)) {
+    // A disk that is away lacks what was committed just now. Should it be all that is left before anybody
+    // reads the group, it must not be believed.
+    (void)Read(name, call);
   }
   return status;
 }
@@ -450,6 +590,8 @@ Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
   ++group.failures;  // also if it was none: the first to be asked of the group as it is now is LVM
   if (status.has_value()) {
     group.uuid.clear();
+    group.newest = nullptr;
+    group.went_back = false;
     group.proof = nullptr;
   }
   return status;
@@ -463,8 +605,9 @@ Status FreshLvm::Extend(const ExtendLv& spec, const Call& call) {
   return Change(spec.group, call, [&] { return inner_.Extend(spec, call); });
 }
 
-Status FreshLvm::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  return Change(group, call, [&] { return inner_.Remove(group, names, call); });
+Status FreshLvm::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                        const Call& call) {
+  return Change(group, call, [&] { return inner_.Remove(group, names, seqno, call); });
 }
 
 Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,
@@ -477,8 +620,9 @@ Status FreshLvm::Activate(const std::string& group, const std::vector<std::strin
   return Change(group, call, [&] { return inner_.Activate(group, names, call); });
 }
 
-Status FreshLvm::Deactivate(const std::string& group, const std::string& name, const Call& call) {
-  return Change(group, call, [&] { return inner_.Deactivate(group, name, call); });
+Status FreshLvm::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                            const Call& call) {
+  return Change(group, call, [&] { return inner_.Deactivate(group, name, seqno, call); });
 }
 
 Status FreshLvm::Add(const AddPv& spec, const Call& call) {
@@ -525,8 +669,8 @@ Status FreshLvm::Move(const MoveExtents& spec, const Call& call) {
   return Change(spec.group, call, [&] { return inner_.Move(spec, call); });
 }
 
-Status FreshLvm::FinishMoves(const std::string& group, bool abandon, const Call& call) {
-  return Change(group, call, [&] { return inner_.FinishMoves(group, abandon, call); });
+Status FreshLvm::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.AbandonMove(group, device, call); });
 }
 
 Status FreshLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {

@@ -23,7 +23,9 @@
 #include <string>
 #include <vector>
 
+#include "lvm/group_locks.h"
 #include "lvm/lvm_api.h"
+#include "lvm/lvm_config.h"
 #include "lvm/metadata_header_reader.h"
 
 namespace quarry::lvm {
@@ -49,12 +51,16 @@ class FreshLvm final : public LvmApi {
  public:
   // All must outlive the object. Without a finder LVM is asked for every read while a PV is missing, because
   // only LVM can tell that it is back. `maker` makes groups, where `inner` does not see disks that are no PVs
-  // yet.
-  FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr);
+  // yet. A group that `locks` finds to be no longer ours is not read either, whatever is proven of it: then
+  // nothing is begun there. `locking_dir`: of LVM, for Hold.
+  FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr,
+           const GroupLocks* locks = nullptr, std::string locking_dir = LvmConfig().locking_dir);
   ~FreshLvm() override;
 
   // kPrecondition, besides what the inner Read says: the group of this name is not the one that it was at
-  // the first Read; its volumes are not ours to look for in there. To accept it, start anew.
+  // the first Read, and its volumes are not ours to look for in there; or its metadata are older than those
+  // that were read before (a disk that missed them is back, and those that have them are gone; or
+  // vgcfgrestore). To accept it, start anew.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
   // A group that was made by this call is the one of its name from now on.
@@ -63,11 +69,13 @@ class FreshLvm final : public LvmApi {
   // does not see as missing in whatever it commits.
   Status Create(const CreateLv& spec, const Call& call) override;
   Status Extend(const ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                const Call& call) override;
   Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                    const Call& call) override;
   Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Repair(const RepairLv& spec, const Call& call) override;
   Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
@@ -76,12 +84,16 @@ class FreshLvm final : public LvmApi {
   Status DropMissingPvs(const std::string& group, const Call& call) override;
   Status ChangePv(const PvChange& spec, const Call& call) override;
   Status Move(const MoveExtents& spec, const Call& call) override;
-  Status FinishMoves(const std::string& group, bool abandon, const Call& call) override;
+  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
   Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
   // Where LVM sees the pools' PVs only, it is shown the device as well, and nothing else: another group of
   // the same name, on disks that are none of ours, does not stand in the way.
   Status Add(const AddPv& spec, const Call& call) override;
+
+  // Reads first, which may ask LVM; under LVM's lock then whether the headers are as they were, and if not
+  // the text. Where that takes LVM to understand, the lock is let go and all of it done again, a few times.
+  Result<HeldGroup> Hold(const std::string& group, const Call& call) override;
 
   // Reads so far, by how they were answered: for metrics and tests.
   struct Counts {
@@ -101,6 +113,11 @@ class FreshLvm final : public LvmApi {
   Group& Find(const std::string& name);
   // The snapshot that is proven now; nullptr if there is none.
   Result<Snapshot> Prove(Group& group, const Call& call);
+  // The snapshot, if the headers say that it is the group still, and who gave no answer; no snapshot: they do
+  // not. Asks nobody else.
+  Result<HeldGroup> ProveByHeaders(Group& group, const Call& call);
+  // Under LVM's lock: what was committed before it was taken is read from the text, if that says it all.
+  Status CatchUp(Group& group, const Call& call);
   // What the group's text says, and `proof` of that; nullptr: only LVM can tell.
   // `settled`: what became of every change of ours is known. `updated`, in and out: the finder has looked.
   Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, const Call& call);
@@ -115,6 +132,8 @@ class FreshLvm final : public LvmApi {
   HeaderSource& headers_;
   PvFinder* const finder_;
   LvmApi* const maker_;
+  const GroupLocks* const locks_;
+  const std::string locking_dir_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_, never erased from
   std::atomic<uint64_t> proven_ = 0;

@@ -179,8 +179,8 @@ struct ExtentMove {
 };
 // Where all that lies of `volumes`, which are no legs, on a PV goes: onto PVs that hold no other leg of
 // theirs, what a leg has there together where that is possible, and always so if the volume has several; in
-// the order in which it may be done. Planned anew after some of it was done, the rest goes where it would have
-// gone. `space` is that of the group, whatever it says of being blocked. kNoSpace, saying by how much.
+// the order in which it may be done. Planned anew after some of it was done, the rest goes where it would
+// have gone. `space` is that of the group, whatever it says of being blocked. kNoSpace, saying by how much.
 Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeGroup& group,
                                            const std::string& pv_uuid,
                                            const std::vector<const LogicalVolume*>& volumes);

@@ -1,6 +1,7 @@
 // The seam to LVM. The only code that runs LVM commands is behind it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +81,21 @@ struct AddPv {
   Bytes metadata_size = kMetadataSize;  // of its metadata area
 };
 
+// Gone when it is destroyed.
+class GroupHold {
+ public:
+  virtual ~GroupHold() = default;
+};
+
+// A group that stays as it is: as long as `hold` exists nobody can commit a change of it, or activate one of
+// its volumes. Every LVM of this host waits meanwhile, so it is for moments only: hold it for no command, no
+// turn and no pause.
+struct HeldGroup {
+  Snapshot snapshot;
+  std::vector<std::string> silent;  // uuids of PVs that gave no answer just now
+  std::unique_ptr<GroupHold> hold;
+};
+
 // Mutations are complete and durable (flushed to every PV in use) when they return OK. A failure means that
 // nothing or everything may have happened: read the snapshot and look. Calls may come from any thread; who
 // may change a group when is the caller's business (one writer per group), LVM's own lock is the last line.
@@ -101,10 +117,10 @@ class LvmApi {
   // Creates and, if so asked, activates. kAlreadyExists if the name is taken.
   virtual Status Create(const CreateLv& spec, const Call& call) = 0;
   virtual Status Extend(const ExtendLv& spec, const Call& call) = 0;
-  // Deactivates if need be and removes; gone already is OK. kPrecondition if it is open. Of several, each
-  // that can be removed is, also if others fail: the error is that of one. All in one command and one commit,
-  // if none fails.
-  virtual Status Remove(const std::string& group, const std::vector<std::string>& names,
+  // Gone already is OK. kPrecondition if it is active. What stands on it goes along: so look before, and say
+  // as of which sequence number (as Deactivate; 0: any). Of several, each that can be removed is, also if
+  // others fail: the error is that of one. All in one command and one commit, if none fails.
+  virtual Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
                         const Call& call) = 0;
   // One commit. Adding a tag that is there, or removing one that is not, is OK.
   virtual Status ChangeTags(const std::string& group, const std::string& name,
@@ -114,8 +130,11 @@ class LvmApi {
   // one.
   virtual Status Activate(const std::string& group, const std::vector<std::string>& names,
                           const Call& call) = 0;
-  // Already so is OK. kPrecondition if it is open.
-  virtual Status Deactivate(const std::string& group, const std::string& name, const Call& call) = 0;
+  // Already so is OK. kPrecondition if it is open. `seqno`: what the group's sequence number must be once LVM
+  // has the lock, for what was proven to be still true; 0: anything. Is it another, nothing is done, and the
+  // answer is OK all the same: read the group afterwards.
+  virtual Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                            const Call& call) = 0;
 
   // Has the kernel open the disks of these volumes anew, and take back raid legs that it gave up: for disks
   // that are back, under whatever name, or are sound again. Of several, each that can be refreshed is, also
@@ -140,11 +159,13 @@ class LvmApi {
   // Whether extents may be taken there, and tags, in one or two commits. Already so is OK.
   virtual Status ChangePv(const PvChange& spec, const Call& call) = 0;
   // Copies the extents and returns when they are elsewhere: their volume stays whole, and in use, whatever
-  // happens in between. Killed, it leaves a hidden volume "pvmove…" below, with which FinishMoves goes on.
+  // happens in between. Killed, it leaves a hidden volume "pvmove…" below; the same call goes on with that.
+  // The volume must be active. LVM has one move off a PV at a time: while there is another, it is that which
+  // goes on, whatever it moves, so look before.
   virtual Status Move(const MoveExtents& spec, const Call& call) = 0;
-  // Goes on with every move in the group that was begun; those of volumes that are not active stay as they
-  // are. `abandon`: back to where they were. None: OK.
-  virtual Status FinishMoves(const std::string& group, bool abandon, const Call& call) = 0;
+  // Calls off the move off this PV, whosever it is, so look before: what is moved is back where it was. None:
+  // OK.
+  virtual Status AbandonMove(const std::string& group, const std::string& device, const Call& call) = 0;
   // Takes an empty PV out of the group. Its label stays, which tells others that the disk is not blank.
   // kPrecondition: something lies on it, or it is the last one. kUnavailable: it is not in the group.
   virtual Status RemovePv(const std::string& group, const std::string& device, const Call& call) = 0;
@@ -157,6 +178,12 @@ class LvmApi {
   // kPrecondition: it is in use, in a group, or bears a signature after all. Killed in between it may leave a
   // PV of no group, which nobody takes for blank.
   virtual Status Add(const AddPv& spec, const Call& call) = 0;
+
+  // The group, kept as it is. Waits until no LVM changes it. kUnavailable: it cannot be proven without a
+  // command that what was read is what is committed. kUnsupported: not by this implementation.
+  virtual Result<HeldGroup> Hold(const std::string& group, const Call& /*call*/) {
+    return Error(Code::kUnsupported, "whoever runs commands for each read cannot hold " + group);
+  }
 };
 
 }  // namespace quarry::lvm

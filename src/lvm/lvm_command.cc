@@ -1,5 +1,6 @@
 #include "lvm/lvm_command.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +28,13 @@ Status CheckNames(const std::string& group, const std::string& name) {
 void Append(Arguments& to, Arguments more) {
   for (std::string& word : more) {
     to.push_back(std::move(word));
+  }
+}
+
+// LVM looks once it has the lock.
+void AppendSeqno(Arguments& to, uint64_t seqno) {
+  if (seqno != 0) {
+    Append(to, {"--select", fmt::format("vg_seqno={}", seqno)});
   }
 }
 
@@ -169,8 +177,14 @@ Result<Arguments> ExtendArguments(const ExtendLv& spec) {
   return out;
 }
 
-Result<Arguments> RemoveArguments(const std::string& group, const std::vector<std::string>& names) {
-  return WithFullNames({"lvremove", "-y", "--"}, group, names);
+// Without -y: LVM would ask before it removes one that is active. It does not ask before it takes a snapshot
+// along with an inactive origin.
+Result<Arguments> RemoveArguments(const std::string& group, const std::vector<std::string>& names,
+                                  uint64_t seqno) {
+  Arguments start = {"lvremove"};
+  AppendSeqno(start, seqno);
+  start.emplace_back("--");
+  return WithFullNames(std::move(start), group, names);
 }
 
 Result<Arguments> TagArguments(const std::string& group, const std::string& name,
@@ -182,13 +196,19 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
   return out;
 }
 
+// Without a process in the background that goes on with somebody's move: it would outlive the command, and
+// commit without our lock.
 Result<Arguments> ActivateArguments(const std::string& group, const std::vector<std::string>& names) {
-  return WithFullNames({"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--"}, group, names);
+  return WithFullNames({"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--"},
+                       group, names);
 }
 
-Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name) {
+Result<Arguments> DeactivateArguments(const std::string& group, const std::string& name, uint64_t seqno) {
   QUARRY_TRY(CheckNames(group, name));
-  return Arguments{"lvchange", "-y", "--activate", "n", "--", FullName(group, name)};
+  Arguments out = {"lvchange", "-y", "--activate", "n"};
+  AppendSeqno(out, seqno);
+  Append(out, {"--", FullName(group, name)});
+  return out;
 }
 
 Result<Arguments> AddArguments(const AddPv& spec) {
@@ -207,7 +227,7 @@ Result<Arguments> RepairArguments(const RepairLv& spec) {
 }
 
 Result<Arguments> RefreshArguments(const std::string& group, const std::vector<std::string>& names) {
-  return WithFullNames({"lvchange", "-y", "--refresh", "--"}, group, names);
+  return WithFullNames({"lvchange", "-y", "--refresh", "--poll", "n", "--"}, group, names);
 }
 
 Result<Arguments> LimitRecoveryArguments(const std::string& group, const std::vector<std::string>& names,
@@ -238,8 +258,16 @@ Result<Arguments> MoveArguments(const MoveExtents& spec) {
   return Arguments{"pvmove", "-y", "--interval", "0", "--name", spec.name, "--", spec.from, spec.to};
 }
 
-Arguments FinishMovesArguments(bool abandon) {
-  return abandon ? Arguments{"pvmove", "--abort"} : Arguments{"pvmove", "--interval", "0"};
+Result<Arguments> AbandonMoveArguments(const std::string& group, const std::string& device) {
+  QUARRY_TRY(CheckName("volume group", group));
+  if (!device.starts_with('/')) {
+    return Error(Code::kInvalidArgument, fmt::format("'{}' is no path of a disk", device));
+  }
+  return Arguments{"pvmove", "--abort", "--", device};
+}
+
+bool OnlyWatches(const Arguments& arguments) {
+  return arguments.front() == "pvmove" && std::ranges::find(arguments, "--abort") == arguments.end();
 }
 
 Result<Arguments> ReducePvArguments(const std::string& group, const std::string& device) {

@@ -25,13 +25,14 @@ Result<std::vector<std::string>> CreateArguments(const CreateLv& spec);
 Result<std::vector<std::string>> ExtendArguments(const ExtendLv& spec);
 // Never with --force: lvm then refuses LVs that are open.
 Result<std::vector<std::string>> RemoveArguments(const std::string& group,
-                                                 const std::vector<std::string>& names);
+                                                 const std::vector<std::string>& names, uint64_t seqno);
 Result<std::vector<std::string>> TagArguments(const std::string& group, const std::string& name,
                                               const std::vector<std::string>& add,
                                               const std::vector<std::string>& remove);
 Result<std::vector<std::string>> ActivateArguments(const std::string& group,
                                                    const std::vector<std::string>& names);
-Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name);
+Result<std::vector<std::string>> DeactivateArguments(const std::string& group, const std::string& name,
+                                                     uint64_t seqno);
 // As CreateArguments of a group, without -y: a signature that LVM finds after all stops it.
 Result<std::vector<std::string>> AddArguments(const AddPv& spec);
 // LVM replaces the legs that lie on missing PVs, or on the one to be left, no others.
@@ -46,8 +47,11 @@ Result<std::vector<std::string>> DropMissingPvsArguments(const std::string& grou
 Result<std::vector<std::string>> ChangePvArguments(const PvChange& spec);
 // In the foreground, until the extents are elsewhere.
 Result<std::vector<std::string>> MoveArguments(const MoveExtents& spec);
-// Of all groups that LVM sees: a group cannot be named here.
-std::vector<std::string> FinishMovesArguments(bool abandon);
+// Of one PV: without it LVM would call off every move in every group that it sees.
+Result<std::vector<std::string>> AbandonMoveArguments(const std::string& group, const std::string& device);
+// Whether most of the command's time goes into waiting for the kernel: it may be ended then, for who comes
+// next goes on with what it began.
+bool OnlyWatches(const std::vector<std::string>& arguments);
 Result<std::vector<std::string>> ReducePvArguments(const std::string& group, const std::string& device);
 
 // "2.03.16" out of the output of `lvm version`. kCorrupt if it is not there.

@@ -44,6 +44,9 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"is used by another device", Code::kPrecondition, ""},
     {" in use.", Code::kPrecondition, ""},
     {"device or resource busy", Code::kPrecondition, ""},
+    // lvremove, which has asked and was not answered.
+    {"not removed", Code::kPrecondition, "it is active, or something stands on it"},
+    {"maximum number of logical volumes", Code::kNoSpace, ""},
     {"insufficient free space", Code::kNoSpace, ""},
     {"insufficient suitable", Code::kNoSpace, ""},
     {"no specified pvs have space available", Code::kNoSpace, ""},

@@ -62,7 +62,33 @@ Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpaw
   return Error(Code::kNotFound, "LVM is not installed: no lvm in /usr/sbin, /sbin, /usr/bin, /bin");
 }
 
+// What was read before the group was ours may be what its last owner has changed since: it is read again.
 Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
+  if (options_.locks != nullptr) {
+    QUARRY_TRY(options_.locks->ClaimName(group));
+    if (const std::string uuid = options_.uuid_of ? options_.uuid_of(group) : ""; !uuid.empty()) {
+      QUARRY_TRY(options_.locks->Claim(group, uuid));
+    }
+  }
+  QUARRY_ASSIGN(VolumeGroup read, Report(group, call));
+  bool claimed = options_.locks == nullptr;
+  while (!claimed) {
+    QUARRY_ASSIGN(const bool just_now, options_.locks->Claim(group, read.uuid));
+    if (just_now) {
+      QUARRY_ASSIGN(read, Report(group, call));
+    }
+    claimed = !just_now;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    last_seen_[group] = TargetsOf(read);
+  }
+  return std::make_shared<const VolumeGroup>(std::move(read));
+}
+
+// Holds no lock: it changes nothing, and one that is stuck behind a silent disk would keep the next owner
+// out.
+Result<VolumeGroup> LvmSpawn::Report(const std::string& group, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ReadArguments(group));
   QUARRY_ASSIGN(Finished finished, Run(arguments, call));
   if (!finished.ok()) {
@@ -73,15 +99,14 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
   }
   QUARRY_ASSIGN(VolumeGroup parsed, ParseReport(finished.out).Context(fmt::format("group {}", group)));
   GiveBack(std::move(finished.out));
-  {
-    const std::lock_guard lock(mutex_);
-    last_seen_[group] = TargetsOf(parsed);
-  }
-  return std::make_shared<const VolumeGroup>(std::move(parsed));
+  return parsed;
 }
 
 Status LvmSpawn::Create(const CreateGroup& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
+  if (options_.locks != nullptr) {
+    QUARRY_TRY(options_.locks->ClaimName(spec.name));
+  }
   return Commit(arguments, spec.name, spec.name, call);
 }
 
@@ -95,12 +120,13 @@ Status LvmSpawn::Extend(const ExtendLv& spec, const Call& call) {
   return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
 }
 
-Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, names));
+Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                        const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, names, seqno));
   if (names.empty()) {
     return Ok();
   }
-  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+  QUARRY_ASSIGN(const Finished finished, RunHolding(group, arguments, call));
   if (finished.ok()) {
     return Flush(group, call);
   }
@@ -112,7 +138,7 @@ Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>
   // What LVM says is of one of them; each is asked for by itself.
   Status worst = Ok();
   for (const std::string& name : names) {
-    Status one = Remove(group, {name}, call);
+    Status one = Remove(group, {name}, seqno, call);
     worst = one.has_value() ? std::move(worst) : std::move(one);
   }
   return worst;
@@ -131,12 +157,13 @@ Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
 // Activation is the kernel's alone: no commit, hence nothing to flush.
 Status LvmSpawn::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, names));
-  return RunToSuccess(arguments, Several(group, names), call);
+  return RunToSuccess(arguments, group, Several(group, names), call);
 }
 
-Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, DeactivateArguments(group, name));
-  return RunToSuccess(arguments, FullName(group, name), call);
+Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                            const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, DeactivateArguments(group, name, seqno));
+  return RunToSuccess(arguments, group, FullName(group, name), call);
 }
 
 // May commit: what LVM finds out of order on the way it mends.
@@ -177,8 +204,9 @@ Status LvmSpawn::Move(const MoveExtents& spec, const Call& call) {
                 call);
 }
 
-Status LvmSpawn::FinishMoves(const std::string& group, bool abandon, const Call& call) {
-  return Commit(FinishMovesArguments(abandon), group, group, call);
+Status LvmSpawn::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
+  QUARRY_ASSIGN(const std::vector<std::string> arguments, AbandonMoveArguments(group, device));
+  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
 }
 
 Status LvmSpawn::RemovePv(const std::string& group, const std::string& device, const Call& call) {
@@ -194,12 +222,26 @@ Result<std::string> LvmSpawn::Version(const Call& call) {
 // The new disk must be flushed too: without its label the group would lack a disk after a power cut.
 Status LvmSpawn::Add(const AddPv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, AddArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, spec.group, call));
+  QUARRY_TRY(RunToSuccess(arguments, spec.group, spec.group, call));
   QUARRY_TRY(FlushNewPv(spec.device, call).Context("done, but not known to be durable"));
   return Flush(spec.group, call);
 }
 
 Result<Finished> LvmSpawn::Run(const std::vector<std::string>& arguments, const Call& call) {
+  return subprocess_.Run(CommandOf(arguments), call).Context(arguments[0]);
+}
+
+Result<Finished> LvmSpawn::RunHolding(const std::string& group, const std::vector<std::string>& arguments,
+                                      const Call& call) {
+  Command command = CommandOf(arguments);
+  if (options_.locks != nullptr) {
+    QUARRY_ASSIGN(command.hold_fd, options_.locks->ForCommand(group));
+  }
+  command.ends_with_us = OnlyWatches(arguments);
+  return subprocess_.Run(command, call).Context(arguments[0]);
+}
+
+Command LvmSpawn::CommandOf(const std::vector<std::string>& arguments) const {
   Command command;
   command.argv = {lvm_path_};
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
@@ -212,12 +254,12 @@ Result<Finished> LvmSpawn::Run(const std::vector<std::string>& arguments, const 
                  {"LVM_SYSTEM_DIR", options_.system_dir},
                  {"LVM_SUPPRESS_FD_WARNINGS", "1"}};
   command.kill_grace = kKillGrace;
-  return subprocess_.Run(command, call).Context(arguments[0]);
+  return command;
 }
 
-Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const std::string& object,
-                              const Call& call) {
-  QUARRY_ASSIGN(const Finished finished, Run(arguments, call));
+Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const std::string& group,
+                              const std::string& object, const Call& call) {
+  QUARRY_ASSIGN(const Finished finished, RunHolding(group, arguments, call));
   if (!finished.ok()) {
     return Failure(arguments[0], object, finished, call);
   }
@@ -226,7 +268,7 @@ Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const s
 
 Status LvmSpawn::Commit(const std::vector<std::string>& arguments, const std::string& group,
                         const std::string& object, const Call& call) {
-  QUARRY_TRY(RunToSuccess(arguments, object, call));
+  QUARRY_TRY(RunToSuccess(arguments, group, object, call));
   return Flush(group, call);
 }
 

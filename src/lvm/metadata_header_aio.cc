@@ -190,7 +190,12 @@ class DirectReads::Batch {
 };
 
 DirectReads::DirectReads() = default;
-DirectReads::~DirectReads() = default;
+DirectReads::~DirectReads() {
+  Sweep();
+  for (std::unique_ptr<Batch>& batch : parked_) {
+    (void)batch.release();  // to take it apart is to wait for its reads, in the kernel
+  }
+}
 
 Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, const Call& call) {
   if (reads.empty()) {

@@ -32,7 +32,7 @@ struct DirectRead {
 class DirectReads {
  public:
   DirectReads();
-  // Waits for reads in flight.
+  // Waits for nothing: a read that is in flight keeps its buffer for the life of the process.
   ~DirectReads();
 
   // Done when every read has ended or `patience` is over. kTimeout, kCancelled: the call ended before that.

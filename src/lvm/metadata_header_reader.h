@@ -79,7 +79,6 @@ class HeaderSource {
 class HeaderReader final : public HeaderSource {
  public:
   explicit HeaderReader(std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
-  // Waits for reads that are still in flight: the kernel may write to their buffers.
   ~HeaderReader() override;
 
   Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override;

@@ -21,6 +21,7 @@ constexpr size_t kNameDigits = 26;  // 26 * 5 = 130 bits: the last digit carries
 constexpr size_t kMaxPoolName = 32;
 constexpr char kForeignPrefix = 'f';
 constexpr size_t kUuidDigits = 32;
+constexpr size_t kHashDigits = 8;
 
 constexpr std::string_view kPrefix = "quarry.";
 constexpr std::string_view kVersionKey = "quarry.v";
@@ -47,6 +48,10 @@ bool IsAlnum(char c) {
 
 bool StaysReadable(char c) {
   return IsAlnum(c) || c == '_' || c == '.' || c == '-' || c == '/' || c == '=' || c == ':';
+}
+
+bool IsNodeHash(std::string_view text) {
+  return text.size() == kHashDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 int HexDigit(char c) {
@@ -229,6 +234,24 @@ std::string_view OurLvNameIn(std::string_view name) {
   return IsOurLvName(head) && rest.starts_with('_') ? head : std::string_view();
 }
 
+std::string_view TakenOutOf(std::string_view name) {
+  constexpr std::string_view kSuffix = "_extracted";
+  const std::string_view volume = OurLvNameIn(name);
+  if (volume.empty() || !name.ends_with(kSuffix)) {
+    return {};
+  }
+  std::string_view number = name.substr(volume.size(), name.size() - kSuffix.size() - volume.size());
+  for (const std::string_view kind : {"_rimage_", "_rmeta_"}) {
+    if (number.starts_with(kind)) {
+      number.remove_prefix(kind.size());
+      return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos
+                 ? volume
+                 : std::string_view();
+    }
+  }
+  return {};
+}
+
 bool IsLvmName(std::string_view name) {
   constexpr size_t kMaxLvmName = 127;
   return !name.empty() && name.size() <= kMaxLvmName && name.front() != '-' && name != "." && name != ".." &&
@@ -245,6 +268,20 @@ std::string MetadataLvName(std::string_view image_name) {
   return fmt::format("{}_rmeta_{}", image_name.substr(0, at), image_name.substr(at + kImage.size()));
 }
 
+bool IsLegOf(std::string_view name, std::string_view lv_name) {
+  if (lv_name.empty() || !name.starts_with(lv_name)) {
+    return false;
+  }
+  name.remove_prefix(lv_name.size());
+  for (const std::string_view kind : {"_rimage_", "_rmeta_"}) {
+    if (name.starts_with(kind)) {
+      name.remove_prefix(kind.size());
+      return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    }
+  }
+  return false;
+}
+
 std::string_view StateName(VolumeState state) {
   switch (state) {
     case VolumeState::kCreating:
@@ -259,6 +296,14 @@ std::string_view StateName(VolumeState state) {
 
 std::string StateTag(VolumeState state) {
   return fmt::format("{}{}", kPrefix, StateName(state));
+}
+
+bool BearsId(const std::vector<std::string>& tags, std::string_view id) {
+  return std::ranges::find(tags, fmt::format("{}={}", kIdKey, EscapeForTag(id))) != tags.end();
+}
+
+bool BearsName(const std::vector<std::string>& tags, std::string_view co_name) {
+  return std::ranges::find(tags, fmt::format("{}={}", kNameKey, EscapeForTag(co_name))) != tags.end();
 }
 
 std::string SizeTag(Bytes size) {
@@ -377,8 +422,18 @@ bool IsPoolName(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return IsAlnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
-std::string VolumeId(std::string_view pool, std::string_view lv_name) {
-  return fmt::format("{}.{}", pool, lv_name);
+std::string VolumeId(std::string_view pool, std::string_view lv_name, std::string_view node_hash) {
+  return fmt::format("{}.{}{}{}", pool, node_hash, node_hash.empty() ? "" : ".", lv_name);
+}
+
+std::string NodeHash(std::string_view node_id) {
+  constexpr uint32_t kOffset = 2166136261;
+  constexpr uint32_t kPrime = 16777619;
+  uint32_t hash = kOffset;
+  for (const char c : node_id) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  }
+  return fmt::format("{:08x}", hash);
 }
 
 std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_view lv_uuid) {
@@ -391,19 +446,25 @@ std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_vi
 
 std::optional<VolumeIdParts> ParseVolumeId(std::string_view id) {
   const size_t dot = id.rfind('.');
-  if (dot == std::string_view::npos || !IsPoolName(id.substr(0, dot))) {
+  if (dot == std::string_view::npos) {
     return std::nullopt;
   }
-  const std::string pool(id.substr(0, dot));
+  std::string_view pool = id.substr(0, dot);
   const std::string_view rest = id.substr(dot + 1);
-  if (IsOurLvName(rest)) {
-    return VolumeIdParts{pool, std::string(rest), ""};
-  }
   if (rest.starts_with(kForeignPrefix) && rest.size() == 1 + kUuidDigits &&
-      std::ranges::all_of(rest, IsAlnum)) {
-    return VolumeIdParts{pool, "", std::string(rest.substr(1))};
+      std::ranges::all_of(rest, IsAlnum) && IsPoolName(pool)) {
+    return VolumeIdParts{std::string(pool), "", std::string(rest.substr(1))};
   }
-  return std::nullopt;
+  std::string node_hash;
+  if (const size_t before = pool.rfind('.');
+      before != std::string_view::npos && IsNodeHash(pool.substr(before + 1))) {
+    node_hash = pool.substr(before + 1);
+    pool = pool.substr(0, before);
+  }
+  if (!IsOurLvName(rest) || !IsPoolName(pool)) {
+    return std::nullopt;
+  }
+  return VolumeIdParts{std::string(pool), std::string(rest), "", std::move(node_hash)};
 }
 
 std::vector<std::string> TagsOfOurs(const std::vector<std::string>& tags) {
@@ -440,7 +501,13 @@ Result<std::optional<std::string>> CsilvmName(std::string_view lv_name,
 }
 
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid) {
-  return fmt::format("LVM-{}{}", WithoutHyphens(vg_uuid), WithoutHyphens(lv_uuid));
+  return fmt::format("{}{}{}", kDmUuidPrefix, WithoutHyphens(vg_uuid), WithoutHyphens(lv_uuid));
+}
+
+bool IsDmUuidOf(std::string_view dm_uuid, std::string_view lv_uuid) {
+  const std::string digits = WithoutHyphens(lv_uuid);
+  return digits.size() == kUuidDigits && dm_uuid.size() == kDmUuidPrefix.size() + 2 * kUuidDigits &&
+         dm_uuid.starts_with(kDmUuidPrefix) && dm_uuid.ends_with(digits);
 }
 
 std::string DmName(std::string_view vg_name, std::string_view lv_name) {

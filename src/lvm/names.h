@@ -54,9 +54,17 @@ bool IsLvmName(std::string_view name);
 // (lib/metadata/raid_manip.c names them in pairs). Empty if the name is no leg's.
 std::string MetadataLvName(std::string_view image_name);
 
+// Whether LVM calls a raid leg of this LV so, data or metadata: "x_rimage_3", "x_rmeta_3" of "x".
+bool IsLegOf(std::string_view name, std::string_view lv_name);
+
 // The name of ours at the head of a name of LVM's making: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if what
 // comes before the suffix is no name of ours, or if there is no suffix.
 std::string_view OurLvNameIn(std::string_view name);
+
+// The volume of ours from which LVM took the leg, or the leg's metadata, of this name: LVM renames what it
+// takes out of a raid volume to "q…_rimage_3_extracted", commits, and removes it in a commit of its own.
+// Empty: no such name.
+std::string_view TakenOutOf(std::string_view name);
 
 // Life of a volume, as its tag says.
 enum class VolumeState {
@@ -93,6 +101,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags);
 // The single tags that change later in life.
 std::string StateTag(VolumeState state);
 std::string SizeTag(Bytes size);
+// Whether a volume of any format version bears this id, or this name, by its tags.
+bool BearsId(const std::vector<std::string>& tags, std::string_view id);
+bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and of tag-safe characters
 std::string ScrubbedTag(std::string_view outcome);  // likewise
@@ -109,16 +120,22 @@ Result<std::string> UnescapeFromTag(std::string_view text);
 // hold it.
 bool IsPoolName(std::string_view name);
 
-// "<pool>.<lv name>". Short (pool <= 32, so <= 60), path-safe, stable for life.
-std::string VolumeId(std::string_view pool, std::string_view lv_name);
+// "<pool>.<hash>.<lv name>". Short (pool <= 32, so <= 69), path-safe, stable for life. `node_hash` as
+// NodeHash() gives it; empty: "<pool>.<lv name>", as earlier builds made all ids. To these "<pool>.<hash>" is
+// the name of a pool that they do not have, so that they look for the volume in all they have, and find it.
+std::string VolumeId(std::string_view pool, std::string_view lv_name, std::string_view node_hash = "");
+// 8 hexadecimal digits that tell nodes apart: FNV-1a, 32 bits, of the node's id. Part of ids: never to
+// change.
+std::string NodeHash(std::string_view node_id);
 // The same for an LV that somebody else made: "<pool>.f<uuid without hyphens>" (33 characters after the dot
 // where ours have 27; <= 66). It stays when the LV is adopted, renamed or released. nullopt: the uuid is not
 // of LVM's usual form.
 std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_view lv_uuid);
 struct VolumeIdParts {
   std::string pool;
-  std::string lv_name;  // of a volume that we made; else empty
-  std::string lv_uuid;  // of an LV that somebody else made, without hyphens; else empty
+  std::string lv_name;         // of a volume that we made; else empty
+  std::string lv_uuid;         // of an LV that somebody else made, without hyphens; else empty
+  std::string node_hash = {};  // of the node that made it; empty: the id does not say
 };
 // nullopt: not an id that we ever gave out.
 std::optional<VolumeIdParts> ParseVolumeId(std::string_view id);
@@ -134,6 +151,10 @@ Result<std::optional<std::string>> CsilvmName(std::string_view lv_name, const st
 // device-mapper's UUID of an active LV: "LVM-" + both UUIDs without hyphens (lib/activate/dev_manager.c's
 // rule).
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid);
+// What all of these begin with.
+inline constexpr std::string_view kDmUuidPrefix = "LVM-";
+// Whether it is that of the logical volume itself, of whatever group. `lv_uuid`: with or without hyphens.
+bool IsDmUuidOf(std::string_view dm_uuid, std::string_view lv_uuid);
 // device-mapper's name: hyphens doubled, joined by one.
 std::string DmName(std::string_view vg_name, std::string_view lv_name);
 

@@ -63,11 +63,11 @@ PvLinks::PvLinks(HeaderReader& reader, PvLinksOptions options)
   }
 }
 
-// LVs, and what has nothing to read or would not answer. LVs first: there may be thousands.
+// Not LVs, and not what has nothing to read. LVs first: there may be thousands.
 bool PvLinks::MayHoldPv(const std::string& name) const {
   const fs::path device = fs::path(options_.sysfs) / name;
-  return !Attribute(device / "dm/uuid").starts_with("LVM-") && Attribute(device / "dm/suspended") != "1" &&
-         Attribute(device / "size") != "0" && Attribute(device / "hidden") != "1";
+  return !Attribute(device / "dm/uuid").starts_with("LVM-") && Attribute(device / "size") != "0" &&
+         Attribute(device / "hidden") != "1";
 }
 
 Result<bool> PvLinks::Update(const Call& call) {
@@ -81,6 +81,12 @@ Result<bool> PvLinks::UpdateIfNews(const Call& call) {
     return !Attribute(fs::path(options_.sysfs) / device / "dm/uuid").starts_with("LVM-");
   });
   return news || look_again_ ? Look(call) : Result<bool>(false);
+}
+
+std::string PvLinks::UuidOf(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = uuids_.find(group);
+  return found == uuids_.end() ? "" : found->second;
 }
 
 Result<std::string> PvLinks::Show(const std::string& device) {
@@ -135,6 +141,7 @@ Result<bool> PvLinks::Look(const Call& call) {
 
 Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
   std::vector<Disk> disks;
+  std::vector<Disk> suspended;  // nothing can be read of these now
   std::vector<std::string> paths;
   std::error_code error;
   fs::directory_iterator entry(options_.sysfs, error);
@@ -146,6 +153,12 @@ Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
     }
     disk.path = options_.dev + "/" + disk.name;
     std::replace(disk.path.begin(), disk.path.end(), '!', '/');  // how sysfs spells subdirectories of /dev
+    if (Attribute(fs::path(options_.sysfs) / disk.name / "dm/suspended") == "1") {
+      disk.state.kind =
+          PvState::Kind::kSilent;  // for a moment: a multipath or dm-crypt whose table is changed
+      suspended.push_back(std::move(disk));
+      continue;
+    }
     paths.push_back(disk.path);
     disks.push_back(std::move(disk));
   }
@@ -156,6 +169,7 @@ Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
   for (size_t i = 0; i < disks.size(); ++i) {
     disks[i].state = std::move(states[i]);
   }
+  std::ranges::move(suspended, std::back_inserter(disks));
   return disks;
 }
 
@@ -235,6 +249,7 @@ Result<PvLinks::Links> PvLinks::Present() const {
 PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<std::string>& members,
                                const Links& present) const {
   std::map<std::string, std::vector<const Disk*>> by_uuid;
+  std::set<std::string> unclear;  // that keep their links
   Links wanted;
   for (const Disk& disk : disks) {
     if (disk.state.kind == PvState::Kind::kPv && members.contains(disk.state.uuid)) {
@@ -243,11 +258,12 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
     for (const auto& [name, target] : present) {
       if (IsUnclear(disk.state) && target == disk.path) {
         wanted[name] = target;
+        unclear.insert(disk.name);
       }
     }
   }
   for (auto& [uuid, same] : by_uuid) {
-    std::set<std::string> names;
+    std::set<std::string> names = unclear;  // what these are made of is no copy
     for (const Disk* disk : same) {
       names.insert(disk->name);
     }

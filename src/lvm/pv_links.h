@@ -58,6 +58,10 @@ class PvLinks final : public PvFinder {
   // News are the kernel's device events, but for those of LVs. Where they cannot be had every call looks.
   Result<bool> UpdateIfNews(const Call& call) override;
 
+  // UUID of a group of ours as the last look found it on the disks, LVM not asked. Empty: none was found, or
+  // several of that name.
+  std::string UuidOf(const std::string& group);
+
   // The link is called "new-" and the device's kernel name. kAlreadyExists: it is shown already.
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;

@@ -21,13 +21,14 @@ using report::Row;
 using report::WithoutBrackets;
 
 constexpr std::string_view kVgFields =
-    "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags";
+    "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags,"
+    "vg_extendable,max_lv";
 constexpr std::string_view kPvFields =
     "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
     "pv_mda_used_count";
 constexpr std::string_view kLvFields =
     "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_time,lv_active,lv_health_status,sync_percent,raid_sync_"
-    "action";
+    "action,origin,pool_lv,move_pv";
 constexpr std::string_view kPvSegmentFields = "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe";
 constexpr std::string_view kSegmentFields =
     "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
@@ -91,6 +92,10 @@ class Reader {
       QUARRY_ASSIGN(group_.free_count.value, row.Number("vg_free_count"));
       QUARRY_ASSIGN(group_.exported, row.Flag("vg_exported", "exported"));
       QUARRY_ASSIGN(group_.tags, row.List("vg_tags"));
+      // Reports kept from before these were asked for do not say.
+      QUARRY_ASSIGN(const std::string extendable, row.TextOr("vg_extendable", "extendable"));
+      group_.extendable = extendable == "extendable";
+      QUARRY_ASSIGN(group_.max_lvs, row.NumberOr("max_lv", 0));
       return Ok();
     }));
     if (groups != 1) {
@@ -139,6 +144,9 @@ class Reader {
     // Reports kept from before it was asked for do not say.
     QUARRY_ASSIGN(const std::string role, row.TextOr("lv_role", lv.hidden ? "private" : "public"));
     lv.independent = role == "public";
+    QUARRY_ASSIGN(lv.origin, NameOrNone(row, "origin"));
+    QUARRY_ASSIGN(lv.pool, NameOrNone(row, "pool_lv"));
+    QUARRY_ASSIGN(lv.leaves, row.TextOr("move_pv", ""));
     QUARRY_ASSIGN(lv.created, row.NumberOr("lv_time", 0));
     QUARRY_ASSIGN(lv.active, Active(row));
     QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
@@ -153,6 +161,11 @@ class Reader {
     }
     group_.lvs.push_back(std::move(lv));
     return Ok();
+  }
+
+  static Result<std::string> NameOrNone(const Row& row, const char* field) {
+    QUARRY_ASSIGN(std::string name, row.TextOr(field, ""));
+    return name.empty() ? Result<std::string>(std::string()) : WithoutBrackets(std::move(name));
   }
 
   // "unknown" is what LVM says when it was told not to talk to device-mapper: then it made nothing active

@@ -12,37 +12,66 @@ namespace {
 // built by hand from sending the walk in circles.
 constexpr int kMaxDepth = 8;
 
-void Collect(const VolumeGroup& group, const LogicalVolume& lv, int depth, std::vector<PhysicalRange>& out);
+constexpr ExtentRange kWhole{{0}, {UINT32_MAX}};  // LVM counts extents with 32 bits
 
-void CollectByName(const VolumeGroup& group, std::string_view name, int depth,
+ExtentRange Common(const ExtentRange& a, const ExtentRange& b) {
+  const Extents first = std::max(a.first, b.first);
+  const Extents end = std::min(a.end(), b.end());
+  return {first, end > first ? end - first : Extents{}};
+}
+
+// Of an area of `segment`, what holds the segment's logical extents `part`. More where stripes begin or end
+// within.
+ExtentRange PartOf(const SegmentArea& area, const Segment& segment, const ExtentRange& part) {
+  const uint64_t count = area.range.count.value;
+  if (part == segment.logical || count == 0 || segment.logical.count.value % count != 0) {
+    return area.range;
+  }
+  const uint64_t legs = segment.logical.count.value / count;
+  const uint64_t begin = (part.first - segment.logical.first).value / legs;
+  const uint64_t end = ((part.end() - segment.logical.first).value + legs - 1) / legs;
+  return {area.range.first + Extents{begin}, {end - begin}};
+}
+
+void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRange& range, int depth,
+             std::vector<PhysicalRange>& out);
+
+void CollectByName(const VolumeGroup& group, std::string_view name, const ExtentRange& range, int depth,
                    std::vector<PhysicalRange>& out) {
   if (const LogicalVolume* below = group.FindLv(name); below != nullptr && depth < kMaxDepth) {
-    Collect(group, *below, depth + 1, out);
+    Collect(group, *below, range, depth + 1, out);
   }
 }
 
-// An area on a leg: the whole leg (legs belong to one LV, so nothing else is in it) and the leg's metadata.
-void CollectArea(const VolumeGroup& group, const SegmentArea& area, int depth,
+// `range` of an area. A raid leg belongs to one LV: all of it is meant, also what its raid does not use, and
+// its metadata. Of any other LV below there may be more that is somebody else's, as with pvmove.
+void CollectArea(const VolumeGroup& group, const SegmentArea& area, const ExtentRange& range, int depth,
                  std::vector<PhysicalRange>& out) {
   if (!area.pv_uuid.empty()) {
-    out.push_back({area.pv_uuid, area.range});
+    out.push_back({area.pv_uuid, range});
     return;
   }
-  CollectByName(group, area.lv_name, depth, out);
-  if (const std::string metadata = MetadataLvName(area.lv_name); !metadata.empty()) {
-    CollectByName(group, metadata, depth, out);
+  const std::string metadata = MetadataLvName(area.lv_name);
+  CollectByName(group, area.lv_name, metadata.empty() ? range : kWhole, depth, out);
+  if (!metadata.empty()) {
+    CollectByName(group, metadata, kWhole, depth, out);
   }
 }
 
-void Collect(const VolumeGroup& group, const LogicalVolume& lv, int depth, std::vector<PhysicalRange>& out) {
+// Logical extents `range` of `lv`.
+void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRange& range, int depth,
+             std::vector<PhysicalRange>& out) {
   for (const Segment& segment : lv.segments) {
+    const ExtentRange part = Common(segment.logical, range);
     for (const SegmentArea& area : segment.areas) {
-      CollectArea(group, area, depth, out);
+      if (part.count > Extents{}) {
+        CollectArea(group, area, PartOf(area, segment, part), depth, out);
+      }
     }
   }
   // dm-integrity keeps its checksums beside the leg, in "<leg>_imeta", which no area of a segment names.
   if (lv.hidden) {
-    CollectByName(group, lv.name + "_imeta", depth, out);
+    CollectByName(group, lv.name + "_imeta", kWhole, depth, out);
   }
 }
 
@@ -80,7 +109,7 @@ VolumeGroup VolumeGroup::MetadataOnly() const {
 
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv) {
   std::vector<PhysicalRange> out;
-  Collect(group, lv, 0, out);
+  Collect(group, lv, kWhole, 0, out);
   return out;
 }
 
@@ -89,7 +118,7 @@ std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, c
   for (const Segment& segment : lv.segments) {
     legs.resize(std::max(legs.size(), segment.areas.size()));
     for (size_t i = 0; i < segment.areas.size(); ++i) {
-      CollectArea(group, segment.areas[i], 0, legs[i]);
+      CollectArea(group, segment.areas[i], segment.areas[i].range, 0, legs[i]);
     }
   }
   return legs;

@@ -68,6 +68,11 @@ struct LogicalVolume {
   std::vector<std::string> tags;
   // Nobody's pool, leg, origin or snapshot: a volume by itself (lv_role is "public" and nothing else).
   bool independent = true;
+  // What it stands on, without brackets, where LVM says so. Volumes of linear, striped and raid segments have
+  // neither.
+  std::string origin;    // of a snapshot; of a cached volume, the hidden part that it was
+  std::string pool;      // of a thin, VDO or cached volume
+  std::string leaves;    // of a pvmove: path of the PV that it leaves
   bool partial = false;  // some of its extents are on a missing PV
   uint64_t created = 0;  // seconds since 1970; 0: LVM does not know
   // The kernel's view when LVM made the report; it changes without a commit, so ask device-mapper where it
@@ -88,6 +93,8 @@ struct VolumeGroup {
   Extents extent_count;
   Extents free_count;
   bool exported = false;
+  bool extendable = true;  // else LVM adds and removes no PVs (vgchange --resizeable n)
+  uint64_t max_lvs = 0;    // as many as may be that are not hidden; 0: no limit
   std::vector<std::string> tags;
   std::vector<PhysicalVolume> pvs;
   std::vector<LogicalVolume> lvs;  // hidden ones included
@@ -106,7 +113,9 @@ struct VolumeGroup {
 
 using Snapshot = std::shared_ptr<const VolumeGroup>;
 
-// Physical extents that hold `lv` and everything below it (legs, their metadata), in no particular order.
+// Physical extents that hold `lv` and everything below it (legs, their metadata), in no particular order. Of
+// what is below and not its leg, no more than what it names. What may be written to below LVM says
+// OwnedExtents (ownership.h).
 struct PhysicalRange {
   std::string pv_uuid;
   ExtentRange range;

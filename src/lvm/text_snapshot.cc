@@ -157,7 +157,8 @@ class Reader {
     if (sectors == 0 || sectors > kMaxExtentSectors) {
       return AskLvm(fmt::format("extents of {} sectors", sectors));
     }
-    fields.Ignore({"max_lv", "max_pv", "metadata_copies", "allocation_policy"});
+    QUARRY_ASSIGN(group_.max_lvs, fields.Number("max_lv"));
+    fields.Ignore({"max_pv", "metadata_copies", "allocation_policy"});
     return fields.Finish("the group");
   }
 

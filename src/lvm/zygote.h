@@ -41,9 +41,9 @@ class ZygoteSubprocess final : public Subprocess {
   using Tell = std::function<void(const Command& command, const Error& why)>;
 
   // `program`: as of ZygoteProgram(). `others` runs what the zygote cannot: other programs than lvm, other
-  // environments than that of its first command, input, inherited descriptors; and, which `tell` hears of,
-  // lines that do not fit (kUnsupported), and everything while the zygote cannot be started. Must outlive the
-  // object.
+  // environments than that of its first command, input, inherited descriptors (but for a lock to hold); and,
+  // which `tell` hears of, lines that do not fit (kUnsupported), and everything while the zygote cannot be
+  // started. Must outlive the object.
   ZygoteSubprocess(std::string program, Subprocess& others, Tell tell = {});
   ~ZygoteSubprocess() override;
 

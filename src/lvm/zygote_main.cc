@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <lvm2cmd.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -30,19 +31,24 @@ namespace {
 
 using quarry::lvm::zygote::Event;
 using quarry::lvm::zygote::kControlFd;
+using quarry::lvm::zygote::Kind;
 using quarry::lvm::zygote::kMaxRequest;
+using quarry::lvm::zygote::kMostFds;
 using quarry::lvm::zygote::Message;
 
 struct Request {
   std::string line;
+  Kind kind = Kind::kChanges;
   int reply = -1;
   int out = -1;
   int err = -1;
+  int lock = -1;  // -1: there is none
 };
 
 struct Running {
   pid_t pid = -1;
   int reply = -1;  // -1 once its reader is gone
+  Kind kind = Kind::kChanges;
 };
 
 // The reader may be gone: then nobody wants to know.
@@ -54,8 +60,8 @@ void Send(int fd, Event event, int value) {
 enum class Received { kRequest, kNothing, kEnd };
 
 Received Receive(Request& request) {
-  std::array<char, kMaxRequest> text{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};
+  std::array<char, 1 + kMaxRequest> text{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control{};
   iovec part{text.data(), text.size()};
   msghdr header{};
   header.msg_iov = &part;
@@ -68,12 +74,18 @@ Received Receive(Request& request) {
     return again ? Received::kNothing : Received::kEnd;
   }
   const cmsghdr* fds = CMSG_FIRSTHDR(&header);
-  if (fds == nullptr || fds->cmsg_len != CMSG_LEN(3 * sizeof(int))) {
+  const size_t count = fds == nullptr ? 0 : (fds->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  if (count != kMostFds && count != kMostFds - 1) {
     return Received::kNothing;
   }
-  std::array<int, 3> received{};
-  std::memcpy(received.data(), CMSG_DATA(fds), sizeof(received));
-  request = {std::string(text.data(), static_cast<size_t>(n)), received[0], received[1], received[2]};
+  std::array<int, kMostFds> received = {-1, -1, -1, -1};
+  std::memcpy(received.data(), CMSG_DATA(fds), count * sizeof(int));
+  request = {std::string(text.data() + 1, static_cast<size_t>(n - 1)),
+             static_cast<Kind>(text[0]),
+             received[0],
+             received[1],
+             received[2],
+             received[3]};
   return Received::kRequest;
 }
 
@@ -111,6 +123,7 @@ class Zygote {
     switch (Receive(request)) {
       case Received::kEnd:
         serving_ = false;
+        EndWatchers();
         return;
       case Received::kNothing:
         return;
@@ -118,23 +131,37 @@ class Zygote {
         break;
     }
     Send(request.reply, Event::kTaken, 0);
+    const pid_t zygote = getpid();
     const pid_t pid = fork();
     if (pid == 0) {
-      Run(request);
+      Run(request, zygote);
     }
     if (pid < 0) {
       Send(request.reply, Event::kNotStarted, errno);
       close(request.reply);
     } else {
       setpgid(pid, pid);  // the child does it too: whoever comes first
-      running_.push_back({pid, request.reply});
+      running_.push_back({pid, request.reply, request.kind});
     }
     close(request.out);
     close(request.err);
+    if (request.lock >= 0) {
+      close(request.lock);  // not LOCK_UN: the command has it
+    }
+  }
+
+  // They would hold the group's lock for as long as there is something to watch. LVM blocks signals while it
+  // changes something.
+  void EndWatchers() {
+    for (const Running& child : running_) {
+      if (child.kind == Kind::kWatches) {
+        kill(-child.pid, SIGTERM);
+      }
+    }
   }
 
   // In the child.
-  [[noreturn]] void Run(const Request& request) {
+  [[noreturn]] void Run(const Request& request, pid_t zygote) {
     setpgid(0, 0);
     Send(request.reply, Event::kStarted, getpid());
     close(kControlFd);
@@ -148,6 +175,16 @@ class Zygote {
     dup2(request.err, STDERR_FILENO);
     close(request.out);
     close(request.err);
+    if (request.lock >= 0) {
+      dup2(request.lock, STDIN_FILENO);
+      close(request.lock);
+    }
+    if (request.kind == Kind::kWatches) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != zygote) {
+        raise(SIGTERM);
+      }
+    }
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
       std::signal(signal, SIG_DFL);
     }
@@ -204,7 +241,7 @@ class Zygote {
 };
 
 // Signals meant for quarryd's group or unit do not end the zygote: quarryd does, when it has no more use for
-// it.
+// it. TERM is blocked besides, so that one for a command that has just been forked waits until that is ready.
 int TakeSignals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
     std::signal(signal, SIG_IGN);
@@ -212,7 +249,9 @@ int TakeSignals() {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, nullptr);
+  sigset_t blocked = child;
+  sigaddset(&blocked, SIGTERM);
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
   return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -118,20 +119,21 @@ bool Process::IsGone() const {
   return IsReadable(control_, milliseconds::zero());
 }
 
-bool Process::Send(const std::string& line, const std::array<int, 3>& fds) const {
-  iovec part{const_cast<char*>(line.data()), line.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> control{};
+bool Process::Send(const std::string& request, std::span<const int> fds) const {
+  iovec part{const_cast<char*>(request.data()), request.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
-  header.msg_controllen = control.size();
+  header.msg_controllen = CMSG_SPACE(fds.size_bytes());
   cmsghdr* first = CMSG_FIRSTHDR(&header);
   first->cmsg_level = SOL_SOCKET;
   first->cmsg_type = SCM_RIGHTS;
-  first->cmsg_len = CMSG_LEN(sizeof(fds));
-  std::memcpy(CMSG_DATA(first), fds.data(), sizeof(fds));
-  return sendmsg(control_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(line.size());
+  first->cmsg_len = CMSG_LEN(fds.size_bytes());
+  std::memcpy(CMSG_DATA(first), fds.data(), fds.size_bytes());
+  return sendmsg(control_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(request.size());
 }
 
 // Its process id is its own until it is reaped, which only the destructor does.
@@ -143,8 +145,11 @@ Result<std::unique_ptr<Running>> Running::Start(std::shared_ptr<Process> zygote,
   QUARRY_ASSIGN(SocketPair reply, MakeSockets());
   QUARRY_ASSIGN(UniqueFd out, MakeFile("lvm-out"));
   QUARRY_ASSIGN(UniqueFd err, MakeFile("lvm-err"));
-  const std::string line = fmt::format("{}", fmt::join(command.argv.begin() + 1, command.argv.end(), " "));
-  if (!zygote->Send(line, {reply.theirs.get(), out.get(), err.get()})) {
+  const Kind kind = command.ends_with_us ? Kind::kWatches : Kind::kChanges;
+  const std::string request = fmt::format("{}{}", static_cast<char>(kind),
+                                          fmt::join(command.argv.begin() + 1, command.argv.end(), " "));
+  const std::array<int, kMostFds> fds = {reply.theirs.get(), out.get(), err.get(), command.hold_fd};
+  if (!zygote->Send(request, std::span(fds).first(command.hold_fd < 0 ? 3 : 4))) {
     return std::unique_ptr<Running>();
   }
   return std::unique_ptr<Running>(

@@ -4,9 +4,9 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,9 +32,9 @@ class Process {
   pid_t pid() const { return pid_; }
   const Environment& env() const { return env_; }
   bool IsGone() const;
-  // Hands over a request with its three descriptors. False: it is gone and has not got it, or it does not
-  // take requests any more.
-  bool Send(const std::string& line, const std::array<int, 3>& fds) const;
+  // Hands over a request with its three or four descriptors. False: it is gone and has not got it, or it does
+  // not take requests any more.
+  bool Send(const std::string& request, std::span<const int> fds) const;
   // What has been taken goes on; what has not is never run.
   void Kill() const;
 

@@ -1,5 +1,5 @@
-// Giving a file system to a group (VOLUME_MOUNT_GROUP): what others do with a mount option, which ext4, xfs
-// and btrfs do not have.
+#include "mount/group.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -8,9 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <memory>
-#include <optional>
+#include <climits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,9 +29,10 @@ constexpr mode_t kDirectoryBits = S_ISGID | S_IRWXG;
 constexpr mode_t kFileBits = S_IRGRP | S_IWGRP;
 constexpr mode_t kPermissions = 07777;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
+// What is read of a directory at a time.
+constexpr size_t kBatchBytes = 32768;
+// So many levels keep the names that they have still to enter; of those further up they are read again.
+constexpr size_t kLevelsWithNames = 16;
 
 // One name of an open directory: never through a link, never onto another mount, not even a bind mount of the
 // same file system. Subvolumes of a btrfs are no mounts. Invalid with errno, as openat2(2).
@@ -46,7 +48,7 @@ UniqueFd OpenWithin(int directory, const char* name, int flags) {
   }
 }
 
-// Names are made for errors only: of a deep tree each would be a long one.
+// Names are made for errors only.
 template <typename Name>
 Error Failed(std::string_view what, const Name& name) {
   const int saved_errno = errno;
@@ -59,7 +61,8 @@ Result<struct stat> StatusOf(int fd, const Name& name) {
   return fstat(fd, &st) == 0 ? Result<struct stat>(st) : Failed("looking at", name);
 }
 
-// `fd` may be O_PATH. Writes only what differs.
+// `fd` may be O_PATH. Writes only what differs: the group, then the permissions, for the kernel may take
+// set-gid away with the group, and grants it in some groups to CAP_FSETID only, without a word.
 template <typename Name>
 Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   mode_t mode = st.st_mode & kPermissions;
@@ -70,20 +73,36 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
     // As the kernel has done just now: a program does not act in the name of a group that it was not of.
     mode &= S_ISDIR(st.st_mode) ? kPermissions : ~static_cast<mode_t>(S_ISUID | S_ISGID);
   }
-  const mode_t wanted = mode | (S_ISDIR(st.st_mode) ? kDirectoryBits : kFileBits);
-  if (S_ISLNK(st.st_mode) || wanted == mode) {
+  const mode_t added = S_ISDIR(st.st_mode) ? kDirectoryBits : kFileBits;
+  if (S_ISLNK(st.st_mode) || (mode & added) == added) {
     return Ok();
   }
-  // By way of /proc, for fchmod(2) does not take O_PATH; it is no link, so this is the object itself.
-  if (chmod(fmt::format("/proc/self/fd/{}", fd).c_str(), wanted) != 0) {
+  // O_PATH is not for fchmod(2), so by way of /proc; it is no link, so this is the object itself.
+  if (fchmod(fd, mode | added) != 0 &&
+      (errno != EBADF || chmod(fmt::format("/proc/self/fd/{}", fd).c_str(), mode | added) != 0)) {
     return Failed("changing the permissions of", name);
+  }
+  QUARRY_ASSIGN(const struct stat now, StatusOf(fd, name));
+  if ((now.st_mode & added) != added) {
+    return Error(Code::kPrecondition,
+                 fmt::format("{} has permissions {:o} where they should include {:o}: the kernel keeps "
+                             "set-gid only for a process with CAP_FSETID",
+                             name(), now.st_mode & kPermissions, added));
   }
   return Ok();
 }
 
-// A walk over everything below a root. However deep the tree, it has two directories open at most: what a
-// directory holds is read to the end before the first of its directories is entered, and the way back is
-// "..", proven to be where it came from.
+// Where to go on in the list of a directory: after what the kernel numbers `cookie`, which holds for every
+// opening of the directory (NFS needs that too), and `skip` entries more, because some file systems number
+// several names alike.
+struct Position {
+  off64_t cookie = 0;
+  size_t skip = 0;
+};
+
+// A walk over everything below a root, in constant memory whatever a tenant has put there. It has two
+// directories open at most, reads names in batches, and forgets those of the levels far above. The way back
+// is "..", proven to be where it came from.
 class Walk {
  public:
   Walk(std::string top, uint32_t gid, const Call& call)
@@ -97,88 +116,158 @@ class Walk {
     if (!here.valid()) {
       return ErrnoError(fmt::format("opening {}", top_));
     }
-    QUARRY_TRY(Enter(here.get(), ""));
+    QUARRY_TRY(Enter(here.get()));
     while (!levels_.empty()) {
-      if (levels_.back().directories.empty()) {
+      QUARRY_TRY(call_.Check(what_));
+      Level& level = levels_.back();
+      if (!level.waiting.empty()) {
+        QUARRY_TRY(Descend(here));
+      } else if (!level.read) {
+        QUARRY_TRY(ReadBatch(here.get(), level));
+      } else {
         QUARRY_TRY(Leave(here));
-        continue;
       }
-      const std::string name = std::move(levels_.back().directories.back());
-      levels_.back().directories.pop_back();
-      UniqueFd next = OpenWithin(here.get(), name.c_str(), O_RDONLY | O_DIRECTORY);
-      if (!next.valid() && errno == ENOENT) {
-        continue;  // removed since
-      }
-      if (!next.valid()) {
-        return CannotOpen(name);
-      }
-      here = std::move(next);
-      QUARRY_TRY(Enter(here.get(), name));
     }
     return Ok();
   }
 
  private:
-  struct Level {
+  struct Waiting {
     std::string name;
-    dev_t device;
-    ino_t inode;
-    std::vector<std::string> directories;  // still to be entered
+    Position after;
+  };
+  struct Level {
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::vector<Waiting>
+        waiting;        // directories of the last batch that are still to be entered, the last first
+    Position entered;   // after the last one that was entered
+    Position next;      // of what was not read yet
+    bool read = false;  // to the end
   };
 
-  std::string PathOf(const std::string& name) const {
-    std::string path = top_;
-    for (const Level& level : levels_) {
-      path += level.name.empty() ? "" : "/" + level.name;
-    }
-    return name.empty() ? path : path + "/" + name;
+  // For people: the kernel's name for an open directory, and a name in it.
+  std::string PathOf(int directory, std::string_view name = "") const {
+    std::array<char, PATH_MAX> text{};
+    const ssize_t length =
+        readlink(fmt::format("/proc/self/fd/{}", directory).c_str(), text.data(), text.size());
+    const std::string path =
+        length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : "a directory deep below " + top_;
+    return name.empty() ? path : fmt::format("{}/{}", path, name);
   }
 
-  Error CannotOpen(const std::string& name) const {
-    if (errno == EXDEV) {
-      return Error(Code::kPrecondition, fmt::format("something is mounted on {}", PathOf(name)))
-          .WithErrno(EXDEV);
+  // Of what openat2(2) did not open.
+  Error CannotOpen(int directory, const std::string& name) const {
+    const int saved_errno = errno;
+    const std::string path = PathOf(directory, name);
+    switch (saved_errno) {
+      case EXDEV:
+        return Error(Code::kPrecondition, fmt::format("something is mounted on {}", path)).WithErrno(EXDEV);
+      case ENOTDIR:
+      case ELOOP:
+        return Error(Code::kUnavailable, fmt::format("{} was replaced meanwhile", path))
+            .WithErrno(saved_errno);
+      default:
+        return ErrnoError(fmt::format("opening {}", path), saved_errno);
     }
-    return Failed("opening", [&] { return PathOf(name); });
   }
 
-  // Everything in `directory` that is no directory is given, and `directory` itself, unless it is the root.
-  Status Enter(int directory, const std::string& name) {
-    QUARRY_ASSIGN(const struct stat st, StatusOf(directory, [&] { return PathOf(name); }));
-    levels_.push_back({name, st.st_dev, st.st_ino, {}});
-    const auto here = [&] { return PathOf(""); };
-    if (!name.empty()) {
-      QUARRY_TRY(Give(directory, st, gid_, here));
+  // Begins a level, and gives the directory, unless it is the root.
+  Status Enter(int directory) {
+    const auto path = [&] { return PathOf(directory); };
+    QUARRY_ASSIGN(const struct stat st, StatusOf(directory, path));
+    if (levels_.size() > kDeepestTree) {
+      return Error(Code::kPrecondition,
+                   fmt::format("{}: directories lie more than {} deep in each other", path(), kDeepestTree));
     }
-    UniqueFd reader(fcntl(directory, F_DUPFD_CLOEXEC, 0));
-    const std::unique_ptr<DIR, CloseDirectory> list(fdopendir(reader.get()));
-    if (list == nullptr) {
-      return Failed("reading", here);
+    const bool root = levels_.empty();
+    Level level;
+    level.device = st.st_dev;
+    level.inode = st.st_ino;
+    levels_.push_back(std::move(level));
+    if (levels_.size() > kLevelsWithNames) {
+      Forget(levels_[levels_.size() - 1 - kLevelsWithNames]);
     }
-    (void)reader.Release();  // the list's now
-    for (;;) {
-      QUARRY_TRY(call_.Check(what_));
-      errno = 0;
-      const dirent* entry = readdir(list.get());
-      if (entry == nullptr) {
-        return errno == 0 ? Ok() : Status(Failed("reading", here));
+    return root ? Ok() : Give(directory, st, gid_, path);
+  }
+
+  static void Forget(Level& level) {
+    if (level.waiting.empty()) {
+      return;
+    }
+    std::vector<Waiting>().swap(level.waiting);
+    level.next = level.entered;
+    level.read = false;
+  }
+
+  Status Descend(UniqueFd& here) {
+    Level& level = levels_.back();
+    const Waiting child = std::move(level.waiting.back());
+    level.waiting.pop_back();
+    level.entered = child.after;
+    UniqueFd next = OpenWithin(here.get(), child.name.c_str(), O_RDONLY | O_DIRECTORY);
+    if (!next.valid()) {
+      return errno == ENOENT ? Ok() : Status(CannotOpen(here.get(), child.name));  // removed since
+    }
+    here = std::move(next);
+    return Enter(here.get());
+  }
+
+  // Gives what is no directory, and keeps the names of directories.
+  Status ReadBatch(int directory, Level& level) {
+    const auto path = [&] { return PathOf(directory); };
+    if (lseek64(directory, level.next.cookie, SEEK_SET) < 0) {
+      return Failed("reading", path);
+    }
+    const ssize_t length = getdents64(directory, batch_.data(), batch_.size());
+    if (length < 0) {
+      return errno == ENOENT ? Removed(level) : Status(Failed("reading", path));
+    }
+    size_t skip = level.next.skip;
+    Position at{level.next.cookie, 0};
+    for (size_t offset = 0; offset < static_cast<size_t>(length);) {
+      const auto* entry = reinterpret_cast<const dirent64*>(batch_.data() + offset);
+      offset += entry->d_reclen;
+      at = entry->d_off == at.cookie ? Position{at.cookie, at.skip + 1} : Position{entry->d_off, 0};
+      if (skip > 0) {
+        --skip;
+        continue;
       }
-      const std::string child = entry->d_name;
-      if (child != "." && child != "..") {
-        QUARRY_TRY(Visit(directory, child));
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") {
+        continue;
+      }
+      if (entry->d_type == DT_DIR) {
+        level.waiting.push_back({name, at});
+      } else {  // not every file system tells the type
+        QUARRY_TRY(Visit(directory, name, at, level));
       }
     }
+    if (length > 0 && at.cookie == level.next.cookie && at.skip <= level.next.skip) {
+      return Error(Code::kUnsupported,
+                   fmt::format("{}: the file system numbers too many names alike", path()));
+    }
+    level.read = length == 0;
+    level.next = at;
+    std::reverse(level.waiting.begin(), level.waiting.end());
+    return Ok();
   }
 
-  Status Visit(int directory, const std::string& name) {
+  // A directory that was removed while it is open has nothing in it.
+  static Status Removed(Level& level) {
+    level.read = true;
+    return Ok();
+  }
+
+  Status Visit(int directory, const std::string& name, const Position& after, Level& level) {
     const UniqueFd fd = OpenWithin(directory, name.c_str(), O_PATH);
     if (!fd.valid()) {
-      return errno == ENOENT ? Ok() : Status(CannotOpen(name));
+      return errno == ENOENT ? Ok() : Status(CannotOpen(directory, name));
     }
-    const auto path = [&] { return PathOf(name); };
+    const auto path = [&] { return PathOf(directory, name); };
     QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), path));
     if (S_ISDIR(st.st_mode)) {
-      levels_.back().directories.push_back(name);
+      level.waiting.push_back({name, after});
       return Ok();
     }
     return Give(fd.get(), st, gid_, path);
@@ -186,20 +275,19 @@ class Walk {
 
   // One level up, unless this is the root.
   Status Leave(UniqueFd& here) {
-    const std::string left = std::move(levels_.back().name);
     levels_.pop_back();
     if (levels_.empty()) {
       return Ok();
     }
-    const auto from = [&] { return PathOf(left); };
-    here = OpenWithin(here.get(), "..", O_RDONLY | O_DIRECTORY);
-    if (!here.valid()) {
-      return Failed("going back from", from);
+    UniqueFd above = OpenWithin(here.get(), "..", O_RDONLY | O_DIRECTORY);
+    if (!above.valid()) {
+      return Failed("going back from", [&] { return PathOf(here.get()); });
     }
-    QUARRY_ASSIGN(const struct stat st, StatusOf(here.get(), [&] { return PathOf(""); }));
+    QUARRY_ASSIGN(const struct stat st, StatusOf(above.get(), [&] { return PathOf(above.get()); }));
     if (st.st_dev != levels_.back().device || st.st_ino != levels_.back().inode) {
-      return Error(Code::kUnavailable, fmt::format("{} was moved meanwhile", from()));
+      return Error(Code::kUnavailable, fmt::format("{} was moved meanwhile", PathOf(here.get())));
     }
+    here = std::move(above);
     return Ok();
   }
 
@@ -208,9 +296,21 @@ class Walk {
   const std::string what_;
   const Call& call_;
   std::vector<Level> levels_;
+  alignas(dirent64) std::array<char, kBatchBytes> batch_{};
 };
 
 }  // namespace
+
+Status GiveTree(int root, const std::string& name, uint32_t gid, const Call& call) {
+  const auto top = [&] { return name; };
+  QUARRY_ASSIGN(const struct stat st, StatusOf(root, top));
+  if (st.st_gid == gid && (st.st_mode & kDirectoryBits) == kDirectoryBits) {
+    return Ok();
+  }
+  QUARRY_TRY(Walk(name, gid, call).Below(root));
+  // Last: a root that is the group's was given to it as a whole.
+  return Give(root, st, gid, top);
+}
 
 Result<uint32_t> KernelMount::GroupOf(const AbsolutePath& path) {
   QUARRY_ASSIGN(const UniqueFd fd, paths_.Open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW));
@@ -232,18 +332,7 @@ Status KernelMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, c
   if ((about.f_flag & ST_RDONLY) != 0) {
     return Error(Code::kPrecondition, fmt::format("{}: it is mounted read-only", what));
   }
-  QUARRY_ASSIGN(const struct stat st, StatusOf(place.fd.get(), [&] { return mount_point.str(); }));
-  if (st.st_gid == gid && (st.st_mode & kDirectoryBits) == kDirectoryBits) {
-    return Ok();
-  }
-  QUARRY_TRY(Walk(mount_point.str(), gid, call).Below(place.fd.get()));
-  // The group is the last thing to change: a root that has it was given to it as a whole.
-  if (chmod(fmt::format("/proc/self/fd/{}", place.fd.get()).c_str(),
-            (st.st_mode & kPermissions) | kDirectoryBits) != 0 ||
-      fchownat(place.fd.get(), "", static_cast<uid_t>(-1), gid, AT_EMPTY_PATH) != 0) {
-    return ErrnoError(what);
-  }
-  return Ok();
+  return GiveTree(place.fd.get(), mount_point.str(), gid, call);
 }
 
 }  // namespace quarry::mount

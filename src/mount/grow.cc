@@ -21,8 +21,9 @@ Bytes LeftOver(Bytes device, Bytes file_system) {
 }  // namespace
 
 Status KernelMount::CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point) {
+  QUARRY_ASSIGN(const Place place, paths_.Look(mount_point));  // while it is open, its id is no other mount's
   QUARRY_ASSIGN(const MountTable table, Mounts());
-  const MountEntry* entry = table.At(mount_point);
+  const MountEntry* entry = place.mount_root ? table.ById(place.mount_id) : nullptr;
   if (entry == nullptr) {
     return Error(Code::kPrecondition, fmt::format("{} is no mount point", mount_point.str()));
   }

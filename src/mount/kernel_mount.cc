@@ -10,19 +10,24 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 
 #include <fmt/format.h>
 
 #include "mount/blkid_probe.h"
 #include "mount/mount_syscalls.h"
 #include "mount/process_scan.h"
+#include "mount/propagation.h"
 #include "mount/users.h"
+#include "mount/zeroes.h"
 
 namespace quarry::mount {
 namespace {
 
 // A table that changes while it is read is read again, so often.
 constexpr int kReadAttempts = 5;
+// For some 70 reads: a disk that needs longer is in trouble.
+constexpr std::chrono::seconds kSampling{10};
 
 // Reads to the end from the beginning.
 Result<std::string> ReadFromStart(int fd, const std::string& path) {
@@ -105,7 +110,14 @@ Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
   if (!S_ISBLK(status.st_mode)) {
     return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device.str()));
   }
-  return ProbeContent(fd.get()).Context(device.str());
+  QUARRY_ASSIGN(Content content, ProbeContent(fd.get()).Context(device.str()));
+  if (content.kind == Content::Kind::kBlank) {
+    QUARRY_ASSIGN(const Bytes size, DeviceSize(fd.get()).Context(device.str()));
+    QUARRY_ASSIGN(
+        content.residue,
+        FindNonZero(fd.get(), size, std::chrono::steady_clock::now() + kSampling).Context(device.str()));
+  }
+  return content;
 }
 
 Result<Content> KernelMount::Probe(int fd) {
@@ -119,6 +131,18 @@ Result<Bytes> KernelMount::DeviceSize(int fd) {
                            : ErrnoError("asking for a device's size");
   }
   return Bytes{size};
+}
+
+Status KernelMount::CheckReaches(const Place& target, const AbsolutePath& path) {
+  if (!config_.for_the_host) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const Audience audience, LookForAudience(config_.proc));
+  if (audience.in_its_namespace) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const MountTable table, Mounts());
+  return CheckPropagates(table, target.mount_id, audience, path);
 }
 
 Status KernelMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
@@ -135,6 +159,7 @@ Status KernelMount::Mount(const std::string& device, const AbsolutePath& target,
   if (place.kind() != PathKind::kDirectory) {
     return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
   }
+  QUARRY_TRY(CheckReaches(place, target));
   return MountOnto(device, place, fs->type(), options, fs->standing_options()).Context(what);
 }
 
@@ -158,6 +183,7 @@ Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, 
     return Error(Code::kPrecondition,
                  fmt::format("{}: the target is not a {}", what, node ? "regular file" : "directory"));
   }
+  QUARRY_TRY(CheckReaches(to, target));
   return BindOnto(from, to, options).Context(what);
 }
 

@@ -19,6 +19,9 @@ struct KernelMountConfig {
   std::vector<AbsolutePath> roots;
   std::string proc = "/proc";
   std::string sys = "/sys";
+  // What is mounted is for processes outside of our mount namespace: Mount and Bind refuse a target from
+  // which it would not reach the host (propagation.h).
+  bool for_the_host = false;
   // Address space of a tool that checks a file system: damage can make it ask for any amount.
   Bytes check_memory = kGiB;
   // Where mkfs and the growing tools may come from, in this order; PATH is not looked at.
@@ -49,9 +52,14 @@ class KernelMount final : public MountApi {
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
+  Result<AbsolutePath> Resolve(const AbsolutePath& path) override { return paths_.Resolve(path); }
   Result<PathKind> Inspect(const AbsolutePath& path) override { return paths_.Inspect(path); }
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override {
     return paths_.BlockDeviceAt(path);
+  }
+  Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node,
+                                                       DeviceNumber device) override {
+    return Paths::FileSystemOfNode(node, device);
   }
   Status MakeDirectory(const AbsolutePath& path) override { return paths_.MakeDirectory(path); }
   Status MakeFile(const AbsolutePath& path) override { return paths_.MakeFile(path); }
@@ -73,6 +81,9 @@ class KernelMount final : public MountApi {
   static Result<UniqueFd> Claim(const std::string& device, bool writable);
   Status PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size);
   Status CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point);
+
+  // OK, unless what is mounted at `target` has to reach the host and would not.
+  Status CheckReaches(const Place& target, const AbsolutePath& path);
 
   // In unmount.cc.
   Error BusyError(const AbsolutePath& target);

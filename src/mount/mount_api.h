@@ -32,6 +32,8 @@ struct MountEntry {
   std::string root;    // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
   std::string target;  // mount point
   std::vector<std::string> options;  // per mount: rw, ro, nosuid, …
+  // The peer group that this mount shares what is mounted and unmounted below it with; 0: it is not shared.
+  uint64_t peer_group = 0;
   std::string fs_type;
   std::string source;
   std::vector<std::string> super_options;  // per file system
@@ -48,6 +50,8 @@ class MountTable {
   // The topmost mount at exactly this path: what a lookup of the path finds, whatever the order of the lines.
   // nullptr if it is no mount point, or if another mount further up hides it.
   const MountEntry* At(const AbsolutePath& target) const;
+  // The mount with this id (STATX_MNT_ID of whatever is in it); nullptr if it is not in the table.
+  const MountEntry* ById(uint64_t id) const;
   // How many mounts are stacked at exactly this path, hidden ones as for At().
   size_t CountAt(const AbsolutePath& target) const;
   // Every mount of a file system that lives on `device`, hidden ones too.
@@ -71,6 +75,9 @@ struct Content {
   Kind kind = Kind::kBlank;
   std::string type;  // "ext4", "LVM2_member", "gpt", …; empty if blank or ambiguous
   std::string uuid;  // of the file system, if any
+  // By ProbeDevice, of a blank device: the first byte that is not zero, where it was looked at (zeroes.h).
+  // Data without a signature, or what is left of something that was wiped. nullopt: all of that is zero.
+  std::optional<Bytes> residue = {};
 };
 
 // mount_flags of a request, split. Valid by construction.
@@ -139,8 +146,9 @@ class MountApi {
 
   // libblkid safe probe through our own descriptor `fd` (O_RDONLY is enough). kIo if it could not be read.
   virtual Result<Content> Probe(int fd) = 0;
-  // The same for a device by its path, opened exclusively. kPrecondition: it is mounted or held by another
-  // device. kInvalidArgument: no block device.
+  // The same for a device by its path, opened exclusively, and for a blank one whether it reads as zeroes
+  // (Content::residue). kPrecondition: it is mounted or held by another device. kInvalidArgument: no block
+  // device. kTimeout: it could not be read within seconds.
   virtual Result<Content> ProbeDevice(const AbsolutePath& device) = 0;
   // Size of the block device behind `fd` (BLKGETSIZE64).
   virtual Result<Bytes> DeviceSize(int fd) = 0;
@@ -162,7 +170,8 @@ class MountApi {
   // Mounts `device` (a block device node) on the directory `target`, through libmount, no helpers. Nothing is
   // ever stacked: kPrecondition if something is mounted there. kInvalidArgument: an option that the file
   // system does not take, by position in options.data. kCorrupt: the file system is damaged. kUnsupported:
-  // the kernel does not have it.
+  // the kernel does not have it. kPrecondition too if the mount is for the host and would not reach it
+  // (KernelMountConfig).
   virtual Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                        const MountOptions& options, const Call& call) = 0;
   // Bind-mounts `source` (directory, or device node onto a file) on `target`, with the per-mount flags of
@@ -198,10 +207,18 @@ class MountApi {
   // meanwhile.
   virtual Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) = 0;
 
+  // The path that leads to the same place through no symbolic link, as the mount table spells it: the parent
+  // is walked as every lookup walks it, and the last component, which need not exist, is kept. kNotFound: the
+  // parent does not exist. kPrecondition naming the link: it leads nowhere, or in a circle.
+  virtual Result<AbsolutePath> Resolve(const AbsolutePath& path) = 0;
   virtual Result<PathKind> Inspect(const AbsolutePath& path) = 0;
   // Device number of the block device node that stands at `path` (through a bind mount too); nullopt if it is
   // no block device.
   virtual Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) = 0;
+  // The file system (st_dev) that `node` of our /dev, the node of `device`, lies in: what a bind mount of it
+  // shows as MountEntry::device. nullopt: there is no block device node of that number.
+  virtual Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node,
+                                                               DeviceNumber device) = 0;
   // Creates the last component only: the parent must exist. There already is OK.
   virtual Status MakeDirectory(const AbsolutePath& path) = 0;
   virtual Status MakeFile(const AbsolutePath& path) = 0;

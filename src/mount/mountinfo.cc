@@ -74,11 +74,17 @@ bool ParseDevice(std::string_view text, DeviceNumber& out) {
          TakeNumber(text.substr(colon + 1), out.minor);
 }
 
-// False once the line ends before the lone "-".
-bool SkipOptionalFields(std::string_view& rest) {
+// Of the optional fields only "shared:N" means something to us. False if that is no number, and once the line
+// ends before the lone "-".
+bool TakeOptionalFields(std::string_view& rest, MountEntry& entry) {
+  constexpr std::string_view kShared = "shared:";
   while (!rest.empty()) {
-    if (TakeField(rest) == "-") {
+    const std::string_view field = TakeField(rest);
+    if (field == "-") {
       return true;
+    }
+    if (field.starts_with(kShared) && !TakeNumber(field.substr(kShared.size()), entry.peer_group)) {
+      return false;
     }
   }
   return false;
@@ -92,7 +98,8 @@ bool ParseLine(std::string_view line, MountEntry& entry) {
   entry.root = Decode(TakeField(line));
   entry.target = Decode(TakeField(line));
   entry.options = SplitOptions(TakeField(line));
-  if (entry.root.empty() || entry.target.empty() || entry.target[0] != '/' || !SkipOptionalFields(line)) {
+  if (entry.root.empty() || entry.target.empty() || entry.target[0] != '/' ||
+      !TakeOptionalFields(line, entry)) {
     return false;
   }
   entry.fs_type = Decode(TakeField(line));
@@ -195,6 +202,12 @@ std::vector<const MountEntry*> MountTable::StackAt(const AbsolutePath& target) c
 const MountEntry* MountTable::At(const AbsolutePath& target) const {
   const auto stack = StackAt(target);
   return stack.empty() ? nullptr : stack.back();
+}
+
+const MountEntry* MountTable::ById(uint64_t id) const {
+  const auto entry =
+      std::find_if(entries_.begin(), entries_.end(), [&](const MountEntry& each) { return each.id == id; });
+  return entry == entries_.end() ? nullptr : &*entry;
 }
 
 size_t MountTable::CountAt(const AbsolutePath& target) const {

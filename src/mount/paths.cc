@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -73,6 +76,19 @@ Result<Place> Describe(UniqueFd fd, const std::string& path) {
   return place;
 }
 
+bool IsSamePlace(const Place& a, const Place& b) {
+  return a.mount_id == b.mount_id && a.file_system == b.file_system && a.inode == b.inode;
+}
+
+// What /proc calls an open directory: a path to it without links, unless it was removed or moved since.
+Result<std::string> NameOf(const UniqueFd& fd) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t length =
+      readlink(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), text.data(), text.size());
+  return length >= 0 ? Result<std::string>(std::string(text.data(), static_cast<size_t>(length)))
+                     : ErrnoError("asking /proc for the path of a directory").As(Code::kUnavailable);
+}
+
 Error Refusal(const AbsolutePath& path, std::string_view why) {
   return {Code::kPrecondition, fmt::format("{} {}", path.str(), why)};
 }
@@ -115,6 +131,69 @@ Result<UniqueFd> Paths::OpenParent(const AbsolutePath& path) const {
     return Error(Code::kInvalidArgument, "the root directory is no path of a volume");
   }
   return Open(path.Parent(), O_PATH | O_DIRECTORY);
+}
+
+// By the kernel's own name for the open directory, proven: a walk that may follow no link leads to the same
+// directory in the same mount.
+Result<AbsolutePath> Paths::Resolve(const AbsolutePath& path) const {
+  if (path.str() == "/") {
+    return path;
+  }
+  const std::string what = fmt::format("looking for where {} leads", path.str());
+  for (int attempt = 0; attempt < kWalkAttempts; ++attempt) {
+    auto parent = OpenParent(path);
+    if (!parent.has_value()) {
+      return WhyNot(path, std::move(parent.error()));
+    }
+    QUARRY_ASSIGN(const std::string name, NameOf(*parent).Context(what));
+    QUARRY_ASSIGN(const Place place, Describe(std::move(*parent), path.str()));
+    UniqueFd again(OpenAt2(AT_FDCWD, name.c_str(), O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS));
+    if (again.valid()) {
+      QUARRY_ASSIGN(const Place same, Describe(std::move(again), name));
+      if (IsSamePlace(place, same)) {
+        return AbsolutePath::Parse(fmt::format("{}/{}", name, path.Name())).Context(what);
+      }
+    }
+  }
+  return Error(Code::kUnavailable, fmt::format("{}: the directories above it are being moved", what));
+}
+
+Error Paths::WhyNot(const AbsolutePath& path, Error error) const {
+  const std::string& text = path.str();
+  for (size_t slash = text.find('/', 1); slash != std::string::npos; slash = text.find('/', slash + 1)) {
+    const auto above = AbsolutePath::Parse(std::string_view(text).substr(0, slash));
+    const auto place = above.has_value() ? Look(*above) : Result<Place>(above.error());
+    if (!place.has_value()) {
+      return error;  // it is simply not there
+    }
+    const auto led = S_ISLNK(place->mode) ? Open(*above, O_PATH) : Result<UniqueFd>(UniqueFd());
+    if (led.has_value()) {
+      continue;
+    }
+    const std::string link = fmt::format("{} leads through the symbolic link {}", text, above->str());
+    switch (led.error().code()) {
+      case Code::kNotFound:
+        return Error(Code::kPrecondition, link + ", and that leads nowhere").WithErrno(ENOENT);
+      case Code::kPrecondition:
+        return Error(Code::kPrecondition, link + ", and that leads in a circle or must not be followed there")
+            .WithErrno(ELOOP);
+      default:
+        return error;
+    }
+  }
+  return error;
+}
+
+Result<std::optional<DeviceNumber>> Paths::FileSystemOfNode(const std::string& node, DeviceNumber device) {
+  struct stat st{};
+  if (lstat(node.c_str(), &st) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? Result<std::optional<DeviceNumber>>(std::nullopt)
+                                               : ErrnoError(fmt::format("looking at {}", node));
+  }
+  if (!S_ISBLK(st.st_mode) || DeviceNumber{major(st.st_rdev), minor(st.st_rdev)} != device) {
+    return std::optional<DeviceNumber>();
+  }
+  return std::optional(DeviceNumber{major(st.st_dev), minor(st.st_dev)});
 }
 
 Result<PathKind> Paths::Inspect(const AbsolutePath& path) const {
@@ -181,8 +260,8 @@ Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
   const std::string name = path.Name();
   const std::string other = fmt::format(".{}.quarry", name);
   (void)unlinkat(parent.get(), other.c_str(), AT_REMOVEDIR);  // of an attempt that was interrupted
-  const UniqueFd file(openat(parent.get(), other.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                             kFileMode));
+  const UniqueFd file(
+      openat(parent.get(), other.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!file.valid()) {
     return ErrnoError(fmt::format("creating a file in the place of directory {}", path.str()));
   }

@@ -47,8 +47,10 @@ class Paths {
   Result<UniqueFd> OpenParent(const AbsolutePath& path) const;
 
   // As in MountApi.
+  Result<AbsolutePath> Resolve(const AbsolutePath& path) const;
   Result<PathKind> Inspect(const AbsolutePath& path) const;
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) const;
+  static Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node, DeviceNumber device);
   Status MakeDirectory(const AbsolutePath& path) const;
   Status MakeFile(const AbsolutePath& path) const;
   Status MakeFileFromDirectory(const AbsolutePath& path) const;
@@ -56,6 +58,9 @@ class Paths {
   Result<FilesystemUsage> Usage(const AbsolutePath& path) const;
 
  private:
+  // Why the directory at `path` could not be opened: the first link in it that leads nowhere or in a circle.
+  Error WhyNot(const AbsolutePath& path, Error error) const;
+
   std::vector<AbsolutePath> roots_;
 };
 

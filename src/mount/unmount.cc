@@ -72,19 +72,18 @@ Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
 
 Error KernelMount::BusyError(const AbsolutePath& target) {
   std::vector<std::string> holders;
-  if (auto table = Mounts(); table.has_value()) {
-    const MountEntry* top = table->At(target);
-    for (const MountEntry& entry : table->entries()) {
-      if (top != nullptr && entry.parent_id == top->id && holders.size() < kMostHolders) {
-        holders.push_back(fmt::format("a mount at {}", entry.target));
-      }
-    }
-  }
   uint64_t mount_id = 0;
   DeviceNumber file_system;
   if (const auto place = paths_.Look(target); place.has_value() && place->mount_root) {
     mount_id = place->mount_id;
     file_system = place->file_system;
+  }
+  if (auto table = Mounts(); mount_id != 0 && table.has_value()) {
+    for (const MountEntry& entry : table->entries()) {
+      if (entry.parent_id == mount_id && holders.size() < kMostHolders) {
+        holders.push_back(fmt::format("a mount at {}", entry.target));
+      }
+    }
   }
   if (mount_id != 0) {
     const auto processes =

@@ -10,6 +10,7 @@
 
 #include "tests/bench/multiply.h"
 #include "tests/vm/kit/shell.h"
+#include "tests/vm/kit/volume_group.h"
 
 namespace quarry::bench {
 namespace {
@@ -28,10 +29,6 @@ Result<std::string> FileText(const std::string& path) {
     return Error(Code::kIo, fmt::format("{} cannot be read", path));
   }
   return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-std::string LvOf(const std::string& id) {
-  return id.substr(id.find('.') + 1);
 }
 
 }  // namespace
@@ -103,7 +100,7 @@ Status Site::Delete(const std::string& id) {
 }
 
 std::string Site::DeviceOf(const std::string& id) const {
-  return fmt::format("/dev/{}/{}", group_, LvOf(id));
+  return fmt::format("/dev/{}/{}", group_, vm::LvNameIn(id));
 }
 
 Status Site::WaitErased() {
@@ -118,9 +115,19 @@ Status Site::WaitErased() {
   return Error(Code::kTimeout, "deleted volumes are not erased");
 }
 
+// A group that goes back in time quarryd refuses: what is restored is made the newest.
 Status Site::Restore(const std::string& backup) {
+  constexpr std::string_view kNumber = "\tseqno = ";
+  const vm::Outcome now = vm::Tool({"vgs", "--noheadings", "-o", "vg_seqno", group_}, kToolLimit);
+  const size_t at = backup.find(kNumber);
+  if (!now.ok() || at == std::string::npos) {
+    return Error(Code::kInternal, fmt::format("no sequence number of group {}: {}", group_, now.err));
+  }
+  std::string newest = backup;
+  const size_t first = at + kNumber.size();
+  newest.replace(first, newest.find('\n', first) - first, std::to_string(std::stoull(now.out) + 1));
   const std::string file = Folder() + "/wanted";
-  std::ofstream(file, std::ios::binary) << backup;
+  std::ofstream(file, std::ios::binary) << newest;
   return Run({"vgcfgrestore", "-y", "-f", file, group_});
 }
 
@@ -143,7 +150,7 @@ Status Site::Fill(const std::string& type, size_t count) {
   for (size_t i = 0; i < std::min(kModels, count); ++i) {
     const std::string name = fmt::format("fill-{}-{:02}", type, i);
     QUARRY_ASSIGN(const std::string id, Create(name, type, kFillSize));
-    models.push_back({LvOf(id), name});
+    models.push_back({vm::LvNameIn(id), name});
   }
   if (count > models.size()) {
     const std::string file = Folder() + "/models";

@@ -16,6 +16,10 @@ class DmWorld {
   virtual ~DmWorld() = default;
   virtual dm::DmApi& api() = 0;
   virtual void Add(const std::string& uuid, const std::string& name, Bytes size) = 0;
+  // One that maps so much of Disk(), linearly.
+  virtual void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) = 0;
+  // A block device of 64 MiB.
+  virtual std::string Disk() = 0;
   // False while the device is open.
   virtual bool Remove(const std::string& uuid) = 0;
 };

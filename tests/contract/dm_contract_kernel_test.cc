@@ -95,6 +95,37 @@ TEST_F(KernelDmTest, LegsThatDifferAreCountedAndRepaired) {
   EXPECT_EQ(byte, '\0') << "as the first copy has it";
 }
 
+TEST_F(KernelDmTest, WhatIsMappedOfADiskIsKnownByEveryKindOfTable) {
+  const LoopDevice first({64 * kMiB.value});
+  const LoopDevice second({64 * kMiB.value});
+  world_.AddTable(kUuid, kName,
+                  fmt::format("0 4096 striped 2 128 {} 2048 {} 8192\n4096 2048 linear {} 65536", first.node(),
+                              second.node(), first.node()));
+  const auto on = [&](const LoopDevice& disk) {
+    std::vector<std::pair<uint64_t, uint64_t>> out;
+    const auto mapped = api().MappingsOf(disk.node());
+    EXPECT_TRUE(mapped.has_value()) << mapped.error().message();
+    for (const dm::Mapping& one : mapped.value_or(std::vector<dm::Mapping>())) {
+      EXPECT_EQ(one.uuid, kUuid);
+      out.emplace_back(one.offset.value / 512, one.length.value / 512);
+    }
+    return out;
+  };
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  EXPECT_EQ(on(first), (Ranges{{2048, 2048}, {65536, 2048}}));
+  EXPECT_EQ(on(second), (Ranges{{8192, 2048}}));
+  // One that waits to take its place: LVM was killed between load and resume.
+  RunTool({"dmsetup", "reload", "--table",
+           fmt::format("0 6144 mirror core 2 1024 nosync 2 {} 4096 {} 10240", first.node(), second.node()),
+           kName});
+  EXPECT_EQ(on(first), (Ranges{{2048, 2048}, {65536, 2048}, {4096, 6144}}));
+  EXPECT_EQ(on(second), (Ranges{{8192, 2048}, {10240, 6144}}));
+  RunTool({"dmsetup", "suspend", "--noudevsync", kName});
+  RunTool({"dmsetup", "resume", "--noudevsync", kName});
+  EXPECT_EQ(on(first), (Ranges{{4096, 6144}})) << "a mirror, which is how pvmove copies";
+  EXPECT_EQ(api().MappingsOf("/dev/quarry-no-such-device").error().code(), Code::kNotFound);
+}
+
 TEST_F(KernelDmTest, ATargetIsLoadedWhenAskedFor) {
   EXPECT_EQ(api().HasTarget("raid").value(), true);
   EXPECT_EQ(api().HasTarget("striped").value(), true);

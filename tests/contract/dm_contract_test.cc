@@ -159,6 +159,28 @@ TEST_F(DmContract, KnowsWhatTheKernelOffers) {
   EXPECT_EQ(api().HasTarget("quarry-no-such-target").value(), false);
 }
 
+TEST_F(DmContract, SaysWhatIsMappedOfADisk) {
+  const auto nothing = api().MappingsOf(world_->Disk());
+  ASSERT_TRUE(nothing.has_value()) << nothing.error().message();
+  EXPECT_TRUE(nothing->empty());
+  world_->Add(kOther, "quarry-contract2", kSize);
+  world_->AddOnDisk(kUuid, "quarry-contract1", {2 * kMiB.value}, kMiB);
+  const auto mapped = api().MappingsOf(world_->Disk());
+  ASSERT_TRUE(mapped.has_value()) << mapped.error().message();
+  ASSERT_EQ(mapped->size(), 1U);
+  const dm::Mapping& one = mapped->front();
+  EXPECT_EQ(one.uuid, kUuid);
+  EXPECT_EQ(one.name, "quarry-contract1");
+  EXPECT_EQ(one.offset, Bytes{2 * kMiB.value});
+  EXPECT_EQ(one.length, kMiB);
+  EXPECT_TRUE(one.Overlaps({3 * kMiB.value - 512}, {512}));
+  EXPECT_TRUE(one.Overlaps({0}, {2 * kMiB.value + 512}));
+  EXPECT_FALSE(one.Overlaps({3 * kMiB.value}, kMiB));
+  EXPECT_FALSE(one.Overlaps({0}, {2 * kMiB.value}));
+  ASSERT_TRUE(RemovedInTheEnd(kUuid));
+  EXPECT_TRUE(api().MappingsOf(world_->Disk())->empty());
+}
+
 TEST_F(DmContract, WhatIsNoRaidDeviceHasNoRaidStatus) {
   const auto absent = api().Raid(kUuid);
   ASSERT_TRUE(absent.has_value()) << absent.error().message();

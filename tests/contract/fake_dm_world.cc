@@ -11,6 +11,11 @@ class FakeDmWorld final : public DmWorld {
   void Add(const std::string& uuid, const std::string& name, Bytes size) override {
     dm_.AddDevice(uuid, name, size);
   }
+  void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) override {
+    dm_.AddDevice(uuid, name, length);
+    dm_.SetMappings(uuid, Disk(), {{offset, length}});
+  }
+  std::string Disk() override { return "/dev/loop7"; }
   bool Remove(const std::string& uuid) override { return dm_.RemoveDevice(uuid).has_value(); }
 
  private:

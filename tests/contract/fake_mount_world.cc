@@ -39,7 +39,7 @@ class FakeMountWorld final : public MountWorld {
     return *AbsolutePath::Parse(path);
   }
   void PutFile(const std::string& path, bool empty) override { mount_.AddFile(path, empty); }
-  void PutSymlink(const std::string& path) override { mount_.AddOther(path); }
+  void PutSymlink(const std::string& path, const std::string& to) override { mount_.AddLink(path, to); }
   Access AccessOf(const std::string& path) override {
     const auto access = mount_.AccessOf(path);
     return {access.gid, access.mode};

@@ -162,7 +162,7 @@ TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
   ASSERT_FALSE(fresh_->ChangeTags(Group(), "nosuch", {"t"}, {}, {}).has_value());
   EXPECT_EQ(runs_of_read(), 1) << "it may be under way still, holding the lock: only LVM waits for that";
   EXPECT_EQ(runs_of_read(), 0);
-  ASSERT_TRUE(fresh_->Remove(Group(), {"a"}, {}).has_value());
+  ASSERT_TRUE(fresh_->Remove(Group(), {"a"}, 0, {}).has_value());
   EXPECT_EQ(runs_of_read(), 0);
   ExpectTruth();
 }
@@ -317,7 +317,7 @@ TEST_P(FreshNative, AnotherGroupOfTheNameIsRefusedAndNotTouched) {
   EXPECT_EQ(read.error().code(), Code::kPrecondition);
   EXPECT_THAT(read.error().message(), HasSubstr("UUID"));
   EXPECT_EQ(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).error().code(), Code::kPrecondition);
-  EXPECT_EQ(fresh_->Remove(Group(), {"a"}, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(fresh_->Remove(Group(), {"a"}, 0, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ((*world_->wide().Read(Group(), {}))->seqno, (*theirs)->seqno);
 }
 

@@ -30,6 +30,17 @@ void KernelDmWorld::Add(const std::string& uuid, const std::string& name, Bytes 
   AddTable(uuid, name, fmt::format("0 {} zero", size.value / 512));
 }
 
+void KernelDmWorld::AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) {
+  AddTable(uuid, name, fmt::format("0 {} linear {} {}", length.value / 512, Disk(), offset.value / 512));
+}
+
+std::string KernelDmWorld::Disk() {
+  if (!disk_.has_value()) {
+    disk_.emplace(Bytes{64 * kMiB.value});
+  }
+  return disk_->node();
+}
+
 bool KernelDmWorld::Remove(const std::string& uuid) {
   try {
     RunTool({"dmsetup", "remove", "--noudevsync", names_.at(uuid)});

@@ -18,12 +18,15 @@ class KernelDmWorld final : public DmWorld {
   ~KernelDmWorld() override;
   dm::DmApi& api() override { return dm_; }
   void Add(const std::string& uuid, const std::string& name, Bytes size) override;
+  void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) override;
+  std::string Disk() override;
   bool Remove(const std::string& uuid) override;
   // As `dmsetup create` takes it.
   void AddTable(const std::string& uuid, const std::string& name, const std::string& table);
 
  private:
   dm::DmKernel dm_;
+  std::optional<LoopDevice> disk_;
   std::map<std::string, std::string> names_;  // by uuid
 };
 

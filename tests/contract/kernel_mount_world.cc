@@ -99,8 +99,8 @@ void KernelMountWorld::PutFile(const std::string& path, bool empty) {
   Must(file.valid() && (empty || write(file.get(), "x", 1) == 1), path);
 }
 
-void KernelMountWorld::PutSymlink(const std::string& path) {
-  Must(symlink("/etc", path.c_str()) == 0, path);
+void KernelMountWorld::PutSymlink(const std::string& path, const std::string& to) {
+  Must(symlink(to.c_str(), path.c_str()) == 0, path);
 }
 
 MountWorld::Access KernelMountWorld::AccessOf(const std::string& path) {

@@ -28,7 +28,7 @@ class KernelMountWorld final : public MountWorld {
   void Damage(const std::string& node, bool fixable) override;
   AbsolutePath NewDirectory() override;
   void PutFile(const std::string& path, bool empty) override;
-  void PutSymlink(const std::string& path) override;
+  void PutSymlink(const std::string& path, const std::string& to) override;
   Access AccessOf(const std::string& path) override;
   void SetAccess(const std::string& path, Access access) override;
   std::shared_ptr<void> Hold(const std::string& path) override;

@@ -113,6 +113,10 @@ class LvmContract : public ::testing::Test {
     CreatePlanned(name, Make(lvm::VolumeType::kLinear), 2, tags);
     return name;
   }
+  Status Remove(const std::string& name) {
+    const Status off = HasDriver() ? Lvm().Deactivate(Group(), name, 0, Patient()) : Status(Ok());
+    return off.has_value() ? Lvm().Remove(Group(), {name}, 0, Patient()) : off;
+  }
 
   void ExpectError(const Status& status, Code code) {
     ASSERT_FALSE(status.has_value());
@@ -190,7 +194,7 @@ TYPED_TEST_P(LvmContract, EveryTypeIsMadeExactlyWhereThePlanSays) {
     }
     const Status verified = lvm::VerifyPlacement(*group, *lv, plan);
     EXPECT_TRUE(verified.has_value()) << verified.error().message();
-    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
+    const Status removed = this->Remove(name);
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
   const lvm::Snapshot group = this->Now();
@@ -221,7 +225,7 @@ TYPED_TEST_P(LvmContract, EveryTypeGrowsExactlyWhereThePlanSays) {
     EXPECT_EQ(lv->active, this->HasDriver());
     const Status verified = lvm::VerifyPlacement(*after, *lv, *plan);
     EXPECT_TRUE(verified.has_value()) << verified.error().message();
-    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
+    const Status removed = this->Remove(name);
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
 }
@@ -309,8 +313,8 @@ TYPED_TEST_P(LvmContract, AbsentVolumesAreNotFound) {
   this->ExpectError(this->Lvm().ChangeTags(this->Group(), name, {"quarry.x"}, {}, Patient()),
                     Code::kNotFound);
   this->ExpectError(this->Lvm().Activate(this->Group(), {name}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kNotFound);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
+  this->ExpectError(this->Lvm().Deactivate(this->Group(), name, 0, Patient()), Code::kNotFound);
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
@@ -320,17 +324,18 @@ TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
   spec.group = "nosuchgroup";
   this->ExpectError(this->Lvm().Create(spec, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Extend({"nosuchgroup", "qx", linear, step}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Remove("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Remove("nosuchgroup", {"qx"}, 0, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().ChangeTags("nosuchgroup", "qx", {"t"}, {}, Patient()), Code::kNotFound);
   this->ExpectError(this->Lvm().Activate("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", 0, Patient()), Code::kNotFound);
 }
 
 TYPED_TEST_P(LvmContract, NamesThatSelectMoreThanOneThingAreRefused) {
   const std::string name = this->CreateSmall({"quarry.ready"});
-  this->ExpectError(this->Lvm().Remove(this->Group(), {"@quarry.ready"}, Patient()), Code::kInvalidArgument);
-  this->ExpectError(this->Lvm().Remove(this->Group(), {""}, Patient()), Code::kInvalidArgument);
-  this->ExpectError(this->Lvm().Deactivate(this->Group(), "--all", Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {"@quarry.ready"}, 0, Patient()),
+                    Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {""}, 0, Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Deactivate(this->Group(), "--all", 0, Patient()), Code::kInvalidArgument);
   EXPECT_NE(this->Now()->FindLv(name), nullptr);
 }
 
@@ -405,10 +410,10 @@ TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2);
   const lvm::Snapshot before = this->Now();
   EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
   EXPECT_FALSE(this->Now()->FindLv(name)->active);
   EXPECT_TRUE(this->Now()->FindLv(name)->sync_action.empty());
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
   EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
   EXPECT_TRUE(this->Now()->FindLv(name)->active);
   this->ExpectSameMetadata(*before, *this->Now());
@@ -418,8 +423,8 @@ TYPED_TEST_P(LvmContract, OfSeveralVolumesEachThatCanBeActivatedIs) {
   QUARRY_NEEDS_DRIVER();
   const std::string one = this->CreateSmall();
   const std::string two = this->CreateSmall();
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), one, Patient()).has_value());
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), two, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), one, 0, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), two, 0, Patient()).has_value());
   this->ExpectError(this->Lvm().Activate(this->Group(), {one, lvm::NewLvName(), two}, Patient()),
                     Code::kNotFound);
   EXPECT_TRUE(this->Now()->FindLv(one)->active);
@@ -429,7 +434,7 @@ TYPED_TEST_P(LvmContract, OfSeveralVolumesEachThatCanBeActivatedIs) {
 
 TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
   const std::string name = this->CreateSmall();
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), name, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
   const lvm::Snapshot before = this->Now();
   const Status grown = this->Lvm().Extend({this->Group(),
                                            name,
@@ -442,6 +447,18 @@ TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
   EXPECT_FALSE(after->FindLv(name)->active);
 }
 
+TYPED_TEST_P(LvmContract, DeactivatesOnlyAsOfTheSequenceNumberThatIsNamed) {
+  QUARRY_NEEDS_DRIVER();
+  const std::string name = this->CreateSmall();
+  const uint64_t seqno = this->Now()->seqno;
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno + 1, Patient()).has_value());
+  EXPECT_TRUE(this->Now()->FindLv(name)->active) << "the group is another one";
+  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno, Patient()).has_value());
+  EXPECT_FALSE(this->Now()->FindLv(name)->active);
+  EXPECT_EQ(this->Now()->seqno, seqno);
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
+}
+
 TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
   QUARRY_NEEDS_DRIVER();
   for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
@@ -450,14 +467,14 @@ TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
     const lvm::Snapshot before = this->Now();
     {
       const std::shared_ptr<void> holder = this->world_.Hold(name);
-      this->ExpectError(this->Lvm().Deactivate(this->Group(), name, Patient()), Code::kPrecondition);
-      this->ExpectError(this->Lvm().Remove(this->Group(), {name}, Patient()), Code::kPrecondition);
+      this->ExpectError(this->Lvm().Deactivate(this->Group(), name, 0, Patient()), Code::kPrecondition);
+      this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, Patient()), Code::kPrecondition);
       const lvm::Snapshot after = this->Now();
       this->ExpectSameMetadata(*before, *after);
       ASSERT_NE(after->FindLv(name), nullptr);
       EXPECT_TRUE(after->FindLv(name)->active);
     }
-    const Status removed = this->Lvm().Remove(this->Group(), {name}, Patient());
+    const Status removed = this->Remove(name);
     EXPECT_TRUE(removed.has_value()) << removed.error().message();
   }
 }
@@ -468,12 +485,14 @@ TYPED_TEST_P(LvmContract, RemovedIsGoneWithAllItsPartsAndAgainIsOk) {
   const lvm::Snapshot empty = this->Now();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid5), 4);
   EXPECT_GT(this->Now()->lvs.size(), 1U);
-  ASSERT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
+  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, Patient()), Code::kPrecondition);
+  EXPECT_NE(this->Now()->FindLv(name), nullptr) << "it is active";
+  ASSERT_TRUE(this->Remove(name).has_value());
   const lvm::Snapshot after = this->Now();
   EXPECT_TRUE(after->lvs.empty());
   EXPECT_EQ(after->free_count, empty->free_count);
   EXPECT_GT(after->seqno, empty->seqno);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
   EXPECT_EQ(this->Now()->seqno, after->seqno);
 }
 
@@ -482,7 +501,7 @@ TYPED_TEST_P(LvmContract, RemovingLeavesVolumesOfSimilarNamesAlone) {
   const std::string name = lvm::NewLvName();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kLinear), 1);
   this->CreatePlanned(name + "2", this->Make(lvm::VolumeType::kRaid1), 1);
-  ASSERT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
+  ASSERT_TRUE(this->Remove(name).has_value());
   const lvm::Snapshot group = this->Now();
   EXPECT_EQ(group->FindLv(name), nullptr);
   EXPECT_NE(group->FindLv(name + "2"), nullptr);
@@ -496,8 +515,8 @@ TYPED_TEST_P(LvmContract, ASpentDeadlineOrAStopDoesNothing) {
   stop.request_stop();
   const Call stopped{.stop = stop.get_token()};
   const Call late{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)};
-  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, late), Code::kTimeout);
-  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, stopped), Code::kCancelled);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, late), Code::kTimeout);
+  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, stopped), Code::kCancelled);
   EXPECT_EQ(this->Lvm().Read(this->Group(), late).error().code(), Code::kTimeout);
   EXPECT_EQ(this->Lvm().Read(this->Group(), stopped).error().code(), Code::kCancelled);
   this->ExpectSameMetadata(*before, *this->Now());
@@ -535,7 +554,7 @@ TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
           {this->Group(), mirror, raid1, {Extents{1}, "cling", {at(0, ":9-9"), at(3, ":9-9")}}}, Patient()),
       Code::kUnavailable);
   EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), mirror, {"seen"}, {}, Patient()).has_value());
-  const Status removed = this->Lvm().Remove(this->Group(), {mirror}, Patient());
+  const Status removed = this->Remove(mirror);
   EXPECT_TRUE(removed.has_value()) << removed.error().message();
   this->world_.ShowDisk(1);
 }
@@ -623,10 +642,10 @@ REGISTER_TYPED_TEST_SUITE_P(
     TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, WhenItWasMadeAndHowFastItsLegsAreFilledStaysWithAVolume,
     ActivationIsIdempotentAndNoCommit, OfSeveralVolumesEachThatCanBeActivatedIs,
     AnInactiveVolumeGrowsAndStaysInactive, AnOpenVolumeIsNeitherDeactivatedNorRemoved,
-    RemovedIsGoneWithAllItsPartsAndAgainIsOk, RemovingLeavesVolumesOfSimilarNamesAlone,
-    ASpentDeadlineOrAStopDoesNothing, AMissingDiskStopsGrowthButNotTheRest,
-    ADiskThatComesBackUnchangedIsWholeAgain, ABlankDiskIsAddedInOneCommitAndCanBeUsed,
-    ADiskIsAddedAlsoWhileAnotherIsMissing, ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup,
-    VersionIsANumber);
+    DeactivatesOnlyAsOfTheSequenceNumberThatIsNamed, RemovedIsGoneWithAllItsPartsAndAgainIsOk,
+    RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
+    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain,
+    ABlankDiskIsAddedInOneCommitAndCanBeUsed, ADiskIsAddedAlsoWhileAnotherIsMissing,
+    ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup, VersionIsANumber);
 
 }  // namespace quarry::contract

@@ -1,3 +1,4 @@
+#include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/fakes/fake_lvm.h"
 
@@ -14,6 +15,7 @@ class FakeWorld {
     lvm_.AddGroup(group(), kExtentSize, disks);
   }
   lvm::LvmApi& lvm() { return lvm_; }
+  lvm::LvmApi& holder() { return lvm_; }
   std::string group() const { return "vg0"; }
   std::shared_ptr<void> Hold(const std::string& lv) {
     lvm_.SetOpen(group(), lv, true);
@@ -35,6 +37,7 @@ class FakeWorld {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmContract, FakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmMoveContract, FakeWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmHoldContract, FakeWorld);
 
 }  // namespace
 }  // namespace quarry::contract

@@ -33,7 +33,7 @@ TEST_F(LvmSpawnTest, VolumesAreLeftAloneByTheHostsAutoactivation) {
   for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
     const std::string name = lvm::NewLvName();
     CreatePlanned(name, Make(type), 2);
-    ASSERT_TRUE(Lvm().Deactivate(Group(), name, Patient()).has_value());
+    ASSERT_TRUE(Lvm().Deactivate(Group(), name, 0, Patient()).has_value());
     world_.RunLvm({"vgchange", "-y", "--activate", "ay", Group()});
     EXPECT_FALSE(Now()->FindLv(name)->active);
     ASSERT_TRUE(Lvm().Activate(Group(), {name}, Patient()).has_value());
@@ -83,7 +83,19 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
   expect_flushed("extend", [&] {
     return Lvm().Extend({Group(), other, linear, {Extents{1}, "normal", {device + ":20-20"}}}, Patient());
   });
-  expect_flushed("remove", [&] { return Lvm().Remove(Group(), {other}, Patient()); });
+  expect_flushed("remove", [&] { return Remove(other); });
+}
+
+// Somebody may make it after the last look before the volume is removed.
+TEST_F(LvmSpawnTest, ASnapshotDoesNotGoAlongWithItsOrigin) {
+  const std::string name = CreateSmall();
+  world_.Run({"/usr/sbin/lvm", "lvcreate", "-y", "-s", "-n", "theirs", "-l", "1", Group() + "/" + name});
+  ASSERT_TRUE(Lvm().Deactivate(Group(), name, 0, Patient()).has_value());
+  const lvm::Snapshot before = Now();
+  EXPECT_TRUE(Lvm().Remove(Group(), {name}, before->seqno - 1, Patient()).has_value());
+  ExpectSameMetadata(*before, *Now());
+  world_.Run({"/usr/sbin/lvm", "lvremove", "-y", Group() + "/theirs"});
+  EXPECT_TRUE(Lvm().Remove(Group(), {name}, 0, Patient()).has_value());
 }
 
 // "Not found" is an answer about all disks, or none.
@@ -93,7 +105,7 @@ TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMeansThatWeCouldNotLook) {
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
   EXPECT_THAT(read.error().message(), HasSubstr("/dev/dm-"));
-  EXPECT_EQ(Lvm().Remove("nosuchgroup", {"qx"}, Patient()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Lvm().Remove("nosuchgroup", {"qx"}, 0, Patient()).error().code(), Code::kUnavailable);
   EXPECT_NE(Now()->uuid, "") << "a group that was found is not in doubt";
 
   world_.Run({"/usr/sbin/dmsetup", "suspend", "sick"});
@@ -115,7 +127,7 @@ TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
   const Result<lvm::Snapshot> read = Lvm().Read(Group(), CallWithin(std::chrono::seconds(3)));
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kTimeout) << read.error().message();
-  ExpectError(Lvm().Remove(Group(), {name}, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
+  ExpectError(Lvm().Remove(Group(), {name}, 0, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
   lock.Reset();
   EXPECT_NE(Now()->FindLv(name), nullptr);
 }

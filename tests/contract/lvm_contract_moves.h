@@ -72,9 +72,10 @@ TYPED_TEST_P(LvmMoveContract, WhatIsMovedIsElsewhereAndAsItWas) {
     EXPECT_THAT(lvm::LegsOn(*group, *after, left), ::testing::Each(false));
     EXPECT_EQ(lvm::SharedPv(*group, *after), std::nullopt);
     EXPECT_EQ(lvm::LegPvs(*group, *after).size(), geometry.legs());
-    ASSERT_TRUE(this->Lvm().Remove(this->Group(), {name}, Patient()).has_value());
+    ASSERT_TRUE(this->Remove(name).has_value());
   }
-  EXPECT_TRUE(this->Lvm().FinishMoves(this->Group(), false, Patient()).has_value()) << "there is none";
+  EXPECT_TRUE(this->Lvm().AbandonMove(this->Group(), this->Now()->pvs[0].device, Patient()).has_value())
+      << "there is none";
 }
 
 TYPED_TEST_P(LvmMoveContract, ExtentsInUseAreNoPlaceToMoveTo) {

@@ -2,7 +2,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "lvm/fresh_lvm.h"
 #include "lvm/zygote.h"
+#include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/native_world.h"
 #include "tests/unit/lvm/text_agreement.h"
@@ -42,8 +44,12 @@ class NativeContractWorld {
       words.push_back(world_->ShellPath(i));
     }
     world_->Shell(words);
+    // Another group of the same name is none that it knows.
+    fresh_ = std::make_unique<lvm::FreshLvm>(world_->lvm(), world_->headers(), nullptr, nullptr, nullptr,
+                                             world_->locking_dir());
   }
   lvm::LvmApi& lvm() { return world_->lvm(); }
+  lvm::LvmApi& holder() { return *fresh_; }
   std::string group() const { return world_->group(); }
   std::shared_ptr<void> Hold(const std::string&) { return nullptr; }
   std::string SpareDisk() const { return world_->ShellPath(kDisks); }
@@ -52,6 +58,7 @@ class NativeContractWorld {
 
  private:
   std::unique_ptr<NativeWorld> world_;
+  std::unique_ptr<lvm::FreshLvm> fresh_;
 };
 
 struct Spawn {
@@ -77,8 +84,10 @@ class ZygoteWorld : Zygote, public NativeContractWorld {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, SpawnWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmMoveContract, SpawnWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmHoldContract, SpawnWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, ZygoteWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmMoveContract, ZygoteWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmHoldContract, ZygoteWorld);
 
 }  // namespace
 }  // namespace quarry::contract

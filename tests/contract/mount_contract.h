@@ -31,7 +31,7 @@ class MountWorld {
   // A directory of this world, new and empty.
   virtual AbsolutePath NewDirectory() = 0;
   virtual void PutFile(const std::string& path, bool empty) = 0;
-  virtual void PutSymlink(const std::string& path) = 0;
+  virtual void PutSymlink(const std::string& path, const std::string& to = "/etc") = 0;
 
   // Whose a path is, and its permissions (of 07777); the path itself, were it a symbolic link.
   struct Access {

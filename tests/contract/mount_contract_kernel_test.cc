@@ -131,6 +131,28 @@ TEST_F(KernelMountTest, BtrfsRefusesAnUnknownOptionToo) {
   EXPECT_THAT(Words(mounted), Not(HasSubstr("topsecret")));
 }
 
+// --- What is on a device
+
+TEST_F(KernelMountTest, ABlankDeviceIsToldFromAnEmptyOne) {
+  const std::string node = world_.NewDevice(kSize);
+  const auto device = AbsolutePath::Parse(node);
+  ASSERT_TRUE(device.has_value());
+  const auto empty = api().ProbeDevice(*device);
+  ASSERT_TRUE(empty.has_value()) << empty.error().message();
+  EXPECT_EQ(empty->kind, mount::Content::Kind::kBlank);
+  EXPECT_EQ(empty->residue, std::nullopt);
+  const Bytes at{kSize.value - 5};
+  {
+    const UniqueFd fd(open(node.c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(pwrite(fd.get(), "x", 1, static_cast<off_t>(at.value)), 1);
+    ASSERT_EQ(fsync(fd.get()), 0);
+  }
+  const auto used = api().ProbeDevice(*device);
+  ASSERT_TRUE(used.has_value()) << used.error().message();
+  EXPECT_EQ(used->kind, mount::Content::Kind::kBlank);
+  EXPECT_EQ(used->residue, at);
+}
+
 // --- Copies
 
 TEST_F(KernelMountTest, ACopyOfAMountedFileSystemIsMountedTooOrRefusedInWords) {
@@ -244,6 +266,28 @@ TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
   EXPECT_EQ(access((victim.str() + "/target").c_str(), F_OK), 0);
 }
 
+// --- Reaching the host
+
+// We are in a mount namespace of our own here, and its mounts are private: a container without propagation.
+TEST_F(KernelMountTest, WhatWouldNotReachTheHostIsNotMounted) {
+  SpawnSubprocess subprocess;
+  mount::KernelMount contained(subprocess, {.for_the_host = true});
+  const std::string node = Formatted("ext4");
+  const AbsolutePath target = world_.NewDirectory();
+  const Status mounted = contained.Mount(node, target, "ext4", {}, call());
+  ASSERT_FALSE(mounted.has_value());
+  EXPECT_EQ(mounted.error().code(), Code::kPrecondition);
+  EXPECT_THAT(Words(mounted), HasSubstr(target.str()));
+  EXPECT_THAT(Words(mounted), HasSubstr("Bidirectional"));
+  const AbsolutePath elsewhere = world_.NewDirectory();
+  EXPECT_EQ(contained.Bind(elsewhere.str(), target, {}, call()).error().code(), Code::kPrecondition);
+  EXPECT_FALSE((*api().Mounts()).At(target) != nullptr);
+  // Shared, but with nobody of the host's: a slave that shares what it gets (systemd's PrivateTmp does so).
+  ASSERT_EQ(::mount("none", target.Parent().c_str(), nullptr, MS_SHARED, nullptr), 0);
+  EXPECT_EQ(contained.Mount(node, target, "ext4", {}, call()).error().code(), Code::kPrecondition);
+  ASSERT_EQ(::mount("none", target.Parent().c_str(), nullptr, MS_PRIVATE, nullptr), 0);
+}
+
 // --- Groups
 
 constexpr uint32_t kGroup = 4000;
@@ -311,6 +355,36 @@ TEST_F(KernelMountTest, GivesATreeHoweverDeep) {
   struct stat st{};
   ASSERT_EQ(fstatat(at.get(), "last", &st, 0), 0);
   EXPECT_EQ(st.st_gid, kGroup);
+}
+
+// More levels than keep their names, and in each more names than are read at once: the walk comes back to
+// lists that it has to open anew, and finds its place by each file system's own offsets.
+TEST_F(KernelMountTest, GivesATreeThatIsWideOnEveryLevel) {
+  constexpr int kLevels = 18;
+  constexpr int kNames = 160;
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    SCOPED_TRACE(type);
+    const AbsolutePath target = Mounted(Formatted(type), type);
+    std::vector<std::string> levels = {target.str()};
+    for (int level = 0; level < kLevels; ++level) {
+      for (int i = 0; i < kNames; ++i) {
+        ASSERT_EQ(mkdir(fmt::format("{}/{:0>200}", levels.back(), i).c_str(), 0700), 0);
+      }
+      levels.push_back(levels.back() + "/m");
+      ASSERT_EQ(mkdir(levels.back().c_str(), 0700), 0);
+    }
+    const Status given = api().GiveToGroup(target, kGroup, call());
+    ASSERT_TRUE(given.has_value()) << Words(given);
+    int missed = 0;
+    for (const std::string& level : levels) {
+      missed += world_.AccessOf(level).gid == kGroup ? 0 : 1;
+      for (int i = 0; level != levels.back() && i < kNames; ++i) {
+        missed += world_.AccessOf(fmt::format("{}/{:0>200}", level, i)).gid == kGroup ? 0 : 1;
+      }
+    }
+    EXPECT_EQ(missed, 0);
+    ASSERT_TRUE(api().Unmount(target, call()).has_value());
+  }
 }
 
 TEST_F(KernelMountTest, AFileThatChangesItsGroupActsForNobodyAnyMore) {

@@ -537,6 +537,85 @@ TEST_F(MountContract, TellsWhatStandsAtAPath) {
   EXPECT_EQ(*api().BlockDeviceAt(directory), std::nullopt);
 }
 
+TEST_F(MountContract, ResolvesLinksAboveTheLastComponent) {
+  const AbsolutePath real = world_->NewDirectory();
+  const AbsolutePath other = world_->NewDirectory();
+  const AbsolutePath link = Below(other, "link");
+  const AbsolutePath links = Below(other, "links");
+  world_->PutSymlink(link.str(), real.str());
+  world_->PutSymlink(links.str(), link.str());
+  EXPECT_OK(api().MakeDirectory(Below(links, "deep")));
+  EXPECT_EQ(api().Resolve(Below(links, "new"))->str(), Below(real, "new").str());
+  EXPECT_EQ(api().Resolve(Below(Below(links, "deep"), "new"))->str(), real.str() + "/deep/new");
+  EXPECT_EQ(api().Resolve(Below(real, "new"))->str(), Below(real, "new").str());
+  EXPECT_EQ(api().Resolve(link)->str(), link.str()) << "the last one is not followed";
+  EXPECT_CODE(Code::kNotFound, api().Resolve(Below(Below(links, "absent"), "new")));
+}
+
+TEST_F(MountContract, NamesALinkThatLeadsNowhereOrInACircle) {
+  const AbsolutePath directory = world_->NewDirectory();
+  const AbsolutePath dead = Below(directory, "dead");
+  const AbsolutePath round = Below(directory, "round");
+  world_->PutSymlink(dead.str(), directory.str() + "/never");
+  world_->PutSymlink(round.str(), directory.str() + "/again");
+  world_->PutSymlink(directory.str() + "/again", round.str());
+  for (const AbsolutePath& link : {dead, round}) {
+    const auto resolved = api().Resolve(Below(Below(link, "deep"), "new"));
+    EXPECT_CODE(Code::kPrecondition, resolved);
+    EXPECT_THAT(resolved.error().message(), HasSubstr("symbolic link " + link.str()));
+  }
+}
+
+TEST_F(MountContract, EveryCallWorksBelowALinkedFolder) {
+  const std::string node = Formatted("ext4");
+  const AbsolutePath real = world_->NewDirectory();
+  const AbsolutePath link = Below(world_->NewDirectory(), "link");
+  world_->PutSymlink(link.str(), real.str());
+  const AbsolutePath staging = Below(link, "staging");
+  const AbsolutePath target = Below(link, "target");
+  EXPECT_OK(api().MakeDirectory(staging));
+  EXPECT_OK(api().MakeDirectory(target));
+  EXPECT_OK(api().Mount(node, staging, "ext4", {}, call()));
+  EXPECT_CODE(Code::kPrecondition, api().Mount(node, staging, "ext4", {}, call()));
+  EXPECT_EQ(At(staging), std::nullopt) << "the table has no links";
+  ASSERT_TRUE(At(*api().Resolve(staging)).has_value());
+  EXPECT_EQ(At(*api().Resolve(staging))->backing, world_->NumberOf(node));
+  EXPECT_OK(api().Bind(staging.str(), target, {}, call()));
+  EXPECT_TRUE(At(*api().Resolve(target)).has_value());
+  world_->GrowDevice(node, Bytes{kSize.value + 64 * kMiB.value});
+  EXPECT_OK(api().Grow("ext4", node, staging, call()));
+  EXPECT_GT(api().Usage(target)->total, Bytes{kSize.value});
+  EXPECT_OK(api().GiveToGroup(staging, 4000, call()));
+  EXPECT_EQ(*api().GroupOf(target), 4000U);
+  for (const AbsolutePath& path : {target, staging}) {
+    EXPECT_CODE(Code::kPrecondition, api().RemovePath(path));
+    EXPECT_OK(api().Unmount(path, call()));
+    EXPECT_EQ(At(*api().Resolve(path)), std::nullopt);
+    EXPECT_OK(api().RemovePath(path));
+  }
+  const AbsolutePath file = Below(link, "volume");
+  EXPECT_OK(api().MakeFileFromDirectory(file));
+  EXPECT_OK(api().Bind(node, file, {}, call()));
+  EXPECT_EQ(*api().BlockDeviceAt(file), world_->NumberOf(node));
+  EXPECT_OK(api().Unmount(file, call()));
+  EXPECT_OK(api().RemovePath(file));
+  EXPECT_OK(api().RemovePath(real));  // and nothing else is left in it
+}
+
+TEST_F(MountContract, KnowsTheFileSystemOfADevicesOwnNode) {
+  const std::string node = world_->NewDevice(kSize);
+  const mount::DeviceNumber number = world_->NumberOf(node);
+  const AbsolutePath file = Below(world_->NewDirectory(), "volume");
+  EXPECT_OK(api().MakeFile(file));
+  EXPECT_OK(api().Bind(node, file, {}, call()));
+  const auto dev = api().FileSystemOfNode(node, number);
+  ASSERT_TRUE(dev.has_value() && dev->has_value());
+  EXPECT_EQ(At(file)->device, **dev);
+  EXPECT_EQ(*api().FileSystemOfNode(node, {number.major, number.minor + 1}), std::nullopt);
+  EXPECT_EQ(*api().FileSystemOfNode(file.str() + "-absent", number), std::nullopt);
+  EXPECT_OK(api().Unmount(file, call()));
+}
+
 TEST_F(MountContract, MakesTheLastComponentOnlyAndOnce) {
   const AbsolutePath directory = world_->NewDirectory();
   EXPECT_OK(api().MakeDirectory(Below(directory, "a")));

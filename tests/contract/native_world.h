@@ -45,6 +45,8 @@ class NativeWorld {
 
   // Nobody else's, also if several such tests run at once.
   const std::string& group() const { return group_; }
+  // Of LVM's locks.
+  std::string locking_dir() const { return Under("lock"); }
 
   // What another shell does: an lvm that sees all disks, to success.
   std::string Shell(std::vector<std::string> arguments);

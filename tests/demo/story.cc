@@ -64,6 +64,7 @@ Story::Story(Setting setting, Narrator& narrator) : setting_(std::move(setting))
   options_.socket = setting_.folder + "/csi.sock";
   options_.log = setting_.folder + "/quarryd.log";
   options_.pools = {setting_.group + "=" + setting_.group};
+  options_.arguments = {"--admin-endpoint", "unix://" + setting_.folder + "/admin.sock"};
   using Parameters = std::map<std::string, std::string>;
   pods_ = {
       {"database",
@@ -192,8 +193,7 @@ Status Story::ShowCapacity() {
 }
 
 Result<std::vector<std::set<std::string>>> Story::LegDevices(const Pod& pod) const {
-  const std::string& id = pod.volume.volume_id();
-  return group_->LegDevices(id.substr(id.find('.') + 1));
+  return group_->LegDevices(vm::LvNameIn(pod.volume.volume_id()));
 }
 
 Result<std::string> Story::Legs(const Pod& pod) const {

@@ -273,6 +273,29 @@ Result<bool> FakeDm::LiesOnLostDisk(const std::string& uuid) {
   return it != devices_.end() && it->second.on_lost_disk;
 }
 
+void FakeDm::SetMappings(const std::string& uuid, const std::string& path,
+                         const std::vector<std::pair<Bytes, Bytes>>& offsets_and_lengths) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.mappings[path] = offsets_and_lengths;
+  }
+}
+
+Result<std::vector<dm::Mapping>> FakeDm::MappingsOf(const std::string& path) {
+  QUARRY_TRY(faults.Check("MappingsOf"));
+  const std::lock_guard lock(mutex_);
+  std::vector<dm::Mapping> out;
+  for (const auto& [uuid, state] : devices_) {
+    const auto mapped = state.mappings.find(path);
+    if (mapped != state.mappings.end()) {
+      for (const auto& [offset, length] : mapped->second) {
+        out.push_back({uuid, state.device.name, offset, length});
+      }
+    }
+  }
+  return out;
+}
+
 Status FakeDm::Remove(const std::string& uuid) {
   QUARRY_TRY(faults.Check("Remove"));
   return RemoveDevice(uuid);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -37,6 +38,9 @@ class FakeDm final : public dm::DmApi {
   // What it has been told to do, it has done, as far as a test says so.
   void EndScrub(const std::string& uuid, uint64_t mismatches);
   void SetOnLostDisk(const std::string& uuid, bool lost);
+  // What its table maps of the block device at `path`, in place of what it did. At first nothing.
+  void SetMappings(const std::string& uuid, const std::string& path,
+                   const std::vector<std::pair<Bytes, Bytes>>& offsets_and_lengths);
   // Its disks are opened anew: legs that had failed are in sync again, as if nothing had been written
   // meanwhile.
   void Renew(const std::string& uuid);
@@ -58,14 +62,15 @@ class FakeDm final : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "Remove", "Open",
-  // "SetReadOnly", "HasTarget".
+  // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "MappingsOf", "Remove",
+  // "Open", "SetReadOnly", "HasTarget".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
   Status Scrub(const std::string& uuid, bool repair) override;
   Result<uint64_t> Instance(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
+  Result<std::vector<dm::Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
@@ -82,6 +87,7 @@ class FakeDm final : public dm::DmApi {
     int kernel_opens = 0;
     std::optional<dm::RaidStatus> raid;
     bool on_lost_disk = false;
+    std::map<std::string, std::vector<std::pair<Bytes, Bytes>>> mappings;  // by path
     uint64_t instance = 0;
   };
   uint32_t OpenCountLocked(const State& state) const;

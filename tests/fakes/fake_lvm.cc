@@ -44,6 +44,19 @@ Status MayGrow(const VolumeGroup& group) {
   return Ok();
 }
 
+// Where on the PV's device the LV lies, its legs included.
+std::vector<std::pair<Bytes, Bytes>> MappedOn(const VolumeGroup& group, const LogicalVolume& lv,
+                                              const PhysicalVolume& pv) {
+  std::vector<std::pair<Bytes, Bytes>> out;
+  for (const lvm::PhysicalRange& own : lvm::PhysicalExtents(group, lv)) {
+    if (own.pv_uuid == pv.uuid) {
+      out.emplace_back(pv.pe_start + ToBytes(own.range.first, group.extent_size),
+                       ToBytes(own.range.count, group.extent_size));
+    }
+  }
+  return out;
+}
+
 uint64_t PerLeg(const Geometry& geometry, Extents logical) {
   return logical.value / geometry.data_legs();
 }
@@ -85,11 +98,51 @@ void FakeLvm::RemoveGroup(const std::string& name) {
   groups_.erase(name);
 }
 
+void FakeLvm::SetAway(const std::string& name, bool away) {
+  const std::lock_guard lock(mutex_);
+  groups_.at(name).away = away;
+}
+
+void FakeLvm::SetGroupSilent(const std::string& name, bool silent) {
+  const std::lock_guard lock(mutex_);
+  if (silent) {
+    silent_groups_.insert(name);
+  } else {
+    silent_groups_.erase(name);
+  }
+  answered_.notify_all();
+}
+
+Status FakeLvm::AwaitAnswer(const std::string& group, const std::string& method, const Call& call) {
+  std::unique_lock lock(mutex_);
+  const auto answers = [&] { return !silent_groups_.contains(group); };
+  const bool answered = call.deadline == SteadyTime::max()
+                            ? answered_.wait(lock, call.stop, answers)
+                            : answered_.wait_until(lock, call.stop, call.deadline, answers);
+  return answered ? Ok() : call.Check(method);
+}
+
 void FakeLvm::Edit(const std::string& name, const std::function<void(VolumeGroup&)>& change) {
-  Happen(name, [&](VolumeGroup& group) {
-    change(group);
-    ++group.seqno;
-  });
+  std::unique_lock lock(mutex_);
+  Group& group = groups_.at(name);
+  (void)WaitToWrite(lock, group, {});
+  change(group.now);
+  ++group.now.seqno;
+  Derive(group.now);
+}
+
+bool FakeLvm::IsWaitedFor(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  return groups_.at(name).writers > 0 && groups_.at(name).holds > 0;
+}
+
+void FakeLvm::SetSilent(const std::string& pv_uuid, bool silent) {
+  const std::lock_guard lock(mutex_);
+  if (silent) {
+    silent_.insert(pv_uuid);
+  } else {
+    silent_.erase(pv_uuid);
+  }
 }
 
 void FakeLvm::Happen(const std::string& name, const std::function<void(VolumeGroup&)>& change) {
@@ -158,15 +211,68 @@ Status FakeLvm::Act(const std::string& method, const std::string& group_name, co
   }
   QUARRY_TRY(call.Check(method));
   QUARRY_TRY(before.Check(method));
+  QUARRY_TRY(AwaitAnswer(group_name, method, call));
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto found = groups_.find(group_name);
-    if (found == groups_.end()) {
+    if (found == groups_.end() || found->second.away) {
       return Error(Code::kNotFound, fmt::format("Volume group \"{}\" not found", group_name));
+    }
+    if (method != "Read") {
+      QUARRY_TRY(WaitToWrite(lock, found->second, call));
     }
     QUARRY_TRY(act(found->second));
   }
   return after.Check(method);
+}
+
+class FakeLvm::Holding final : public lvm::GroupHold {
+ public:
+  Holding(FakeLvm& lvm, Group& group) : lvm_(lvm), group_(group) {}
+  ~Holding() override {
+    const std::lock_guard lock(lvm_.mutex_);
+    --group_.holds;
+    lvm_.let_go_.notify_all();
+  }
+
+ private:
+  FakeLvm& lvm_;
+  Group& group_;
+};
+
+Status FakeLvm::WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call) {
+  const auto is_free = [&] { return group.holds == 0; };
+  ++group.writers;
+  const bool free = call.deadline == SteadyTime::max()
+                        ? let_go_.wait(lock, call.stop, is_free)
+                        : let_go_.wait_until(lock, call.stop, call.deadline, is_free);
+  --group.writers;
+  let_go_.notify_all();
+  return free ? Ok() : call.Check("waiting for the lock of the volume group");
+}
+
+Result<lvm::HeldGroup> FakeLvm::Hold(const std::string& name, const Call& call) {
+  QUARRY_TRY(before.Check("Hold"));
+  while (true) {
+    QUARRY_ASSIGN(const lvm::Snapshot read, Read(name, call));
+    std::unique_lock lock(mutex_);
+    const auto found = groups_.find(name);
+    if (found == groups_.end()) {
+      return Error(Code::kNotFound, fmt::format("Volume group \"{}\" not found", name));
+    }
+    Group& group = found->second;
+    const auto is_free = [&] { return group.writers == 0; };
+    const bool free = call.deadline == SteadyTime::max()
+                          ? let_go_.wait(lock, call.stop, is_free)
+                          : let_go_.wait_until(lock, call.stop, call.deadline, is_free);
+    if (!free) {
+      QUARRY_TRY(call.Check("waiting for the lock of the volume group"));
+    }
+    if (group.now.seqno == read->seqno && group.now.uuid == read->uuid) {
+      ++group.holds;
+      return lvm::HeldGroup{read, {silent_.begin(), silent_.end()}, std::make_unique<Holding>(*this, group)};
+    }
+  }
 }
 
 Status FakeLvm::Commit(Group& group, VolumeGroup next) {
@@ -256,6 +362,12 @@ Status FakeLvm::Create(const lvm::CreateLv& spec, const Call& call) {
           Code::kAlreadyExists,
           fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", spec.name, spec.group));
     }
+    const auto shown = static_cast<uint64_t>(std::ranges::count(next.lvs, false, &LogicalVolume::hidden));
+    if (next.max_lvs != 0 && shown >= next.max_lvs) {
+      return Error(Code::kNoSpace,
+                   fmt::format("Maximum number of logical volumes ({}) reached in volume group {}",
+                               next.max_lvs, spec.group));
+    }
     const Geometry& geometry = spec.geometry;
     QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
                   Allocate(next, spec.step.pv_arguments,
@@ -304,9 +416,9 @@ Status FakeLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
   });
 }
 
-Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::string>& names,
+Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::string>& names, uint64_t seqno,
                        const Call& call) {
-  QUARRY_TRY(lvm::RemoveArguments(group_name, names));
+  QUARRY_TRY(lvm::RemoveArguments(group_name, names, seqno));
   const auto remove = [&](VolumeGroup& next, const std::string& name) -> Status {
     const LogicalVolume* lv = Find(next, name);
     if (lv == nullptr) {
@@ -317,14 +429,19 @@ Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::str
                    fmt::format("Can't remove logical volume {} that is part of another", name));
     }
     if (lv->active) {
-      QUARRY_TRY(MayDeactivate(next, *lv));
+      return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} not removed.", group_name, name));
     }
-    std::erase_if(next.lvs,
-                  [&](const LogicalVolume& other) { return other.name == name || IsOf(other, name); });
+    // LVM does not ask whether what stands on an inactive one may go, too.
+    std::erase_if(next.lvs, [&](const LogicalVolume& other) {
+      return other.name == name || IsOf(other, name) || other.origin == name || other.pool == name;
+    });
     return Ok();
   };
   return Act("Remove", group_name, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
+    if (seqno != 0 && group.now.seqno != seqno) {
+      return Ok();
+    }
     VolumeGroup next = group.now;
     Status worst = Ok();
     for (const std::string& name : names) {
@@ -389,12 +506,16 @@ Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::s
   });
 }
 
-Status FakeLvm::Deactivate(const std::string& group_name, const std::string& name, const Call& call) {
-  QUARRY_TRY(lvm::DeactivateArguments(group_name, name));
+Status FakeLvm::Deactivate(const std::string& group_name, const std::string& name, uint64_t seqno,
+                           const Call& call) {
+  QUARRY_TRY(lvm::DeactivateArguments(group_name, name, seqno));
   return Act("Deactivate", group_name, call, [&](Group& group) -> Status {
     LogicalVolume* lv = Find(group.now, name);
     if (lv == nullptr) {
       return NoSuchLv(group.now, name);
+    }
+    if (seqno != 0 && group.now.seqno != seqno) {
+      return Ok();
     }
     if (lv->active) {
       QUARRY_TRY(MayDeactivate(group.now, *lv));
@@ -531,6 +652,9 @@ Status FakeLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
   return Act("Move", spec.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
+    if (EndMoveOff(next, spec.from.substr(0, spec.from.find(':')), true)) {
+      return Commit(group, std::move(next));
+    }
     QUARRY_ASSIGN(const auto from, ReadPvArgument(next, spec.from));
     QUARRY_ASSIGN(const auto to, ReadPvArgument(next, spec.to));
     if (from.size() != to.size()) {
@@ -543,9 +667,12 @@ Status FakeLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
   });
 }
 
-Status FakeLvm::FinishMoves(const std::string& group_name, bool /*abandon*/, const Call& call) {
-  // A move is done at once here: there is never one to go on with.
-  return Act("FinishMoves", group_name, call, [&](Group& /*group*/) { return Ok(); });
+Status FakeLvm::AbandonMove(const std::string& group_name, const std::string& device, const Call& call) {
+  QUARRY_TRY(lvm::AbandonMoveArguments(group_name, device));
+  return Act("AbandonMove", group_name, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    return EndMoveOff(next, device, false) ? Commit(group, std::move(next)) : Ok();
+  });
 }
 
 Status FakeLvm::RemovePv(const std::string& group_name, const std::string& device, const Call& call) {
@@ -621,8 +748,11 @@ Result<std::vector<lvm::PvFacts>> FakeLvm::ReadPvs(const std::vector<std::string
 void Follow(FakeLvm& lvm, FakeDm& dm) {
   lvm.SetHooks({.active =
                     [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
-                      dm.AddDevice(lvm::DmUuid(group.uuid, lv.uuid), lvm::DmName(group.name, lv.name),
-                                   lv.size);
+                      const std::string uuid = lvm::DmUuid(group.uuid, lv.uuid);
+                      dm.AddDevice(uuid, lvm::DmName(group.name, lv.name), lv.size);
+                      for (const PhysicalVolume& pv : group.pvs) {
+                        dm.SetMappings(uuid, pv.device, MappedOn(group, lv, pv));
+                      }
                     },
                 .deactivate =
                     [&dm](const VolumeGroup& group, const LogicalVolume& lv) {

@@ -2,6 +2,7 @@
 // ranges, refuse what it refuses, and commit whole or not at all.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -42,15 +43,25 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
 
   void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
   void RemoveGroup(const std::string& name);
+  // Its only disk is pulled: LVM does not find it, until it is back with all that was on it. What is active
+  // stays so.
+  void SetAway(const std::string& name, bool away);
+  // Its disk does not answer: every call for the group waits until that ends, or the call does.
+  void SetGroupSilent(const std::string& name, bool silent);
   // A disk that a group may be made of, or that may be added to one.
   void AddBlankDisk(const FakeDisk& disk);
   // What a disk that is none of a group here says of itself. Disks of groups say what they are, all others
   // that they are no PV.
   void SetPvFacts(const std::string& device, lvm::PvFacts facts);
-  // What an administrator does: changes the group by hand, in one commit. Free ranges, counts, sizes and
+  // What an administrator does: changes the group by hand, in one commit; waits as long as somebody holds the
+  // group. Free ranges, counts, sizes and
   // partial flags follow from PVs and segments; a PV that is missing keeps its device here and loses it in
   // what Read gives.
   void Edit(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
+  // Whether somebody waits to change it, because it is held.
+  bool IsWaitedFor(const std::string& name);
+  // Whether this disk gives no answer, as far as Hold says.
+  void SetSilent(const std::string& pv_uuid, bool silent);
   // What happens without a commit: a disk vanishes or returns, a sync goes on, a leg fails.
   void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
   // A disk that was missing is back, but the group was changed without it: it stays missing until RestorePv.
@@ -78,11 +89,13 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Create(const lvm::CreateGroup& spec, const Call& call) override;
   Status Create(const lvm::CreateLv& spec, const Call& call) override;
   Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                const Call& call) override;
   Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
                     const std::vector<std::string>& remove, const Call& call) override;
   Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                    const Call& call) override;
   Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
   Status Repair(const lvm::RepairLv& spec, const Call& call) override;
   Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
@@ -91,11 +104,14 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status DropMissingPvs(const std::string& group, const Call& call) override;
   Status ChangePv(const lvm::PvChange& spec, const Call& call) override;
   Status Move(const lvm::MoveExtents& spec, const Call& call) override;
-  Status FinishMoves(const std::string& group, bool abandon, const Call& call) override;
+  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
   Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
   // Faults: "AddPv".
   Status Add(const lvm::AddPv& spec, const Call& call) override;
+  // As LVM's lock does: whoever changes the group waits for those who hold it, and those who come later wait
+  // for him.
+  Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
 
   // --- PvReader.
   Result<std::vector<lvm::PvFacts>> ReadPvs(const std::vector<std::string>& devices,
@@ -106,21 +122,33 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
     lvm::VolumeGroup now;
     Bytes metadata_room;
     std::set<std::string> back;  // missing PVs that can be seen
+    int holds = 0;
+    int writers = 0;  // that wait for those to end
+    bool away = false;
   };
+  class Holding;
+  // Until nobody holds the group. The call's error if that ends first.
+  Status WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call);
   template <typename Function>
   Status Act(const std::string& method, const std::string& group, const Call& call, Function act);
+  // kTimeout or kCancelled: the disk has not answered before `call` ended.
+  Status AwaitAnswer(const std::string& group, const std::string& method, const Call& call);
   Status Commit(Group& group, lvm::VolumeGroup next);
   Status MayDeactivate(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
   void TellActive(const lvm::VolumeGroup& group, const std::string& name);
   std::string NewUuid();
 
   std::mutex mutex_;
+  std::condition_variable_any let_go_;
+  std::condition_variable_any answered_;
+  std::set<std::string> silent_groups_;
   std::map<std::string, Group> groups_;
   std::map<std::string, Extents> blank_;      // by device
   std::map<std::string, lvm::PvFacts> told_;  // by device
   std::set<std::pair<std::string, std::string>> open_;
   FakeLvmHooks hooks_;
   std::function<void(const std::string&)> on_call_;
+  std::set<std::string> silent_;
   bool instant_sync_ = true;
   uint64_t uuids_ = 0;
 };

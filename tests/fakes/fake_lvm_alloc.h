@@ -36,6 +36,7 @@ Result<std::vector<AllocatedLeg>> Allocate(const lvm::VolumeGroup& group,
                                            const AllocationRequest& request);
 
 // "/dev/a:0-9:20-29": ranges on a PV of the group. kInternal, kUnavailable.
-Result<std::vector<lvm::PhysicalRange>> ReadPvArgument(const lvm::VolumeGroup& group, const std::string& argument);
+Result<std::vector<lvm::PhysicalRange>> ReadPvArgument(const lvm::VolumeGroup& group,
+                                                       const std::string& argument);
 
 }  // namespace quarry::fakes

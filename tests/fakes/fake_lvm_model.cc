@@ -280,6 +280,32 @@ Status MoveExtentsOf(VolumeGroup& group, const std::string& lv, const PhysicalRa
   return moved ? Ok() : Status(Error(Code::kNotFound, "No data to move for " + group.name + "."));
 }
 
+bool EndMoveOff(VolumeGroup& group, const std::string& device, bool arrived) {
+  const auto pvmove = std::ranges::find(group.lvs, device, &LogicalVolume::leaves);
+  if (pvmove == group.lvs.end()) {
+    return false;
+  }
+  const LogicalVolume move = *pvmove;
+  group.lvs.erase(pvmove);
+  for (LogicalVolume& lv : group.lvs) {
+    for (Segment& segment : lv.segments) {
+      for (SegmentArea& area : segment.areas) {
+        for (const Segment& way : move.segments) {
+          if (area.lv_name == move.name && way.logical.first <= area.range.first &&
+              area.range.end() <= way.logical.end()) {
+            const SegmentArea& place = way.areas[arrived ? 1 : 0];
+            area = {place.pv_uuid,
+                    "",
+                    {place.range.first + (area.range.first - way.logical.first), area.range.count}};
+            break;
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
 void Derive(VolumeGroup& group) {
   group.extent_count = {};
   group.free_count = {};

@@ -40,6 +40,10 @@ Status ReplaceLegs(lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const 
 Status MoveExtentsOf(lvm::VolumeGroup& group, const std::string& lv, const lvm::PhysicalRange& from,
                      const lvm::PhysicalRange& to);
 
+// Ends the move off this PV that stands in the group, a hidden volume "pvmove…" of mirror segments from there
+// to elsewhere: what lies on it is at the place that it goes to, or back where it was. False: there is none.
+bool EndMoveOff(lvm::VolumeGroup& group, const std::string& device, bool arrived);
+
 // Brings up to date what follows from PVs and segments: free ranges, counts, sizes, partial flags.
 void Derive(lvm::VolumeGroup& group);
 

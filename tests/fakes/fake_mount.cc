@@ -55,6 +55,7 @@ void FakeMount::Reboot() {
   const std::lock_guard lock(mutex_);
   mounts_.clear();
   holds_.clear();
+  nodes_.clear();
   Entry root;
   root.device = root.backing = kRootDevice;
   root.root = root.target = "/";
@@ -112,6 +113,17 @@ void FakeMount::AddOther(const std::string& path) {
   paths_[path] = {PathKind::kOther, true};
 }
 
+void FakeMount::AddLink(const std::string& path, const std::string& to) {
+  AddDirectory(ParentOf(path));
+  const std::lock_guard lock(mutex_);
+  paths_[path] = {.kind = PathKind::kOther, .link = to};
+}
+
+void FakeMount::RemoveLink(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  paths_.erase(path);
+}
+
 bool FakeMount::Exists(const std::string& path) const {
   const std::lock_guard lock(mutex_);
   return paths_.contains(path);
@@ -129,6 +141,16 @@ void FakeMount::AddForeignMount(const std::string& target, const std::string& fs
   entry.source = source;
   entry.options = entry.super_options = {"rw"};
   AddMountLocked(std::move(entry));
+}
+
+void FakeMount::AddNodeMount(const std::string& target, const std::string& root, DeviceNumber device) {
+  AddFile(target);
+  const std::lock_guard lock(mutex_);
+  Entry entry = MountOfLocked("/");
+  entry.root = root;
+  entry.target = target;
+  AddMountLocked(std::move(entry));
+  nodes_[mounts_.back().id] = device;
 }
 
 void FakeMount::SetBusy(const std::string& target, const std::string& holder) {
@@ -191,6 +213,52 @@ void FakeMount::AddMountLocked(Entry entry) {
   mounts_.push_back(std::move(entry));
 }
 
+// `directory` without links, followed wherever it leads; kNotFound, or kPrecondition naming a link that leads
+// nowhere or in a circle.
+Result<std::string> FakeMount::FollowLocked(const std::string& directory, int links) const {
+  constexpr int kMostLinks = 40;
+  if (directory == "/") {
+    return directory;
+  }
+  QUARRY_ASSIGN(const std::string above, FollowLocked(ParentOf(directory), links));
+  const std::string path = (above == "/" ? "" : above) + directory.substr(directory.rfind('/'));
+  const auto it = paths_.find(path);
+  if (it == paths_.end()) {
+    return Error(Code::kNotFound, fmt::format("{} does not exist", directory));
+  }
+  if (it->second.link.empty()) {
+    return path;
+  }
+  const std::string link = fmt::format("the symbolic link {}", path);
+  if (links == kMostLinks) {
+    return Error(Code::kPrecondition, link + " leads in a circle");
+  }
+  auto led = FollowLocked(it->second.link, links + 1);
+  return !led.has_value() && led.error().code() == Code::kNotFound
+             ? Error(Code::kPrecondition, link + " leads nowhere")
+             : led;
+}
+
+Result<AbsolutePath> FakeMount::Resolve(const AbsolutePath& path) {
+  QUARRY_TRY(faults.Check("Resolve"));
+  const std::lock_guard lock(mutex_);
+  if (path.str() == "/") {
+    return path;
+  }
+  QUARRY_ASSIGN(const std::string parent, FollowLocked(ParentOf(path.str()), 0).Context(path.str()));
+  if (KindLocked(parent) != PathKind::kDirectory) {
+    return Error(Code::kNotFound, fmt::format("{}: {} is not a directory", path.str(), parent));
+  }
+  return AbsolutePath::Parse(fmt::format("{}/{}", parent, path.Name()));
+}
+
+AbsolutePath FakeMount::LedLocked(const AbsolutePath& path) const {
+  const auto parent = FollowLocked(path.Parent().str(), 0);
+  return parent.has_value() && path.str() != "/"
+             ? *AbsolutePath::Parse(fmt::format("{}/{}", *parent, path.Name()))
+             : path;
+}
+
 PathKind FakeMount::KindLocked(const std::string& path) const {
   const auto it = paths_.find(path);
   if (it == paths_.end()) {
@@ -198,7 +266,8 @@ PathKind FakeMount::KindLocked(const std::string& path) const {
   }
   const MountTable table = TableLocked();
   const Entry* top = table.At(*AbsolutePath::Parse(path));
-  const bool node = top != nullptr && top->device == kDevtmpfs && top->root != "/";
+  const bool node =
+      top != nullptr && ((top->device == kDevtmpfs && top->root != "/") || nodes_.contains(top->id));
   return node ? PathKind::kOther : it->second.kind;
 }
 
@@ -319,12 +388,13 @@ Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
   return Ok();
 }
 
-Status FakeMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
+Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, std::string_view fs_type,
                         const MountOptions& options, const Call& call) {
   QUARRY_TRY(faults.Check("Mount"));
   QUARRY_TRY(call.Check("mounting"));
   const auto state = dm_.DeviceOfNode(device);
   const std::lock_guard lock(mutex_);
+  const AbsolutePath target = LedLocked(asked);
   QUARRY_TRY(CheckTargetLocked(target, PathKind::kDirectory));
   if (!state) {
     return Error(Code::kNotFound, fmt::format("no device {}", device));
@@ -377,11 +447,14 @@ MountEntry FakeMount::BindDirectoryLocked(const std::string& source) const {
   return entry;
 }
 
-Status FakeMount::Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
-                       const Call& call) {
+Status FakeMount::Bind(const std::string& asked_source, const AbsolutePath& asked,
+                       const MountOptions& options, const Call& call) {
   QUARRY_TRY(faults.Check("Bind"));
   QUARRY_TRY(call.Check("binding"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath target = LedLocked(asked);
+  QUARRY_ASSIGN(const AbsolutePath from, AbsolutePath::Parse(asked_source));
+  const std::string source = LedLocked(from).str();
   std::optional<Entry> entry = BindNodeLocked(source);
   if (entry && (options.flags & MS_NODEV) != 0) {
     return Error(Code::kInvalidArgument, fmt::format("binding {} with nodev would make it useless", source));
@@ -407,10 +480,11 @@ Status FakeMount::Bind(const std::string& source, const AbsolutePath& target, co
   return Ok();
 }
 
-Status FakeMount::Unmount(const AbsolutePath& target, const Call& call) {
+Status FakeMount::Unmount(const AbsolutePath& asked, const Call& call) {
   QUARRY_TRY(faults.Check("Unmount"));
   QUARRY_TRY(call.Check("unmounting"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath target = LedLocked(asked);
   const MountTable table = TableLocked();
   const Entry* top = table.At(target);
   if (top == nullptr) {
@@ -438,12 +512,13 @@ Status FakeMount::Unmount(const AbsolutePath& target, const Call& call) {
   return Ok();
 }
 
-Status FakeMount::Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
+Status FakeMount::Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& asked,
                        const Call& call) {
   QUARRY_TRY(faults.Check("Grow"));
   QUARRY_TRY(call.Check("growing"));
   const auto state = dm_.DeviceOfNode(device);
   const std::lock_guard lock(mutex_);
+  const AbsolutePath mount_point = LedLocked(asked);
   const MountTable table = TableLocked();
   const Entry* there = table.At(mount_point);
   const auto hold = there == nullptr ? holds_.end() : holds_.find(there->id);
@@ -462,9 +537,10 @@ Status FakeMount::Grow(std::string_view fs_type, const std::string& device, cons
   return Ok();
 }
 
-Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& path) {
+Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("Usage"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   if (KindLocked(path.str()) == PathKind::kAbsent) {
     return Error(Code::kNotFound, fmt::format("{} does not exist", path.str()));
   }
@@ -474,17 +550,22 @@ Result<mount::FilesystemUsage> FakeMount::Usage(const AbsolutePath& path) {
   return mount::FilesystemUsage{total, used, total - used, 1000, 11, 989};
 }
 
-Result<PathKind> FakeMount::Inspect(const AbsolutePath& path) {
+Result<PathKind> FakeMount::Inspect(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("Inspect"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   return KindLocked(path.str());
 }
 
-Result<std::optional<DeviceNumber>> FakeMount::BlockDeviceAt(const AbsolutePath& path) {
+Result<std::optional<DeviceNumber>> FakeMount::BlockDeviceAt(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("BlockDeviceAt"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   const MountTable table = TableLocked();
   const Entry* top = table.At(path);
+  if (const auto made = nodes_.find(top == nullptr ? 0 : top->id); made != nodes_.end()) {
+    return std::optional(made->second);
+  }
   constexpr std::string_view kNode = "/dm-";
   if (top == nullptr || top->device != kDevtmpfs || !top->root.starts_with(kNode)) {
     return std::optional<DeviceNumber>();
@@ -494,9 +575,18 @@ Result<std::optional<DeviceNumber>> FakeMount::BlockDeviceAt(const AbsolutePath&
       DeviceNumber{FakeDm::kMajor, static_cast<uint32_t>(std::stoul(top->root.substr(kNode.size())))});
 }
 
-Status FakeMount::MakeDirectory(const AbsolutePath& path) {
+Result<std::optional<DeviceNumber>> FakeMount::FileSystemOfNode(const std::string& node,
+                                                                DeviceNumber device) {
+  QUARRY_TRY(faults.Check("FileSystemOfNode"));
+  const auto state = dm_.DeviceOfNode(node);
+  const bool there = state && DeviceNumber{state->major, state->minor} == device;
+  return there ? std::optional(kDevtmpfs) : std::nullopt;
+}
+
+Status FakeMount::MakeDirectory(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("MakeDirectory"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   QUARRY_TRY(CheckParentLocked(path));
   const PathKind kind = KindLocked(path.str());
   if (kind != PathKind::kAbsent && kind != PathKind::kDirectory) {
@@ -506,9 +596,10 @@ Status FakeMount::MakeDirectory(const AbsolutePath& path) {
   return Ok();
 }
 
-Status FakeMount::MakeFile(const AbsolutePath& path) {
+Status FakeMount::MakeFile(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("MakeFile"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   QUARRY_TRY(CheckParentLocked(path));
   const PathKind kind = KindLocked(path.str());
   if (kind != PathKind::kAbsent && kind != PathKind::kFile) {
@@ -518,10 +609,11 @@ Status FakeMount::MakeFile(const AbsolutePath& path) {
   return Ok();
 }
 
-Status FakeMount::MakeFileFromDirectory(const AbsolutePath& path) {
+Status FakeMount::MakeFileFromDirectory(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("MakeFileFromDirectory"));
   {
     const std::lock_guard lock(mutex_);
+    const AbsolutePath path = LedLocked(asked);
     if (KindLocked(path.str()) == PathKind::kDirectory) {
       const auto below = [&](const auto& each) {
         return each.first != path.str() && IsBelow(each.first, path.str());
@@ -535,12 +627,13 @@ Status FakeMount::MakeFileFromDirectory(const AbsolutePath& path) {
       paths_.erase(path.str());
     }
   }
-  return MakeFile(path);
+  return MakeFile(asked);
 }
 
-Status FakeMount::RemovePath(const AbsolutePath& path) {
+Status FakeMount::RemovePath(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("RemovePath"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   const auto it = paths_.find(path.str());
   if (it == paths_.end()) {
     return Ok();

@@ -41,7 +41,10 @@ class FakeMount final : public mount::MountApi {
 
   void AddDirectory(const std::string& path);  // and its parents
   void AddFile(const std::string& path, bool empty = true);
-  void AddOther(const std::string& path);  // a symbolic link, say
+  void AddOther(const std::string& path);  // a device node, say
+  // A symbolic link to an absolute path, which need not exist.
+  void AddLink(const std::string& path, const std::string& to);
+  void RemoveLink(const std::string& path);
   bool Exists(const std::string& path) const;
   // Whose it is and what they may do: of the file system's root where one is mounted, else of the path.
   struct Access {
@@ -57,6 +60,8 @@ class FakeMount final : public mount::MountApi {
   // Something else mounts there, on top of what there is.
   void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
                        mount::DeviceNumber device = {0, 99});
+  // A node of `device` that a tenant has made in his file system as `root` is mounted at `target`.
+  void AddNodeMount(const std::string& target, const std::string& root, mount::DeviceNumber device);
   // Unmounting `target` fails, naming the holder; empty: no more.
   void SetBusy(const std::string& target, const std::string& holder);
   // More words for Users() and Openers(); cleared by an empty list.
@@ -93,8 +98,11 @@ class FakeMount final : public mount::MountApi {
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   // All of a piece is trimmed. The journal has "trim /a <from> <length>".
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
+  Result<AbsolutePath> Resolve(const AbsolutePath& path) override;
   Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
   Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
+  Result<std::optional<mount::DeviceNumber>> FileSystemOfNode(const std::string& node,
+                                                              mount::DeviceNumber device) override;
   Status MakeDirectory(const AbsolutePath& path) override;
   Status MakeFile(const AbsolutePath& path) override;
   Status MakeFileFromDirectory(const AbsolutePath& path) override;
@@ -109,6 +117,7 @@ class FakeMount final : public mount::MountApi {
     mount::PathKind kind = mount::PathKind::kDirectory;
     bool empty = true;  // of a file
     Access access = {0, 0755};
+    std::string link = {};  // where it leads, of a symbolic link
   };
   struct Volume {
     mount::Content content;
@@ -121,6 +130,9 @@ class FakeMount final : public mount::MountApi {
 
   mount::MountTable TableLocked() const { return mount::MountTable(mounts_); }
   mount::PathKind KindLocked(const std::string& path) const;
+  // The same place by a path without links above its last component; the path itself if that leads nowhere.
+  AbsolutePath LedLocked(const AbsolutePath& path) const;
+  Result<std::string> FollowLocked(const std::string& directory, int links) const;
   // The mount that a path is in.
   Entry MountOfLocked(const std::string& path) const;
   Status CheckTargetLocked(const AbsolutePath& target, mount::PathKind wanted) const;
@@ -138,7 +150,8 @@ class FakeMount final : public mount::MountApi {
   mutable std::mutex mutex_;
   uint64_t next_id_ = 1;
   std::vector<Entry> mounts_;
-  std::map<uint64_t, std::string> holds_;  // mount id → dm uuid that its file system keeps open
+  std::map<uint64_t, std::string> holds_;          // mount id → dm uuid that its file system keeps open
+  std::map<uint64_t, mount::DeviceNumber> nodes_;  // mount id → number of a node that is not devtmpfs'
   std::map<std::string, Path> paths_;
   std::map<std::string, Volume> volumes_;        // by dm uuid
   std::map<std::string, mount::Content> disks_;  // by path

@@ -70,21 +70,23 @@ void FakeMount::SetAccess(const std::string& path, Access access) {
   *AccessLocked(path) = access;
 }
 
-Result<uint32_t> FakeMount::GroupOf(const AbsolutePath& path) {
+Result<uint32_t> FakeMount::GroupOf(const AbsolutePath& asked) {
   QUARRY_TRY(faults.Check("GroupOf"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath path = LedLocked(asked);
   const Access* access = AccessLocked(path.str());
   return access == nullptr ? Result<uint32_t>(Error(Code::kNotFound, path.str() + " does not exist"))
                            : access->gid;
 }
 
-Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) {
+Status FakeMount::GiveToGroup(const AbsolutePath& asked, uint32_t gid, const Call& call) {
   QUARRY_TRY(faults.Check("GiveToGroup"));
   TellCall("GiveToGroup", call);
   QUARRY_TRY(call.Check("giving to a group"));
   constexpr uint32_t kDirectory = 02070;
   constexpr uint32_t kFile = 0060;
   const std::lock_guard lock(mutex_);
+  const AbsolutePath mount_point = LedLocked(asked);
   const MountTable table = TableLocked();
   const Entry* there = table.At(mount_point);
   if (there == nullptr || there->read_only()) {
@@ -113,10 +115,11 @@ Status FakeMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, con
   return Ok();
 }
 
-Result<Bytes> FakeMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {
+Result<Bytes> FakeMount::Trim(const AbsolutePath& asked, Bytes from, Bytes length, const Call& call) {
   QUARRY_TRY(faults.Check("Trim"));
   QUARRY_TRY(call.Check("trimming"));
   const std::lock_guard lock(mutex_);
+  const AbsolutePath mount_point = LedLocked(asked);
   const MountTable table = TableLocked();
   const Entry* there = table.At(mount_point);
   const auto hold = there == nullptr ? holds_.end() : holds_.find(there->id);

@@ -147,7 +147,7 @@ Status LvmLab::Extend(const ExtendLv& spec) {
 }
 
 Status LvmLab::Remove(const std::string& name) {
-  QUARRY_ASSIGN(std::vector<std::string> arguments, RemoveArguments(kLabGroup, {name}));
+  QUARRY_ASSIGN(std::vector<std::string> arguments, RemoveArguments(kLabGroup, {name}, 0));
   return MustOnceUnused(arguments);
 }
 

@@ -44,7 +44,7 @@ class Adopt : public VmTest {
 
   static Outcome Ctl(std::vector<std::string> words) {
     words.insert(words.begin(), "quarryctl");
-    words.insert(words.end(), {"--endpoint", std::string("unix://") + kSocket});
+    words.insert(words.end(), {"--endpoint", kAdminEndpoint});
     return Tool(words);
   }
   // Adopted by the tool, and listed: the volume.
@@ -309,7 +309,7 @@ TEST_F(Adopt, AKillInTheMiddleLeavesNothingHalfDone) {
     FillByHand("data", 9);
     ASSERT_TRUE(Tool({"lvchange", "-an", "vg/data"}).ok());
     ASSERT_TRUE(
-        Sh("quarryctl adopt vg/data --endpoint unix://" + std::string(kSocket) + " >/dev/null 2>&1 &").ok());
+        Sh("quarryctl adopt vg/data --endpoint " + std::string(kAdminEndpoint) + " >/dev/null 2>&1 &").ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     KillAndRestart();
     const Outcome done = Ctl({"adopt", "vg/data"});

@@ -16,9 +16,8 @@ using grpc::StatusCode;
 
 // What deploy/systemd/quarryd.service grants, as setpriv(1) spells it.
 constexpr char kCapabilities[] =
-    "+sys_admin,+dac_override,+dac_read_search,+fowner,+chown,+mknod,+sys_rawio,+sys_module,+sys_nice,+ipc_"
-    "lock,"
-    "+sys_ptrace,+sys_resource";
+    "+sys_admin,+dac_override,+dac_read_search,+fowner,+fsetid,+chown,+mknod,+sys_rawio,+sys_module,"
+    "+sys_nice,+ipc_lock,+sys_ptrace,+sys_resource";
 constexpr char kShared[] = "/srv/kubelet";
 
 class ContainerTest : public VmTest, public testing::WithParamInterface<bool> {
@@ -41,12 +40,13 @@ class ContainerTest : public VmTest, public testing::WithParamInterface<bool> {
     EXPECT_TRUE(Tool({"umount", kShared}).ok());
   }
 
-  void StartContained() {
+  static QuarrydOptions Contained() {
     QuarrydOptions options;
     options.program = "contained";
     options.variables = {{"CONTAINED_SHARED", kShared}, {"CONTAINED_CAPABILITIES", kCapabilities}};
-    StartQuarryd(options);
+    return options;
   }
+  void StartContained() { StartQuarryd(Contained()); }
 
   static std::string In(const std::string& name) { return std::string(kShared) + "/" + name; }
   // As the host sees it.
@@ -91,6 +91,16 @@ TEST_P(ContainerTest, TheWholeLifeOfVolumesReachesTheHost) {
   }
 }
 
+TEST_P(ContainerTest, WithoutTheHostsLocksItRefusesToStartAndNamesTheMount) {
+  QuarrydOptions options = Contained();
+  options.variables.emplace_back("CONTAINED_WITHOUT_LOCKS", "1");
+  auto started = QuarrydProcess::Start(options);
+  ASSERT_OK(started);
+  EXPECT_EQ((*started)->WaitExit(std::chrono::seconds(60)), 1);
+  EXPECT_NE((*started)->Log().find("Mount the host's '/run/lock/lvm' at '/run/lock/lvm'"), std::string::npos)
+      << (*started)->Log();
+}
+
 TEST_P(ContainerTest, AMountOfTheHostsNamespaceAloneIsFoundBeforeADelete) {
   StartContained();
   const v1::Volume volume = MustCreate({"elsewhere", {}, MountCapability("ext4")});
@@ -104,6 +114,96 @@ TEST_P(ContainerTest, AMountOfTheHostsNamespaceAloneIsFoundBeforeADelete) {
   EXPECT_TRUE(Fails(client().Delete(volume.volume_id()), StatusCode::FAILED_PRECONDITION, "mount"));
   ASSERT_TRUE(Tool({"umount", "/mnt/look"}).ok());
   EXPECT_OK(client().Delete(volume.volume_id()));
+}
+
+TEST_P(ContainerTest, AnotherGroupKeepsSetGid) {
+  StartContained();
+  v1::VolumeCapability how = MountCapability("ext4");
+  const v1::Volume volume = MustCreate({"grouped", {}, how});
+  const std::string staging = In("staging");
+  std::filesystem::create_directories(staging);
+  for (const gid_t group : {2000U, 3000U}) {
+    SCOPED_TRACE(group);
+    how.mutable_mount()->set_volume_mount_group(std::to_string(group));
+    ASSERT_OK(client().Stage(volume, staging, how));
+    std::filesystem::create_directories(staging + "/made");
+    for (const std::string& path : {staging, staging + "/lost+found", staging + "/made"}) {
+      struct stat found{};
+      ASSERT_EQ(::stat(path.c_str(), &found), 0) << path;
+      EXPECT_EQ(found.st_gid, group) << path;
+      EXPECT_NE(found.st_mode & S_ISGID, 0U) << path;
+    }
+    ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+  }
+  ASSERT_OK(client().Delete(volume.volume_id()));
+}
+
+TEST_P(ContainerTest, ATargetThatTheHostWouldNotSeeIsRefused) {
+  StartContained();
+  for (const auto& how : {MountCapability("ext4"), BlockCapability()}) {
+    const v1::Volume volume = MustCreate({"unseen", {}, how});
+    const std::string staging = how.has_block() ? In("staging") : StagingPath("unseen");
+    std::filesystem::create_directories(staging);
+    const auto staged = client().Stage(volume, staging, how);
+    if (how.has_block()) {
+      ASSERT_OK(staged);
+      const std::string target = TargetPath("unseen");
+      EXPECT_TRUE(
+          Fails(client().Publish(volume, staging, target, how), StatusCode::FAILED_PRECONDITION, target));
+      EXPECT_TRUE(Fails(client().Publish(volume, staging, target, how), StatusCode::FAILED_PRECONDITION,
+                        "mountPropagation: Bidirectional"));
+      ASSERT_OK(client().Unpublish(volume.volume_id(), target));
+    } else {
+      EXPECT_TRUE(Fails(staged, StatusCode::FAILED_PRECONDITION, "mountPropagation: Bidirectional"));
+    }
+    ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+    ASSERT_OK(client().Delete(volume.volume_id()));
+  }
+}
+
+// The host's udevd and a raw volume whose owner has written something on it for the host to find.
+class UdevRuleTest : public VmTest {
+ protected:
+  void TearDown() override {
+    std::filesystem::remove(kRule);
+    EXPECT_TRUE(Tool({"udevadm", "control", "--reload"}).ok());
+    VmTest::TearDown();
+  }
+  static void InstallRule() {
+    std::filesystem::create_directories(std::filesystem::path(kRule).parent_path());
+    std::filesystem::copy_file("/opt/quarry/extra/59-quarry.rules", kRule);
+    ASSERT_TRUE(Tool({"udevadm", "control", "--reload"}).ok());
+  }
+  // What udevd takes the devices of volumes for, legs included, after a change that it was told of.
+  static std::string TypesSeen() {
+    const Outcome told = Tool({"udevadm", "trigger", "--action=change", "--settle", "--subsystem-match=block",
+                               "--sysname-match=dm-*"});
+    EXPECT_TRUE(told.ok()) << told.err;
+    return Trim(Sh("for d in /sys/block/dm-*; do udevadm info -q property -p $d; done | grep ^ID_FS_TYPE= | "
+                   "sort -u")
+                    .out);
+  }
+  static std::string Links() { return Sh("find /dev/disk/by-uuid -lname '*/dm-*'").out; }
+
+  static constexpr char kRule[] = "/run/udev/rules.d/59-quarry.rules";
+};
+
+TEST_F(UdevRuleTest, KeepsTheHostFromWhatTenantsWrite) {
+  const v1::Volume volume = MustCreate({"raw", TypeParameters("raid1"), BlockCapability(), 320 * kMi});
+  const std::string staging = StagingPath("raw");
+  const std::string target = TargetPath("raw");
+  ASSERT_OK(client().Stage(volume, staging, BlockCapability()));
+  ASSERT_OK(client().Publish(volume, staging, target, BlockCapability()));
+  const Outcome made = Tool({"mkfs.btrfs", "-q", "-f", target});
+  ASSERT_TRUE(made.ok()) << made.err;
+  EXPECT_EQ(TypesSeen(), "ID_FS_TYPE=btrfs") << "what the rule is for";
+  EXPECT_NE(Links(), "");
+  ASSERT_NO_FATAL_FAILURE(InstallRule());
+  EXPECT_EQ(TypesSeen(), "");
+  EXPECT_EQ(Links(), "");
+  ASSERT_OK(client().Unpublish(volume.volume_id(), target));
+  ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+  ASSERT_OK(client().Delete(volume.volume_id()));
 }
 
 INSTANTIATE_TEST_SUITE_P(With, ContainerTest, testing::Bool(),

@@ -1,6 +1,7 @@
 // Killed at every step: for each call, quarryd dies before, amid and after each step of the plan, with the
 // LVM command or mkfs that it runs; then it starts again and the call is repeated. Whatever happens, exactly
 // the acknowledged volumes are there, with their bytes, and nothing else is left in LVM or the kernel.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -149,7 +150,8 @@ class CrashTest : public VmTest {
       std::erase_if(name, [](char c) { return c == '[' || c == ']'; });
       names.insert(name);
       const std::string tags = words.size() > 1 ? words[1] : "";
-      const bool known = volumes.contains(std::string(kPool) + "." + name);
+      const bool known =
+          std::ranges::any_of(volumes, [&](const auto& volume) { return LvNameIn(volume.first) == name; });
       const bool erasing = tags.find("quarry.erasing") != std::string::npos;
       if (!hidden && !known && !erasing) {
         return "logical volume of nobody: " + line;

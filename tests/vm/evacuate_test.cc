@@ -14,7 +14,7 @@ class EvacuateTest : public DisksUnderLoad {
  protected:
   static Outcome Ctl(std::vector<std::string> words) {
     words.insert(words.begin(), "quarryctl");
-    words.insert(words.end(), {"--endpoint", std::string("unix://") + kSocket});
+    words.insert(words.end(), {"--endpoint", kAdminEndpoint});
     return Tool(words);
   }
   static std::string Members() {

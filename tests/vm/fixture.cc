@@ -26,11 +26,11 @@ bool Eventually(const std::function<bool()>& holds, int seconds) {
   return true;
 }
 
-void VmTest::SetUpTestSuite() {
+void VmTest::MakeGroup(const std::vector<std::string>& how) {
   const std::vector<std::string> disks = DiskNodes();
   ASSERT_GE(disks.size(), 2U) << "no blank disks: run this in a guest of scripts/vmtest";
   group_ = std::make_unique<VolumeGroup>(kGroup, disks);
-  ASSERT_OK(group_->Make());
+  ASSERT_OK(group_->Make(how));
   auto free = group_->FreeExtents();
   ASSERT_OK(free);
   total_extents_ = *free;
@@ -120,8 +120,7 @@ std::string VmTest::TargetPath(const std::string& name) {
 }
 
 std::string VmTest::LvOf(const v1::Volume& volume) {
-  const size_t dot = volume.volume_id().find('.');
-  return volume.volume_id().substr(dot == std::string::npos ? 0 : dot + 1);
+  return LvNameIn(volume.volume_id());
 }
 
 testing::AssertionResult VmTest::ComesBackEmpty(int seconds) {

@@ -21,10 +21,13 @@ namespace quarry::vm {
 inline constexpr char kGroup[] = "vg";
 inline constexpr char kPool[] = "main";
 inline constexpr char kSocket[] = "/run/quarry-test/csi.sock";
+inline constexpr char kAdminEndpoint[] = "unix:///run/quarry/admin.sock";  // the default
 
 class VmTest : public testing::Test {
  protected:
-  static void SetUpTestSuite();
+  static void SetUpTestSuite() { MakeGroup(); }
+  // For tests that want another group: arguments of vgcreate.
+  static void MakeGroup(const std::vector<std::string>& how = {"--metadatasize", "64m"});
   static void TearDownTestSuite();
   void SetUp() override;
   // Fails the test if a volume, a mount or an extent is left over, or if quarryd cannot be stopped in order.

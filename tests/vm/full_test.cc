@@ -87,7 +87,7 @@ TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
   auto made = client_.Create({"kept", {}, BlockCapability(), 16 * kMi});
   ASSERT_OK(made);
   const v1::Volume kept = made.value.volume();
-  const std::string node = "/dev/vg/" + kept.volume_id().substr(kept.volume_id().find('.') + 1);
+  const std::string node = "/dev/vg/" + LvNameIn(kept.volume_id());
   ASSERT_OK(WritePattern(node, 7, 4 * kMi));
   ASSERT_NO_FATAL_FAILURE(FillBut(9000, 900));
 

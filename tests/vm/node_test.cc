@@ -3,8 +3,10 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/unique_fd.h"
@@ -77,6 +79,93 @@ TEST_F(NodeTest, EveryCallMayBeRepeated) {
   }
 }
 
+// As /var/lib/kubelet -> /data/kubelet. The mount table knows the real folder only.
+TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
+  const std::string real = StagingPath("data");
+  const std::string link = StagingPath("links") + "/kubelet";
+  ASSERT_EQ(::symlink(real.c_str(), link.c_str()), 0);
+  std::filesystem::create_directories(link + "/plugins/staging");
+  std::filesystem::create_directories(link + "/pods");
+  const std::string staging = link + "/plugins/staging";
+  const std::string target = link + "/pods/volume";
+  for (const auto& capability : {MountCapability("ext4"), BlockCapability()}) {
+    SCOPED_TRACE(capability.ShortDebugString());
+    const bool raw = capability.has_block();
+    const v1::Volume volume = MustCreate({"linked", {}, capability, 96 * kMi});
+    const std::string& id = volume.volume_id();
+    const std::string file = raw ? target : target + "/file";
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(client().Stage(volume, staging, capability));
+      EXPECT_EQ(MountsAt(real + "/plugins/staging"), raw ? 0U : 1U);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(client().Publish(volume, staging, target, capability));
+      EXPECT_EQ(MountsAt(real + "/pods/volume"), 1U);
+    }
+    ASSERT_OK(WritePattern(file, 9, kDataLength));
+    ASSERT_OK(client().Expand(id, 128 * kMi));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_OK(client().Stats(id, target));
+      EXPECT_OK(client().NodeExpand(id, target, staging, 128 * kMi));
+    }
+    KillAndRestart();
+    ASSERT_OK(client().Publish(volume, staging, target, capability));
+    EXPECT_OK(CheckPattern(file, 9, kDataLength));
+    EXPECT_FALSE(client().Delete(id).ok()) << "it is in use";
+
+    // The link is away for a while: what it led to cannot be told to be gone.
+    ASSERT_EQ(::rename(link.c_str(), (link + ".away").c_str()), 0);
+    ASSERT_EQ(::symlink("/nowhere", link.c_str()), 0);
+    EXPECT_TRUE(Fails(client().Unpublish(id, target), StatusCode::FAILED_PRECONDITION, link));
+    EXPECT_TRUE(Fails(client().Unstage(id, staging), StatusCode::FAILED_PRECONDITION, link));
+    EXPECT_TRUE(Fails(client().Stats(id, target), StatusCode::NOT_FOUND, link));
+    ASSERT_EQ(::rename((link + ".away").c_str(), link.c_str()), 0);
+
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(client().Unpublish(id, target));
+      EXPECT_EQ(MountsAt(real + "/pods/volume"), 0U);
+      EXPECT_NE(::access((real + "/pods/volume").c_str(), F_OK), 0);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(client().Unstage(id, staging));
+      EXPECT_EQ(MountsAt(real + "/plugins/staging"), 0U);
+    }
+    ASSERT_OK(client().Delete(id));
+  }
+  std::filesystem::remove(link);
+}
+
+// A tenant with CAP_MKNOD makes the node of another's volume in his own, and asks for it as a subPath.
+TEST_F(NodeTest, ANodeThatATenantMadeCountsForNothing) {
+  const auto alone = BlockCapability(Mode::SINGLE_NODE_SINGLE_WRITER);
+  const v1::Volume volume = MustCreate({"victim", {}, alone});
+  const std::string staging = StagingPath("victim");
+  ASSERT_OK(client().Stage(volume, staging, alone));
+  struct stat node{};
+  ASSERT_EQ(::stat(NodeOf(volume).c_str(), &node), 0);
+  const std::string tenants = StagingPath("tenants");
+  ASSERT_TRUE(Tool({"mount", "-t", "tmpfs", "none", tenants}).ok());
+  const std::string made = tenants + "/dm-" + std::to_string(minor(node.st_rdev));
+  ASSERT_EQ(::mknod(made.c_str(), S_IFBLK | 0600, node.st_rdev), 0);
+  const std::string bound = StagingPath("pod-of-tenant") + "/subpath";
+  ASSERT_TRUE(Tool({"touch", bound}).ok());
+  ASSERT_TRUE(Tool({"mount", "--bind", made, bound}).ok());
+
+  const std::string target = TargetPath("victim");
+  ASSERT_OK(client().Publish(volume, staging, target, alone)) << "nobody else has it";
+  EXPECT_TRUE(Fails(client().Stats(volume.volume_id(), bound), StatusCode::NOT_FOUND));
+  ASSERT_OK(client().Unpublish(volume.volume_id(), bound)) << "it is not published there";
+  EXPECT_EQ(MountsAt(bound), 1U);
+  EXPECT_EQ(MountsAt(target), 1U);
+  EXPECT_FALSE(client().Delete(volume.volume_id()).ok());
+  ASSERT_OK(client().Unpublish(volume.volume_id(), target));
+  KillAndRestart();
+  ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+  EXPECT_OK(client().Delete(volume.volume_id()));
+  EXPECT_TRUE(Tool({"umount", bound}).ok());
+  EXPECT_TRUE(Tool({"umount", tenants}).ok());
+}
+
 TEST_F(NodeTest, FileSystemsGrowWhileTheyAreUsed) {
   for (const std::string fs_type : {"ext4", "xfs"}) {
     SCOPED_TRACE(fs_type);
@@ -129,6 +218,40 @@ TEST_F(NodeTest, ARawDeviceGrowsWhileItIsOpen) {
   EXPECT_TRUE(Disjoint(*legs)) << "growing keeps the legs apart";
   open.Reset();
   MustTakeAway(placed);
+}
+
+// --expand node: what Kubernetes does, staging included.
+TEST_F(NodeTest, TheNodesCallAloneGrowsVolumes) {
+  EXPECT_EQ(quarryd().Stop(), 0);
+  QuarrydOptions options;
+  options.arguments = {"--expand", "node"};
+  StartQuarryd(options);
+  const Placed files = MustPlace({"node-grows", {}, MountCapability("ext4"), 128 * kMi});
+  const std::string& id = files.volume.volume_id();
+  ASSERT_OK(WritePattern(files.target + "/data", 5, kDataLength));
+  EXPECT_TRUE(Fails(client().Expand(id, 256 * kMi), StatusCode::UNIMPLEMENTED));
+  const auto grown = client().NodeExpand(id, files.target, files.staging, 256 * kMi);
+  ASSERT_OK(grown);
+  EXPECT_EQ(grown.value.capacity_bytes(), 256 * kMi);
+  auto stats = client().Stats(id, files.target);
+  ASSERT_OK(stats);
+  EXPECT_GE(stats.value.usage(0).total(), 200 * kMi);
+  EXPECT_OK(client().NodeExpand(id, files.target, files.staging, 0)) << "no size is said";
+  EXPECT_TRUE(Fails(client().NodeExpand(id, files.target, files.staging, int64_t{1} << 40),
+                    StatusCode::OUT_OF_RANGE));
+  ASSERT_OK(client().Unpublish(id, files.target));
+  EXPECT_TRUE(Fails(client().NodeExpand(id, files.staging, files.staging, int64_t{1} << 40),
+                    StatusCode::FAILED_PRECONDITION))
+      << "the pod starts with what there is";
+  EXPECT_OK(client().NodeExpand(id, files.staging, files.staging, 320 * kMi)) << "what there is room for";
+  EXPECT_OK(CheckPattern(files.staging + "/data", 5, kDataLength));
+  MustTakeAway(files);
+
+  const Placed raw = MustPlace({"node-grows-raw", TypeParameters("raid1"), BlockCapability()});
+  ASSERT_OK(client().NodeExpand(raw.volume.volume_id(), raw.target, raw.staging, 128 * kMi));
+  EXPECT_EQ(DeviceBytes(raw.target), 128 * kMi);
+  EXPECT_OK(CheckZero(raw.target, 64 * kMi, 64 * kMi));
+  MustTakeAway(raw);
 }
 
 TEST_F(NodeTest, ReadOnlyIsReadOnly) {

@@ -133,7 +133,7 @@ class TornWrites : public PowerCut {
     return {"torn-" + type, TypeParameters(type), BlockCapability(), 48 * kMi};
   }
   static std::string Lv(const v1::Volume& volume) {
-    return std::string(kGroup) + "/" + volume.volume_id().substr(volume.volume_id().find('.') + 1);
+    return std::string(kGroup) + "/" + LvNameIn(volume.volume_id());
   }
   // How often the kernel has begun it since the boot: "resync", or "check", which is "data-check" before
   // Linux 6.11.

@@ -73,7 +73,7 @@ class PowerRounds : public testing::Test {
     ASSERT_OK(quarryd_->WaitReady(std::chrono::seconds(180)));
   }
   static std::string Node(const std::string& id) {
-    return std::string("/dev/") + kGroup + "/" + id.substr(id.find('.') + 1);
+    return std::string("/dev/") + kGroup + "/" + LvNameIn(id);
   }
   // Activates a volume, as a boot leaves it inactive.
   bool Activate(const std::string& id) {

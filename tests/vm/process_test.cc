@@ -1,10 +1,16 @@
 // quarryd as a process: its socket, its neighbours, its settings, its end.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -98,6 +104,89 @@ TEST_F(ProcessTest, LogsAreJsonLinesWithoutSecrets) {
   for (const std::string& line : Lines(log)) {
     EXPECT_TRUE(line.starts_with("{") && line.ends_with("}")) << line;
   }
+}
+
+int ConnectTo(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? fd
+                                                                                                     : -1;
+}
+
+// A process that connects `count` times and says nothing; false in the pipe if it could not.
+pid_t ConnectOnly(int port, int count, int tell) {
+  const pid_t pid = ::fork();
+  if (pid != 0) {
+    return pid;
+  }
+  bool all = true;
+  for (int i = 0; i < count; ++i) {
+    all = ConnectTo(port) >= 0 && all;
+  }
+  [[maybe_unused]] const ssize_t told = ::write(tell, all ? "y" : "n", 1);
+  ::pause();
+  ::_exit(0);
+}
+
+std::string Scrape(int port) {
+  const UniqueFd fd(ConnectTo(port));
+  constexpr std::string_view kAsk = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  std::string text;
+  if (::write(fd.get(), kAsk.data(), kAsk.size()) == static_cast<ssize_t>(kAsk.size())) {
+    std::array<char, 4096> buffer{};
+    for (ssize_t got = 1; got > 0;) {
+      got = ::read(fd.get(), buffer.data(), buffer.size());
+      text.append(buffer.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    }
+  }
+  return text;
+}
+
+TEST_F(ProcessTest, IdleConnectionsToTheMetricsKeepNobodyWaiting) {
+  constexpr int kPort = 9808;
+  constexpr int kProcesses = 10;
+  constexpr int kEach = 500;  // below the usual limit of descriptors; 5,000 in all
+  EXPECT_EQ(quarryd().Stop(), 0);
+  QuarrydOptions options;
+  options.arguments = {"--metrics-address", "127.0.0.1:" + std::to_string(kPort)};
+  StartQuarryd(options);
+  const v1::Volume volume = MustCreate({"busy", {}, BlockCapability()});
+  const std::string staging = StagingPath("busy");
+  ASSERT_OK(client().Stage(volume, staging, BlockCapability()));
+  const auto descriptors = [&] {
+    const std::string folder = "/proc/" + std::to_string(quarryd().pid()) + "/fd";
+    return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd told(ends[0]);
+  const UniqueFd tell(ends[1]);
+  std::vector<pid_t> callers;
+  for (int i = 0; i < kProcesses; ++i) {
+    callers.push_back(ConnectOnly(kPort, kEach, tell.get()));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const std::string target = TargetPath("busy");
+    EXPECT_OK(client().Publish(volume, staging, target, BlockCapability()));
+    EXPECT_OK(client().Unpublish(volume.volume_id(), target));
+    EXPECT_LE(descriptors(), before + 60) << "16 connections, and what the calls need";
+  }
+  for (int i = 0; i < kProcesses; ++i) {
+    char said = 'n';
+    EXPECT_EQ(::read(told.get(), &said, 1), 1);
+    EXPECT_EQ(said, 'y');
+  }
+  EXPECT_NE(Scrape(kPort).find("quarry_pool_readable"), std::string::npos);
+  for (const pid_t pid : callers) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  ASSERT_OK(client().Unstage(volume.volume_id(), staging));
+  ASSERT_OK(client().Delete(volume.volume_id()));
 }
 
 // Settings that stop the start: with one line that names what is wrong.

@@ -101,6 +101,54 @@ TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack)
   }
 }
 
+// As long as anything lies on a missing disk LVM makes nothing new in the whole group.
+TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
+  Start();
+  const v1::Volume mirror = MustCreate({"mirror", TypeParameters("raid1"), BlockCapability(), 64 * kMi});
+  const auto legs = group().LegDevices(LvOf(mirror));
+  ASSERT_OK(legs);
+  const std::string node = *legs->front().begin();
+  ASSERT_TRUE(Tool({"lvcreate", "-y", "-n", "his", "-l", "1", kGroup, *legs->back().begin()}).ok());
+  std::vector<v1::Volume> deleted = {mirror};
+  // Linear ones until one lies on the same disk.
+  for (int i = 0; i < 12 && deleted.size() < 2; ++i) {
+    const v1::Volume volume =
+        MustCreate({"linear-" + std::to_string(i), TypeParameters("linear"), BlockCapability(), 512 * kMi});
+    const auto where = group().LegDevices(LvOf(volume));
+    ASSERT_OK(where);
+    if (where->front().contains(node)) {
+      deleted.push_back(volume);
+    }
+  }
+  ASSERT_EQ(deleted.size(), 2U);
+  for (const v1::Volume& volume : deleted) {
+    ASSERT_OK(client().Stage(volume, StagingPath("d"), BlockCapability()));
+    ASSERT_OK(client().Unstage(volume.volume_id(), StagingPath("d")));
+  }
+  Pull(NumberOf(node));
+  ASSERT_TRUE(Eventually([&] { return !IsWell(mirror); }));
+  for (const v1::Volume& volume : deleted) {
+    EXPECT_OK(client().Delete(volume.volume_id()));
+  }
+  EXPECT_TRUE(Eventually([&] { return client().Create({"late"}).ok(); }, 120))
+      << Tool({"lvs", "-a", "-o", "+devices,lv_tags", kGroup}).out << Tool({"pvs"}).out;
+  const std::string lvs = Tool({"lvs", "-a", kGroup}).out;
+  for (const v1::Volume& volume : deleted) {
+    EXPECT_THAT(lvs, testing::Not(testing::HasSubstr(LvOf(volume))));
+  }
+  EXPECT_TRUE(Tool({"lvs", std::string(kGroup) + "/his"}).ok()) << "nobody else's goes with them";
+  EXPECT_TRUE(Tool({"lvremove", "-y", std::string(kGroup) + "/his"}).ok());
+  const int lost = std::stoi(*pulled_.begin());
+  Return(lost);
+  EXPECT_TRUE(
+      Sh("wipefs -a -q " + DiskNode(lost) + " && vgextend --metadatasize 64m vg " + DiskNode(lost)).ok());
+  const auto rest = client().List();
+  ASSERT_OK(rest);
+  for (const v1::Volume& volume : rest.value) {
+    EXPECT_OK(client().Delete(volume.volume_id()));
+  }
+}
+
 TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
   Start("600");
   for (const char* type : {"raid1", "raid5"}) {

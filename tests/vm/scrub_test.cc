@@ -22,8 +22,7 @@ class ScrubTest : public DisksUnderLoad {
     json rows;
   };
   Told Scrub(std::vector<std::string> words) {
-    words.insert(words.begin(),
-                 {"quarryctl", "scrub", "--json", "--endpoint", std::string("unix://") + kSocket});
+    words.insert(words.begin(), {"quarryctl", "scrub", "--json", "--endpoint", kAdminEndpoint});
     const Outcome outcome = Tool(words);
     Told told{outcome.status, json::parse(outcome.out, nullptr, false)};
     EXPECT_TRUE(told.rows.is_array()) << outcome.out << outcome.err;
@@ -48,8 +47,7 @@ class ScrubTest : public DisksUnderLoad {
     ASSERT_TRUE(done.ok()) << done.err;
   }
   static std::string StateOf(const v1::Volume& volume, const char* key) {
-    const Outcome told =
-        Tool({"quarryctl", "status", "--json", "--endpoint", std::string("unix://") + kSocket});
+    const Outcome told = Tool({"quarryctl", "status", "--json", "--endpoint", kAdminEndpoint});
     const json status = json::parse(told.out, nullptr, false);
     for (const json& pool : status.value("pools", json::array())) {
       for (const json& one : pool["volumes"]) {

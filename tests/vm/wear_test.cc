@@ -40,7 +40,7 @@ class WearTest : public VmTest {
   }
 
   static json Ask(const std::string& what) {
-    const Outcome told = Tool({"quarryctl", what, "--json", "--endpoint", std::string("unix://") + kSocket});
+    const Outcome told = Tool({"quarryctl", what, "--json", "--endpoint", kAdminEndpoint});
     EXPECT_TRUE(told.ok()) << told.err;
     return json::parse(told.out, nullptr, false);
   }

@@ -28,8 +28,10 @@ constexpr char kUsage[] =
     "not flushed\n"
     "  return N                 put it back; prints its device node\n"
     "  stall N | unstall N      let its I/O hang | go on\n"
-    "  slow N MS                let each I/O take so many milliseconds more; "
-    "0: none\n"
+    "  slow N MS [zeroes]       let each I/O take so many milliseconds more; "
+    "0: none.\n"
+    "                           zeroes: just those, and the rest goes on "
+    "meanwhile\n"
     "  error N read|half|write|flush|all|off [FIRST LENGTH]   fail its I/O (to "
     "these bytes)\n"
     "  warn N BITS              set the critical warnings of an NVMe disk's "
@@ -42,12 +44,12 @@ constexpr char kUsage[] =
 
 constexpr int kHotplugSeconds = 30;
 
-std::string ReadFile(const fs::path &path) {
+std::string ReadFile(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string Trimmed(const std::string &text) {
+std::string Trimmed(const std::string& text) {
   const char blanks[] = " \n";
   const size_t first = text.find_first_not_of(blanks);
   if (first == std::string::npos) {
@@ -57,8 +59,8 @@ std::string Trimmed(const std::string &text) {
 }
 
 // Each bus shows the serial number in a place of its own.
-std::string SerialOf(const fs::path &block) {
-  for (const char *place : {"device/serial", "serial"}) {
+std::string SerialOf(const fs::path& block) {
+  for (const char* place : {"device/serial", "serial"}) {
     const std::string serial = Trimmed(ReadFile(block / place));
     if (!serial.empty()) {
       return serial;
@@ -66,17 +68,15 @@ std::string SerialOf(const fs::path &block) {
   }
   constexpr size_t kPageHeader = 4;
   const std::string page = ReadFile(block / "device/vpd_pg80");
-  return page.size() > kPageHeader ? Trimmed(page.substr(kPageHeader))
-                                   : std::string();
+  return page.size() > kPageHeader ? Trimmed(page.substr(kPageHeader)) : std::string();
 }
 
 // From sysfs, not from udev's links: it is right the moment the kernel is.
-std::string DeviceOf(const std::string &disk) {
+std::string DeviceOf(const std::string& disk) {
   const std::string serial = "quarry" + disk;
   std::error_code ignored;
-  for (const auto &block : fs::directory_iterator("/sys/block", ignored)) {
-    if (Trimmed(ReadFile(block.path() / "hidden")) == "1" ||
-        SerialOf(block.path()) != serial) {
+  for (const auto& block : fs::directory_iterator("/sys/block", ignored)) {
+    if (Trimmed(ReadFile(block.path() / "hidden")) == "1" || SerialOf(block.path()) != serial) {
       continue;
     }
     const std::string node = "/dev/" + block.path().filename().string();
@@ -87,7 +87,7 @@ std::string DeviceOf(const std::string &disk) {
   return {};
 }
 
-bool WaitForDevice(const std::string &disk, bool present) {
+bool WaitForDevice(const std::string& disk, bool present) {
   for (int i = 0; i < kHotplugSeconds * 20; ++i) {
     if (DeviceOf(disk).empty() != present) {
       return true;
@@ -97,18 +97,17 @@ bool WaitForDevice(const std::string &disk, bool present) {
   return false;
 }
 
-int Ask(const std::vector<std::string> &arguments) {
+int Ask(const std::vector<std::string>& arguments) {
   const int host = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   strncpy(address.sun_path, kRequestSocket, sizeof address.sun_path - 1);
-  if (host < 0 || connect(host, reinterpret_cast<sockaddr *>(&address),
-                          sizeof address) != 0) {
+  if (host < 0 || connect(host, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     fprintf(stderr, "vmctl: %s: %s\n", kRequestSocket, strerror(errno));
     return 1;
   }
   std::string request;
-  for (const std::string &argument : arguments) {
+  for (const std::string& argument : arguments) {
     request.append(argument).push_back('\0');
   }
   char reply[kMaxPayload];
@@ -122,8 +121,7 @@ int Ask(const std::vector<std::string> &arguments) {
     return 1;
   }
   const int status = static_cast<unsigned char>(reply[0]);
-  fwrite(reply + 1, 1, static_cast<size_t>(got - 1),
-         status == 0 ? stdout : stderr);
+  fwrite(reply + 1, 1, static_cast<size_t>(got - 1), status == 0 ? stdout : stderr);
   return status;
 }
 
@@ -138,7 +136,7 @@ void KeepRoot() {
   close(root);
 }
 
-int ShowDevice(const std::string &disk) {
+int ShowDevice(const std::string& disk) {
   const std::string node = DeviceOf(disk);
   if (node.empty()) {
     fprintf(stderr, "vmctl: disk %s has no device now\n", disk.c_str());
@@ -148,14 +146,14 @@ int ShowDevice(const std::string &disk) {
   return 0;
 }
 
-} // namespace
+}  // namespace
 
-int RunVmctl(const std::vector<std::string> &arguments) {
+int RunVmctl(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] == "--help") {
     fputs(kUsage, arguments.empty() ? stderr : stdout);
     return arguments.empty() ? 2 : 0;
   }
-  const std::string &verb = arguments[0];
+  const std::string& verb = arguments[0];
   const bool one_disk = verb == "dev" || verb == "pull" || verb == "return";
   if (one_disk && arguments.size() != 2) {
     fputs(kUsage, stderr);
@@ -172,11 +170,10 @@ int RunVmctl(const std::vector<std::string> &arguments) {
     return status;
   }
   if (!WaitForDevice(arguments[1], verb == "return")) {
-    fprintf(stderr, "vmctl: the kernel did not notice: %s of disk %s\n",
-            verb.c_str(), arguments[1].c_str());
+    fprintf(stderr, "vmctl: the kernel did not notice: %s of disk %s\n", verb.c_str(), arguments[1].c_str());
     return 1;
   }
   return verb == "return" ? ShowDevice(arguments[1]) : 0;
 }
 
-} // namespace vmtest
+}  // namespace vmtest

@@ -13,32 +13,28 @@
 
 namespace vmtest {
 
-Disk::~Disk() { close(fd_); }
+Disk::~Disk() {
+  close(fd_);
+}
 
 // Waits out stalls and delays; 0 if the request may go ahead.
-int Disk::Admit(std::unique_lock<std::mutex> &lock, Fault kind, uint64_t offset,
-                uint64_t length) {
+int Disk::Admit(std::unique_lock<std::mutex>& lock, Fault kind, uint64_t offset, uint64_t length) {
   if (delay_ms_ > 0) {
-    changed_.wait_for(lock, std::chrono::milliseconds(delay_ms_),
-                      [&] { return state_ != State::kOnline; });
+    changed_.wait_for(lock, std::chrono::milliseconds(delay_ms_), [&] { return state_ != State::kOnline; });
   }
-  changed_.wait(lock, [&] {
-    return state_ == State::kPulled || (state_ == State::kOnline && !stalled_);
-  });
+  changed_.wait(lock, [&] { return state_ == State::kPulled || (state_ == State::kOnline && !stalled_); });
   if (state_ == State::kPulled) {
     return EIO;
   }
   if (offset > size_ || length > size_ - offset) {
     return EINVAL;
   }
-  const bool unlucky =
-      kind == kRead && (faults_ & kHalfOfReads) != 0 && luck_() % 2 == 0;
+  const bool unlucky = kind == kRead && (faults_ & kHalfOfReads) != 0 && luck_() % 2 == 0;
   if ((faults_ & kind) == 0 && !unlucky) {
     return 0;
   }
   const bool touches =
-      kind == kFlush ||
-      (offset < fault_first_ + fault_length_ && fault_first_ < offset + length);
+      kind == kFlush || (offset < fault_first_ + fault_length_ && fault_first_ < offset + length);
   return touches ? EIO : 0;
 }
 
@@ -53,15 +49,14 @@ int Disk::Read(uint64_t offset, std::span<char> bytes) {
     return EIO;
   }
   const uint64_t end = offset + bytes.size();
-  for (auto found = cache_.lower_bound(offset / kBlock); found != cache_.end();
-       ++found) {
+  for (auto found = cache_.lower_bound(offset / kBlock); found != cache_.end(); ++found) {
     const uint64_t start = found->first * kBlock;
     if (start >= end) {
       break;
     }
     const uint64_t from = std::max(start, offset);
     const uint64_t to = std::min(start + kBlock, end);
-    char *target = bytes.data() + (from - offset);
+    char* target = bytes.data() + (from - offset);
     if (found->second) {
       memcpy(target, found->second->data() + (from - start), to - from);
     } else {
@@ -104,7 +99,7 @@ int Disk::Flush() {
   return WriteBack(0, UINT64_MAX);
 }
 
-int Disk::Load(uint64_t block, Block *bytes) {
+int Disk::Load(uint64_t block, Block* bytes) {
   if (const auto found = cache_.find(block); found != cache_.end()) {
     if (found->second) {
       *bytes = *found->second;
@@ -115,13 +110,12 @@ int Disk::Load(uint64_t block, Block *bytes) {
   }
   bytes->fill(0);
   const uint64_t wanted = std::min(kBlock, size_ - block * kBlock);
-  const ssize_t got =
-      pread(fd_, bytes->data(), wanted, static_cast<off_t>(block * kBlock));
+  const ssize_t got = pread(fd_, bytes->data(), wanted, static_cast<off_t>(block * kBlock));
   return got == static_cast<ssize_t>(wanted) ? 0 : EIO;
 }
 
 // Into the cache; bytes null: zeroes.
-int Disk::Store(uint64_t offset, const char *bytes, uint64_t length) {
+int Disk::Store(uint64_t offset, const char* bytes, uint64_t length) {
   for (uint64_t done = 0; done < length;) {
     const uint64_t block = (offset + done) / kBlock;
     const uint64_t within = (offset + done) % kBlock;
@@ -163,8 +157,7 @@ int Disk::WriteBack(uint64_t first, uint64_t end) {
 }
 
 // One system call's worth of neighbours of one kind, beginning at *next.
-int Disk::WriteBackRun(
-    std::map<uint64_t, std::unique_ptr<Block>>::iterator *next, uint64_t end) {
+int Disk::WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator* next, uint64_t end) {
   constexpr size_t kMostVectors = 512;
   const auto begin = *next;
   const bool zero = begin->second == nullptr;
@@ -172,9 +165,7 @@ int Disk::WriteBackRun(
   std::vector<iovec> vectors;
   uint64_t length = 0;
   auto at = begin;
-  for (; at != cache_.end() && at->first < end &&
-         at->first * kBlock == offset + length;
-       ++at) {
+  for (; at != cache_.end() && at->first < end && at->first * kBlock == offset + length; ++at) {
     if ((at->second == nullptr) != zero || vectors.size() == kMostVectors) {
       break;
     }
@@ -187,12 +178,10 @@ int Disk::WriteBackRun(
   bool done = false;
   if (zero) {
     const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    done = fallocate(fd_, mode, static_cast<off_t>(offset),
-                     static_cast<off_t>(length)) == 0;
+    done = fallocate(fd_, mode, static_cast<off_t>(offset), static_cast<off_t>(length)) == 0;
   } else {
     const auto count = static_cast<int>(vectors.size());
-    done = pwritev(fd_, vectors.data(), count, static_cast<off_t>(offset)) ==
-           static_cast<ssize_t>(length);
+    done = pwritev(fd_, vectors.data(), count, static_cast<off_t>(offset)) == static_cast<ssize_t>(length);
   }
   if (!done) {
     return EIO;
@@ -210,6 +199,16 @@ void Disk::Stall(bool on) {
 void Disk::Slow(unsigned milliseconds) {
   const std::lock_guard lock(mutex_);
   delay_ms_ = milliseconds;
+}
+
+void Disk::SlowZeroes(unsigned milliseconds) {
+  const std::lock_guard lock(mutex_);
+  zeroes_delay_ms_ = milliseconds;
+}
+
+unsigned Disk::zeroes_delay_ms() {
+  const std::lock_guard lock(mutex_);
+  return zeroes_delay_ms_;
 }
 
 void Disk::SetFaults(unsigned kinds, uint64_t first, uint64_t length) {
@@ -242,7 +241,7 @@ void Disk::CutPower(Lose lose, unsigned seed) {
   state_ = State::kCut;
   if (lose == Lose::kSome) {
     std::mt19937 random(seed);
-    std::erase_if(cache_, [&](const auto &) { return random() % 2 == 0; });
+    std::erase_if(cache_, [&](const auto&) { return random() % 2 == 0; });
   }
   if (lose != Lose::kAll) {
     WriteBack(0, UINT64_MAX);
@@ -260,18 +259,14 @@ void Disk::Settle() {
 
 std::string Disk::Describe() {
   const std::lock_guard lock(mutex_);
-  const char *state = state_ == State::kPulled ? "pulled"
-                      : stalled_               ? "stalled"
-                                               : "online";
-  const std::string counts = " reads=" + std::to_string(reads_) +
-                             " writes=" + std::to_string(writes_) +
-                             " flushes=" + std::to_string(flushes_) +
-                             " zeroes=" + std::to_string(zeroes_) +
+  const char* state = state_ == State::kPulled ? "pulled" : stalled_ ? "stalled" : "online";
+  const std::string counts = " reads=" + std::to_string(reads_) + " writes=" + std::to_string(writes_) +
+                             " flushes=" + std::to_string(flushes_) + " zeroes=" + std::to_string(zeroes_) +
                              " discards=" + std::to_string(discards_);
   return std::string(state) + " size=" + std::to_string(size_) +
          " unflushed=" + std::to_string(cache_.size() * kBlock) + counts +
-         " faults=" + std::to_string(faults_) +
-         " delay_ms=" + std::to_string(delay_ms_);
+         " faults=" + std::to_string(faults_) + " delay_ms=" + std::to_string(delay_ms_) +
+         " zeroes_delay_ms=" + std::to_string(zeroes_delay_ms_);
 }
 
-} // namespace vmtest
+}  // namespace vmtest

@@ -22,20 +22,20 @@ namespace vmtest {
 // the guest ever wrote would survive in the host's page cache and no missing
 // flush could ever be noticed.
 class Disk {
-public:
+ public:
   enum class Lose { kAll, kNone, kSome };
   enum Fault : unsigned {
     kRead = 1,
     kWrite = 2,
     kFlush = 4,
-    kHalfOfReads = 8, // at random
+    kHalfOfReads = 8,  // at random
   };
 
   // fd: the backing file, open for reading and writing; owned.
   Disk(int fd, uint64_t size) : fd_(fd), size_(size) {}
   ~Disk();
-  Disk(const Disk &) = delete;
-  Disk &operator=(const Disk &) = delete;
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
 
   uint64_t size() const { return size_; }
 
@@ -48,6 +48,10 @@ public:
 
   void Stall(bool on);
   void Slow(unsigned milliseconds);
+  // How long a request to write zeroes takes, other I/O going on meanwhile; the
+  // zeroes are there at its end. Who serves requests sees to it.
+  void SlowZeroes(unsigned milliseconds);
+  unsigned zeroes_delay_ms();
   // I/O of these kinds that touches [first, first + length) fails with EIO.
   void SetFaults(unsigned kinds, uint64_t first, uint64_t length);
   // Fails all I/O from now on and forgets what was not flushed; Return() ends
@@ -61,19 +65,17 @@ public:
   void Settle();
   std::string Describe();
 
-private:
+ private:
   static constexpr uint64_t kBlock = 4096;
   static constexpr size_t kCacheBlocks = 16384;
   using Block = std::array<char, kBlock>;
   enum class State { kOnline, kPulled, kCut };
 
-  int Admit(std::unique_lock<std::mutex> &lock, Fault kind, uint64_t offset,
-            uint64_t length);
-  int Load(uint64_t block, Block *bytes);
-  int Store(uint64_t offset, const char *bytes, uint64_t length);
+  int Admit(std::unique_lock<std::mutex>& lock, Fault kind, uint64_t offset, uint64_t length);
+  int Load(uint64_t block, Block* bytes);
+  int Store(uint64_t offset, const char* bytes, uint64_t length);
   int WriteBack(uint64_t first, uint64_t end);
-  int WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator *next,
-                   uint64_t end);
+  int WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator* next, uint64_t end);
   int Through(uint64_t offset, uint64_t length);
 
   const int fd_;
@@ -83,13 +85,14 @@ private:
   State state_ = State::kOnline;
   bool stalled_ = false;
   unsigned delay_ms_ = 0;
+  unsigned zeroes_delay_ms_ = 0;
   unsigned faults_ = 0;
   uint64_t fault_first_ = 0;
   uint64_t fault_length_ = 0;
-  std::minstd_rand luck_; // the same each time
+  std::minstd_rand luck_;  // the same each time
   // Unflushed blocks by number; a null pointer is a block of zeroes.
   std::map<uint64_t, std::unique_ptr<Block>> cache_;
   uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, zeroes_ = 0, discards_ = 0;
 };
 
-} // namespace vmtest
+}  // namespace vmtest

@@ -29,17 +29,17 @@ namespace {
 
 using Disks = std::vector<std::unique_ptr<Disk>>;
 
-template <typename T> std::optional<T> Number(const std::string &text) {
+template <typename T>
+std::optional<T> Number(const std::string& text) {
   T value{};
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
     return std::nullopt;
   }
   return value;
 }
 
-std::optional<unsigned> FaultKinds(const std::string &name) {
+std::optional<unsigned> FaultKinds(const std::string& name) {
   if (name == "read") {
     return Disk::kRead;
   }
@@ -61,7 +61,7 @@ std::optional<unsigned> FaultKinds(const std::string &name) {
   return std::nullopt;
 }
 
-std::string SetFaults(Disk &disk, const std::vector<std::string> &words) {
+std::string SetFaults(Disk& disk, const std::vector<std::string>& words) {
   const auto kinds = words.size() > 2 ? FaultKinds(words[2]) : std::nullopt;
   std::optional<uint64_t> first = 0, length = UINT64_MAX;
   if (words.size() == 5) {
@@ -76,7 +76,21 @@ std::string SetFaults(Disk &disk, const std::vector<std::string> &words) {
   return "ok";
 }
 
-std::string Cut(const Disks &disks, const std::vector<std::string> &words) {
+std::string Slow(Disk& disk, const std::vector<std::string>& words) {
+  const auto milliseconds = words.size() > 2 ? Number<unsigned>(words[2]) : std::nullopt;
+  const bool zeroes = words.size() == 4 && words[3] == "zeroes";
+  if (!milliseconds || (words.size() > 3 && !zeroes)) {
+    return "error: wanted a number of milliseconds [zeroes]";
+  }
+  if (zeroes) {
+    disk.SlowZeroes(*milliseconds);
+  } else {
+    disk.Slow(*milliseconds);
+  }
+  return "ok";
+}
+
+std::string Cut(const Disks& disks, const std::vector<std::string>& words) {
   const std::string lose = words.size() > 1 ? words[1] : "all";
   const auto seed = words.size() > 2 ? Number<unsigned>(words[2]) : 1;
   if ((lose != "all" && lose != "none" && lose != "some") || !seed) {
@@ -91,7 +105,7 @@ std::string Cut(const Disks &disks, const std::vector<std::string> &words) {
   return "ok";
 }
 
-std::string Obey(const Disks &disks, const std::string &line) {
+std::string Obey(const Disks& disks, const std::string& line) {
   std::istringstream stream(line);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) {
@@ -103,12 +117,11 @@ std::string Obey(const Disks &disks, const std::string &line) {
   if (words[0] == "cut") {
     return Cut(disks, words);
   }
-  const auto number =
-      words.size() > 1 ? Number<size_t>(words[1]) : std::nullopt;
+  const auto number = words.size() > 1 ? Number<size_t>(words[1]) : std::nullopt;
   if (!number || *number < 1 || *number > disks.size()) {
     return "error: there is no such disk";
   }
-  Disk &disk = *disks[*number - 1];
+  Disk& disk = *disks[*number - 1];
   if (words[0] == "info") {
     return "ok " + disk.Describe();
   }
@@ -116,13 +129,9 @@ std::string Obey(const Disks &disks, const std::string &line) {
     return SetFaults(disk, words);
   }
   if (words[0] == "slow") {
-    const auto milliseconds =
-        words.size() > 2 ? Number<unsigned>(words[2]) : std::nullopt;
-    if (!milliseconds) {
-      return "error: wanted a number of milliseconds";
-    }
-    disk.Slow(*milliseconds);
-  } else if (words[0] == "stall" || words[0] == "unstall") {
+    return Slow(disk, words);
+  }
+  if (words[0] == "stall" || words[0] == "unstall") {
     disk.Stall(words[0] == "stall");
   } else if (words[0] == "pull") {
     disk.Pull();
@@ -134,18 +143,17 @@ std::string Obey(const Disks &disks, const std::string &line) {
   return "ok";
 }
 
-int Main(int argc, char **argv) {
+int Main(int argc, char** argv) {
   Disks disks;
   for (int i = 1; i < argc; ++i) {
-    const char *path = strchr(argv[i], ':');
+    const char* path = strchr(argv[i], ':');
     const int fd = path != nullptr ? open(path + 1, O_RDWR | O_CLOEXEC) : -1;
     struct stat status{};
     if (fd < 0 || fstat(fd, &status) != 0) {
       perror(argv[i]);
       return 1;
     }
-    disks.push_back(
-        std::make_unique<Disk>(fd, static_cast<uint64_t>(status.st_size)));
+    disks.push_back(std::make_unique<Disk>(fd, static_cast<uint64_t>(status.st_size)));
     std::thread([socket = atoi(argv[i]), &disk = *disks.back()] {
       ServeNbd(socket, disk);
       disk.Settle();
@@ -154,14 +162,16 @@ int Main(int argc, char **argv) {
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << Obey(disks, line) << std::endl;
   }
-  for (const auto &disk : disks) {
+  for (const auto& disk : disks) {
     disk->Settle();
   }
   // Not exit(): the serving threads still use the disks.
   _exit(0);
 }
 
-} // namespace
-} // namespace vmtest
+}  // namespace
+}  // namespace vmtest
 
-int main(int argc, char **argv) { return vmtest::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return vmtest::Main(argc, argv);
+}

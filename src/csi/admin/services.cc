@@ -187,7 +187,9 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status Repair(ServerContext* context, const pb::RepairRequest* request,
                       pb::RepairResponse* response) override {
     return edge_.Serve({"Repair", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const engine::MendReport report, engine_.Mend(engine::MendCause::kAsked, rpc.call()));
+      QUARRY_ASSIGN(const engine::MendReport report,
+                    engine_.Mend(engine::MendCause::kAsked, rpc.call(),
+                                 {request->volume_ids().begin(), request->volume_ids().end()}));
       *response->mutable_done() = {report.done.begin(), report.done.end()};
       *response->mutable_obstacles() = {report.obstacles.begin(), report.obstacles.end()};
       return Ok();

@@ -1,4 +1,4 @@
-// quarry.admin.v1: what quarryctl asks of a running quarryd, on the socket of CSI. Adoption takes the
+// quarry.admin.v1: what quarryctl asks of a running quarryd, on a socket of its own. Adoption takes the
 // engine's locks, so it has to be the process that serves the volumes who does it.
 #pragma once
 

@@ -13,7 +13,7 @@ class Service;
 namespace quarry::csi::v0 {
 
 // No staging: publishing does it all. The caller owns the target path.
-inline constexpr v1::Rules kRules{"0.3", false, engine::TargetOwner::kCaller, false, false};
+inline constexpr v1::Rules kRules{"0.3", false, engine::TargetOwner::kCaller, false, false, false};
 
 // The arguments outlive the service. RPCs come from any number of gRPC's threads at once.
 std::shared_ptr<grpc::Service> MakeIdentity(const v1::Calls& calls, Edge& edge);

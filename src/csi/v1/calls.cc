@@ -71,7 +71,8 @@ Status Calls::Probe(const pb::ProbeRequest& /*request*/, pb::ProbeResponse& resp
 
 Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
                            Rpc& rpc) const {
-  QUARRY_ASSIGN(const engine::CreateRequest create, ParseCreate(request, plugin_.here));
+  QUARRY_ASSIGN(engine::CreateRequest create, ParseCreate(request, plugin_.here));
+  create.elsewhere = create.elsewhere && rules_.goes_elsewhere;
   QUARRY_ASSIGN(const engine::CreateResult result, engine_.Create(create, rpc.call()));
   rpc.SetVolume(result.volume.id);
   rpc.Note(result.created ? "created" : "was there already");

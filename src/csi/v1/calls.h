@@ -25,9 +25,12 @@ struct Rules {
   bool condition;  // ListVolumes has a field for how a volume is
   // Publishing makes inline volumes for pods. Kubernetes has asked for that in v1 only.
   bool inline_volumes;
+  // Who creates a volume on this node alone goes to another one on RESOURCE_EXHAUSTED, and on nothing else
+  // (Kubernetes' external-provisioner).
+  bool goes_elsewhere;
 };
 
-inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true};
+inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true, true};
 
 // Any thread. The arguments outlive the object.
 class Calls {

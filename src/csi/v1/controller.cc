@@ -54,7 +54,9 @@ class ControllerService final : public pb::Controller::Service {
     return edge_.Serve({"ControllerGetCapabilities"}, *context, *request, "", [&](Rpc&) {
       for (const auto type : {Capability::CREATE_DELETE_VOLUME, Capability::LIST_VOLUMES,
                               Capability::GET_CAPACITY, Capability::EXPAND_VOLUME}) {
-        response->add_capabilities()->mutable_rpc()->set_type(type);
+        if (type != Capability::EXPAND_VOLUME || !plugin_.expand_on_node) {
+          response->add_capabilities()->mutable_rpc()->set_type(type);
+        }
       }
       if (plugin_.alpha) {
         for (const auto type :
@@ -70,6 +72,9 @@ class ControllerService final : public pb::Controller::Service {
   grpc::Status ControllerExpandVolume(ServerContext* context,
                                       const pb::ControllerExpandVolumeRequest* request,
                                       pb::ControllerExpandVolumeResponse* response) override {
+    if (plugin_.expand_on_node) {
+      return pb::Controller::Service::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
+    }
     return edge_.Serve(
         {"ControllerExpandVolume", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
           QUARRY_ASSIGN(const ExpandQuestion question, ParseExpand(*request));

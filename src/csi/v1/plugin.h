@@ -18,6 +18,8 @@ struct Plugin {
   // refuse values they do not know.
   bool alpha = false;
   uint32_t max_volumes = 0;  // 0: the CO decides
+  // NodeExpandVolume grows the logical volume too, so ControllerExpandVolume is not offered.
+  bool expand_on_node = false;
 };
 
 }  // namespace quarry::csi::v1

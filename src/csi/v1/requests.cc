@@ -85,6 +85,7 @@ Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request
   const pb::TopologyRequirement& places = request.accessibility_requirements();
   QUARRY_TRY(here.CheckRequirement("accessibility_requirements", ToPlaces(places.requisite()),
                                    ToPlaces(places.preferred())));
+  create.elsewhere = here.IsJustHere(ToPlaces(places.requisite()));
   return create;
 }
 

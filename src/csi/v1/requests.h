@@ -33,6 +33,7 @@ Status CheckSingleNode(const std::string& field, const std::vector<engine::Capab
 // Of the field "capacity_range", which is there.
 Result<engine::CapacityRange> ParseRange(const pb::CapacityRange& range);
 
+// `elsewhere` is set if this node is the only place that is asked for.
 Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request, const NodeTopology& here);
 // kUnsupported: not confirmed, once it is known that the volume exists.
 Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabilitiesRequest& request);

@@ -50,5 +50,25 @@ TEST_F(LogTest, LevelsBelowTheThresholdAreSilent) {
   EXPECT_NE(text.find("loud who=\"me\""), std::string::npos);
 }
 
+TEST_F(LogTest, NoTerminalActsOnWhatIsLogged) {
+  const std::string hostile =
+      "a\xc2\x9b"
+      "31mb\xc2\x80"
+      "c\x1b"
+      "d\xc2\xa0"
+      "e";
+  EXPECT_EQ(JsonString(hostile),
+            "\"a\\u009b31mb\\u0080c\\u001bd\xc2\xa0"
+            "e\"");
+  EXPECT_EQ(nlohmann::json::parse(JsonString(hostile)).get<std::string>(), hostile);
+  const Logger log(LogLevel::kInfo, LogFormat::kText, write_.get());
+  log.Info(hostile, {{"who", hostile}});
+  const std::string text = Written();
+  EXPECT_NE(text.find("a\\u009b31mb\\u0080c\\u001bd\xc2\xa0"
+                      "e who=\"a\\u009b31m"),
+            std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace quarry

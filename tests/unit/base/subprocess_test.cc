@@ -1,8 +1,16 @@
 #include "base/subprocess.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -99,6 +107,124 @@ TEST(Subprocess, SignalIsReportedAsSuch) {
   const auto done = run.Run(Shell("kill -SEGV $$"), Call{});
   EXPECT_EQ(done->signal, SIGSEGV);
   EXPECT_EQ(done->exit_status, -1);
+}
+
+// A file of its own, opened as locks are: to be written only.
+class HeldFile : public testing::Test {
+ protected:
+  HeldFile() : fd_(mkostemp(path_.data(), O_CLOEXEC)) {
+    EXPECT_EQ(write(fd_, "words\n", 6), 6);
+    close(fd_);
+    fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(flock(fd_, LOCK_EX), 0);
+  }
+  ~HeldFile() override {
+    close(fd_);
+    unlink(path_.c_str());
+  }
+  bool IsFree() const {
+    const int other = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    const bool got = flock(other, LOCK_EX | LOCK_NB) == 0;
+    close(other);
+    return got;
+  }
+
+  // One that has become the shell.
+  static bool HasAChild() {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream children(task.path() / "children");
+      std::string name;
+      int pid = 0;
+      if (children >> pid && std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name) &&
+          name == "sh") {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::string path_ = "/tmp/quarry-held-XXXXXX";
+  int fd_;
+};
+
+TEST_F(HeldFile, IsTheChildsStandardInputAndSaysNothing) {
+  for (const bool ends_with_us : {false, true}) {
+    SpawnSubprocess run;
+    Command command = Shell("readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; cat 2>/dev/null");
+    command.hold_fd = fd_;
+    command.ends_with_us = ends_with_us;
+    EXPECT_EQ(run.Run(command, Call{})->out, path_ + "\n4\n");
+  }
+}
+
+TEST_F(HeldFile, IsLockedUntilTheChildEnds) {
+  SpawnSubprocess run;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  Command command{
+      .argv = {"/bin/sh", "-c", fmt::format("read line <&{}", ends[0])}, .env = {}, .keep_fds = {ends[0]}};
+  command.hold_fd = fd_;
+  std::thread child([&] { EXPECT_TRUE(run.Run(command, CallWithin(std::chrono::minutes(1))).has_value()); });
+  while (!HasAChild()) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  close(fd_);
+  EXPECT_FALSE(IsFree());
+  EXPECT_EQ(write(ends[1], "\n", 1), 1);
+  child.join();
+  EXPECT_TRUE(IsFree());
+  fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(Subprocess, WhatEndsWithUsIsTermedWhenWeDieAndTheRestIsNot) {
+  for (const bool ends_with_us : {false, true}) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    const pid_t us = fork();
+    if (us == 0) {
+      SpawnSubprocess run;
+      Command command{
+          .argv = {"/bin/sh", "-c", fmt::format("echo $$ >/proc/{}/fd/{}; exec sleep 30", getpid(), ends[1])},
+          .env = {{"PATH", "/usr/bin:/bin"}}};
+      command.ends_with_us = ends_with_us;
+      (void)run.Run(command, Call{});
+      _exit(0);
+    }
+    std::array<char, 32> text{};
+    ASSERT_GT(read(ends[0], text.data(), text.size() - 1), 0);
+    const int child = std::atoi(text.data());
+    ASSERT_GT(child, 1);
+    ASSERT_EQ(kill(us, SIGKILL), 0);
+    ASSERT_EQ(waitpid(us, nullptr, 0), us);
+    const auto lives = [child] {
+      std::string state;
+      std::ifstream in(fmt::format("/proc/{}/stat", child));
+      return std::getline(in, state) && state.find(") Z ") == std::string::npos;
+    };
+    for (int i = 0; i < (ends_with_us ? 1000 : 30) && lives(); ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    EXPECT_EQ(lives(), !ends_with_us);
+    kill(child, SIGKILL);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+TEST(Subprocess, WhatEndsWithUsAnswersLikeTheRest) {
+  SpawnSubprocess run;
+  Command command = Shell("echo out; echo err >&2; kill -TERM $$; exit 7");
+  command.ends_with_us = true;
+  const auto done = run.Run(command, Call{});
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->out, "out\n");
+  EXPECT_EQ(done->err, "err\n");
+  EXPECT_EQ(done->signal, SIGTERM);
+  Command missing{.argv = {"/nowhere/at/all"}, .env = {}};
+  missing.ends_with_us = true;
+  EXPECT_EQ(run.Run(missing, Call{}).error().code(), Code::kNotFound);
 }
 
 TEST(ToolWords, FoldsLinesAndKeepsTheEnd) {

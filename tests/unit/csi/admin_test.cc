@@ -1,4 +1,8 @@
 // quarry.admin.v1 over the socket: what quarryctl is told.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <quarry/admin/v1/admin.grpc.pb.h>
 
@@ -13,7 +17,10 @@ using testing::HasSubstr;
 
 class AdminTest : public testing::Test, public ServiceHarness {
  protected:
-  AdminTest() : stub_(admin::Admin::NewStub(channel)) {
+  explicit AdminTest(const HarnessOptions& options = {})
+      : ServiceHarness(options),
+        stub_(admin::Admin::NewStub(
+            grpc::CreateChannel("unix:" + admin_socket, grpc::InsecureChannelCredentials()))) {
     const auto group = *lvm.Read("vg0", Call{});
     const auto linear = *lvm::Geometry::Make({});
     const auto placement = *lvm::Place(lvm::FreeSpaceOf(*group), linear, Extents{4}, *group);
@@ -66,6 +73,44 @@ TEST_F(AdminTest, AdoptsListsAndReleases) {
   EXPECT_TRUE(released.changed());
 }
 
+TEST_F(AdminTest, IsNotForThoseWhoMayAskForVolumes) {
+  struct stat status{};
+  ASSERT_EQ(stat(admin_socket.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  const auto there = admin::Admin::NewStub(channel);
+  admin::GetStatusResponse answer;
+  EXPECT_EQ(Do(&admin::Admin::Stub::GetStatus, *there, admin::GetStatusRequest(), &answer).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  const auto on_admin =
+      pb::Identity::NewStub(grpc::CreateChannel("unix:" + admin_socket, grpc::InsecureChannelCredentials()));
+  pb::ProbeResponse probed;
+  EXPECT_EQ(Do(&pb::Identity::Stub::Probe, *on_admin, pb::ProbeRequest(), &probed).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  server->Shutdown(std::chrono::milliseconds::zero());
+  EXPECT_NE(stat(admin_socket.c_str(), &status), 0) << "it is taken along";
+}
+
+TEST_F(AdminTest, WhoAskedForAChangeIsInTheLog) {
+  admin::RepairResponse report;
+  ASSERT_TRUE(Do(&admin::Admin::Stub::Repair, *stub_, admin::RepairRequest(), &report).ok());
+  const std::string caller = fmt::format("\"caller\":\"pid {}, uid {}\"", getpid(), getuid());
+  EXPECT_THAT(Logged(), HasSubstr(caller));
+  MakeVolume("v");
+  EXPECT_THAT(Logged().substr(Logged().find("CreateVolume")), testing::Not(HasSubstr("caller")));
+}
+
+class NodeOnlyAdminTest : public AdminTest {
+ protected:
+  NodeOnlyAdminTest() : AdminTest({.mode = Mode::kNode}) {}
+};
+
+TEST_F(NodeOnlyAdminTest, IsServedInEveryMode) {
+  admin::GetStatusResponse answer;
+  const grpc::Status status = Do(&admin::Admin::Stub::GetStatus, *stub_, admin::GetStatusRequest(), &answer);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(answer.pools_size(), 1);
+}
+
 TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
   udev.Plug(fakes::PlainDisk("d0", "serial0", kGiB));
   udev::Disk other = fakes::PlainDisk("x", "serial1", kGiB);
@@ -95,7 +140,8 @@ TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
 
   ServiceHarness early({.start = false});
   early.udev.Plug(other);
-  const auto stub = admin::Admin::NewStub(early.channel);
+  const auto stub = admin::Admin::NewStub(
+      grpc::CreateChannel("unix:" + early.admin_socket, grpc::InsecureChannelCredentials()));
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub, admin::ListDevicesRequest(), &there).ok());
   EXPECT_EQ(there.devices_size(), 1);
 }

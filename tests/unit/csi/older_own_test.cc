@@ -122,6 +122,13 @@ TEST_F(V03, ServesNoStagingNoSnapshotsNoAttaching) {
         ->add_requisite()
         ->mutable_segments())["quarry.csi.local/node"] = "node-2";
   EXPECT_EQ(Do(&C::CreateVolume, *old_controller, elsewhere).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  auto never = CreateOld("never");
+  never.mutable_capacity_range()->set_required_bytes(int64_t{1} << 50);
+  never.mutable_capacity_range()->set_limit_bytes(0);
+  (*never.mutable_accessibility_requirements()
+        ->add_requisite()
+        ->mutable_segments())["quarry.csi.local/node"] = "node-1";
+  EXPECT_EQ(Do(&C::CreateVolume, *old_controller, never).error_code(), StatusCode::OUT_OF_RANGE);
 }
 
 TEST(OlderErrors, EveryCodeHasItsPlaceAndBusyIsNeverTheEndOfIt) {

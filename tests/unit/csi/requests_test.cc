@@ -80,6 +80,17 @@ TEST(ParseCreate, HandsTheRequestOn) {
   EXPECT_EQ(parsed->capabilities[0].access, engine::AccessType::kMount);
   EXPECT_EQ(parsed->capabilities[0].fs_type, "xfs");
   EXPECT_THAT(parsed->capabilities[0].mount_flags, ElementsAre("noatime"));
+  EXPECT_TRUE(parsed->elsewhere) << "other nodes are asked next";
+}
+
+TEST(ParseCreate, HasNoOtherNodesToAskIfThisOneIsNotAskedForAlone) {
+  pb::CreateVolumeRequest request = Create();
+  EXPECT_FALSE(ParseCreate(request, kHere)->elsewhere);
+  auto& places = *request.mutable_accessibility_requirements();
+  (*places.add_requisite()->mutable_segments())["quarry.csi.local/node"] = "node-1";
+  EXPECT_TRUE(ParseCreate(request, kHere)->elsewhere);
+  (*places.add_requisite()->mutable_segments())["quarry.csi.local/node"] = "node-2";
+  EXPECT_FALSE(ParseCreate(request, kHere)->elsewhere);
 }
 
 TEST(ParseCreate, TakesAGroupAsADecimalNumberOnly) {

@@ -22,7 +22,8 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
     : directory_(MakeDirectory()),
       log_fd_(memfd_create("log", MFD_CLOEXEC)),
       log_(LogLevel::kDebug, LogFormat::kJson, log_fd_),
-      socket(directory_ + "/csi.sock") {
+      socket(directory_ + "/csi.sock"),
+      admin_socket(directory_ + "/admin.sock") {
   fakes::Follow(lvm, dm);
   lvm.AddGroup("vg0", Bytes{4 * kMiB.value},
                {{"/dev/d0", {256}}, {"/dev/d1", {256}}, {"/dev/d2", {256}}, {"/dev/d3", {256}}});
@@ -32,6 +33,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   config.default_size = Bytes{64 * kMiB.value};
   config.several_targets = options.several_targets;
   config.ephemeral_max_size = options.ephemeral_max_size;
+  config.expand = options.expand_on_node ? engine::ExpandBy::kNode : engine::ExpandBy::kController;
   engine::World world{lvm, dm, erase, mount, clock};
   world.udev = &udev;
   world.pvs = &lvm;
@@ -42,12 +44,14 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
     EXPECT_TRUE(started.has_value()) << started.error().message();
   }
   auto made = Server::Start({.socket = *AbsolutePath::Parse(socket),
+                             .admin_socket = *AbsolutePath::Parse(admin_socket),
                              .mode = options.mode,
                              .plugin = {.driver_name = "quarry.csi.local",
                                         .version = "1.2.3",
                                         .here = NodeTopology("quarry.csi.local", "node-1"),
                                         .alpha = options.alpha,
-                                        .max_volumes = 7}},
+                                        .max_volumes = 7,
+                                        .expand_on_node = options.expand_on_node}},
                             *engine, log_);
   EXPECT_TRUE(made.has_value()) << made.error().message();
   server = std::move(*made);

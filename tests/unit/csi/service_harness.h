@@ -31,6 +31,7 @@ struct HarnessOptions {
   bool start = true;  // false: as before the engine has started
   bool several_targets = true;
   Bytes ephemeral_max_size;
+  bool expand_on_node = false;
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
@@ -70,7 +71,7 @@ class ServiceHarness {
   Logger log_;
 
  public:
-  std::string socket;
+  std::string socket, admin_socket;
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<Server> server;
   std::shared_ptr<grpc::Channel> channel;

@@ -79,6 +79,30 @@ TEST_F(Services, OfferThePluginCapabilitiesThatTheyServe) {
             pb::PluginCapability::VolumeExpansion::ONLINE);
 }
 
+TEST_F(Services, GrowVolumesByTheNodesCallAloneIfToldSo) {
+  ServiceHarness kubernetes({.expand_on_node = true});
+  EXPECT_THAT(ControllerCapabilities(kubernetes),
+              UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
+                                   ControllerRpc::GET_CAPACITY));
+  EXPECT_THAT(NodeCapabilities(kubernetes), testing::Contains(NodeRpc::EXPAND_VOLUME));
+  const std::string id = kubernetes.MakeVolume("v");
+  kubernetes.StageAndPublish(id);
+  pb::ControllerExpandVolumeRequest asked;
+  asked.set_volume_id(id);
+  asked.mutable_capacity_range()->set_required_bytes(128 * kMebibyte);
+  EXPECT_EQ(Do(&Controller::ControllerExpandVolume, *kubernetes.controller, asked).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  pb::NodeExpandVolumeRequest grow;
+  grow.set_volume_id(id);
+  grow.set_volume_path("/target");
+  grow.set_staging_target_path("/staging");
+  grow.mutable_capacity_range()->set_required_bytes(128 * kMebibyte);
+  pb::NodeExpandVolumeResponse grown;
+  const grpc::Status status = Do(&Node::NodeExpandVolume, *kubernetes.node, grow, &grown);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(grown.capacity_bytes(), 128 * kMebibyte);
+}
+
 TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
   EXPECT_THAT(ControllerCapabilities(*this),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
@@ -204,6 +228,17 @@ TEST_F(Services, CreateAVolumeOnceAndFindItAgain) {
   ASSERT_TRUE(Do(&Controller::ControllerGetVolume, *controller, get, &got).ok());
   EXPECT_EQ(got.volume().volume_id(), first.volume().volume_id());
   EXPECT_TRUE(got.has_status());
+}
+
+TEST_F(Services, SendThoseElsewhereWhoAskForThisNodeAlone) {
+  pb::CreateVolumeRequest request = CreateRequest("too large");
+  request.mutable_capacity_range()->set_required_bytes(int64_t{1} << 50);
+  EXPECT_EQ(Do(&Controller::CreateVolume, *controller, request).error_code(), StatusCode::OUT_OF_RANGE);
+  auto& places = *request.mutable_accessibility_requirements();
+  (*places.add_requisite()->mutable_segments())["quarry.csi.local/node"] = "node-1";
+  EXPECT_EQ(Do(&Controller::CreateVolume, *controller, request).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  (*places.add_requisite()->mutable_segments())["quarry.csi.local/node"] = "node-2";
+  EXPECT_EQ(Do(&Controller::CreateVolume, *controller, request).error_code(), StatusCode::OUT_OF_RANGE);
 }
 
 TEST_F(Services, ListVolumesPageByPage) {

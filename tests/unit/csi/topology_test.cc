@@ -51,6 +51,15 @@ TEST(NodeTopology, IsReachedFromHereAndFromAnywhereButNotFromElsewhere) {
   EXPECT_FALSE(Here().Matches({{"other.driver/node", "node-1"}}));
 }
 
+TEST(NodeTopology, IsAskedForAloneOnlyIfEachPlaceIsThisNode) {
+  EXPECT_TRUE(Here().IsJustHere({kHere}));
+  EXPECT_TRUE(Here().IsJustHere({kHere, kHere}));
+  EXPECT_FALSE(Here().IsJustHere({})) << "anywhere";
+  EXPECT_FALSE(Here().IsJustHere({{}})) << "anywhere";
+  EXPECT_FALSE(Here().IsJustHere({kHere, kThere}));
+  EXPECT_FALSE(Here().IsJustHere({kThere}));
+}
+
 TEST(CheckRequirement, AcceptsWhereOneOfThePlacesIsHere) {
   EXPECT_TRUE(Here().CheckRequirement("r", {}, {}).has_value());
   EXPECT_TRUE(Here().CheckRequirement("r", {kHere}, {}).has_value());

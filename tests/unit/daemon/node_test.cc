@@ -1,4 +1,5 @@
 // What quarryd does with its surroundings: locks, socket, service manager, retries.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -16,6 +18,7 @@
 
 #include "base/unique_fd.h"
 #include "daemon/endpoint.h"
+#include "daemon/lock_holder.h"
 #include "daemon/node_lock.h"
 #include "daemon/notify.h"
 #include "daemon/process_name.h"
@@ -124,6 +127,81 @@ TEST(NodeLock, IsHeldByOneProcessAtATimeAndNamesIt) {
     const NodeLock gone = std::move(*held);
   }
   EXPECT_TRUE(NodeLock::Take(locks, "vg-a").has_value());
+}
+
+TEST(NodeLock, OutlivesItsHolderInAProcessThatWasGivenItAndNamesThatOne) {
+  const TemporaryDirectory directory;
+  const std::string locks = directory.path() + "/quarry/locks";
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  pid_t child = -1;
+  {
+    const auto held = NodeLock::Take(locks, "vg-a");
+    ASSERT_TRUE(held.has_value());
+    child = fork();
+    if (child == 0) {
+      close(ends[1]);
+      dup2(held->fd(), STDIN_FILENO);
+      char byte = 0;
+      (void)!read(ends[0], &byte, 1);
+      _exit(0);
+    }
+  }
+  const auto again = NodeLock::Take(locks, "vg-a");
+  ASSERT_FALSE(again.has_value());
+  EXPECT_THAT(again.error().message(), HasSubstr("pid " + std::to_string(child) + " ("));
+  close(ends[1]);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(NodeLock::Take(locks, "vg-a").has_value());
+  close(ends[0]);
+}
+
+TEST(NodeLock, KnowsThatItsFileIsGone) {
+  const TemporaryDirectory directory;
+  const auto lock = NodeLock::Take(directory.path(), "vg-a");
+  ASSERT_TRUE(lock.has_value());
+  EXPECT_TRUE(lock->IsThere());
+  ASSERT_EQ(unlink(lock->path().c_str()), 0);
+  EXPECT_FALSE(lock->IsThere());
+  std::ofstream(lock->path()) << "another";
+  EXPECT_FALSE(lock->IsThere());
+}
+
+TEST(NodeLock, IsForRootAloneAndSaysNothingToWhoHasItAsInput) {
+  const TemporaryDirectory directory;
+  const auto lock = NodeLock::Take(directory.path(), "vg-a");
+  ASSERT_TRUE(lock.has_value());
+  struct stat status{};
+  ASSERT_EQ(stat(lock->path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
+  char byte = 0;
+  EXPECT_LE(read(lock->fd(), &byte, 1), 0);
+}
+
+TEST(NodeLock, OfAFolderWritesNothing) {
+  const TemporaryDirectory directory;
+  const auto lock = NodeLock::TakeFolder(directory.path());
+  ASSERT_TRUE(lock.has_value()) << lock.error().message();
+  const auto again = NodeLock::TakeFolder(directory.path());
+  ASSERT_FALSE(again.has_value());
+  EXPECT_EQ(again.error().code(), Code::kPrecondition);
+  EXPECT_THAT(again.error().message(), HasSubstr("pid " + std::to_string(getpid()) + " ("));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(LockHolder, FallsBackOnWhatTheFileSays) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/vg-a.lock";
+  const auto named = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    const UniqueFd fd(open(path.c_str(), O_RDONLY));
+    return LockHolder(fd.get(), path);
+  };
+  const std::string own = std::to_string(getpid());
+  EXPECT_THAT(named(own + "\n"), HasSubstr("pid " + own + " (")) << "as earlier builds wrote it";
+  EXPECT_THAT(named(DescribeSelf()), HasSubstr("pid " + own + " ("));
+  EXPECT_EQ(named("7 pid:[1] quarry-x7k2p\n"), "a process of host or container 'quarry-x7k2p' (pid 7 there)");
+  EXPECT_EQ(named(""), "another process");
 }
 
 TEST(NodeLock, EndsWithItsProcess) {

@@ -49,6 +49,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
   const Options& options = loaded->options;
   EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/run/csi.sock"));
+  EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/run/quarry/admin.sock"));
   EXPECT_EQ(options.driver_name, "quarry.csi.local");
   EXPECT_FALSE(options.node_id.empty());
   EXPECT_EQ(options.mode, csi::Mode::kAll);
@@ -56,6 +57,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.extent_size, Bytes{4 * kMiB.value});
   EXPECT_TRUE(options.several_targets);
   EXPECT_EQ(options.fsck, engine::Fsck::kOff);
+  EXPECT_EQ(options.expand, engine::ExpandBy::kController);
   EXPECT_EQ(options.ephemeral_max_size, Bytes{0});
   EXPECT_EQ(options.max_volumes, 0U);
   EXPECT_FALSE(options.alpha);
@@ -75,6 +77,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
 
 TEST_F(Loading, TakesEverySettingFromEachSource) {
   const std::map<std::string, std::string> values = {{"endpoint", "unix:///e/x.sock"},
+                                                     {"admin-endpoint", "unix:///e/admin.sock"},
                                                      {"driver-name", "d.example"},
                                                      {"node-id", "n7"},
                                                      {"mode", "node"},
@@ -82,6 +85,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"extent-size", "8MiB"},
                                                      {"several-targets", "refuse"},
                                                      {"fsck", "preen"},
+                                                     {"expand", "node"},
                                                      {"ephemeral-max-size", "3GiB"},
                                                      {"max-volumes", "9"},
                                                      {"alpha", "true"},
@@ -118,6 +122,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     ASSERT_TRUE(loaded.has_value()) << source << ": " << loaded.error().message();
     const Options& options = loaded->options;
     EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/e/x.sock")) << source;
+    EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/e/admin.sock")) << source;
     EXPECT_EQ(options.driver_name, "d.example") << source;
     EXPECT_EQ(options.node_id, "n7") << source;
     EXPECT_EQ(options.mode, csi::Mode::kNode) << source;
@@ -125,6 +130,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.extent_size, Bytes{8 * kMiB.value}) << source;
     EXPECT_FALSE(options.several_targets) << source;
     EXPECT_EQ(options.fsck, engine::Fsck::kPreen) << source;
+    EXPECT_EQ(options.expand, engine::ExpandBy::kNode) << source;
     EXPECT_EQ(options.ephemeral_max_size, Bytes{3 * kGiB.value}) << source;
     EXPECT_EQ(options.max_volumes, 9U) << source;
     EXPECT_TRUE(options.alpha) << source;
@@ -233,7 +239,8 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
       {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
-       ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE"},
+       ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
+       "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = \"/dev/a\"\n",
        ": line 4: devices: must be a list of paths and rules"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = [\"/dev/a\", { colour = \"red\" }]\n",
@@ -266,6 +273,24 @@ TEST_F(Loading, NeedsAnEndpointAndAPoolAndSaysHow) {
   ExpectRefused(Load({"--pool", "p=vg0"}), "--endpoint (CSI_ENDPOINT) is required");
   ExpectRefused(Load({"--endpoint", kEndpoint}),
                 "no pool is configured: name a volume group with --pool NAME=VG");
+}
+
+TEST_F(Loading, NeedsANodeIdInAPodWhoseNameChanges) {
+  const std::vector<std::string> args = {"--endpoint", kEndpoint, "--pool", "p=vg0"};
+  ExpectRefused(Load(args, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}),
+                "set QUARRY_NODE_ID from the field spec.nodeName");
+  const auto told = Load(args, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"QUARRY_NODE_ID", "n1"}});
+  ASSERT_TRUE(told.has_value()) << told.error().message();
+  EXPECT_EQ(told->options.node_id, "n1");
+  EXPECT_TRUE(Load(args, {{"KUBERNETES_SERVICE_HOST", ""}}).has_value());
+}
+
+TEST_F(Loading, HasTheAdminSocketInTheStateDirectoryUnlessItIsOff) {
+  EXPECT_EQ(LoadWith({"--state-dir", "/run/b"})->options.admin_endpoint,
+            *AbsolutePath::Parse("/run/b/admin.sock"));
+  EXPECT_EQ(LoadWith({"--admin-endpoint", "off"})->options.admin_endpoint, std::nullopt);
+  ExpectRefused(LoadWith({"--admin-endpoint", kEndpoint}), "must be two sockets");
+  ExpectRefused(LoadWith({"--admin-endpoint", "on"}), "--admin-endpoint: must be unix:///");
 }
 
 TEST_F(Loading, MissesTheDefaultFileSilentlyAndANamedOneAloud) {

@@ -102,10 +102,11 @@ TEST(ParseRule, ReadsEveryCondition) {
                                 {"transport", "nvme"},
                                 {"min-size", "1TiB"},
                                 {"max-size", "2TiB"},
-                                {"rotational", "false"}}});
+                                {"rotational", "false"},
+                                {"wipe-ok", "true"}}});
   ASSERT_TRUE(rule.has_value()) << rule.error().message();
   EXPECT_EQ(*rule, (engine::DeviceRule{"/dev/disk/by-path/pci-*", "INTEL*", "PHLN?", "nvme",
-                                       Bytes{1024 * kGiB.value}, Bytes{2048 * kGiB.value}, false}));
+                                       Bytes{1024 * kGiB.value}, Bytes{2048 * kGiB.value}, false, true}));
 }
 
 TEST(ParseRule, NamesTheKeyThatIsWrong) {
@@ -116,6 +117,8 @@ TEST(ParseRule, NamesTheKeyThatIsWrong) {
        "devices[1]: must be a pattern of links below /dev/disk/by-"},
       {{"devices[1]", {{"path", "sda"}, {"model", "x"}}}, "devices[1]: path: must be an absolute path"},
       {{"devices[2]", {{"modell", "x"}}}, "devices[2]: modell: unknown key; known: path, model"},
+      {{"devices[1]", {{"wipe-ok", "true"}}}, "devices[1]: must have at least one condition"},
+      {{"devices[1]", {{"model", "x"}, {"wipe-ok", "1"}}}, "devices[1]: wipe-ok: must be one of true, false"},
       {{"devices[2]", {{"model", ""}}}, "devices[2]: model: must not be empty"},
       {{"devices[2]", {{"transport", "pcie"}}}, "devices[2]: transport: must be one of nvme, "},
       {{"exclude[1]", {{"min-size", "1TB"}}}, "exclude[1]: min-size: must be a size"},
@@ -128,6 +131,34 @@ TEST(ParseRule, NamesTheKeyThatIsWrong) {
     ASSERT_FALSE(parsed.has_value()) << message;
     EXPECT_THAT(parsed.error().message(), StartsWith(message));
     EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(ParsePool, ReadsWhatPodsMayHave) {
+  EXPECT_FALSE(Pool("fast=vg0")->ephemeral.most.has_value());
+  EXPECT_TRUE(Pool("fast=vg0")->ephemeral.attributes.contains("type"));
+  EXPECT_FALSE(Pool("fast=vg0")->ephemeral.attributes.contains("mkfsoptions"));
+  EXPECT_FALSE(Pool("fast=vg0")->ephemeral.attributes.contains("sync"));
+  EXPECT_TRUE(Pool("fast=vg0,ephemeral-attributes=size sync")->ephemeral.attributes.contains("sync"));
+  EXPECT_EQ(Pool("fast=vg0,ephemeral=off")->ephemeral.most, Bytes{0});
+  const auto pool = Pool(
+      "fast=vg0,ephemeral=20GiB,ephemeral-total=100GiB,ephemeral-max-count=50,ephemeral-attributes=size "
+      "type");
+  ASSERT_TRUE(pool.has_value()) << pool.error().message();
+  EXPECT_EQ(pool->ephemeral.most, Bytes{20 * kGiB.value});
+  EXPECT_EQ(pool->ephemeral.total, Bytes{100 * kGiB.value});
+  EXPECT_EQ(pool->ephemeral.most_volumes, 50);
+  EXPECT_EQ(pool->ephemeral.attributes, (std::set<std::string>{"size", "type"}));
+  EXPECT_TRUE(Pool("fast=vg0,ephemeral-attributes=")->ephemeral.attributes.empty());
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"ephemeral=some", "--pool: ephemeral: must be a size"},
+           {"ephemeral-total=0", "--pool: ephemeral-total: must be more than 0"},
+           {"ephemeral-max-count=0", "--pool: ephemeral-max-count: must be more than 0"},
+           {"ephemeral-attributes=size mkfsoptions",
+            "--pool: ephemeral-attributes: must be words out of erase, "}}) {
+    const auto refused = Pool("fast=vg0," + text);
+    ASSERT_FALSE(refused.has_value()) << text;
+    EXPECT_THAT(refused.error().message(), StartsWith(message));
   }
 }
 
@@ -159,7 +190,8 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
       {"fast=vg0,foreign=show", "--pool: foreign: must be 'list' or 'hide'"},
       {"fast=vg0,size=1G",
-       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE"},
+       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
+       "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
   };
   for (const auto& [text, message] : bad) {
     const auto parsed = Pool(text);

@@ -52,6 +52,13 @@ TEST_F(RaidSuperblockTest, KnowsWhatIsNotDone) {
   EXPECT_EQ(ParseRaidSuperblock(block_)->synced, 77U);
 }
 
+TEST_F(RaidSuperblockTest, TellsALegThatWasNeverStartedFromADamagedOne) {
+  block_.fill(std::byte{0});
+  EXPECT_EQ(ParseRaidSuperblock(block_).error().code(), Code::kNotFound);
+  Put(4000, 1, 1);
+  EXPECT_EQ(ParseRaidSuperblock(block_).error().code(), Code::kCorrupt);
+}
+
 TEST_F(RaidSuperblockTest, RefusesWhatIsNone) {
   EXPECT_EQ(ParseRaidSuperblock(std::span(block_).first(512)).error().code(), Code::kCorrupt);
   Put(8, 1, 4);
@@ -77,6 +84,8 @@ TEST_F(RaidSuperblockTest, ChangesOnlyWhoFailedAndWhatIsInSync) {
       ASSERT_EQ(block_[i], before[i]) << i;
     }
   }
+  SetRaidStart(block_, {.left_out = {false, false, false}, .events = uint64_t{7} << 32});
+  EXPECT_EQ(ParseRaidSuperblock(block_)->events, uint64_t{7} << 32);
 }
 
 TEST_F(RaidSuperblockTest, LegsBeyondTheSixtyFourthHaveWordsOfTheirOwn) {

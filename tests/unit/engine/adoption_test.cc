@@ -176,6 +176,23 @@ TEST_F(AdoptionTest, RawDataIsNeverFormatted) {
   ExpectRefused(Adopt("raw2", {.fs_type = "ext4"}), Code::kPrecondition, "raw data, which making ext4");
 }
 
+// It may be used raw, and be staged later: what libblkid has no name for is data all the same.
+TEST_F(AdoptionTest, WhatWasUsedRawFirstIsNotFormattedLater) {
+  Make("both");
+  const auto adopted = Adopt("both");
+  ASSERT_TRUE(adopted.has_value()) << adopted.error().message();
+  ASSERT_EQ(adopted->access, "any");
+  {
+    const UniqueFd fd = *dm_.Open(Uuid("both"), O_RDWR);
+    ASSERT_EQ(pwrite(fd.get(), "x", 1, 70000), 1);
+  }
+  const auto refused = Stage(adopted->volume.id);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("holds raw data"));
+  EXPECT_TRUE(mount_.Made().empty());
+}
+
 TEST_F(AdoptionTest, WhatItHoldsIsNamedWhereItIsRefused) {
   Make("odd");
   const std::vector<std::pair<Content, std::string>> contents = {
@@ -220,6 +237,9 @@ TEST_F(AdoptionTest, LayoutsAreTakenAsTheyAreOrRefused) {
   Make("origin");
   Change("origin", [](lvm::LogicalVolume& lv) { lv.independent = false; });
   ExpectRefused(Adopt("origin"), Code::kPrecondition, "is a pool, or the origin or a snapshot");
+  Make("backup");
+  Change("backup", [](lvm::LogicalVolume& lv) { lv.origin = "origin"; });
+  ExpectRefused(Adopt("origin"), Code::kPrecondition, "vg0/backup is a snapshot of it: remove that first");
   Make("half");
   Change("half", [](lvm::LogicalVolume& lv) { lv.tags = {"quarry.name=x"}; });
   ExpectRefused(Adopt("half"), Code::kPrecondition, "bears tags of Quarry's that are damaged");
@@ -239,7 +259,7 @@ TEST_F(AdoptionTest, WhoUsesItIsNamed) {
 
 TEST_F(AdoptionTest, WhatSleptSleepsAgain) {
   Make("idle");
-  ASSERT_TRUE(lvm_.Deactivate("vg0", "idle", Soon()).has_value());
+  ASSERT_TRUE(lvm_.Deactivate("vg0", "idle", 0, Soon()).has_value());
   mount_.SetContent(Uuid("idle"), {Content::Kind::kOther, "swap", ""});
   ExpectRefused(Adopt("idle"), Code::kPrecondition, "swap");
   EXPECT_FALSE(Lv("idle").active);
@@ -304,7 +324,7 @@ TEST_F(AdoptionTest, EveryInterruptionIsHarmless) {
     for (const char* const step : {"Activate", "ChangeTags", "Deactivate"}) {
       const std::string name = fmt::format("lv{}", ++n);
       Make(name, {}, 4);
-      ASSERT_TRUE(lvm_.Deactivate("vg0", name, Soon()).has_value());
+      ASSERT_TRUE(lvm_.Deactivate("vg0", name, 0, Soon()).has_value());
       mount_.SetContent(Uuid(name), kExt4);
       (after ? lvm_.after : lvm_.before).FailNth(step, 1, Error(Code::kTimeout, "killed"));
       const auto first = Adopt(name);

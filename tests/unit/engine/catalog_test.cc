@@ -21,7 +21,7 @@ TEST(Catalog, SeesOnlyOurVolumesAndOnlyReadyOnesByName) {
       .Linear("root", 0, {Extents{30}, Extents{10}}, {"mine", "quarrylike"});
   const Catalog catalog = builder.Build();
   EXPECT_EQ(catalog.records.size(), 3U);
-  EXPECT_TRUE(catalog.damaged.empty());
+  EXPECT_TRUE(catalog.unreadable.empty());
   ASSERT_NE(catalog.ByName("one"), nullptr);
   EXPECT_EQ(catalog.ByName("one")->lv->name, kA);
   EXPECT_EQ(catalog.ByName("two"), nullptr);
@@ -37,8 +37,8 @@ TEST(Catalog, DamagedTagsAreReportedAndTheRestIsServed) {
   builder.Linear(kA, 0, {Extents{0}, Extents{10}}, tags)
       .Linear(kB, 0, {Extents{10}, Extents{10}}, lvm::BuildTags(ReadyTags(kB, "two", 10)));
   const Catalog catalog = builder.Build();
-  ASSERT_EQ(catalog.damaged.size(), 1U);
-  EXPECT_NE(catalog.damaged.front().find(kA), std::string::npos);
+  ASSERT_EQ(catalog.unreadable.size(), 1U);
+  EXPECT_EQ(catalog.unreadable.front().lv->name, kA);
   EXPECT_NE(catalog.ByName("two"), nullptr);
 }
 
@@ -47,7 +47,7 @@ TEST(Catalog, TheMarkerOnAForeignNameIsNotOursToRemove) {
   builder.Linear("precious", 0, {Extents{0}, Extents{10}}, {std::string(lvm::kCreatingTag)});
   const Catalog catalog = builder.Build();
   EXPECT_TRUE(catalog.records.empty());
-  EXPECT_EQ(catalog.damaged.size(), 1U);
+  EXPECT_EQ(catalog.unreadable.size(), 1U);
 }
 
 TEST(Catalog, HiddenLegsWithACopyOfTheMarkerAreNotVolumes) {
@@ -108,6 +108,20 @@ TEST(CheckAccess, HoldsAVolumeToWhatItWasMadeFor) {
   EXPECT_EQ(CheckAccess(record, Capability{.fs_type = "xfs"}).error().code(), Code::kPrecondition);
   EXPECT_EQ(CheckAccess(record, Capability{.mode = AccessMode::kMultiNodeMultiWriter}).error().code(),
             Code::kPrecondition);
+}
+
+// To take a pvmove from the kernel is to break it off, for everybody whose extents it moves.
+TEST(RecordTest, DevicesOfItsOwnAreNotThoseOfAMoveBelowIt) {
+  GroupBuilder builder({100});
+  const std::string name = "q0123456789abcdefghijklmnop";
+  builder.Linear("pvmove0", 0, {Extents{0}, Extents{10}}, {});
+  builder.group().lvs.back().hidden = true;
+  lvm::LogicalVolume lv{.name = name, .uuid = "uuid-moved"};
+  lv.segments = {{.type = "linear", .logical = {{0}, {10}}, .areas = {{"", "pvmove0", {{0}, {10}}}}}};
+  builder.group().lvs.push_back(lv);
+  const auto group = std::make_shared<lvm::VolumeGroup>(builder.group());
+  const Record record{"default", group, &group->lvs.back(), {}};
+  EXPECT_EQ(record.DmUuids(), std::vector<std::string>{record.DmUuid()});
 }
 
 }  // namespace

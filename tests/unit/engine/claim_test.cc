@@ -115,6 +115,23 @@ TEST_F(ClaimTest, NothingIsTakenThatAnybodyHasADoubtAbout) {
   ExpectLeft("a label of LVM's that does not check out");
 }
 
+TEST_F(ClaimTest, ADiskOfBytesWithoutASignatureIsTakenByNoRuleThatDoesNotSaySo) {
+  Add("nvme1n1", mount::Content{.residue = Bytes{123456}});
+  ExpectLeft("byte 123456 is not zero");
+  ExpectLeft("blkdiscard --zeroout /dev/nvme1n1");
+  EXPECT_EQ(Last().holds, "data without a signature");
+  there_ = false;
+  ExpectLeft("byte 123456 is not zero");
+  pool_.devices.front().wipe_ok = true;
+  EXPECT_EQ(Last().standing, Standing::kFree);
+  EXPECT_EQ(Last().rule, "transport=nvme, min-size=1 GiB, wipe-ok=true");
+  pool_.devices = {{.path = "/dev/nvme1n1"}};
+  EXPECT_EQ(Last().standing, Standing::kFree) << "this very disk was named";
+  pool_.devices = {{.path = "/dev/nvme*"}};
+  survey_.disks.back().disk.links = {"/dev/nvme1n1"};
+  ExpectLeft("byte 123456 is not zero");
+}
+
 TEST_F(ClaimTest, OtherPeoplesPvsAreLeftWhateverElseIsSaid) {
   Add("nvme1n1").pv = {PvFacts::Kind::kPv, "other", "vg9", "uuid9"};
   ExpectLeft("belongs to volume group vg9");

@@ -34,10 +34,11 @@ class ClearingTest : public testing::Test {
   }
   ~ClearingTest() override { erase_.OnPiece(nullptr); }
 
-  void Restart() {
+  void Restart(ExpandBy expand = ExpandBy::kController) {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "p", .group = "vg0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(
+        EngineConfig{.pools = {{.name = "p", .group = "vg0"}}, .erase_rate = rate_, .expand = expand},
+        World{lvm_, dm_, erase_, mount_, clock_}, log_);
     ASSERT_TRUE(engine_->Start(Soon()).has_value());
   }
   static Call Soon(int ms = 20000) { return CallWithin(milliseconds(ms)); }
@@ -84,6 +85,27 @@ class ClearingTest : public testing::Test {
     ASSERT_TRUE(Group()->lvs.empty());
   }
 
+  // Called while a piece is written: until somebody waits for the group.
+  void AwaitWriter() {
+    while (!lvm_.IsWaitedFor("vg0")) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+  // As pvmove of a whole disk does it: one hidden volume below all that lies on that disk.
+  static void BeginMove(lvm::VolumeGroup& group) {
+    lvm::LogicalVolume& moved = group.lvs.front();
+    lvm::LogicalVolume move{.name = "pvmove0", .uuid = "pvmove-uuid", .hidden = true, .size = moved.size};
+    move.segment_type = "mirror";
+    move.segments = moved.segments;
+    move.segments.front().type = "mirror";
+    lvm::SegmentArea to = move.segments.front().areas.front();
+    to.pv_uuid = group.pvs.back().uuid;
+    move.segments.front().areas.push_back(to);
+    moved.segments.front().areas = {{"", "pvmove0", {Extents{0}, moved.segments.front().logical.count}}};
+    group.lvs.push_back(std::move(move));
+  }
+
+  Bytes rate_;
   fakes::FakeLvm lvm_;
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
@@ -111,6 +133,82 @@ TEST_F(ClearingTest, RawVolumesOfEveryTypeAreMadeOfClearedExtents) {
     EXPECT_GE(grown->size, Bytes{24 * kExtent.value});
     EXPECT_TRUE(IsClear(made->volume.id)) << i << ", grown";
   }
+}
+
+// As Kubernetes has it: the resizer grows nothing, kubelet asks the node.
+class NodeGrowthTest : public ClearingTest {
+ protected:
+  NodeGrowthTest() {
+    Restart(ExpandBy::kNode);
+    mount_.AddDirectory("/stage/v");
+    mount_.AddDirectory("/pods");
+  }
+  void Stage(const std::string& id, AccessType access) {
+    const auto staged = engine_->Stage({id, *AbsolutePath::Parse("/stage/v"), {.access = access}}, Soon());
+    ASSERT_TRUE(staged.has_value()) << staged.error().message();
+  }
+  void Publish(const std::string& id, AccessType access) {
+    const auto published = engine_->Publish(
+        {id, AbsolutePath::Parse("/stage/v").value(), *AbsolutePath::Parse("/pods/a"), {.access = access}},
+        Soon());
+    ASSERT_TRUE(published.has_value()) << published.error().message();
+  }
+  Result<Bytes> Grow(const std::string& id, const std::string& path, uint64_t extents, int ms = 20000) {
+    return engine_->NodeExpand({id, path, "/stage/v", {Bytes{extents * kExtent.value}, {}}}, Soon(ms));
+  }
+  Bytes SizeOf(const std::string& id) { return engine_->Get(id, Soon())->size; }
+};
+
+TEST_F(NodeGrowthTest, GrowsVolumeAndFileSystemAndNeverShrinks) {
+  const std::string id = Create("one", 10, {}, AccessType::kMount)->volume.id;
+  Stage(id, AccessType::kMount);
+  EXPECT_EQ(*Grow(id, "/stage/v", 20), Bytes{20 * kExtent.value}) << "before the pod starts";
+  Publish(id, AccessType::kMount);
+  const auto grown = Grow(id, "/pods/a", 30);
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  EXPECT_EQ(*grown, Bytes{30 * kExtent.value});
+  EXPECT_EQ(SizeOf(id), Bytes{30 * kExtent.value});
+  EXPECT_EQ(mount_.FilesystemSize(lvm::DmUuid(Group()->uuid, Group()->lvs.front().uuid)),
+            Bytes{30 * kExtent.value});
+  EXPECT_EQ(*Grow(id, "/pods/a", 30), Bytes{30 * kExtent.value}) << "repeated";
+  EXPECT_EQ(*Grow(id, "/pods/a", 20), Bytes{30 * kExtent.value});
+  EXPECT_EQ(*Grow(id, "/pods/a", 0), Bytes{30 * kExtent.value}) << "no size is said: it stays as it is";
+  EXPECT_EQ(SizeOf(id), Bytes{30 * kExtent.value});
+}
+
+TEST_F(NodeGrowthTest, WithoutRoomAPublishedVolumeIsAskedAgainAndAStagedOneStartsAsItIs) {
+  const std::string id = Create("one", 10, {{"type", "raid1"}}, AccessType::kMount)->volume.id;
+  ASSERT_TRUE(Create("two", 90, {{"type", "raid1"}}, AccessType::kMount).has_value());
+  ASSERT_TRUE(Create("three", 80, {{"type", "raid1"}}, AccessType::kMount).has_value());
+  Stage(id, AccessType::kMount);
+  const auto early = Grow(id, "/stage/v", 60);
+  ASSERT_FALSE(early.has_value());
+  EXPECT_EQ(early.error().code(), Code::kPrecondition) << early.error().message();
+  Publish(id, AccessType::kMount);
+  const auto late = Grow(id, "/pods/a", 60);
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), Code::kNoSpace) << late.error().message();
+  EXPECT_EQ(SizeOf(id), Bytes{10 * kExtent.value});
+}
+
+TEST_F(NodeGrowthTest, WhatIsBeingClearedIsWaitedForOnceItIsPublished) {
+  const std::string id = Create("raw", 10)->volume.id;
+  Stage(id, AccessType::kBlock);
+  Publish(id, AccessType::kBlock);
+  std::atomic<bool> held = true;
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
+    while (held) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  const auto waits = Grow(id, "/pods/a", 20, 3000);
+  held = false;
+  ASSERT_FALSE(waits.has_value());
+  EXPECT_EQ(waits.error().code(), Code::kUnavailable) << waits.error().message();
+  const auto grown = Grow(id, "/pods/a", 20);
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  EXPECT_EQ(*grown, Bytes{20 * kExtent.value});
+  EXPECT_TRUE(IsClear(id));
 }
 
 TEST_F(ClearingTest, WhatHoldsTheExtentsMeanwhileIsNoVolume) {
@@ -194,23 +292,75 @@ TEST_F(ClearingTest, ALongClearingIsUnavailableAndARepeatJoinsIt) {
   EXPECT_EQ(Group()->lvs.size(), 5U) << "the volume, two images, two metadata legs";
 }
 
-TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsClearedAgain) {
-  std::atomic<bool> go = false;
-  erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
-  EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
-  const lvm::Snapshot group = Group();
-  ASSERT_EQ(group->lvs.size(), 1U);
-  ASSERT_TRUE(lvm_.Remove("vg0", {group->lvs.front().name}, Soon()).has_value());
-  go = true;
-  go.notify_all();
-  const auto made = Create("one", 10);
+// While the first piece is written, an administrator's command waits for its lock: it has it before the next.
+TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsNotClearedAnyMore) {
+  std::thread administrator;
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
+    if (administrator.joinable()) {
+      return;
+    }
+    administrator = std::thread([&] {
+      lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // lvremove of what looks half-made, and lvcreate
+        ASSERT_EQ(group.lvs.size(), 1U);
+        group.lvs.front().name = "theirs";
+        group.lvs.front().uuid = "theirs-uuid";
+        group.lvs.front().tags.clear();
+      });
+    });
+    AwaitWriter();
+  });
+  const auto failed = Create("one", 50);
+  administrator.join();
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code(), Code::kUnavailable);
+  EXPECT_NE(failed.error().message().find("was removed"), std::string::npos) << failed.error().message();
+  EXPECT_EQ(Pieces(), 1U) << "the rest is a volume in use";
+  ASSERT_NE(Group()->FindLv("theirs"), nullptr);
+  erase_.OnPiece(nullptr);
+  erase_.Forget();
+  const auto made = Create("one", 50);
   ASSERT_TRUE(made.has_value()) << made.error().message();
-  EXPECT_EQ(Pieces(), 2U) << "the second time for extents that somebody may have had in between";
+  EXPECT_TRUE(IsClear(made->volume.id)) << "nothing is taken for clear of what somebody may have had";
+  const lvm::Snapshot group = Group();
+  for (const lvm::PhysicalRange& theirs : lvm::PhysicalExtents(*group, *group->FindLv("theirs"))) {
+    EXPECT_FALSE(erase_.IsZeroed(theirs.pv_uuid, kMiB + ToBytes(theirs.range.first, kExtent), kExtent));
+  }
+}
+
+// pvmove of the whole disk takes the holder along.
+TEST_F(ClearingTest, WhatIsBeingMovedIsNotCleared) {
+  std::thread administrator;
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
+    if (administrator.joinable()) {
+      return;
+    }
+    administrator = std::thread([&] { lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { BeginMove(group); }); });
+    AwaitWriter();
+  });
+  const auto failed = Create("one", 50);
+  administrator.join();
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code(), Code::kUnavailable);
+  EXPECT_NE(failed.error().message().find("being moved"), std::string::npos) << failed.error().message();
+  EXPECT_EQ(Pieces(), 1U);
+}
+
+TEST_F(ClearingTest, ADiskIsClearedNoFasterThanAllowed) {
+  rate_ = Bytes{4 * kMiB.value};
+  Restart();
+  const SteadyTime begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Create("one", 1).has_value());  // 4 MiB: four pieces
+  EXPECT_EQ(Pieces(), 4U);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(700));
 }
 
 TEST_F(ClearingTest, OthersAreServedWhileOneIsBeingCleared) {
   std::atomic<bool> go = false;
-  erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
+    while (!go && !lvm_.IsWaitedFor("vg0")) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
   EXPECT_EQ(Create("big", 50, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
   EXPECT_TRUE(Create("fs", 10, {}, AccessType::kMount).has_value());
   go = true;
@@ -231,7 +381,11 @@ TEST_F(ClearingTest, AFailureToClearIsTheCallersAndTheNextCallBeginsAnew) {
 
 TEST_F(ClearingTest, KilledAmidClearingTheNextStartGivesTheExtentsBack) {
   std::atomic<bool> go = false;
-  erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
+    while (!go && !lvm_.IsWaitedFor("vg0")) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
   const auto volume = Create("small", 10, {{"erase", "none"}});
   EXPECT_EQ(Create("big", 50, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
   EXPECT_EQ(engine_->Expand(volume->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon())->size,

@@ -114,6 +114,19 @@ TEST_F(DisksTest, AGroupIsMadeOfTheBlankDisksThatMeetARule) {
   EXPECT_THAT(Report("nvme2n1").words, HasSubstr("no pool's rule"));
 }
 
+TEST_F(DisksTest, ADiskThatIsNotEmptyWaitsUntilItIs) {
+  Plug("nvme0n1", "ours1");
+  Plug("nvme1n1", "ours2", {.residue = Bytes{5}});
+  ASSERT_TRUE(Start(rules_).has_value());
+  EXPECT_EQ(Claim(), 0);
+  EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1"));
+  EXPECT_THAT(Report("nvme1n1").words, HasSubstr("byte 5 is not zero"));
+  EXPECT_FALSE(Report("nvme1n1").wanted);
+  mount_.SetDiskContent("/dev/nvme1n1", {});
+  EXPECT_EQ(Claim(), 1);
+  EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1", "/dev/nvme1n1"));
+}
+
 TEST_F(DisksTest, WithoutABlankDiskThereIsNoGroupButThereIsAnAnswerWhy) {
   Plug("nvme0n1", "ours1", ext4_);
   const Status refused = Start(rules_);
@@ -179,14 +192,14 @@ TEST_F(DisksTest, ADiskThatIsNoMoreBlankUnderTheTurnIsNotTouched) {
   Plug("nvme1n1", "ours2");
   int probes = 0;
   lvm_.SetOnCall([&](const std::string& method) {
-    // The second reading of the group is the one under the turn.
+    // The second reading of the group is the one under the turn, unless the eraser reads just then.
     if (method == "Read" && ++probes == 2) {
       mount_.SetDiskContent("/dev/nvme1n1", ext4_);
     }
   });
   EXPECT_EQ(Claim(), 0U);
   lvm_.SetOnCall(nullptr);
-  EXPECT_EQ(probes, 2);
+  EXPECT_GE(probes, 2);
   EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1"));
 }
 

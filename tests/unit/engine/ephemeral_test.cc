@@ -69,10 +69,20 @@ class EphemeralTest : public testing::Test {
 
   // As after kill -9: everything in memory is gone, the world is as it was.
   void Restart(Bytes most = kGiB) {
-    engine_.reset();
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.ephemeral_max_size = most;
+    RestartWith(config);
+  }
+  // With these limits of the one pool.
+  void RestartLimited(const EphemeralLimits& limits) {
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.pools.front().ephemeral = limits;
+    RestartWith(config);
+  }
+  void RestartWith(const EngineConfig& config) {
+    engine_.reset();
     World world{lvm_, dm_, erase_, mount_, clock_};
     world.steps = &killer_;
     engine_ = std::make_unique<Engine>(config, world, log_);
@@ -199,6 +209,7 @@ TEST_F(EphemeralTest, OfNoSizeHasTheDefaultOrTheLimitIfThatIsLess) {
 TEST_F(EphemeralTest, IsRefusedUnlessPermittedAndAboveTheLimit) {
   Restart(Bytes{0});
   ExpectRefused(Request(), Code::kInvalidArgument, "--ephemeral-max-size permits");
+  ExpectRefused(Request(), Code::kInvalidArgument, "in pool 'default'");
   Restart(Bytes{9 * kExtent.value});
   ExpectRefused(Request(), Code::kInvalidArgument, "volume_context['size']: is 41943040 bytes");
   // Within the limit only until it is rounded up to whole extents.
@@ -208,6 +219,92 @@ TEST_F(EphemeralTest, IsRefusedUnlessPermittedAndAboveTheLimit) {
   ExpectRefused(request, Code::kOutOfRange, "--ephemeral-max-size");
   request.size = Bytes{UINT64_MAX};
   ExpectRefused(request, Code::kInvalidArgument, "volume_context['size']");
+}
+
+TEST_F(EphemeralTest, OfAPoolThatSaysWhatItGivesNeedsNoGeneralPermission) {
+  RestartLimited({.most = Bytes{10 * kExtent.value}});
+  EphemeralRequest request = Request();
+  request.size = Bytes{11 * kExtent.value};
+  ExpectRefused(request, Code::kInvalidArgument, "at most 41943040 (ephemeral of pool 'default')");
+  request.size = {};
+  ASSERT_TRUE(Publish(request).has_value());
+  EXPECT_EQ(Lvs().front().size, Bytes{10 * kExtent.value});
+}
+
+TEST_F(EphemeralTest, IsNotForAPoolThatSaysNothingWhereAnotherDoes) {
+  lvm_.AddGroup("vg1", kExtent, {{"/dev/e", Extents{100}}});
+  EngineConfig config;
+  config.pools = {{.name = "default", .group = "vg0"}, {.name = "scratch", .group = "vg1"}};
+  config.pools.back().ephemeral.most = kGiB;
+  config.ephemeral_max_size = kGiB;
+  RestartWith(config);
+  ExpectRefused(Request(), Code::kInvalidArgument, "ephemeral of pool 'default'");
+  EphemeralRequest request = Request();
+  request.parameters["pool"] = "default";
+  ExpectRefused(request, Code::kInvalidArgument, "ephemeral of pool 'default'");
+  request.parameters["pool"] = "scratch";
+  const Status published = Publish(request);
+  EXPECT_TRUE(published.has_value()) << published.error().message();
+}
+
+TEST_F(EphemeralTest, TakesAllLegsIntoTheTotalOfItsPool) {
+  RestartLimited({.most = kGiB, .total = Bytes{23 * kExtent.value}});
+  EphemeralRequest mirrored = Request();
+  mirrored.parameters["type"] = "raid1";
+  mirrored.size = Bytes{11 * kExtent.value};  // twice 11, and two extents of metadata
+  ExpectRefused(mirrored, Code::kNoSpace, "ephemeral-total of pool 'default'");
+  mirrored.size = Bytes{10 * kExtent.value};
+  ASSERT_TRUE(Publish(mirrored).has_value());
+  EphemeralRequest second = Request("/pods/b");
+  second.publish.id = "csi-second";
+  const Status refused = Publish(second);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kNoSpace);
+  EXPECT_TRUE(Publish(mirrored).has_value()) << "one that is there is published again whatever the total";
+}
+
+TEST_F(EphemeralTest, CountsThoseThatAreBeingErased) {
+  RestartLimited({.most = kGiB, .most_volumes = 1});
+  ASSERT_TRUE(Publish().has_value());
+  EphemeralRequest second = Request("/pods/b");
+  second.publish.id = "csi-second";
+  const Status refused = Publish(second);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kNoSpace);
+  EXPECT_NE(refused.error().message().find("ephemeral-max-count of pool 'default' is 1"), std::string::npos);
+  ASSERT_TRUE(Create("persistent").has_value()) << "others are not held to it";
+  ASSERT_TRUE(Publish().has_value()) << "one that is there is published again";
+  ASSERT_TRUE(Unpublish().has_value());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (LvCount() > 1 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_TRUE(Publish(second).has_value()) << "its room is there again";
+}
+
+TEST_F(EphemeralTest, MayBeAskedForOnlyByTheAttributesThatThePoolNames) {
+  RestartLimited({.most = kGiB, .attributes = {"size"}});
+  for (const char* key : {"pool", "type", "erase", "colour"}) {
+    EphemeralRequest request = Request();
+    request.parameters[key] = "default";
+    ExpectRefused(request, Code::kInvalidArgument, fmt::format("volume_context['{}']: is not for pods", key));
+    ExpectRefused(request, Code::kInvalidArgument, "ephemeral-attributes of pool 'default' says: size");
+  }
+  RestartLimited({.most = Bytes{10 * kExtent.value}, .attributes = {}});
+  ExpectRefused(Request(), Code::kInvalidArgument, "volume_context['size']");
+  EphemeralRequest request = Request();
+  request.size = {};
+  EXPECT_TRUE(Publish(request).has_value());
+}
+
+// Space is cleared for sync=skip before any limit is met.
+TEST_F(EphemeralTest, IsNotAskedForWithoutASyncUnlessThePoolSaysSo) {
+  EphemeralRequest request = Request();
+  request.parameters["type"] = "raid1";
+  request.parameters["sync"] = "skip";
+  ExpectRefused(request, Code::kInvalidArgument, "volume_context['sync']: is not for pods");
+  RestartLimited({.most = kGiB, .attributes = {"size", "sync", "type"}});
+  EXPECT_TRUE(Publish(request).has_value());
 }
 
 TEST_F(EphemeralTest, IsRefusedWhereItMakesNoSenseOrIsNotThePodsToSay) {
@@ -461,13 +558,47 @@ TEST_F(EphemeralTest, IsNeverTakenBackOnceItMayHoldData) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(EphemeralTest, IsUnpublishedOnlyIfItCanBeLookedFor) {
+TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   ASSERT_TRUE(Publish().has_value());
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "the disks are silent"));
-  EXPECT_FALSE(Unpublish().has_value());
+  EXPECT_TRUE(Unpublish().has_value());
+  EXPECT_FALSE(mount_.Exists(kTarget));
   lvm_.before.Clear();
-  EXPECT_TRUE(mount_.Exists(kTarget));
-  ASSERT_TRUE(Unpublish().has_value());
+  EXPECT_EQ(Alive(), 1U);
+  ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
+  UntilErased();
+}
+
+// The pod cannot take that away, and nobody else would know why it does not end.
+TEST_F(EphemeralTest, EndsForItsPodAlsoIfSomebodyHasASnapshotOfItAndIsDeletedAfterThat) {
+  ASSERT_TRUE(Publish().has_value());
+  const std::string name = Lvs().front().name;
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    lvm::LogicalVolume backup{.name = "backup", .uuid = "theirs"};
+    const lvm::PhysicalVolume& pv = group.pvs.back();
+    backup.segments = {{.type = "linear",
+                        .logical = {{0}, {4}},
+                        .areas = {{pv.uuid, "", {pv.free.back().end() - Extents{4}, {4}}}}}};
+    backup.origin = name;
+    backup.independent = false;
+    group.lvs.front().independent = false;
+    group.lvs.push_back(std::move(backup));
+  });
+  mount_.SetBusy(kTarget, "process 77 (dd)");
+  EXPECT_FALSE(Unpublish().has_value()) << "what is in use stays";
+  mount_.SetBusy(kTarget, "");
+  for (int i = 0; i < 2; ++i) {
+    const Status gone = Unpublish();
+    ASSERT_TRUE(gone.has_value()) << gone.error().message();
+    EXPECT_FALSE(mount_.Exists(kTarget));
+    ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
+    EXPECT_EQ(LvCount(), 2U);
+  }
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+    std::erase_if(group.lvs, [](const auto& lv) { return lv.name == "backup"; });
+    group.lvs.front().independent = true;
+  });
+  ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
   UntilErased();
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/engine.h"
+#include "lvm/names.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -49,7 +50,7 @@ TEST(Progress, IsReadBackForTheSameExtentsOnly) {
 
 TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
   const auto parts = PartsOf({Piece("a", 0, 100), Piece("a", 200, 100)});
-  Erasure erasure({}, ErasePolicy::kZero, parts, {{130}}, {});
+  Erasure erasure({}, {}, parts, {{130}}, {});
   EXPECT_EQ(erasure.Next(0, {50})->range.offset, Bytes{230});
   EXPECT_EQ(erasure.Next(0, {50})->range.length, Bytes{50});
   EXPECT_EQ(erasure.Next(0, {500})->range.length, Bytes{70}) << "no further than the piece";
@@ -60,19 +61,36 @@ TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
   EXPECT_TRUE(erasure.Finished());
   EXPECT_FALSE(erasure.Failure().has_value());
 
-  Erasure failing({}, ErasePolicy::kZero, parts, {{0}}, {});
+  Erasure failing({}, {}, parts, {{0}}, {});
   failing.Fail(Error(Code::kIo, "first"));
   failing.Fail(Error(Code::kIo, "second"));
   EXPECT_FALSE(failing.Next(0, {1}).has_value());
   EXPECT_EQ(failing.Failure()->message(), "first");
 }
 
+// Superblocks that read as zeroes, or not.
+class FakeSuperblocks final : public dm::RaidLegsApi {
+ public:
+  Result<dm::RaidSuperblock> Read(const dm::EraseRange&) override {
+    if (!written) {
+      return Error(Code::kNotFound, "zeroes");
+    }
+    return dm::RaidSuperblock{.legs = 2, .failed = {false, false}};
+  }
+  Result<dm::RaidBitmap> ReadBitmap(const dm::EraseRange&) override { return dm::RaidBitmap(); }
+  Status Write(const dm::EraseRange&, const dm::RaidSuperblock&, const dm::RaidStart&) override {
+    return Error(Code::kInternal, "nobody writes one here");
+  }
+  std::atomic<bool> written = false;
+};
+
 class ErasingTest : public testing::Test {
  protected:
   static constexpr uint64_t kExtentsPerGib = 256;
+  static constexpr Bytes kExtentSize{4 * kMiB.value};
 
   ErasingTest() {
-    lvm_.AddGroup("vg0", Bytes{4 * kMiB.value},
+    lvm_.AddGroup("vg0", kExtentSize,
                   {{"/dev/a", Extents{41 * kExtentsPerGib}}, {"/dev/b", Extents{41 * kExtentsPerGib}}});
     fakes::Follow(lvm_, dm_);
     Restart();
@@ -82,20 +100,29 @@ class ErasingTest : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.erase_rate = rate_;
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    World world{lvm_, dm_, erase_, mount_, clock_};
+    world.raid_legs = &superblocks_;
+    engine_ = std::make_unique<Engine>(config, world, log_);
     ASSERT_TRUE(engine_->Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(milliseconds(20000)); }
   // 40 GiB fill a disk.
-  std::string Create(const std::string& name, Bytes size) {
-    const auto made =
-        engine_->Create({.name = name, .range = {size, {}}, .capabilities = {{}}, .parameters = {}}, Soon());
+  std::string Create(const std::string& name, Bytes size, const Parameters& parameters = {}) {
+    const auto made = engine_->Create(
+        {.name = name, .range = {size, {}}, .capabilities = {{}}, .parameters = parameters}, Soon());
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     return made.has_value() ? made->volume.id : "";
   }
   void Delete(const std::string& id) {
     const auto deleted = engine_->Delete(id, Soon());
     ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+  }
+  Bytes Cleared() const {
+    Bytes sum;
+    for (const auto& piece : erase_.Pieces()) {
+      sum = sum + piece.length;
+    }
+    return sum;
   }
   size_t LvCount() { return (*lvm_.Read("vg0", Soon()))->lvs.size(); }
   static bool Eventually(const std::function<bool()>& holds) {
@@ -117,6 +144,7 @@ class ErasingTest : public testing::Test {
   }
 
   Bytes rate_;
+  FakeSuperblocks superblocks_;
   fakes::FakeLvm lvm_;
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
@@ -128,42 +156,80 @@ class ErasingTest : public testing::Test {
 
 TEST_F(ErasingTest, AfterARestartOnlyWhatIsMissingIsClearedAgain) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
-  // The 30th piece does not end until it is let go: the disk is slow, and the process is killed meanwhile.
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool held = true;
-  int count = 0;
-  erase_.OnPiece([&](const auto&) {
-    std::unique_lock lock(mutex);
-    if (++count == 30) {
-      changed.wait(lock, [&] { return !held; });
+  // Behind 20 GiB the disk becomes slow, and the process is killed meanwhile.
+  std::atomic<uint64_t> cleared = 0;
+  erase_.OnPiece([&](const auto& piece) {
+    if ((cleared += piece.length.value) > 20 * kGiB.value) {
+      std::this_thread::sleep_for(milliseconds(20));
     }
   });
   Delete(id);
   ASSERT_TRUE(Eventually([&] { return !ErasedTagOf(0).empty(); })) << "16 GiB are worth a commit";
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "killed"));
-  {
-    const std::lock_guard lock(mutex);
-    held = false;
-    changed.notify_all();
-  }
   engine_.reset();
-  const size_t before = erase_.Pieces().size();
-  ASSERT_GE(before, 16U);
+  const Bytes before = Cleared();
+  ASSERT_GE(before, Bytes{16 * kGiB.value});
   erase_.faults.Clear();
   erase_.OnPiece(nullptr);
   Restart();
   ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  const auto pieces = erase_.Pieces();
-  EXPECT_LE(pieces.size() - before, 24U) << "16 of 40 were known to be clear";
-  EXPECT_GE(pieces.size(), 40U);
-  const Bytes start = pieces[0].offset;
-  EXPECT_TRUE(erase_.IsZeroed(pieces[0].pv_uuid, start, Bytes{40 * kGiB.value})) << "and all is";
+  EXPECT_LE(Cleared() - before, Bytes{24 * kGiB.value}) << "16 of 40 were known to be clear";
+  const auto first = erase_.Pieces().front();
+  EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, Bytes{40 * kGiB.value})) << "and all is";
+}
+
+// Hours of clearing are not done again for it.
+TEST_F(ErasingTest, ADiskThatIsSilentForAMomentIsWaitedFor) {
+  const std::string id = Create("big", Bytes{40 * kGiB.value});
+  const std::string pv = (*lvm_.Read("vg0", Soon()))
+                             ->FindLv(lvm::ParseVolumeId(id)->lv_name)
+                             ->segments.front()
+                             .areas.front()
+                             .pv_uuid;
+  std::atomic<uint64_t> cleared = 0;
+  std::atomic<bool> silent = false;
+  erase_.OnPiece([&](const auto& piece) {
+    if ((cleared += piece.length.value) > kGiB.value && !silent.exchange(true)) {
+      lvm_.SetSilent(pv, true);
+    }
+  });
+  Delete(id);
+  ASSERT_TRUE(Eventually([&] { return silent.load(); }));
+  std::this_thread::sleep_for(milliseconds(50));
+  const Bytes before = Cleared();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(Cleared(), before);
+  lvm_.SetSilent(pv, false);
+  ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
+  EXPECT_EQ(Cleared(), Bytes{40 * kGiB.value}) << "nothing twice";
+}
+
+// The kernel has written superblocks, and may have filled a leg from one that was not clear yet.
+TEST_F(ErasingTest, ARaidThatSomebodyActivatedMeanwhileIsErasedFromItsBeginning) {
+  const std::string id = Create("mirror", kGiB, {{"type", "raid1"}});
+  const Bytes all = Bytes{2 * kGiB.value} + Bytes{2 * kExtentSize.value};
+  bool once = false;
+  std::mutex mutex;
+  Bytes cleared;
+  erase_.OnPiece([&](const auto& piece) {
+    const std::lock_guard lock(mutex);
+    cleared = cleared + piece.length;
+    superblocks_.written = cleared == all && !std::exchange(once, cleared == all);
+  });
+  Delete(id);
+  ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
+  EXPECT_EQ(Cleared(), all + all);
 }
 
 TEST_F(ErasingTest, DisksAreClearedSideBySide) {
   const std::string one = Create("one", Bytes{40 * kGiB.value});
   const std::string other = Create("other", Bytes{40 * kGiB.value});
+  // Nothing can be cleared before both are deleted.
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
+  Delete(one);
+  Delete(other);
+  engine_.reset();
+  erase_.faults.Clear();
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::string> begun;
@@ -174,8 +240,7 @@ TEST_F(ErasingTest, DisksAreClearedSideBySide) {
     changed.notify_all();
     together = changed.wait_for(lock, std::chrono::seconds(20), [&] { return begun.size() == 2; });
   });
-  Delete(one);
-  Delete(other);
+  Restart();
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
   EXPECT_TRUE(together) << "neither waited for the other";
 }
@@ -197,7 +262,7 @@ TEST_F(ErasingTest, WhatIsDoneTogetherIsRemovedByOneCommand) {
   lvm_.SetOnCall([&](const std::string& method) {
     if (method == "Remove") {
       ++removals;
-      (void)Eventually([&] { return erase_.Pieces().size() >= ids.size(); });
+      (void)Eventually([&] { return Cleared() >= Bytes{ids.size() * kGiB.value}; });
     }
   });
   Restart();
@@ -205,39 +270,161 @@ TEST_F(ErasingTest, WhatIsDoneTogetherIsRemovedByOneCommand) {
   EXPECT_LE(removals, 2);
 }
 
+// While the third piece is written an administrator's command waits for its lock: it has it before the
+// fourth.
 TEST_F(ErasingTest, NothingIsClearedThatSomebodyElseHasGot) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
   std::atomic<int> pieces = 0;
+  std::atomic<bool> waits = false;
+  std::thread administrator;
   erase_.OnPiece([&](const auto&) {
-    if (++pieces == 3) {  // an administrator's lvremove, and lvcreate
-      lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
-        group.lvs.front().name = "theirs";
-        group.lvs.front().uuid = "theirs-uuid";
-        group.lvs.front().tags.clear();
+    if (++pieces == 3) {
+      administrator = std::thread([&] {
+        lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // lvremove, and lvcreate
+          group.lvs.front().name = "theirs";
+          group.lvs.front().uuid = "theirs-uuid";
+          group.lvs.front().tags.clear();
+        });
       });
+      waits = Eventually([&] { return lvm_.IsWaitedFor("vg0"); });
     }
   });
   Delete(id);
-  ASSERT_TRUE(Eventually([&] { return pieces >= 3; }));
+  ASSERT_TRUE(Eventually([&] { return waits.load(); }));
+  administrator.join();
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(pieces, 3);
   EXPECT_EQ(LvCount(), 1U);
   engine_.reset();  // before what its disks look at
 }
 
-TEST_F(ErasingTest, UnderARateThePiecesAreSmall) {
-  rate_ = Bytes{uint64_t{100} * kGiB.value};
+// pvmove of the whole disk, while what is deleted is cleared: below pvmove0 there is somebody else's as well.
+TEST_F(ErasingTest, NothingIsClearedThatIsBeingMoved) {
+  const std::string id = Create("big", Bytes{40 * kGiB.value});
+  std::atomic<int> pieces = 0;
+  std::atomic<bool> waits = false;
+  std::thread administrator;
+  erase_.OnPiece([&](const auto&) {
+    if (++pieces == 2) {
+      administrator = std::thread([&] {
+        lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+          lvm::LogicalVolume& ours = group.lvs.front();
+          lvm::LogicalVolume move{
+              .name = "pvmove0", .uuid = "pvmove-uuid", .hidden = true, .size = ours.size};
+          move.segment_type = "mirror";
+          move.segments = ours.segments;
+          move.segments.front().type = "mirror";
+          ours.segments.front().areas = {{"", "pvmove0", ours.segments.front().logical}};
+          group.lvs.push_back(std::move(move));
+        });
+      });
+      waits = Eventually([&] { return lvm_.IsWaitedFor("vg0"); });
+    }
+  });
+  Delete(id);
+  ASSERT_TRUE(Eventually([&] { return waits.load(); }));
+  administrator.join();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(pieces, 2);
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // and back, as pvmove --abort does
+    group.lvs.front().segments.front().areas = {group.lvs.back().segments.front().areas.front()};
+    group.lvs.pop_back();
+  });
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; })) << "it is gone on with";
+  engine_.reset();
+}
+
+TEST_F(ErasingTest, WhatSomebodyHasPutOnADeletedVolumeIsNotRemovedAlongWithIt) {
+  const std::string id = Create("one", kGiB);
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
+  Delete(id);
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+    lvm::LogicalVolume snapshot{.name = "backup", .uuid = "backup-uuid", .size = kExtentSize};
+    snapshot.segment_type = "linear";
+    snapshot.origin = group.lvs.front().name;
+    snapshot.segments = {{.type = "linear",
+                          .logical = {{0}, {1}},
+                          .areas = {{group.pvs.front().uuid, "", {Extents{41 * kExtentsPerGib - 1}, {1}}}}}};
+    group.lvs.push_back(std::move(snapshot));
+  });
+  engine_.reset();
+  erase_.faults.Clear();
+  Restart();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(LvCount(), 2U);
+  EXPECT_TRUE(erase_.Pieces().empty()) << "what is cleared the snapshot shares";
+}
+
+TEST_F(ErasingTest, PiecesAreSmallAndSmallerUnderARate) {
   Restart();
   Delete(Create("fast", Bytes{4 * kGiB.value}));
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_EQ(erase_.Pieces().size(), 4U) << "a piece is never more than 1 GiB";
+  EXPECT_EQ(erase_.Pieces().size(), 65U) << "one of 16 MiB to learn how fast the disk is, then of 64 MiB";
 
-  rate_ = Bytes{uint64_t{2} * kGiB.value};
+  erase_.Forget();
+  rate_ = Bytes{uint64_t{32} * kMiB.value};
   Restart();
-  Delete(Create("slow", kGiB));
+  Delete(Create("slow", Bytes{16 * kMiB.value}));
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_EQ(erase_.Pieces().size(), 6U) << "a quarter of a second's worth each";
-  EXPECT_EQ(erase_.Pieces().back().length, Bytes{kGiB.value / 2});
+  EXPECT_EQ(erase_.Pieces().size(), 2U) << "a quarter of a second's worth each";
+}
+
+TEST_F(ErasingTest, ASlowDiskGetsSmallPieces) {
+  erase_.OnPiece([](const auto& piece) {  // 16 MiB a second
+    std::this_thread::sleep_for(milliseconds(piece.length.value * 1000 / (16 * kMiB.value)));
+  });
+  Delete(Create("one", Bytes{40 * kMiB.value}));
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
+  const auto pieces = erase_.Pieces();
+  EXPECT_GE(pieces.size(), 4U);
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    EXPECT_LE(pieces[i].length, Bytes{8 * kMiB.value}) << "half a second's worth";
+  }
+}
+
+TEST_F(ErasingTest, ADiskThatCannotDiscardGetsZeroes) {
+  erase_.SetCanDiscard(false);
+  const auto made = engine_->Create(
+      {.name = "one", .range = {kGiB, {}}, .capabilities = {{}}, .parameters = {{"erase", "discard"}}},
+      Soon());
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  Delete(made->volume.id);
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
+  const auto first = erase_.Pieces().front();
+  EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, kGiB));
+}
+
+TEST_F(ErasingTest, WhatTheKernelMapsForSomebodyIsNotCleared) {
+  const std::string id = Create("one", kGiB);
+  dm_.AddDevice("somebody-elses", "stale", kGiB);
+  for (const char* path : {"/dev/a", "/dev/b"}) {
+    dm_.SetMappings("somebody-elses", path, {{Bytes{500 * kMiB.value}, Bytes{512}}});
+  }
+  Delete(id);
+  EXPECT_TRUE(Eventually([&] { return Cleared() > Bytes{400 * kMiB.value}; }));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_LE(Cleared(), Bytes{500 * kMiB.value});
+  EXPECT_EQ(LvCount(), 1U);
+  ASSERT_TRUE(dm_.RemoveDevice("somebody-elses").has_value());
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
+}
+
+TEST_F(ErasingTest, WhatIsStuckIsNamed) {
+  std::atomic<bool> go = false;
+  erase_.OnPiece([&](const auto&) { go.wait(false); });
+  Delete(Create("one", kGiB));
+  const auto words = [&] {
+    const auto ready = engine_->Probe(Soon());
+    return ready.has_value() ? ready->message : "";
+  };
+  EXPECT_EQ(words(), "");
+  EXPECT_TRUE(Eventually([&] { return !words().empty(); }));
+  EXPECT_NE(words().find("volume group vg0 waits for"), std::string::npos) << words();
+  EXPECT_NE(words().find("/dev/"), std::string::npos) << words();
+  go = true;
+  go.notify_all();
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
+  EXPECT_EQ(words(), "");
 }
 
 TEST_F(ErasingTest, WhoLacksRoomIsToldHowLongItWillTake) {

@@ -119,12 +119,19 @@ TEST_F(LifeTest, ProbeNamesWhatIsStuckAndIsUnwellOnceTooMuchIs) {
   ASSERT_TRUE(probed.has_value());
   EXPECT_TRUE(probed->ready);
   EXPECT_NE(probed->message.find("412 lvm"), std::string::npos) << probed->message;
+  EXPECT_EQ(engine_->NodeStatus(Soon())->front().figures.problem, "");
   children.stuck.emplace_back(431, "lvm");
   probed = engine_->Probe(Soon());
   ASSERT_FALSE(probed.has_value());
   EXPECT_EQ(probed.error().code(), Code::kPrecondition);
   EXPECT_NE(probed.error().message().find("412 lvm, 431 lvm"), std::string::npos);
   EXPECT_TRUE(engine_->List(0, "", Soon()).has_value()) << "reads go on";
+  for (const std::string& problem :
+       {engine_->NodeStatus(Soon())->front().figures.problem, engine_->Pools(Soon())->front().problem}) {
+    EXPECT_NE(problem.find("412 lvm, 431 lvm"), std::string::npos) << "as monitoring hears it: " << problem;
+  }
+  children.stuck.clear();
+  EXPECT_EQ(engine_->NodeStatus(Soon())->front().figures.problem, "");
 }
 
 TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
@@ -222,6 +229,133 @@ TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
   EXPECT_EQ(Create("one", 20).error().code(), Code::kAlreadyExists);
   EXPECT_EQ(Create("one", 10, {{"type", "raid1"}}).error().code(), Code::kAlreadyExists);
   EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock).error().code(), Code::kAlreadyExists);
+}
+
+// Whose a volume is that is not here.
+class NodeIdTest : public LifeTest {
+ protected:
+  NodeIdTest() { BecomeNode("node-1"); }
+  void BecomeNode(const std::string& node) {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.node = node;
+    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+  }
+  // What every call of the controller says of it.
+  void ExpectOfAnother(const std::string& id) {
+    const Capability mounted{.access = AccessType::kMount};
+    const auto check = [&](const auto& answer) {
+      ASSERT_FALSE(answer.has_value());
+      EXPECT_EQ(answer.error().code(), Code::kPrecondition) << answer.error().message();
+      EXPECT_NE(answer.error().message().find("its id names another"), std::string::npos)
+          << answer.error().message();
+    };
+    check(engine_->Delete(id, Soon()));
+    check(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()));
+    check(engine_->Validate({id, {mounted}, {}, {}}, Soon()));
+    check(engine_->Get(id, Soon()));
+    EXPECT_EQ(Stage(id).error().code(), Code::kNotFound) << "the node's calls come to the right node";
+    EXPECT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  }
+  const std::string lv_ = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
+};
+
+TEST_F(NodeIdTest, AVolumeOfAnotherNodeIsNotCalledGone) {
+  ExpectOfAnother(lvm::VolumeId("default", lv_, lvm::NodeHash("node-2")));
+}
+
+TEST_F(NodeIdTest, OneOfThisNodeOrOfNoneThatIsNotHereIsGone) {
+  for (const std::string& id :
+       {lvm::VolumeId("default", lv_, lvm::NodeHash("node-1")), lvm::VolumeId("default", lv_)}) {
+    EXPECT_TRUE(engine_->Delete(id, Soon()).has_value()) << id;
+    EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(engine_->Expand(id, {Bytes{1}, {}}, {}, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(engine_->Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
+              Code::kNotFound);
+  }
+}
+
+TEST_F(NodeIdTest, ARenamedNodeServesItsVolumesToTheirEnd) {
+  const auto made = Create("v", 10);
+  ASSERT_TRUE(made.has_value());
+  const std::string id = made->volume.id;
+  EXPECT_EQ(lvm::ParseVolumeId(id)->node_hash, lvm::NodeHash("node-1"));
+  BecomeNode("node-2");
+  EXPECT_EQ(Create("v", 10)->volume.id, id);
+  ASSERT_TRUE(Stage(id).has_value());
+  EXPECT_TRUE(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
+  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  for (int i = 0; i < 2; ++i) {
+    const auto deleted = engine_->Delete(id, Soon());
+    ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+    EXPECT_EQ(deleted->deleted, i == 0);
+  }
+  EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
+}
+
+TEST_F(NodeIdTest, AVolumeOfAnEarlierBuildIsServed) {
+  BecomeNode("");
+  const auto made = Create("v", 10);
+  ASSERT_TRUE(made.has_value());
+  BecomeNode("node-1");
+  EXPECT_EQ(Create("v", 10)->volume.id, made->volume.id);
+  EXPECT_TRUE(Stage(made->volume.id).has_value());
+  ASSERT_TRUE(engine_->Unstage(made->volume.id, Path("/stage/v"), Soon()).has_value());
+  EXPECT_TRUE(engine_->Delete(made->volume.id, Soon())->deleted);
+}
+
+// A build that knows one parameter more, or one less, has written the profile down.
+TEST_F(LifeTest, AVolumeOfAnotherBuildIsTheSameVolume) {
+  const auto made = Create("v", 10);
+  ASSERT_TRUE(made.has_value());
+  const lvm::LogicalVolume lv = (*lvm_.Read("vg0", Soon()))->lvs.front();
+  auto tags = lvm::ParseTags(lv.tags);
+  ASSERT_TRUE(tags.has_value() && tags->has_value());
+  for (const char* profile :
+       {"colour=red\nerase=zero\npool=default\nsync=full\ntype=linear", "pool=default\ntype=linear"}) {
+    SCOPED_TRACE(profile);
+    const std::vector<std::string> before = (*lvm_.Read("vg0", Soon()))->lvs.front().tags;
+    (*tags)->profile = profile;
+    std::vector<std::string> add = lvm::BuildTags(**tags);
+    std::vector<std::string> remove = before;
+    std::erase_if(add,
+                  [&](const std::string& tag) { return std::ranges::find(before, tag) != before.end(); });
+    const auto wanted = lvm::BuildTags(**tags);
+    std::erase_if(remove,
+                  [&](const std::string& tag) { return std::ranges::find(wanted, tag) != wanted.end(); });
+    ASSERT_TRUE(lvm_.ChangeTags("vg0", lv.name, add, remove, Soon()).has_value());
+    const auto again = Create("v", 10);
+    ASSERT_TRUE(again.has_value()) << again.error().message();
+    EXPECT_FALSE(again->created);
+    EXPECT_EQ(Create("v", 10, {{"type", "striped"}}).error().code(), Code::kAlreadyExists);
+    const auto confirmed = engine_->Validate(
+        {made->volume.id, {{.access = AccessType::kMount}}, {{"type", "linear"}}, {}}, Soon());
+    ASSERT_TRUE(confirmed.has_value());
+    EXPECT_TRUE(confirmed->confirmed) << confirmed->message;
+  }
+  EXPECT_TRUE(Stage(made->volume.id).has_value());
+  EXPECT_TRUE(engine_->Expand(made->volume.id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
+}
+
+TEST_F(LifeTest, AnotherDefaultPoolIsNoOtherVolume) {
+  lvm_.AddGroup("vg1", kExtent, {{"/dev/e", Extents{100}}});
+  const auto made = Create("v", 10);
+  ASSERT_TRUE(made.has_value());
+  engine_.reset();
+  EngineConfig config;
+  config.pools = {{.name = "other", .group = "vg1"}, {.name = "default", .group = "vg0"}};
+  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  const auto again = Create("v", 10);
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(again->volume.id, made->volume.id);
+  EXPECT_EQ(Create("v", 10, {{"pool", "other"}}).error().code(), Code::kAlreadyExists);
+  const auto elsewhere = Create("w", 10);
+  ASSERT_TRUE(elsewhere.has_value());
+  EXPECT_EQ(elsewhere->volume.pool, "other");
 }
 
 TEST_F(LifeTest, NamesOfAnyScriptAreFoundAgainAfterARestart) {
@@ -328,7 +462,7 @@ TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
 
 TEST_F(LifeTest, WhatIsNotActiveIsNotDeactivated) {
   const std::string id = Create("one", 10, {{"erase", "zero"}, {"type", "raid1"}})->volume.id;
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
   const int before = lvm_.before.Calls("Deactivate");
   ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
   UntilErased(0);
@@ -416,7 +550,7 @@ TEST_F(LifeTest, AFailedLookIsNeverTakenForAbsence) {
   lvm_.before.Clear();
   EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
   lvm_.RemoveGroup("vg0");
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kUnavailable);
   EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
 }
 

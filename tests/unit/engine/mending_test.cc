@@ -1,4 +1,6 @@
 // Lost disks and legs: what is done about them, when, and what is left alone.
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -336,6 +338,68 @@ TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
   EXPECT_EQ(Group()->pvs.size(), 4U);
 }
 
+// As long as anything lies there LVM makes nothing new in the whole group.
+TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
+  for (const std::string type : {"raid1", "linear"}) {
+    SCOPED_TRACE(type);
+    const std::string id = Create("v-" + type, type, 40);
+    const size_t disks = Group()->pvs.size();
+    const std::vector<std::string> legs = Legs(id);
+    const lvm::Snapshot before = Group();
+    SetMissing(legs[0]);
+    Mend();
+    ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_NE(Lv(Group(), id), nullptr) << "its disk may come back";
+    EXPECT_THAT(Mend().done, IsEmpty());
+
+    Pass(std::chrono::seconds(61));
+    for (int i = 0; i < 2000 && Group()->pvs.size() == disks; ++i) {
+      Mend(MendCause::kEvent);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(Group()->lvs.empty());
+    EXPECT_EQ(Group()->pvs.size(), disks - 1);
+    for (size_t leg = 1; leg < legs.size(); ++leg) {
+      for (const auto& range : lvm::PhysicalExtents(*before, *Lv(before, id))) {
+        if (range.pv_uuid == legs[leg]) {
+          const Bytes offset =
+              before->FindPv(legs[leg])->pe_start + ToBytes(range.range.first, before->extent_size);
+          EXPECT_TRUE(erase_.IsZeroed(legs[leg], offset, ToBytes(range.range.count, before->extent_size)));
+        }
+      }
+    }
+    EXPECT_FALSE(Create("again-" + type, "linear", 40).empty());
+    ASSERT_TRUE(engine_->Delete(lvm::VolumeId("default", Group()->lvs.front().name), Soon()).has_value());
+    for (int i = 0; i < 2000 && !Group()->lvs.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+}
+
+TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
+  const std::string id = Create("mirror", "raid1", 40);
+  const std::string other = Create("other", "linear", 40);
+  const std::vector<std::string> legs = Legs(id);
+  SetMissing(legs[0]);
+  Mend();
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  Pass(std::chrono::seconds(61));
+  Mend(MendCause::kEvent);
+  SetMissing(legs[0], false);
+  const size_t before = erase_.Pieces().size();
+  erase_.faults.Clear();
+  Begin({});
+  for (int i = 0; i < 4000 && Lv(Group(), id) != nullptr; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(Lv(Group(), id), nullptr);
+  const auto pieces = erase_.Pieces();
+  EXPECT_TRUE(std::any_of(pieces.begin() + static_cast<ptrdiff_t>(before), pieces.end(),
+                          [&](const auto& piece) { return piece.pv_uuid == legs[0]; }));
+}
+
 TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
   const lvm::Snapshot group = Group();
   SetMissing(group->pvs[3].uuid);
@@ -346,7 +410,8 @@ TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
 }
 
 TEST_F(MendingTest, AGroupWithoutAnyDiskIsNotReduced) {
-  for (const lvm::PhysicalVolume& pv : Group()->pvs) {
+  const lvm::Snapshot group = Group();
+  for (const lvm::PhysicalVolume& pv : group->pvs) {
     SetMissing(pv.uuid);
   }
   Mend();

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,9 @@ class MendingTest : public testing::Test {
     if (change) {
       change(config);
     }
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    World world{lvm_, dm_, erase_, mount_, clock_};
+    world.raid_legs = raid_legs_;
+    engine_ = std::make_unique<Engine>(config, world, log_);
     EXPECT_TRUE(engine_->Start(Soon()).has_value());
   }
 
@@ -98,8 +101,8 @@ class MendingTest : public testing::Test {
       }
     });
   }
-  MendReport Mend(MendCause cause = MendCause::kDisks) {
-    auto report = engine_->Mend(cause, Soon());
+  MendReport Mend(MendCause cause = MendCause::kDisks, const std::set<std::string>& accepted = {}) {
+    auto report = engine_->Mend(cause, Soon(), accepted);
     EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
     return report.has_value() ? *report : MendReport();
   }
@@ -114,6 +117,7 @@ class MendingTest : public testing::Test {
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   HandClock clock_;
+  dm::RaidLegsApi* raid_legs_ = nullptr;  // for the next Begin
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::unique_ptr<Engine> engine_;
 };

@@ -91,14 +91,12 @@ TEST_F(MetadataRoomTest, AFullAreaRefusesWhatIsNewAndLetsGoOfWhatIsThere) {
   EXPECT_EQ(grown.error().code(), Code::kNoSpace);
   EXPECT_EQ(engine_->Get(ids_[0], Soon())->size, ToBytes(Extents{2}, kExtent));
   // All at once: as many are marked as there are, before the first is gone.
-  std::promise<void> go;
-  const std::shared_future<void> gone(go.get_future());
-  erase_.OnPiece([gone](const auto&) { gone.wait(); });
+  lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "not yet"));
   for (const std::string& id : ids_) {
     const auto deleted = engine_->Delete(id, Soon());
     EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
   }
-  go.set_value();
+  lvm_.before.Clear();
   UntilErased(0);
   EXPECT_GT(Available("linear"), Bytes{});
   EXPECT_TRUE(Create("one-more").has_value());

@@ -247,7 +247,7 @@ TEST_F(NodePlanTest, AnotherMountAtTheTargetIsNeverCovered) {
 class RawPlanTest : public NodePlanTest {
  protected:
   Result<Plan> PublishRaw(const std::string& target, bool read_only = false) {
-    std::vector<const mount::MountEntry*> published = NodeBinds(mounts_, device_);
+    std::vector<const mount::MountEntry*> published = NodeBinds(mounts_, device_, {0, 5});
     return PlanPublishBlock(View(),
                             {lvm::VolumeId("default", kA),
                              Path("/stage"),
@@ -283,6 +283,13 @@ TEST_F(RawPlanTest, NodeOfAnotherMinorIsNotOurs) {
   Record("", "block");
   Mounted("/pod/dev", {"rw"}, {0, 5}, "/dm-40");
   EXPECT_EQ(PublishRaw("/pod/dev").error().code(), Code::kPrecondition);
+}
+
+TEST_F(RawPlanTest, NodeOutsideOfOurDevIsNotOurs) {
+  Record("", "block");
+  Mounted("/pod/a", {"rw"}, {253, 9}, "/dm-4");
+  Mounted("/pod/b", {"rw"}, {0, 5}, "/sub/dm-4");
+  EXPECT_TRUE(NodeBinds(mounts_, device_, {0, 5}).empty());
 }
 
 }  // namespace

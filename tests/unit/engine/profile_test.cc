@@ -71,7 +71,7 @@ TEST(Profile, CanonicalTextRoundTrips) {
     const auto again = Profile::FromCanonical(profile->Canonical());
     ASSERT_TRUE(again.has_value()) << again.error().message();
     EXPECT_EQ(again->Canonical(), profile->Canonical());
-    EXPECT_EQ(Difference(profile->Canonical(), again->Canonical()), std::nullopt);
+    EXPECT_EQ(Difference(profile->Canonical(), *again), std::nullopt);
   }
 }
 
@@ -84,12 +84,30 @@ TEST(Profile, ExplicitDefaultsAreTheSameProfile) {
 
 TEST(Profile, DifferenceNamesParameterAndBothValues) {
   const auto was = Profile::Parse({{"type", "raid1"}}, "default")->Canonical();
-  const auto is = Profile::Parse({{"type", "raid1"}, {"erase", "none"}}, "default")->Canonical();
+  const auto is = *Profile::Parse({{"type", "raid1"}, {"erase", "none"}}, "default");
   const auto difference = Difference(was, is);
   ASSERT_TRUE(difference.has_value());
   EXPECT_NE(difference->find("'erase'"), std::string::npos);
   EXPECT_NE(difference->find("'zero'"), std::string::npos);
   EXPECT_NE(difference->find("'none'"), std::string::npos);
+}
+
+TEST(Profile, WhatAnEarlierBuildDidNotWriteDownIsTheDefault) {
+  const auto now = Profile::Parse({{"type", "raid1"}}, "default");
+  EXPECT_EQ(Difference("pool=default\ntype=raid1", *now), std::nullopt);
+  EXPECT_NE(Difference("erase=none\npool=default\ntype=raid1", *now), std::nullopt);
+  EXPECT_NE(Difference("pool=default\ntype=raid1\nmirrors=2", *now), std::nullopt);
+}
+
+TEST(Profile, WhatALaterBuildWroteDownIsKeptAndMakesNoDifference) {
+  const std::string later = "colour=red\npool=default\ntype=raid1";
+  const auto recorded = Profile::FromCanonical(later);
+  ASSERT_TRUE(recorded.has_value()) << recorded.error().message();
+  EXPECT_EQ(recorded->geometry.type(), lvm::VolumeType::kRaid1);
+  EXPECT_NE(recorded->Canonical().find("colour=red\n"), std::string::npos);
+  EXPECT_EQ(Difference(later, *Profile::Parse({{"type", "raid1"}}, "default")), std::nullopt);
+  EXPECT_NE(Difference(later, *Profile::Parse({{"type", "linear"}}, "default")), std::nullopt);
+  EXPECT_FALSE(Profile::Parse({{"colour", "red"}}, "default").has_value()) << "nobody asks for it";
 }
 
 TEST(Profile, ARecordedProfileThatDoesNotParseIsCorrupt) {

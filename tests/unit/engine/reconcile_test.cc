@@ -87,6 +87,33 @@ TEST_F(ReconcileTest, DevicesOfOursWithoutALogicalVolumeGoAndNobodyElsesDo) {
   EXPECT_TRUE(HasDevice(other_group));
 }
 
+// Somebody else's command finishes the create between the look and the removal.
+TEST_F(ReconcileTest, WhatLosesItsMarkerBeforeItIsRemovedIsLeftAlone) {
+  const std::string finished = lvm::NewLvName();
+  const std::string half_made = lvm::NewLvName();
+  AddLv(finished, {std::string(lvm::kCreatingTag)});
+  AddLv(half_made, {std::string(lvm::kCreatingTag)});
+  int reads = 0;
+  bool done = false;
+  lvm_.SetOnCall([&](const std::string& method) {
+    reads += method == "Read" ? 1 : 0;
+    if (!done && (reads == 2 || method == "Remove")) {
+      done = true;
+      lvm_.Edit("vg-0", [&](lvm::VolumeGroup& group) {
+        for (lvm::LogicalVolume& lv : group.lvs) {
+          if (lv.name == finished) {
+            lv.tags.clear();
+          }
+        }
+      });
+    }
+  });
+  ASSERT_TRUE(Start().has_value());
+  lvm_.SetOnCall(nullptr);
+  EXPECT_NE(Group()->FindLv(finished), nullptr);
+  EXPECT_EQ(Group()->FindLv(half_made), nullptr);
+}
+
 TEST_F(ReconcileTest, ADeviceInUseIsLeftAndTheStartGoesOn) {
   ASSERT_TRUE(Start().has_value());
   dm_.AddDevice(Uuid('a'), lvm::DmName("vg-0", lvm::NewLvName()), kExtent);

@@ -84,6 +84,112 @@ TEST(Reviving, Raid6DoesWithoutTwo) {
   EXPECT_THAT(*LegsToLeaveOut(raid6, legs), ElementsAre(true, true, false, false, false));
 }
 
+// Which of these legs stand in the way, and whether a person may say "start it" all the same: "-" none, "1?"
+// leg 1, which may be newer, "02!" too few without 0 and 2.
+std::string InTheWay(const lvm::Geometry& geometry, const LegWords& heard, const std::string& unheard) {
+  std::vector<bool> silent;
+  std::vector<bool> lost;
+  for (const char leg : unheard) {
+    silent.push_back(leg == 'x');
+    lost.push_back(leg != '.');  // 'g': given up; 'r': returned, and not used yet
+  }
+  const auto found = WhatStandsInTheWay(geometry, heard, silent, lost);
+  std::string out;
+  for (size_t i = 0; found.has_value() && i < found->legs.size(); ++i) {
+    out += found->legs[i] ? std::to_string(i) : "";
+  }
+  return found.has_value() ? out + (found->may_override ? "?" : "!") : "-";
+}
+
+const lvm::Geometry kRaid1 = *lvm::Geometry::Make({.type = lvm::VolumeType::kRaid1});
+const lvm::Geometry kRaid10 = Raid(lvm::VolumeType::kRaid10, 2);
+
+TEST(InTheWay, AMirrorThatKnowsOfTheLossOfTheOtherStarts) {
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), std::nullopt}, ".x"), "-");
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), Leg(1, 9, {false, false})}, ".."), "-");
+}
+
+TEST(InTheWay, AMirrorThatDoesNotMayBeTheOlderOne) {
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), std::nullopt}, ".x"), "1?");
+  EXPECT_EQ(InTheWay(kRaid1, {std::nullopt, Leg(1, 9, {false, false})}, "x."), "0?");
+  EXPECT_EQ(InTheWay(kRaid1, {std::nullopt, std::nullopt}, ".x"), "1?") << "it was never started here";
+}
+
+TEST(InTheWay, WhatWasGivenUpCannotComeBackNewer) {
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), std::nullopt}, ".g"), "-");
+}
+
+TEST(InTheWay, ALegThatIsBackAndNotUsedYetIsHeard) {
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 7, {false, false})}, ".r"), "-");
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), Leg(1, 9, {false, false})}, ".r"), "-");
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 7, {false, false}), Leg(1, 9, {true, false})}, ".r"), "01!")
+      << "it is the newer one";
+}
+
+TEST(InTheWay, ALegThatWasBeingFilledIsNoneToStartFrom) {
+  LegWords legs = {Leg(0, 9, {false, false}), std::nullopt};
+  legs[0]->filled = false;
+  EXPECT_EQ(InTheWay(kRaid1, legs, ".x"), "01!");
+}
+
+TEST(InTheWay, OfThreeMirrorsOneThatWasThereKnows) {
+  const lvm::Geometry three = *lvm::Geometry::Make({.type = lvm::VolumeType::kRaid1, .mirrors = 2});
+  const auto sound = std::vector<bool>(3, false);
+  // Leg 0 went first, then the array was stopped; leg 1 or 2 is dead.
+  EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, Leg(2, 9, {true, false, false})}, ".x."), "1?")
+      << "leg 1 may have gone on alone";
+  EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, Leg(2, 9, {true, true, false})}, ".x."), "-");
+  EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, std::nullopt}, ".xx"), "12?");
+}
+
+TEST(InTheWay, LegsThatWentOnWithoutEachOtherWaitForAWord) {
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 8, {true, false})}, ".."), "1?");
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 8, {false, true}), Leg(1, 9, {true, false})}, ".r"), "0!")
+      << "the one with more changes is not used by LVM";
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 9, {true, false})}, ".."), "1?");
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9 + kOverruled, {false, true}), Leg(1, 9, {true, false})}, ".."), "-")
+      << "the word was given";
+  EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 8, {false, false})}, ".."), "-");
+}
+
+TEST(Overruled, TheLegsThatAreTakenOutrankAllOthersFromThenOn) {
+  const auto start = StartOverruled(kRaid1, {Leg(0, 5, {false, false}), std::nullopt},
+                                    {Leg(0, 5, {false, false}), Leg(1, 9, {true, false})}, {false, true});
+  ASSERT_TRUE(start.has_value());
+  EXPECT_THAT(start->left_out, ElementsAre(false, true));
+  EXPECT_EQ(start->events, 9 + kOverruled);
+  EXPECT_EQ(start->mark_all, start->events) << "the other has writes that no bitmap here knows of";
+  EXPECT_FALSE(start->resync);
+  EXPECT_FALSE(StartOverruled(kRaid1, {std::nullopt, std::nullopt}, {}, {false, true}).has_value());
+  LegWords filling = {Leg(0, 5, {false, false}), std::nullopt};
+  filling[0]->filled = false;
+  EXPECT_FALSE(StartOverruled(kRaid1, filling, filling, {false, true}).has_value());
+}
+
+TEST(InTheWay, WithParityOneOfThoseThatSufficeAlwaysKnows) {
+  const auto sound = std::vector<bool>(3, false);
+  EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 9, sound), std::nullopt, Leg(2, 9, sound)}, ".x."), "-")
+      << "leg 1 alone cannot have gone on";
+  EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 5, sound), Leg(1, 9, {true, false, false}), std::nullopt}, "..x"), "02!")
+      << "leg 0 is older, and leg 1 says so";
+  EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 5, sound), std::nullopt, std::nullopt}, ".xx"), "12!");
+  const lvm::Geometry raid6 = Raid(lvm::VolumeType::kRaid6, 3);
+  const auto none = std::vector<bool>(5, false);
+  const LegWords two_older = {Leg(0, 5, none), Leg(1, 5, none), Leg(2, 9, {true, true, false, false, false}),
+                              std::nullopt, Leg(4, 9, {true, true, false, false, false})};
+  EXPECT_EQ(InTheWay(raid6, two_older, "...x."), "013!");
+}
+
+TEST(InTheWay, HalfOfARaid10CannotKnowOfTheOther) {
+  const auto sound = std::vector<bool>(4, false);
+  const auto leg = [&](uint32_t role) { return Leg(role, 9, sound); };
+  EXPECT_EQ(InTheWay(kRaid10, {leg(0), std::nullopt, leg(2), leg(3)}, ".x.."), "-");
+  EXPECT_EQ(InTheWay(kRaid10, {leg(0), std::nullopt, leg(2), std::nullopt}, ".x.x"), "13?");
+  EXPECT_EQ(
+      InTheWay(kRaid10, {leg(0), std::nullopt, leg(2), Leg(3, 11, {true, false, false, false})}, ".x.."),
+      "01!");
+}
+
 // Legs' superblocks in memory, by the PV that they are on. Ends, as if killed, before write `ends_before`.
 class FakeRaidLegs final : public dm::RaidLegsApi {
  public:
@@ -143,9 +249,14 @@ class ReviveTest : public testing::Test {
                   {"pv1", *Leg(1, 4, {false, false, false})},
                   {"pv2", *Leg(2, 11, {true, true, false})}};
   }
-  Status Run() { return Revive(group_, *group_.FindLv(kName), legs_); }
+  Status Run() { return Revive(group_, *group_.FindLv(kName), legs_, write_); }
   const lvm::VolumeGroup group_ = Group();
   FakeRaidLegs legs_;
+  const LegWriter write_ = [this](const std::string& metadata_lv, const dm::EraseRange& place,
+                                  const dm::RaidSuperblock& was, const dm::RaidStart& start) {
+    EXPECT_EQ(metadata_lv, fmt::format("{}_rmeta_{}", kName, place.pv_uuid.substr(2)));
+    return legs_.Write(place, was, start);
+  };
 };
 
 TEST_F(ReviveTest, LegsThatAreTakenHearTheSameAndTheFreshestLast) {
@@ -283,14 +394,15 @@ TEST_F(ReviveTest, APreparedStartIsNotedOnTheLegsThatAreTaken) {
     legs_.legs["pv" + std::to_string(i)] = *Leg(i, 9, {false, false, false});
     legs_.bitmaps["pv" + std::to_string(i)] = kMarked;
   }
-  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value());
+  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).has_value());
   EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv1", "pv2"));
   legs_.bitmaps["pv0"] = legs_.bitmaps["pv1"] = legs_.bitmaps["pv2"] = kCurrent;
-  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value());
+  ASSERT_TRUE(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).has_value());
   EXPECT_EQ(legs_.written.size(), 3U);
   legs_.bitmaps["pv2"] = kMarked;
   legs_.ends_before = 4;
-  EXPECT_FALSE(PrepareStart(group_, *group_.FindLv(kName), legs_).has_value()) << "it must not be started";
+  EXPECT_FALSE(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).has_value())
+      << "it must not be started";
 }
 
 TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
@@ -299,13 +411,13 @@ TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
   legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
   legs_.legs["pv2"] = *Leg(2, 9, {false, true, false});
   legs_.bitmaps = {{"pv0", kMarked}, {"pv2", kMarked}};
-  EXPECT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_).has_value());
+  EXPECT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_, write_).has_value());
   EXPECT_TRUE(legs_.written.empty());
 }
 
 TEST_F(ReviveTest, OneThatDoesNotAnswerIsNotGoneOnWithout) {
   legs_.silent = "pv1";
-  EXPECT_EQ(PrepareStart(group_, *group_.FindLv(kName), legs_).error().code(), Code::kTimeout);
+  EXPECT_EQ(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).error().code(), Code::kTimeout);
   EXPECT_EQ(Run().error().code(), Code::kTimeout);
   EXPECT_TRUE(legs_.written.empty());
 }
@@ -317,7 +429,7 @@ TEST_F(ReviveTest, WhereADiskIsMissingTheOthersArePrepared) {
   lvm::VolumeGroup group = group_;
   group.pvs[1].missing = true;
   group.pvs[1].device.clear();
-  ASSERT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_).has_value());
+  ASSERT_TRUE(PrepareStart(group, *group.FindLv(kName), legs_, write_).has_value());
   EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv2"));
 }
 

@@ -178,7 +178,7 @@ TEST_F(ScrubbingTest, WhatWasBrokenOffDoesNotCount) {
   Ask({id});
   Mend();
   ASSERT_TRUE(IsChecked(id));
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, 0, Soon()).has_value());
   ASSERT_TRUE(lvm_.Activate("vg0", {lv}, Soon()).has_value());
   SetLegs(id, "AA");
   Mend();
@@ -187,7 +187,7 @@ TEST_F(ScrubbingTest, WhatWasBrokenOffDoesNotCount) {
   // Inactive by now.
   Ask({id});
   Mend();
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, 0, Soon()).has_value());
   Mend();
   EXPECT_EQ(OutcomeOf(id), std::nullopt);
   EXPECT_FALSE(StatusOf(id).scrub_pending);
@@ -236,7 +236,7 @@ TEST_F(ScrubbingTest, AnotherProcessRecordsWhatThisOneBegan) {
 
 TEST_F(ScrubbingTest, InactiveOnesAreActivatedForIt) {
   const std::string id = Create("mirror", "raid1", 100);
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
   Ask({id});
   Mend();  // the fake does not know that it is one of raid, so the kernel refuses
   EXPECT_TRUE(dm_.Find(DmUuidOf(id))->has_value());

@@ -20,7 +20,7 @@ class ToldLvm final : public lvm::LvmApi {
   Status Create(const lvm::CreateGroup&, const Call&) override { return Refused(); }
   Status Create(const lvm::CreateLv&, const Call&) override { return Refused(); }
   Status Extend(const lvm::ExtendLv&, const Call&) override { return Refused(); }
-  Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+  Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
     return Refused();
   }
   Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
@@ -30,7 +30,9 @@ class ToldLvm final : public lvm::LvmApi {
   Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
     return Refused();
   }
-  Status Deactivate(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override {
+    return Refused();
+  }
   Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
     return Refused();
   }
@@ -42,7 +44,7 @@ class ToldLvm final : public lvm::LvmApi {
   Status DropMissingPvs(const std::string&, const Call&) override { return Refused(); }
   Status ChangePv(const lvm::PvChange&, const Call&) override { return Refused(); }
   Status Move(const lvm::MoveExtents&, const Call&) override { return Refused(); }
-  Status FinishMoves(const std::string&, bool, const Call&) override { return Refused(); }
+  Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Status RemovePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
   Status Add(const lvm::AddPv&, const Call&) override { return Refused(); }
@@ -61,7 +63,7 @@ class StateTest : public testing::Test {
     return builder.Build().group;
   }
   std::shared_ptr<const Catalog> Read() {
-    auto read = state_.Read(*state_.pools.front(), CallWithin(std::chrono::seconds(20)));
+    auto read = state_.ReadGroup(*state_.pools.front(), CallWithin(std::chrono::seconds(20)));
     return read.has_value() ? *read : nullptr;
   }
 

@@ -1,14 +1,22 @@
 #include "lvm/fresh_lvm.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <latch>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/unique_fd.h"
 #include "tests/unit/lvm/fresh_world.h"
 
 namespace quarry::lvm {
@@ -37,6 +45,23 @@ class Fresh : public testing::Test {
   FreshLvm finding_{world_, world_, &world_};
 };
 
+class LostLock final : public GroupLocks {
+ public:
+  Status ClaimName(const std::string&) override { return Ok(); }
+  Result<bool> Claim(const std::string&, const std::string&) override { return false; }
+  Status Check(const std::string&) const override { return still; }
+  Result<int> ForCommand(const std::string&) const override { return -1; }
+  Status still;
+};
+
+TEST_F(Fresh, GroupWhoseLockIsLostIsNotReadThoughMemoryProvesIt) {
+  LostLock locks;
+  FreshLvm guarded(world_, world_, nullptr, nullptr, &locks);
+  EXPECT_TRUE(guarded.Read("vg0", {}).has_value());
+  locks.still = Error(Code::kUnavailable, "the lock file was removed");
+  EXPECT_EQ(guarded.Read("vg0", {}).error().code(), Code::kUnavailable);
+}
+
 TEST_F(Fresh, UnchangedGroupIsAnsweredFromMemory) {
   const Snapshot first = Get();
   EXPECT_EQ(Reports(1000), 0);
@@ -53,6 +78,93 @@ TEST_F(Fresh, CommitOfOthersShowsOnTheVeryNextRead) {
     EXPECT_EQ(Get()->seqno, seqno);
     EXPECT_EQ(Reports(), 0);
   }
+}
+
+class FreshHold : public Fresh {
+ protected:
+  FreshHold() {
+    std::string path = testing::TempDir() + "quarry-hold-XXXXXX";
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    dir_ = path;
+    locking_ = std::make_unique<FreshLvm>(world_, world_, nullptr, nullptr, nullptr, dir_);
+  }
+  ~FreshHold() override { std::filesystem::remove_all(dir_); }
+  static Call Soon() { return CallWithin(milliseconds(20000)); }
+  bool IsFree() const {
+    const UniqueFd fd(open((dir_ + "/V_vg0").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0777));
+    return flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+
+  std::string dir_;
+  std::unique_ptr<FreshLvm> locking_;
+};
+
+TEST_F(FreshHold, IsOfTheGroupAsItIsAndAsksNobody) {
+  ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
+  const int reports = world_.reports();
+  {
+    const auto held = locking_->Hold("vg0", Soon());
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_EQ(held->snapshot->seqno, world_.newest());
+    EXPECT_TRUE(held->silent.empty());
+    EXPECT_FALSE(IsFree());
+  }
+  EXPECT_TRUE(IsFree());
+  EXPECT_EQ(world_.reports(), reports);
+}
+
+TEST_F(FreshHold, WhatWasCommittedBeforeTheLockWasThereIsSeen) {
+  ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
+  std::optional<UniqueFd> writer(open((dir_ + "/V_vg0").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0777));
+  ASSERT_EQ(flock(writer->get(), LOCK_EX), 0);
+  std::optional<Result<HeldGroup>> held;
+  std::thread holder([&] { held.emplace(locking_->Hold("vg0", Soon())); });
+  std::this_thread::sleep_for(milliseconds(100));  // it has read the group, and waits
+  world_.Commit();
+  writer.reset();
+  holder.join();
+  ASSERT_TRUE(held->has_value()) << held->error().message();
+  EXPECT_EQ((*held)->snapshot->seqno, world_.newest());
+}
+
+// Else a group that is changed all the time would never be held.
+TEST_F(FreshHold, WhatWasCommittedIsReadFromTheTextWhileItIsHeld) {
+  world_.texts = true;
+  ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
+  const int reports = world_.reports();
+  std::optional<UniqueFd> writer(open((dir_ + "/V_vg0").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0777));
+  ASSERT_EQ(flock(writer->get(), LOCK_EX), 0);
+  std::optional<Result<HeldGroup>> held;
+  std::thread holder([&] { held.emplace(locking_->Hold("vg0", Soon())); });
+  std::this_thread::sleep_for(milliseconds(100));  // it has read the group, and waits
+  bool locked = false;
+  world_.after_text = [&] { locked = locked || !IsFree(); };
+  world_.Commit();
+  writer.reset();
+  holder.join();
+  world_.after_text = nullptr;
+  ASSERT_TRUE(held->has_value()) << held->error().message();
+  EXPECT_EQ((*held)->snapshot->seqno, world_.newest());
+  EXPECT_EQ(world_.reports(), reports) << "LVM would wait for the lock";
+  EXPECT_TRUE(locked);
+}
+
+TEST_F(FreshHold, NamesDisksThatDoNotAnswer) {
+  ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
+  world_.SetDisk(1, [](PvState& state) { state.kind = PvState::Kind::kSilent; });
+  const auto held = locking_->Hold("vg0", Soon());
+  ASSERT_TRUE(held.has_value()) << held.error().message();
+  EXPECT_THAT(held->silent, testing::ElementsAre("pv1"));
+}
+
+TEST_F(FreshHold, WhatCannotBeProvenIsNotHeld) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) { state.areas[0].ignored = true; });
+  }
+  const auto held = locking_->Hold("vg0", Soon());
+  ASSERT_FALSE(held.has_value());
+  EXPECT_EQ(held.error().code(), Code::kUnavailable) << held.error().message();
+  EXPECT_TRUE(IsFree());
 }
 
 TEST_F(Fresh, HalfACommitShowsAndDoesNotCostAReportOnEveryRead) {
@@ -163,7 +275,7 @@ TEST_F(Fresh, GroupThatLvmMayHaveMissedIsLookedForToo) {
 TEST_F(Fresh, NoChangeIsMadeWhileAPvIsOutOfLvmsSight) {
   ASSERT_TRUE(finding_.Read("vg0", {}).has_value());
   world_.Unlink(1);
-  ASSERT_TRUE(finding_.Remove("vg0", {"a"}, {}).has_value());
+  ASSERT_TRUE(finding_.Remove("vg0", {"a"}, 0, {}).has_value());
   EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
   EXPECT_EQ(world_.updates(), 1) << "before the change";
 }
@@ -288,7 +400,7 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
     EXPECT_EQ(snapshot.error().code(), Code::kPrecondition);
     EXPECT_THAT(snapshot.error().message(), testing::HasSubstr("UUID"));
   }
-  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ(world_.newest(), seqno + 1) << "nothing was changed in the strange group";
   world_.Edit([](VolumeGroup& group) { group.uuid = "vg-uuid"; });
   world_.Commit();
@@ -334,7 +446,7 @@ TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
 TEST_F(Fresh, OwnChangeShowsAtOnce) {
   Get();
   for (const auto& change :
-       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", {"a"}, {}); },
+       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", {"a"}, 0, {}); },
                                             [&] { return lvm_.ChangeTags("vg0", "a", {"x"}, {}, {}); }}) {
     const uint64_t seqno = Get()->seqno;
     ASSERT_TRUE(change().has_value());
@@ -353,7 +465,7 @@ TEST_F(Fresh, NothingOfTheKernelsViewIsTold) {
 TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
   world_.report_failure = Error(Code::kUnavailable, "locked");
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kUnavailable);
-  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kUnavailable);
   world_.report_failure = Ok();
   EXPECT_EQ(Get()->seqno, 1U);
 }
@@ -479,14 +591,48 @@ TEST_F(FromText, OtherGroupOfTheNameIsRefused) {
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kNotFound);
 }
 
-// As after vgcfgrestore.
-TEST_F(FromText, GroupThatGoesBackInTimeIsAskedFor) {
+// As after vgcfgrestore, which may be meant: a person says so by starting quarryd anew.
+TEST_F(FromText, GroupThatGoesBackInTimeIsRefused) {
   world_.Commit();
   world_.Commit();
   EXPECT_EQ(Get()->seqno, 3U);
   world_.Edit([](VolumeGroup& group) { group.seqno = 1; });
   world_.Commit();
-  ExpectAsked(2);
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = lvm_.Read("vg0", {});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+    for (const char* words : {"vg0", "number 2", "number 3", "start quarryd anew"}) {
+      EXPECT_THAT(refused.error().message(), testing::HasSubstr(words));
+    }
+  }
+  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kPrecondition) << "nor is it changed";
+  EXPECT_EQ(world_.newest(), 2U);
+  FreshLvm again(world_, world_);
+  EXPECT_EQ((*again.Read("vg0", {}))->seqno, 2U);
+  world_.Edit([](VolumeGroup& group) { group.seqno = 10; });
+  for (int i = 0; i < 2; ++i) {
+    world_.Commit();
+    EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kPrecondition)
+        << "what is committed on top of it makes it no truer";
+  }
+}
+
+// vgcfgrestore of the last backup but one: the number is that of what it undoes.
+TEST_F(Fresh, AnotherGroupOfTheSameNumberIsRefused) {
+  world_.Edit([](VolumeGroup& group) { group.lvs = {{.name = "new", .uuid = "new"}}; });
+  world_.Commit();
+  EXPECT_NE(Get()->FindLv("new"), nullptr);
+  world_.Edit([](VolumeGroup& group) {
+    group.seqno = 1;
+    group.lvs.clear();
+  });
+  world_.Commit();
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) { state.areas[0].committed->offset += 512; });
+  }
+  EXPECT_EQ(world_.newest(), 2U);
+  EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kPrecondition);
 }
 
 TEST_F(FromText, CommitBesideASilentDiskIsReadFromTheOthers) {
@@ -556,6 +702,39 @@ TEST_F(Finding, DisksThatAreGoneAreLostAndLvmIsNotAsked) {
   EXPECT_THAT(Missing(), testing::ElementsAre(false, false, false));
 }
 
+// One disk is away, the others get commits; they are gone as it returns.
+class GoesBack : public Finding {
+ protected:
+  void ReturnOldest(const PvState& oldest) {
+    Take(0, PvState::Kind::kAbsent);
+    Take(2, PvState::Kind::kAbsent);
+    world_.SetDisk(1, [&](PvState& state) { state = oldest; });
+  }
+};
+
+TEST_F(GoesBack, AnOlderDiskIsNoneToGoBy) {
+  const PvState oldest = Take(1, PvState::Kind::kAbsent);
+  world_.Commit();
+  EXPECT_EQ(Find()->seqno, 2U);
+  PvState newer;
+  world_.SetDisk(0, [&](PvState& state) { newer = state; });
+  ReturnOldest(oldest);
+  EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(finding_.ChangeTags("vg0", "a", {"t"}, {}, {}).error().code(), Code::kPrecondition);
+  world_.SetDisk(0, [&](PvState& state) { state = newer; });
+  EXPECT_EQ(Find()->seqno, 2U) << "with the disk that has them all is well, without a word of anybody's";
+  world_.Commit();
+  EXPECT_EQ(Find()->seqno, 3U);
+}
+
+TEST_F(GoesBack, WhatWeCommittedWithoutADiskIsRememberedThoughNobodyHasReadIt) {
+  const PvState oldest = Take(1, PvState::Kind::kAbsent);
+  EXPECT_EQ(Find()->seqno, 1U);
+  ASSERT_TRUE(finding_.ChangeTags("vg0", "a", {"t"}, {}, {}).has_value());
+  ReturnOldest(oldest);
+  EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kPrecondition);
+}
+
 TEST_F(Finding, ADiskThatGoesWhileTheGroupIsChangedIsLostAndTheChangeSeen) {
   Take(0, PvState::Kind::kAbsent);
   world_.Commit();
@@ -605,7 +784,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     }
     Status Create(const CreateLv&, const Call&) override { return Killed(); }
     Status Extend(const ExtendLv&, const Call&) override { return Killed(); }
-    Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+    Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
       return Killed();
     }
     Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
@@ -615,7 +794,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
       return Killed();
     }
-    Status Deactivate(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override {
+      return Killed();
+    }
     Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
       return Killed();
     }
@@ -627,7 +808,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     Status DropMissingPvs(const std::string&, const Call&) override { return Killed(); }
     Status ChangePv(const PvChange&, const Call&) override { return Killed(); }
     Status Move(const MoveExtents&, const Call&) override { return Killed(); }
-    Status FinishMoves(const std::string&, bool, const Call&) override { return Killed(); }
+    Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Status RemovePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
     Status Add(const AddPv&, const Call&) override { return Killed(); }
@@ -639,7 +820,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   FreshLvm lvm(failing, world_);
   const auto reports_of_read = [&] {
     const int before = world_.reports();
-    EXPECT_EQ((*lvm.Read("vg0", {}))->seqno, world_.newest());
+    const auto read = lvm.Read("vg0", {});
+    EXPECT_TRUE(read.has_value()) << read.error().message();
+    EXPECT_EQ(read.has_value() ? (*read)->seqno : 0, world_.newest());
     return world_.reports() - before;
   };
   const Geometry linear = *Geometry::Make({.type = VolumeType::kLinear});
@@ -647,15 +830,15 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   for (const auto& change : std::vector<std::function<Status()>>{
            [&] { return lvm.Create(CreateLv{.group = "vg0", .geometry = linear}, {}); },
            [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
-           [&] { return lvm.Remove("vg0", {"a"}, {}); },
+           [&] { return lvm.Remove("vg0", {"a"}, 0, {}); },
            [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
-           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", {}); },
+           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", 0, {}); },
            [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); },
            [&] { return lvm.Refresh("vg0", {"a"}, {}); }, [&] { return lvm.Repair({"vg0", "a", {}}, {}); },
            [&] { return lvm.RestorePv("vg0", "/dev/a", {}); }, [&] { return lvm.DropMissingPvs("vg0", {}); },
            [&] { return lvm.ChangePv({.group = "vg0", .device = "/dev/a"}, {}); },
            [&] { return lvm.Move({.group = "vg0", .name = "a"}, {}); },
-           [&] { return lvm.FinishMoves("vg0", false, {}); },
+           [&] { return lvm.AbandonMove("vg0", "/dev/a", {}); },
            [&] { return lvm.RemovePv("vg0", "/dev/a", {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
@@ -663,7 +846,7 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 0);
   }
-  EXPECT_EQ(lvm.Remove("vg0", {"a"}, {}).error().code(), Code::kTimeout);
+  EXPECT_EQ(lvm.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kTimeout);
   PvState before;
   world_.SetDisk(1, [&](PvState& state) {
     before = std::exchange(state, {});

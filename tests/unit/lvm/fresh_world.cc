@@ -13,7 +13,7 @@ std::string TextOf(const VolumeGroup& group, const std::string& more) {
   std::string out = fmt::format(
       "{} {{ id = \"{}\" seqno = {} format = \"lvm2\" status = [\"RESIZEABLE\", \"READ\", \"WRITE\"] flags = "
       "[] "
-      "extent_size = 8192 {} physical_volumes {{\n",
+      "extent_size = 8192 max_lv = 0 {} physical_volumes {{\n",
       group.name, group.uuid, group.seqno, more);
   for (size_t i = 0; i < group.pvs.size(); ++i) {
     out += fmt::format(
@@ -196,9 +196,9 @@ Result<Snapshot> FreshWorld::Report(const std::string& group) {
     pv.device = devices.contains(pv.uuid) ? devices[pv.uuid] : "";
     pv.missing = pv.device.empty();
   }
-  LogicalVolume lv;
-  lv.active = active_;
-  answer.lvs.push_back(std::move(lv));
+  if (!texts && answer.lvs.empty()) {  // the texts of this world name none
+    answer.lvs.emplace_back().active = active_;
+  }
   return std::make_shared<const VolumeGroup>(std::move(answer));
 }
 
@@ -231,7 +231,7 @@ Status FreshWorld::Activate(const std::string&, const std::vector<std::string>&,
   return Ok();
 }
 
-Status FreshWorld::Deactivate(const std::string&, const std::string&, const Call&) {
+Status FreshWorld::Deactivate(const std::string&, const std::string&, uint64_t, const Call&) {
   const std::lock_guard lock(mutex_);
   active_ = false;
   return Ok();

@@ -52,7 +52,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Create(const CreateGroup& spec, const Call&) override;
   Status Create(const CreateLv&, const Call&) override { return Commits(); }
   Status Extend(const ExtendLv&, const Call&) override { return Commits(); }
-  Status Remove(const std::string&, const std::vector<std::string>&, const Call&) override {
+  Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
     return Commits();
   }
   Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
@@ -60,7 +60,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
     return Commits();
   }
   Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override;
-  Status Deactivate(const std::string&, const std::string&, const Call&) override;
+  Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override;
   Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override { return Ok(); }
   Status Repair(const RepairLv&, const Call&) override { return Commits(); }
   Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
@@ -70,7 +70,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status DropMissingPvs(const std::string&, const Call&) override { return Commits(); }
   Status ChangePv(const PvChange&, const Call&) override { return Commits(); }
   Status Move(const MoveExtents&, const Call&) override { return Commits(); }
-  Status FinishMoves(const std::string&, bool, const Call&) override { return Commits(); }
+  Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Commits(); }
   Status RemovePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
   Status Add(const AddPv& spec, const Call&) override;

@@ -118,8 +118,8 @@ TEST(ExtendArgumentsTest, AddExtentsAtGivenPlaces) {
 }
 
 TEST(RemoveArgumentsTest, NeverForce) {
-  EXPECT_THAT(RemoveArguments("vg0", {"qx", "qy"}).value(),
-              ElementsAre("lvremove", "-y", "--", "vg0/qx", "vg0/qy"));
+  EXPECT_THAT(RemoveArguments("vg0", {"qx", "qy"}, 0).value(),
+              ElementsAre("lvremove", "--", "vg0/qx", "vg0/qy"));
 }
 
 TEST(TagArgumentsTest, AreOneCommand) {
@@ -130,19 +130,22 @@ TEST(TagArgumentsTest, AreOneCommand) {
 
 TEST(ActivateArgumentsTest, SwitchVolumes) {
   EXPECT_THAT(ActivateArguments("vg0", {"qx"}).value(),
-              ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--", "vg0/qx"));
-  EXPECT_THAT(
-      ActivateArguments("vg0", {"qx", "qy"}).value(),
-      ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--", "vg0/qx", "vg0/qy"));
-  EXPECT_THAT(DeactivateArguments("vg0", "qx").value(),
+              ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--",
+                          "vg0/qx"));
+  EXPECT_THAT(ActivateArguments("vg0", {"qx", "qy"}).value(),
+              ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--",
+                          "vg0/qx", "vg0/qy"));
+  EXPECT_THAT(DeactivateArguments("vg0", "qx", 0).value(),
               ElementsAre("lvchange", "-y", "--activate", "n", "--", "vg0/qx"));
+  EXPECT_THAT(DeactivateArguments("vg0", "qx", 7).value(),
+              ElementsAre("lvchange", "-y", "--activate", "n", "--select", "vg_seqno=7", "--", "vg0/qx"));
 }
 
 TEST(MendingArguments, NameWhatTheyAreAbout) {
   EXPECT_THAT(RepairArguments({"vg0", "qx", {"/dev/a:0-12", "/dev/b:3-15"}}).value(),
               ElementsAre("lvconvert", "-y", "--repair", "--", "vg0/qx", "/dev/a:0-12", "/dev/b:3-15"));
   EXPECT_THAT(RefreshArguments("vg0", {"qx", "qy"}).value(),
-              ElementsAre("lvchange", "-y", "--refresh", "--", "vg0/qx", "vg0/qy"));
+              ElementsAre("lvchange", "-y", "--refresh", "--poll", "n", "--", "vg0/qx", "vg0/qy"));
   EXPECT_THAT(RestorePvArguments("vg0", "/dev/a").value(),
               ElementsAre("vgextend", "-y", "--restoremissing", "--", "vg0", "/dev/a"));
   EXPECT_THAT(DropMissingPvsArguments("vg0").value(),
@@ -152,11 +155,11 @@ TEST(MendingArguments, NameWhatTheyAreAbout) {
 // "@tag" would select every LV that bears the tag; "a/b" names another group's.
 TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
-    EXPECT_EQ(RemoveArguments("vg0", {bad}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RemoveArguments(bad, {"qx"}).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RemoveArguments("vg0", {bad}, 0).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(RemoveArguments(bad, {"qx"}, 0).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(TagArguments(bad, "qx", {"a"}, {}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ActivateArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(DeactivateArguments("vg0", bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(DeactivateArguments("vg0", bad, 0).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ReadArguments(bad).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(RepairArguments({"vg0", bad, {}}).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(RefreshArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
@@ -168,7 +171,7 @@ TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
     EXPECT_EQ(ExtendArguments({"vg0", bad, spec.geometry, spec.step}).error().code(), Code::kInvalidArgument)
         << bad;
   }
-  EXPECT_TRUE(RemoveArguments("my-vg.1+2", {"lvol0"}).has_value());
+  EXPECT_TRUE(RemoveArguments("my-vg.1+2", {"lvol0"}, 0).has_value());
 }
 
 TEST(VersionTest, IsFoundInTheOutput) {

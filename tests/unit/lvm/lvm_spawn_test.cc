@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include <gmock/gmock.h>
@@ -52,6 +53,32 @@ class ScriptedSubprocess final : public Subprocess {
   std::vector<Command> commands;
 };
 
+// Remembers what it was asked, and says what the test wants.
+class ScriptedLocks final : public GroupLocks {
+ public:
+  Status ClaimName(const std::string& group) override {
+    asked.push_back("name " + group);
+    return name;
+  }
+  Result<bool> Claim(const std::string& group, const std::string& uuid) override {
+    asked.push_back("claim " + group + " " + uuid);
+    Result<bool> answer = claims.empty() ? Result<bool>(false) : std::move(claims.front());
+    if (!claims.empty()) {
+      claims.pop_front();
+    }
+    return answer;
+  }
+  Status Check(const std::string&) const override { return Ok(); }
+  Result<int> ForCommand(const std::string& group) const override {
+    return group == "vg0" ? held : Result<int>(Error(Code::kInternal, "nobody has claimed it"));
+  }
+
+  Status name;
+  std::deque<Result<bool>> claims;
+  Result<int> held = 77;
+  std::vector<std::string> asked;
+};
+
 class LvmSpawnUnitTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -59,14 +86,18 @@ class LvmSpawnUnitTest : public ::testing::Test {
       GTEST_SKIP() << "no lvm here: LvmSpawn cannot be made";
     }
     subprocess_.Answer(0, "  LVM version:     2.03.16(2) (2022-05-18)\n");
-    auto made =
-        LvmSpawn::Make(subprocess_, {.system_dir = "/run/x/lvm", .driver_loaded = driver_loaded_}, {});
+    auto made = LvmSpawn::Make(
+        subprocess_,
+        {.system_dir = "/run/x/lvm", .driver_loaded = driver_loaded_, .locks = locks_, .uuid_of = uuid_of_},
+        {});
     ASSERT_TRUE(made.has_value()) << made.error().message();
     lvm_ = std::move(*made);
     subprocess_.commands.clear();
   }
 
   bool driver_loaded_ = true;
+  GroupLocks* locks_ = nullptr;
+  std::function<std::string(const std::string&)> uuid_of_;
   ScriptedSubprocess subprocess_;
   std::unique_ptr<LvmSpawn> lvm_;
 };
@@ -153,7 +184,7 @@ TEST_F(LvmSpawnUnitTest, ActivationHasNothingToFlush) {
   subprocess_.Answer(0, "");
   EXPECT_TRUE(lvm_->Activate("vg0", {"v"}, {}).has_value());
   subprocess_.Answer(0, "");
-  EXPECT_TRUE(lvm_->Deactivate("vg0", "v", {}).has_value());
+  EXPECT_TRUE(lvm_->Deactivate("vg0", "v", 0, {}).has_value());
   EXPECT_EQ(subprocess_.commands.size(), 2U);
 }
 
@@ -163,8 +194,109 @@ TEST_F(LvmSpawnUnitTest, ChangingNoTagsRunsNothing) {
 }
 
 TEST_F(LvmSpawnUnitTest, NamesThatLvmWouldReadOtherwiseNeverReachIt) {
-  EXPECT_EQ(lvm_->Remove("vg0", {"@tag"}, {}).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(lvm_->Remove("vg0", {"@tag"}, 0, {}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(lvm_->Read("--all", {}).error().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(subprocess_.commands.empty());
+}
+
+class LvmWithLocksTest : public LvmSpawnUnitTest {
+ protected:
+  LvmWithLocksTest() { locks_ = &scripted_; }
+
+  static constexpr char kUuid[] = "plf7AC-ovS4-P1ie-udWQ-N0tA-dzKB-HxNopt";  // of the group in the fixture
+  ScriptedLocks scripted_;
+};
+
+TEST_F(LvmWithLocksTest, WhatWasReadBeforeTheGroupWasClaimedIsReadAgain) {
+  subprocess_.Answer(0, Fixture("linear.json"));
+  subprocess_.Answer(0, Fixture("raid5.json"));
+  scripted_.claims = {true, false};
+  const auto read = lvm_->Read("vg0", {});
+  ASSERT_TRUE(read.has_value()) << read.error().message();
+  EXPECT_NE((*read)->FindLv("v_rimage_2"), nullptr) << "the later report";
+  subprocess_.Answer(0, Fixture("raid5.json"));
+  ASSERT_TRUE(lvm_->Read("vg0", {}).has_value());
+  EXPECT_EQ(subprocess_.commands.size(), 3U) << "it is ours by now";
+}
+
+TEST_F(LvmWithLocksTest, AGroupOfAnotherIsNotReadAtAllOrNotBelieved) {
+  scripted_.name = Error(Code::kPrecondition, "pid 7 (quarryd) has it");
+  EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(
+      lvm_->Create(CreateGroup{.name = "vg0", .devices = {"/dev/x"}, .extent_size = kMiB}, {}).error().code(),
+      Code::kPrecondition);
+  EXPECT_TRUE(subprocess_.commands.empty());
+  scripted_.name = Ok();
+  scripted_.claims.emplace_back(Error(Code::kPrecondition, "pid 7 (quarryd) has it"));
+  subprocess_.Answer(0, Fixture("raid5.json"));
+  EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kPrecondition);
+  EXPECT_THAT(scripted_.asked, Contains(std::string("claim vg0 ") + kUuid));
+}
+
+class LvmWithUuidsTest : public LvmWithLocksTest {
+ protected:
+  LvmWithUuidsTest() {
+    uuid_of_ = [](const std::string& group) { return group == "vg0" ? std::string(kUuid) : std::string(); };
+  }
+};
+
+TEST_F(LvmWithUuidsTest, AGroupWhoseUuidTheDisksTellIsClaimedBeforeLvmIsAsked) {
+  scripted_.claims.emplace_back(Error(Code::kPrecondition, "pid 7 (lvm) has it"));
+  EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(subprocess_.commands.empty()) << "LVM might wait for that very command";
+  scripted_.claims.emplace_back(true);
+  subprocess_.Answer(0, Fixture("raid5.json"));
+  EXPECT_TRUE(lvm_->Read("vg0", {}).has_value());
+  EXPECT_EQ(subprocess_.commands.size(), 1U) << "it was ours before the report: one is enough";
+}
+
+TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDoNot) {
+  const Geometry linear = *Geometry::Make({});
+  CreateLv create{
+      .group = "vg0", .name = "v", .geometry = linear, .step = {}, .tags = {}, .max_recovery_rate = {}};
+  create.step.alloc = "contiguous";
+  ExtendLv extend{.group = "vg0", .name = "v", .geometry = linear, .step = create.step};
+  const std::vector<std::pair<std::string, std::function<Status()>>> changes = {
+      {"vgcreate", [&] { return lvm_->Create(CreateGroup{"vg0", {"/dev/x"}, kMiB}, {}); }},
+      {"lvcreate", [&] { return lvm_->Create(create, {}); }},
+      {"lvextend", [&] { return lvm_->Extend(extend, {}); }},
+      {"lvremove", [&] { return lvm_->Remove("vg0", {"v"}, 0, {}); }},
+      {"lvchange", [&] { return lvm_->ChangeTags("vg0", "v", {"a"}, {}, {}); }},
+      {"lvchange", [&] { return lvm_->Activate("vg0", {"v"}, {}); }},
+      {"lvchange", [&] { return lvm_->Deactivate("vg0", "v", 0, {}); }},
+      {"lvchange", [&] { return lvm_->Refresh("vg0", {"v"}, {}); }},
+      {"lvconvert", [&] { return lvm_->Repair({"vg0", "v", {}, ""}, {}); }},
+      {"lvchange", [&] { return lvm_->LimitRecovery("vg0", {"v"}, kMiB, {}); }},
+      {"vgextend", [&] { return lvm_->RestorePv("vg0", "/dev/x", {}); }},
+      {"vgreduce", [&] { return lvm_->DropMissingPvs("vg0", {}); }},
+      {"pvchange", [&] { return lvm_->ChangePv({"vg0", "/dev/x", true, {}, {}}, {}); }},
+      {"pvmove", [&] { return lvm_->Move({"vg0", "v", "/dev/x:0-1", "/dev/y:0-1"}, {}); }},
+      {"vgreduce", [&] { return lvm_->RemovePv("vg0", "/dev/x", {}); }},
+      {"vgextend", [&] { return lvm_->Add({.group = "vg0", .device = "/dev/x"}, {}); }},
+  };
+  for (const auto& [verb, change] : changes) {
+    subprocess_.commands.clear();
+    subprocess_.Answer(5, "", "  it fails\n");
+    EXPECT_FALSE(change().has_value());
+    ASSERT_EQ(subprocess_.commands.size(), 1U) << verb;
+    const Command& command = subprocess_.commands.front();
+    EXPECT_EQ(command.argv[1], verb);
+    EXPECT_EQ(command.hold_fd, 77) << verb;
+    EXPECT_EQ(command.ends_with_us, verb == "pvmove") << verb;
+  }
+  subprocess_.commands.clear();
+  subprocess_.Answer(5, "", "  it fails\n");
+  EXPECT_FALSE(lvm_->AbandonMove("vg0", "/dev/x", {}).has_value());
+  EXPECT_FALSE(subprocess_.commands.front().ends_with_us) << "an abort does not wait for anything";
+  subprocess_.Answer(0, Fixture("raid5.json"));
+  EXPECT_TRUE(lvm_->Read("vg0", {}).has_value());
+  EXPECT_EQ(subprocess_.commands.back().hold_fd, -1);
+}
+
+TEST_F(LvmWithLocksTest, WithoutTheLockNothingIsChanged) {
+  scripted_.held = Error(Code::kUnavailable, "the lock file was removed");
+  EXPECT_EQ(lvm_->ChangeTags("vg0", "v", {"a"}, {}, {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_->Remove("vg0", {"v", "w"}, 0, {}).error().code(), Code::kUnavailable);
   EXPECT_TRUE(subprocess_.commands.empty());
 }
 

@@ -146,8 +146,7 @@ TEST_F(Text, OverwrittenOneIsNotBelieved) {
 }
 
 TEST_F(Text, HugeOneIsNotEvenRead) {
-  const auto text =
-      reader_.ReadText("/dev/null", {4096, uint64_t{1} << 50}, {512, uint64_t{1} << 49, 0}, {});
+  const auto text = reader_.ReadText("/dev/null", {4096, uint64_t{1} << 50}, {512, uint64_t{1} << 49, 0}, {});
   EXPECT_EQ(text.error().code(), Code::kCorrupt);
 }
 

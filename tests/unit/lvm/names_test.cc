@@ -93,6 +93,16 @@ TEST(MetadataLvNameTest, PairsWithItsImage) {
   EXPECT_EQ(MetadataLvName("vol"), "");
 }
 
+TEST(IsLegOfTest, GoesByTheWholeName) {
+  EXPECT_TRUE(IsLegOf("vol_rimage_0", "vol"));
+  EXPECT_TRUE(IsLegOf("vol_rmeta_63", "vol"));
+  for (const char* other : {"", "vol", "pvmove0", "vol_rimage_", "vol_rimage_x", "vol_rimage_0_extracted",
+                            "vol_rimage_0_iorig", "vol2_rimage_0", "xvol_rimage_0", "vol_corig"}) {
+    EXPECT_FALSE(IsLegOf(other, "vol")) << other;
+  }
+  EXPECT_FALSE(IsLegOf("_rimage_0", ""));
+}
+
 TEST(Tags, OfAReadyVolumeComeBackWhole) {
   VolumeTags tags = Sample();
   tags.formatted = "xfs";
@@ -280,14 +290,42 @@ TEST(VolumeIdTest, ComesApartAgain) {
     ASSERT_TRUE(parts.has_value()) << id;
     EXPECT_EQ(parts->pool, pool);
     EXPECT_EQ(parts->lv_name, lv);
+    EXPECT_EQ(parts->node_hash, "");
+    const std::string named = VolumeId(pool, lv, NodeHash("node-1"));
+    EXPECT_LE(named.size(), 72U);
+    const auto of_node = ParseVolumeId(named);
+    ASSERT_TRUE(of_node.has_value()) << named;
+    EXPECT_EQ(of_node->pool, pool);
+    EXPECT_EQ(of_node->lv_name, lv);
+    EXPECT_EQ(of_node->node_hash, NodeHash("node-1"));
   }
+}
+
+TEST(VolumeIdTest, WhatLooksLikeAHashAndIsNoneBelongsToThePool) {
+  const std::string lv = NewLvName();
+  for (const char* pool : {"pool.0123abcg", "pool.0123abc", "pool.0123ABCD", "0123abcd"}) {
+    const auto parts = ParseVolumeId(VolumeId(pool, lv));
+    ASSERT_TRUE(parts.has_value()) << pool;
+    EXPECT_EQ(parts->pool, pool);
+    EXPECT_EQ(parts->node_hash, "");
+  }
+  EXPECT_EQ(ParseVolumeId("p.0123abcd.4567cdef." + lv)->pool, "p.0123abcd");
+}
+
+TEST(VolumeIdTest, NamesOfNodesAreHashedTheSameForEver) {
+  EXPECT_EQ(NodeHash(""), "811c9dc5");
+  EXPECT_EQ(NodeHash("a"), "e40c292c");
+  EXPECT_EQ(NodeHash("foobar"), "bf9cf968");
+  EXPECT_NE(NodeHash("node-1"), NodeHash("node-2"));
 }
 
 TEST(VolumeIdTest, OthersAreRefused) {
   const std::string lv = NewLvName();
   for (const std::string& id : std::vector<std::string>{
            "", ".", lv, "." + lv, "../x." + lv, "a/b." + lv, "-a." + lv, std::string(33, 'a') + "." + lv,
-           "pool." + lv + "x", "pool.lvol0", "po ol." + lv, std::string("po\0ol.", 6) + lv}) {
+           "pool." + lv + "x", "pool." + lv + ".0123abcd", "0123abcd", ".0123abcd", ".0123abcd." + lv,
+           "pool..0123abcd." + lv.substr(1), "pool.lvol0", "po ol." + lv, "pool.0123abcd.",
+           std::string("po\0ol.", 6) + lv}) {
     EXPECT_FALSE(ParseVolumeId(id).has_value()) << id;
   }
 }

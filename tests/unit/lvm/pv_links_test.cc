@@ -105,6 +105,22 @@ TEST_F(Links, StrangeGroupOfOurNameIsLeftOutWhileOursIsThere) {
   EXPECT_EQ(Now().begin()->second, "sdc") << "for the reader of its UUID to refuse";
 }
 
+TEST_F(Links, UuidOfAGroupIsKnownOnceItIsFoundAndTheOnlyOneOfItsName) {
+  EXPECT_EQ(links_->UuidOf("v"), "") << "nobody has looked";
+  Plug("sda", "changed", 1);
+  Plug("sdc", "elsewhere", 1);
+  Update();
+  EXPECT_EQ(links_->UuidOf("v"), "") << "two groups of that name";
+  Unplug("sdc");
+  Update();
+  const std::string ours = links_->UuidOf("v");
+  EXPECT_FALSE(ours.empty());
+  Plug("sdc", "elsewhere", 1);
+  Update();
+  EXPECT_EQ(links_->UuidOf("v"), ours);
+  EXPECT_EQ(links_->UuidOf("w"), "");
+}
+
 TEST_F(Links, DiskKeepsItsPathUnderWhateverNameItComesBack) {
   Plug("nvme0n1", "changed", 1);
   Plug("nvme1n1", "changed", 2);
@@ -180,6 +196,24 @@ TEST_F(Links, OfADiskInAnArrayOrBehindMultipathTheUpperOneCounts) {
   }
   Update();
   EXPECT_THAT(Now(), ElementsAre(Pair(kFirst, "dm-0")));
+}
+
+// LVM would mark it missing with the next commit.
+TEST_F(Links, WhatIsSuspendedForAMomentKeepsItsLink) {
+  Plug("sda", "changed", 1);
+  Plug("dm-0", "changed", 1);
+  Plug("sdb", "changed", 2);
+  Attribute("dm-0", "dm/uuid", "mpath-x");
+  fs::create_directories(Root() / "sys/sda/holders/dm-0");
+  Update();
+  const auto whole = Now();
+  ASSERT_THAT(whole, UnorderedElementsAre(Pair(kFirst, "dm-0"), Pair(kSecond, "sdb")));
+  Attribute("dm-0", "dm/suspended", "1");
+  Update();
+  EXPECT_EQ(Now(), whole);
+  Attribute("dm-0", "dm/suspended", "0");
+  Update();
+  EXPECT_EQ(Now(), whole);
 }
 
 TEST_F(Links, CopyOfADiskIsShownToLvmBesideIt) {

@@ -104,6 +104,27 @@ TEST(PhysicalExtentsTest, ReachThroughIntegrity) {
   EXPECT_THAT(Words(PhysicalExtents(group, group.lvs[0])), UnorderedElementsAre("A:0+1", "A:1+5", "A:6+2"));
 }
 
+// pvmove without a name puts what it moves of all LVs into one.
+TEST(PhysicalExtentsTest, OfAVolumeThatIsBeingMovedAreNobodyElsesBelowTheSameMove) {
+  VolumeGroup group;
+  group.lvs.push_back(
+      Lv("v", false,
+         {Seg("linear", 0, 4, {{"", "pvmove0", Range(10, 4)}}), Seg("linear", 4, 2, {OnPv("C", 7, 2)})}));
+  group.lvs.push_back(Lv("theirs", false, {Seg("linear", 0, 10, {{"", "pvmove0", Range(0, 10)}})}));
+  group.lvs.push_back(Lv("pvmove0", true,
+                         {Seg("mirror", 0, 10, {OnPv("A", 0, 10), OnPv("B", 20, 10)}),
+                          Seg("mirror", 10, 4, {OnPv("A", 50, 4), OnPv("B", 30, 4)})}));
+  EXPECT_THAT(Words(PhysicalExtents(group, group.lvs[0])), UnorderedElementsAre("A:50+4", "B:30+4", "C:7+2"));
+  EXPECT_THAT(Words(PhysicalExtents(group, group.lvs[1])), UnorderedElementsAre("A:0+10", "B:20+10"));
+}
+
+TEST(PhysicalExtentsTest, OfAPartAreAsMuchOfEachStripe) {
+  VolumeGroup group;
+  group.lvs.push_back(Lv("v", false, {Seg("linear", 0, 5, {{"", "below", Range(3, 5)}})}));
+  group.lvs.push_back(Lv("below", true, {Seg("striped", 0, 12, {OnPv("A", 100, 6), OnPv("B", 0, 6)})}));
+  EXPECT_THAT(Words(PhysicalExtents(group, group.lvs[0])), UnorderedElementsAre("A:101+3", "B:1+3"));
+}
+
 TEST(PhysicalExtentsTest, EndEvenIfASnapshotRunsInCircles) {
   VolumeGroup group;
   group.lvs.push_back(Lv("v", true, {Seg("linear", 0, 5, {OnLv("w", 5)})}));

@@ -16,10 +16,11 @@ std::string Range(const ExtentRange& range) {
 }
 
 std::string LvText(const LogicalVolume& lv) {
-  std::string out =
-      fmt::format("lv {} {} created={} hidden={} size={} type={} tags=[{}] partial={} active={} health={}\n",
-                  lv.name, lv.uuid, lv.created, lv.hidden, lv.size.value, lv.segment_type,
-                  fmt::join(lv.tags, " "), lv.partial, lv.active, lv.health);
+  std::string out = fmt::format(
+      "lv {} {} created={} hidden={} size={} type={} tags=[{}] partial={} active={} health={} "
+      "origin={} pool={} leaves={}\n",
+      lv.name, lv.uuid, lv.created, lv.hidden, lv.size.value, lv.segment_type, fmt::join(lv.tags, " "),
+      lv.partial, lv.active, lv.health, lv.origin, lv.pool, lv.leaves);
   for (const Segment& segment : lv.segments) {
     out += fmt::format("  {} {} data={} stripe={} region={} rate={}", segment.type, Range(segment.logical),
                        segment.data_stripes, segment.stripe_size.value, segment.region_size.value,
@@ -35,9 +36,11 @@ std::string LvText(const LogicalVolume& lv) {
 }  // namespace
 
 std::string AllOf(const VolumeGroup& group) {
-  std::string out = fmt::format("vg {} {} seqno={} extents={}x{} free={} exported={} tags=[{}]\n", group.name,
-                                group.uuid, group.seqno, group.extent_count.value, group.extent_size.value,
-                                group.free_count.value, group.exported, fmt::join(group.tags, " "));
+  std::string out = fmt::format(
+      "vg {} {} seqno={} extents={}x{} free={} exported={} extendable={} "
+      "max_lvs={} tags=[{}]\n",
+      group.name, group.uuid, group.seqno, group.extent_count.value, group.extent_size.value,
+      group.free_count.value, group.exported, group.extendable, group.max_lvs, fmt::join(group.tags, " "));
   for (const PhysicalVolume& pv : group.pvs) {
     out += fmt::format(
         "pv {} {} start={} extents={} allocatable={} missing={} tags=[{}] metadata={}/{} free=", pv.uuid,

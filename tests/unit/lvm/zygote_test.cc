@@ -116,6 +116,24 @@ class Zygote : public testing::Test {
     return Lvm({"pvcreate", "/dev/nonexistent"});
   }
   void Release() { lock_.Reset(); }
+
+  // A group's lock, as quarryd has it.
+  std::string GroupLock(const std::string& name) const { return (folder_ / (name + ".lock")).string(); }
+  UniqueFd TakeGroupLock(const std::string& name) const {
+    UniqueFd fd(open(GroupLock(name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    return flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(fd) : UniqueFd();
+  }
+  // How often a process has that file open, and as which descriptor.
+  static std::vector<std::string> DescriptorsOf(int pid, const std::string& path) {
+    std::vector<std::string> out;
+    for (const auto& fd : fs::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
+      std::error_code gone;
+      if (fs::read_symlink(fd.path(), gone) == path) {
+        out.push_back(fd.path().filename());
+      }
+    }
+    return out;
+  }
   // The zygote's children that wait for that lock. (One that has answered may be about to exit still.)
   std::vector<int> Waiting(int zygote) const {
     std::istringstream list(ReadFile(fmt::format("/proc/{0}/task/{0}/children", zygote)));
@@ -128,6 +146,7 @@ class Zygote : public testing::Test {
         // A second one waits for P_global:aux first.
         if (fs::read_symlink(fd->path(), gone).string().starts_with((folder_ / "lock/P_global").string())) {
           pids.push_back(pid);
+          break;  // the first one has P_global:aux and P_global
         }
       }
     }
@@ -158,11 +177,14 @@ class Zygote : public testing::Test {
     return fs::exists(fmt::format("/proc/{}", pid)) &&
            ReadFile(fmt::format("/proc/{}/stat", pid)).find(") Z ") == std::string::npos;
   }
-  static bool GoneSoon(int pid) {
-    for (int i = 0; i < 6000 && Exists(pid); ++i) {
+  static bool Eventually(const std::function<bool()>& holds) {
+    for (int i = 0; i < 6000 && !holds(); ++i) {
       std::this_thread::sleep_for(milliseconds(10));
     }
-    return !Exists(pid);
+    return holds();
+  }
+  static bool GoneSoon(int pid) {
+    return Eventually([pid] { return !Exists(pid); });
   }
 
   const std::string long_word_ = std::string(9000, 'w') + "end";
@@ -439,6 +461,74 @@ TEST_F(Zygote, LeavesNoDescriptorBehindAndGivesNoneAway) {
   Release();
   first.join();
   second.join();
+}
+
+TEST_F(Zygote, EachCommandKeepsItsOwnLockUntilItEndsAndTheZygoteKeepsNone) {
+  Run({"version"});
+  Command a = Blocked();
+  Command b = a;
+  UniqueFd lock_a = TakeGroupLock("a");
+  UniqueFd lock_b = TakeGroupLock("b");
+  a.hold_fd = lock_a.get();
+  b.hold_fd = lock_b.get();
+  std::thread first([&] { EXPECT_TRUE(zygote_->Run(a, {}).has_value()); });
+  const int child_a = WaitForChild();
+  std::thread second([&] { EXPECT_TRUE(zygote_->Run(b, {}).has_value()); });
+  while (Waiting(ZygotePid()).size() < 2) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  for (const int child : Waiting(ZygotePid())) {
+    const auto [own, other] = child == child_a ? std::pair("a", "b") : std::pair("b", "a");
+    EXPECT_THAT(DescriptorsOf(child, GroupLock(own)), testing::ElementsAre("0"));
+    EXPECT_THAT(DescriptorsOf(child, GroupLock(other)), testing::IsEmpty());
+  }
+  EXPECT_THAT(DescriptorsOf(ZygotePid(), GroupLock("a")), testing::IsEmpty());
+  EXPECT_THAT(DescriptorsOf(ZygotePid(), GroupLock("b")), testing::IsEmpty());
+  lock_a.Reset();  // as if we had died
+  lock_b.Reset();
+  EXPECT_FALSE(TakeGroupLock("a").valid()) << "the command has it still";
+  EXPECT_FALSE(TakeGroupLock("b").valid());
+  Release();
+  first.join();
+  second.join();
+  EXPECT_TRUE(Eventually([&] { return TakeGroupLock("a").valid() && TakeGroupLock("b").valid(); }));
+  EXPECT_TRUE(others_.commands.empty());
+}
+
+TEST_F(Zygote, WhatOnlyWatchesEndsWithUs) {
+  Command command = Blocked();
+  command.ends_with_us = true;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd read_end(ends[0]);
+  const UniqueFd write_end(ends[1]);
+  const pid_t us = fork();
+  if (us == 0) {
+    std::thread([&] { (void)zygote_->Run(command, {}); }).detach();
+    while (!zygote_->pid().has_value() || Waiting(*zygote_->pid()).empty()) {
+      usleep(1000);
+    }
+    const std::array<int, 2> pids = {*zygote_->pid(), Waiting(*zygote_->pid())[0]};
+    (void)!write(write_end.get(), pids.data(), sizeof(pids));
+    _exit(0);
+  }
+  std::array<int, 2> pids{};
+  ASSERT_EQ(read(read_end.get(), pids.data(), sizeof(pids)), static_cast<ssize_t>(sizeof(pids)));
+  waitpid(us, nullptr, 0);
+  EXPECT_TRUE(GoneSoon(pids[1])) << "nobody has released what it waits for";
+  EXPECT_TRUE(GoneSoon(pids[0]));
+}
+
+TEST_F(Zygote, WhatOnlyWatchesEndsWithItsZygote) {
+  Run({"version"});
+  Command command = Blocked();
+  command.ends_with_us = true;
+  // LVM may answer TERM by a failure of its own: then that is the outcome, else it is unknown.
+  std::thread runner([&] { EXPECT_NE(zygote_->Run(command, {}).value_or(Finished()).exit_status, 0); });
+  const int child = WaitForChild();
+  Signal(ZygotePid(), SIGKILL);
+  runner.join();
+  EXPECT_TRUE(GoneSoon(child)) << "nobody has released what it waits for";
 }
 
 TEST_F(Zygote, EndsWithUsButLetsItsCommandsFinish) {

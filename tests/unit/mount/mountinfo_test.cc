@@ -52,6 +52,17 @@ TEST(Mountinfo, TakesLinesWithoutOptionalFieldsAndWithAnEmptySource) {
   EXPECT_EQ(table.entries()[1].target, "/b");
 }
 
+TEST(Mountinfo, TellsThePeerGroupOfASharedMount) {
+  const MountTable table = Table(
+      "1 1 8:1 / / rw master:4 shared:17 propagate_from:2 - ext4 /dev/x rw\n"
+      "2 1 8:2 / /a rw master:17 - ext4 /dev/y rw\n"
+      "3 1 8:3 /shared:9 /b rw - ext4 shared:9 rw\n");
+  EXPECT_EQ(table.entries()[0].peer_group, 17U);
+  EXPECT_EQ(table.entries()[1].peer_group, 0U) << "a slave hears, and is not heard";
+  EXPECT_EQ(table.entries()[2].peer_group, 0U);
+  EXPECT_FALSE(MountTable::Parse("1 1 8:1 / / rw shared:x - ext4 /dev/x rw\n").has_value());
+}
+
 TEST(Mountinfo, AFileSystemWithoutADeviceHasNoBacking) {
   EXPECT_EQ(Table("1 1 0:45 / /a rw - btrfs /dev/dm-3 rw\n").entries()[0].backing, (DeviceNumber{0, 0}));
 }
@@ -161,6 +172,13 @@ TEST(MountTable, ListsEveryMountOfADeviceByNumberOrBacking) {
     targets.push_back(entry->target);
   }
   EXPECT_EQ(targets, (std::vector<std::string>{"/stage", "/pod", "/other"}));
+}
+
+TEST(MountTable, FindsAMountByItsId) {
+  const MountTable table = Table("1 1 8:1 / / rw - ext4 /dev/x rw\n7 1 8:2 / /a rw - ext4 /dev/y rw\n");
+  ASSERT_NE(table.ById(7), nullptr);
+  EXPECT_EQ(table.ById(7)->target, "/a");
+  EXPECT_EQ(table.ById(2), nullptr);
 }
 
 TEST(MountTable, TellsTheFlagsInForceAtAMount) {

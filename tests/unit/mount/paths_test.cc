@@ -94,6 +94,46 @@ TEST_F(PathsTest, TheRootDirectoryIsNoVolumesPath) {
   EXPECT_FALSE(free_.RemovePath(root).has_value());
 }
 
+TEST_F(PathsTest, LinksAboveTheLastComponentAreResolved) {
+  EXPECT_EQ(free_.Resolve(In("entrance/near/new"))->str(), base_ + "/root/dir/new");
+  EXPECT_EQ(free_.Resolve(In("root/away/new"))->str(), base_ + "/outside/new");
+  EXPECT_EQ(free_.Resolve(In("root/near"))->str(), base_ + "/root/near") << "the last one is kept as it is";
+  EXPECT_EQ(free_.Resolve(*AbsolutePath::Parse("/new"))->str(), "/new");
+  EXPECT_EQ(free_.Resolve(*AbsolutePath::Parse("/"))->str(), "/");
+}
+
+TEST_F(PathsTest, WhatIsMissingAndWhatLeadsNowhereDiffer) {
+  fs::create_symlink(base_ + "/never", base_ + "/dead");
+  fs::create_symlink(base_ + "/dead", base_ + "/root/dead");
+  fs::create_symlink(base_ + "/round", base_ + "/turn");
+  fs::create_symlink(base_ + "/turn", base_ + "/round");
+  for (const char* name : {"never/x", "root/away/never/x", "root/file/x"}) {
+    EXPECT_EQ(free_.Resolve(In(name)).error().code(), Code::kNotFound) << name;
+  }
+  for (const auto& [name, link] : {std::pair{"root/dead/deep/x", "/root/dead"}, std::pair{"dead/x", "/dead"},
+                                   std::pair{"turn/deep/x", "/turn"}}) {
+    const auto resolved = free_.Resolve(In(name));
+    ASSERT_FALSE(resolved.has_value()) << name;
+    EXPECT_EQ(resolved.error().code(), Code::kPrecondition);
+    EXPECT_NE(resolved.error().message().find("symbolic link " + base_ + link), std::string::npos)
+        << resolved.error().message();
+  }
+  const Paths guarded({In("root")});
+  EXPECT_EQ(guarded.Resolve(In("root/near/x")).error().code(), Code::kPrecondition);
+  EXPECT_EQ(guarded.Resolve(In("entrance/dir/x"))->str(), base_ + "/root/dir/x");
+}
+
+TEST_F(PathsTest, AFolderWhoseNameLooksRemovedIsStillThere) {
+  fs::create_directories(base_ + "/odd (deleted)");
+  EXPECT_EQ(free_.Resolve(In("odd (deleted)/x"))->str(), base_ + "/odd (deleted)/x");
+}
+
+TEST_F(PathsTest, ADeviceNodeIsKnownByItsNumber) {
+  EXPECT_EQ(*Paths::FileSystemOfNode("/dev/no such node", {7, 0}), std::nullopt);
+  EXPECT_EQ(*Paths::FileSystemOfNode("/dev/null", {1, 3}), std::nullopt) << "no block device";
+  EXPECT_EQ(*Paths::FileSystemOfNode(base_ + "/root/file", {7, 0}), std::nullopt);
+}
+
 TEST_F(PathsTest, NewPathsAreNotForEverybody) {
   ASSERT_TRUE(free_.MakeDirectory(In("d")).has_value());
   ASSERT_TRUE(free_.MakeFile(In("f")).has_value());

@@ -59,7 +59,8 @@ Status ReadAll(const std::string& path, uint64_t length, uint64_t offset,
 }  // namespace
 
 Status WritePattern(const std::string& path, uint64_t seed, uint64_t length, uint64_t offset) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  const int create = path.starts_with("/dev/") ? 0 : O_CREAT;
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | create | O_CLOEXEC, 0644));
   if (!fd.valid()) {
     return ErrnoError(path);
   }

@@ -9,7 +9,7 @@
 namespace quarry::vm {
 
 // Writes `length` bytes (a multiple of 4096) decided by `seed` at `offset`, creating a regular file where
-// there is nothing, and flushes them to the device.
+// there is nothing (but in /dev), and flushes them to the device.
 Status WritePattern(const std::string& path, uint64_t seed, uint64_t length, uint64_t offset = 0);
 
 // Reads them back from the device, not from memory. kCorrupt naming the first offset that differs.

@@ -23,12 +23,13 @@ std::string FirstWord(const fs::path& file) {
   return word;
 }
 
-// NVMe tells it as text, SCSI in a page with a header of four bytes.
+// NVMe and virtio tell it as text, SCSI in a page with a header of four bytes.
 std::string SerialOf(const fs::path& block) {
   constexpr size_t kPageHeader = 4;
   std::ifstream page(block / "device/vpd_pg80", std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(page), {}};
-  return text.size() > kPageHeader ? Trim(text.substr(kPageHeader)) : FirstWord(block / "device/serial");
+  return text.size() > kPageHeader ? Trim(text.substr(kPageHeader))
+                                   : FirstWord(block / "device/serial") + FirstWord(block / "serial");
 }
 
 Status Checked(const std::vector<std::string>& argv) {
@@ -91,8 +92,10 @@ std::vector<std::string> DiskNodes() {
   return nodes;
 }
 
-Status VolumeGroup::Make() {
-  std::vector<std::string> argv = {"vgcreate", "-q", "-y", "--metadatasize", "64m", name_};
+Status VolumeGroup::Make(const std::vector<std::string>& how) {
+  std::vector<std::string> argv = {"vgcreate", "-q", "-y"};
+  argv.insert(argv.end(), how.begin(), how.end());
+  argv.push_back(name_);
   argv.insert(argv.end(), devices_.begin(), devices_.end());
   QUARRY_TRY(Checked(argv));
   made_ = !kept_;
@@ -109,6 +112,10 @@ void VolumeGroup::Remove() {
   std::vector<std::string> argv = {"pvremove", "-q", "-y"};
   argv.insert(argv.end(), devices_.begin(), devices_.end());
   Tool(argv);
+}
+
+std::string LvNameIn(const std::string& id) {
+  return id.substr(id.rfind('.') + 1);
 }
 
 Status VolumeGroup::Empty() {

@@ -17,6 +17,10 @@ std::string DiskNode(int number);
 // Disks 1, 2, … as long as there are any.
 std::vector<std::string> DiskNodes();
 
+// The logical volume's name in the id of a volume that Quarry made, "<pool>.<hash>.<name>" or without the
+// hash.
+std::string LvNameIn(const std::string& id);
+
 struct Lv {
   std::string name;
   int64_t size = 0;
@@ -39,7 +43,8 @@ class VolumeGroup {
   VolumeGroup(const VolumeGroup&) = delete;
   VolumeGroup& operator=(const VolumeGroup&) = delete;
 
-  Status Make();
+  // `how`: more of vgcreate's arguments.
+  Status Make(const std::vector<std::string>& how = {"--metadatasize", "64m"});
   // Whoever made it; what is not there is fine.
   void Remove();
   // It outlives this object, also if it is made only now.

@@ -1,0 +1,137 @@
+#include "base/log_writer.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+namespace quarry {
+namespace {
+
+constexpr std::chrono::milliseconds kLastWords{1000};
+constexpr std::chrono::milliseconds kMoment{10};
+
+// False: this log takes nothing any more, at least not this.
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = write(fd, text.data(), text.size());
+    if (put >= 0) {
+      text.remove_prefix(static_cast<size_t>(put));
+    } else if (errno == EAGAIN) {  // somebody who shares the file made it so
+      pollfd ready{fd, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+// Shared with the thread, which may outlive the writer.
+struct LogWriter::State {
+  int fd;
+  std::function<std::string(uint64_t lost)> notice;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::string> lines;
+  size_t waiting = 0;   // bytes of `lines`
+  uint64_t taken = 0;   // lines that were ever put there
+  uint64_t done = 0;    // of these, those that were written, or could not be
+  bool behind = false;  // somebody has waited in vain
+  bool ending = false;
+  uint64_t lost = 0;
+  uint64_t told = 0;  // of `lost`, those of which the log knows
+
+  void Run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return !lines.empty() || ending; });
+      if (lines.empty()) {
+        return;
+      }
+      const std::string line = std::move(lines.front());
+      lines.pop_front();
+      waiting -= line.size();
+      lost += Put(lock, line) ? 0 : 1;
+      ++done;
+      // Lost lines came after all that were waiting then.
+      if (lines.empty() && lost != told) {
+        const uint64_t now = lost;
+        const std::string words = notice(now - told);
+        if (Put(lock, words)) {
+          told = now;
+        }
+      }
+      behind = behind && !lines.empty();
+      changed.notify_all();
+    }
+  }
+
+  bool Put(std::unique_lock<std::mutex>& lock, const std::string& line) const {
+    lock.unlock();
+    const bool written = WriteAll(fd, line);
+    lock.lock();
+    return written;
+  }
+};
+
+LogWriter::LogWriter(int fd, std::function<std::string(uint64_t lost)> notice)
+    : state_(std::make_shared<State>()) {
+  state_->fd = fd;
+  state_->notice = std::move(notice);
+  // Signals are for other threads: SIGPIPE of a closed log too.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([state = state_] { state->Run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+LogWriter::~LogWriter() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  state_->changed.notify_all();
+  Flush(kLastWords);
+}
+
+void LogWriter::Write(std::string line) {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  // Once a line was lost, the next ones wait until that is told: the notice stands where they are missing.
+  if (state.waiting + line.size() > kMostWaiting || (state.lost != state.told && !state.lines.empty())) {
+    ++state.lost;
+    return;
+  }
+  state.waiting += line.size();
+  state.lines.push_back(std::move(line));
+  const uint64_t number = ++state.taken;
+  state.changed.notify_all();
+  if (!state.behind && !state.changed.wait_for(lock, kMoment, [&] { return state.done >= number; })) {
+    state.behind = true;
+  }
+}
+
+bool LogWriter::Flush(std::chrono::milliseconds limit) {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, limit,
+                                  [this, number = state_->taken] { return state_->done >= number; });
+}
+
+uint64_t LogWriter::lost() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->lost;
+}
+
+}  // namespace quarry

@@ -1,0 +1,106 @@
+#include "csi/admin/listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_posix.h>
+namespace quarry::csi::admin {
+namespace {
+
+constexpr int kBacklog = 16;
+// What a process without a free descriptor waits before it looks again.
+constexpr std::chrono::milliseconds kLater{200};
+constexpr std::string_view kFdPrefix = "fd:";  // of the name that gRPC gives such a connection
+
+Result<UniqueFd> Bind(const AbsolutePath& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.str().size() >= sizeof(address.sun_path)) {
+    return Error(Code::kInvalidArgument, fmt::format("'{}' is too long for a socket", path.str()));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // The socket in the file system gets the mode of the descriptor, less the mask (unix(7) leaves it out).
+  if (!fd.valid() || fchmod(fd.get(), 0600) != 0 ||
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return ErrnoError(fmt::format("cannot listen on '{}'", path.str())).As(Code::kUnavailable);
+  }
+  return fd;
+}
+
+}  // namespace
+
+void Peers::Set(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+  const std::lock_guard lock(mutex_);
+  words_[fd] = known ? fmt::format("pid {}, uid {}", peer.pid, peer.uid) : "unknown";
+}
+
+std::string Peers::Of(const std::string& peer) const {
+  int fd = -1;
+  if (!peer.starts_with(kFdPrefix) ||
+      std::from_chars(peer.data() + kFdPrefix.size(), peer.data() + peer.size(), fd).ec != std::errc()) {
+    return "";
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = words_.find(fd);
+  return found == words_.end() ? "" : found->second;
+}
+
+Listener::Listener(AbsolutePath socket, UniqueFd listening, UniqueFd wake, grpc::Server& server, Peers& peers)
+    : socket_(std::move(socket)),
+      listening_(std::move(listening)),
+      wake_(std::move(wake)),
+      server_(server),
+      peers_(peers),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+Result<std::unique_ptr<Listener>> Listener::Start(const AbsolutePath& socket, grpc::Server& server,
+                                                  Peers& peers) {
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) {
+    return ErrnoError("making an eventfd");
+  }
+  QUARRY_ASSIGN(UniqueFd listening, Bind(socket));
+  return std::unique_ptr<Listener>(
+      new Listener(socket, std::move(listening), std::move(wake), server, peers));
+}
+
+Listener::~Listener() {
+  thread_.request_stop();
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  thread_.join();
+  unlink(socket_.c_str());
+}
+
+void Listener::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::array<pollfd, 2> polled = {pollfd{wake_.get(), POLLIN, 0}, pollfd{listening_.get(), POLLIN, 0}};
+    poll(polled.data(), polled.size(), -1);
+    UniqueFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid() && !stop.stop_requested()) {
+      peers_.Set(fd.get());
+      grpc::AddInsecureChannelFromFd(&server_, fd.Release());
+    } else if (!fd.valid() && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      poll(polled.data(), 1, static_cast<int>(kLater.count()));  // only to be told to stop
+    }
+  }
+}
+
+}  // namespace quarry::csi::admin

@@ -1,0 +1,83 @@
+#include "dm/table_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace quarry::dm {
+namespace {
+
+std::vector<std::string_view> Words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const size_t begin = text.find_first_not_of(' ');
+    if (begin == std::string_view::npos) {
+      return out;
+    }
+    text.remove_prefix(begin);
+    out.push_back(text.substr(0, text.find(' ')));
+    text.remove_prefix(out.back().size());
+  }
+}
+
+std::optional<uint64_t> Number(std::string_view word) {
+  uint64_t value = 0;
+  const char* const end = word.data() + word.size();
+  const auto parsed = std::from_chars(word.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+// Where the pairs of device and offset begin, how many there are and how long each is. nullopt: another type,
+// or not understood.
+struct Pairs {
+  size_t at;
+  uint64_t count;
+  uint64_t length;
+};
+std::optional<Pairs> FindPairs(std::string_view type, uint64_t length,
+                               const std::vector<std::string_view>& words) {
+  if (type == "linear") {
+    return Pairs{0, 1, length};
+  }
+  if (type == "striped" && words.size() > 2) {
+    const auto stripes = Number(words[0]);
+    if (stripes.value_or(0) > 0) {
+      return Pairs{2, *stripes, length / *stripes};
+    }
+  }
+  if (type == "mirror" && words.size() > 2) {  // log type, number of its arguments, these, number of copies
+    const auto arguments = Number(words[1]);
+    if (arguments.has_value() && *arguments < words.size() - 2) {
+      const auto copies = Number(words[2 + *arguments]);
+      if (copies.has_value()) {
+        return Pairs{3 + *arguments, *copies, length};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<SectorRange> SectorsTaken(std::string_view type, uint64_t length, std::string_view parameters,
+                                      std::string_view device) {
+  const std::vector<std::string_view> words = Words(parameters);
+  const auto named = static_cast<uint64_t>(std::ranges::count(words, device));
+  const auto pairs = FindPairs(type, length, words);
+  std::vector<SectorRange> out;
+  if (pairs.has_value() && pairs->count <= (words.size() - pairs->at) / 2) {
+    for (size_t at = pairs->at; at < pairs->at + 2 * pairs->count; at += 2) {
+      const auto offset = Number(words[at + 1]);
+      if (words[at] == device && offset.has_value()) {
+        out.push_back({*offset, pairs->length});
+      }
+    }
+  }
+  if (out.size() < named) {  // a mirror's log, say
+    return {SectorRange()};
+  }
+  return out;
+}
+
+}  // namespace quarry::dm

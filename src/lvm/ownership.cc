@@ -1,0 +1,343 @@
+#include "lvm/ownership.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lvm/names.h"
+
+namespace quarry::lvm {
+namespace {
+
+// Raid as LVM makes it and converts it, whose legs are hidden volumes called "<volume>_rimage_<n>".
+constexpr auto kRaidTypes = std::to_array<std::string_view>(
+    {"raid0",    "raid0_meta", "raid1",      "raid10",     "raid10_near", "raid4",      "raid5",
+     "raid5_ls", "raid5_la",   "raid5_rs",   "raid5_ra",   "raid5_n",     "raid6",      "raid6_zr",
+     "raid6_nr", "raid6_nc",   "raid6_ls_6", "raid6_la_6", "raid6_rs_6",  "raid6_ra_6", "raid6_n_6"});
+
+bool IsRaid(std::string_view type) {
+  return std::ranges::find(kRaidTypes, type) != kRaidTypes.end();
+}
+
+Error Stacked(std::string message) {
+  return {Code::kPrecondition, std::move(message)};
+}
+Error Unknown(std::string message) {
+  return {Code::kUnsupported, std::move(message)};
+}
+
+// "<lv>_rimage_<n>".
+bool IsLegName(std::string_view name, std::string_view lv) {
+  constexpr std::string_view kImage = "_rimage_";
+  if (!name.starts_with(lv) || !name.substr(lv.size()).starts_with(kImage)) {
+    return false;
+  }
+  const std::string_view number = name.substr(lv.size() + kImage.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// A leg or a leg's metadata, as LVM calls it.
+bool IsPartName(std::string_view name, std::string_view lv) {
+  constexpr std::string_view kMetadata = "_rmeta_";
+  return IsLegName(name, lv) || (name.starts_with(lv) && name.substr(lv.size()).starts_with(kMetadata) &&
+                                 !name.ends_with("_extracted"));
+}
+
+class Proof {
+ public:
+  Proof(const VolumeGroup& group, const LogicalVolume& lv) : group_(group), lv_(lv), parts_{lv.name} {}
+
+  Result<std::vector<PhysicalRange>> Make() {
+    if (lv_.hidden) {
+      return Stacked("it is a hidden part of another logical volume: take that apart first");
+    }
+    QUARRY_TRY(NothingStandsOn(lv_.name));
+    Extents at;
+    for (const Segment& segment : lv_.segments) {
+      if (segment.logical.first != at) {
+        return Unknown("its segments have gaps or overlap");
+      }
+      at = segment.logical.end();
+      QUARRY_TRY(TakeSegment(segment));
+    }
+    if (lv_.segments.empty() || ToBytes(at, group_.extent_size) != lv_.size) {
+      return Unknown("its segments are not as long as it is");
+    }
+    if (!lv_.independent) {
+      return Stacked(
+          "it is the origin or a part of another logical volume (see lv_role of lvs): remove that first");
+    }
+    QUARRY_TRY(CheckRanges());
+    QUARRY_TRY(CheckOthers());
+    return std::move(ranges_);
+  }
+
+  // Of a volume that may be half made: what is a leg goes by its name.
+  Status IsUncovered() {
+    for (const LogicalVolume& part : group_.lvs) {
+      if (IsPartName(part.name, lv_.name)) {
+        parts_.insert(part.name);
+      }
+    }
+    for (const std::string& part : parts_) {
+      QUARRY_TRY(NothingStandsOn(part));
+      for (const Segment& segment : group_.FindLv(part)->segments) {
+        if (segment.type.starts_with("cache") || segment.type == "writecache" ||
+            segment.type.ends_with("-pool")) {
+          return Refuse(segment);
+        }
+        for (const SegmentArea& area : segment.areas) {
+          if (const LogicalVolume* below = group_.FindLv(area.lv_name);
+              below != nullptr && IsPvmove(*below)) {
+            return Below(area.lv_name, part == lv_.name ? "it" : "its leg " + Path(part));
+          }
+        }
+      }
+    }
+    return CheckOthers();
+  }
+
+ private:
+  std::string Path(std::string_view name) const { return fmt::format("{}/{}", group_.name, name); }
+
+  // What names this volume, or this leg of it, as what it stands on.
+  Status NothingStandsOn(std::string_view name) const {
+    for (const LogicalVolume& other : group_.lvs) {
+      if (other.origin == name) {
+        return StandsAsSnapshot(other);
+      }
+    }
+    for (const LogicalVolume& other : group_.lvs) {
+      if (other.pool == name) {
+        return Stacked(fmt::format(
+            "it was made a pool ({}) in which {} lies: remove both (lvremove) if nobody needs them any more",
+            lv_.segment_type, Path(other.name)));
+      }
+    }
+    return Ok();
+  }
+
+  Status StandsAsSnapshot(const LogicalVolume& other) const {
+    if (other.hidden && !other.segment_type.starts_with("thin")) {
+      return Error(
+          Code::kUnavailable,
+          fmt::format("the snapshot {} is being merged into it; wait until that ends", Path(other.name)));
+    }
+    if (other.segment_type == "thin") {
+      return Stacked(fmt::format("{} is a thin clone of it: remove that first", Path(other.name)));
+    }
+    return Stacked(fmt::format("{} is a snapshot of it: remove that first", Path(other.name)));
+  }
+
+  Status TakeSegment(const Segment& segment) {
+    if (segment.type == "linear" || segment.type == "striped") {
+      return TakeAreas(segment, "it");
+    }
+    if (segment.type == "error" && segment.areas.empty()) {
+      return Ok();
+    }
+    if (IsRaid(segment.type)) {
+      return TakeLegs(segment);
+    }
+    return Refuse(segment);
+  }
+
+  Error Refuse(const Segment& segment) const {
+    if (segment.type == "cache" || segment.type == "writecache") {
+      const std::string pool = lv_.pool.empty() ? "another logical volume" : Path(lv_.pool);
+      return Stacked(fmt::format("it is cached by {} ({}): take that off first (lvconvert --splitcache {})",
+                                 pool, segment.type, Path(lv_.name)));
+    }
+    if (segment.type.ends_with("-pool")) {
+      return Stacked(fmt::format("it was made a {}: remove it (lvremove {}) if nobody needs it any more",
+                                 segment.type, Path(lv_.name)));
+    }
+    return Unknown(fmt::format("it has a segment of type {}, which Quarry does not know", segment.type));
+  }
+
+  // Of a linear or striped segment of the volume or of a leg, which `what` names.
+  Status TakeAreas(const Segment& segment, std::string_view what) {
+    if (segment.areas.empty()) {
+      return Unknown(fmt::format("{} has a segment of type {} that lies nowhere", what, segment.type));
+    }
+    for (const SegmentArea& area : segment.areas) {
+      if (area.pv_uuid.empty()) {
+        return Below(area.lv_name, what);
+      }
+      if (area.range.count.value * segment.areas.size() != segment.logical.count.value) {
+        return Unknown(
+            fmt::format("{} has a {} segment that is not as long as its parts", what, segment.type));
+      }
+      ranges_.push_back({area.pv_uuid, area.range});
+    }
+    return Ok();
+  }
+
+  // Where extents of PVs should be, there is another volume.
+  Error Below(std::string_view name, std::string_view what) const {
+    const LogicalVolume* const below = group_.FindLv(name);
+    if (below == nullptr || !IsPvmove(*below)) {
+      return Unknown(fmt::format("{} lies on {}, which is no disk", what, Path(name)));
+    }
+    const auto from = std::ranges::find(group_.pvs, below->leaves, &PhysicalVolume::device);
+    if (below->leaves.empty() || from == group_.pvs.end()) {
+      return {Code::kUnavailable,
+              fmt::format("{} is being moved ({}); wait until that ends", what, Path(name))};
+    }
+    return {Code::kUnavailable,
+            fmt::format(
+                "{} is being moved off disk {} ({}); wait until that ends. If nobody sees to it any more, "
+                "`pvmove` of that disk goes on with it, and `pvmove --abort` calls it off",
+                what, from->uuid, Path(name))};
+  }
+
+  Status TakeLegs(const Segment& segment) {
+    if (lv_.segments.size() != 1 || segment.areas.empty()) {
+      return Unknown(fmt::format("it is {}, but not as a whole", segment.type));
+    }
+    for (const SegmentArea& area : segment.areas) {
+      const LogicalVolume* const leg = group_.FindLv(area.lv_name);
+      if (leg == nullptr || !IsLegName(area.lv_name, lv_.name) || !parts_.insert(leg->name).second) {
+        return Unknown(fmt::format("it has a leg '{}' that is not its own", area.lv_name));
+      }
+      if (!leg->hidden) {
+        return Stacked(
+            fmt::format("its leg {0} is split off and its changes are tracked: merge it back first "
+                        "(lvconvert --merge {0})",
+                        Path(leg->name)));
+      }
+      if (area.range.first != Extents{} || ToBytes(area.range.count, group_.extent_size) != leg->size) {
+        return Unknown(fmt::format("its leg {} is not all its own", Path(leg->name)));
+      }
+      QUARRY_TRY(TakeLeg(*leg));
+      if (segment.type != "raid0") {
+        QUARRY_TRY(TakeMetadata(*leg));
+      }
+    }
+    return Ok();
+  }
+
+  Status TakeMetadata(const LogicalVolume& leg) {
+    const std::string name = MetadataLvName(leg.name);
+    const LogicalVolume* const metadata = group_.FindLv(name);
+    if (metadata == nullptr || !metadata->hidden || !parts_.insert(name).second) {
+      return Unknown(fmt::format("its leg {} has no metadata of its own", Path(leg.name)));
+    }
+    return TakeLeg(*metadata);
+  }
+
+  // A leg, or its metadata: linear on PVs, or given up for lost.
+  Status TakeLeg(const LogicalVolume& leg) {
+    const std::string what = "its leg " + Path(leg.name);
+    QUARRY_TRY(NothingStandsOn(leg.name));
+    Extents at;
+    for (const Segment& segment : leg.segments) {
+      if (segment.logical.first != at) {
+        return Unknown(what + " has segments with gaps");
+      }
+      at = segment.logical.end();
+      if (segment.type == "integrity") {
+        return Stacked(
+            fmt::format("its legs have checksums (dm-integrity): take them off first (lvconvert "
+                        "--raidintegrity n {})",
+                        Path(lv_.name)));
+      }
+      if (segment.type == "linear" && segment.areas.size() == 1) {
+        QUARRY_TRY(TakeAreas(segment, what));
+      } else if (segment.type != "error" || !segment.areas.empty()) {
+        return Unknown(fmt::format("{} is of type {}", what, segment.type));
+      }
+    }
+    return ToBytes(at, group_.extent_size) == leg.size
+               ? Ok()
+               : Status(Unknown(what + " has segments that are not as long as it is"));
+  }
+
+  // They are extents that the PVs have, each once, and none of them is free.
+  Status CheckRanges() {
+    for (const PhysicalRange& range : ranges_) {
+      by_pv_[range.pv_uuid].push_back(range.range);
+    }
+    for (auto& [pv, ranges] : by_pv_) {
+      std::ranges::sort(ranges);
+    }
+    for (const auto& [uuid, ranges] : by_pv_) {
+      const PhysicalVolume* const pv = group_.FindPv(uuid);
+      if (pv == nullptr || ranges.back().end() > pv->extent_count) {
+        return Unknown(fmt::format("it has extents that disk {} does not have", uuid));
+      }
+      for (size_t i = 1; i < ranges.size(); ++i) {
+        if (ranges[i - 1].end() > ranges[i].first) {
+          return Unknown(fmt::format("it has extents of disk {} twice", uuid));
+        }
+      }
+      for (const ExtentRange& free : pv->free) {
+        if (Meets(uuid, free)) {
+          return Unknown(fmt::format("it has extents of disk {} that are said to be free", uuid));
+        }
+      }
+    }
+    return Ok();
+  }
+
+  // No other volume names this one, a leg of it, or an extent of theirs.
+  Status CheckOthers() const {
+    for (const LogicalVolume& other : group_.lvs) {
+      if (parts_.contains(other.name)) {
+        continue;
+      }
+      for (const Segment& segment : other.segments) {
+        for (const SegmentArea& area : segment.areas) {
+          if (parts_.contains(area.lv_name)) {
+            return Stacked(
+                fmt::format("{} is made of it, or of a leg of it: take that apart first", Path(other.name)));
+          }
+          if (Meets(area.pv_uuid, area.range)) {
+            return Unknown(fmt::format("{} has extents on disk {} that are its own, too", Path(other.name),
+                                       area.pv_uuid));
+          }
+        }
+      }
+    }
+    return Ok();
+  }
+
+  bool Meets(const std::string& pv, const ExtentRange& range) const {
+    const auto found = by_pv_.find(pv);
+    if (found == by_pv_.end()) {
+      return false;
+    }
+    // The last that begins before the end of `range` is the only one that can reach into it, as ours are
+    // disjoint.
+    const auto after = std::ranges::lower_bound(found->second, range.end(), {}, &ExtentRange::first);
+    return after != found->second.begin() && std::prev(after)->end() > range.first;
+  }
+
+  const VolumeGroup& group_;
+  const LogicalVolume& lv_;
+  std::set<std::string, std::less<>> parts_;  // the volume, its legs and their metadata, by name
+  std::vector<PhysicalRange> ranges_;
+  std::map<std::string, std::vector<ExtentRange>, std::less<>> by_pv_;
+};
+
+}  // namespace
+
+Status RemovesAlone(const VolumeGroup& group, const LogicalVolume& lv) {
+  return Proof(group, lv).IsUncovered();
+}
+
+bool IsPvmove(const LogicalVolume& lv) {
+  return lv.hidden && lv.name.starts_with("pvmove");
+}
+
+Result<std::vector<PhysicalRange>> OwnedExtents(const VolumeGroup& group, const LogicalVolume& lv) {
+  return Proof(group, lv).Make();
+}
+
+}  // namespace quarry::lvm
