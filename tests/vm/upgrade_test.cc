@@ -1,0 +1,593 @@
+// From one build to the next and back: what an earlier build left, in the midst of its work, is served and
+// finished by this one; and an earlier build, over what this one left, serves what it knows and removes
+// nothing. QUARRY_OLD_BUILD is the folder with the programs of the earlier one.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/vm/fixture.h"
+#include "tests/vm/kit/process_trace.h"
+#include "tests/vm/kit/writer.h"
+
+namespace quarry::vm {
+namespace {
+
+namespace fs = std::filesystem;
+using grpc::StatusCode;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kOrder[] = "/run/quarry-test/crash-order";
+constexpr char kEraseSlowly[] = "--erase-rate=1MiB";
+constexpr uint64_t kDataLength = 4 << 20;
+
+// A piece of a disk.
+struct Piece {
+  std::string device;
+  uint64_t offset, length;  // bytes
+};
+
+// A volume, how it is used, and the pattern that is on it.
+struct Held {
+  VolumeSpec spec;
+  v1::Volume volume;
+  uint64_t seed = 0;
+  uint64_t more = 0;    // bytes of another pattern, in what it has grown by
+  bool created = true;  // else adopted: what CreateVolume was not asked for, and the LV's name is its own
+
+  const std::string& id() const { return volume.volume_id(); }
+  bool raw() const { return spec.capability.has_block(); }
+};
+
+// Builds up to 7f39de3 gave out ids without the node's hash.
+bool IsOldId(const std::string& id) {
+  return std::ranges::count(id, '.') == 1;
+}
+
+class UpgradeTest : public VmTest {
+ protected:
+  bool StartsQuarryd() const override { return false; }
+
+  void SetUp() override {
+    const char* folder = std::getenv("QUARRY_OLD_BUILD");
+    ASSERT_NE(folder, nullptr) << "run this by tests/vm/upgrade";
+    old_ = folder;
+    VmTest::SetUp();
+    fs::remove(kOrder);
+  }
+
+  // Which build serves from now on.
+  void ServeOld(const std::vector<std::string>& arguments = {}) {
+    StartQuarryd({.program = old_ + "/quarryd", .arguments = arguments});
+  }
+  // The same, and it dies where DieAtStep says.
+  void ServeOldToDie() {
+    fs::remove(kOrder);
+    StartQuarryd({.program = old_ + "/quarryd_crash", .variables = {{"QUARRY_CRASH_ORDER", kOrder}}});
+  }
+  void ServeNew(const std::vector<std::string>& arguments = {}) {
+    StartQuarryd({.program = "quarryd", .arguments = arguments});
+  }
+  void StopServing() { ASSERT_EQ(quarryd().Stop(), 0); }
+
+  // The step is one from now on; `amid_ms`: how long what it runs may live. One that ends before dies then.
+  static void DieAtStep(int step, int amid_ms) {
+    std::ofstream(kOrder) << "steps " << step << " amid-ms " << amid_ms << '\n';
+  }
+  bool Died() {
+    return Eventually([this] { return !quarryd().Running(); }, 30);
+  }
+
+  // As a service manager does. By itself the old build's pvmove would go on.
+  void KillWithAllThatItRuns() {
+    std::vector<pid_t> all = {quarryd().pid()};
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const pid_t child : WithChildren(all[i])) {
+        if (child != all[i]) {
+          all.push_back(child);
+        }
+      }
+    }
+    for (const pid_t process : all) {
+      ::kill(process, SIGKILL);
+    }
+    quarryd().Kill();
+    EXPECT_GE(all.size(), 3U) << "quarryd, the zygote and what it runs";
+    EXPECT_TRUE(Eventually(
+        [&] { return std::ranges::none_of(all, [](pid_t process) { return ::kill(process, 0) == 0; }); }));
+  }
+
+  Outcome OldCtl(std::vector<std::string> words) const {
+    words.insert(words.begin(), old_ + "/quarryctl");
+    words.insert(words.end(), {"--endpoint", std::string("unix://") + kSocket});
+    return Tool(words);
+  }
+
+  // Volumes.
+
+  Held Make(const std::string& name, const std::string& type, const v1::VolumeCapability& how, int64_t size) {
+    Held held{.spec = {name, TypeParameters(type), how, size}, .seed = ++seeds_};
+    held.volume = MustCreate(held.spec);
+    return held;
+  }
+  static std::string Target(const Held& held) { return TargetPath(held.spec.name); }
+  static std::string Data(const Held& held) { return held.raw() ? Target(held) : Target(held) + "/data"; }
+
+  // What an orchestrator does for a pod; again after the plugin was replaced.
+  void Publish(const Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    const std::string staging = StagingPath(held.spec.name);
+    ASSERT_OK(client().Stage(held.volume, staging, held.spec.capability));
+    ASSERT_OK(client().Publish(held.volume, staging, Target(held), held.spec.capability));
+  }
+  void Unpublish(const Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    ASSERT_OK(client().Unpublish(held.id(), Target(held)));
+    EXPECT_FALSE(IsMounted(Target(held)));
+    ASSERT_OK(client().Unstage(held.id(), StagingPath(held.spec.name)));
+    EXPECT_FALSE(IsMounted(StagingPath(held.spec.name)));
+  }
+  void Use(const Held& held) {
+    ASSERT_NO_FATAL_FAILURE(Publish(held));
+    ASSERT_OK(WritePattern(Data(held), held.seed, kDataLength));
+  }
+  static void CheckData(const Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    EXPECT_OK(CheckPattern(Data(held), held.seed, kDataLength));
+    if (held.more > 0) {
+      EXPECT_OK(CheckPattern(More(held), held.seed + kMoreSeed, held.more, MoreBegin(held)));
+    }
+  }
+  // A volume of the build that serves: known, in use still, and used anew.
+  void Serve(const Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    CheckData(held);
+    if (held.created) {
+      EXPECT_EQ(MustCreate(held.spec).volume_id(), held.id()) << "the same, asked for again";
+    }
+    ASSERT_NO_FATAL_FAILURE(Publish(held));
+    CheckData(held);
+    ASSERT_NO_FATAL_FAILURE(Unpublish(held));
+    ASSERT_NO_FATAL_FAILURE(Publish(held));
+    CheckData(held);
+  }
+  // Once, while it is published; the new bytes are written to.
+  void Grow(Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    const int64_t size = held.volume.capacity_bytes() + 64 * kMi;
+    const auto before = client().Stats(held.id(), Target(held));
+    ASSERT_OK(before);
+    const auto grown = client().Expand(held.id(), size);
+    ASSERT_OK(grown);
+    EXPECT_EQ(grown.value.capacity_bytes(), size);
+    ASSERT_OK(client().NodeExpand(held.id(), Target(held), StagingPath(held.spec.name), size));
+    const auto after = client().Stats(held.id(), Target(held));
+    ASSERT_OK(after);
+    EXPECT_GT(after.value.usage(0).total(), before.value.usage(0).total());
+    held.volume.set_capacity_bytes(size);
+    held.more = kDataLength;
+    ASSERT_OK(WritePattern(More(held), held.seed + kMoreSeed, held.more, MoreBegin(held)));
+    CheckData(held);
+  }
+  void End(const Held& held) {
+    ASSERT_NO_FATAL_FAILURE(Unpublish(held));
+    const std::string lv = held.created ? LvOf(held.volume) : held.spec.name;
+    const std::vector<Piece> pieces = PiecesOf(lv);
+    EXPECT_FALSE(pieces.empty());
+    EXPECT_OK(client().Delete(held.id()));
+    ExpectErased(lv, pieces);
+  }
+
+  // id → size, as the build that serves lists them.
+  std::map<std::string, int64_t> Listed() {
+    const auto listed = client().List();
+    EXPECT_OK(listed);
+    std::map<std::string, int64_t> sizes;
+    for (const v1::Volume& volume : listed.value) {
+      sizes[volume.volume_id()] = volume.capacity_bytes();
+    }
+    return sizes;
+  }
+  static std::map<std::string, int64_t> Sizes(const std::vector<Held>& volumes) {
+    std::map<std::string, int64_t> sizes;
+    for (const Held& held : volumes) {
+      sizes[held.id()] = held.volume.capacity_bytes();
+    }
+    return sizes;
+  }
+
+  // The second opinion: LVM's, the kernel's, and the disks' own bytes.
+
+  static bool IsMounted(const std::string& path) { return Tool({"mountpoint", "-q", path}).ok(); }
+  static std::map<std::string, Lv> Lvs() { return group().Lvs().value_or(std::map<std::string, Lv>()); }
+  // Names of logical volumes, or devices of physical ones, that bear a tag.
+  static std::vector<std::string> LvsTagged(const std::string& tag) {
+    return Lines(Tool({"lvs", "--noheadings", "-o", "lv_name", std::string("@") + tag}).out);
+  }
+  static std::vector<std::string> PvsTagged(const std::string& tag) {
+    return Lines(Tool({"pvs", "--noheadings", "-o", "pv_name", std::string("@") + tag}).out);
+  }
+  // By the kernel, which does not read a disk for that: "0 819200 mirror 2 253:1 253:2 12/400 …".
+  static bool IsCopying() {
+    for (const std::string& word : Words(Tool({"dmsetup", "status", "--target", "mirror"}).out)) {
+      const size_t slash = word.find('/');
+      if (slash != std::string::npos && word.substr(0, slash) != word.substr(slash + 1)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool IsMoving() {
+    return Tool({"lvs", "-a", "--noheadings", "-o", "lv_name", kGroup}).out.find("pvmove") !=
+           std::string::npos;
+  }
+  static std::set<std::string> DisksOf(const Held& held) {
+    std::set<std::string> disks;
+    const auto legs = group().LegDevices(LvOf(held.volume));
+    EXPECT_OK(legs);
+    for (const auto& leg : legs.value_or(std::vector<std::set<std::string>>())) {
+      disks.insert(leg.begin(), leg.end());
+    }
+    return disks;
+  }
+  static std::vector<std::vector<std::string>> Rows(std::vector<std::string> argv) {
+    argv.insert(argv.end(), {"--noheadings", "--nosuffix", "--units", "b", "-S", "vg_name=vg"});
+    const Outcome said = Tool(argv);
+    EXPECT_TRUE(said.ok()) << said.err;
+    std::vector<std::vector<std::string>> rows;
+    for (const std::string& line : Lines(said.out)) {
+      rows.push_back(Words(line));
+    }
+    return rows;
+  }
+  // Where a logical volume and its legs lie.
+  static std::vector<Piece> PiecesOf(const std::string& lv) {
+    uint64_t extent = 0;
+    std::map<std::string, uint64_t> starts;  // of each disk's first extent
+    for (const auto& row : Rows({"pvs", "-o", "pv_name,pe_start,vg_extent_size"})) {
+      starts[row.at(0)] = std::stoull(row.at(1));
+      extent = std::stoull(row.at(2));
+    }
+    std::vector<Piece> pieces;
+    for (auto& row : Rows({"lvs", "-a", "-o", "lv_name,seg_pe_ranges"})) {
+      std::erase_if(row.front(), [](char c) { return c == '[' || c == ']'; });
+      if (row.front() != lv && !row.front().starts_with(lv + "_")) {
+        continue;
+      }
+      for (const std::string& range : row) {  // "/dev/nvme0n1:3-10"; of a raid: its legs
+        const size_t colon = range.find(':');
+        const size_t dash = range.find('-', colon);
+        if (!range.starts_with("/dev/") || dash == std::string::npos) {
+          continue;
+        }
+        const std::string disk = range.substr(0, colon);
+        const uint64_t first = std::stoull(range.substr(colon + 1, dash - colon - 1));
+        const uint64_t last = std::stoull(range.substr(dash + 1));
+        pieces.push_back({disk, starts[disk] + first * extent, (last - first + 1) * extent});
+      }
+    }
+    return pieces;
+  }
+  static void ExpectErased(const std::string& lv, const std::vector<Piece>& pieces) {
+    ASSERT_TRUE(Eventually([&] { return !Lvs().contains(lv); }, 120)) << lv;
+    for (const Piece& piece : pieces) {
+      EXPECT_OK(CheckZero(piece.device, piece.length, piece.offset));
+    }
+  }
+  // Some of it is cleared, and some is not.
+  static void ExpectHalfErased(const v1::Volume& volume, const std::vector<Piece>& pieces) {
+    EXPECT_THAT(LvsTagged("quarry.erasing"), Contains(LvOf(volume)));
+    ASSERT_EQ(pieces.size(), 1U);
+    const Piece& piece = pieces.front();
+    constexpr uint64_t kBit = 64 << 10;
+    EXPECT_OK(CheckZero(piece.device, kBit, piece.offset));
+    EXPECT_FALSE(CheckZero(piece.device, kBit, piece.offset + piece.length - kBit).has_value());
+  }
+
+  // A raw volume full of bytes, to be deleted.
+  v1::Volume MakeDoomed() {
+    v1::Volume doomed = MustCreate({"doomed", TypeParameters("linear"), BlockCapability(), 64 * kMi});
+    EXPECT_OK(WritePattern(NodeOf(doomed), 77, static_cast<uint64_t>(doomed.capacity_bytes())));
+    return doomed;
+  }
+  // Returns where it lies when erasing has begun, which by kEraseSlowly takes a minute.
+  std::vector<Piece> DeleteSlowly(const v1::Volume& doomed) {
+    std::vector<Piece> pieces = PiecesOf(LvOf(doomed));
+    EXPECT_EQ(pieces.size(), 1U);
+    EXPECT_OK(client().Delete(doomed.volume_id()));
+    EXPECT_TRUE(Eventually([&] {
+      return !pieces.empty() && CheckZero(pieces[0].device, 1 << 20, pieces[0].offset).has_value();
+    }));
+    return pieces;
+  }
+
+  std::string old_;  // folder
+
+ private:
+  static constexpr uint64_t kMoreSeed = 1000;
+  static std::string More(const Held& held) { return held.raw() ? Data(held) : Target(held) + "/more"; }
+  // In a raw volume the last bytes.
+  static uint64_t MoreBegin(const Held& held) {
+    return held.raw() ? static_cast<uint64_t>(held.volume.capacity_bytes()) - held.more : 0;
+  }
+
+  uint64_t seeds_ = 0;
+};
+
+TEST_F(UpgradeTest, WhatTheOldBuildWasAmidIsFinishedByTheNewOne) {
+  ASSERT_NO_FATAL_FAILURE(ServeOld({kEraseSlowly}));
+  // Its disk has no room for what comes then: nothing that is being erased lies on the disk that leaves.
+  const v1::Volume doomed = MakeDoomed();
+  Held file = Make("file", "linear", MountCapability("ext4"), 400 * kMi);
+  Held raw = Make("raw", "raid1", BlockCapability(), 64 * kMi);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_TRUE(IsOldId(file.id()) && IsOldId(raw.id())) << file.id() << " is not of the old build's making";
+  ASSERT_NO_FATAL_FAILURE(Use(file));
+  ASSERT_NO_FATAL_FAILURE(Use(raw));
+
+  const std::vector<Piece> doomed_pieces = DeleteSlowly(doomed);
+  const std::string leaving = *DisksOf(file).begin();
+  const std::string number = [&] {
+    int disk = 1;
+    while (!DiskNode(disk).empty() && DiskNode(disk) != leaving) {
+      ++disk;
+    }
+    return std::to_string(disk);
+  }();
+  const Outcome evacuating = OldCtl({"evacuate", leaving, "--no-wait"});
+  ASSERT_TRUE(evacuating.ok()) << evacuating.err;
+  ASSERT_TRUE(Eventually(IsCopying)) << quarryd().Log();
+  // So that the copying does not end first. Not before, or LVM would have a hard time beginning it.
+  ASSERT_TRUE(Tool({"vmctl", "slow", number, "500"}).ok());
+  KillWithAllThatItRuns();
+  ASSERT_TRUE(Tool({"vmctl", "slow", number, "0"}).ok());
+  ASSERT_TRUE(IsMoving()) << "amid a piece";
+  ASSERT_THAT(PvsTagged("quarry.leaving"), Contains(leaving));
+  ASSERT_NO_FATAL_FAILURE(ExpectHalfErased(doomed, doomed_pieces));
+  Writer pod(Target(file), false, std::chrono::milliseconds(250));
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(Listed(), Sizes({file, raw}));
+  CheckData(file);
+  CheckData(raw);
+  ASSERT_NO_FATAL_FAILURE(ExpectErased(LvOf(doomed), doomed_pieces));
+  ASSERT_TRUE(Eventually(
+      [&] {
+        return Tool({"pvs", "--noheadings", "-o", "pv_name", "-S", std::string("vg_name=") + kGroup})
+                   .out.find(leaving) == std::string::npos;
+      },
+      240))
+      << Tool({"lvs", "-a", "-o", "lv_name,devices,copy_percent", kGroup}).out;
+  EXPECT_FALSE(IsMoving());
+  for (const Held* held : {&file, &raw}) {
+    EXPECT_THAT(DisksOf(*held), Not(Contains(leaving))) << held->spec.name;
+  }
+  EXPECT_OK(pod.StopAndCheck());
+
+  for (Held* held : {&file, &raw}) {
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+    ASSERT_NO_FATAL_FAILURE(Grow(*held));
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+  }
+  EXPECT_EQ(Listed(), Sizes({file, raw}));
+  for (const Held* held : {&file, &raw}) {
+    ASSERT_NO_FATAL_FAILURE(End(*held));
+  }
+  EXPECT_TRUE(Listed().empty());
+  EXPECT_OK(client().Delete(file.id())) << "an old id of what is gone";
+  ASSERT_TRUE(
+      Sh("wipefs -a -q " + leaving + " && vgextend --metadatasize 64m " + kGroup + " " + leaving).ok());
+}
+
+// Killed amid the first step of a create, and at the end of each; the last ones leave a volume that nobody
+// was told of.
+TEST_F(UpgradeTest, ACreateThatTheOldBuildDiedInIsMadeOrFoundByTheNewOne) {
+  const VolumeSpec spec{"half", TypeParameters("raid1"), MountCapability("ext4"), 32 * kMi};
+  constexpr int kAtItsEnd = 600'000;
+  constexpr int kMostSteps = 12;
+  int undone = 0;
+  int found = 0;
+  bool answered = false;
+  for (int step = 0; step <= kMostSteps && !answered; ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    ASSERT_NO_FATAL_FAILURE(ServeOldToDie());
+    DieAtStep(std::max(step, 1), step == 0 ? 80 : kAtItsEnd);
+    const auto reply = client().Create(spec);
+    answered = reply.ok();
+    fs::remove(kOrder);
+    if (answered) {
+      quarryd().Kill();
+    }
+    ASSERT_TRUE(Died()) << reply.text();
+
+    ASSERT_NO_FATAL_FAILURE(ServeNew());
+    const Held held{.spec = spec, .volume = MustCreate(spec), .seed = 60};
+    if (!answered) {
+      ++(IsOldId(held.id()) ? found : undone);
+    }
+    EXPECT_EQ(Listed(), Sizes({held}));
+    EXPECT_EQ(Lvs().size(), 1U);
+    ASSERT_NO_FATAL_FAILURE(Use(held));
+    CheckData(held);
+    ASSERT_NO_FATAL_FAILURE(End(held));
+    ASSERT_NO_FATAL_FAILURE(StopServing());
+  }
+  EXPECT_TRUE(answered) << "there are more steps than that";
+  EXPECT_GE(undone, 2);
+  EXPECT_GE(found, 1);
+  printf("%d creates were undone and made anew, %d were found\n", undone, found);
+}
+
+class DowngradeTest : public UpgradeTest {
+ protected:
+  static constexpr char kHandle[] = "csi-0123456789abcdef";  // of an inline volume
+  static constexpr char kInline[] = "--ephemeral-max-size=64MiB";
+  // What an administrator has in the group, and what he has that is adopted.
+  static constexpr char kTheirs[] = "theirs";
+  static constexpr char kAdopted[] = "adopted";
+  static constexpr char kTheirsNode[] = "/dev/vg/theirs";
+  static constexpr uint64_t kTheirSize = 32 << 20;
+
+  void MakeTheirs() {
+    ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "32m", "-n", kTheirs, kGroup}).ok());
+    ASSERT_OK(WritePattern(kTheirsNode, 90, kTheirSize));
+    ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", kAdopted, kGroup}).ok());
+    ASSERT_TRUE(Tool({"mkfs.ext4", "-q", std::string("/dev/vg/") + kAdopted}).ok());
+  }
+  static void CheckTheirs() {
+    EXPECT_THAT(Lvs(), Contains(testing::Key(std::string(kTheirs))));
+    EXPECT_OK(CheckPattern(kTheirsNode, 90, kTheirSize));
+  }
+
+  Held Adopt() {
+    const Outcome done = Tool({"quarryctl", "adopt", std::string(kGroup) + "/" + kAdopted, "--name", kAdopted,
+                               "--endpoint", kAdminEndpoint});
+    EXPECT_TRUE(done.ok()) << done.err;
+    Held held{.spec = {kAdopted, {}, MountCapability("ext4")}, .seed = 91, .created = false};
+    for (const auto& [id, size] : Listed()) {
+      if (id.starts_with("main.f")) {
+        held.volume.set_volume_id(id);
+        held.volume.set_capacity_bytes(size);
+      }
+    }
+    EXPECT_FALSE(held.id().empty()) << done.out;
+    return held;
+  }
+
+  void PublishInline() {
+    v1::NodePublishVolumeRequest request;
+    request.set_volume_id(kHandle);
+    request.set_target_path(TargetPath(kHandle));
+    *request.mutable_volume_capability() = MountCapability("ext4");
+    request.mutable_volume_context()->insert(
+        {{"csi.storage.k8s.io/ephemeral", "true"}, {"type", "linear"}, {"size", "32MiB"}});
+    ASSERT_OK(client().Invoke(client().node(), &v1::Node::Stub::NodePublishVolume, request));
+  }
+  static std::string InlineLv() {
+    const std::vector<std::string> lvs = LvsTagged("quarry.ephemeral=true");
+    return lvs.size() == 1 ? lvs.front() : "";
+  }
+
+  // A volume as a build will make it whose format this one does not know.
+  Held MakeOfLaterFormat() {
+    Held held = Make("later", "linear", BlockCapability(), 32 * kMi);
+    EXPECT_OK(WritePattern(NodeOf(held.volume), held.seed, kDataLength));
+    Retag(held, "quarry.v=1", "quarry.v=2");
+    return held;
+  }
+  static void Retag(const Held& held, const std::string& from, const std::string& to) {
+    std::vector<std::string> argv = {"lvchange", "--addtag", to};
+    if (!from.empty()) {
+      argv.insert(argv.end(), {"--deltag", from});
+    }
+    argv.push_back(std::string(kGroup) + "/" + LvOf(held.volume));
+    const Outcome done = Tool(argv);
+    EXPECT_TRUE(done.ok()) << done.err;
+  }
+  // Told of, not served, and nothing of it is touched.
+  void ExpectLeftAlone(const Held& held) {
+    SCOPED_TRACE(held.spec.name);
+    EXPECT_THAT(quarryd().Log(), HasSubstr(LvOf(held.volume)));
+    EXPECT_THAT(Listed(), Not(Contains(testing::Key(held.id()))));
+    EXPECT_TRUE(Fails(client().Stage(held.volume, StagingPath("later"), held.spec.capability),
+                      StatusCode::NOT_FOUND));
+    EXPECT_TRUE(Fails(client().Expand(held.id(), 128 * kMi), StatusCode::NOT_FOUND));
+    (void)client().Delete(held.id());  // whatever it answers
+    EXPECT_THAT(LvsTagged("quarry.v=2"), testing::ElementsAre(LvOf(held.volume)));
+    EXPECT_OK(CheckPattern(NodeOf(held.volume), held.seed, kDataLength));
+  }
+};
+
+TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
+  ASSERT_NO_FATAL_FAILURE(MakeTheirs());
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  Held old_file = Make("old_file", "linear", MountCapability("ext4"), 64 * kMi);
+  Held old_raw = Make("old_raw", "raid1", BlockCapability(), 64 * kMi);
+  ASSERT_NO_FATAL_FAILURE(Use(old_file));
+  ASSERT_NO_FATAL_FAILURE(Use(old_raw));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew({kInline}));
+  Held file = Make("file", "linear", MountCapability("ext4"), 64 * kMi);
+  Held raw = Make("raw", "raid1", BlockCapability(), 64 * kMi);
+  const Held gone = Make("gone", "raid1", MountCapability("ext4"), 64 * kMi);
+  const Held later = MakeOfLaterFormat();
+  Held adopted = Adopt();
+  ASSERT_FALSE(HasFailure());
+  ASSERT_FALSE(IsOldId(file.id()) || IsOldId(raw.id()) || IsOldId(gone.id()));
+  for (const Held& held : {file, raw, gone, adopted}) {
+    ASSERT_NO_FATAL_FAILURE(Use(held));
+  }
+  // A fact that a later build may add within the format.
+  Retag(file, "", "quarry.later=1");
+  ASSERT_NO_FATAL_FAILURE(PublishInline());
+  ASSERT_OK(WritePattern(TargetPath(kHandle) + "/data", 92, kDataLength));
+  const std::string inline_lv = InlineLv();
+  ASSERT_FALSE(inline_lv.empty());
+  const v1::Volume doomed = MakeDoomed();
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ServeNew({kInline, kEraseSlowly}));
+  const std::vector<Piece> doomed_pieces = DeleteSlowly(doomed);
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ExpectHalfErased(doomed, doomed_pieces));
+  std::vector<Held> all = {old_file, old_raw, file, raw, adopted};
+
+  // Back to the old one.
+  ASSERT_NO_FATAL_FAILURE(ServeOld({kInline}));
+  EXPECT_THAT(Listed(), testing::IsSupersetOf(Sizes(all)));
+  for (Held* held : {&old_file, &old_raw, &file, &raw, &adopted}) {
+    EXPECT_EQ(held->created ? MustCreate(held->spec).volume_id() : held->id(), held->id());
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+    ASSERT_NO_FATAL_FAILURE(Grow(*held));
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+  }
+  EXPECT_OK(client().List(1));
+  Held ended = gone;
+  ASSERT_NO_FATAL_FAILURE(Serve(ended));
+  ASSERT_NO_FATAL_FAILURE(End(ended));
+  ExpectLeftAlone(later);
+  ASSERT_NO_FATAL_FAILURE(PublishInline());
+  EXPECT_EQ(InlineLv(), inline_lv) << "the same, published again";
+  EXPECT_OK(CheckPattern(TargetPath(kHandle) + "/data", 92, kDataLength));
+  const std::vector<Piece> inline_pieces = PiecesOf(inline_lv);
+  EXPECT_OK(client().Unpublish(kHandle, TargetPath(kHandle)));
+  ExpectErased(inline_lv, inline_pieces);
+  ExpectErased(LvOf(doomed), doomed_pieces);
+  Held between = Make("between", "raid1", MountCapability("ext4"), 64 * kMi);
+  EXPECT_TRUE(IsOldId(between.id()));
+  ASSERT_NO_FATAL_FAILURE(Use(between));
+  all = {old_file, old_raw, file, raw, adopted, between};
+  EXPECT_EQ(Listed(), Sizes(all));
+  CheckTheirs();
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  // And forth again: whatever either of them has made and grown.
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(Listed(), Sizes(all));
+  EXPECT_OK(client().List(1));
+  ExpectLeftAlone(later);
+  Retag(later, "quarry.v=2", "quarry.v=1");
+  EXPECT_EQ(Listed().size(), all.size() + 1);
+  EXPECT_THAT(LvsTagged("quarry.later=1"), testing::ElementsAre(LvOf(file.volume)));
+  for (Held* held : {&file, &raw, &between}) {
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+    ASSERT_NO_FATAL_FAILURE(Grow(*held));
+  }
+  for (const Held* held : {&old_file, &old_raw, &adopted, &file, &raw, &between}) {
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+    ASSERT_NO_FATAL_FAILURE(End(*held));
+  }
+  EXPECT_OK(CheckPattern(NodeOf(later.volume), later.seed, kDataLength));
+  EXPECT_OK(client().Delete(later.id()));
+  CheckTheirs();
+  EXPECT_THAT(Lvs(), Not(Contains(testing::Key(LvOf(file.volume)))));
+  ASSERT_TRUE(Tool({"lvremove", "-q", "-y", std::string(kGroup) + "/" + kTheirs}).ok());
+}
+
+}  // namespace
+}  // namespace quarry::vm
