@@ -53,10 +53,17 @@ bool HasStopped(const MendVolume& volume) {
 std::optional<MendStep> StartAsAsked(const MendView& view) {
   for (const MendVolume& volume : view.volumes) {
     if (volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override) {
+      const Record& record = *volume.record;
+      std::vector<std::string> old;
+      if (record.tags.overruled > 0) {
+        old.push_back(lvm::OverruledTag(record.tags.overruled));
+      }
+      // First, so that no leg that is left out passes for current should those that are taken be gone one
+      // day.
       return MendStep{
-          {volume.record->tags.id},
-          {ActivateAction{
-              .group = view.group().name, .names = {volume.record->lv->name}, .accept_older = true}}};
+          {record.tags.id},
+          {RetagAction{view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
+           ActivateAction{.group = view.group().name, .names = {record.lv->name}, .accept_older = true}}};
     }
   }
   return std::nullopt;

@@ -114,6 +114,7 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
 // A volume of ours whose legs have superblocks.
 struct Array {
   std::string id;
+  uint64_t overruled = 0;  // by its tags
   lvm::Geometry geometry;
   std::vector<Leg> legs;
   std::vector<bool> lost;  // per leg: the array would start without it
@@ -146,6 +147,7 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
     geometry = *made;
   }
   Array array{.id = (*tags)->id,
+              .overruled = (*tags)->overruled,
               .geometry = geometry,
               .legs = {},
               .lost = lvm::LostLegs(group, lv),
@@ -168,7 +170,7 @@ std::optional<LegsInTheWay> InTheWayOf(const Array& array) {
   for (const Leg& leg : array.legs) {
     unheard.push_back(!leg.silence.empty());
   }
-  return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost);
+  return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
 }
 
 // Which legs it is about, and what may be done.
@@ -186,6 +188,8 @@ std::string TellParted(const Array& array, const LegsInTheWay& found) {
 }
 
 Doubt Explain(const Array& array, const LegsInTheWay& found) {
+  const uint64_t overruled =
+      std::max(MostEvents(array.geometry, array.heard) / kOverruled, array.overruled) + 1;
   if (found.parted) {
     return {.words = fmt::format(
                 "volume {} ({}) is not started: {}. `quarryctl repair {}` starts it from leg {}, which has "
@@ -193,7 +197,8 @@ Doubt Explain(const Array& array, const LegsInTheWay& found) {
                 "that leg away for good first (vgreduce --removemissing --force)",
                 array.id, array.geometry.Describe(), TellParted(array, found), array.id,
                 Freshest(array.geometry, array.heard)),
-            .may_override = found.may_override};
+            .may_override = found.may_override,
+            .overruled = overruled};
   }
   const std::vector<bool> failed = KnownFailed(array.geometry, array.heard);
   std::vector<std::string> each;
@@ -213,13 +218,23 @@ Doubt Explain(const Array& array, const LegsInTheWay& found) {
   if (!found.may_override) {
     return {.words = start + ". Too few others are left: bring its disks back", .may_override = false};
   }
+  if (found.left_behind) {
+    return {
+        .words = fmt::format("{}, and the others were left out when somebody had it started without them: "
+                             "they lack what was written since. Bring the disk back. If it is gone for "
+                             "good, `quarryctl repair {}` starts the volume from what is there",
+                             start, array.id),
+        .may_override = true,
+        .overruled = overruled};
+  }
   return {
       .words = fmt::format(
           "{}, and the other legs do not count that as failed: they may be out of date, because the volume "
           "may have been written to without them. Bring the disk back. If it is gone for good, `quarryctl "
           "repair {}` starts the volume from what is there, and what only that disk has is lost",
           start, array.id),
-      .may_override = true};
+      .may_override = true,
+      .overruled = overruled};
 }
 
 // All legs that are taken hear the same, the freshest last: where somebody is killed here, one of those at
@@ -338,7 +353,7 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
 
 std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, const LegWords& heard,
                                                const std::vector<bool>& unheard,
-                                               const std::vector<bool>& lost) {
+                                               const std::vector<bool>& lost, uint64_t overruled) {
   if (const std::vector<bool> parted = PartedLegs(geometry, heard); Any(parted)) {
     return LegsInTheWay{.legs = parted,
                         .may_override = StartOverruled(geometry, heard, heard, lost).has_value(),
@@ -361,11 +376,18 @@ std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, co
   }
   std::vector<bool> others = newer.legs;
   others.flip();
-  return Any(newer.legs) && Survives(geometry, others) ? std::optional(newer) : std::nullopt;
+  if (Any(newer.legs) && Survives(geometry, others)) {
+    return newer;
+  }
+  if (Any(unheard) && MostEvents(geometry, heard) / kOverruled < overruled) {
+    return LegsInTheWay{.legs = unheard, .may_override = true, .left_behind = true};
+  }
+  return std::nullopt;
 }
 
 std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const LegWords& words,
-                                            const LegWords& heard, const std::vector<bool>& lost) {
+                                            const LegWords& heard, const std::vector<bool>& lost,
+                                            uint64_t overruled) {
   const size_t first = Freshest(geometry, words);
   if (first == words.size()) {
     return std::nullopt;
@@ -377,7 +399,7 @@ std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const
   if (!Survives(geometry, out)) {
     return std::nullopt;
   }
-  const uint64_t events = MostEvents(geometry, heard) + kOverruled;
+  const uint64_t events = std::max(MostEvents(geometry, heard) + kOverruled, overruled * kOverruled);
   return dm::RaidStart{
       .left_out = std::move(out), .resync = false, .marked = {}, .mark_all = events, .events = events};
 }
@@ -432,7 +454,8 @@ Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
     return Ok();
   }
   if (const auto found = InTheWayOf(*array); found.has_value()) {
-    const auto start = StartOverruled(array->geometry, array->words, array->heard, array->lost);
+    const auto start =
+        StartOverruled(array->geometry, array->words, array->heard, array->lost, array->overruled);
     return accept_older && found->may_override && start.has_value()
                ? Note(*array, *start, write)
                : Status(Error(Code::kPrecondition, Explain(*array, *found).words));

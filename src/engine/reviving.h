@@ -63,29 +63,36 @@ struct LegsInTheWay {
   bool may_override = false;
   // Each of two or more went on without the other: `legs` are those that are not the freshest.
   bool parted = false;
+  // A person had the array started from legs of which none is there.
+  bool left_behind = false;
   bool operator==(const LegsInTheWay&) const = default;
 };
 
 // nullopt: nothing stands in the way; also where no leg is lost and none went its own way, which is the
 // kernel's affair, and Revive's.
 // `heard`: what the legs say that can be read, those included that LVM does not use now. Per leg: `unheard`,
-// it cannot be read, and nobody has given it up; `lost`, the array would start without it. Pure.
+// it cannot be read, and nobody has given it up; `lost`, the array would start without it. `overruled`: how
+// often a person had the array started from legs that others may be newer than, by its tags. Pure.
 std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, const LegWords& heard,
                                                const std::vector<bool>& unheard,
-                                               const std::vector<bool>& lost);
+                                               const std::vector<bool>& lost, uint64_t overruled = 0);
 
 // What is noted on the legs that a person wants the array started from: the freshest of `words`, and those
 // that it does not count as failed. All others count as failed then. The count of events rises by kOverruled,
-// so that no leg that was left out passes for the freshest when it comes back. `words` are of the legs that
-// LVM uses, `heard` of all that can be read. nullopt: the legs that are left do not suffice. Pure.
+// so that no leg that was left out passes for the freshest when it comes back; and to as many times that as
+// the array was overruled, by its tags, so that none passes for current where those that were taken are gone.
+// `words` are of the legs that LVM uses, `heard` of all that can be read. nullopt: the legs that are left do
+// not suffice. Pure.
 inline constexpr uint64_t kOverruled = uint64_t{1} << 32;
 std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const LegWords& words,
-                                            const LegWords& heard, const std::vector<bool>& lost);
+                                            const LegWords& heard, const std::vector<bool>& lost,
+                                            uint64_t overruled = 0);
 
 // Why a volume is not to be started from the legs that are there.
 struct Doubt {
   std::string words;  // for people, with the remedy
   bool may_override = false;
+  uint64_t overruled = 0;  // what its tags are to say before it is started all the same
 };
 
 // The same for an inactive volume; nullopt also if it is no raid volume of ours. kTimeout: a disk of it does

@@ -35,6 +35,7 @@ constexpr std::string_view kFsTypeKey = "quarry.fs";
 constexpr std::string_view kFormattedKey = "quarry.formatted";
 constexpr std::string_view kErasedKey = "quarry.erased";
 constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
+constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kTrue = "true";
@@ -145,13 +146,13 @@ class TagTable {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-Result<Bytes> ParseSize(std::string_view text) {
-  Bytes size;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size.value);
+Result<uint64_t> ParseNumber(std::string_view key, std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}', not a number of bytes", kSizeKey, text));
+    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}', not a number", key, text));
   }
-  return size;
+  return number;
 }
 
 Status CheckVersion(const TagTable& table, bool needed) {
@@ -322,6 +323,10 @@ std::string ScrubbedTag(std::string_view outcome) {
   return fmt::format("{}={}", kScrubbedKey, EscapeForTag(outcome));
 }
 
+std::string OverruledTag(uint64_t times) {
+  return fmt::format("{}={}", kOverruledKey, times);
+}
+
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
   std::vector<std::string> out;
   out.push_back(StateTag(tags.state));
@@ -343,6 +348,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   }
   if (!tags.scrubbed.empty()) {
     out.push_back(ScrubbedTag(tags.scrubbed));
+  }
+  if (tags.overruled > 0) {
+    out.push_back(OverruledTag(tags.overruled));
   }
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
@@ -368,7 +376,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.co_name, table.Text(kNameKey, whole));
   QUARRY_ASSIGN(const std::string size, table.Text(kSizeKey, whole));
   if (!size.empty() || whole) {
-    QUARRY_ASSIGN(out.size, ParseSize(size));
+    QUARRY_ASSIGN(out.size.value, ParseNumber(kSizeKey, size));
   }
   QUARRY_ASSIGN(out.profile, table.Text(kProfileKey, whole));
   QUARRY_ASSIGN(out.access, table.Text(kAccessKey, whole));
@@ -377,6 +385,10 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
   QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
   QUARRY_ASSIGN(out.scrubbed, table.Text(kScrubbedKey, false));
+  QUARRY_ASSIGN(const std::string overruled, table.Text(kOverruledKey, false));
+  if (!overruled.empty()) {
+    QUARRY_ASSIGN(out.overruled, ParseNumber(kOverruledKey, overruled));
+  }
   QUARRY_ASSIGN(const std::string ephemeral, table.Text(kEphemeralKey, false));
   if (!ephemeral.empty() && ephemeral != kTrue) {
     return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));

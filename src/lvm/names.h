@@ -13,8 +13,9 @@
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system wanted, and made
 //   quarry.erased=?                                       how far the erasing is
-//   quarry.scrubbed=?                                     when its legs were last compared, and what came of
-//   it quarry.ephemeral=true?                                an inline volume: it ends when it is unpublished
+//   quarry.scrubbed=?                                     when its legs were last compared, with what outcome
+//   quarry.overruled=?                                    how often a person had it started from older legs
+//   quarry.ephemeral=true?                                an inline volume: it ends when it is unpublished
 // A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
 // Tags of a PV that is to leave its group, one of them:
 //   quarry.leaving     what lies there is copied elsewhere
@@ -87,6 +88,7 @@ struct VolumeTags {
   std::string erase;       // "zero", "discard", "none"
   std::string erased;      // while erasing: how far it is, in the engine's words; empty: not begun
   std::string scrubbed;    // when its legs were last compared, in the engine's words; empty: never
+  uint64_t overruled = 0;  // how often a person had it started from legs that others may be newer than
   bool ephemeral = false;  // made by publishing it; co_name is the id that the CO knows it by
 };
 
@@ -107,6 +109,7 @@ bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and of tag-safe characters
 std::string ScrubbedTag(std::string_view outcome);  // likewise
+std::string OverruledTag(uint64_t times);
 
 // nullopt: not ours (no tag of ours). kCorrupt: ours, but a tag does not parse or one is missing; names it.
 // kUnsupported: ours, in a format version that this build does not know.

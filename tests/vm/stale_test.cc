@@ -176,7 +176,19 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the disk that is away";
   ASSERT_OK(WritePattern(target_, 3, kSize));
 
+  // Now the leg that was taken is away, and the other back before it heard of that.
+  StopAll();
+  Pull(disks_[0]);
   Return(disks_[1]);
+  ASSERT_TRUE(Eventually([&] { return DiskNode(disks_[0]).empty(); }));
+  Start("600");
+  EXPECT_TRUE(Eventually([&] {
+    return static_cast<bool>(IsRefused("were left out when somebody had it started without them"));
+  })) << IsRefused("").message()
+      << Tool({"pvs"}).out;
+  EXPECT_TRUE(IsRefused(RepairWords()));
+  Return(disks_[0]);
+  EXPECT_TRUE(Eventually([&] { return static_cast<bool>(UseAgain()); })) << Conditions();
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_) && Field("sync_percent") == "100.00"; }, 120))
       << ConditionOf(volume_);
   EXPECT_OK(CheckPattern(target_, 3, kSize));

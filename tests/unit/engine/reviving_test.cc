@@ -166,6 +166,26 @@ TEST(Overruled, TheLegsThatAreTakenOutrankAllOthersFromThenOn) {
   EXPECT_FALSE(StartOverruled(kRaid1, filling, filling, {false, true}).has_value());
 }
 
+// The leg that a person had the array started from is away, and the one that was left out then is back.
+TEST(Overruled, ALegThatWasLeftOutDoesNotPassForCurrent) {
+  const LegWords left_out = {std::nullopt, Leg(1, 9, {true, false})};
+  const std::vector<bool> first = {true, false};
+  EXPECT_FALSE(WhatStandsInTheWay(kRaid1, left_out, first, first).has_value());
+  const auto found = WhatStandsInTheWay(kRaid1, left_out, first, first, 1);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->may_override && found->left_behind);
+  EXPECT_THAT(found->legs, ElementsAre(true, false));
+  EXPECT_FALSE(WhatStandsInTheWay(kRaid1, left_out, {false, false}, first, 1).has_value())
+      << "somebody has given the other up";
+  const auto start = StartOverruled(kRaid1, left_out, left_out, first, 2);
+  ASSERT_TRUE(start.has_value());
+  EXPECT_EQ(start->events, 2 * kOverruled);
+  EXPECT_FALSE(
+      WhatStandsInTheWay(kRaid1, {std::nullopt, Leg(1, *start->events, {true, false})}, first, first, 2)
+          .has_value())
+      << "it was the other's turn";
+}
+
 TEST(InTheWay, WithParityOneOfThoseThatSufficeAlwaysKnows) {
   const auto sound = std::vector<bool>(3, false);
   EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 9, sound), std::nullopt, Leg(2, 9, sound)}, ".x."), "-")
