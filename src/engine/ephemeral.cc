@@ -112,8 +112,13 @@ bool IsAskedAgain(Code code) {
          code == Code::kTimeout || code == Code::kCancelled;
 }
 
-// A volume that was never mounted, for a caller that will not come back for it.
-void TakeBack(Engine::State& state, const Engine::State::Found& found) {
+// For a caller that is to come back: there is, or may be, a volume that he must not forget.
+Error ToBeAskedAgain(Error error) {
+  return IsAskedAgain(error.code()) ? std::move(error) : std::move(error).As(Code::kUnavailable);
+}
+
+// A volume that was never mounted, for a caller that will not come back for it. False: it is still there.
+bool TakeBack(Engine::State& state, const Engine::State::Found& found) {
   const auto ended = EndVolume(state, found, fmt::format("taking back {}", found.record.tags.co_name),
                                CallWithin(kUndoLimit));
   if (!ended.has_value()) {
@@ -122,6 +127,7 @@ void TakeBack(Engine::State& state, const Engine::State::Found& found) {
                        {"lv", found.record.lv->name},
                        {"error", ended.error().message()}});
   }
+  return ended.has_value();
 }
 
 }  // namespace
@@ -164,7 +170,11 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
   QUARRY_ASSIGN(auto guard,
                 state_->locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
   state_->left_behind.Drop(handle);  // it is wanted again
-  QUARRY_ASSIGN(auto found, state_->FindEphemeral(handle, AskedPool(*state_, request), call));
+  auto looked = state_->FindEphemeral(handle, AskedPool(*state_, request), call);
+  if (!looked.has_value()) {
+    return ToBeAskedAgain(std::move(looked.error()));  // it may be there
+  }
+  std::optional<State::Found> found = std::move(*looked);
   const bool was_there = found.has_value();
   if (was_there) {
     QUARRY_TRY(CheckSame(*found, request));
@@ -176,10 +186,13 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
     return PublishUnstaged(*state_, *found, device, request.publish, guard, call);
   }();
   const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
-  if (!published.has_value() && !may_hold_data && !IsAskedAgain(published.error().code())) {
-    TakeBack(*state_, *found);
+  if (published.has_value()) {
+    return Ok();
   }
-  return published;
+  if (!IsAskedAgain(published.error().code()) && !may_hold_data && TakeBack(*state_, *found)) {
+    return published;
+  }
+  return ToBeAskedAgain(published.error());
 }
 
 }  // namespace quarry::engine

@@ -551,11 +551,20 @@ TEST_F(EphemeralTest, IsNeverTakenBackOnceItMayHoldData) {
   ASSERT_TRUE(Publish().has_value());
   Reboot();
   mount_.faults.FailAlways("Mount", Error(Code::kIo, "broken"));
-  EXPECT_EQ(Publish().error().code(), Code::kIo);
+  EXPECT_EQ(Publish().error().code(), Code::kUnavailable) << "who forgets it would never unpublish it";
   mount_.faults.Clear();
   EXPECT_EQ(Alive(), 1U);
   ASSERT_TRUE(Publish().has_value());
   EXPECT_EQ(mount_.Made().size(), 1U);
+}
+
+// It may be in the group that is gone.
+TEST_F(EphemeralTest, IsNotForgottenWhileItCannotBeLookedFor) {
+  ASSERT_TRUE(Publish().has_value());
+  lvm_.before.FailAlways("Read", Error(Code::kNotFound, "no such group"));
+  EXPECT_EQ(Publish().error().code(), Code::kUnavailable);
+  lvm_.before.Clear();
+  ASSERT_TRUE(Unpublish().has_value());
 }
 
 TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
