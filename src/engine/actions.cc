@@ -186,6 +186,9 @@ bool MayBeActive(const DeactivateAction& a, const World& world) {
          });
 }
 
+// How often what others keep from being done by their commits is tried.
+constexpr int kAttempts = 5;
+
 Error ChangedBySomebodyElse(const std::string& group) {
   return Error(Code::kUnavailable,
                fmt::format("somebody else has changed volume group {}: try again", group));
@@ -205,10 +208,29 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   if (!MayBeActive(a, world)) {
     return Ok();
   }
-  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
-  const lvm::LogicalVolume* const lv = group->FindLv(a.name);
-  return lv == nullptr ? world.lvm.Deactivate(a.group, a.name, 0, call)  // which says so
-                       : DeactivateAlone(*group, *lv, world, call);
+  QUARRY_ASSIGN(lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return world.lvm.Deactivate(a.group, a.name, 0, call);  // which says so
+  }
+  const std::string uuid = lv->uuid;
+  Status done = DeactivateAlone(*group, *lv, world, call);
+  for (int attempt = 1; attempt < kAttempts && !done.has_value(); ++attempt) {
+    const uint64_t seqno = group->seqno;
+    QUARRY_ASSIGN(group, world.lvm.Read(a.group, call));
+    lv = group->FindLv(a.name);
+    if (group->seqno == seqno || lv == nullptr || lv->uuid != uuid) {
+      break;  // it was not for what others did, or that concerned this volume
+    }
+    done = DeactivateAlone(*group, *lv, world, call);
+  }
+  QUARRY_TRY(done);
+  // Legs that the kernel has without the volume on them, as somebody's pvmove of them leaves them: LVM passes
+  // over these.
+  for (const std::string& part : a.dm_uuids) {
+    QUARRY_TRY(world.dm.Remove(part));
+  }
+  return Ok();
 }
 
 const lvm::LogicalVolume* FindByUuid(const lvm::VolumeGroup& group, const std::string& uuid) {
@@ -255,7 +277,6 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
 
 // Others may commit again and again: each time the look is taken anew, of the same volumes.
 Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) {
-  constexpr int kAttempts = 5;
   QUARRY_ASSIGN(const lvm::Snapshot first, world.lvm.Read(a.group, call));
   if (a.seqno != 0 && first->seqno != a.seqno) {
     return ChangedBySomebodyElse(a.group);

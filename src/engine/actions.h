@@ -40,7 +40,7 @@ struct ActivateAction {
   // said so.
   bool accept_older = false;
 };
-// LVM is started only if the kernel has one of `dm_uuids`, or if these are not given.
+// LVM is started only if the kernel has one of `dm_uuids`, or if these are not given. It leaves none of them.
 struct DeactivateAction {
   std::string group, name;
   std::vector<std::string> dm_uuids = {};  // of the volume and all that it is made of

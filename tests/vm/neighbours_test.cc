@@ -252,8 +252,9 @@ class NeighboursTest : public VmTest {
   Story story_;
   std::unique_ptr<Volumes> volumes_;
   std::unique_ptr<Administrator> administrator_;
-  std::set<std::string> deleted_;  // ids
-  std::string evacuated_;          // disk
+  std::set<std::string> deleted_;    // ids
+  std::vector<VolumeSpec> refused_;  // what was asked for and not given
+  std::string evacuated_;            // disk
   std::jthread watchdog_;
 };
 
@@ -295,9 +296,11 @@ void NeighboursTest::Create() {
   }
   // A file system wants some room.
   const int64_t size = ours.raw ? 3 * kMi * (1 + Pick(4)) : 15 * kMi;
-  const auto made = client().Create({ours.name, TypeParameters(type, more), ours.how, size});
+  const VolumeSpec wanted{ours.name, TypeParameters(type, more), ours.how, size};
+  const auto made = client().Create(wanted);
   if (!Done(fmt::format("create {} {} {} of {}", ours.name, type, ours.raw ? "raw" : "mounted", size / kMi),
             made)) {
+    refused_.push_back(wanted);
     return;
   }
   ours.volume = made.value.volume();
@@ -379,8 +382,7 @@ void NeighboursTest::PublishAndBack(const std::string& name) {
 void NeighboursTest::CallOffAnEvacuation() {
   const std::string disk = disks_[static_cast<size_t>(Pick(static_cast<int>(disks_.size())))];
   const auto ctl = [&](const std::string& how) {
-    const Outcome done =
-        Tool({"quarryctl", "evacuate", disk, how, "--endpoint", std::string("unix://") + kSocket});
+    const Outcome done = Tool({"quarryctl", "evacuate", disk, how, "--endpoint", kAdminEndpoint});
     story_.Tell(fmt::format("we: evacuate {} {}: {} {}", disk, how, done.status, Trim(done.err)));
     return done.ok();
   };
@@ -451,7 +453,7 @@ void NeighboursTest::EndSeries() {
   SlowAtZeroes("0");
   ASSERT_OK(administrator_->Leave());
   if (!evacuated_.empty()) {
-    Tool({"quarryctl", "evacuate", evacuated_, "--cancel", "--endpoint", std::string("unix://") + kSocket});
+    Tool({"quarryctl", "evacuate", evacuated_, "--cancel", "--endpoint", kAdminEndpoint});
     const std::string members = Tool({"vgs", "--noheadings", "-o", "pv_name", kGroup}).out;
     if (members.find(evacuated_) == std::string::npos) {
       EXPECT_TRUE(Sh("wipefs -a -q " + evacuated_ + " && vgextend --metadatasize 8m vg " + evacuated_).ok());
@@ -478,6 +480,19 @@ void NeighboursTest::EndSeries() {
   for (const std::string& id : ids) {
     EXPECT_TRUE(Eventually([&] { return Done("delete " + id, client().Delete(id)); }, 60)) << id;
   }
+  // As an orchestrator does: asked until there is an answer.
+  for (const VolumeSpec& spec : std::exchange(refused_, {})) {
+    v1::Volume made;
+    EXPECT_TRUE(Eventually(
+        [&] {
+          const auto reply = client().Create(spec);
+          made = reply.value.volume();
+          return Done("create " + spec.name, reply);
+        },
+        60))
+        << spec.name;
+    EXPECT_OK(client().Delete(made.volume_id()));
+  }
   EXPECT_TRUE(Eventually(
       [] { return Trim(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name", kGroup}).out).empty(); }, 120))
       << Tool({"lvs", "-a", "-o", "lv_name,lv_tags", kGroup}).out;
@@ -491,6 +506,7 @@ void NeighboursTest::Series(unsigned seed, int rounds) {
   volumes_ = std::make_unique<Volumes>();
   administrator_ = std::make_unique<Administrator>(kGroup, disks_, *volumes_, story_);
   deleted_.clear();
+  refused_.clear();
   const Setting& setting = kSettings[seed % std::size(kSettings)];
   const Mood mood = setting.mood;
   SlowAtZeroes(setting.zeroes_ms);

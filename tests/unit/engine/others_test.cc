@@ -275,6 +275,21 @@ TEST_F(OthersTest, ADeletedVolumeOnWhichSomethingWasPutStays) {
   EXPECT_TRUE(Eventually([&] { return !HasLv(NameOf(other)); }));
 }
 
+// As a pvmove of it leaves one.
+TEST_F(OthersTest, ALegThatIsActiveWithoutItsVolumeKeepsNothingFromBeingErased) {
+  const std::string id = Create("v", "raid1", 40);
+  const lvm::Snapshot group = Group();
+  const std::string uuid = lvm::DmUuid(group->uuid, group->FindLv(NameOf(id) + "_rimage_0")->uuid);
+  const int before = erase_.faults.Calls("Erase");
+  erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
+  ASSERT_TRUE(Delete(id).has_value());
+  ASSERT_TRUE(Eventually([&] { return erase_.faults.Calls("Erase") > before; }));
+  dm_.AddDevice(uuid, lvm::DmName("vg0", NameOf(id) + "_rimage_0"), kMiB);
+  erase_.faults.Clear();
+  EXPECT_TRUE(Eventually([&] { return !HasLv(NameOf(id)); }));
+  EXPECT_FALSE((*dm_.Find(uuid)).has_value());
+}
+
 TEST_F(OthersTest, WhatWasMadeACacheOrAPoolIsNamed) {
   const std::string id = Create("v", "linear", 40);
   const std::string name = NameOf(id);
