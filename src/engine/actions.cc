@@ -227,7 +227,8 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   QUARRY_TRY(done);
   // Legs that the kernel has without the volume on them, as somebody's pvmove of them leaves them: LVM passes
   // over these.
-  for (const std::string& part : a.dm_uuids) {
+  const Record record{.pool = "", .group = group, .lv = lv, .tags = {}};
+  for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : record.DmUuids()) {
     QUARRY_TRY(world.dm.Remove(part));
   }
   return Ok();

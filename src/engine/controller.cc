@@ -355,9 +355,11 @@ Status CheckNoPart(Engine::State& state, const std::string& id, const Call& call
   QUARRY_ASSIGN(const auto catalog, state.Read(**pool, call));
   const lvm::VolumeGroup& group = *catalog->group;
   for (const lvm::LogicalVolume& lv : group.lvs) {
-    const auto tags = lvm::ParseTags(lv.hidden ? lv.tags : std::vector<std::string>());
-    if (!tags.has_value() || !tags->has_value() || (*tags)->id != id ||
-        (*tags)->state != lvm::VolumeState::kReady) {
+    if (!lv.hidden || !lvm::BearsId(lv.tags, id)) {
+      continue;
+    }
+    const auto tags = lvm::ParseTags(lv.tags);
+    if (tags.has_value() && (!tags->has_value() || (*tags)->state != lvm::VolumeState::kReady)) {
       continue;
     }
     const lvm::LogicalVolume* const top = group.FindLv(lvm::OurLvNameIn(lv.name));

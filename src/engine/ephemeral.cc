@@ -79,6 +79,17 @@ Status CheckSame(const Engine::State::Found& found, const EphemeralRequest& requ
   return Ok();
 }
 
+// After these kubelet asks again, or unpublishes; after any other it may forget the volume.
+bool IsAskedAgain(Code code) {
+  return code == Code::kBusy || code == Code::kNoSpace || code == Code::kUnavailable ||
+         code == Code::kTimeout || code == Code::kCancelled;
+}
+
+// For a caller that is to come back: there is, or may be, a volume that he must not forget.
+Error ToBeAskedAgain(Error error) {
+  return IsAskedAgain(error.code()) ? std::move(error) : std::move(error).As(Code::kUnavailable);
+}
+
 Result<Engine::State::Found> Make(Engine::State& state, const EphemeralRequest& request, const Call& call) {
   const std::string& handle = request.publish.id;
   const std::string what = fmt::format("NodePublishVolume of {}", handle);
@@ -97,24 +108,21 @@ Result<Engine::State::Found> Make(Engine::State& state, const EphemeralRequest& 
   }
   const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
   const CapacityRange range{.required = request.size, .limit = most.size};
-  QUARRY_TRY(MakeNewVolume(state, *pool, wish, range, what, call)
-                 .Context(fmt::format("an inline volume within {}", most.setting)));
-  QUARRY_ASSIGN(auto made, state.FindEphemeral(handle, pool, call));
-  if (!made.has_value()) {
+  auto volume = MakeNewVolume(state, *pool, wish, range, what, call)
+                    .Context(fmt::format("an inline volume within {}", most.setting));
+  auto found = state.FindEphemeral(handle, pool, call);
+  if (!volume.has_value()) {
+    const bool absent =
+        found.has_value() && !found->has_value() && volume.error().code() != Code::kAlreadyExists;
+    return absent ? std::move(volume.error()) : ToBeAskedAgain(std::move(volume.error()));
+  }
+  if (!found.has_value()) {
+    return ToBeAskedAgain(std::move(found.error()));
+  }
+  if (!found->has_value()) {
     return Error(Code::kInternal, fmt::format("inline volume {} was made and is not there", handle));
   }
-  return std::move(*made);
-}
-
-// After these kubelet asks again, or unpublishes; after any other it may forget the volume.
-bool IsAskedAgain(Code code) {
-  return code == Code::kBusy || code == Code::kNoSpace || code == Code::kUnavailable ||
-         code == Code::kTimeout || code == Code::kCancelled;
-}
-
-// For a caller that is to come back: there is, or may be, a volume that he must not forget.
-Error ToBeAskedAgain(Error error) {
-  return IsAskedAgain(error.code()) ? std::move(error) : std::move(error).As(Code::kUnavailable);
+  return std::move(**found);
 }
 
 // A volume that was never mounted, for a caller that will not come back for it. False: it is still there.
@@ -166,7 +174,9 @@ Status Engine::PublishEphemeral(const EphemeralRequest& request, const Call& cal
   const std::string& handle = request.publish.id;
   QUARRY_ASSIGN(const auto pass, state_->gate.Enter(call));
   QUARRY_TRY(CheckRequest(request));
-  QUARRY_TRY(state_->long_steps.Join(handle, call));
+  if (auto joined = state_->long_steps.Join(handle, call); !joined.has_value()) {
+    return ToBeAskedAgain(std::move(joined.error()));  // the volume is there
+  }
   QUARRY_ASSIGN(auto guard,
                 state_->locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
   state_->left_behind.Drop(handle);  // it is wanted again

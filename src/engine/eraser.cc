@@ -143,8 +143,9 @@ void Eraser::Wake() {
   wake_.notify_all();
 }
 
-void Eraser::GiveUp(const std::set<std::string>& pvs) {
+void Eraser::GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(given_up_, [&](const std::string& pv) { return !away.contains(pv); });
   const size_t before = given_up_.size();
   given_up_.insert(pvs.begin(), pvs.end());
   if (given_up_.size() > before) {
@@ -157,7 +158,7 @@ void Eraser::TakeGivenUp(const lvm::VolumeGroup& group) {
   const std::set<std::string> before = std::move(lost_);
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(given_up_, [&](const std::string& pv) { return !group.LacksPv(pv); });
+    std::erase_if(given_up_, [&](const std::string& pv) { return !IsAway(group, pv); });
     lost_ = given_up_;
   }
   if (!std::ranges::includes(before, lost_)) {
@@ -460,14 +461,12 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
       work_.erase(record.lv->uuid);
       continue;
     }
-    if (IsErasing(record)) {
-      if (!MayGo(now, *lv, record)) {
-        continue;
-      }
-    } else if (BeingMade(pool_, record) ||
-               std::find(lv->tags.begin(), lv->tags.end(), lvm::kCreatingTag) == lv->tags.end()) {
-      // Between the report and this turn a create may have finished: only what still bears the marker, and
-      // that nobody is making, is left over.
+    // Between the report and this turn a create may have finished, or somebody have taken a volume for his
+    // own: only what still bears the tag, and that nobody is making, goes.
+    const std::string tag =
+        IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
+    if (std::ranges::find(lv->tags, tag) == lv->tags.end() ||
+        (IsErasing(record) ? !MayGo(now, *lv, record) : BeingMade(pool_, record))) {
       continue;
     }
     if (const auto alone = lvm::RemovesAlone(*now, *lv); !alone.has_value()) {
@@ -497,7 +496,9 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
                    {{"pool", pool_.config.name}, {"lv", record->lv->name}});
     }
     if (PolicyOf(*record) == ErasePolicy::kZero) {
-      pool_.clean.Add(erasure.extents());
+      std::vector<lvm::PhysicalRange> cleared = erasure.extents();
+      std::erase_if(cleared, [&](const auto& range) { return now->LacksPv(range.pv_uuid); });
+      pool_.clean.Add(cleared);
     }
     const auto elapsed = std::chrono::duration<double>(world_.clock.Now() - erasure.begun()).count();
     log_.Info("erased a deleted volume",

@@ -40,9 +40,10 @@ class Eraser {
   // There is something to do.
   void Wake();
 
-  // Disks, by PV uuid, that nobody waits for any more. What was deleted and lies there in part is erased
-  // where it can be, and goes. Forgotten once the disk is there again.
-  void GiveUp(const std::set<std::string>& pvs);
+  // Of the disks that are `away` now, by PV uuid, those that nobody waits for any more. What was deleted and
+  // lies there in part is erased where it can be, and goes. One that was given up stays so until it is not
+  // away.
+  void GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away);
 
   // Has extents cleared that somebody waits for.
   void Clear(const std::shared_ptr<Erasure>& extents);

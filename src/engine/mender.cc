@@ -394,10 +394,12 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
   if (state_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
     view.rebuild_rate = state_.config.rebuild_rate;
   }
+  std::set<std::string> away;
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     if (!pv.missing || !pv.device.empty()) {
       continue;
     }
+    away.insert(pv.uuid);
     const SteadyTime due = missing_since_.at(pv.uuid) + state_.config.repair_delay;
     if (cause == MendCause::kAsked || (state_.config.repair && due <= now)) {
       view.given_up.insert(pv.uuid);
@@ -406,7 +408,7 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
     }
   }
   if (pool.eraser != nullptr) {
-    pool.eraser->GiveUp(view.given_up);
+    pool.eraser->GiveUp(view.given_up, away);
   }
   view.may_abandon =
       (state_.config.repair || cause == MendCause::kAsked) && IsDue(AbandonKey(pool), cause, report);

@@ -418,6 +418,24 @@ Status EndUnlessOthersHaveIt(Engine::State& state, const Engine::State::Found& f
   return Ok();
 }
 
+// That of a volume of this name whose tags this build cannot read: it stays, but not mounted for a pod that
+// ends.
+Result<std::optional<dm::Device>> UnreadableDevice(Engine::State& state, const std::string& handle,
+                                                   const Call& call) {
+  for (const auto& pool : state.pools) {
+    const auto catalog = state.Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      continue;
+    }
+    for (const Unreadable& one : (*catalog)->unreadable) {
+      if (lvm::BearsName(one.lv->tags, handle)) {
+        return state.world.dm.Find(lvm::DmUuid((*catalog)->group->uuid, one.lv->uuid));
+      }
+    }
+  }
+  return std::optional<dm::Device>();
+}
+
 // An inline volume of a pod, by its handle, which only a group's metadata know. While a pool cannot be read
 // it may be there: the pod is to end all the same. What is mounted at the target is taken off if it is a
 // volume of such a pool; that the volume itself has to go is kept in mind until the pool is back.
@@ -437,6 +455,8 @@ Status UnpublishInline(Engine::State& state, const std::string& handle, const Ab
   std::optional<dm::Device> device;
   if (found->has_value()) {
     QUARRY_ASSIGN(device, state.world.dm.Find((*found)->record.DmUuid()));
+  } else {
+    QUARRY_ASSIGN(device, UnreadableDevice(state, handle, call));
   }
   QUARRY_TRY(TakeFromTarget(state, device, handle, target_path, target_owner, call));
   return found->has_value() ? EndUnlessOthersHaveIt(state, **found, call) : Ok();

@@ -141,9 +141,14 @@ std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
                                             std::vector<lvm::PhysicalRange> ranges,
                                             const std::set<std::string>& given_up) {
   std::erase_if(ranges, [&](const lvm::PhysicalRange& range) {
-    return group.LacksPv(range.pv_uuid) && given_up.contains(range.pv_uuid);
+    return given_up.contains(range.pv_uuid) && IsAway(group, range.pv_uuid);
   });
   return ranges;
+}
+
+bool IsAway(const lvm::VolumeGroup& group, const std::string& pv_uuid) {
+  const lvm::PhysicalVolume* const pv = group.FindPv(pv_uuid);
+  return group.LacksPv(pv_uuid) && (pv == nullptr || pv->device.empty());
 }
 
 Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,

@@ -47,7 +47,9 @@ Plan PlanDelete(const Record& record, ErasePolicy policy);
 // Clears every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
 // OwnedExtents (lvm/ownership.h) if they are not the volume's alone.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up = {});
-// `ranges` without those on disks that are missing and among `given_up` (PV uuids): nobody can erase these.
+// Whether no device of this PV is there. (One that is back counts as missing until LVM is told.)
+bool IsAway(const lvm::VolumeGroup& group, const std::string& pv_uuid);
+// `ranges` without those on disks that are away and among `given_up` (PV uuids): nobody can erase these.
 std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
                                             std::vector<lvm::PhysicalRange> ranges,
                                             const std::set<std::string>& given_up);

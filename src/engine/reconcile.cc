@@ -34,6 +34,8 @@ Status TakeHolds(Engine::State& state, const Catalog& catalog, const mount::Moun
   return Ok();
 }
 
+constexpr int kAttempts = 5;
+
 // Names and UUIDs of what an interrupted create left.
 std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
   std::map<std::string, std::string> out;
@@ -69,6 +71,11 @@ bool RemoveHalfMade(Engine::State& state, Pool& pool, const Catalog& catalog, co
   for (const auto& lv : left) {
     const std::string& name = lv.first;
     auto removed = RemoveIfHalfMade(state, pool, lv, call);
+    for (int attempt = 1;
+         attempt < kAttempts && !removed.has_value() && removed.error().code() == Code::kUnavailable;
+         ++attempt) {
+      removed = RemoveIfHalfMade(state, pool, lv, call);  // others may have committed meanwhile
+    }
     if (removed.has_value()) {
       state.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
     } else {

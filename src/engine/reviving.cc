@@ -252,6 +252,19 @@ Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& wri
   return Ok();
 }
 
+// A person's word that is in the tags, and that nobody lived to carry out; now no leg is in the way any more.
+// They get the count of events that legs must have from then on. nullopt: not from these legs.
+std::optional<dm::RaidStart> CarryOut(const Array& array) {
+  auto start = StartOverruled(array.geometry, array.words, array.heard, array.lost, array.overruled);
+  if (!start.has_value()) {
+    return start;
+  }
+  start->resync = !Any(start->left_out);
+  const bool in_sync =
+      std::ranges::all_of(array.words, [](const auto& word) { return !word.has_value() || word->in_sync(); });
+  return start->resync || in_sync ? start : std::nullopt;
+}
+
 // In sectors; UINT64_MAX: none is.
 uint64_t FirstMarked(const dm::RaidBitmap& bitmap) {
   const auto found = std::ranges::find(bitmap.marked, true);
@@ -471,7 +484,12 @@ Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
       bitmaps.back() = read.has_value() ? std::optional(std::move(*read)) : std::nullopt;
     }
   }
-  const auto start = StartAfterCrash(array->geometry, array->words, bitmaps);
+  auto start = StartAfterCrash(array->geometry, array->words, bitmaps);
+  if (MostEvents(array->geometry, array->words) / kOverruled < array->overruled) {
+    if (auto carried_out = CarryOut(*array); carried_out.has_value()) {
+      start = std::move(carried_out);
+    }
+  }
   return start.has_value() ? Note(*array, *start, write) : Ok();
 }
 

@@ -440,10 +440,12 @@ Result<std::optional<dm::Device>> Engine::State::FindDevice(const std::string& i
       break;
     }
     const auto catalog = Look(*pool, kOthersPatience, call);
-    if (catalog.has_value() && pool->config.name == parts->pool && (*catalog)->ById(id) == nullptr) {
+    const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
+    if (catalog.has_value() && !unreadable && pool->config.name == parts->pool &&
+        (*catalog)->ById(id) == nullptr) {
       return std::optional<dm::Device>();
     }
-    unread = unread || !catalog.has_value();
+    unread = unread || !catalog.has_value() || unreadable;
     if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
       return world.dm.Find(record->DmUuid());
     }

@@ -167,7 +167,7 @@ class Disks : public testing::Test {
       Clear(disk);  // what it is told to need
     }
     ASSERT_NO_FATAL_FAILURE(Start());
-    EXPECT_TRUE(IsMember(disk)) << Reason(disk);
+    EXPECT_TRUE(Eventually([&] { return IsMember(disk); })) << Reason(disk);  // which it joins once that serves
   }
 
   std::unique_ptr<QuarrydProcess> quarryd_;

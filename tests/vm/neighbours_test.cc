@@ -20,9 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using std::chrono::steady_clock;
 
 constexpr int kRoundsOfASeries = 4;
-constexpr int kLeastRounds = 4;
 constexpr auto kBudget = seconds(90);
 constexpr auto kStuck = seconds(240);  // longer than anything that is waited for
 constexpr size_t kMostVolumes = 4;
@@ -248,6 +248,8 @@ class NeighboursTest : public VmTest {
   std::mt19937 random_;
   unsigned seed_ = 0;
   int made_ = 0;
+  int rounds_ = 0;
+  steady_clock::time_point until_;
   std::map<grpc::StatusCode, int> codes_;
   Story story_;
   std::unique_ptr<Volumes> volumes_;
@@ -518,7 +520,9 @@ void NeighboursTest::Series(unsigned seed, int rounds) {
   administrator_->MakeOne(random_);
   Create();
   Create();
-  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+  for (int round = 0; round < rounds && !HasFailure() && (round == 0 || steady_clock::now() < until_);
+       ++round) {
+    ++rounds_;
     story_.Tell(fmt::format("-- round {}", round + 1));
     {
       const std::jthread his([this, mood, random = std::mt19937(random_())]() mutable {
@@ -542,28 +546,25 @@ void NeighboursTest::Series(unsigned seed, int rounds) {
 }
 
 TEST_F(NeighboursTest, EverybodyKeepsWhatIsHis) {
-  const auto begun = std::chrono::steady_clock::now();
+  const auto begun = steady_clock::now();
   const auto first = static_cast<unsigned>(
       FromEnvironment("QUARRY_NEIGHBOURS_SEED", static_cast<int>(std::random_device{}() % 1000000)));
   const int wanted = FromEnvironment("QUARRY_NEIGHBOURS_ROUNDS", 0);
   printf("QUARRY_NEIGHBOURS_SEED=%u\n", first);
   fflush(stdout);
-  int rounds = 0;
+  until_ = wanted > 0 ? steady_clock::time_point::max() : begun + kBudget;
   const auto go_on = [&] {
-    const bool in_time = std::chrono::steady_clock::now() - begun < kBudget;
-    return !HasFailure() && (wanted > 0 ? rounds < wanted : rounds < kLeastRounds || in_time);
+    return !HasFailure() && (wanted > 0 ? rounds_ < wanted : steady_clock::now() < until_);
   };
   for (unsigned seed = first; go_on(); ++seed) {
-    const int more = wanted > 0 ? std::min(wanted - rounds, kRoundsOfASeries) : kRoundsOfASeries;
-    Series(seed, more);
-    rounds += more;
+    Series(seed, wanted > 0 ? std::min(wanted - rounds_, kRoundsOfASeries) : kRoundsOfASeries);
     if ((seed - first) % 8 == 7) {
-      printf("%d rounds\n", rounds);
+      printf("%d rounds\n", rounds_);
       fflush(stdout);
     }
   }
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  printf("%d rounds in %.0f s; answers:", rounds, took);
+  const double took = std::chrono::duration<double>(steady_clock::now() - begun).count();
+  printf("%d rounds in %.0f s; answers:", rounds_, took);
   for (const auto& [code, count] : codes_) {
     printf(" %d of code %d", count, static_cast<int>(code));
   }

@@ -567,6 +567,25 @@ TEST_F(EphemeralTest, IsNotForgottenWhileItCannotBeLookedFor) {
   ASSERT_TRUE(Unpublish().has_value());
 }
 
+// Made by a newer build, say.
+TEST_F(EphemeralTest, EndsForItsPodAlsoIfItsTagsCannotBeReadAndStays) {
+  ASSERT_TRUE(Publish().has_value());
+  const auto set_version = [&](const std::string& from, const std::string& to) {
+    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+      std::ranges::replace(group.lvs.front().tags, "quarry.v=" + from, "quarry.v=" + to);
+    });
+  };
+  set_version("1", "9");
+  EXPECT_EQ(Publish().error().code(), Code::kUnavailable) << "kubelet is not to forget it";
+  EXPECT_TRUE(Unpublish().has_value());
+  EXPECT_FALSE(mount_.Exists(kTarget));
+  EXPECT_EQ(LvCount(), 1U);
+  set_version("9", "1");
+  ASSERT_TRUE(Publish().has_value());
+  ASSERT_TRUE(Unpublish().has_value());
+  UntilErased();
+}
+
 TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   ASSERT_TRUE(Publish().has_value());
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "the disks are silent"));

@@ -377,6 +377,28 @@ TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   }
 }
 
+TEST_F(MendingTest, ADiskThatGoesAgainIsWaitedForAgain) {
+  const std::string id = Create("v", "linear", 40);
+  const std::string leg = Legs(id)[0];
+  SetMissing(leg);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  Mend();  // given up
+  SetMissing(leg, false);
+  Mend();
+  SetMissing(leg);
+  Mend();
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_NE(Lv(Group(), id), nullptr) << "it has been away for a moment only";
+  Pass(std::chrono::seconds(61));
+  for (int i = 0; i < 2000 && Lv(Group(), id) != nullptr; ++i) {
+    Mend(MendCause::kEvent);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(Lv(Group(), id), nullptr);
+}
+
 TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
   const std::string id = Create("mirror", "raid1", 40);
   const std::string other = Create("other", "linear", 40);

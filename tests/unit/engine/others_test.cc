@@ -352,6 +352,7 @@ TEST_F(OthersTest, WhatIsBeingMovedIsTriedAgainLater) {
     ASSERT_TRUE(lvm_.AbandonMove("vg0", Group()->FindPv(from)->device, Soon()).has_value());
     EXPECT_TRUE(Expand(id, 80).has_value());
     EXPECT_TRUE(Delete(id).has_value());
+    EXPECT_TRUE(Eventually([&] { return !HasLv(NameOf(id)); })) << "the eraser is not to come in between";
   }
 }
 

@@ -95,6 +95,7 @@ class FakeArray final : public dm::RaidLegsApi {
   }
   // Writes that were acknowledged and are not there.
   uint64_t Lost() const { return acknowledged_ - Holds(); }
+  uint64_t events() const { return events_; }
   // Whoever has a say has given up what is lost.
   void AcceptLoss() { acknowledged_ = Holds(); }
 
@@ -354,6 +355,26 @@ TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
   EXPECT_THAT(grown.error().message(), HasSubstr("not loaded anew"));
   Pass(std::chrono::hours(24));
   EXPECT_THAT(Mend().done, IsEmpty()) << "nor is it made anew elsewhere";
+}
+
+// quarryd was killed behind the tag, and then the other leg came back: later losses are judged as ever.
+TEST_P(LegThatIsBack, AWordThatNobodyLivedToCarryOutIsNoDoubtLater) {
+  Deactivate();
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    std::ranges::find(group.lvs, lvm::ParseVolumeId(id_)->lv_name, &lvm::LogicalVolume::name)
+        ->tags.push_back("quarry.overruled=1");
+  });
+  Restart();
+  ASSERT_TRUE(Stage().has_value());
+  Started();
+  EXPECT_GE(array_->events(), kOverruled);
+  Play("1-");
+  Play("w");
+  Restart();
+  const Status again = Stage();
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  Started();
+  EXPECT_EQ(array_->Lost(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mending, LegThatIsBack, testing::Values(Fault{"InUse", "raid1", "", Then::kWaits}),
