@@ -1,5 +1,6 @@
 // Legs that differ are found while volumes are in use, told of, and repaired; a comparison that is broken off
 // is not counted. Needs six disks.
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -63,9 +64,16 @@ class ScrubTest : public DisksUnderLoad {
   }
 };
 
-TEST_F(ScrubTest, WhatDiffersIsFoundToldOfAndRepairedUnderLoad) {
+// Copies, and parity.
+using TwoTypes = std::array<const char*, 2>;
+class ScrubTypesTest : public ScrubTest, public testing::WithParamInterface<TwoTypes> {};
+INSTANTIATE_TEST_SUITE_P(Of, ScrubTypesTest,
+                         testing::Values(TwoTypes{"raid1", "raid5"}, TwoTypes{"raid10", "raid6"}),
+                         [](const auto& test) { return std::string(test.param[0]) + "_" + test.param[1]; });
+
+TEST_P(ScrubTypesTest, WhatDiffersIsFoundToldOfAndRepairedUnderLoad) {
   Start("600");
-  for (const char* type : {"raid1", "raid5", "raid6", "raid10"}) {
+  for (const char* type : GetParam()) {
     Use(type);
   }
   ASSERT_FALSE(HasFailure());
