@@ -387,6 +387,13 @@ Result<std::optional<dm::Device>> LostDeviceAt(Engine::State& state, const std::
       if (!catalog.has_value()) {
         return std::optional(device);
       }
+      const bool unreadable = std::ranges::any_of((*catalog)->unreadable, [&](const Unreadable& one) {
+        return lvm::DmUuid((*catalog)->group->uuid, one.lv->uuid) == device.uuid &&
+               lvm::BearsName(one.lv->tags, handle);
+      });
+      if (unreadable) {
+        return std::optional(device);
+      }
       const bool of_another = std::ranges::any_of((*catalog)->records, [&](const Record& record) {
         return record.DmUuid() == device.uuid && record.tags.co_name != handle;
       });
@@ -459,6 +466,10 @@ Status UnpublishInline(Engine::State& state, const std::string& handle, const Ab
     QUARRY_ASSIGN(device, UnreadableDevice(state, handle, call));
   }
   QUARRY_TRY(TakeFromTarget(state, device, handle, target_path, target_owner, call));
+  if (!found->has_value() && device.has_value()) {
+    state.log.Warning("an inline volume is unmounted, and stays: this build cannot read its tags",
+                      {{"volume", handle}, {"device", device->name}});
+  }
   return found->has_value() ? EndUnlessOthersHaveIt(state, **found, call) : Ok();
 }
 

@@ -156,10 +156,14 @@ Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lv
   Plan plan;
   for (const lvm::PhysicalRange& range : ranges) {
     if (group.LacksPv(range.pv_uuid)) {
-      return Error(Code::kUnavailable,
-                   fmt::format("disk {} of volume group {} is missing, so its extents cannot be erased: "
-                               "return the disk, or give it up (`quarryctl repair`)",
-                               range.pv_uuid, group.name));
+      const bool away = IsAway(group, range.pv_uuid);
+      return Error(
+          Code::kUnavailable,
+          fmt::format("disk {} of volume group {} {}", range.pv_uuid, group.name,
+                      away ? "is missing, so its extents cannot be erased: return the disk, or give "
+                             "it up (`quarryctl repair`)"
+                           : "is back and counts as missing until LVM takes it back, which is tried: "
+                             "if the log says that this fails, take the disk out for good"));
     }
     const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
     const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);

@@ -254,10 +254,15 @@ Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& wri
 
 // A person's word that is in the tags, and that nobody lived to carry out; now no leg is in the way any more.
 // They get the count of events that legs must have from then on. nullopt: not from these legs.
-std::optional<dm::RaidStart> CarryOut(const Array& array) {
+std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitmaps) {
   auto start = StartOverruled(array.geometry, array.words, array.heard, array.lost, array.overruled);
   if (!start.has_value()) {
     return start;
+  }
+  for (size_t i = 0; i < bitmaps.size(); ++i) {
+    if (!start->left_out[i] && !bitmaps[i].has_value()) {
+      return std::nullopt;  // nothing can be marked there
+    }
   }
   start->resync = !Any(start->left_out);
   const bool in_sync =
@@ -486,7 +491,7 @@ Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
   }
   auto start = StartAfterCrash(array->geometry, array->words, bitmaps);
   if (MostEvents(array->geometry, array->words) / kOverruled < array->overruled) {
-    if (auto carried_out = CarryOut(*array); carried_out.has_value()) {
+    if (auto carried_out = CarryOut(*array, bitmaps); carried_out.has_value()) {
       start = std::move(carried_out);
     }
   }
