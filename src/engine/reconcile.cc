@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/alone.h"
 #include "engine/claim.h"
+#include "engine/clean_space.h"
 #include "engine/disks.h"
 #include "engine/state.h"
 
@@ -139,6 +141,53 @@ std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::stri
   return out;
 }
 
+// Whether all of this stretch of the PV is among `own`. What the table does not tell is.
+bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes extent,
+              const std::vector<lvm::ExtentRange>& own) {
+  if (mapping.length.value == UINT64_MAX) {
+    return true;
+  }
+  if (mapping.offset < pv.pe_start) {
+    return false;
+  }
+  const uint64_t first = (mapping.offset - pv.pe_start).value / extent.value;
+  const uint64_t end =
+      (mapping.offset + mapping.length - pv.pe_start + extent - Bytes{1}).value / extent.value;
+  return Without({{{first}, {end - first}}}, own).empty();
+}
+
+// Volumes with a device that maps more than the group gives them. A command that was to grow one was killed
+// before it committed; whoever resumed the device made its table live, and was killed before that of the
+// metadata was loaded again. Others may get these extents.
+std::set<std::string> Overreaching(Engine::State& state, const Catalog& catalog) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  std::map<std::string, const Record*> owners;  // by device
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady && CheckAlone(record).has_value()) {
+      for (std::string& uuid : record.DmUuids()) {
+        owners.emplace(std::move(uuid), &record);
+      }
+    }
+  }
+  std::set<std::string> out;
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    const auto mappings = pv.device.empty() ? Result<std::vector<dm::Mapping>>(std::vector<dm::Mapping>())
+                                            : state.world.dm.MappingsOf(pv.device);
+    for (const dm::Mapping& mapping : mappings.value_or(std::vector<dm::Mapping>())) {
+      const auto owner = owners.find(mapping.uuid);
+      if (owner == owners.end()) {
+        continue;
+      }
+      const auto own = ByPv(lvm::PhysicalExtents(group, *owner->second->lv));
+      const auto here = own.find(pv.uuid);
+      if (here == own.end() || !IsWithin(mapping, pv, group.extent_size, here->second)) {
+        out.insert(owner->second->lv->name);
+      }
+    }
+  }
+  return out;
+}
+
 // A killed LVM may have left devices that have lost their logical volume, or that wait, suspended, for a
 // table that never comes: any I/O to those hangs. Activating the volume loads what the committed metadata
 // says, and resumes.
@@ -190,6 +239,13 @@ Status ReconcileDevices(Engine::State& state, const Catalog& catalog, const Call
           "a volume was left suspended and does not resume",
           {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
     }
+  }
+  for (const std::string& name : Overreaching(state, catalog)) {
+    const auto loaded = Execute({RefreshAction{group.name, {name}}}, state.world, call);
+    state.log.Warning(
+        loaded.has_value() ? "a volume's device mapped more than is the volume's: its table was loaded anew"
+                           : "a volume's device maps more than is the volume's",
+        {{"group", group.name}, {"lv", name}, {"error", loaded.has_value() ? "" : loaded.error().message()}});
   }
   return Ok();
 }

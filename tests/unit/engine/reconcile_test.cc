@@ -1,4 +1,6 @@
 // What a start makes of what an earlier process, or an LVM that was killed, left behind.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -157,6 +159,26 @@ TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
   ASSERT_TRUE(Start().has_value());
   EXPECT_EQ(activated, 1);
   lvm_.SetOnCall(nullptr);
+}
+
+// Killed between the table of a growth that was never committed and that of the metadata.
+TEST_F(ReconcileTest, AVolumeWhoseDeviceMapsMoreThanItsOwnHasItsTableLoadedAnew) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string name = lvm::ParseVolumeId(Create("v"))->lv_name;
+  ASSERT_TRUE(lvm_.Activate("vg-0", {name}, Soon()).has_value());
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(lvm_.before.Calls("Refresh"), 0) << "it maps what is its own";
+  const lvm::Snapshot group = Group();
+  const lvm::LogicalVolume& lv = *group->FindLv(name);
+  const lvm::PhysicalVolume& pv = group->pvs.front();
+  const auto own = lvm::PhysicalExtents(*group, lv);
+  const auto here = std::ranges::find(own, pv.uuid, &lvm::PhysicalRange::pv_uuid);
+  ASSERT_NE(here, own.end());
+  const Bytes offset = pv.pe_start + ToBytes(here->range.first, kExtent);
+  const Bytes more = ToBytes(here->range.count, kExtent) + Bytes{20 * kExtent.value};
+  dm_.SetMappings(lvm::DmUuid(group->uuid, lv.uuid), pv.device, {{offset, more}});
+  ASSERT_TRUE(Start().has_value());
+  EXPECT_EQ(lvm_.before.Calls("Refresh"), 1);
 }
 
 TEST_F(ReconcileTest, AGrowthThatIsKilledLeavesTheVolumeRunning) {
