@@ -523,6 +523,8 @@ Status Administrator::Leave() {
     if (there.contains(now)) {
       QUARRY_TRY(MustRun({"lvrename", group_, now, before}));
       NoteNewName(now, before);
+      there.erase(now);
+      there.insert(before);
     }
   }
   for (const std::string& lv : cached_) {
