@@ -540,9 +540,9 @@ Status Administrator::Leave() {
   for (const std::string& lv : pooled_) {
     QUARRY_TRY(MustRun({"lvremove", Path(lv)}));
   }
-  // A conversion that failed half-way leaves what would have been a pool's metadata.
+  // A conversion that failed half-way leaves what would have been a pool's metadata, or the store of a cache.
   for (const auto& row : Report("lv_name")) {
-    if (row[0].starts_with("lvol")) {
+    if (row[0].starts_with("lvol") || row[0].starts_with("his")) {
       QUARRY_TRY(MustRun({"lvremove", Path(row[0])}));
     }
   }
