@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/scsi_recovery.h"
 #include "dm/pv_label.h"
 
 namespace quarry::dm {
@@ -23,6 +24,7 @@ Error NotThatPv(const EraseRange& range, std::string_view why) {
 }
 
 Result<UniqueFd> OpenDevice(const std::string& path, int flags) {
+  QUARRY_TRY(CheckNotInScsiRecovery(path));
   UniqueFd fd(open(path.c_str(), O_CLOEXEC | flags));
   if (!fd.valid()) {
     return ErrnoError(fmt::format("opening {}", path));

@@ -10,7 +10,7 @@ namespace quarry::dm {
 
 // `flags` as for open(2), with the access mode, and O_CLOEXEC is added. Not exclusive, since LVM and
 // device-mapper have it. kCorrupt: it is not that PV, or the range would hit more than extents.
-// kInvalidArgument: no block device, or no whole sectors.
+// kInvalidArgument: no block device, or no whole sectors. kTimeout: opening it would wait.
 Result<UniqueFd> OpenPvRange(const EraseRange& range, int flags);
 
 }  // namespace quarry::dm

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 #include "lvm/metadata_header_aio.h"
 
@@ -67,8 +68,11 @@ Result<std::optional<Device>> Open(const fs::path& device, const std::string& de
     c = c == '!' ? '/' : c;  // how sysfs spells subdirectories of /dev
   }
   const std::string node = dev + "/" + name;
-  out.fd.Reset(open(node.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK));
+  if (!CheckNotInScsiRecovery(node).has_value()) {
+    return NoAnswer(out.name);
+  }
   struct stat status{};
+  out.fd.Reset(open(node.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK));
   if (!out.fd.valid() || fstat(out.fd.get(), &status) != 0) {
     const int error = errno;
     return MeansNoDisk(error) ? Result<std::optional<Device>>(std::nullopt)

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 #include "lvm/metadata_header_aio.h"
 
@@ -127,7 +128,7 @@ class HeaderReader::Pool {
       Fail(target, ENOTBLK);
       return target;
     }
-    if (reads_.IsSilent(Identity(status))) {
+    if (reads_.IsSilent(Identity(status)) || IsInScsiRecovery(status.st_rdev)) {
       Fail(target, ETIMEDOUT);
       return target;
     }

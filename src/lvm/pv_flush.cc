@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 
 namespace quarry::lvm {
@@ -64,6 +65,9 @@ Status CheckLabel(int fd, const std::string& uuid) {
 // Opened for reading: a close after write would make udev probe the disk anew, and fsync flushes all the
 // same.
 Status FlushOne(const std::string& device, const std::string& uuid) {
+  if (Status answers = CheckNotInScsiRecovery(device); !answers.has_value()) {
+    return std::move(answers.error()).As(Code::kUnavailable);
+  }
   const UniqueFd fd(open(device.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
   if (!fd.valid()) {
     return ErrnoError("opening it");

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/scsi_recovery.h"
 #include "mount/blkid_probe.h"
 #include "mount/mount_syscalls.h"
 #include "mount/process_scan.h"
@@ -99,6 +100,7 @@ Result<MountTable> KernelMount::Mounts() {
 }
 
 Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
+  QUARRY_TRY(CheckNotInScsiRecovery(device.str()));
   const UniqueFd fd(open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
     return ErrnoError(fmt::format("opening {} exclusively", device.str()));

@@ -1,16 +1,21 @@
 // A disk that is there, and ill: half of its reads fail, or all writes, or it is silent for half a minute, or
 // it is pulled. Who uses raid volumes notices nothing but the time it takes, linear volumes on other disks
 // nothing at all, and what becomes of it is told at once. On any bus. Needs six disks.
+#include <fcntl.h>
 #include <httplib.h>
+#include <scsi/sg.h>
+#include <sys/ioctl.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <optional>
 #include <set>
 #include <thread>
 
+#include "base/unique_fd.h"
 #include "tests/vm/disks_under_load.h"
 
 namespace quarry::vm {
@@ -200,6 +205,76 @@ TEST_F(IllDisks, SilentForHalfAMinuteItKeepsWritersWaitingAndNothingElse) {
   for (const Used& used : used_) {
     ExpectNoMismatch(used);
   }
+  EndAll();
+}
+
+// The SCSI hosts of the test's disks, as the kernel believes them to be. sysfs takes any state, with its
+// newline.
+class ScsiHosts {
+ public:
+  ScsiHosts() {
+    for (const auto& entry : std::filesystem::directory_iterator("/sys/class/scsi_host")) {
+      std::string driver;
+      std::ifstream(entry.path() / "proc_name") >> driver;
+      if (driver.starts_with("virtio")) {
+        states_.push_back(entry.path() / "state");
+      }
+    }
+  }
+  ~ScsiHosts() { Recover(); }
+  bool empty() const { return states_.empty(); }
+  bool BeginRecovery() { return SetAll("recovery"); }
+  // Those that wait in open(2) are woken by a reset only, not by the new state.
+  bool Recover() {
+    const bool set = SetAll("running");
+    for (const auto& entry : std::filesystem::directory_iterator("/sys/class/scsi_device")) {
+      for (const auto& disk : std::filesystem::directory_iterator(entry.path() / "device/block")) {
+        const UniqueFd fd(
+            open(("/dev/" + disk.path().filename().string()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        int kind = SG_SCSI_RESET_DEVICE;
+        (void)ioctl(fd.get(), SG_SCSI_RESET, &kind);
+      }
+    }
+    return set;
+  }
+
+ private:
+  bool SetAll(const std::string& state) {
+    bool set = true;
+    for (const std::string& path : states_) {
+      std::ofstream(path) << state << '\n';
+      std::string now;
+      std::ifstream(path) >> now;
+      set = set && now == state;
+    }
+    return set;
+  }
+
+  std::vector<std::string> states_;
+};
+
+// The kernel has whoever opens such a disk wait until its host is well again.
+TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
+  ScsiHosts hosts;
+  if (hosts.empty()) {
+    GTEST_SKIP() << "these are no SCSI disks";
+  }
+  ASSERT_NO_FATAL_FAILURE(Begin("600"));
+  ASSERT_TRUE(hosts.BeginRecovery());
+  const auto end = steady_clock::now() + std::chrono::seconds(10);
+  double longest = 0;
+  while (steady_clock::now() < end) {
+    const auto asked = steady_clock::now();
+    (void)client().List();
+    (void)client().Probe();
+    longest = std::max(longest, duration<double>(steady_clock::now() - asked).count());
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+  ASSERT_TRUE(hosts.Recover());
+  printf("  lists and probes while their SCSI host recovered took %.2f s at most\n", longest);
+  EXPECT_LT(longest, 5);
+  EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
+  WaitForTurns(4);
   EndAll();
 }
 
