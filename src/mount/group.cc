@@ -92,6 +92,18 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   return Ok();
 }
 
+// Whether nobody can change this object, although its file system is writable: it is immutable or append-only
+// (chattr(1)), or lies in a read-only subvolume of a btrfs. `error`: errno of the change that failed.
+bool IsFrozen(int fd, int error) {
+  if (error == EPERM) {
+    struct statx about{};
+    return statx(fd, "", AT_EMPTY_PATH, 0, &about) == 0 &&
+           (about.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) != 0;
+  }
+  struct statvfs about{};
+  return error == EROFS && fstatvfs(fd, &about) == 0 && (about.f_flag & ST_RDONLY) == 0;
+}
+
 // Where to go on in the list of a directory: after what the kernel numbers `cookie`, which holds for every
 // opening of the directory (NFS needs that too), and `skip` entries more, because some file systems number
 // several names alike.
@@ -146,6 +158,13 @@ class Walk {
     bool read = false;  // to the end
   };
 
+  // One object must not keep a pod from its volume for ever: what nobody can change is passed over.
+  template <typename Name>
+  Status GiveBelow(int fd, const struct stat& st, const Name& name) {
+    Status given = Give(fd, st, gid_, name);
+    return !given.has_value() && IsFrozen(fd, given.error().sys_errno()) ? Ok() : given;
+  }
+
   // For people: the kernel's name for an open directory, and a name in it.
   std::string PathOf(int directory, std::string_view name = "") const {
     std::array<char, PATH_MAX> text{};
@@ -188,7 +207,7 @@ class Walk {
     if (levels_.size() > kLevelsWithNames) {
       Forget(levels_[levels_.size() - 1 - kLevelsWithNames]);
     }
-    return root ? Ok() : Give(directory, st, gid_, path);
+    return root ? Ok() : GiveBelow(directory, st, path);
   }
 
   static void Forget(Level& level) {
@@ -270,7 +289,7 @@ class Walk {
       level.waiting.push_back({name, after});
       return Ok();
     }
-    return Give(fd.get(), st, gid_, path);
+    return GiveBelow(fd.get(), st, path);
   }
 
   // One level up, unless this is the root.

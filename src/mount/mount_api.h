@@ -202,7 +202,8 @@ class MountApi {
   // nothing else is looked at. Else everything below is given first and the root last, so that what was cut
   // short is begun again: directories get rwx and set-gid for the group, files rw, symbolic links the group
   // alone, themselves and never what they name; others' permissions stay, but for the set-id bits that the
-  // kernel takes from a file with its group. The mount is not left: kPrecondition naming what is mounted
+  // kernel takes from a file with its group. What nobody can change is passed over: immutable and append-only
+  // objects, read-only subvolumes of a btrfs. The mount is not left: kPrecondition naming what is mounted
   // below. kPrecondition too if it is no mount point, or read-only. kUnavailable: somebody moved directories
   // meanwhile.
   virtual Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) = 0;

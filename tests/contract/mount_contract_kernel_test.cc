@@ -339,6 +339,48 @@ TEST_F(KernelMountTest, SubvolumesOfABtrfsAreGivenToo) {
   EXPECT_EQ(world_.AccessOf(target.str() + "/sub/file").gid, kGroup);
 }
 
+// Else a tenant's one file would keep his pod, and every later one, from the volume.
+TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
+  const AbsolutePath ext4 = Mounted(Formatted("ext4"), "ext4");
+  const auto set_flag = [](const std::string& path, int flag) {
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(ioctl(fd.get(), FS_IOC_SETFLAGS, &flag), 0) << path;
+  };
+  for (const char* name : {"/dir", "/dir/within"}) {
+    ASSERT_EQ(mkdir((ext4.str() + name).c_str(), 0700), 0);
+  }
+  world_.PutFile(ext4.str() + "/frozen", false);
+  world_.PutFile(ext4.str() + "/log", false);
+  world_.PutFile(ext4.str() + "/plain", false);
+  set_flag(ext4.str() + "/frozen", FS_IMMUTABLE_FL);
+  set_flag(ext4.str() + "/log", FS_APPEND_FL);
+  set_flag(ext4.str() + "/dir", FS_IMMUTABLE_FL);
+  Status given = api().GiveToGroup(ext4, kGroup, call());
+  ASSERT_TRUE(given.has_value()) << Words(given);
+  for (const char* name : {"", "/plain", "/dir/within"}) {
+    EXPECT_EQ(world_.AccessOf(ext4.str() + name).gid, kGroup) << name;
+  }
+  for (const char* name : {"/frozen", "/log", "/dir"}) {
+    EXPECT_EQ(world_.AccessOf(ext4.str() + name).gid, 0U) << name;
+  }
+  set_flag(ext4.str(), FS_IMMUTABLE_FL);  // the pod could not write: that is worth an error
+  given = api().GiveToGroup(ext4, kGroup + 1, call());
+  set_flag(ext4.str(), 0);
+  ASSERT_FALSE(given.has_value());
+  EXPECT_EQ(given.error().sys_errno(), EPERM) << Words(given);
+
+  const AbsolutePath btrfs = Mounted(Formatted("btrfs"), "btrfs");
+  RunTool({"btrfs", "subvolume", "create", btrfs.str() + "/sub"});
+  world_.PutFile(btrfs.str() + "/sub/file", false);
+  RunTool({"btrfs", "property", "set", btrfs.str() + "/sub", "ro", "true"});
+  world_.PutFile(btrfs.str() + "/plain", false);
+  given = api().GiveToGroup(btrfs, kGroup, call());
+  ASSERT_TRUE(given.has_value()) << Words(given);
+  EXPECT_EQ(world_.AccessOf(btrfs.str()).gid, kGroup);
+  EXPECT_EQ(world_.AccessOf(btrfs.str() + "/plain").gid, kGroup);
+  EXPECT_EQ(world_.AccessOf(btrfs.str() + "/sub/file").gid, 0U);
+}
+
 // Deeper than a path may be long and than there may be descriptors.
 TEST_F(KernelMountTest, GivesATreeHoweverDeep) {
   constexpr int kDepth = 3000;
