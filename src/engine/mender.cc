@@ -39,6 +39,9 @@ void Sooner(MendReport& report, milliseconds when) {
 std::string PoolKey(const Pool& pool) {
   return "pool:" + pool.config.name;
 }
+std::string ReturnKey(const std::string& pv_uuid) {
+  return "return:" + pv_uuid;
+}
 std::string LeavingKey(const Pool& pool) {
   return "leaving:" + pool.config.name;
 }
@@ -124,9 +127,13 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
   };
   CollectCopy(pool, call, report);
   if (!IsDue(key, cause, report)) {
+    if (const auto catalog = state_.Look(pool, kPatience, call); catalog.has_value()) {
+      NoteDisks(pool, **catalog);
+    }
     return;
   }
   std::optional<WriterQueue::Turn> turn;
+  std::set<std::string> refused;
   for (int steps = 0; steps < kMostSteps; ++steps) {
     const auto catalog = state_.Look(pool, kPatience, call);
     if (!catalog.has_value()) {
@@ -139,6 +146,11 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
     auto view = Look(pool, **catalog, cause, report);
     if (!view.has_value()) {
       return fail(view.error());
+    }
+    for (const lvm::PhysicalVolume& pv : view->group().pvs) {
+      if (refused.contains(pv.uuid) || !IsDue(ReturnKey(pv.uuid), cause, report)) {
+        view->refused.insert(pv.uuid);
+      }
     }
     for (MendVolume& volume : view->volumes) {
       volume.accepted = accepted.contains(volume.record->tags.id);
@@ -183,7 +195,10 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
       return;
     }
     if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
-      return;
+      if (plan.step->kind != MendKind::kTakeBack) {
+        return;
+      }
+      refused.insert(plan.step->disk);
     }
   }
   Sooner(report, kFirstRetry);
@@ -233,6 +248,11 @@ bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& don
     case MendKind::kLimit:
       if (!done.has_value()) {
         Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
+      }
+      break;
+    case MendKind::kTakeBack:
+      if (!done.has_value()) {
+        Failed(ReturnKey(step.disk), "LVM did not take a disk back", pool, done.error(), call, report);
       }
       break;
     case MendKind::kMend:
@@ -428,15 +448,25 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
   return view;
 }
 
-void Mender::NoteDisks(const Pool& pool, const Catalog& catalog) {
+void Mender::NoteDisks(Pool& pool, const Catalog& catalog) {
+  std::set<std::string> all_away;
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     const bool away = pv.missing && pv.device.empty();
+    if (away) {
+      all_away.insert(pv.uuid);
+    }
+    if (away || !pv.missing) {
+      tried_.erase(ReturnKey(pv.uuid));
+    }
     if (away && missing_since_.try_emplace(pv.uuid, state_.world.clock.Now()).second) {
       state_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
       state_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
       Excuse(catalog, pv);
     }
+  }
+  if (pool.eraser != nullptr) {
+    pool.eraser->GiveUp({}, all_away);
   }
 }
 

@@ -58,7 +58,8 @@ class Mender {
   Result<MendVolume> LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
                             MendReport& report);
   Result<MendView> Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report);
-  void NoteDisks(const Pool& pool, const Catalog& catalog);
+  // Since when disks are away, which the eraser is told too.
+  void NoteDisks(Pool& pool, const Catalog& catalog);
   // What failed of the absence of a disk that is back is held neither against it nor against its volumes.
   void Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv);
   // Disks on which legs fail again and again get nothing new.
@@ -85,7 +86,8 @@ class Mender {
   std::map<std::string, SteadyTime> missing_since_;                       // by PV uuid
   std::map<std::string, SteadyTime> blamed_since_;                        // likewise
   std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
-  // By volume id, "pool:<name>", "leaving:<pool>", "abandon:<pool>", "rate:<pool>", "scrub:<volume id>".
+  // By volume id, "pool:<name>", "return:<PV uuid>", "leaving:<pool>", "abandon:<pool>", "rate:<pool>",
+  // "scrub:<volume id>".
   std::map<std::string, Patience> tried_;
   std::map<std::string, std::string> told_;              // by pool: obstacles that were logged
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool

@@ -22,11 +22,15 @@ bool MayChange(const MendVolume& volume, MendPlan& plan) {
   return alone.has_value();
 }
 
-// One that is back after the group was changed without it. LVM counts it as missing until it is told.
+// A disk that has returned after the group was changed without it: LVM counts it as missing until it is told.
+// LVM may refuse one; the others are taken back, and everything else goes on.
 std::optional<MendStep> TakeBack(const MendView& view) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
-    if (pv.missing && !pv.device.empty()) {
-      return MendStep{{}, {RestorePvAction{view.group().name, pv.device}}};
+    if (pv.missing && !pv.device.empty() && !view.refused.contains(pv.uuid)) {
+      return MendStep{.ids = {},
+                      .actions = {RestorePvAction{view.group().name, pv.device}},
+                      .kind = MendKind::kTakeBack,
+                      .disk = pv.uuid};
     }
   }
   return std::nullopt;

@@ -42,9 +42,10 @@ bool HasFailedLeg(const MendVolume& volume);
 struct MendView {
   const Catalog* catalog = nullptr;  // never nullptr when it is planned on
   std::vector<MendVolume> volumes;
-  std::set<std::string> given_up;          // PV uuids: away for as long as the policy waits
-  bool may_abandon = false;                // whether legs may be made anew whose disks are there
-  bool may_empty = false;                  // whether a disk may be emptied now
+  std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
+  std::set<std::string> refused;   // PV uuids: have returned, and LVM refused a moment ago to take them back
+  bool may_abandon = false;        // whether legs may be made anew whose disks are there
+  bool may_empty = false;          // whether a disk may be emptied now
   std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; nullopt also: that was tried a moment ago
 
   const lvm::VolumeGroup& group() const { return *catalog->group; }
@@ -63,6 +64,7 @@ bool IsComparing(const MendVolume& volume);
 
 enum class MendKind {
   kMend,
+  kTakeBack,     // a disk that has returned, `disk`
   kLeave,        // one of many, of a disk that is being emptied
   kAbandon,      // a leg on a disk that is there, and fails
   kLimit,        // how fast legs are filled
@@ -74,6 +76,7 @@ struct MendStep {
   std::vector<std::string> ids;  // of the volumes that it is about
   Plan actions;
   MendKind kind = MendKind::kMend;
+  std::string disk = {};   // PV uuid
   bool unhurried = false;  // copies: may take hours, in which others may change the group
   // Of scrubs: whether what differs is written anew, and how much it was.
   bool repairs = false;

@@ -13,6 +13,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST_F(MendingTest, WhereNothingIsAmissNothingIsDone) {
   Create("mirror", "raid1");
@@ -420,6 +421,66 @@ TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
   const auto pieces = erase_.Pieces();
   EXPECT_TRUE(std::any_of(pieces.begin() + static_cast<ptrdiff_t>(before), pieces.end(),
                           [&](const auto& piece) { return piece.pv_uuid == legs[0]; }));
+}
+
+TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackHoldsUpNothingElse) {
+  const std::string one = Create("one", "raid1");
+  const std::string other = Create("other", "raid1");
+  const std::vector<std::string> legs = Legs(one);
+  ASSERT_THAT(Legs(other), Not(Contains(legs[0])));
+  SetMissing(legs[0]);
+  Mend();
+  lvm_.ReturnDisk("vg0", legs[0]);
+  lvm_.before.FailAlways("RestorePv", Error(Code::kIo, "refused"));
+  for (const MendCause cause : {MendCause::kEvent, MendCause::kAsked}) {
+    SetLegs(other, "DA");
+    Pass(std::chrono::seconds(30));
+    const MendReport report = Mend(cause);
+    EXPECT_THAT(report.done, ElementsAre(HasSubstr("refresh")));
+    EXPECT_THAT(report.obstacles, Contains(HasSubstr("refused")));
+  }
+  lvm_.before.Clear();
+  Pass(std::chrono::minutes(2));
+  EXPECT_THAT(Mend(MendCause::kEvent).done, Contains(HasSubstr("back into group")));
+  EXPECT_EQ(Group()->MissingPvs(), 0U);
+}
+
+TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackKeepsNoOtherFromReturning) {
+  const std::string one = Create("one", "raid1");
+  const std::vector<std::string> legs = Legs(one);
+  const std::string other = Group()->pvs.back().uuid;
+  ASSERT_THAT(legs, Not(Contains(other)));
+  for (const std::string& uuid : {legs[0], other}) {
+    SetMissing(uuid);
+  }
+  Mend();
+  lvm_.ReturnDisk("vg0", legs[0]);
+  lvm_.ReturnDisk("vg0", other);
+  lvm_.before.FailNth("RestorePv", 1, Error(Code::kIo, "refused"));  // the first that is asked for
+  const MendReport report = Mend();
+  EXPECT_THAT(report.done, Contains(HasSubstr("back into group")));
+  EXPECT_THAT(report.obstacles, Contains(HasSubstr("refused")));
+  EXPECT_EQ(Group()->MissingPvs(), 1U);
+}
+
+TEST_F(MendingTest, AReturnCountsAlsoWhileItsPoolHasToWait) {
+  const std::string one = Create("one", "raid1");
+  const std::string other = Create("other", "raid1");
+  const std::vector<std::string> legs = Legs(one);
+  ASSERT_THAT(Legs(other), Not(Contains(legs[0])));
+  SetMissing(legs[0]);
+  SetLegs(other, "DA");
+  lvm_.before.FailAlways("Refresh", Error(Code::kIo, "refused"));
+  EXPECT_THAT(Mend(MendCause::kEvent).obstacles, Contains(HasSubstr("refused")));
+  Pass(std::chrono::seconds(9));
+  for (const bool missing : {false, true}) {  // back for a moment, while repairs are put off
+    SetMissing(legs[0], missing);
+    EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty());
+  }
+  Pass(std::chrono::seconds(52));
+  lvm_.before.Clear();
+  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh")))
+      << "it has been away for 52 s, not for 61";
 }
 
 TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
