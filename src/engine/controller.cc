@@ -169,7 +169,13 @@ Result<Outcome<Volume>> MakeVolume(Engine::State& state, Pool& pool, CreateWish 
     return ExplainNoPlace(std::move(plan.error()), catalog, wish, pool)
         .Context(fmt::format("pool '{}'", pool.config.name));
   }
-  QUARRY_TRY(CheckVolumeLimit(catalog).Context(fmt::format("pool '{}'", pool.config.name)));
+  if (auto few = CheckVolumeLimit(catalog); !few.has_value()) {
+    const bool go_elsewhere = few.error().code() == Code::kUnavailable && wish.elsewhere &&
+                              !WorthWaiting(pool, wish.name, pool.eraser->Expected(*catalog.group));
+    return std::move(few.error())
+        .As(go_elsewhere ? Code::kNoSpace : few.error().code())
+        .Context(fmt::format("pool '{}'", pool.config.name));
+  }
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
                  .Context(fmt::format("pool '{}'", pool.config.name)));
   const auto unknown = pool.clean.Unknown(ExtentsOf(plan->actions, false));
@@ -485,6 +491,7 @@ Result<CreateResult> Engine::Create(const CreateRequest& request, const Call& ca
   if (found->has_value()) {
     return Existing((*found)->record, request);
   }
+  QUARRY_TRY(state_->CheckReadableName(request.name));
   if (pool == nullptr) {  // other nodes may have it
     return std::move(asked.error()).As(Code::kNoSpace);
   }

@@ -106,6 +106,9 @@ Result<Engine::State::Found> Make(Engine::State& state, const EphemeralRequest& 
     return Error(Code::kAlreadyExists,
                  fmt::format("volume_id: volume {} was created under this name", named->record.tags.id));
   }
+  if (Status readable = state.CheckReadableName(handle); !readable.has_value()) {
+    return ToBeAskedAgain(std::move(readable.error()));  // it may be this pod's, mounted by a newer build
+  }
   const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
   const CapacityRange range{.required = request.size, .limit = most.size};
   auto volume = MakeNewVolume(state, *pool, wish, range, what, call)

@@ -408,6 +408,15 @@ Result<std::optional<Engine::State::Found>> Engine::State::FindByName(const std:
   return unread.has_value() ? Result<std::optional<Found>>(std::move(*unread)) : std::optional<Found>();
 }
 
+Status Engine::State::CheckReadableName(const std::string& co_name) {
+  for (const auto& pool : pools) {
+    const std::lock_guard lock(pool->catalog_mutex);
+    const bool is_gone = !pool->told.empty();
+    QUARRY_TRY(pool->catalog == nullptr || is_gone ? Ok() : pool->catalog->CheckReadableName(co_name));
+  }
+  return Ok();
+}
+
 Result<std::optional<dm::Device>> Engine::State::FindDevice(const std::string& id, const Call& call) {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value()) {

@@ -250,6 +250,9 @@ struct Engine::State {
   // no obstacle, since the id says what device-mapper calls it.
   Result<std::optional<dm::Device>> FindDevice(const std::string& id, const Call& call);
 
+  // kAlreadyExists for a name that a volume bears whose tags this build cannot read, in any pool that is not
+  // gone, as it was last seen.
+  Status CheckReadableName(const std::string& co_name);
   // The inline volume of this handle (ephemeral.cc). `asked`: as for FindByName.
   Result<std::optional<Found>> FindEphemeral(const std::string& handle, Pool* asked, const Call& call);
   // What may be published under this id: GetVolume, or an inline volume by its handle.

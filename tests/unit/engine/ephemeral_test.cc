@@ -586,6 +586,23 @@ TEST_F(EphemeralTest, EndsForItsPodAlsoIfItsTagsCannotBeReadAndStays) {
   UntilErased();
 }
 
+// "Already exists" is final: kubelet would forget what is mounted.
+TEST_F(EphemeralTest, IsAskedForAgainIfAnotherPoolHasItWithTagsThatCannotBeRead) {
+  lvm_.AddGroup("vg1", kExtent, {{"/dev/x", Extents{100}}});
+  EngineConfig config;
+  config.pools = {{.name = "default", .group = "vg0"}, {.name = "other", .group = "vg1"}};
+  config.ephemeral_max_size = kGiB;
+  RestartWith(config);
+  EphemeralRequest request = Request();
+  request.parameters["pool"] = "other";
+  ASSERT_TRUE(Publish(request).has_value());
+  lvm_.Edit("vg1", [&](lvm::VolumeGroup& group) {
+    std::ranges::replace(group.lvs.front().tags, std::string("quarry.v=1"), std::string("quarry.v=9"));
+  });
+  ASSERT_FALSE(engine_->List(0, "", Soon())->volumes.size() > 0);  // so that the pool was looked at
+  EXPECT_EQ(Publish().error().code(), Code::kUnavailable);
+}
+
 TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   ASSERT_TRUE(Publish().has_value());
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "the disks are silent"));

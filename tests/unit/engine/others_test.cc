@@ -256,6 +256,25 @@ TEST_F(OthersTest, AVolumeOfANewerFormatIsNamedAndKept) {
   EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
 }
 
+TEST_F(OthersTest, AnUnreadableVolumeOfAnotherPoolKeepsItsName) {
+  lvm_.AddGroup("vg1", Bytes{4 * kMiB.value}, {{"/dev/y", Extents{100}}});
+  engine_.reset();
+  EngineConfig config;
+  config.pools = {{.name = "default", .group = "vg0"}, {.name = "other", .group = "vg1"}};
+  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  const auto create = [&](const std::string& pool) {
+    return engine_->Create(
+        {.name = "v", .range = {kMiB, {}}, .capabilities = {{}}, .parameters = {{"pool", pool}}}, Soon());
+  };
+  ASSERT_TRUE(create("other").has_value());
+  lvm_.Edit("vg1", [&](lvm::VolumeGroup& group) {
+    std::ranges::replace(group.lvs.front().tags, std::string("quarry.v=1"), std::string("quarry.v=9"));
+  });
+  ExpectRefused(StatusOf(create("default")), Code::kAlreadyExists, "whose tags this build cannot read");
+  EXPECT_EQ(Group()->lvs.size(), 0U);
+}
+
 TEST_F(OthersTest, ADeletedVolumeOnWhichSomethingWasPutStays) {
   const std::string other = Create("v", "linear", 40);
   engine_.reset();  // it was deleted, and quarryd ended before it was erased
