@@ -33,6 +33,11 @@ Health ForeignHealth() {
   return {{}, "not Quarry's: not looked after"};
 }
 
+// One volume of which the kernel says nothing hides none of the others.
+Health HealthUnknown(const Error& error) {
+  return {{}, error.message()};
+}
+
 // What a list shows of one pool, in no particular order.
 Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& pool, const Catalog& catalog,
                                       Show show) {
@@ -47,7 +52,8 @@ Result<std::vector<Volume>> VolumesOf(Engine::State& state, const PoolConfig& po
     }
     std::optional<Health> health;
     if (mounts.has_value()) {
-      QUARRY_ASSIGN(health, state.HealthOf(record, *mounts));
+      auto known = state.HealthOf(record, *mounts);
+      health = known.has_value() ? std::move(*known) : HealthUnknown(known.error());
     }
     if (show != Show::kAiling || !health->ailments.empty()) {
       volumes.push_back(Describe(record));
@@ -126,10 +132,9 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
   return status;
 }
 
-// One volume of which the kernel says nothing hides none of the others.
 VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const Scrubs& scrubs) {
   Volume volume = Describe(record);
-  const Health health = known.has_value() ? *known : Health{{}, known.error().message()};
+  const Health health = known.has_value() ? *known : HealthUnknown(known.error());
   return {.id = std::move(volume.id),
           .name = std::move(volume.name),
           .type = volume.context["type"],

@@ -12,6 +12,7 @@
 #include "engine/claim.h"
 #include "engine/clean_space.h"
 #include "engine/disks.h"
+#include "engine/other_node.h"
 #include "engine/state.h"
 
 namespace quarry::engine {
@@ -306,6 +307,21 @@ Status EnsureGroup(Engine::State& state, const PoolConfig& pool, const Call& cal
   return Ok();
 }
 
+// Volumes whose ids name another node are served all the same. But an orchestrator that knows this node by
+// another name than before sends their pods elsewhere.
+void WarnOfOtherNodes(const Engine::State& state, const Pool& pool, const Catalog& catalog) {
+  const auto others = std::ranges::count_if(catalog.records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kReady &&
+           !CheckNotElsewhere(state.config.node, record.tags.id).has_value();
+  });
+  if (others > 0) {
+    state.log.Warning(
+        "ids of volumes name another node: if this node was renamed, give it its former name (--node-id), or "
+        "the orchestrator looks for these volumes elsewhere",
+        {{"pool", pool.config.name}, {"node", state.config.node}, {"volumes", static_cast<int64_t>(others)}});
+  }
+}
+
 }  // namespace
 
 Status Reconcile(Engine::State& state, Pool& pool, const Call& call) {
@@ -317,6 +333,7 @@ Status Reconcile(Engine::State& state, Pool& pool, const Call& call) {
     state.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
                       {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
   }
+  WarnOfOtherNodes(state, pool, *catalog);
   if (RemoveHalfMade(state, pool, *catalog, call)) {
     QUARRY_ASSIGN(catalog, state.ReadGroup(pool, call));
   }

@@ -245,6 +245,21 @@ TEST_F(PoolsTest, ASilentPoolKeepsNobodyElseWaiting) {
   EXPECT_TRUE(Create("three", "bad").has_value());
 }
 
+TEST_F(PoolsTest, AStartWarnsOfVolumesThatNameAnotherNode) {
+  const auto start_as = [&](const std::string& node) {
+    engine_.reset();
+    engine_ =
+        std::make_unique<Engine>(EngineConfig{.pools = {{.name = "good", .group = "vg-good"}}, .node = node},
+                                 World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    return Logged();
+  };
+  start_as("one");
+  MustCreate("volume", "good");
+  EXPECT_EQ(start_as("one").find("name another node"), std::string::npos);
+  EXPECT_NE(start_as("renamed").find("name another node"), std::string::npos);
+}
+
 TEST_F(PoolsTest, ASilentPoolDoesNotKeepOthersFromStarting) {
   lvm_.SetGroupSilent("vg-bad", true);
   engine_.reset();
@@ -512,6 +527,22 @@ TEST_F(PoolsTest, StatusTellsOfEveryPoolAndOneVolumesFailureHidesNoOther) {
   EXPECT_EQ((*pools)[2].figures.problem, "");
 }
 
+TEST_F(PoolsTest, AListTellsOfAVolumeWhoseHealthCannotBeTold) {
+  ASSERT_TRUE(Restart().has_value());
+  ASSERT_TRUE(engine_
+                  ->Create({.name = "one",
+                            .range = {Bytes{4 * kExtent.value}, {}},
+                            .capabilities = {{}},
+                            .parameters = {{"pool", "good"}, {"type", "raid1"}}},
+                           Soon())
+                  .has_value());
+  dm_.faults.FailNth("Raid", 1, Error(Code::kIo, "the ioctl failed"));
+  const auto listed = engine_->List(0, "", Soon(), Show::kHealth);
+  ASSERT_TRUE(listed.has_value()) << listed.error().message();
+  ASSERT_EQ(listed->volumes.size(), 1U);
+  EXPECT_NE(listed->volumes[0].health->note.find("the ioctl failed"), std::string::npos);
+}
+
 TEST_F(PoolsTest, StatusIsToldWhateverTheStartHasComeTo) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
@@ -648,6 +679,26 @@ TEST_F(PoolsTest, RoomThatErasingGivesBackIsWaitedForOnlyIfThatIsSoon) {
   go_on = true;
   go_on.notify_all();
   EXPECT_TRUE(Eventually([&] { return Create("next", "last", true, AccessType::kMount, 50).has_value(); }));
+}
+
+TEST_F(PoolsTest, AVolumeThatErasingMakesWayForIsWaitedForOnlyIfThatIsSoon) {
+  ASSERT_TRUE(Restart().has_value());
+  const std::string id = MustCreate("one", "last");
+  lvm_.Edit("vg-last", [](lvm::VolumeGroup& group) { group.max_lvs = 1; });
+  std::atomic<bool> erasing = false;
+  std::atomic<bool> go_on = false;
+  erase_.OnPiece([&](const auto& /*piece*/) {
+    erasing = true;
+    go_on.wait(false);
+  });
+  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(Eventually([&] { return erasing.load(); }));
+  EXPECT_EQ(Create("next", "last", false).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Create("next", "last", true).error().code(), Code::kNoSpace)
+      << "nobody knows how long that takes";
+  go_on = true;
+  go_on.notify_all();
+  EXPECT_TRUE(Eventually([&] { return Create("next", "last", true).has_value(); }));
 }
 
 TEST_F(PoolsTest, AHalfMadeVolumeThatStaysSendsNobodyElsewhere) {
