@@ -489,14 +489,13 @@ class DowngradeTest : public UpgradeTest {
     const Outcome done = Tool(argv);
     EXPECT_TRUE(done.ok()) << done.err;
   }
-  // Told of, not served, and nothing of it is touched.
-  void ExpectLeftAlone(const Held& held) {
+  // Told of, not served, and nothing of it is touched. `refusal`: of calls for it.
+  void ExpectLeftAlone(const Held& held, StatusCode refusal) {
     SCOPED_TRACE(held.spec.name);
     EXPECT_THAT(quarryd().Log(), HasSubstr(LvOf(held.volume)));
     EXPECT_THAT(Listed(), Not(Contains(testing::Key(held.id()))));
-    EXPECT_TRUE(Fails(client().Stage(held.volume, StagingPath("later"), held.spec.capability),
-                      StatusCode::NOT_FOUND));
-    EXPECT_TRUE(Fails(client().Expand(held.id(), 128 * kMi), StatusCode::NOT_FOUND));
+    EXPECT_TRUE(Fails(client().Stage(held.volume, StagingPath("later"), held.spec.capability), refusal));
+    EXPECT_TRUE(Fails(client().Expand(held.id(), 128 * kMi), refusal));
     (void)client().Delete(held.id());  // whatever it answers
     EXPECT_THAT(LvsTagged("quarry.v=2"), testing::ElementsAre(LvOf(held.volume)));
     EXPECT_OK(CheckPattern(NodeOf(held.volume), held.seed, kDataLength));
@@ -550,7 +549,7 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   Held ended = gone;
   ASSERT_NO_FATAL_FAILURE(Serve(ended));
   ASSERT_NO_FATAL_FAILURE(End(ended));
-  ExpectLeftAlone(later);
+  ExpectLeftAlone(later, StatusCode::NOT_FOUND);
   ASSERT_NO_FATAL_FAILURE(PublishInline());
   EXPECT_EQ(InlineLv(), inline_lv) << "the same, published again";
   EXPECT_OK(CheckPattern(TargetPath(kHandle) + "/data", 92, kDataLength));
@@ -570,7 +569,8 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   ASSERT_NO_FATAL_FAILURE(ServeNew());
   EXPECT_EQ(Listed(), Sizes(all));
   EXPECT_OK(client().List(1));
-  ExpectLeftAlone(later);
+  ExpectLeftAlone(later, StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Fails(client().Create(later.spec), StatusCode::ALREADY_EXISTS));
   Retag(later, "quarry.v=2", "quarry.v=1");
   EXPECT_EQ(Listed().size(), all.size() + 1);
   EXPECT_THAT(LvsTagged("quarry.later=1"), testing::ElementsAre(LvOf(file.volume)));
