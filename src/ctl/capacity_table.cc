@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/json_text.h"
-#include "engine/metadata_room.h"
-#include "engine/sizing.h"
+#include "engine/model/sizing.h"
+#include "engine/plan/metadata_budget.h"
 
 namespace quarry::ctl {
 namespace {

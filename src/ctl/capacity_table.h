@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/catalog.h"
+#include "engine/model/catalog.h"
 #include "lvm/layout.h"
 
 namespace quarry::ctl {

@@ -8,9 +8,9 @@
 #include "ctl/capacity_table.h"
 #include "ctl/extent_map.h"
 #include "ctl/json_text.h"
-#include "engine/metadata_room.h"
-#include "engine/plan_controller.h"
-#include "engine/sizing.h"
+#include "engine/model/sizing.h"
+#include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_volume.h"
 
 namespace quarry::ctl {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/catalog.h"
+#include "engine/model/catalog.h"
 #include "lvm/snapshot.h"
 
 namespace quarry::ctl {

@@ -112,7 +112,7 @@ Result<std::string> RunDiskPlan(daemon::Options options, bool json, const Call& 
   engine::EngineConfig config;
   config.pools = options.pools;
   engine::Engine engine(std::move(config), world->world(), quiet);
-  QUARRY_ASSIGN(const auto disks, engine.Devices(call));
+  QUARRY_ASSIGN(const auto disks, engine.disks().Devices(call));
   return DiskPlan(disks, options.pools, json);
 }
 

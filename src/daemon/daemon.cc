@@ -26,7 +26,7 @@
 #include "daemon/starter.h"
 #include "daemon/trimmer.h"
 #include "daemon/watcher.h"
-#include "engine/claim.h"
+#include "engine/disks/join.h"
 #include "engine/engine.h"
 #include "lvm/lvm_config.h"
 
@@ -180,7 +180,7 @@ class Service {
     disk_watcher_.reset();
     health_watcher_.reset();
     watcher_.reset();
-    Status drained = engine_->Stop(CallWithin(kDrain));
+    Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
     return drained;
   }
@@ -191,8 +191,8 @@ class Service {
   void StartEngine() {
     for (const engine::PoolConfig& pool : options_.pools) {
       starters_.push_back(std::make_unique<Starter>(
-          [this, name = pool.name](const Call& call) { return engine_->StartPool(name, call); }, log_,
-          Backoff{}, pool.name));
+          [this, name = pool.name](const Call& call) { return engine_->lifecycle().StartPool(name, call); },
+          log_, Backoff{}, pool.name));
     }
   }
 

@@ -53,7 +53,7 @@ void DiskWatcher::Wait(std::optional<SteadyTime> until) {
 bool DiskWatcher::Look(const std::stop_token& stop) {
   Call call = CallWithin(kLookLimit);
   call.stop = stop;
-  const auto taken = engine_.ClaimDisks(call);
+  const auto taken = engine_.disks().ClaimDisks(call);
   if (!taken.has_value() && !stop.stop_requested()) {
     log_.Warning("disks that came could not be looked at yet", {{"error", taken.error().message()}});
   }

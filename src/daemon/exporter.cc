@@ -190,7 +190,7 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
   PoolGauges gauges;
   DiskGauges disks;
   ScrubGauges scrubs;
-  if (const auto pools = engine.NodeStatus(call); pools.has_value()) {
+  if (const auto pools = engine.lifecycle().NodeStatus(call); pools.has_value()) {
     for (const engine::PoolStatus& pool : *pools) {
       Add(pool.figures, gauges);
       AddHealth(pool, gauges.health);

@@ -28,12 +28,12 @@ void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interv
 bool HealthWatcher::Round(const std::stop_token& stop) {
   Call call = CallWithin(kPatience);
   call.stop = stop;
-  const auto changed = engine_.AskDisks(call);
+  const auto changed = engine_.disks().AskDisks(call);
   if (!changed.has_value()) {
     log_.Debug("not every disk could be asked how it is", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
     // Volumes have another condition now: one line in the log for each.
-    (void)engine_.Mend(engine::MendCause::kEvent, Call{.stop = stop});
+    (void)engine_.upkeep().Mend(engine::MendCause::kEvent, Call{.stop = stop});
   }
   return changed.has_value();
 }

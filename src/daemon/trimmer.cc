@@ -36,7 +36,7 @@ void Trimmer::Run(const std::stop_token& stop, std::chrono::hours interval) {
 }
 
 void Trimmer::Round(const std::stop_token& stop) {
-  const auto done = engine_.Trim(Call{.stop = stop});
+  const auto done = engine_.upkeep().Trim(Call{.stop = stop});
   if (!done.has_value()) {
     if (!stop.stop_requested()) {
       log_.Warning("trimming stopped", {{"error", done.error().message()}});

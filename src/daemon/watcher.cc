@@ -54,11 +54,11 @@ Watcher::Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, c
       log_(log),
       woken_(std::move(woken)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {
-  engine_.OnWork([this] { (void)eventfd_write(woken_.get(), 1); });
+  engine_.upkeep().OnWork([this] { (void)eventfd_write(woken_.get(), 1); });
 }
 
 Watcher::~Watcher() {
-  engine_.OnWork({});
+  engine_.upkeep().OnWork({});
   thread_.request_stop();
   (void)eventfd_write(woken_.get(), 1);
 }
@@ -78,7 +78,7 @@ void Watcher::Run(const std::stop_token& stop) {
     } else if (!events->Arm().has_value()) {
       events.reset();
     }
-    const auto report = engine_.Mend(cause, Call{.stop = stop});
+    const auto report = engine_.upkeep().Mend(cause, Call{.stop = stop});
     if (stop.stop_requested()) {
       return;
     }

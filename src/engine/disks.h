@@ -1,45 +1,43 @@
-// Looks at the disks of the node, and takes those that claim.h says a pool may have.
+// The disks of the node: which there are, which join a pool, how they are, and how one leaves.
 #pragma once
 
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/engine.h"
+#include "engine/model/types.h"
 
 namespace quarry::engine {
 
-// What was said of disks, and what became of the last attempt to take one. By node and identity. Thread-safe.
-class DiskNotes {
- public:
-  // Whether this is news of the disk.
-  bool Say(const std::string& disk, const std::string& words);
-  void Failed(const std::string& disk, const std::string& why);
-  void Took(const std::string& disk);
-  // Empty: no attempt failed.
-  std::string Failure(const std::string& disk) const;
+struct Parts;  // calls/parts.h
 
-  // Held while libblkid looks into disks: each is claimed exclusively for that time, and who meets a claim
-  // takes the disk for used. A disk that hangs holds it up for everybody.
-  std::timed_mutex probing;
+// All methods may be called from any thread.
+class Disks {
+ public:
+  // `parts` outlives it.
+  explicit Disks(Parts& parts) : parts_(parts) {}
+
+  // Every disk of the node, and why it is or is not a pool's (inventory.cc). Answered also while the engine
+  // has not started, because why it cannot may be just this. kUnsupported: they cannot be listed.
+  Result<std::vector<DeviceReport>> Devices(const Call& call);
+  // Takes the disks that rules of the pools want and that are proven blank and unused: how many. One that
+  // cannot be taken is logged. A start does it too; this is for disks that come later.
+  Result<size_t> ClaimDisks(const Call& call);
+
+  // Asks the pools' disks how they are (failing_disks.h), and logs what has changed: whether anything has.
+  // Waits for those that do not answer until `call` ends; what they are believed to be does not change
+  // meanwhile.
+  Result<bool> AskDisks(const Call& call);
+
+  // Has a disk emptied and taken out of its group, or calls that off: from then on it gets no more extents,
+  // and the mender moves what is there elsewhere (evacuation.cc). Repeated, also after a restart, it goes on.
+  // kNotFound: no pool has it. kNoSpace, saying by how much. kPrecondition: it is the last one, missing, or
+  // holds what is not ours. kUnsupported: the kernel cannot.
+  Result<EvacuateResult> Evacuate(const EvacuateRequest& request, const Call& call);
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> said_, failed_;
+  Parts& parts_;
 };
-
-// Adds to each pool's group the disks that its rules want and that are proven blank and unused: looks without
-// the pool's turn, and once more under it, just before. How many it took. A disk that could not be taken is
-// logged, and told by quarryctl. Pools without rules, and those whose group is not there, are passed over.
-Result<size_t> ClaimDisks(Engine::State& state, const Call& call);
-
-// Nodes of the disks that the pool's rules want for a group that is to be made, but for those that an
-// explicit path names. kUnavailable if a disk says that it is of a group of this name, which LVM did not
-// find.
-Result<std::vector<std::string>> DisksForNewGroup(Engine::State& state, const PoolConfig& pool,
-                                                  const Call& call);
 
 }  // namespace quarry::engine

@@ -109,14 +109,15 @@ class AdminService final : public pb::Admin::Service {
                      pb::AdoptResponse* response) override {
     return edge_.Serve({"Adopt", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckAdopt(*request));
-      QUARRY_ASSIGN(const engine::AdoptResult result, engine_.Adopt({.group = request->volume_group(),
-                                                                     .lv_name = request->logical_volume(),
-                                                                     .name = request->name(),
-                                                                     .csilvm = request->csilvm(),
-                                                                     .fs_type = request->fs_type(),
-                                                                     .erase = request->erase(),
-                                                                     .dry_run = request->dry_run()},
-                                                                    rpc.call()));
+      QUARRY_ASSIGN(const engine::AdoptResult result,
+                    engine_.adoption().Adopt({.group = request->volume_group(),
+                                              .lv_name = request->logical_volume(),
+                                              .name = request->name(),
+                                              .csilvm = request->csilvm(),
+                                              .fs_type = request->fs_type(),
+                                              .erase = request->erase(),
+                                              .dry_run = request->dry_run()},
+                                             rpc.call()));
       rpc.SetVolume(result.volume.id);
       rpc.Note(fmt::format("{}/{} {}", request->volume_group(), request->logical_volume(),
                            result.changed ? "adopted" : "not changed"));
@@ -136,7 +137,7 @@ class AdminService final : public pb::Admin::Service {
     return edge_.Serve({"Release", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
       QUARRY_ASSIGN(const engine::ReleaseResult result,
-                    engine_.Release(request->volume_id(), request->dry_run(), rpc.call()));
+                    engine_.adoption().Release(request->volume_id(), request->dry_run(), rpc.call()));
       rpc.Note(
           fmt::format("{}/{} {}", result.group, result.lv_name, result.changed ? "released" : "not changed"));
       response->set_volume_group(result.group);
@@ -150,7 +151,7 @@ class AdminService final : public pb::Admin::Service {
                            pb::ListForeignResponse* response) override {
     return edge_.Serve({"ListForeign"}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_group", request->volume_group()));
-      QUARRY_ASSIGN(const auto lvs, engine_.Foreign(request->volume_group(), rpc.call()));
+      QUARRY_ASSIGN(const auto lvs, engine_.adoption().Foreign(request->volume_group(), rpc.call()));
       for (const engine::ForeignLv& lv : lvs) {
         auto& entry = *response->add_logical_volumes();
         entry.set_name(lv.lv_name);
@@ -165,7 +166,7 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status ListDevices(ServerContext* context, const pb::ListDevicesRequest* request,
                            pb::ListDevicesResponse* response) override {
     return edge_.Serve({"ListDevices"}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const auto devices, engine_.Devices(rpc.call()));
+      QUARRY_ASSIGN(const auto devices, engine_.disks().Devices(rpc.call()));
       for (const engine::DeviceReport& device : devices) {
         Describe(device, *response->add_devices());
       }
@@ -176,7 +177,7 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status GetStatus(ServerContext* context, const pb::GetStatusRequest* request,
                          pb::GetStatusResponse* response) override {
     return edge_.Serve({"GetStatus"}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const auto pools, engine_.NodeStatus(rpc.call()));
+      QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(rpc.call()));
       for (const engine::PoolStatus& pool : pools) {
         FillPool(pool, *response->add_pools());
       }
@@ -188,8 +189,8 @@ class AdminService final : public pb::Admin::Service {
                       pb::RepairResponse* response) override {
     return edge_.Serve({"Repair", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_ASSIGN(const engine::MendReport report,
-                    engine_.Mend(engine::MendCause::kAsked, rpc.call(),
-                                 {request->volume_ids().begin(), request->volume_ids().end()}));
+                    engine_.upkeep().Mend(engine::MendCause::kAsked, rpc.call(),
+                                          {request->volume_ids().begin(), request->volume_ids().end()}));
       *response->mutable_done() = {report.done.begin(), report.done.end()};
       *response->mutable_obstacles() = {report.obstacles.begin(), report.obstacles.end()};
       return Ok();
@@ -200,11 +201,12 @@ class AdminService final : public pb::Admin::Service {
                         pb::EvacuateResponse* response) override {
     return edge_.Serve({"Evacuate", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("disk", request->disk()));
-      QUARRY_ASSIGN(const engine::EvacuateResult result, engine_.Evacuate({.disk = request->disk(),
-                                                                           .rebuild = request->rebuild(),
-                                                                           .cancel = request->cancel(),
-                                                                           .dry_run = request->dry_run()},
-                                                                          rpc.call()));
+      QUARRY_ASSIGN(const engine::EvacuateResult result,
+                    engine_.disks().Evacuate({.disk = request->disk(),
+                                              .rebuild = request->rebuild(),
+                                              .cancel = request->cancel(),
+                                              .dry_run = request->dry_run()},
+                                             rpc.call()));
       rpc.Note(fmt::format("{} {}", result.pv_uuid, result.changed ? "marked" : "not changed"));
       response->set_pool(result.pool);
       response->set_volume_group(result.group);
@@ -220,10 +222,11 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status Scrub(ServerContext* context, const pb::ScrubRequest* request,
                      pb::ScrubResponse* response) override {
     return edge_.Serve({"Scrub", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const std::vector<engine::ScrubAnswer> answers,
-                    engine_.Scrub({.ids = {request->volume_ids().begin(), request->volume_ids().end()},
-                                   .repair = request->repair()},
-                                  rpc.call()));
+      QUARRY_ASSIGN(
+          const std::vector<engine::ScrubAnswer> answers,
+          engine_.upkeep().Scrub({.ids = {request->volume_ids().begin(), request->volume_ids().end()},
+                                  .repair = request->repair()},
+                                 rpc.call()));
       for (const engine::ScrubAnswer& answer : answers) {
         auto& entry = *response->add_volumes();
         entry.set_volume_id(answer.id);

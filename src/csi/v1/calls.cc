@@ -29,12 +29,12 @@ Result<engine::ValidateResult> Validate(engine::Engine& engine,
                                         const Call& call) {
   const Result<engine::ValidateRequest> parsed = ParseValidate(request);
   if (parsed.has_value()) {
-    return engine.Validate(*parsed, call);
+    return engine.volumes().Validate(*parsed, call);
   }
   if (parsed.error().code() != Code::kUnsupported) {
     return parsed.error();
   }
-  QUARRY_TRY(engine.Get(request.volume_id(), call));
+  QUARRY_TRY(engine.volumes().Get(request.volume_id(), call));
   return engine::ValidateResult{.confirmed = false, .message = parsed.error().message()};
 }
 
@@ -42,7 +42,7 @@ Result<engine::CapacityResult> Capacity(engine::Engine& engine, const pb::GetCap
                                         const NodeTopology& here, const Call& call) {
   const Result<CapacityQuestion> parsed = ParseCapacity(request, here);
   if (parsed.has_value()) {
-    return engine.Capacity(parsed->capabilities, parsed->parameters, call);
+    return engine.volumes().Capacity(parsed->capabilities, parsed->parameters, call);
   }
   if (parsed.error().code() != Code::kUnsupported) {
     return parsed.error();
@@ -63,7 +63,7 @@ Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest& /*request*/, pb::Get
 }
 
 Status Calls::Probe(const pb::ProbeRequest& /*request*/, pb::ProbeResponse& response, Rpc& rpc) const {
-  QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.Probe(rpc.call())));
+  QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.lifecycle().Probe(rpc.call())));
   response.mutable_ready()->set_value(readiness.ready);
   rpc.Note(readiness.message);
   return Ok();
@@ -73,7 +73,7 @@ Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVol
                            Rpc& rpc) const {
   QUARRY_ASSIGN(engine::CreateRequest create, ParseCreate(request, plugin_.here));
   create.elsewhere = create.elsewhere && rules_.goes_elsewhere;
-  QUARRY_ASSIGN(const engine::CreateResult result, engine_.Create(create, rpc.call()));
+  QUARRY_ASSIGN(const engine::CreateResult result, engine_.volumes().Create(create, rpc.call()));
   rpc.SetVolume(result.volume.id);
   rpc.Note(result.created ? "created" : "was there already");
   Fill(*response.mutable_volume(), result.volume, plugin_.here);
@@ -83,7 +83,7 @@ Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVol
 Status Calls::DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse& /*response*/,
                            Rpc& rpc) const {
   QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
-  QUARRY_ASSIGN(const engine::DeleteResult result, engine_.Delete(request.volume_id(), rpc.call()));
+  QUARRY_ASSIGN(const engine::DeleteResult result, engine_.volumes().Delete(request.volume_id(), rpc.call()));
   rpc.Note(result.deleted ? "deleted" : "was not there");
   return Ok();
 }
@@ -107,7 +107,7 @@ Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumes
   QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
   const engine::Show show = rules_.condition && plugin_.alpha ? engine::Show::kHealth : engine::Show::kFacts;
   QUARRY_ASSIGN(const engine::ListResult list,
-                engine_.List(max_entries, request.starting_token(), rpc.call(), show));
+                engine_.volumes().List(max_entries, request.starting_token(), rpc.call(), show));
   for (const engine::Volume& volume : list.volumes) {
     auto& entry = *response.add_entries();
     Fill(*entry.mutable_volume(), volume, plugin_.here);
@@ -129,7 +129,8 @@ Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacity
 
 Status Calls::GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const {
   QUARRY_TRY(CheckRequired("volume_id", volume_id));
-  QUARRY_ASSIGN(const engine::Volume volume, engine_.Get(volume_id, rpc.call(), engine::Show::kHealth));
+  QUARRY_ASSIGN(const engine::Volume volume,
+                engine_.volumes().Get(volume_id, rpc.call(), engine::Show::kHealth));
   Fill(health, volume.id, *volume.health);
   return Ok();
 }
@@ -139,19 +140,19 @@ Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
   if (rules_.inline_volumes) {
     QUARRY_ASSIGN(const auto ephemeral, ParseEphemeral(request));
     if (ephemeral.has_value()) {
-      return engine_.PublishEphemeral(*ephemeral, rpc.call());
+      return engine_.volumes().PublishEphemeral(*ephemeral, rpc.call());
     }
   }
   QUARRY_ASSIGN(engine::PublishRequest publish,
                 rules_.staging ? ParsePublish(request) : ParsePublishUnstaged(request));
   publish.target_owner = rules_.target_owner;
-  return engine_.Publish(publish, rpc.call());
+  return engine_.volumes().Publish(publish, rpc.call());
 }
 
 Status Calls::NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
                                   pb::NodeUnpublishVolumeResponse& /*response*/, Rpc& rpc) const {
   QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(request));
-  return engine_.Unpublish(published.id, published.path, rpc.call(), rules_.target_owner);
+  return engine_.volumes().Unpublish(published.id, published.path, rpc.call(), rules_.target_owner);
 }
 
 Status Calls::NodeGetInfo(const pb::NodeGetInfoRequest& /*request*/, pb::NodeGetInfoResponse& response,

@@ -78,8 +78,9 @@ class ControllerService final : public pb::Controller::Service {
     return edge_.Serve(
         {"ControllerExpandVolume", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
           QUARRY_ASSIGN(const ExpandQuestion question, ParseExpand(*request));
-          QUARRY_ASSIGN(const engine::ExpandResult result,
-                        engine_.Expand(question.id, question.range, question.capability, rpc.call()));
+          QUARRY_ASSIGN(
+              const engine::ExpandResult result,
+              engine_.volumes().Expand(question.id, question.range, question.capability, rpc.call()));
           response->set_capacity_bytes(ToInt64(result.size));
           response->set_node_expansion_required(result.node_expansion_required);
           return Ok();
@@ -88,15 +89,15 @@ class ControllerService final : public pb::Controller::Service {
 
   grpc::Status ControllerGetVolume(ServerContext* context, const pb::ControllerGetVolumeRequest* request,
                                    pb::ControllerGetVolumeResponse* response) override {
-    return edge_.Serve({"ControllerGetVolume"}, *context, *request, request->volume_id(),
-                       [&](Rpc& rpc) -> Status {
-                         QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-                         QUARRY_ASSIGN(const engine::Volume volume,
-                                       engine_.Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
-                         Fill(*response->mutable_volume(), volume, plugin_.here);
-                         Fill(*response->mutable_status()->mutable_volume_condition(), *volume.health);
-                         return Ok();
-                       });
+    return edge_.Serve(
+        {"ControllerGetVolume"}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
+          QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+          QUARRY_ASSIGN(const engine::Volume volume,
+                        engine_.volumes().Get(request->volume_id(), rpc.call(), engine::Show::kHealth));
+          Fill(*response->mutable_volume(), volume, plugin_.here);
+          Fill(*response->mutable_status()->mutable_volume_condition(), *volume.health);
+          return Ok();
+        });
   }
 
   grpc::Status ControllerGetVolumeHealth(ServerContext* context,
@@ -113,8 +114,9 @@ class ControllerService final : public pb::Controller::Service {
                                           pb::ControllerListVolumeHealthResponse* response) override {
     return edge_.Serve({"ControllerListVolumeHealth"}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request->max_entries()));
-      QUARRY_ASSIGN(const engine::ListResult list,
-                    engine_.List(max_entries, request->starting_token(), rpc.call(), engine::Show::kAiling));
+      QUARRY_ASSIGN(
+          const engine::ListResult list,
+          engine_.volumes().List(max_entries, request->starting_token(), rpc.call(), engine::Show::kAiling));
       for (const engine::Volume& volume : list.volumes) {
         Fill(*response->add_entries(), volume.id, *volume.health);
       }

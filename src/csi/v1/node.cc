@@ -22,7 +22,7 @@ class NodeService final : public pb::Node::Service {
     return edge_.Serve({"NodeStageVolume", true}, *context, *request, request->volume_id(),
                        [&](Rpc& rpc) -> Status {
                          QUARRY_ASSIGN(const engine::StageRequest stage, ParseStage(*request));
-                         return engine_.Stage(stage, rpc.call());
+                         return engine_.volumes().Stage(stage, rpc.call());
                        });
   }
 
@@ -31,7 +31,7 @@ class NodeService final : public pb::Node::Service {
     return edge_.Serve({"NodeUnstageVolume", true}, *context, *request, request->volume_id(),
                        [&](Rpc& rpc) -> Status {
                          QUARRY_ASSIGN(const VolumeAtPath staged, ParseUnstage(*request));
-                         return engine_.Unstage(staged.id, staged.path, rpc.call());
+                         return engine_.volumes().Unstage(staged.id, staged.path, rpc.call());
                        });
   }
 
@@ -53,8 +53,9 @@ class NodeService final : public pb::Node::Service {
         {"NodeGetVolumeStats"}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
           QUARRY_TRY(CheckStats(*request));
           const engine::Show show = plugin_.alpha ? engine::Show::kHealth : engine::Show::kFacts;
-          QUARRY_ASSIGN(const engine::VolumeStats stats,
-                        engine_.Stats(request->volume_id(), request->volume_path(), rpc.call(), show));
+          QUARRY_ASSIGN(
+              const engine::VolumeStats stats,
+              engine_.volumes().Stats(request->volume_id(), request->volume_path(), rpc.call(), show));
           Fill(*response, stats);
           return Ok();
         });
@@ -71,7 +72,7 @@ class NodeService final : public pb::Node::Service {
   grpc::Status NodeGetStorageHealth(ServerContext* context, const pb::NodeGetStorageHealthRequest* request,
                                     pb::NodeGetStorageHealthResponse* response) override {
     return edge_.Serve({"NodeGetStorageHealth"}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.Pools(rpc.call()));
+      QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.lifecycle().Pools(rpc.call()));
       Fill(*response, pools);
       return Ok();
     });
@@ -82,7 +83,7 @@ class NodeService final : public pb::Node::Service {
     return edge_.Serve({"NodeExpandVolume", true}, *context, *request, request->volume_id(),
                        [&](Rpc& rpc) -> Status {
                          QUARRY_ASSIGN(const engine::NodeExpandRequest expand, ParseNodeExpand(*request));
-                         QUARRY_ASSIGN(const Bytes size, engine_.NodeExpand(expand, rpc.call()));
+                         QUARRY_ASSIGN(const Bytes size, engine_.volumes().NodeExpand(expand, rpc.call()));
                          response->set_capacity_bytes(ToInt64(size));
                          return Ok();
                        });

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "csi/topology.h"
-#include "engine/types.h"
+#include "engine/model/types.h"
 
 namespace quarry::csi::v1 {
 

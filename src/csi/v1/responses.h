@@ -4,7 +4,7 @@
 #include <csi/v1/csi.pb.h>
 
 #include "csi/topology.h"
-#include "engine/types.h"
+#include "engine/model/types.h"
 
 namespace quarry::csi::v1 {
 

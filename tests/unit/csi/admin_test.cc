@@ -65,8 +65,10 @@ TEST_F(AdminTest, AdoptsListsAndReleases) {
   admin::ReleaseResponse released;
   EXPECT_EQ(Do(&admin::Admin::Stub::Release, *stub_, release, &released).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
-  ASSERT_TRUE(engine->Unpublish(adopted.volume_id(), *AbsolutePath::Parse("/target"), Call{}).has_value());
-  ASSERT_TRUE(engine->Unstage(adopted.volume_id(), *AbsolutePath::Parse("/staging"), Call{}).has_value());
+  ASSERT_TRUE(
+      engine->volumes().Unpublish(adopted.volume_id(), *AbsolutePath::Parse("/target"), Call{}).has_value());
+  ASSERT_TRUE(
+      engine->volumes().Unstage(adopted.volume_id(), *AbsolutePath::Parse("/staging"), Call{}).has_value());
   const grpc::Status done = Do(&admin::Admin::Stub::Release, *stub_, release, &released);
   ASSERT_TRUE(done.ok()) << done.error_message();
   EXPECT_EQ(released.logical_volume(), "csilvdata");
@@ -163,7 +165,7 @@ TEST_F(AdminTest, TellsWhatDisksSayOfThemselves) {
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   ASSERT_EQ(devices.devices_size(), 1);
   EXPECT_FALSE(devices.devices(0).has_health()) << "nobody has asked it yet";
-  ASSERT_TRUE(engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  ASSERT_TRUE(engine->disks().AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   const admin::DiskHealth& told = devices.devices(devices.devices_size() - 1).health();
   EXPECT_EQ(told.critical_warning(), 8U);
@@ -206,11 +208,11 @@ TEST_F(AdminTest, RequestsAreCheckedFirst) {
 }
 
 TEST_F(AdminTest, ScrubsWhatHasLegsToCompare) {
-  const auto made = engine->Create({.name = "mirror",
-                                    .range = {Bytes{16 * kMiB.value}, {}},
-                                    .capabilities = {{}},
-                                    .parameters = {{"type", "raid1"}}},
-                                   Call{});
+  const auto made = engine->volumes().Create({.name = "mirror",
+                                              .range = {Bytes{16 * kMiB.value}, {}},
+                                              .capabilities = {{}},
+                                              .parameters = {{"type", "raid1"}}},
+                                             Call{});
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::string id = made->volume.id;
   const auto group = *lvm.Read("vg0", Call{});
@@ -234,9 +236,9 @@ TEST_F(AdminTest, ScrubsWhatHasLegsToCompare) {
     return admin::GetStatusResponse::Volume();
   };
   EXPECT_TRUE(told().scrub_pending());
-  ASSERT_TRUE(engine->Mend(engine::MendCause::kEvent, Call{}).has_value());
+  ASSERT_TRUE(engine->upkeep().Mend(engine::MendCause::kEvent, Call{}).has_value());
   dm.EndScrub(dm_uuid, 24);
-  ASSERT_TRUE(engine->Mend(engine::MendCause::kEvent, Call{}).has_value());
+  ASSERT_TRUE(engine->upkeep().Mend(engine::MendCause::kEvent, Call{}).has_value());
   EXPECT_FALSE(told().scrub_pending());
   EXPECT_EQ(told().scrubbed().mismatched_bytes(), 12288);
   EXPECT_GT(told().scrubbed().ended_at(), 0);

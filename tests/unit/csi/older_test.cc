@@ -365,7 +365,7 @@ TYPED_TEST_P(Older, WaitsForAStartThatIsUnderWay) {
                                 this->template New<typename V::ListRequest>());
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // gives it time to be refused, if it would be
-  ASSERT_TRUE(late.engine->Start(Call{}).has_value());
+  ASSERT_TRUE(late.engine->lifecycle().Start(Call{}).has_value());
   caller.join();
   EXPECT_TRUE(status.ok()) << status.error_message();
 }

@@ -40,7 +40,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   world.health = disk_health;
   engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
-    const Status started = engine->Start(Call{});
+    const Status started = engine->lifecycle().Start(Call{});
     EXPECT_TRUE(started.has_value()) << started.error().message();
   }
   auto made = Server::Start({.socket = *AbsolutePath::Parse(socket),
@@ -63,7 +63,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
 
 ServiceHarness::~ServiceHarness() {
   lvm.SetOnCall(nullptr);
-  (void)engine->Stop(Call{});
+  (void)engine->lifecycle().Stop(Call{});
   server.reset();
   engine.reset();
   close(log_fd_);

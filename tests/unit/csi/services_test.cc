@@ -198,7 +198,7 @@ TEST_F(Services, TellThatADiskOfTheStorageIsFailing) {
   udev::DiskHealth failing;
   failing.critical_warning = udev::kSpareLow;
   alpha.disk_health->Say("/dev/d1", failing);
-  ASSERT_TRUE(alpha.engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  ASSERT_TRUE(alpha.engine->disks().AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
   pb::NodeGetStorageHealthResponse storage;
   ASSERT_TRUE(Do(&Node::NodeGetStorageHealth, *alpha.node, pb::NodeGetStorageHealthRequest(), &storage).ok());
   ASSERT_EQ(storage.backend_health_size(), 1);
@@ -463,7 +463,7 @@ TEST(Probe, SaysThatTheEngineHasNotStartedYetAndOtherCallsWaitForIt) {
   EXPECT_TRUE(ServiceHarness::Do(&Node::NodeGetInfo, *harness.node, pb::NodeGetInfoRequest()).ok());
   EXPECT_EQ(listed.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
 
-  ASSERT_TRUE(harness.engine->Start(Call{}).has_value());
+  ASSERT_TRUE(harness.engine->lifecycle().Start(Call{}).has_value());
   EXPECT_TRUE(listed.get().ok());
   ASSERT_TRUE(ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest(), &response).ok());
   EXPECT_TRUE(response.ready().value());
@@ -472,7 +472,7 @@ TEST(Probe, SaysThatTheEngineHasNotStartedYetAndOtherCallsWaitForIt) {
 TEST(Probe, NamesTheMissingVolumeGroup) {
   ServiceHarness harness({.start = false});
   harness.lvm.RemoveGroup("vg0");
-  EXPECT_FALSE(harness.engine->Start(Call{}).has_value());
+  EXPECT_FALSE(harness.engine->lifecycle().Start(Call{}).has_value());
   const grpc::Status status = ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest());
   EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), HasSubstr("vg0"));
@@ -587,7 +587,8 @@ TEST_F(HeldCalls, AreFinishedByAStopThatHasTheTime) {
   grpc::Status status;
   std::thread first([&] { status = Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
   WaitUntilReached();
-  std::thread stopping([&] { EXPECT_TRUE(engine->Stop(CallWithin(std::chrono::seconds(20))).has_value()); });
+  std::thread stopping(
+      [&] { EXPECT_TRUE(engine->lifecycle().Stop(CallWithin(std::chrono::seconds(20))).has_value()); });
   grpc::Status refused;
   for (int i = 0; i < 500 && refused.error_code() != StatusCode::UNAVAILABLE; ++i) {
     refused = Do(&Controller::ListVolumes, *controller, pb::ListVolumesRequest());

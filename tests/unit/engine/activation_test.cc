@@ -1,4 +1,4 @@
-#include "engine/activation.h"
+#include "engine/pool/activation.h"
 
 #include <gtest/gtest.h>
 

@@ -48,7 +48,7 @@ class AdoptionTest : public testing::Test {
     config.pools = {
         {.name = "p", .group = "vg0", .reserve = {}, .devices = {}, .shares = {}, .list_foreign = list_}};
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 
   static Call Soon() { return CallWithin(milliseconds(20000)); }
@@ -91,17 +91,17 @@ class AdoptionTest : public testing::Test {
   Result<AdoptResult> Adopt(const std::string& name, AdoptRequest request = {}) {
     request.group = "vg0";
     request.lv_name = name;
-    return engine_->Adopt(request, Soon());
+    return engine_->adoption().Adopt(request, Soon());
   }
   void ExpectRefused(const Result<AdoptResult>& result, Code code, const std::string& words) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code(), code) << result.error().message();
     EXPECT_THAT(result.error().message(), HasSubstr(words));
   }
-  Status Stage(const std::string& id) { return engine_->Stage({id, Path("/stage/v"), {}}, Soon()); }
+  Status Stage(const std::string& id) { return engine_->volumes().Stage({id, Path("/stage/v"), {}}, Soon()); }
   std::vector<std::string> Listed() {
     std::vector<std::string> ids;
-    const ListResult listed = *engine_->List(0, "", Soon());
+    const ListResult listed = *engine_->volumes().List(0, "", Soon());
     for (const Volume& volume : listed.volumes) {
       ids.push_back(volume.id);
     }
@@ -136,7 +136,7 @@ TEST_F(AdoptionTest, AFileSystemIsKeptAndNeverMadeAgain) {
   ASSERT_TRUE(Stage(IdOf("data")).has_value());
   EXPECT_THAT(mount_.Made(), IsEmpty());
   // What reads blank now was formatted once: not again.
-  ASSERT_TRUE(engine_->Unstage(IdOf("data"), Path("/stage/v"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(IdOf("data"), Path("/stage/v"), Soon()).has_value());
   mount_.SetContent(Uuid("data"), {});
   EXPECT_EQ(Stage(IdOf("data")).error().code(), Code::kCorrupt);
 }
@@ -245,7 +245,8 @@ TEST_F(AdoptionTest, LayoutsAreTakenAsTheyAreOrRefused) {
   ExpectRefused(Adopt("half"), Code::kPrecondition, "bears tags of Quarry's that are damaged");
   ExpectRefused(Adopt("lv3_rimage_0"), Code::kNotFound, "has no logical volume 'lv3_rimage_0'");
   ExpectRefused(Adopt("none"), Code::kNotFound, "has no logical volume 'none'");
-  ExpectRefused(engine_->Adopt({.group = "vg9", .lv_name = "x"}, Soon()), Code::kNotFound, "'vg9'");
+  ExpectRefused(engine_->adoption().Adopt({.group = "vg9", .lv_name = "x"}, Soon()), Code::kNotFound,
+                "'vg9'");
 }
 
 TEST_F(AdoptionTest, WhoUsesItIsNamed) {
@@ -281,7 +282,7 @@ TEST_F(AdoptionTest, ADryRunSaysItAllAndChangesNothing) {
   ASSERT_TRUE(wet.has_value());
   EXPECT_EQ(wet->volume.id, dry->volume.id);
   EXPECT_EQ(wet->profile, dry->profile);
-  const auto release = engine_->Release(wet->volume.id, true, Soon());
+  const auto release = engine_->adoption().Release(wet->volume.id, true, Soon());
   ASSERT_TRUE(release.has_value());
   EXPECT_FALSE(release->changed);
   EXPECT_FALSE(Lv("data").tags.empty());
@@ -304,7 +305,7 @@ TEST_F(AdoptionTest, CsilvmsVolumesKeepTheirNames) {
   Make("csilvdef", {}, 4, {"VN+Y2Fmw6k"});
   Make("csilvghi", {}, 4);
   Make("plain", {}, 4);
-  const auto foreign = engine_->Foreign("vg0", Soon());
+  const auto foreign = engine_->adoption().Foreign("vg0", Soon());
   ASSERT_EQ(foreign->size(), 4U);
   EXPECT_TRUE((*foreign)[0].csilvm);
   EXPECT_FALSE((*foreign)[3].csilvm);
@@ -313,7 +314,7 @@ TEST_F(AdoptionTest, CsilvmsVolumesKeepTheirNames) {
   ExpectRefused(Adopt("csilvghi", {.csilvm = true}), Code::kPrecondition, "none of csilvm's name tags");
   ExpectRefused(Adopt("plain", {.csilvm = true}), Code::kPrecondition, "no name as csilvm gives them");
   EXPECT_THAT(Lv("csilvabc").tags, testing::IsSupersetOf({"VN.pool-1", "other"}));
-  EXPECT_EQ(engine_->Foreign("vg0", Soon())->size(), 2U);
+  EXPECT_EQ(engine_->adoption().Foreign("vg0", Soon())->size(), 2U);
 }
 
 // A failure at each step, before and after it takes effect: nothing of ours is half there, and a repetition
@@ -335,15 +336,15 @@ TEST_F(AdoptionTest, EveryInterruptionIsHarmless) {
       const auto second = Adopt(name);
       ASSERT_TRUE(second.has_value()) << step << ": " << second.error().message();
       EXPECT_EQ(second->changed, !tags->has_value());
-      EXPECT_TRUE(engine_->Get(IdOf(name), Soon()).has_value());
+      EXPECT_TRUE(engine_->volumes().Get(IdOf(name), Soon()).has_value());
     }
     for (const char* const step : {"Deactivate", "ChangeTags"}) {
       const std::string name = fmt::format("lv{}", n);
       (after ? lvm_.after : lvm_.before).FailNth(step, 1, Error(Code::kTimeout, "killed"));
-      EXPECT_FALSE(engine_->Release(IdOf(name), false, Soon()).has_value());
+      EXPECT_FALSE(engine_->adoption().Release(IdOf(name), false, Soon()).has_value());
       ASSERT_TRUE(lvm::ParseTags(Lv(name).tags).has_value());
       Restart();
-      EXPECT_TRUE(engine_->Release(IdOf(name), false, Soon()).has_value());
+      EXPECT_TRUE(engine_->adoption().Release(IdOf(name), false, Soon()).has_value());
       EXPECT_THAT(Lv(name).tags, IsEmpty());
       ASSERT_TRUE(Adopt(name).has_value());
     }
@@ -355,12 +356,12 @@ TEST_F(AdoptionTest, ReleasedIsForgottenAndWhole) {
   mount_.SetContent(Uuid("data"), kExt4);
   const std::string id = Adopt("data")->volume.id;
   ASSERT_TRUE(Stage(id).has_value());
-  const auto busy = engine_->Release(id, false, Soon());
+  const auto busy = engine_->adoption().Release(id, false, Soon());
   ASSERT_FALSE(busy.has_value());
   EXPECT_EQ(busy.error().code(), Code::kPrecondition);
   EXPECT_THAT(busy.error().message(), HasSubstr("/stage/v"));
-  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
-  const auto released = engine_->Release(id, false, Soon());
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
+  const auto released = engine_->adoption().Release(id, false, Soon());
   ASSERT_TRUE(released.has_value()) << released.error().message();
   EXPECT_TRUE(released->changed);
   EXPECT_EQ(released->lv_name, "data");
@@ -368,18 +369,19 @@ TEST_F(AdoptionTest, ReleasedIsForgottenAndWhole) {
   EXPECT_FALSE(Lv("data").active);
   EXPECT_EQ(mount_.ContentOf(Uuid("data")).type, "ext4");
   EXPECT_THAT(Listed(), IsEmpty());
-  EXPECT_FALSE(engine_->Release(id, false, Soon())->changed);
+  EXPECT_FALSE(engine_->adoption().Release(id, false, Soon())->changed);
   EXPECT_EQ(Adopt("data")->volume.id, id) << "the id is the same again";
-  EXPECT_EQ(engine_->Release("p.qaaaaaaaaaaaaaaaaaaaaaaaaaa", false, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->adoption().Release("p.qaaaaaaaaaaaaaaaaaaaaaaaaaa", false, Soon()).error().code(),
+            Code::kNotFound);
 }
 
 TEST_F(AdoptionTest, WhatWeMadeCanBeReleasedAndAdoptedToo) {
   const auto made =
-      engine_->Create({.name = "c", .range = {}, .capabilities = {{}}, .parameters = {}}, Soon());
+      engine_->volumes().Create({.name = "c", .range = {}, .capabilities = {{}}, .parameters = {}}, Soon());
   ASSERT_TRUE(made.has_value()) << made.error().message();
-  const auto released = engine_->Release(made->volume.id, false, Soon());
+  const auto released = engine_->adoption().Release(made->volume.id, false, Soon());
   ASSERT_TRUE(released.has_value()) << released.error().message();
-  EXPECT_FALSE(engine_->Release(made->volume.id, false, Soon())->changed);
+  EXPECT_FALSE(engine_->adoption().Release(made->volume.id, false, Soon())->changed);
   Restart();
   EXPECT_FALSE(Lv(released->lv_name).name.empty()) << "a start must not take it for a left-over";
   EXPECT_EQ(Adopt(released->lv_name)->volume.id, IdOf(released->lv_name));
@@ -393,36 +395,36 @@ TEST_F(AdoptionTest, ForeignVolumesAreShownOnlyIfThePoolSaysSoAndNeverTouched) {
   list_ = true;
   Restart();
   EXPECT_THAT(Listed(), ElementsAre(id));
-  const Volume shown = *engine_->Get(id, Soon());
+  const Volume shown = *engine_->volumes().Get(id, Soon());
   const auto tags_before = Lv("data").tags;
   const auto refused = [&](const Error& error) {
     EXPECT_EQ(error.code(), Code::kPrecondition) << error.message();
     EXPECT_THAT(error.message(), HasSubstr("quarryctl adopt vg0/data"));
   };
-  refused(engine_->Delete(id, Soon()).error());
-  refused(engine_->Expand(id, {Bytes{1 << 30}, {}}, {}, Soon()).error());
+  refused(engine_->volumes().Delete(id, Soon()).error());
+  refused(engine_->volumes().Expand(id, {Bytes{1 << 30}, {}}, {}, Soon()).error());
   refused(Stage(id).error());
-  refused(engine_->Publish({id, std::nullopt, Path("/pods/x"), {}}, Soon()).error());
-  EXPECT_TRUE(engine_->Unpublish(id, Path("/pods/x"), Soon()).has_value()) << "it never was there";
-  const auto valid = engine_->Validate({id, {{}}, {}, {}}, Soon());
+  refused(engine_->volumes().Publish({id, std::nullopt, Path("/pods/x"), {}}, Soon()).error());
+  EXPECT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/x"), Soon()).has_value()) << "it never was there";
+  const auto valid = engine_->volumes().Validate({id, {{}}, {}, {}}, Soon());
   ASSERT_TRUE(valid.has_value());
   EXPECT_FALSE(valid->confirmed);
   EXPECT_THAT(valid->message, HasSubstr("quarryctl adopt vg0/data"));
   EXPECT_EQ(Lv("data").tags, tags_before);
-  EXPECT_TRUE(engine_->List(0, "after:" + id, Soon()).has_value()) << "a token may name one";
+  EXPECT_TRUE(engine_->volumes().List(0, "after:" + id, Soon()).has_value()) << "a token may name one";
 
   const Volume adopted = Adopt("data")->volume;
   EXPECT_EQ(adopted.id, shown.id);
   EXPECT_EQ(adopted.size, shown.size);
   EXPECT_EQ(adopted.context, shown.context) << "the same volume to a CO, before and after";
   EXPECT_THAT(Listed(), ElementsAre(id));
-  const auto fits = engine_->Validate({id, {{}}, {{"type", "raid1"}}, adopted.context}, Soon());
+  const auto fits = engine_->volumes().Validate({id, {{}}, {{"type", "raid1"}}, adopted.context}, Soon());
   EXPECT_TRUE(fits->confirmed) << fits->message;
 }
 
 TEST_F(AdoptionTest, AHiddenForeignVolumeIsNotDeletedBehindItsOwnersBack) {
   Make("data");
-  EXPECT_EQ(engine_->Delete(IdOf("data"), Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->volumes().Delete(IdOf("data"), Soon()).error().code(), Code::kPrecondition);
   EXPECT_EQ(Lv("data").name, "data");
 }
 
@@ -442,12 +444,12 @@ TEST_F(AdoptionTest, AnAdoptedVolumeIsDeletedAndErasedLikeAnyOther) {
   Make("data");
   mount_.SetContent(Uuid("data"), kExt4);
   const std::string id = Adopt("data")->volume.id;
-  EXPECT_TRUE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
   for (int i = 0; i < 2000 && !Lv("data").name.empty(); ++i) {
     usleep(10000);
   }
   EXPECT_EQ(Lv("data").name, "");
-  EXPECT_FALSE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_FALSE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What is said of each disk, from what was seen.
-#include "engine/claim.h"
+#include "engine/disks/join.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

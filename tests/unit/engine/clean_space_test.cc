@@ -1,5 +1,5 @@
 // What is known to be clear, and when that is forgotten.
-#include "engine/clean_space.h"
+#include "engine/plan/zeroed_extents.h"
 
 #include <gtest/gtest.h>
 

@@ -39,17 +39,17 @@ class ClearingTest : public testing::Test {
     engine_ = std::make_unique<Engine>(
         EngineConfig{.pools = {{.name = "p", .group = "vg0"}}, .erase_rate = rate_, .expand = expand},
         World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon(int ms = 20000) { return CallWithin(milliseconds(ms)); }
 
   Result<CreateResult> Create(const std::string& name, uint64_t extents, Parameters parameters = {},
                               AccessType access = AccessType::kBlock, int ms = 20000) {
-    return engine_->Create({.name = name,
-                            .range = {Bytes{extents * kExtent.value}, {}},
-                            .capabilities = {{.access = access}},
-                            .parameters = std::move(parameters)},
-                           Soon(ms));
+    return engine_->volumes().Create({.name = name,
+                                      .range = {Bytes{extents * kExtent.value}, {}},
+                                      .capabilities = {{.access = access}},
+                                      .parameters = std::move(parameters)},
+                                     Soon(ms));
   }
   lvm::Snapshot Group() { return *lvm_.Read("vg0", Soon()); }
   size_t Pieces() { return erase_.Pieces().size(); }
@@ -77,7 +77,7 @@ class ClearingTest : public testing::Test {
     return seen > 0;
   }
   void DeleteAndWait(const std::string& id) {
-    ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!Group()->lvs.empty() && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(milliseconds(2));
@@ -128,7 +128,7 @@ TEST_F(ClearingTest, RawVolumesOfEveryTypeAreMadeOfClearedExtents) {
     ASSERT_TRUE(made.has_value()) << made.error().message();
     EXPECT_TRUE(IsClear(made->volume.id)) << i;
     const auto grown =
-        engine_->Expand(made->volume.id, {Bytes{24 * kExtent.value}, {}}, std::nullopt, Soon());
+        engine_->volumes().Expand(made->volume.id, {Bytes{24 * kExtent.value}, {}}, std::nullopt, Soon());
     ASSERT_TRUE(grown.has_value()) << grown.error().message();
     EXPECT_GE(grown->size, Bytes{24 * kExtent.value});
     EXPECT_TRUE(IsClear(made->volume.id)) << i << ", grown";
@@ -144,19 +144,21 @@ class NodeGrowthTest : public ClearingTest {
     mount_.AddDirectory("/pods");
   }
   void Stage(const std::string& id, AccessType access) {
-    const auto staged = engine_->Stage({id, *AbsolutePath::Parse("/stage/v"), {.access = access}}, Soon());
+    const auto staged =
+        engine_->volumes().Stage({id, *AbsolutePath::Parse("/stage/v"), {.access = access}}, Soon());
     ASSERT_TRUE(staged.has_value()) << staged.error().message();
   }
   void Publish(const std::string& id, AccessType access) {
-    const auto published = engine_->Publish(
+    const auto published = engine_->volumes().Publish(
         {id, AbsolutePath::Parse("/stage/v").value(), *AbsolutePath::Parse("/pods/a"), {.access = access}},
         Soon());
     ASSERT_TRUE(published.has_value()) << published.error().message();
   }
   Result<Bytes> Grow(const std::string& id, const std::string& path, uint64_t extents, int ms = 20000) {
-    return engine_->NodeExpand({id, path, "/stage/v", {Bytes{extents * kExtent.value}, {}}}, Soon(ms));
+    return engine_->volumes().NodeExpand({id, path, "/stage/v", {Bytes{extents * kExtent.value}, {}}},
+                                         Soon(ms));
   }
-  Bytes SizeOf(const std::string& id) { return engine_->Get(id, Soon())->size; }
+  Bytes SizeOf(const std::string& id) { return engine_->volumes().Get(id, Soon())->size; }
 };
 
 TEST_F(NodeGrowthTest, GrowsVolumeAndFileSystemAndNeverShrinks) {
@@ -214,7 +216,7 @@ TEST_F(NodeGrowthTest, WhatIsBeingClearedIsWaitedForOnceItIsPublished) {
 TEST_F(ClearingTest, WhatHoldsTheExtentsMeanwhileIsNoVolume) {
   std::atomic<bool> seen = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
-    EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+    EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
     const lvm::Snapshot group = Group();
     for (const lvm::LogicalVolume& lv : group->lvs) {
       EXPECT_FALSE(lv.active);
@@ -225,7 +227,7 @@ TEST_F(ClearingTest, WhatHoldsTheExtentsMeanwhileIsNoVolume) {
   ASSERT_TRUE(Create("one", 10, {{"type", "raid1"}}).has_value());
   EXPECT_TRUE(seen);
   erase_.OnPiece(nullptr);
-  EXPECT_EQ(engine_->List(0, "", Soon())->volumes.size(), 1U);
+  EXPECT_EQ(engine_->volumes().List(0, "", Soon())->volumes.size(), 1U);
 }
 
 TEST_F(ClearingTest, FileSystemsAndVolumesThatOptOutAreNotKeptWaiting) {
@@ -388,7 +390,9 @@ TEST_F(ClearingTest, KilledAmidClearingTheNextStartGivesTheExtentsBack) {
   });
   const auto volume = Create("small", 10, {{"erase", "none"}});
   EXPECT_EQ(Create("big", 50, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Expand(volume->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon())->size,
+  EXPECT_EQ(engine_->volumes()
+                .Expand(volume->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon())
+                ->size,
             Bytes{20 * kExtent.value});
   go = true;
   go.notify_all();
@@ -422,8 +426,9 @@ TEST_F(ClearingTest, ARaidSkipsItsSyncOnlyOverClearedExtents) {
   ASSERT_TRUE(first.has_value()) << first.error().message();
   EXPECT_TRUE(synced(first->volume.id));
   EXPECT_TRUE(IsClear(first->volume.id));
-  ASSERT_TRUE(
-      engine_->Expand(first->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Expand(first->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon())
+                  .has_value());
   EXPECT_TRUE(IsClear(first->volume.id)) << "it would not be synced after it was grown";
   const auto full = Create("two", 10, {{"type", "raid1"}}, AccessType::kMount);
   EXPECT_FALSE(synced(full->volume.id));

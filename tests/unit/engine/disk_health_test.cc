@@ -1,11 +1,11 @@
 // Disks that wear out or fail, by their own word: what gets nothing new, and what is said of the volumes.
-#include "engine/disk_health.h"
+#include "engine/model/failing_disks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/sizing.h"
+#include "engine/model/sizing.h"
 #include "tests/fakes/fake_disk_health.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
@@ -127,7 +127,7 @@ class DiskHealthTest : public testing::Test {
     world.udev = &udev_;
     world.pvs = &lvm_;
     engine_ = std::make_unique<Engine>(config, world, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   ~DiskHealthTest() override {
     for (const char* node : {"/dev/a", "/dev/b", "/dev/c"}) {
@@ -137,16 +137,16 @@ class DiskHealthTest : public testing::Test {
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
 
   bool Ask(const Call& call = Soon()) {
-    const auto changed = engine_->AskDisks(call);
+    const auto changed = engine_->disks().AskDisks(call);
     EXPECT_TRUE(changed.has_value());
     return changed.has_value() && *changed;
   }
   Result<CreateResult> Create(const std::string& name, const std::string& type, uint64_t mib = 40) {
-    return engine_->Create({.name = name,
-                            .range = {Bytes{mib * kMiB.value}, {}},
-                            .capabilities = {{}},
-                            .parameters = {{"type", type}}},
-                           Soon());
+    return engine_->volumes().Create({.name = name,
+                                      .range = {Bytes{mib * kMiB.value}, {}},
+                                      .capabilities = {{}},
+                                      .parameters = {{"type", type}}},
+                                     Soon());
   }
   // Nodes that the volume lies on.
   std::set<std::string> NodesOf(const CreateResult& made) {
@@ -164,18 +164,18 @@ class DiskHealthTest : public testing::Test {
     lvm_.Happen("vg0", [=](lvm::VolumeGroup& group) { group.pvs.front().missing = missing; });
   }
   uint64_t Capacity(const std::string& type) {
-    return engine_->Capacity({}, {{"type", type}}, Soon())->available.value / (4 * kMiB.value);
+    return engine_->volumes().Capacity({}, {{"type", type}}, Soon())->available.value / (4 * kMiB.value);
   }
   std::vector<std::string> Reasons(const CreateResult& made) {
     std::vector<std::string> out;
-    const auto volume = engine_->Get(made.volume.id, Soon(), Show::kHealth);
+    const auto volume = engine_->volumes().Get(made.volume.id, Soon(), Show::kHealth);
     for (const Ailment& ailment : volume->health->ailments) {
       out.push_back(ailment.reason);
     }
     return out;
   }
   DiskStatus Status(const std::string& node) {
-    const auto pools = engine_->NodeStatus(Soon());
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
     for (const DiskStatus& disk : pools->front().disks) {
       if (disk.device == node) {
         return disk;
@@ -218,11 +218,11 @@ TEST_F(DiskHealthTest, AFailingDiskGetsNothingNewAndLeavesTheCapacity) {
   EXPECT_EQ(Status("/dev/a").state, "failing");
   EXPECT_THAT(Status("/dev/a").detail, HasSubstr("not reliable"));
   EXPECT_EQ(Status("/dev/b").state, "ok");
-  EXPECT_EQ(engine_->Pools(Soon())->front().failing_disks, 1U);
+  EXPECT_EQ(engine_->lifecycle().Pools(Soon())->front().failing_disks, 1U);
   const auto none = Create("wide", "raid5");
   ASSERT_FALSE(none.has_value());
   EXPECT_THAT(none.error().message(), HasSubstr("left out, because it is failing: PV"));
-  const auto capacity = engine_->Capacity({}, {{"type", "raid5"}}, Soon());
+  const auto capacity = engine_->volumes().Capacity({}, {{"type", "raid5"}}, Soon());
   EXPECT_EQ(capacity->available, Bytes{});
   EXPECT_THAT(capacity->reason, HasSubstr("left out, because it is failing: PV"));
 
@@ -239,11 +239,11 @@ TEST_F(DiskHealthTest, NothingGrowsOntoAFailingDisk) {
   const std::string node = *NodesOf(*mirror).begin();
   disks_->Say(node, Warns(udev::kReadOnlyMedia));
   Ask();
-  const auto grown = engine_->Expand(mirror->volume.id, {Bytes{80 * kMiB.value}, {}}, {}, Soon());
+  const auto grown = engine_->volumes().Expand(mirror->volume.id, {Bytes{80 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kNoSpace);
   EXPECT_THAT(grown.error().message(), HasSubstr("left out, because it is failing: PV"));
-  const auto others = engine_->Expand(files->volume.id, {Bytes{400 * kMiB.value}, {}}, {}, Soon());
+  const auto others = engine_->volumes().Expand(files->volume.id, {Bytes{400 * kMiB.value}, {}}, {}, Soon());
   ASSERT_TRUE(others.has_value()) << others.error().message();
 }
 
@@ -257,7 +257,7 @@ TEST_F(DiskHealthTest, VolumesOnAFailingDiskRaiseTheConditionAndOthersDoNot) {
   EXPECT_TRUE(Ask());
   EXPECT_THAT(Reasons(*files), ElementsAre("DiskFailing"));
   EXPECT_THAT(Reasons(*mirror), IsEmpty());
-  const Health health = *engine_->Get(files->volume.id, Soon(), Show::kHealth)->health;
+  const Health health = *engine_->volumes().Get(files->volume.id, Soon(), Show::kHealth)->health;
   EXPECT_EQ(health.ailments.front().problem, Problem::kDegraded);
   EXPECT_THAT(health.ailments.front().message, HasSubstr("move them away"));
   disks_->Say(*NodesOf(*mirror).begin(), Warns(udev::kSpareLow));
@@ -324,7 +324,7 @@ TEST_F(DiskHealthTest, APoolThatCannotBeReadIsNotForgotten) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   EXPECT_TRUE(Ask());
   lvm_.before.FailNth("Read", 1, Error(Code::kUnavailable, "not now"));
-  EXPECT_FALSE(engine_->AskDisks(Soon()).has_value());
+  EXPECT_FALSE(engine_->disks().AskDisks(Soon()).has_value());
   EXPECT_EQ(Status("/dev/a").state, "failing");
 }
 
@@ -335,7 +335,7 @@ TEST_F(DiskHealthTest, TheReportOfDisksHasWhatTheySay) {
   says.temperature = 44;
   disks_->Say("/dev/a", says);
   Ask();
-  const auto devices = engine_->Devices(Soon());
+  const auto devices = engine_->disks().Devices(Soon());
   ASSERT_TRUE(devices.has_value());
   ASSERT_EQ(devices->size(), 1U);
   ASSERT_TRUE(devices->front().health.has_value()) << devices->front().words;

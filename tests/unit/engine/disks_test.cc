@@ -62,7 +62,7 @@ class DisksTest : public testing::Test {
                                              .udev = &udev_,
                                              .pvs = &lvm_},
                                        log_);
-    return engine_->Start(Soon());
+    return engine_->lifecycle().Start(Soon());
   }
   std::vector<std::string> Members() {
     std::vector<std::string> devices;
@@ -72,7 +72,7 @@ class DisksTest : public testing::Test {
     return devices;
   }
   DeviceReport Report(const std::string& name) {
-    const auto devices = engine_->Devices(Soon());
+    const auto devices = engine_->disks().Devices(Soon());
     EXPECT_TRUE(devices.has_value()) << devices.error().message();
     for (const DeviceReport& device : *devices) {
       if (device.disk.name == name) {
@@ -83,7 +83,7 @@ class DisksTest : public testing::Test {
     return {};
   }
   size_t Claim() {
-    const auto taken = engine_->ClaimDisks(Soon());
+    const auto taken = engine_->disks().ClaimDisks(Soon());
     EXPECT_TRUE(taken.has_value()) << taken.error().message();
     return taken.value_or(0);
   }
@@ -134,7 +134,7 @@ TEST_F(DisksTest, WithoutABlankDiskThereIsNoGroupButThereIsAnAnswerWhy) {
   EXPECT_THAT(refused.error().message(), HasSubstr("no blank disk meets its rules"));
   EXPECT_THAT(Report("nvme0n1").words, HasSubstr("holds ext4"));
   Plug("nvme1n1", "ours2");
-  EXPECT_TRUE(engine_->Start(Soon()).has_value()) << "one has come";
+  EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value()) << "one has come";
 }
 
 TEST_F(DisksTest, NoSecondGroupIsMadeWhileADiskSaysThatThereIsOne) {
@@ -156,13 +156,13 @@ TEST_F(DisksTest, ExplicitPathsMustAllBeThereAndRulesAddToThem) {
 TEST_F(DisksTest, ABlankDiskThatComesIsAddedAndCountsAtOnce) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
-  const Bytes before = engine_->Capacity({}, {}, Soon())->available;
+  const Bytes before = engine_->volumes().Capacity({}, {}, Soon())->available;
   EXPECT_EQ(Claim(), 0U);
   Plug("nvme1n1", "ours2");
   EXPECT_TRUE(Report("nvme1n1").wanted);
   EXPECT_EQ(Claim(), 1U);
   EXPECT_TRUE(Report("nvme1n1").member);
-  EXPECT_GT(engine_->Capacity({}, {}, Soon())->available, before);
+  EXPECT_GT(engine_->volumes().Capacity({}, {}, Soon())->available, before);
   EXPECT_EQ(Claim(), 0U);
 }
 
@@ -211,7 +211,7 @@ TEST_F(DisksTest, ADeathBeforeOrAfterTheStepIsMadeGoodByTheNextStart) {
     const std::string name = "nvme" + std::to_string(disk) + "n1";
     Plug(name, "ours" + std::to_string(++disk));
     steps_.moment = moment;
-    EXPECT_THROW((void)engine_->ClaimDisks(Soon()), Death);
+    EXPECT_THROW((void)engine_->disks().ClaimDisks(Soon()), Death);
     steps_.moment.clear();
     ASSERT_TRUE(Start(rules_).has_value());
     EXPECT_TRUE(Report(name).member) << moment;
@@ -249,8 +249,8 @@ TEST_F(DisksTest, ANodeWhoseDisksCannotBeListedServesAllTheSame) {
   ASSERT_TRUE(Start(rules_).has_value());
   udev_.faults.FailAlways("Inventory", Error(Code::kUnavailable, "no sysfs"));
   EXPECT_TRUE(Start(rules_).has_value());
-  EXPECT_EQ(engine_->ClaimDisks(Soon()).error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Devices(Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->disks().ClaimDisks(Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->disks().Devices(Soon()).error().code(), Code::kUnavailable);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ class EphemeralTest : public testing::Test {
     World world{lvm_, dm_, erase_, mount_, clock_};
     world.steps = &killer_;
     engine_ = std::make_unique<Engine>(config, world, log_);
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   void Reboot(Bytes most = kGiB) {
     engine_.reset();
@@ -107,17 +107,17 @@ class EphemeralTest : public testing::Test {
             .parameters = {{"csi.storage.k8s.io/ephemeral", "true"}}};
   }
   Status Publish(const EphemeralRequest& request = Request()) {
-    return engine_->PublishEphemeral(request, Soon());
+    return engine_->volumes().PublishEphemeral(request, Soon());
   }
   Status Unpublish(const std::string& target = kTarget) {
-    return engine_->Unpublish(kHandle, Path(target), Soon());
+    return engine_->volumes().Unpublish(kHandle, Path(target), Soon());
   }
   Result<CreateResult> Create(const std::string& name) {
-    return engine_->Create({.name = name,
-                            .range = {Bytes{10 * kExtent.value}, {}},
-                            .capabilities = {{.access = AccessType::kMount}},
-                            .parameters = {}},
-                           Soon());
+    return engine_->volumes().Create({.name = name,
+                                      .range = {Bytes{10 * kExtent.value}, {}},
+                                      .capabilities = {{.access = AccessType::kMount}},
+                                      .parameters = {}},
+                                     Soon());
   }
   void ExpectRefused(const EphemeralRequest& request, Code code, const std::string& words) {
     const Status refused = Publish(request);
@@ -164,12 +164,12 @@ TEST_F(EphemeralTest, IsMadeWhenPublishedAndErasedWhenUnpublished) {
   ASSERT_EQ(Lvs().size(), 1U);
   EXPECT_EQ(Lvs().front().size, Bytes{10 * kExtent.value});
   EXPECT_EQ(mount_.ContentOf(DmUuid()).type, "ext4");
-  const auto stats = engine_->Stats(kHandle, kTarget, Soon());
+  const auto stats = engine_->volumes().Stats(kHandle, kTarget, Soon());
   ASSERT_TRUE(stats.has_value()) << stats.error().message();
   EXPECT_TRUE(stats->available.has_value());
   ASSERT_TRUE(Unpublish().has_value());
   EXPECT_FALSE(mount_.Exists(kTarget));
-  EXPECT_EQ(engine_->Stats(kHandle, kTarget, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Stats(kHandle, kTarget, Soon()).error().code(), Code::kNotFound);
   UntilErased();
   Bytes erased;
   for (const auto& piece : erase_.Pieces()) {
@@ -363,7 +363,7 @@ TEST_F(EphemeralTest, GoesOnlyFromItsLastTarget) {
   ASSERT_TRUE(Publish().has_value());
   ASSERT_TRUE(Publish(Request("/pods/b")).has_value());
   ASSERT_TRUE(Unpublish().has_value());
-  EXPECT_TRUE(engine_->Stats(kHandle, "/pods/b", Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Stats(kHandle, "/pods/b", Soon()).has_value());
   ASSERT_TRUE(Unpublish("/pods/never").has_value());
   EXPECT_EQ(LvCount(), 1U);
   ASSERT_TRUE(Unpublish("/pods/b").has_value());
@@ -386,27 +386,31 @@ TEST_F(EphemeralTest, StaysWhileSomebodyHasItAndNamesWho) {
 TEST_F(EphemeralTest, IsNoPersistentVolume) {
   ASSERT_TRUE(Publish().has_value());
   mount_.AddDirectory("/stage/v");
-  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+  EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
   for (const std::string& id : {kHandle, lvm::VolumeId("default", Lvs().front().name)}) {
-    EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
-    EXPECT_FALSE(engine_->Delete(id, Soon())->deleted);
-    EXPECT_EQ(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).error().code(),
+    EXPECT_EQ(engine_->volumes().Get(id, Soon()).error().code(), Code::kNotFound);
+    EXPECT_FALSE(engine_->volumes().Delete(id, Soon())->deleted);
+    EXPECT_EQ(engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).error().code(),
               Code::kNotFound);
-    EXPECT_EQ(engine_->Stage({id, Path("/stage/v"), {}}, Soon()).error().code(), Code::kNotFound);
-    EXPECT_EQ(engine_->Publish({id, std::nullopt, Path("/pods/b"), {}}, Soon()).error().code(),
+    EXPECT_EQ(engine_->volumes().Stage({id, Path("/stage/v"), {}}, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(engine_->volumes().Publish({id, std::nullopt, Path("/pods/b"), {}}, Soon()).error().code(),
               Code::kNotFound);
-    EXPECT_EQ(engine_->Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
-              Code::kNotFound);
-    EXPECT_FALSE(engine_->Release(id, false, Soon()).has_value());
-    EXPECT_FALSE(engine_->NodeExpand({id, kTarget, "", {}}, Soon()).has_value());
+    EXPECT_EQ(
+        engine_->volumes().Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
+        Code::kNotFound);
+    EXPECT_FALSE(engine_->adoption().Release(id, false, Soon()).has_value());
+    EXPECT_FALSE(engine_->volumes().NodeExpand({id, kTarget, "", {}}, Soon()).has_value());
   }
-  EXPECT_EQ(engine_->Stats(lvm::VolumeId("default", Lvs().front().name), kTarget, Soon()).error().code(),
-            Code::kNotFound);
-  EXPECT_FALSE(engine_->Adopt({.group = "vg0", .lv_name = Lvs().front().name}, Soon()).has_value());
-  ASSERT_TRUE(
-      engine_->Unpublish(lvm::VolumeId("default", Lvs().front().name), Path(kTarget), Soon()).has_value());
+  EXPECT_EQ(
+      engine_->volumes().Stats(lvm::VolumeId("default", Lvs().front().name), kTarget, Soon()).error().code(),
+      Code::kNotFound);
+  EXPECT_FALSE(
+      engine_->adoption().Adopt({.group = "vg0", .lv_name = Lvs().front().name}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Unpublish(lvm::VolumeId("default", Lvs().front().name), Path(kTarget), Soon())
+                  .has_value());
   EXPECT_EQ(Alive(), 1U);
-  EXPECT_TRUE(engine_->Stats(kHandle, kTarget, Soon()).has_value()) << "none of these did anything";
+  EXPECT_TRUE(engine_->volumes().Stats(kHandle, kTarget, Soon()).has_value()) << "none of these did anything";
 }
 
 TEST_F(EphemeralTest, SharesItsNameWithNoPersistentVolume) {
@@ -424,7 +428,7 @@ TEST_F(EphemeralTest, SharesItsNameWithNoPersistentVolume) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kAlreadyExists);
   ASSERT_TRUE(Unpublish().has_value());
-  EXPECT_TRUE(engine_->Get(persistent->volume.id, Soon()).has_value())
+  EXPECT_TRUE(engine_->volumes().Get(persistent->volume.id, Soon()).has_value())
       << "unpublishing its name is not deleting it";
 }
 
@@ -460,7 +464,7 @@ TEST_F(EphemeralTest, APublicationKilledAnywhereIsFinishedByItsRepetition) {
     const Status published = Publish();
     ASSERT_TRUE(published.has_value()) << moment << ": " << published.error().message();
     ASSERT_EQ(LvCount(), 1U) << moment;
-    ASSERT_TRUE(engine_->Stats(kHandle, kTarget, Soon()).has_value()) << moment;
+    ASSERT_TRUE(engine_->volumes().Stats(kHandle, kTarget, Soon()).has_value()) << moment;
     ASSERT_TRUE(Unpublish().has_value());
     UntilErased();
   }
@@ -599,7 +603,7 @@ TEST_F(EphemeralTest, IsAskedForAgainIfAnotherPoolHasItWithTagsThatCannotBeRead)
   lvm_.Edit("vg1", [&](lvm::VolumeGroup& group) {
     std::ranges::replace(group.lvs.front().tags, std::string("quarry.v=1"), std::string("quarry.v=9"));
   });
-  ASSERT_FALSE(engine_->List(0, "", Soon())->volumes.size() > 0);  // so that the pool was looked at
+  ASSERT_FALSE(engine_->volumes().List(0, "", Soon())->volumes.size() > 0);  // so that the pool was looked at
   EXPECT_EQ(Publish().error().code(), Code::kUnavailable);
 }
 
@@ -610,7 +614,7 @@ TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   EXPECT_FALSE(mount_.Exists(kTarget));
   lvm_.before.Clear();
   EXPECT_EQ(Alive(), 1U);
-  ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
+  ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
   UntilErased();
 }
 
@@ -636,14 +640,14 @@ TEST_F(EphemeralTest, EndsForItsPodAlsoIfSomebodyHasASnapshotOfItAndIsDeletedAft
     const Status gone = Unpublish();
     ASSERT_TRUE(gone.has_value()) << gone.error().message();
     EXPECT_FALSE(mount_.Exists(kTarget));
-    ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
+    ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
     EXPECT_EQ(LvCount(), 2U);
   }
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     std::erase_if(group.lvs, [](const auto& lv) { return lv.name == "backup"; });
     group.lvs.front().independent = true;
   });
-  ASSERT_TRUE(engine_->Mend(MendCause::kEvent, Soon()).has_value());
+  ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
   UntilErased();
 }
 

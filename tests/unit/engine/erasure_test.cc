@@ -1,6 +1,6 @@
 // Deletion's second half: how far it is survives, disks are cleared side by side, and nothing is cleared that
 // is not the deleted volume's any more.
-#include "engine/erasure.h"
+#include "engine/erase/erase_job.h"
 
 #include <gtest/gtest.h>
 
@@ -103,18 +103,18 @@ class ErasingTest : public testing::Test {
     World world{lvm_, dm_, erase_, mount_, clock_};
     world.raid_legs = &superblocks_;
     engine_ = std::make_unique<Engine>(config, world, log_);
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(milliseconds(20000)); }
   // 40 GiB fill a disk.
   std::string Create(const std::string& name, Bytes size, const Parameters& parameters = {}) {
-    const auto made = engine_->Create(
+    const auto made = engine_->volumes().Create(
         {.name = name, .range = {size, {}}, .capabilities = {{}}, .parameters = parameters}, Soon());
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     return made.has_value() ? made->volume.id : "";
   }
   void Delete(const std::string& id) {
-    const auto deleted = engine_->Delete(id, Soon());
+    const auto deleted = engine_->volumes().Delete(id, Soon());
     ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
   }
   Bytes Cleared() const {
@@ -384,7 +384,7 @@ TEST_F(ErasingTest, ASlowDiskGetsSmallPieces) {
 
 TEST_F(ErasingTest, ADiskThatCannotDiscardGetsZeroes) {
   erase_.SetCanDiscard(false);
-  const auto made = engine_->Create(
+  const auto made = engine_->volumes().Create(
       {.name = "one", .range = {kGiB, {}}, .capabilities = {{}}, .parameters = {{"erase", "discard"}}},
       Soon());
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -414,7 +414,7 @@ TEST_F(ErasingTest, WhatIsStuckIsNamed) {
   erase_.OnPiece([&](const auto&) { go.wait(false); });
   Delete(Create("one", kGiB));
   const auto words = [&] {
-    const auto ready = engine_->Probe(Soon());
+    const auto ready = engine_->lifecycle().Probe(Soon());
     return ready.has_value() ? ready->message : "";
   };
   EXPECT_EQ(words(), "");
@@ -442,7 +442,7 @@ TEST_F(ErasingTest, WhoLacksRoomIsToldHowLongItWillTake) {
   });
   Delete(id);
   ASSERT_TRUE(Eventually([&] { return pieces >= 2; }));
-  const auto refused = engine_->Create(
+  const auto refused = engine_->volumes().Create(
       {.name = "next", .range = {Bytes{40 * kGiB.value}, {}}, .capabilities = {{}}, .parameters = {}},
       Soon());
   ASSERT_FALSE(refused.has_value());

@@ -34,25 +34,25 @@ class FsckTest : public testing::Test {
     engine_ =
         std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}, .fsck = fsck},
                                  World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   // A volume that was formatted and used before.
   std::string Used(const std::string& fs_type = "ext4") {
-    const auto made = engine_->Create({.name = "v" + fs_type,
-                                       .range = {ToBytes(Extents{80}, kExtent), {}},
-                                       .capabilities = {{.fs_type = fs_type}},
-                                       .parameters = {}},
-                                      Soon());
+    const auto made = engine_->volumes().Create({.name = "v" + fs_type,
+                                                 .range = {ToBytes(Extents{80}, kExtent), {}},
+                                                 .capabilities = {{.fs_type = fs_type}},
+                                                 .parameters = {}},
+                                                Soon());
     EXPECT_TRUE(made.has_value()) << made.error().message();
     EXPECT_TRUE(Stage(made->volume.id).has_value());
     uuid_ = dm_.Devices().at(0).uuid;
-    EXPECT_TRUE(engine_->Unstage(made->volume.id, Path("/stage/v"), Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Unstage(made->volume.id, Path("/stage/v"), Soon()).has_value());
     return made->volume.id;
   }
 
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
   Status Stage(const std::string& id, std::vector<std::string> flags = {}) {
-    return engine_->Stage({id, Path("/stage/v"), {.mount_flags = std::move(flags)}}, Soon());
+    return engine_->volumes().Stage({id, Path("/stage/v"), {.mount_flags = std::move(flags)}}, Soon());
   }
   int Checks() { return mount_.faults.Calls("Check"); }
 
@@ -79,14 +79,14 @@ TEST_F(FsckTest, ChecksBeforeTheFirstMountAndOnlyThen) {
   EXPECT_EQ(journal.at(journal.size() - 2).substr(0, 9), "fsck.ext4");
   EXPECT_EQ(journal.back().substr(0, 5), "mount");
   ASSERT_TRUE(Stage(id).has_value());
-  ASSERT_TRUE(engine_->Publish({id, Path("/stage/v"), Path("/pods/a"), {}}, Soon()).has_value());
-  ASSERT_TRUE(engine_->Publish({id, std::nullopt, Path("/pods/b"), {}}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Publish({id, Path("/stage/v"), Path("/pods/a"), {}}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Publish({id, std::nullopt, Path("/pods/b"), {}}, Soon()).has_value());
   EXPECT_EQ(Checks(), 1);
 }
 
 TEST_F(FsckTest, ChecksWhatNobodyStagesToo) {
   const std::string id = Used();
-  ASSERT_TRUE(engine_->Publish({id, std::nullopt, Path("/pods/a"), {}}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Publish({id, std::nullopt, Path("/pods/a"), {}}, Soon()).has_value());
   EXPECT_EQ(Checks(), 1);
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/profile.h"
+#include "engine/model/profile.h"
 
 namespace quarry::engine {
 

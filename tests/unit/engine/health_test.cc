@@ -1,4 +1,4 @@
-#include "engine/health.h"
+#include "engine/model/volume_health.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,18 +55,18 @@ class HealthTest : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 
   static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
 
   // So large that no disk has room for a second one.
   std::string Create(const std::string& name, const std::string& type) {
-    const auto made = engine_->Create({.name = name,
-                                       .range = {Bytes{300 * kMiB.value}, {}},
-                                       .capabilities = {{}},
-                                       .parameters = {{"type", type}}},
-                                      Soon());
+    const auto made = engine_->volumes().Create({.name = name,
+                                                 .range = {Bytes{300 * kMiB.value}, {}},
+                                                 .capabilities = {{}},
+                                                 .parameters = {{"type", type}}},
+                                                Soon());
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     return made.has_value() ? made->volume.id : "";
   }
@@ -76,7 +76,7 @@ class HealthTest : public testing::Test {
     return lvm::DmUuid((*group)->uuid, (*group)->FindLv(lvm::ParseVolumeId(id)->lv_name)->uuid);
   }
   Health Of(const std::string& id) {
-    const auto volume = engine_->Get(id, Soon(), Show::kHealth);
+    const auto volume = engine_->volumes().Get(id, Soon(), Show::kHealth);
     EXPECT_TRUE(volume.has_value()) << (volume.has_value() ? "" : volume.error().message());
     return volume.has_value() ? *volume->health : Health();
   }
@@ -107,7 +107,7 @@ TEST_F(HealthTest, AMissingDiskDegradesAMirrorAndFailsALinearVolume) {
   const std::string mirror = Create("mirror", "raid1");
   const std::string linear = Create("linear", "linear");  // on the third disk
   EXPECT_TRUE(Of(mirror).ailments.empty());
-  EXPECT_EQ(engine_->List(0, "", Soon(), Show::kAiling)->volumes.size(), 0U);
+  EXPECT_EQ(engine_->volumes().List(0, "", Soon(), Show::kAiling)->volumes.size(), 0U);
 
   const std::string disk = FirstDiskOf(mirror);
   SetMissing(disk, true);
@@ -127,21 +127,23 @@ TEST_F(HealthTest, OnlyTheVolumesOfTheMissingDiskAreListedAsAiling) {
   const std::string one = Create("one", "linear");
   const std::string other = Create("other", "linear");
   SetMissing(FirstDiskOf(one), true);
-  const auto ailing = engine_->List(0, "", Soon(), Show::kAiling);
+  const auto ailing = engine_->volumes().List(0, "", Soon(), Show::kAiling);
   ASSERT_TRUE(ailing.has_value());
   ASSERT_EQ(ailing->volumes.size(), 1U);
   EXPECT_EQ(ailing->volumes[0].id, one);
-  const auto all = engine_->List(0, "", Soon(), Show::kHealth);
+  const auto all = engine_->volumes().List(0, "", Soon(), Show::kHealth);
   ASSERT_EQ(all->volumes.size(), 2U);
   EXPECT_EQ(all->volumes[0].health->ailments.size() + all->volumes[1].health->ailments.size(), 1U);
-  EXPECT_FALSE(engine_->List(0, "", Soon())->volumes[0].health.has_value()) << "it was not asked for";
+  EXPECT_FALSE(engine_->volumes().List(0, "", Soon())->volumes[0].health.has_value())
+      << "it was not asked for";
 }
 
 TEST_F(HealthTest, WhatTheKernelSaysOfTheLegsIsTold) {
   const std::string id = Create("mirror", "raid1");
   const std::string uuid = DmUuidOf(id);
-  ASSERT_TRUE(
-      engine_->Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon())
+                  .has_value());
   dm::RaidStatus status{.type = "raid1", .legs = "AA", .in_sync = 100, .total = 100, .action = "idle"};
   dm_.SetRaid(uuid, status);
   EXPECT_TRUE(Of(id).ailments.empty());
@@ -177,8 +179,9 @@ TEST_F(HealthTest, WhatTheKernelSaysOfTheLegsIsTold) {
 
 TEST_F(HealthTest, ALegIsNotToldOfTwiceBecauseTheKernelHasSeenItsDiskGoToo) {
   const std::string id = Create("mirror", "raid1");
-  ASSERT_TRUE(
-      engine_->Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon())
+                  .has_value());
   SetMissing(FirstDiskOf(id), true);
   dm_.SetRaid(DmUuidOf(id),
               dm::RaidStatus{.type = "raid1", .legs = "DA", .in_sync = 1, .total = 1, .action = "idle"});
@@ -188,11 +191,12 @@ TEST_F(HealthTest, ALegIsNotToldOfTwiceBecauseTheKernelHasSeenItsDiskGoToo) {
 
 TEST_F(HealthTest, AFileSystemThatTheKernelMadeReadOnlyIsToldOf) {
   const std::string id = Create("v", "linear");
-  ASSERT_TRUE(
-      engine_->Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon())
+                  .has_value());
   EXPECT_TRUE(Of(id).ailments.empty());
   mount_.GoReadOnly(*AbsolutePath::Parse("/pods/a"));
-  const auto stats = engine_->Stats(id, "/pods/a", Soon(), Show::kHealth);
+  const auto stats = engine_->volumes().Stats(id, "/pods/a", Soon(), Show::kHealth);
   ASSERT_TRUE(stats.has_value()) << stats.error().message();
   ASSERT_EQ(stats->health->ailments.size(), 1U);
   EXPECT_EQ(stats->health->ailments[0].reason, "FilesystemReadOnly");
@@ -202,7 +206,7 @@ TEST_F(HealthTest, AFileSystemThatTheKernelMadeReadOnlyIsToldOf) {
 TEST_F(HealthTest, WhatCannotBeAskedIsAnErrorAndNotGoodHealth) {
   const std::string id = Create("mirror", "raid1");
   dm_.faults.FailAlways("Raid", Error(Code::kUnavailable, "no device-mapper"));
-  EXPECT_EQ(engine_->Get(id, Soon(), Show::kHealth).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().Get(id, Soon(), Show::kHealth).error().code(), Code::kUnavailable);
 }
 
 }  // namespace

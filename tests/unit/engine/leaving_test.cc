@@ -17,7 +17,9 @@ using ::testing::Not;
 
 class LeavingTest : public MendingTest {
  protected:
-  Result<EvacuateResult> Evacuate(EvacuateRequest request) { return engine_->Evacuate(request, Soon()); }
+  Result<EvacuateResult> Evacuate(EvacuateRequest request) {
+    return engine_->disks().Evacuate(request, Soon());
+  }
   // Mends until something was done, or stood in the way; extents are copied on another thread.
   MendReport MendSomething() {
     MendReport report;
@@ -49,7 +51,7 @@ class LeavingTest : public MendingTest {
     return out;
   }
   std::string StateOf(const std::string& pv_uuid) {
-    const auto pools = engine_->NodeStatus(Soon());
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
     for (const DiskStatus& disk : pools->front().disks) {
       if (disk.pv_uuid == pv_uuid) {
         return disk.state;
@@ -65,7 +67,7 @@ TEST_F(LeavingTest, WhatLiesThereGoesElsewhereAndTheGroupIsReduced) {
   const std::string leaving = Legs(mirror)[0];
   const std::string stays = Legs(mirror)[1];
   bool woken = false;
-  engine_->OnWork([&] { woken = true; });
+  engine_->upkeep().OnWork([&] { woken = true; });
   const auto wish = Evacuate({.disk = leaving});
   ASSERT_TRUE(wish.has_value()) << wish.error().message();
   EXPECT_TRUE(wish->changed);

@@ -44,7 +44,7 @@ class LifeTest : public testing::Test {
   // As after kill -9: everything in memory is gone, the world is as it was.
   void Restart() {
     MakeEngine();
-    ASSERT_TRUE(engine_->Start(Soon()).has_value());
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 
   void MakeEngine() {
@@ -58,21 +58,25 @@ class LifeTest : public testing::Test {
 
   Result<CreateResult> Create(const std::string& name, uint64_t extents, Parameters parameters = {},
                               AccessType access = AccessType::kMount) {
-    return engine_->Create({.name = name,
-                            .range = {Bytes{extents * kExtent.value}, Bytes{extents * kExtent.value}},
-                            .capabilities = {{.access = access}},
-                            .parameters = std::move(parameters)},
-                           Soon());
+    return engine_->volumes().Create(
+        {.name = name,
+         .range = {Bytes{extents * kExtent.value}, Bytes{extents * kExtent.value}},
+         .capabilities = {{.access = access}},
+         .parameters = std::move(parameters)},
+        Soon());
   }
   Status Stage(const std::string& id, const std::string& path = "/stage/v") {
     mount_.AddDirectory(path);
-    return engine_->Stage({id, Path(path), {}}, Soon());
+    return engine_->volumes().Stage({id, Path(path), {}}, Soon());
   }
   Status Publish(const std::string& id, const std::string& target, bool read_only = false,
                  AccessType access = AccessType::kMount) {
-    return engine_->Publish({id, Path("/stage/v"), Path(target), {.access = access}, read_only}, Soon());
+    return engine_->volumes().Publish({id, Path("/stage/v"), Path(target), {.access = access}, read_only},
+                                      Soon());
   }
-  Bytes Available(Parameters parameters = {}) { return engine_->Capacity({}, parameters, Soon())->available; }
+  Bytes Available(Parameters parameters = {}) {
+    return engine_->volumes().Capacity({}, parameters, Soon())->available;
+  }
   size_t LvCount() {
     const auto group = lvm_.Read("vg0", Soon());
     return (*group)->lvs.size();
@@ -112,31 +116,31 @@ TEST_F(LifeTest, ProbeNamesWhatIsStuckAndIsUnwellOnceTooMuchIs) {
   World world{lvm_, dm_, erase_, mount_, clock_};
   world.children = &children;
   engine_ = std::make_unique<Engine>(config, world, log_);
-  ASSERT_TRUE(engine_->Start(Soon()).has_value());
-  EXPECT_EQ(engine_->Probe(Soon())->message, "");
+  ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon())->message, "");
   children.stuck = {{412, "lvm"}};
-  auto probed = engine_->Probe(Soon());
+  auto probed = engine_->lifecycle().Probe(Soon());
   ASSERT_TRUE(probed.has_value());
   EXPECT_TRUE(probed->ready);
   EXPECT_NE(probed->message.find("412 lvm"), std::string::npos) << probed->message;
-  EXPECT_EQ(engine_->NodeStatus(Soon())->front().figures.problem, "");
+  EXPECT_EQ(engine_->lifecycle().NodeStatus(Soon())->front().figures.problem, "");
   children.stuck.emplace_back(431, "lvm");
-  probed = engine_->Probe(Soon());
+  probed = engine_->lifecycle().Probe(Soon());
   ASSERT_FALSE(probed.has_value());
   EXPECT_EQ(probed.error().code(), Code::kPrecondition);
   EXPECT_NE(probed.error().message().find("412 lvm, 431 lvm"), std::string::npos);
-  EXPECT_TRUE(engine_->List(0, "", Soon()).has_value()) << "reads go on";
-  for (const std::string& problem :
-       {engine_->NodeStatus(Soon())->front().figures.problem, engine_->Pools(Soon())->front().problem}) {
+  EXPECT_TRUE(engine_->volumes().List(0, "", Soon()).has_value()) << "reads go on";
+  for (const std::string& problem : {engine_->lifecycle().NodeStatus(Soon())->front().figures.problem,
+                                     engine_->lifecycle().Pools(Soon())->front().problem}) {
     EXPECT_NE(problem.find("412 lvm, 431 lvm"), std::string::npos) << "as monitoring hears it: " << problem;
   }
   children.stuck.clear();
-  EXPECT_EQ(engine_->NodeStatus(Soon())->front().figures.problem, "");
+  EXPECT_EQ(engine_->lifecycle().NodeStatus(Soon())->front().figures.problem, "");
 }
 
 TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
   const Bytes whole{400 * kExtent.value};
-  auto pools = engine_->Pools(Soon());
+  auto pools = engine_->lifecycle().Pools(Soon());
   ASSERT_TRUE(pools.has_value());
   ASSERT_EQ(pools->size(), 1U);
   EXPECT_EQ(pools->front().pool, "default");
@@ -144,12 +148,12 @@ TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
   EXPECT_EQ(pools->front().free, whole);
   const auto made = Create("one", 10, {{"type", "raid1"}});
   ASSERT_TRUE(made.has_value());
-  pools = engine_->Pools(Soon());
+  pools = engine_->lifecycle().Pools(Soon());
   EXPECT_EQ(pools->front().volumes, 1U);
   EXPECT_EQ(pools->front().free, Bytes{(400 - 22) * kExtent.value}) << "two legs with their metadata";
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "the disk is unwell"));
-  ASSERT_TRUE(engine_->Delete(made->volume.id, Soon()).has_value());
-  pools = engine_->Pools(Soon());
+  ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
+  pools = engine_->lifecycle().Pools(Soon());
   EXPECT_EQ(pools->front().volumes, 0U);
   EXPECT_EQ(pools->front().erase_pending, Bytes{22 * kExtent.value});
 }
@@ -164,15 +168,15 @@ TEST_F(LifeTest, WholeLifeGivesBackEveryByte) {
   ASSERT_TRUE(Stage(id).has_value());
   const auto published = Publish(id, "/pods/a");
   ASSERT_TRUE(published.has_value()) << published.error().message();
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
-  EXPECT_TRUE(engine_->Stats(id, "/pods/a", Soon()).has_value());
-  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(engine_->volumes().Stats(id, "/pods/a", Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/a"), Soon()).has_value());
   EXPECT_FALSE(mount_.Exists("/pods/a"));
-  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
-  const auto deleted = engine_->Delete(id, Soon());
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
+  const auto deleted = engine_->volumes().Delete(id, Soon());
   ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
   EXPECT_TRUE(deleted->deleted);
-  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
+  EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
   UntilErased(0);
   EXPECT_EQ(Available(), before);
   EXPECT_FALSE(erase_.Pieces().empty());
@@ -188,36 +192,36 @@ TEST_F(LifeTest, EveryNodeCallMayBeRepeated) {
   }
   EXPECT_EQ(mount_.Made().size(), 1U);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/a"), Soon()).has_value());
   }
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
   }
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   }
 }
 
 // A mounted btrfs has a device number of its own, which is no block device's.
 TEST_F(LifeTest, BtrfsIsRecognisedWhereItIsMounted) {
   const Capability btrfs{.fs_type = "btrfs"};
-  const auto made = engine_->Create(
+  const auto made = engine_->volumes().Create(
       {.name = "b", .range = {Bytes{40 * kExtent.value}, {}}, .capabilities = {btrfs}, .parameters = {}},
       Soon());
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::string id = made->volume.id;
   mount_.AddDirectory("/stage/v");
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(engine_->Stage({id, Path("/stage/v"), btrfs}, Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Stage({id, Path("/stage/v"), btrfs}, Soon()).has_value());
   }
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Publish(id, "/pods/a").has_value());
   }
-  EXPECT_TRUE(engine_->Stats(id, "/pods/a", Soon())->used.has_value());
-  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/a"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Stats(id, "/pods/a", Soon())->used.has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/a"), Soon()).has_value());
   EXPECT_FALSE(mount_.Exists("/pods/a"));
-  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
-  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
 TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
@@ -241,7 +245,7 @@ class NodeIdTest : public LifeTest {
     config.pools = {{.name = "default", .group = "vg0"}};
     config.node = node;
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   // What every call of the controller says of it.
   void ExpectOfAnother(const std::string& id) {
@@ -252,12 +256,12 @@ class NodeIdTest : public LifeTest {
       EXPECT_NE(answer.error().message().find("its id names another"), std::string::npos)
           << answer.error().message();
     };
-    check(engine_->Delete(id, Soon()));
-    check(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()));
-    check(engine_->Validate({id, {mounted}, {}, {}}, Soon()));
-    check(engine_->Get(id, Soon()));
+    check(engine_->volumes().Delete(id, Soon()));
+    check(engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()));
+    check(engine_->volumes().Validate({id, {mounted}, {}, {}}, Soon()));
+    check(engine_->volumes().Get(id, Soon()));
     EXPECT_EQ(Stage(id).error().code(), Code::kNotFound) << "the node's calls come to the right node";
-    EXPECT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
   }
   const std::string lv_ = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 };
@@ -269,11 +273,12 @@ TEST_F(NodeIdTest, AVolumeOfAnotherNodeIsNotCalledGone) {
 TEST_F(NodeIdTest, OneOfThisNodeOrOfNoneThatIsNotHereIsGone) {
   for (const std::string& id :
        {lvm::VolumeId("default", lv_, lvm::NodeHash("node-1")), lvm::VolumeId("default", lv_)}) {
-    EXPECT_TRUE(engine_->Delete(id, Soon()).has_value()) << id;
-    EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
-    EXPECT_EQ(engine_->Expand(id, {Bytes{1}, {}}, {}, Soon()).error().code(), Code::kNotFound);
-    EXPECT_EQ(engine_->Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
-              Code::kNotFound);
+    EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value()) << id;
+    EXPECT_EQ(engine_->volumes().Get(id, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(engine_->volumes().Expand(id, {Bytes{1}, {}}, {}, Soon()).error().code(), Code::kNotFound);
+    EXPECT_EQ(
+        engine_->volumes().Validate({id, {{.access = AccessType::kMount}}, {}, {}}, Soon()).error().code(),
+        Code::kNotFound);
   }
 }
 
@@ -285,15 +290,15 @@ TEST_F(NodeIdTest, ARenamedNodeServesItsVolumesToTheirEnd) {
   BecomeNode("node-2");
   EXPECT_EQ(Create("v", 10)->volume.id, id);
   ASSERT_TRUE(Stage(id).has_value());
-  EXPECT_TRUE(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
-  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
-  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Get(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
   for (int i = 0; i < 2; ++i) {
-    const auto deleted = engine_->Delete(id, Soon());
+    const auto deleted = engine_->volumes().Delete(id, Soon());
     ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
     EXPECT_EQ(deleted->deleted, i == 0);
   }
-  EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Get(id, Soon()).error().code(), Code::kNotFound);
 }
 
 TEST_F(NodeIdTest, AVolumeOfAnEarlierBuildIsServed) {
@@ -303,8 +308,8 @@ TEST_F(NodeIdTest, AVolumeOfAnEarlierBuildIsServed) {
   BecomeNode("node-1");
   EXPECT_EQ(Create("v", 10)->volume.id, made->volume.id);
   EXPECT_TRUE(Stage(made->volume.id).has_value());
-  ASSERT_TRUE(engine_->Unstage(made->volume.id, Path("/stage/v"), Soon()).has_value());
-  EXPECT_TRUE(engine_->Delete(made->volume.id, Soon())->deleted);
+  ASSERT_TRUE(engine_->volumes().Unstage(made->volume.id, Path("/stage/v"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(made->volume.id, Soon())->deleted);
 }
 
 // A build that knows one parameter more, or one less, has written the profile down.
@@ -331,13 +336,14 @@ TEST_F(LifeTest, AVolumeOfAnotherBuildIsTheSameVolume) {
     ASSERT_TRUE(again.has_value()) << again.error().message();
     EXPECT_FALSE(again->created);
     EXPECT_EQ(Create("v", 10, {{"type", "striped"}}).error().code(), Code::kAlreadyExists);
-    const auto confirmed = engine_->Validate(
+    const auto confirmed = engine_->volumes().Validate(
         {made->volume.id, {{.access = AccessType::kMount}}, {{"type", "linear"}}, {}}, Soon());
     ASSERT_TRUE(confirmed.has_value());
     EXPECT_TRUE(confirmed->confirmed) << confirmed->message;
   }
   EXPECT_TRUE(Stage(made->volume.id).has_value());
-  EXPECT_TRUE(engine_->Expand(made->volume.id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
+  EXPECT_TRUE(
+      engine_->volumes().Expand(made->volume.id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
 }
 
 TEST_F(LifeTest, AnotherDefaultPoolIsNoOtherVolume) {
@@ -348,7 +354,7 @@ TEST_F(LifeTest, AnotherDefaultPoolIsNoOtherVolume) {
   EngineConfig config;
   config.pools = {{.name = "other", .group = "vg1"}, {.name = "default", .group = "vg0"}};
   engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   const auto again = Create("v", 10);
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(again->volume.id, made->volume.id);
@@ -382,7 +388,7 @@ TEST_F(LifeTest, EveryTypeSurvivesARestartAsItWas) {
   }
   Restart();
   std::map<std::string, Bytes> listed;
-  const auto page = engine_->List(0, "", Soon());
+  const auto page = engine_->volumes().List(0, "", Soon());
   for (const Volume& volume : page->volumes) {
     listed[volume.id] = volume.size;
   }
@@ -404,7 +410,7 @@ TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
         lvm_.before.Clear();
         lvm_.after.Clear();
         Restart();
-        const auto listed = engine_->List(0, "", Soon())->volumes;
+        const auto listed = engine_->volumes().List(0, "", Soon())->volumes;
         ASSERT_LE(listed.size(), 1U);
         // raid1: the volume, two images, two metadata legs; nothing else may be left.
         ASSERT_EQ(LvCount(), listed.size() * 5) << name;
@@ -415,7 +421,7 @@ TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
         }
         const auto again = Create(name, 10, {{"type", "raid1"}});
         ASSERT_TRUE(again.has_value()) << name << ": " << again.error().message();
-        ASSERT_TRUE(engine_->Delete(again->volume.id, Soon()).has_value());
+        ASSERT_TRUE(engine_->volumes().Delete(again->volume.id, Soon()).has_value());
         UntilErased(0);
       }
     }
@@ -429,12 +435,12 @@ TEST_F(LifeTest, ADeleteInterruptedAnywhereLeavesTheVolumeOrNothing) {
       const std::string name = fmt::format("{}-{}", method, after);
       const std::string id = Create(name, 10)->volume.id;
       (after ? lvm_.after : lvm_.before).FailAlways(method, Error(Code::kIo, "killed"));
-      (void)engine_->Delete(id, Soon());
+      (void)engine_->volumes().Delete(id, Soon());
       engine_.reset();
       lvm_.before.Clear();
       lvm_.after.Clear();
       Restart();
-      ASSERT_TRUE(engine_->Delete(id, Soon()).has_value()) << name;
+      ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value()) << name;
       UntilErased(0);
     }
   }
@@ -443,7 +449,7 @@ TEST_F(LifeTest, ADeleteInterruptedAnywhereLeavesTheVolumeOrNothing) {
 TEST_F(LifeTest, FailedEraseIsTriedAgainAndNothingIsGivenBackBefore) {
   const std::string id = Create("one", 10)->volume.id;
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "bad disk"));
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   const Bytes during = Available();
   EXPECT_EQ(LvCount(), 1U);
   erase_.faults.Clear();
@@ -455,7 +461,7 @@ TEST_F(LifeTest, FailedEraseIsTriedAgainAndNothingIsGivenBackBefore) {
 TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
   const std::string id = Create("big", 390, {{"erase", "zero"}})->volume.id;
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "slow"));
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   EXPECT_EQ(Create("next", 390).error().code(), Code::kUnavailable);
   EXPECT_EQ(Create("never", 500).error().code(), Code::kOutOfRange);
 }
@@ -464,14 +470,14 @@ TEST_F(LifeTest, WhatIsNotActiveIsNotDeactivated) {
   const std::string id = Create("one", 10, {{"erase", "zero"}, {"type", "raid1"}})->volume.id;
   ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
   const int before = lvm_.before.Calls("Deactivate");
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   UntilErased(0);
   EXPECT_EQ(lvm_.before.Calls("Deactivate"), before);
 }
 
 TEST_F(LifeTest, WithoutErasePolicyTheVolumeIsGoneAtOnce) {
   const std::string id = Create("one", 10, {{"erase", "none"}})->volume.id;
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   EXPECT_EQ(LvCount(), 0U);
   EXPECT_TRUE(erase_.Pieces().empty());
 }
@@ -484,7 +490,7 @@ TEST_F(LifeTest, WhatCapacitySaysCanBeMadeAndOneGranuleMoreCannot) {
                                                            {{"type", "striped"}, {"stripes", "3"}},
                                                            {{"type", "raid5"}},
                                                            {{"type", "raid10"}}}) {
-    const auto capacity = engine_->Capacity({}, profile, Soon());
+    const auto capacity = engine_->volumes().Capacity({}, profile, Soon());
     const uint64_t most = capacity->available.value / kExtent.value;
     const uint64_t granule = capacity->minimum_size.value / kExtent.value;
     ASSERT_GT(most, 0U);
@@ -492,7 +498,7 @@ TEST_F(LifeTest, WhatCapacitySaysCanBeMadeAndOneGranuleMoreCannot) {
     const auto made = Create("most", most, profile);
     ASSERT_TRUE(made.has_value()) << made.error().message();
     Parameters none = profile;
-    ASSERT_TRUE(engine_->Delete(made->volume.id, Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
     UntilErased(6);  // a, and b with its four legs
   }
 }
@@ -544,14 +550,14 @@ TEST_F(LifeTest, TwoCreatesOfOneNameAtOnceMakeOneVolume) {
 TEST_F(LifeTest, AFailedLookIsNeverTakenForAbsence) {
   const std::string id = Create("one", 10)->volume.id;
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "a stuck disk"));
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kTimeout);
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kTimeout);
   EXPECT_EQ(Create("one", 10).error().code(), Code::kTimeout);
-  EXPECT_EQ(engine_->Get(id, Soon()).error().code(), Code::kTimeout);
+  EXPECT_EQ(engine_->volumes().Get(id, Soon()).error().code(), Code::kTimeout);
   lvm_.before.Clear();
-  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Get(id, Soon()).has_value());
   lvm_.RemoveGroup("vg0");
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
 }
 
 TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
@@ -562,7 +568,7 @@ TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
   std::set<std::string> seen;
   std::string token;
   do {
-    const auto page = engine_->List(2, token, Soon());
+    const auto page = engine_->volumes().List(2, token, Soon());
     ASSERT_TRUE(page.has_value());
     EXPECT_LE(page->volumes.size(), 2U);
     for (const Volume& volume : page->volumes) {
@@ -571,48 +577,56 @@ TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
     token = page->next_token;
   } while (!token.empty());
   EXPECT_EQ(seen, made);
-  EXPECT_EQ(engine_->List(2, "invalid-token", Soon()).error().code(), Code::kStaleToken);
+  EXPECT_EQ(engine_->volumes().List(2, "invalid-token", Soon()).error().code(), Code::kStaleToken);
 }
 
 TEST_F(LifeTest, GrowthKeepsItsPromiseAndNeverShrinks) {
   const std::string id = Create("one", 10, {{"type", "raid1"}})->volume.id;
-  const auto grown = engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon());
+  const auto grown = engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon());
   ASSERT_TRUE(grown.has_value()) << grown.error().message();
   EXPECT_EQ(grown->size, Bytes{20 * kExtent.value});
   EXPECT_TRUE(grown->node_expansion_required);
-  EXPECT_EQ(engine_->Get(id, Soon())->size, grown->size);
-  EXPECT_EQ(engine_->Expand(id, {Bytes{kExtent.value}, {}}, std::nullopt, Soon())->size, grown->size);
-  EXPECT_EQ(engine_->Expand(id, {Bytes{1}, Bytes{kExtent.value}}, std::nullopt, Soon()).error().code(),
-            Code::kOutOfRange);
-  EXPECT_EQ(engine_->Expand(id, {Bytes{90 * kExtent.value}, {}}, std::nullopt, Soon())->size,
+  EXPECT_EQ(engine_->volumes().Get(id, Soon())->size, grown->size);
+  EXPECT_EQ(engine_->volumes().Expand(id, {Bytes{kExtent.value}, {}}, std::nullopt, Soon())->size,
+            grown->size);
+  EXPECT_EQ(
+      engine_->volumes().Expand(id, {Bytes{1}, Bytes{kExtent.value}}, std::nullopt, Soon()).error().code(),
+      Code::kOutOfRange);
+  EXPECT_EQ(engine_->volumes().Expand(id, {Bytes{90 * kExtent.value}, {}}, std::nullopt, Soon())->size,
             Bytes{90 * kExtent.value});
-  EXPECT_EQ(engine_->Expand(id, {Bytes{100 * kExtent.value}, {}}, std::nullopt, Soon()).error().code(),
-            Code::kOutOfRange);
+  EXPECT_EQ(
+      engine_->volumes().Expand(id, {Bytes{100 * kExtent.value}, {}}, std::nullopt, Soon()).error().code(),
+      Code::kOutOfRange);
 }
 
 TEST_F(LifeTest, NodeExpandGrowsTheFileSystemToItsDevice) {
   const std::string id = Create("one", 10)->volume.id;
   ASSERT_TRUE(Stage(id).has_value());
   ASSERT_TRUE(Publish(id, "/pods/a").has_value());
-  ASSERT_TRUE(engine_->Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
-  EXPECT_EQ(*engine_->NodeExpand({id, "/pods/a", "", {}}, Soon()), Bytes{20 * kExtent.value});
-  EXPECT_EQ(engine_->NodeExpand({id, "/pods/a", "", {Bytes{30 * kExtent.value}, {}}}, Soon()).error().code(),
+  ASSERT_TRUE(
+      engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+  EXPECT_EQ(*engine_->volumes().NodeExpand({id, "/pods/a", "", {}}, Soon()), Bytes{20 * kExtent.value});
+  EXPECT_EQ(engine_->volumes()
+                .NodeExpand({id, "/pods/a", "", {Bytes{30 * kExtent.value}, {}}}, Soon())
+                .error()
+                .code(),
             Code::kOutOfRange);
-  EXPECT_EQ(engine_->NodeExpand({id, "some/path", "", {}}, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().NodeExpand({id, "some/path", "", {}}, Soon()).error().code(), Code::kNotFound);
 }
 
 TEST_F(LifeTest, ARawDevicePublishedIsHeldAlsoByTheNextProcess) {
   const std::string id = Create("raw", 10, {}, AccessType::kBlock)->volume.id;
-  ASSERT_TRUE(engine_->Stage({id, Path("/stage/v"), {.access = AccessType::kBlock}}, Soon()).has_value());
+  ASSERT_TRUE(
+      engine_->volumes().Stage({id, Path("/stage/v"), {.access = AccessType::kBlock}}, Soon()).has_value());
   const auto published = Publish(id, "/pods/dev", false, AccessType::kBlock);
   ASSERT_TRUE(published.has_value()) << published.error().message();
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kPrecondition);
   Restart();
-  const auto refused = engine_->Delete(id, Soon());
+  const auto refused = engine_->volumes().Delete(id, Soon());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
-  ASSERT_TRUE(engine_->Unpublish(id, Path("/pods/dev"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/dev"), Soon()).has_value());
   EXPECT_FALSE(mount_.Exists("/pods/dev"));
-  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
 TEST_F(LifeTest, AfterARebootAVolumeIsStagedAgainAndNotFormattedAgain) {
@@ -633,7 +647,7 @@ TEST_F(LifeTest, AnInterruptedMkfsIsDoneOverAndOneThatLostItsFileSystemIsNot) {
   Restart();
   const auto staged = Stage(id);
   ASSERT_TRUE(staged.has_value()) << staged.error().message();
-  ASSERT_TRUE(engine_->Unstage(id, Path("/stage/v"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/v"), Soon()).has_value());
   mount_.SetContent(dm_.Devices().front().uuid, {});
   EXPECT_EQ(Stage(id).error().code(), Code::kCorrupt);
 }
@@ -643,10 +657,10 @@ TEST_F(LifeTest, UnpublishNeverTouchesAnothersMount) {
   const std::string two = Create("two", 10)->volume.id;
   ASSERT_TRUE(Stage(one).has_value());
   ASSERT_TRUE(Publish(one, "/pods/a").has_value());
-  EXPECT_TRUE(engine_->Unpublish(two, Path("/pods/a"), Soon()).has_value());
-  EXPECT_TRUE(engine_->Unpublish("unknown", Path("/pods/a"), Soon()).has_value());
-  EXPECT_TRUE(engine_->Stats(one, "/pods/a", Soon()).has_value());
-  EXPECT_TRUE(engine_->Unpublish(two, Path("/pods/never"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Unpublish(two, Path("/pods/a"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Unpublish("unknown", Path("/pods/a"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Stats(one, "/pods/a", Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Unpublish(two, Path("/pods/never"), Soon()).has_value());
 }
 
 TEST_F(LifeTest, ForeignVolumesAreInvisibleAndUntouched) {
@@ -664,16 +678,16 @@ TEST_F(LifeTest, ForeignVolumesAreInvisibleAndUntouched) {
     group.lvs.push_back(lv);
   });
   Restart();
-  EXPECT_TRUE(engine_->List(0, "", Soon())->volumes.empty());
-  EXPECT_FALSE(engine_->Delete("default.root", Soon())->deleted);
-  EXPECT_FALSE(engine_->Delete("root", Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
+  EXPECT_FALSE(engine_->volumes().Delete("default.root", Soon())->deleted);
+  EXPECT_FALSE(engine_->volumes().Delete("root", Soon())->deleted);
   EXPECT_EQ(LvCount(), 1U);
   EXPECT_EQ(Available(), Bytes{390 * kExtent.value});
 }
 
 TEST_F(LifeTest, MissingKernelTargetMeansNoCapacityAndARefusal) {
   dm_.SetTarget("raid", false);
-  const auto capacity = engine_->Capacity({}, {{"type", "raid1"}}, Soon());
+  const auto capacity = engine_->volumes().Capacity({}, {{"type", "raid1"}}, Soon());
   EXPECT_EQ(capacity->available, Bytes{0});
   EXPECT_NE(capacity->reason.find("raid"), std::string::npos);
   EXPECT_EQ(Create("one", 10, {{"type", "raid1"}}).error().code(), Code::kInvalidArgument);
@@ -689,7 +703,7 @@ class NewPoolTest : public LifeTest {
     }
     config.extent_size = kMiB;
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    return engine_->Start(Soon());
+    return engine_->lifecycle().Start(Soon());
   }
 };
 
@@ -714,28 +728,28 @@ TEST_F(NewPoolTest, IsNotMadeOfADiskThatHoldsAnything) {
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_NE(refused.error().message().find("/dev/y is not blank, it holds xfs"), std::string::npos);
   EXPECT_EQ(lvm_.Read("vg1", Soon()).error().code(), Code::kNotFound);
-  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
   EXPECT_EQ(StartOn({"/dev/x", "/dev/z"}).error().code(), Code::kPrecondition);
 }
 
 TEST_F(LifeTest, CallsAreRefusedAfterStop) {
-  ASSERT_TRUE(engine_->Stop(Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Stop(Soon()).has_value());
   EXPECT_EQ(Create("late", 10).error().code(), Code::kUnavailable);
-  EXPECT_FALSE(engine_->Probe(Soon())->ready);
+  EXPECT_FALSE(engine_->lifecycle().Probe(Soon())->ready);
 }
 
 TEST_F(LifeTest, ACallThatComesDuringTheStartWaitsForIt) {
   MakeEngine();
-  EXPECT_FALSE(engine_->Probe(Soon())->ready);
+  EXPECT_FALSE(engine_->lifecycle().Probe(Soon())->ready);
   auto created = std::async(std::launch::async, [&] { return Create("early", 10); });
   EXPECT_EQ(created.wait_for(milliseconds(50)), std::future_status::timeout);
-  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   EXPECT_TRUE(created.get().has_value());
 }
 
 TEST_F(LifeTest, ACallDoesNotWaitForAStartPastItsDeadline) {
   MakeEngine();
-  const auto listed = engine_->List(0, "", CallWithin(milliseconds(20)));
+  const auto listed = engine_->volumes().List(0, "", CallWithin(milliseconds(20)));
   EXPECT_EQ(listed.error().code(), Code::kUnavailable);
   EXPECT_NE(listed.error().message().find("starting"), std::string::npos);
 }
@@ -743,15 +757,15 @@ TEST_F(LifeTest, ACallDoesNotWaitForAStartPastItsDeadline) {
 TEST_F(LifeTest, CallsAfterAFailedStartSayWhyUntilOneSucceeds) {
   MakeEngine();
   lvm_.before.FailAlways("Read", Error(Code::kIo, "the disk does not answer"));
-  auto waiting = std::async(std::launch::async, [&] { return engine_->List(0, "", Soon()); });
-  EXPECT_FALSE(engine_->Start(Soon()).has_value());
+  auto waiting = std::async(std::launch::async, [&] { return engine_->volumes().List(0, "", Soon()); });
+  EXPECT_FALSE(engine_->lifecycle().Start(Soon()).has_value());
   const auto refused = waiting.get();
   EXPECT_EQ(refused.error().code(), Code::kUnavailable);
   EXPECT_NE(refused.error().message().find("the disk does not answer"), std::string::npos);
-  EXPECT_EQ(engine_->List(0, "", Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().List(0, "", Soon()).error().code(), Code::kUnavailable);
   lvm_.before.Clear();
-  ASSERT_TRUE(engine_->Start(Soon()).has_value());
-  EXPECT_TRUE(engine_->List(0, "", Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().List(0, "", Soon()).has_value());
 }
 
 TEST_F(LifeTest, StopWaitsForWhatIsInFlight) {
@@ -766,7 +780,7 @@ TEST_F(LifeTest, StopWaitsForWhatIsInFlight) {
   bool made = false;
   std::jthread client([&] { made = Create("one", 10).has_value(); });
   inside.wait(false);
-  EXPECT_TRUE(engine_->Stop(Soon()).has_value());
+  EXPECT_TRUE(engine_->lifecycle().Stop(Soon()).has_value());
   client.join();
   EXPECT_TRUE(made);
 }

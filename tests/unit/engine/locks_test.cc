@@ -1,4 +1,4 @@
-#include "engine/locks.h"
+#include "engine/pool/locks.h"
 
 #include <gtest/gtest.h>
 

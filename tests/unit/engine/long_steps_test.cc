@@ -81,7 +81,7 @@ class LongStepsTest : public testing::Test {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(60)); }
   // One whose caller has gone already.
@@ -107,14 +107,15 @@ class LongStepsTest : public testing::Test {
   }
 
   std::string Create(const std::string& name) {
-    const auto made = engine_->Create(
+    const auto made = engine_->volumes().Create(
         {.name = name, .range = {ToBytes(Extents{8}, kExtent), {}}, .capabilities = {{}}, .parameters = {}},
         Soon());
     EXPECT_TRUE(made.has_value());
     return made->volume.id;
   }
   Status Stage(const std::string& id, const Call& call, std::optional<uint32_t> group = std::nullopt) {
-    return engine_->Stage({id, Path("/stage/" + id.substr(id.size() - 8)), {.mount_group = group}}, call);
+    return engine_->volumes().Stage({id, Path("/stage/" + id.substr(id.size() - 8)), {.mount_group = group}},
+                                    call);
   }
   void ExpectGoesOn(const Status& status) {
     ASSERT_FALSE(status.has_value());
@@ -152,29 +153,32 @@ TEST_F(LongStepsTest, PublishingJoinsToo) {
                                .target_path = Path("/pods/a"),
                                .capability = {},
                                .read_only = false};
-  ExpectGoesOn(Leave(holdup, [&](const Call& call) { return engine_->Publish(request, call); }));
-  ExpectGoesOn(engine_->Publish(request, Gone()));
+  ExpectGoesOn(Leave(holdup, [&](const Call& call) { return engine_->volumes().Publish(request, call); }));
+  ExpectGoesOn(engine_->volumes().Publish(request, Gone()));
   holdup.Release();
-  EXPECT_TRUE(engine_->Publish(request, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Publish(request, Soon()).has_value());
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
 TEST_F(LongStepsTest, TheVolumeIsBusyForOthersAndOtherVolumesAreNot) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(StageAndLeave(holdup));
-  const auto deleted = engine_->Delete(id_, Soon());
+  const auto deleted = engine_->volumes().Delete(id_, Soon());
   ASSERT_FALSE(deleted.has_value());
   EXPECT_EQ(CodeName(deleted.error().code()), "busy");
-  EXPECT_EQ(
-      CodeName(engine_->Expand(id_, {ToBytes(Extents{9}, kExtent), {}}, std::nullopt, Soon()).error().code()),
-      "busy");
-  EXPECT_EQ(CodeName(engine_->Unstage(id_, Path("/stage/x"), Soon()).error().code()), "busy");
+  EXPECT_EQ(CodeName(engine_->volumes()
+                         .Expand(id_, {ToBytes(Extents{9}, kExtent), {}}, std::nullopt, Soon())
+                         .error()
+                         .code()),
+            "busy");
+  EXPECT_EQ(CodeName(engine_->volumes().Unstage(id_, Path("/stage/x"), Soon()).error().code()), "busy");
   const std::string other = Create("two");
   EXPECT_TRUE(Stage(other, Soon()).has_value());
-  EXPECT_TRUE(engine_->Delete(Create("three"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(Create("three"), Soon()).has_value());
   holdup.Release();
   ASSERT_TRUE(Stage(id_, Soon()).has_value());
-  EXPECT_EQ(CodeName(engine_->Delete(id_, Soon()).error().code()), "precondition") << "it is staged now";
+  EXPECT_EQ(CodeName(engine_->volumes().Delete(id_, Soon()).error().code()), "precondition")
+      << "it is staged now";
 }
 
 TEST_F(LongStepsTest, WhatFailsWhileNobodyWaitsIsToldOnceAndThenBegunAnew) {
@@ -193,7 +197,7 @@ TEST_F(LongStepsTest, WhatFailsWhileNobodyWaitsIsToldOnceAndThenBegunAnew) {
 TEST_F(LongStepsTest, AStopEndsItAndTheNextStartBeginsAnew) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(StageAndLeave(holdup));
-  ASSERT_TRUE(engine_->Stop(Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Stop(Soon()).has_value());
   EXPECT_EQ(mount_.Made().size(), 0U) << "it was stopped, not waited out";
   Restart();
   ASSERT_TRUE(Stage(id_, Soon()).has_value());
@@ -211,7 +215,7 @@ TEST_F(LongStepsTest, AnEngineThatGoesTakesItAlong) {
 TEST_F(LongStepsTest, GivingToAGroupOutlivesItsCallerToo) {
   Holdup holdup(mount_, "GiveToGroup");
   ExpectGoesOn(StageAndLeave(holdup, 7));
-  EXPECT_EQ(CodeName(engine_->Unstage(id_, Path("/stage/x"), Soon()).error().code()), "busy");
+  EXPECT_EQ(CodeName(engine_->volumes().Unstage(id_, Path("/stage/x"), Soon()).error().code()), "busy");
   holdup.Release();
   ASSERT_TRUE(Stage(id_, Soon(), 7).has_value());
   EXPECT_EQ(mount_.AccessOf("/stage/" + id_.substr(id_.size() - 8)).gid, 7U);

@@ -1,5 +1,5 @@
 // Looking at a pool whose disks may not answer: who waits, and for how long.
-#include "engine/lookout.h"
+#include "engine/pool/lookout.h"
 
 #include <gtest/gtest.h>
 

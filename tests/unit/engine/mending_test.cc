@@ -124,7 +124,7 @@ TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) 
   EXPECT_NE(after[1], before[1]);
   EXPECT_EQ(ConditionOf(id), "healthy");
   const auto state_of_disk = [&] {
-    const auto pools = engine_->NodeStatus(Soon());
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
     return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state;
   };
   EXPECT_EQ(state_of_disk(), "failing");
@@ -155,7 +155,7 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
   }
   EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
   const auto is_blamed = [&] {
-    const auto pools = engine_->NodeStatus(Soon());
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
     return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state == "failing";
   };
   EXPECT_TRUE(is_blamed());
@@ -349,7 +349,7 @@ TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
     const lvm::Snapshot before = Group();
     SetMissing(legs[0]);
     Mend();
-    ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_NE(Lv(Group(), id), nullptr) << "its disk may come back";
     EXPECT_THAT(Mend().done, IsEmpty());
@@ -371,7 +371,8 @@ TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
       }
     }
     EXPECT_FALSE(Create("again-" + type, "linear", 40).empty());
-    ASSERT_TRUE(engine_->Delete(lvm::VolumeId("default", Group()->lvs.front().name), Soon()).has_value());
+    ASSERT_TRUE(
+        engine_->volumes().Delete(lvm::VolumeId("default", Group()->lvs.front().name), Soon()).has_value());
     for (int i = 0; i < 2000 && !Group()->lvs.empty(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -389,7 +390,7 @@ TEST_F(MendingTest, ADiskThatGoesAgainIsWaitedForAgain) {
   Mend();
   SetMissing(leg);
   Mend();
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_NE(Lv(Group(), id), nullptr) << "it has been away for a moment only";
   Pass(std::chrono::seconds(61));
@@ -407,7 +408,7 @@ TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
   SetMissing(legs[0]);
   Mend();
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   Pass(std::chrono::seconds(61));
   Mend(MendCause::kEvent);
   SetMissing(legs[0], false);

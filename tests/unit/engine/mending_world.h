@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/health.h"
-#include "engine/mender.h"
+#include "engine/model/volume_health.h"
+#include "engine/repair/repair_loop.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -53,17 +53,17 @@ class MendingTest : public testing::Test {
     World world{lvm_, dm_, erase_, mount_, clock_};
     world.raid_legs = raid_legs_;
     engine_ = std::make_unique<Engine>(config, world, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 
   static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
 
   std::string Create(const std::string& name, const std::string& type, uint64_t mib = 300) {
-    const auto made = engine_->Create({.name = name,
-                                       .range = {Bytes{mib * kMiB.value}, {}},
-                                       .capabilities = {{}},
-                                       .parameters = {{"type", type}}},
-                                      Soon());
+    const auto made = engine_->volumes().Create({.name = name,
+                                                 .range = {Bytes{mib * kMiB.value}, {}},
+                                                 .capabilities = {{}},
+                                                 .parameters = {{"type", type}}},
+                                                Soon());
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     const std::string id = made.has_value() ? made->volume.id : "";
     if (type != "linear" && !id.empty()) {
@@ -102,13 +102,13 @@ class MendingTest : public testing::Test {
     });
   }
   MendReport Mend(MendCause cause = MendCause::kDisks, const std::set<std::string>& accepted = {}) {
-    auto report = engine_->Mend(cause, Soon(), accepted);
+    auto report = engine_->upkeep().Mend(cause, Soon(), accepted);
     EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
     return report.has_value() ? *report : MendReport();
   }
   void Pass(std::chrono::seconds time) { clock_.now += time; }
   std::string ConditionOf(const std::string& id) {
-    const auto volume = engine_->Get(id, Soon(), Show::kHealth);
+    const auto volume = engine_->volumes().Get(id, Soon(), Show::kHealth);
     return volume.has_value() ? std::string(ConditionWord(*volume->health)) : volume.error().message();
   }
 

@@ -1,5 +1,5 @@
 // A metadata area that fills up: refused in time, so that what is there can still be used and deleted.
-#include "engine/metadata_room.h"
+#include "engine/plan/metadata_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -28,19 +28,19 @@ class MetadataRoomTest : public testing::Test {
     mount_.AddDirectory("/stage");
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
   Result<CreateResult> Create(const std::string& name, const std::string& type = "linear") {
-    return engine_->Create({.name = name,
-                            .range = {ToBytes(Extents{2}, kExtent), {}},
-                            .capabilities = {{.access = AccessType::kMount}},
-                            .parameters = {{"type", type}}},
-                           Soon());
+    return engine_->volumes().Create({.name = name,
+                                      .range = {ToBytes(Extents{2}, kExtent), {}},
+                                      .capabilities = {{.access = AccessType::kMount}},
+                                      .parameters = {{"type", type}}},
+                                     Soon());
   }
   Bytes Available(const std::string& type) {
-    return engine_->Capacity({}, {{"type", type}}, Soon())->available;
+    return engine_->volumes().Capacity({}, {{"type", type}}, Soon())->available;
   }
   // Until one is refused, which is told of.
   Error Fill(const std::string& type) {
@@ -81,19 +81,19 @@ TEST_F(MetadataRoomTest, AFullAreaRefusesWhatIsNewAndLetsGoOfWhatIsThere) {
   for (const std::string& id : ids_) {
     const std::string staging = "/stage/" + id;
     mount_.AddDirectory(staging);
-    const auto staged = engine_->Stage({id, *AbsolutePath::Parse(staging), {}}, Soon());
+    const auto staged = engine_->volumes().Stage({id, *AbsolutePath::Parse(staging), {}}, Soon());
     ASSERT_TRUE(staged.has_value()) << staged.error().message();
-    ASSERT_TRUE(engine_->Unstage(id, *AbsolutePath::Parse(staging), Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Unstage(id, *AbsolutePath::Parse(staging), Soon()).has_value());
   }
   EXPECT_EQ(Create("one-more").error().code(), Code::kNoSpace);
   EXPECT_EQ(Available("linear"), Bytes{});
-  const auto grown = engine_->Expand(ids_[0], {ToBytes(Extents{2000}, kExtent), {}}, {}, Soon());
+  const auto grown = engine_->volumes().Expand(ids_[0], {ToBytes(Extents{2000}, kExtent), {}}, {}, Soon());
   EXPECT_EQ(grown.error().code(), Code::kNoSpace);
-  EXPECT_EQ(engine_->Get(ids_[0], Soon())->size, ToBytes(Extents{2}, kExtent));
+  EXPECT_EQ(engine_->volumes().Get(ids_[0], Soon())->size, ToBytes(Extents{2}, kExtent));
   // All at once: as many are marked as there are, before the first is gone.
   lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "not yet"));
   for (const std::string& id : ids_) {
-    const auto deleted = engine_->Delete(id, Soon());
+    const auto deleted = engine_->volumes().Delete(id, Soon());
     EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
   }
   lvm_.before.Clear();

@@ -33,27 +33,28 @@ class EngineDriver final : public model::Driver {
   }
 
   Result<model::Made> Create(const model::Wish& wish) override {
-    QUARRY_ASSIGN(const CreateResult made, engine_->Create({.name = wish.name,
-                                                            .range = {Size(wish.required), Size(wish.limit)},
-                                                            .capabilities = {How(wish.block)},
-                                                            .parameters = {{"type", wish.type}}},
-                                                           Soon()));
+    QUARRY_ASSIGN(const CreateResult made,
+                  engine_->volumes().Create({.name = wish.name,
+                                             .range = {Size(wish.required), Size(wish.limit)},
+                                             .capabilities = {How(wish.block)},
+                                             .parameters = {{"type", wish.type}}},
+                                            Soon()));
     EXPECT_EQ(made.created, ids_.insert(made.volume.id).second);
     return model::Made{made.volume.id, Count(made.volume.size)};
   }
   Status Delete(const std::string& id) override {
-    QUARRY_ASSIGN(const DeleteResult done, engine_->Delete(id, Soon()));
+    QUARRY_ASSIGN(const DeleteResult done, engine_->volumes().Delete(id, Soon()));
     EXPECT_EQ(done.deleted, ids_.erase(id) == 1);
     return Ok();
   }
   Result<model::Grown> Expand(const std::string& id, uint64_t required, uint64_t limit) override {
     QUARRY_ASSIGN(const ExpandResult grown,
-                  engine_->Expand(id, {Size(required), Size(limit)}, std::nullopt, Soon()));
+                  engine_->volumes().Expand(id, {Size(required), Size(limit)}, std::nullopt, Soon()));
     return model::Grown{Count(grown.size), grown.node_expansion_required};
   }
   Result<bool> Validate(const std::string& id, bool block, const std::string& type) override {
     QUARRY_ASSIGN(const ValidateResult result,
-                  engine_->Validate({id, {How(block)}, {{"type", type}}, {}}, Soon()));
+                  engine_->volumes().Validate({id, {How(block)}, {{"type", type}}, {}}, Soon()));
     EXPECT_EQ(result.message.empty(), result.confirmed);
     return result.confirmed;
   }
@@ -61,7 +62,7 @@ class EngineDriver final : public model::Driver {
     std::map<std::string, uint64_t> all;
     std::string token;
     do {
-      QUARRY_ASSIGN(const ListResult list, engine_->List(page, token, Soon()));
+      QUARRY_ASSIGN(const ListResult list, engine_->volumes().List(page, token, Soon()));
       for (const Volume& volume : list.volumes) {
         EXPECT_TRUE(all.emplace(volume.id, Count(volume.size)).second);
       }
@@ -70,40 +71,41 @@ class EngineDriver final : public model::Driver {
     return all;
   }
   Result<uint64_t> Get(const std::string& id) override {
-    QUARRY_ASSIGN(const Volume volume, engine_->Get(id, Soon()));
+    QUARRY_ASSIGN(const Volume volume, engine_->volumes().Get(id, Soon()));
     return Count(volume.size);
   }
   Result<uint64_t> Capacity(const std::string& type) override {
-    QUARRY_ASSIGN(const CapacityResult capacity, engine_->Capacity({How(true)}, {{"type", type}}, Soon()));
+    QUARRY_ASSIGN(const CapacityResult capacity,
+                  engine_->volumes().Capacity({How(true)}, {{"type", type}}, Soon()));
     return Count(capacity.available);
   }
   Status Stage(const std::string& id, const std::string& name, bool block) override {
-    return engine_->Stage({id, Path({name}), How(block)}, Soon());
+    return engine_->volumes().Stage({id, Path({name}), How(block)}, Soon());
   }
   Status Unstage(const std::string& id, const std::string& name) override {
-    return engine_->Unstage(id, Path({name}), Soon());
+    return engine_->volumes().Unstage(id, Path({name}), Soon());
   }
   Status Publish(const std::string& id, const model::Spot& spot, bool block, bool read_only) override {
-    return engine_->Publish({id, Path({spot.name}), Path(spot), How(block), read_only}, Soon());
+    return engine_->volumes().Publish({id, Path({spot.name}), Path(spot), How(block), read_only}, Soon());
   }
   Status Unpublish(const std::string& id, const model::Spot& spot) override {
-    return engine_->Unpublish(id, Path(spot), Soon());
+    return engine_->volumes().Unpublish(id, Path(spot), Soon());
   }
   Result<uint64_t> Stats(const std::string& id, const model::Spot& spot) override {
-    QUARRY_ASSIGN(const VolumeStats stats, engine_->Stats(id, Path(spot).str(), Soon()));
+    QUARRY_ASSIGN(const VolumeStats stats, engine_->volumes().Stats(id, Path(spot).str(), Soon()));
     return stats.total.value;
   }
   Result<uint64_t> NodeExpand(const std::string& id, const model::Spot& spot, uint64_t required) override {
-    QUARRY_ASSIGN(
-        const Bytes size,
-        engine_->NodeExpand({id, Path(spot).str(), Path({spot.name}).str(), {Size(required), {}}}, Soon()));
+    QUARRY_ASSIGN(const Bytes size,
+                  engine_->volumes().NodeExpand(
+                      {id, Path(spot).str(), Path({spot.name}).str(), {Size(required), {}}}, Soon()));
     return size.value;
   }
   Status Restart() override {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    return engine_->Start(Soon());
+    return engine_->lifecycle().Start(Soon());
   }
 
   uint64_t Total() override { return kDiskExtents * std::size(kDisks); }

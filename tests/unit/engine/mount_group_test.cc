@@ -28,8 +28,8 @@ class MountGroupTest : public testing::Test {
     mount_.AddDirectory("/pods");
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
-    const auto made = engine_->Create(
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
+    const auto made = engine_->volumes().Create(
         {.name = "v", .range = {ToBytes(Extents{8}, kExtent), {}}, .capabilities = {{}}, .parameters = {}},
         Soon());
     EXPECT_TRUE(made.has_value());
@@ -37,7 +37,9 @@ class MountGroupTest : public testing::Test {
   }
 
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
-  Status Stage(Capability capability) { return engine_->Stage({id_, Path("/stage/v"), capability}, Soon()); }
+  Status Stage(Capability capability) {
+    return engine_->volumes().Stage({id_, Path("/stage/v"), capability}, Soon());
+  }
   Status Publish(const std::string& target, std::optional<uint32_t> group, bool read_only = false,
                  bool staged = true) {
     PublishRequest request{.id = id_,
@@ -48,7 +50,7 @@ class MountGroupTest : public testing::Test {
     if (staged) {
       request.staging_path = Path("/stage/v");
     }
-    return engine_->Publish(request, Soon());
+    return engine_->volumes().Publish(request, Soon());
   }
   uint32_t GroupAt(const std::string& path) { return mount_.AccessOf(path).gid; }
   int Given() { return mount_.faults.Calls("GiveToGroup"); }
@@ -103,8 +105,8 @@ TEST_F(MountGroupTest, WhatIsReadOnlyStaysAsItIs) {
   ASSERT_TRUE(Stage({.mode = AccessMode::kSingleNodeReaderOnly, .mount_group = kGroup}).has_value());
   ASSERT_TRUE(Publish("/pods/a", kGroup, true).has_value());
   EXPECT_EQ(Given(), 0);
-  ASSERT_TRUE(engine_->Unpublish(id_, Path("/pods/a"), Soon()).has_value());
-  ASSERT_TRUE(engine_->Unstage(id_, Path("/stage/v"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(id_, Path("/pods/a"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(id_, Path("/stage/v"), Soon()).has_value());
   ASSERT_TRUE(Stage({.mount_flags = {"ro"}, .mount_group = kGroup}).has_value());
   ASSERT_TRUE(Publish("/pods/a", kGroup).has_value());
   EXPECT_EQ(Given(), 0);
@@ -136,9 +138,9 @@ TEST_F(MountGroupTest, AVolumeInUseBelongsToOneGroupOnly) {
       EXPECT_EQ(GroupAt("/pods/a"), kGroup) << "staging again leaves it to those who use it";
     }
     for (const char* target : {"/pods/a", "/pods/b", "/pods/c"}) {
-      ASSERT_TRUE(engine_->Unpublish(id_, Path(target), Soon()).has_value());
+      ASSERT_TRUE(engine_->volumes().Unpublish(id_, Path(target), Soon()).has_value());
     }
-    ASSERT_TRUE(engine_->Unstage(id_, Path("/stage/v"), Soon()).has_value());
+    ASSERT_TRUE(engine_->volumes().Unstage(id_, Path("/stage/v"), Soon()).has_value());
   }
 }
 

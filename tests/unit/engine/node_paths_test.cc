@@ -43,29 +43,30 @@ class NodePathsTest : public testing::Test {
   void Restart() {
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
   std::string Create(AccessType access = AccessType::kMount) {
-    const auto made = engine_->Create({.name = "v",
-                                       .range = {ToBytes(Extents{8}, kExtent), {}},
-                                       .capabilities = {{.access = access}},
-                                       .parameters = {}},
-                                      Soon());
+    const auto made = engine_->volumes().Create({.name = "v",
+                                                 .range = {ToBytes(Extents{8}, kExtent), {}},
+                                                 .capabilities = {{.access = access}},
+                                                 .parameters = {}},
+                                                Soon());
     EXPECT_TRUE(made.has_value());
     return made->volume.id;
   }
   Status Stage(const std::string& id, const std::string& path = "/kubelet/plugins/v") {
-    return engine_->Stage({id, Path(path), {}}, Soon());
+    return engine_->volumes().Stage({id, Path(path), {}}, Soon());
   }
   Status Unstage(const std::string& id, const std::string& path = "/kubelet/plugins/v") {
-    return engine_->Unstage(id, Path(path), Soon());
+    return engine_->volumes().Unstage(id, Path(path), Soon());
   }
   Status Publish(const std::string& id, const std::string& target, Capability capability = {}) {
-    return engine_->Publish({id, Path("/kubelet/plugins/v"), Path(target), capability, false}, Soon());
+    return engine_->volumes().Publish({id, Path("/kubelet/plugins/v"), Path(target), capability, false},
+                                      Soon());
   }
   Status Unpublish(const std::string& id, const std::string& target) {
-    return engine_->Unpublish(id, Path(target), Soon());
+    return engine_->volumes().Unpublish(id, Path(target), Soon());
   }
   static std::string Words(const Status& status) {
     return status.has_value() ? "" : status.error().message();
@@ -106,12 +107,13 @@ TEST_F(NodePathsTest, AMountedVolumesWholeLifeThroughALinkedFolder) {
     ASSERT_TRUE(published.has_value()) << Words(published);
     EXPECT_EQ(MountsOf("ext4"), before + 2);
   }
-  ASSERT_TRUE(engine_->Expand(id, {ToBytes(Extents{16}, kExtent), {}}, std::nullopt, Soon()).has_value());
+  ASSERT_TRUE(
+      engine_->volumes().Expand(id, {ToBytes(Extents{16}, kExtent), {}}, std::nullopt, Soon()).has_value());
   for (const char* path : {"/kubelet/pods/a", "/data/kubelet/pods/a", "/kubelet/plugins/v"}) {
-    EXPECT_TRUE(engine_->Stats(id, path, Soon()).has_value()) << path;
-    EXPECT_TRUE(engine_->NodeExpand({id, path, {}}, Soon()).has_value()) << path;
+    EXPECT_TRUE(engine_->volumes().Stats(id, path, Soon()).has_value()) << path;
+    EXPECT_TRUE(engine_->volumes().NodeExpand({id, path, {}}, Soon()).has_value()) << path;
   }
-  EXPECT_EQ(engine_->Stats(id, "/kubelet/pods/b", Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Stats(id, "/kubelet/pods/b", Soon()).error().code(), Code::kNotFound);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Unpublish(id, "/kubelet/pods/a").has_value());
     EXPECT_EQ(MountsOf("ext4"), before + 1);
@@ -121,24 +123,24 @@ TEST_F(NodePathsTest, AMountedVolumesWholeLifeThroughALinkedFolder) {
     ASSERT_TRUE(Unstage(id).has_value());
     EXPECT_EQ(MountsOf("ext4"), before);
   }
-  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
 TEST_F(NodePathsTest, ARawVolumesWholeLifeThroughALinkedFolder) {
   const std::string id = Create(AccessType::kBlock);
-  ASSERT_TRUE(engine_->Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   for (int i = 0; i < 2; ++i) {
     const Status published = Publish(id, "/kubelet/pods/dev", kRaw);
     ASSERT_TRUE(published.has_value()) << Words(published);
   }
-  EXPECT_TRUE(engine_->Stats(id, "/kubelet/pods/dev", Soon()).has_value());
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(engine_->volumes().Stats(id, "/kubelet/pods/dev", Soon()).has_value());
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kPrecondition);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Unpublish(id, "/kubelet/pods/dev").has_value());
     EXPECT_FALSE(mount_.Exists("/data/kubelet/pods/dev"));
     ASSERT_TRUE(Unstage(id).has_value());
   }
-  EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
 TEST_F(NodePathsTest, WhatIsMountedAwayFromADeadLinkIsNotGivenUp) {
@@ -153,7 +155,7 @@ TEST_F(NodePathsTest, WhatIsMountedAwayFromADeadLinkIsNotGivenUp) {
     EXPECT_THAT(Words(refused), HasSubstr("/kubelet leads nowhere"));
   }
   EXPECT_THAT(Words(Unstage(id)), HasSubstr("mounted at /data/kubelet/"));
-  EXPECT_EQ(engine_->Stats(id, "/kubelet/pods/a", Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Stats(id, "/kubelet/pods/a", Soon()).error().code(), Code::kNotFound);
   mount_.RemoveLink("/kubelet");
   EXPECT_EQ(Unstage(id).error().code(), Code::kPrecondition) << "still mounted";
   mount_.AddLink("/kubelet", "/data/kubelet");
@@ -179,13 +181,13 @@ TEST_F(NodePathsTest, APathThatCannotBeLookedAtIsNotTakenForAbsent) {
   mount_.faults.FailAlways("Resolve", Error(Code::kUnavailable, "the folder is on a silent server"));
   EXPECT_EQ(Unstage(id).error().code(), Code::kUnavailable);
   EXPECT_EQ(Unpublish(id, "/kubelet/pods/a").error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Stats(id, "/kubelet/plugins/v", Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().Stats(id, "/kubelet/plugins/v", Soon()).error().code(), Code::kUnavailable);
 }
 
 // With CAP_MKNOD, and a subPath of its name.
 TEST_F(NodePathsTest, ANodeThatATenantMadeCountsForNothing) {
   const std::string id = Create(AccessType::kBlock);
-  ASSERT_TRUE(engine_->Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   const dm::Device device = dm_.Devices().front();
   const mount::DeviceNumber number{device.major, device.minor};
   const std::string name = fmt::format("/dm-{}", device.minor);
@@ -196,22 +198,22 @@ TEST_F(NodePathsTest, ANodeThatATenantMadeCountsForNothing) {
   alone.mode = AccessMode::kSingleNodeSingleWriter;
   const Status published = Publish(id, "/kubelet/pods/dev", alone);
   ASSERT_TRUE(published.has_value()) << Words(published);
-  EXPECT_EQ(engine_->Stats(id, "/kubelet/pods/evil", Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Stats(id, "/kubelet/pods/evil", Soon()).error().code(), Code::kNotFound);
   ASSERT_TRUE(Unpublish(id, "/kubelet/pods/dev").has_value());
   ASSERT_TRUE(Unpublish(id, "/kubelet/pods/evil").has_value()) << "nothing of this volume is there";
   EXPECT_TRUE(mount_.Exists("/data/kubelet/pods/evil"));
   Restart();
-  const auto deleted = engine_->Delete(id, Soon());
+  const auto deleted = engine_->volumes().Delete(id, Soon());
   EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
 }
 
 TEST_F(NodePathsTest, AHoldThatNothingJustifiesDoesNotOutliveItsVolume) {
   const std::string id = Create(AccessType::kBlock);
-  ASSERT_TRUE(engine_->Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   ASSERT_TRUE(Publish(id, "/kubelet/pods/dev", kRaw).has_value());
   // An administrator unmounts it by hand: no call of ours will.
   ASSERT_TRUE(mount_.Unmount(Path("/kubelet/pods/dev"), Soon()).has_value());
-  const auto deleted = engine_->Delete(id, Soon());
+  const auto deleted = engine_->volumes().Delete(id, Soon());
   EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
 }
 
@@ -224,13 +226,14 @@ TEST_F(NodePathsTest, AFileSystemThatDoesNotGrowIsStagedAndToldAllTheSame) {
   ASSERT_TRUE(Unstage(id).has_value());
   ASSERT_TRUE(Stage(id).has_value()) << "anew";
   EXPECT_TRUE(Publish(id, "/kubelet/pods/a").has_value());
-  EXPECT_EQ(engine_->NodeExpand({id, "/kubelet/pods/a", {}}, Soon()).error().code(), Code::kInternal);
+  EXPECT_EQ(engine_->volumes().NodeExpand({id, "/kubelet/pods/a", {}}, Soon()).error().code(),
+            Code::kInternal);
   ASSERT_TRUE(Unpublish(id, "/kubelet/pods/a").has_value());
   ASSERT_TRUE(Unstage(id).has_value());
   const PublishRequest unstaged{
       .id = id, .staging_path = std::nullopt, .target_path = Path("/kubelet/pods/a"), .capability = {}};
   for (int i = 0; i < 2; ++i) {
-    const Status published = engine_->Publish(unstaged, Soon());
+    const Status published = engine_->volumes().Publish(unstaged, Soon());
     EXPECT_TRUE(published.has_value()) << Words(published);
   }
 }

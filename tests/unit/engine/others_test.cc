@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/leaving.h"
-#include "engine/taken_out.h"
+#include "engine/model/taken_out.h"
+#include "engine/repair/plan_evacuation.h"
 #include "tests/unit/engine/mending_world.h"
 
 namespace quarry::engine {
@@ -86,9 +86,9 @@ class OthersTest : public MendingTest {
       }
     });
   }
-  Status Delete(const std::string& id) { return StatusOf(engine_->Delete(id, Soon())); }
+  Status Delete(const std::string& id) { return StatusOf(engine_->volumes().Delete(id, Soon())); }
   Status Expand(const std::string& id, uint64_t mib) {
-    return StatusOf(engine_->Expand(id, {Bytes{mib * kMiB.value}, {}}, std::nullopt, Soon()));
+    return StatusOf(engine_->volumes().Expand(id, {Bytes{mib * kMiB.value}, {}}, std::nullopt, Soon()));
   }
   // Calls that change something, until it is asked.
   std::vector<std::string> Changes() {
@@ -149,7 +149,7 @@ TEST_F(OthersTest, AVolumeWithASnapshotIsNeitherDeletedNorGrownNorChanged) {
 }
 
 TEST_F(OthersTest, NorIsOneThatIsRemovedWithoutErasing) {
-  const auto made = engine_->Create(
+  const auto made = engine_->volumes().Create(
       {.name = "v", .range = {kMiB, {}}, .capabilities = {{}}, .parameters = {{"erase", "none"}}}, Soon());
   ASSERT_TRUE(made.has_value());
   Snapshot(made->volume.id, "backup");
@@ -228,7 +228,7 @@ TEST_F(OthersTest, ClearedSpaceIsGivenBackAlthoughOthersCommit) {
       Commit();
     }
   });
-  const auto made = engine_->Create(
+  const auto made = engine_->volumes().Create(
       {.name = "raw", .range = {kMiB, {}}, .capabilities = {{.access = AccessType::kBlock}}}, Soon());
   lvm_.SetOnCall(nullptr);
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -248,7 +248,8 @@ TEST_F(OthersTest, AVolumeOfANewerFormatIsNamedAndKept) {
   set_version("1", "9");
   ExpectRefused(Delete(id), Code::kPrecondition, "vg0/" + NameOf(id) + ", whose tags this build cannot read");
   ExpectRefused(Expand(id, 80), Code::kPrecondition, "whose tags this build cannot read");
-  const auto again = engine_->Create({.name = "v", .range = {kMiB, {}}, .capabilities = {{}}}, Soon());
+  const auto again =
+      engine_->volumes().Create({.name = "v", .range = {kMiB, {}}, .capabilities = {{}}}, Soon());
   ExpectRefused(StatusOf(again), Code::kAlreadyExists, "whose tags this build cannot read");
   EXPECT_EQ(Group()->lvs.size(), 1U);
   set_version("9", "1");
@@ -262,9 +263,9 @@ TEST_F(OthersTest, AnUnreadableVolumeOfAnotherPoolKeepsItsName) {
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}, {.name = "other", .group = "vg1"}};
   engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-  ASSERT_TRUE(engine_->Start(Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   const auto create = [&](const std::string& pool) {
-    return engine_->Create(
+    return engine_->volumes().Create(
         {.name = "v", .range = {kMiB, {}}, .capabilities = {{}}, .parameters = {{"pool", pool}}}, Soon());
   };
   ASSERT_TRUE(create("other").has_value());
@@ -391,11 +392,11 @@ TEST_F(OthersTest, ADiskWithAVolumeOnWhichSomethingStandsIsNotEmptied) {
   const std::string pv = Legs(id).front();
   Snapshot(id, "backup");
   Listen();
-  ExpectRefused(StatusOf(engine_->Evacuate({.disk = pv}, Soon())), Code::kPrecondition,
+  ExpectRefused(StatusOf(engine_->disks().Evacuate({.disk = pv}, Soon())), Code::kPrecondition,
                 "vg0/backup is a snapshot of it");
   EXPECT_THAT(Changes(), IsEmpty());
   RemoveSnapshot(id, "backup");
-  ASSERT_TRUE(engine_->Evacuate({.disk = pv}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv}, Soon()).has_value());
   Snapshot(id, "backup");
   (void)Changes();
   EXPECT_THAT(MendSomething().obstacles, Contains(HasSubstr("vg0/backup is a snapshot of it")));
@@ -410,7 +411,7 @@ TEST_F(OthersTest, OurMoveGoesOnAndNobodyElses) {
   const std::string elsewhere = group->pvs[1].uuid == pv ? group->pvs[2].uuid : group->pvs[1].uuid;
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& g) { g.lvs.push_back(Theirs(g, "his", elsewhere, 5)); });
   BeginMove("his", elsewhere, to, "pvmove1");
-  ASSERT_TRUE(engine_->Evacuate({.disk = pv}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv}, Soon()).has_value());
   BeginMove(NameOf(id), pv, to);
   const MendReport report = MendSomething();
   ASSERT_FALSE(report.done.empty()) << (report.obstacles.empty() ? "" : report.obstacles.front());
@@ -436,7 +437,7 @@ TEST_F(OthersTest, CallingOffCallsOffOurMoveOnly) {
     }
   });
   BeginMove(NameOf(id), pv, to);
-  ASSERT_TRUE(engine_->Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
   EXPECT_FALSE(HasLv("pvmove0"));
   EXPECT_TRUE(HasLv("pvmove1"));
   EXPECT_EQ(Legs(id).front(), pv);
@@ -446,12 +447,12 @@ TEST_F(OthersTest, SomebodysMoveOffADiskThatIsToLeaveIsHis) {
   const std::string id = Create("v", "linear", 40);
   const std::string pv = Legs(id).front();
   const std::string to = Group()->pvs[3].uuid;
-  ASSERT_TRUE(engine_->Evacuate({.disk = pv}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv}, Soon()).has_value());
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& g) { g.lvs.push_back(Theirs(g, "his", pv, 5)); });
   BeginMove("his", pv, to);
   Listen();
   EXPECT_THAT(MendSomething().obstacles, Contains(AllOf(HasSubstr("somebody else moves"), HasSubstr("his"))));
-  ASSERT_TRUE(engine_->Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
   EXPECT_TRUE(HasLv("pvmove0"));
   EXPECT_THAT(Changes(), Not(Contains("AbandonMove")));
 }
@@ -461,23 +462,23 @@ TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesIsFull) {
   const std::string id = Create("v", "linear", 40);
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.max_lvs = 1; });
   Listen();
-  const auto capacity = engine_->Capacity({{}}, {}, Soon());
+  const auto capacity = engine_->volumes().Capacity({{}}, {}, Soon());
   ASSERT_TRUE(capacity.has_value());
   EXPECT_EQ(capacity->available, Bytes{});
-  ExpectRefused(StatusOf(engine_->Create(
+  ExpectRefused(StatusOf(engine_->volumes().Create(
                     {.name = "w", .range = {kMiB, {}}, .capabilities = {{}}, .parameters = {}}, Soon())),
                 Code::kNoSpace, "vgchange --maxlogicalvolumes 0 vg0");
   EXPECT_THAT(Changes(), IsEmpty());
   EXPECT_TRUE(Expand(id, 80).has_value()) << "takes no volume more";
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.max_lvs = 2; });
-  EXPECT_GT(engine_->Capacity({{}}, {}, Soon())->available, Bytes{});
+  EXPECT_GT(engine_->volumes().Capacity({{}}, {}, Soon())->available, Bytes{});
   EXPECT_FALSE(Create("x", "raid1", 40).empty()) << "legs do not count";
 }
 
 TEST_F(OthersTest, AGroupWhoseDisksMustStayKeepsThem) {
   const std::string id = Create("v", "linear", 40);
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.extendable = false; });
-  ExpectRefused(StatusOf(engine_->Evacuate({.disk = Legs(id).front()}, Soon())), Code::kPrecondition,
+  ExpectRefused(StatusOf(engine_->disks().Evacuate({.disk = Legs(id).front()}, Soon())), Code::kPrecondition,
                 "vgchange --resizeable y vg0");
 }
 
@@ -573,7 +574,7 @@ TEST_F(TakenOutTest, IsErasedAndRemovedOnceAllOthersAreInSync) {
   EXPECT_TRUE(std::ranges::any_of(
       erased, [&](const auto& range) { return range.pv_uuid == there.pv_uuid && range.offset == start; }));
   EXPECT_TRUE(HasLv(NameOf(id)));
-  EXPECT_TRUE(engine_->Get(id, Soon(), Show::kHealth).has_value());
+  EXPECT_TRUE(engine_->volumes().Get(id, Soon(), Show::kHealth).has_value());
 }
 
 TEST_F(TakenOutTest, GoesWithItsVolumeWhenThatIsDeleted) {

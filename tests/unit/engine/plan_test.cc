@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
-#include "engine/plan_controller.h"
-#include "engine/plan_node.h"
+#include "engine/plan/plan_node.h"
+#include "engine/plan/plan_volume.h"
 #include "tests/unit/engine/group_builder.h"
 
 namespace quarry::engine {

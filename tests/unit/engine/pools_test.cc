@@ -78,7 +78,7 @@ class PoolsTest : public testing::Test {
     }
     config.ephemeral_max_size = kGiB;
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    return engine_->Start(Soon());
+    return engine_->lifecycle().Start(Soon());
   }
 
   Result<CreateResult> Create(const std::string& name, const std::string& pool, bool elsewhere = false,
@@ -87,12 +87,12 @@ class PoolsTest : public testing::Test {
     if (!pool.empty()) {
       parameters["pool"] = pool;
     }
-    return engine_->Create({.name = name,
-                            .range = {Bytes{extents * kExtent.value}, {}},
-                            .capabilities = {{.access = access}},
-                            .parameters = parameters,
-                            .elsewhere = elsewhere},
-                           Soon());
+    return engine_->volumes().Create({.name = name,
+                                      .range = {Bytes{extents * kExtent.value}, {}},
+                                      .capabilities = {{.access = access}},
+                                      .parameters = parameters,
+                                      .elsewhere = elsewhere},
+                                     Soon());
   }
   std::string MustCreate(const std::string& name, const std::string& pool,
                          AccessType access = AccessType::kMount) {
@@ -105,16 +105,16 @@ class PoolsTest : public testing::Test {
   // Stages and publishes at "/stage/NAME" and "/pods/NAME".
   void Use(const std::string& id, const std::string& name, AccessType access = AccessType::kMount) {
     mount_.AddDirectory("/stage/" + name);
-    const Status staged = engine_->Stage({id, Path("/stage/" + name), {.access = access}}, Soon());
+    const Status staged = engine_->volumes().Stage({id, Path("/stage/" + name), {.access = access}}, Soon());
     ASSERT_TRUE(staged.has_value()) << staged.error().message();
-    const Status published = engine_->Publish(
+    const Status published = engine_->volumes().Publish(
         {id, Path("/stage/" + name), Path("/pods/" + name), {.access = access}, false}, Soon());
     ASSERT_TRUE(published.has_value()) << published.error().message();
   }
   void EndUse(const std::string& id, const std::string& name) {
-    const Status unpublished = engine_->Unpublish(id, Path("/pods/" + name), Soon());
+    const Status unpublished = engine_->volumes().Unpublish(id, Path("/pods/" + name), Soon());
     EXPECT_TRUE(unpublished.has_value()) << unpublished.error().message();
-    const Status unstaged = engine_->Unstage(id, Path("/stage/" + name), Soon());
+    const Status unstaged = engine_->volumes().Unstage(id, Path("/stage/" + name), Soon());
     EXPECT_TRUE(unstaged.has_value()) << unstaged.error().message();
     EXPECT_FALSE(IsMounted("/pods/" + name));
     EXPECT_FALSE(IsMounted("/stage/" + name));
@@ -125,12 +125,13 @@ class PoolsTest : public testing::Test {
     const auto begin = steady_clock::now();
     const std::string id = MustCreate(name, "good");
     ASSERT_NO_FATAL_FAILURE(Use(id, name));
-    EXPECT_TRUE(engine_->Stats(id, "/pods/" + name, Soon()).has_value());
-    EXPECT_TRUE(engine_->Expand(id, {Bytes{12 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Stats(id, "/pods/" + name, Soon()).has_value());
+    EXPECT_TRUE(
+        engine_->volumes().Expand(id, {Bytes{12 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
     EndUse(id, name);
-    EXPECT_TRUE(engine_->Delete(id, Soon()).has_value());
-    EXPECT_TRUE(engine_->Capacity({}, {{"pool", "good"}}, Soon())->available > Bytes{0});
-    const auto probed = engine_->Probe(Soon());
+    EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Capacity({}, {{"pool", "good"}}, Soon())->available > Bytes{0});
+    const auto probed = engine_->lifecycle().Probe(Soon());
     EXPECT_TRUE(probed.has_value() && probed->ready);
     EXPECT_LT(steady_clock::now() - begin, seconds(15)) << "it waited for another pool";
   }
@@ -215,11 +216,11 @@ TEST_F(PoolsTest, PoolsBehindOneThatDoesNotStartAreReconciledAndServed) {
 TEST_F(PoolsTest, APoolThatDidNotStartIsServedOnceItIsThere) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
-  EXPECT_FALSE(engine_->StartPool("bad", Soon()).has_value());
+  EXPECT_FALSE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   lvm_.SetAway("vg-bad", false);
-  ASSERT_TRUE(engine_->StartPool("bad", Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   EXPECT_TRUE(Create("three", "bad").has_value());
-  EXPECT_EQ(engine_->StartPool("none", Soon()).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(engine_->lifecycle().StartPool("none", Soon()).error().code(), Code::kInvalidArgument);
 }
 
 TEST_F(PoolsTest, APoolThatGoesWhileItIsServedCostsItsOwnCallsOnlyAndComesBackByItself) {
@@ -228,10 +229,10 @@ TEST_F(PoolsTest, APoolThatGoesWhileItIsServedCostsItsOwnCallsOnlyAndComesBackBy
   lvm_.SetAway("vg-bad", true);
   ASSERT_NO_FATAL_FAILURE(ExpectGoodServes("one"));
   EXPECT_EQ(Create("three", "bad").error().code(), Code::kPrecondition);
-  EXPECT_EQ(engine_->Delete(id, Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kUnavailable);
   lvm_.SetAway("vg-bad", false);
   EXPECT_TRUE(Create("three", "bad").has_value());
-  EXPECT_TRUE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
 TEST_F(PoolsTest, ASilentPoolKeepsNobodyElseWaiting) {
@@ -251,7 +252,7 @@ TEST_F(PoolsTest, AStartWarnsOfVolumesThatNameAnotherNode) {
     engine_ =
         std::make_unique<Engine>(EngineConfig{.pools = {{.name = "good", .group = "vg-good"}}, .node = node},
                                  World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     return Logged();
   };
   start_as("one");
@@ -267,8 +268,8 @@ TEST_F(PoolsTest, ASilentPoolDoesNotKeepOthersFromStarting) {
   config.pools = {{.name = "bad", .group = "vg-bad"}, {.name = "good", .group = "vg-good"}};
   engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
   std::jthread starting(
-      [&](const std::stop_token& stop) { (void)engine_->StartPool("bad", Call{.stop = stop}); });
-  ASSERT_TRUE(engine_->StartPool("good", Soon()).has_value());
+      [&](const std::stop_token& stop) { (void)engine_->lifecycle().StartPool("bad", Call{.stop = stop}); });
+  ASSERT_TRUE(engine_->lifecycle().StartPool("good", Soon()).has_value());
   ASSERT_NO_FATAL_FAILURE(ExpectGoodServes("one"));
   lvm_.SetGroupSilent("vg-bad", false);
   EXPECT_TRUE(Eventually([&] { return Create("late", "bad").has_value(); }));
@@ -288,15 +289,15 @@ TEST_F(PoolsTest, ANameIsLookedUpInThePoolAskedForAndInThoseThatCanBeRead) {
 
 TEST_F(PoolsTest, AnIdIsGoneOnlyIfThePoolThatItNamesSaysSo) {
   ASSERT_TRUE(Restart().has_value());
-  EXPECT_FALSE(engine_->Delete("bad." + kNobody, Soon())->deleted);
-  EXPECT_EQ(engine_->Delete("older." + kNobody, Soon()).error().code(), Code::kPrecondition);
-  EXPECT_FALSE(engine_->Delete("no id of ours", Soon())->deleted);
+  EXPECT_FALSE(engine_->volumes().Delete("bad." + kNobody, Soon())->deleted);
+  EXPECT_EQ(engine_->volumes().Delete("older." + kNobody, Soon()).error().code(), Code::kPrecondition);
+  EXPECT_FALSE(engine_->volumes().Delete("no id of ours", Soon())->deleted);
   lvm_.SetAway("vg-bad", true);
-  EXPECT_FALSE(engine_->Delete("good." + kNobody, Soon())->deleted);
-  EXPECT_EQ(engine_->Get("good." + kNobody, Soon()).error().code(), Code::kNotFound);
-  EXPECT_EQ(engine_->Delete("bad." + kNobody, Soon()).error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Delete("older." + kNobody, Soon()).error().code(), Code::kUnavailable);
-  EXPECT_EQ(engine_->Get("bad." + kNobody, Soon()).error().code(), Code::kUnavailable);
+  EXPECT_FALSE(engine_->volumes().Delete("good." + kNobody, Soon())->deleted);
+  EXPECT_EQ(engine_->volumes().Get("good." + kNobody, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->volumes().Delete("bad." + kNobody, Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().Delete("older." + kNobody, Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().Get("bad." + kNobody, Soon()).error().code(), Code::kUnavailable);
 }
 
 TEST_F(PoolsTest, AVolumeOfAPoolThatWasRenamedIsFoundThoughAnotherIsLost) {
@@ -304,17 +305,17 @@ TEST_F(PoolsTest, AVolumeOfAPoolThatWasRenamedIsFoundThoughAnotherIsLost) {
   const std::string id = MustCreate("one", "bad");
   lvm_.SetAway("vg-last", true);
   ASSERT_FALSE(Restart({"renamed", "good", "last"}).has_value());
-  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
-  EXPECT_TRUE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().Get(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
 TEST_F(PoolsTest, WhatWasDeletedFromAPoolThatWasRenamedIsGone) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   ASSERT_TRUE(Restart({"renamed", "good", "last"}).has_value());
-  EXPECT_TRUE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
   ASSERT_TRUE(Eventually([&] { return LvsOf("vg-bad") == 0; }));
-  const auto again = engine_->Delete(id, Soon());
+  const auto again = engine_->volumes().Delete(id, Soon());
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_FALSE(again->deleted);
 }
@@ -325,14 +326,15 @@ TEST_F(PoolsTest, PodsOfAPoolThatIsNoLongerConfiguredEnd) {
   const std::string raw = MustCreate("raw", "bad", AccessType::kBlock);
   const std::string other = MustCreate("other", "bad");
   AddTheirs("vg-bad", "theirs");
-  const auto adopted = engine_->Adopt({.group = "vg-bad", .lv_name = "theirs", .fs_type = "ext4"}, Soon());
+  const auto adopted =
+      engine_->adoption().Adopt({.group = "vg-bad", .lv_name = "theirs", .fs_type = "ext4"}, Soon());
   ASSERT_TRUE(adopted.has_value()) << adopted.error().message();
   ASSERT_NO_FATAL_FAILURE(Use(mounted, "mounted"));
   ASSERT_NO_FATAL_FAILURE(Use(raw, "raw", AccessType::kBlock));
   ASSERT_NO_FATAL_FAILURE(Use(adopted->volume.id, "adopted"));
   ASSERT_TRUE(Restart({"good", "last"}).has_value());
-  ASSERT_TRUE(engine_->Unpublish(other, Path("/pods/mounted"), Soon()).has_value());
-  ASSERT_TRUE(engine_->Unstage(other, Path("/stage/mounted"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(other, Path("/pods/mounted"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(other, Path("/stage/mounted"), Soon()).has_value());
   EXPECT_TRUE(IsMounted("/pods/mounted") && IsMounted("/stage/mounted")) << "it is another volume's";
   EndUse(mounted, "mounted");
   EndUse(raw, "raw");
@@ -343,7 +345,7 @@ TEST_F(PoolsTest, AVolumeOfAPoolThatIsNoLongerConfiguredIsNotGone) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   ASSERT_TRUE(Restart({"good", "last"}).has_value());
-  const auto refused = engine_->Delete(id, Soon());
+  const auto refused = engine_->volumes().Delete(id, Soon());
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   for (const char* words : {"pool 'bad'", "Configure the pool again", "lvremove"}) {
@@ -351,16 +353,16 @@ TEST_F(PoolsTest, AVolumeOfAPoolThatIsNoLongerConfiguredIsNotGone) {
   }
   EXPECT_EQ(LvsOf("vg-bad"), 1U);
   ASSERT_TRUE(Restart().has_value());
-  EXPECT_TRUE(engine_->Delete(id, Soon())->deleted);
+  EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
 TEST_F(PoolsTest, AListWithoutAPoolIsNone) {
   ASSERT_TRUE(Restart().has_value());
   MustCreate("one", "good");
   lvm_.SetAway("vg-bad", true);
-  EXPECT_EQ(engine_->List(0, "", Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->volumes().List(0, "", Soon()).error().code(), Code::kUnavailable);
   lvm_.SetAway("vg-bad", false);
-  EXPECT_TRUE(Eventually([&] { return engine_->List(0, "", Soon()).has_value(); }));
+  EXPECT_TRUE(Eventually([&] { return engine_->volumes().List(0, "", Soon()).has_value(); }));
 }
 
 // Before and after a restart, which knows of the lost group nothing but its name.
@@ -407,12 +409,12 @@ TEST_F(PoolsTest, WhatIsNotProvenToBeTheVolumeIsNotUnmounted) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
   for (const std::string& id : {two, good, "bad." + kNobody}) {
-    EXPECT_TRUE(engine_->Unpublish(id, Path("/pods/one"), Soon()).has_value());
-    EXPECT_TRUE(engine_->Unstage(id, Path("/stage/one"), Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Unpublish(id, Path("/pods/one"), Soon()).has_value());
+    EXPECT_TRUE(engine_->volumes().Unstage(id, Path("/stage/one"), Soon()).has_value());
   }
   for (const std::string& id : {one, kHandle}) {
     for (const char* path : {"/pods/three", "/pods/other"}) {
-      EXPECT_TRUE(engine_->Unpublish(id, Path(path), Soon()).has_value());
+      EXPECT_TRUE(engine_->volumes().Unpublish(id, Path(path), Soon()).has_value());
     }
   }
   for (const char* path : {"/pods/one", "/stage/one", "/pods/three", "/stage/three", "/pods/other"}) {
@@ -422,44 +424,44 @@ TEST_F(PoolsTest, WhatIsNotProvenToBeTheVolumeIsNotUnmounted) {
 
 TEST_F(PoolsTest, AnInlineVolumeOfALostPoolIsUnmountedNowAndDeletedWhenThePoolIsBack) {
   ASSERT_TRUE(Restart().has_value());
-  ASSERT_TRUE(engine_->PublishEphemeral(Inline("bad"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
-  ASSERT_TRUE(engine_->Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
   EXPECT_FALSE(IsMounted("/pods/inline"));
-  ASSERT_TRUE(engine_->Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
-  (void)engine_->Mend(MendCause::kEvent, Soon());
+  ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
+  (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
   lvm_.SetAway("vg-bad", false);
   EXPECT_EQ(LvsOf("vg-bad"), 1U);
   EXPECT_TRUE(Eventually([&] {
-    (void)engine_->Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
     return LvsOf("vg-bad") == 0;
   }));
 }
 
 TEST_F(PoolsTest, AnInlineVolumeIsUnmountedAlsoByAProcessThatNeverSawItsPool) {
   ASSERT_TRUE(Restart().has_value());
-  ASSERT_TRUE(engine_->PublishEphemeral(Inline("bad"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
-  ASSERT_TRUE(engine_->Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
   EXPECT_FALSE(IsMounted("/pods/inline"));
   lvm_.SetAway("vg-bad", false);
-  ASSERT_TRUE(engine_->StartPool("bad", Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   EXPECT_TRUE(Eventually([&] {
-    (void)engine_->Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
     return LvsOf("vg-bad") == 0;
   }));
 }
 
 TEST_F(PoolsTest, AnInlineVolumeThatIsWantedAgainStays) {
   ASSERT_TRUE(Restart().has_value());
-  ASSERT_TRUE(engine_->PublishEphemeral(Inline("bad"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
-  ASSERT_TRUE(engine_->Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
   lvm_.SetAway("vg-bad", false);
-  ASSERT_TRUE(engine_->PublishEphemeral(Inline("bad"), Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   for (int i = 0; i < 3; ++i) {
-    (void)engine_->Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
   }
   EXPECT_TRUE(IsMounted("/pods/inline"));
   EXPECT_EQ(LvsOf("vg-bad"), 1U);
@@ -468,47 +470,47 @@ TEST_F(PoolsTest, AnInlineVolumeThatIsWantedAgainStays) {
 TEST_F(PoolsTest, InlineVolumesOfOtherPoolsAreMadeAndEnded) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
-  const Status published = engine_->PublishEphemeral(Inline("good"), Soon());
+  const Status published = engine_->volumes().PublishEphemeral(Inline("good"), Soon());
   ASSERT_TRUE(published.has_value()) << published.error().message();
-  EXPECT_TRUE(engine_->Stats(kHandle, "/pods/inline", Soon()).has_value());
-  ASSERT_TRUE(engine_->Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Stats(kHandle, "/pods/inline", Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
   EXPECT_TRUE(Eventually([&] { return LvsOf("vg-good") == 0; }));
 }
 
 TEST_F(PoolsTest, ProbeIsWellWhileAnyPoolServesAndNamesThoseThatDoNot) {
   ASSERT_TRUE(Restart().has_value());
-  EXPECT_EQ(engine_->Probe(Soon())->message, "");
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon())->message, "");
   lvm_.SetAway("vg-bad", true);
-  auto probed = engine_->Probe(Soon());
+  auto probed = engine_->lifecycle().Probe(Soon());
   ASSERT_TRUE(probed.has_value());
   EXPECT_TRUE(probed->ready);
   EXPECT_NE(probed->message.find("pool 'bad'"), std::string::npos) << probed->message;
   EXPECT_EQ(probed->message.find("pool 'good'"), std::string::npos) << probed->message;
   lvm_.SetAway("vg-good", true);
   lvm_.SetAway("vg-last", true);
-  EXPECT_TRUE(Eventually([&] { return !engine_->Probe(Soon()).has_value(); }));
-  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(Eventually([&] { return !engine_->lifecycle().Probe(Soon()).has_value(); }));
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
   ASSERT_FALSE(Restart().has_value());
-  EXPECT_EQ(engine_->Probe(Soon()).error().code(), Code::kPrecondition);
+  EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
   lvm_.SetAway("vg-last", false);
-  ASSERT_TRUE(engine_->StartPool("last", Soon()).has_value());
-  EXPECT_TRUE(engine_->Probe(Soon())->ready);
+  ASSERT_TRUE(engine_->lifecycle().StartPool("last", Soon()).has_value());
+  EXPECT_TRUE(engine_->lifecycle().Probe(Soon())->ready);
 }
 
 TEST_F(PoolsTest, StatusTellsOfEveryPoolAndOneVolumesFailureHidesNoOther) {
   ASSERT_TRUE(Restart().has_value());
   for (const char* name : {"one", "two"}) {
-    ASSERT_TRUE(engine_
-                    ->Create({.name = name,
-                              .range = {Bytes{4 * kExtent.value}, {}},
-                              .capabilities = {{}},
-                              .parameters = {{"pool", "good"}, {"type", "raid1"}}},
-                             Soon())
+    ASSERT_TRUE(engine_->volumes()
+                    .Create({.name = name,
+                             .range = {Bytes{4 * kExtent.value}, {}},
+                             .capabilities = {{}},
+                             .parameters = {{"pool", "good"}, {"type", "raid1"}}},
+                            Soon())
                     .has_value());
   }
   lvm_.SetAway("vg-bad", true);
   dm_.faults.FailNth("Raid", 1, Error(Code::kIo, "the ioctl failed"));
-  const auto pools = engine_->NodeStatus(Soon());
+  const auto pools = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(pools.has_value()) << pools.error().message();
   ASSERT_EQ(pools->size(), 3U);
   EXPECT_NE((*pools)[0].figures.problem, "");
@@ -523,21 +525,21 @@ TEST_F(PoolsTest, StatusTellsOfEveryPoolAndOneVolumesFailureHidesNoOther) {
   EXPECT_TRUE(details.contains("healthy"));
   EXPECT_NE(details["unknown"].find("the ioctl failed"), std::string::npos);
   EXPECT_EQ((*pools)[1].largest.at(lvm::VolumeType::kLinear),
-            engine_->Capacity({}, {{"pool", "good"}}, Soon())->available);
+            engine_->volumes().Capacity({}, {{"pool", "good"}}, Soon())->available);
   EXPECT_EQ((*pools)[2].figures.problem, "");
 }
 
 TEST_F(PoolsTest, AListTellsOfAVolumeWhoseHealthCannotBeTold) {
   ASSERT_TRUE(Restart().has_value());
-  ASSERT_TRUE(engine_
-                  ->Create({.name = "one",
-                            .range = {Bytes{4 * kExtent.value}, {}},
-                            .capabilities = {{}},
-                            .parameters = {{"pool", "good"}, {"type", "raid1"}}},
-                           Soon())
+  ASSERT_TRUE(engine_->volumes()
+                  .Create({.name = "one",
+                           .range = {Bytes{4 * kExtent.value}, {}},
+                           .capabilities = {{}},
+                           .parameters = {{"pool", "good"}, {"type", "raid1"}}},
+                          Soon())
                   .has_value());
   dm_.faults.FailNth("Raid", 1, Error(Code::kIo, "the ioctl failed"));
-  const auto listed = engine_->List(0, "", Soon(), Show::kHealth);
+  const auto listed = engine_->volumes().List(0, "", Soon(), Show::kHealth);
   ASSERT_TRUE(listed.has_value()) << listed.error().message();
   ASSERT_EQ(listed->volumes.size(), 1U);
   EXPECT_NE(listed->volumes[0].health->note.find("the ioctl failed"), std::string::npos);
@@ -546,7 +548,7 @@ TEST_F(PoolsTest, AListTellsOfAVolumeWhoseHealthCannotBeTold) {
 TEST_F(PoolsTest, StatusIsToldWhateverTheStartHasComeTo) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
-  auto pools = engine_->NodeStatus(Soon());
+  auto pools = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(pools.has_value());
   EXPECT_NE(pools->front().figures.problem, "");
   EXPECT_EQ(pools->back().figures.problem, "");
@@ -555,13 +557,13 @@ TEST_F(PoolsTest, StatusIsToldWhateverTheStartHasComeTo) {
   EngineConfig config;
   config.pools = {{.name = "bad", .group = "vg-bad"}};
   engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-  pools = engine_->NodeStatus(Soon());
+  pools = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(pools.has_value());
   EXPECT_NE(pools->front().figures.problem.find("starting"), std::string::npos);
 }
 
 TEST_F(PoolsTest, CapacityOfAPoolThatIsKnownToBeBrokenIsNothing) {
-  const auto capacity = [&] { return engine_->Capacity({}, {{"pool", "bad"}}, Soon()); };
+  const auto capacity = [&] { return engine_->volumes().Capacity({}, {{"pool", "bad"}}, Soon()); };
   ASSERT_TRUE(Restart().has_value());
   EXPECT_TRUE(capacity()->available > Bytes{0});
   lvm_.SetAway("vg-bad", true);
@@ -580,7 +582,7 @@ TEST_F(PoolsTest, CapacityOfAPoolThatIsKnownToBeBrokenIsNothing) {
   EXPECT_NE(capacity()->reason, "");
 
   lvm_.SetAway("vg-bad", false);
-  ASSERT_TRUE(engine_->StartPool("bad", Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   lvm_.SetGroupSilent("vg-bad", true);
   EXPECT_FALSE(capacity().has_value()) << "it could only not be looked at in time";
   lvm_.SetGroupSilent("vg-bad", false);
@@ -599,7 +601,7 @@ TEST_F(PoolsTest, WhoHasOtherNodesToAskIsSentThereByAPoolThatIsGone) {
   EXPECT_EQ(Create("one", "bad", false).error().code(), Code::kUnavailable);
 
   lvm_.SetAway("vg-bad", false);
-  ASSERT_TRUE(engine_->StartPool("bad", Soon()).has_value());
+  ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   const auto found = Create("was there", "bad", true);
   ASSERT_TRUE(found.has_value());
   EXPECT_FALSE(found->created);
@@ -612,12 +614,12 @@ TEST_F(PoolsTest, WhoHasOtherNodesToAskIsSentThereByAPoolThatIsGone) {
 TEST_F(PoolsTest, ASilentPoolSendsNobodyElsewhere) {
   ASSERT_TRUE(Restart().has_value());
   lvm_.SetGroupSilent("vg-bad", true);
-  const auto made = engine_->Create({.name = "one",
-                                     .range = {kExtent, {}},
-                                     .capabilities = {{}},
-                                     .parameters = {{"pool", "bad"}},
-                                     .elsewhere = true},
-                                    CallWithin(seconds(3)));
+  const auto made = engine_->volumes().Create({.name = "one",
+                                               .range = {kExtent, {}},
+                                               .capabilities = {{}},
+                                               .parameters = {{"pool", "bad"}},
+                                               .elsewhere = true},
+                                              CallWithin(seconds(3)));
   EXPECT_EQ(made.error().code(), Code::kTimeout) << "the volume may be there";
   lvm_.SetGroupSilent("vg-bad", false);
 }
@@ -666,7 +668,7 @@ TEST_F(PoolsTest, RoomThatErasingGivesBackIsWaitedForOnlyIfThatIsSoon) {
     erasing = true;
     go_on.wait(false);
   });
-  ASSERT_TRUE(engine_->Delete(made->volume.id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
   ASSERT_TRUE(Eventually([&] { return erasing.load(); }));
   const auto next = [&](bool elsewhere) {
     auto refused = Create("next", "last", elsewhere, AccessType::kMount, 50);
@@ -691,7 +693,7 @@ TEST_F(PoolsTest, AVolumeThatErasingMakesWayForIsWaitedForOnlyIfThatIsSoon) {
     erasing = true;
     go_on.wait(false);
   });
-  ASSERT_TRUE(engine_->Delete(id, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   ASSERT_TRUE(Eventually([&] { return erasing.load(); }));
   EXPECT_EQ(Create("next", "last", false).error().code(), Code::kUnavailable);
   EXPECT_EQ(Create("next", "last", true).error().code(), Code::kNoSpace)

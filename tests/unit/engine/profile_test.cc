@@ -1,4 +1,4 @@
-#include "engine/profile.h"
+#include "engine/model/profile.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The gate: nothing is written below device-mapper that is not proven at that moment.
-#include "engine/proven_write.h"
+#include "engine/plan/proven_write.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "engine/disk_queue.h"
+#include "engine/erase/disk_queue.h"
 #include "lvm/names.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"

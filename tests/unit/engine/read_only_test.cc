@@ -20,27 +20,27 @@ class ReadOnlyTest : public testing::Test {
     mount_.AddDirectory("/pods");
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
-    const auto made = engine_->Create({.name = "raw",
-                                       .range = {ToBytes(Extents{2}, kExtent), {}},
-                                       .capabilities = {{.access = AccessType::kBlock}},
-                                       .parameters = {}},
-                                      Soon());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
+    const auto made = engine_->volumes().Create({.name = "raw",
+                                                 .range = {ToBytes(Extents{2}, kExtent), {}},
+                                                 .capabilities = {{.access = AccessType::kBlock}},
+                                                 .parameters = {}},
+                                                Soon());
     EXPECT_TRUE(made.has_value());
     id_ = made->volume.id;
   }
 
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
   Status Publish(bool read_only) {
-    return engine_->Publish({id_,
-                             *AbsolutePath::Parse("/stage"),
-                             *AbsolutePath::Parse("/pods/a"),
-                             {.access = AccessType::kBlock},
-                             read_only},
-                            Soon());
+    return engine_->volumes().Publish({id_,
+                                       *AbsolutePath::Parse("/stage"),
+                                       *AbsolutePath::Parse("/pods/a"),
+                                       {.access = AccessType::kBlock},
+                                       read_only},
+                                      Soon());
   }
   Result<ExpandResult> Grow() {
-    return engine_->Expand(id_, {ToBytes(Extents{4}, kExtent), {}}, std::nullopt, Soon());
+    return engine_->volumes().Expand(id_, {ToBytes(Extents{4}, kExtent), {}}, std::nullopt, Soon());
   }
   bool IsReadOnly() { return dm_.Devices().at(0).read_only; }
 

@@ -28,14 +28,14 @@ class ReconcileTest : public testing::Test {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "p", .group = "vg-0"}}},
                                        World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    return engine_->Start(Soon());
+    return engine_->lifecycle().Start(Soon());
   }
   std::string Create(const std::string& name) {
-    const auto made = engine_->Create({.name = name,
-                                       .range = {Bytes{4 * kExtent.value}, {}},
-                                       .capabilities = {{}},
-                                       .parameters = {{"type", "raid1"}}},
-                                      Soon());
+    const auto made = engine_->volumes().Create({.name = name,
+                                                 .range = {Bytes{4 * kExtent.value}, {}},
+                                                 .capabilities = {{}},
+                                                 .parameters = {{"type", "raid1"}}},
+                                                Soon());
     EXPECT_TRUE(made.has_value()) << made.error().message();
     return made->volume.id;
   }
@@ -141,7 +141,7 @@ TEST_F(ReconcileTest, LegsLeftActiveWithoutTheirVolumeGo) {
 
   add_leg();  // found only when the volume is wanted
   mount_.AddDirectory("/stage");
-  EXPECT_TRUE(engine_->Stage({id, *AbsolutePath::Parse("/stage"), {}}, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Stage({id, *AbsolutePath::Parse("/stage"), {}}, Soon()).has_value());
   EXPECT_TRUE(HasDevice(top));
   EXPECT_FALSE(HasDevice(leg));
 }
@@ -191,11 +191,12 @@ TEST_F(ReconcileTest, AGrowthThatIsKilledLeavesTheVolumeRunning) {
     dm_.SetSuspended(uuid, method == "Extend");
     activated += method == "Activate" ? 1 : 0;
   });
-  const auto grown = engine_->Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon());
+  const auto grown = engine_->volumes().Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon());
   lvm_.SetOnCall(nullptr);
   EXPECT_EQ(grown.error().code(), Code::kTimeout);
   EXPECT_EQ(activated, 1);
-  EXPECT_TRUE(engine_->Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
+  EXPECT_TRUE(
+      engine_->volumes().Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
 }
 
 TEST_F(ReconcileTest, LegsThatLostTheirVolumeGoIfNameAndTagAreOurs) {
@@ -218,7 +219,7 @@ TEST_F(ReconcileTest, AVisibleLegOfALivingVolumeIsNotTouched) {
   AddLv(lv + "_rmeta_7", {std::string(lvm::kCreatingTag)});
   ASSERT_TRUE(Start().has_value());
   EXPECT_NE(Group()->FindLv(lv + "_rmeta_7"), nullptr);
-  EXPECT_TRUE(engine_->Get(id, Soon()).has_value());
+  EXPECT_TRUE(engine_->volumes().Get(id, Soon()).has_value());
 }
 
 TEST_F(ReconcileTest, NotBeingAbleToLookIsNoStart) {

@@ -1,5 +1,5 @@
 // Which legs a raid array that has stopped starts from.
-#include "engine/reviving.h"
+#include "engine/raid/stopped_array.h"
 
 #include <map>
 #include <string>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/profile.h"
+#include "engine/model/profile.h"
 #include "lvm/names.h"
 #include "tests/unit/engine/group_builder.h"
 

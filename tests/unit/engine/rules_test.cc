@@ -1,4 +1,4 @@
-#include "engine/rules.h"
+#include "engine/model/device_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/scrubbing.h"
+#include "engine/repair/plan_scrub.h"
 #include "tests/unit/engine/mending_world.h"
 
 namespace quarry::engine {
@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 class ScrubbingTest : public MendingTest {
  protected:
   std::vector<ScrubAnswer> Ask(const std::vector<std::string>& ids, bool repair = false) {
-    const auto asked = engine_->Scrub({ids, repair}, Soon());
+    const auto asked = engine_->upkeep().Scrub({ids, repair}, Soon());
     EXPECT_TRUE(asked.has_value()) << (asked.has_value() ? "" : asked.error().message());
     return asked.value_or(std::vector<ScrubAnswer>());
   }
@@ -26,7 +26,7 @@ class ScrubbingTest : public MendingTest {
   // What the kernel is at comes to its end.
   void End(const std::string& id, uint64_t mismatches = 0) { dm_.EndScrub(DmUuidOf(id), mismatches); }
   VolumeStatus StatusOf(const std::string& id) {
-    const auto pools = engine_->NodeStatus(Soon());
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
     for (const VolumeStatus& volume : pools->front().volumes) {
       if (volume.id == id) {
         return volume;
@@ -210,7 +210,7 @@ TEST_F(ScrubbingTest, OneThatHasGrownMeanwhileIsComparedAgain) {
   SetCreated(Now() - days(30));
   Mend();
   ASSERT_TRUE(IsChecked(id));
-  const auto grown = engine_->Expand(id, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
+  const auto grown = engine_->volumes().Expand(id, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
   ASSERT_TRUE(grown.has_value()) << grown.error().message();
   SetLegs(id, "AA");
   EXPECT_FALSE(OutcomeOf(id).has_value());
@@ -245,8 +245,8 @@ TEST_F(ScrubbingTest, InactiveOnesAreActivatedForIt) {
 TEST_F(ScrubbingTest, NothingIsComparedWhileAnythingIsAmiss) {
   const std::string mirror = Create("mirror", "raid1", 100);
   const std::string linear = Create("linear", "linear", 4);
-  EXPECT_EQ(engine_->Scrub({{linear}, false}, Soon()).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(engine_->Scrub({{"default.qaaaaaaaaaaaaaaaaaaaaaaaaaa"}, false}, Soon()).error().code(),
+  EXPECT_EQ(engine_->upkeep().Scrub({{linear}, false}, Soon()).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(engine_->upkeep().Scrub({{"default.qaaaaaaaaaaaaaaaaaaaaaaaaaa"}, false}, Soon()).error().code(),
             Code::kNotFound);
   SetLegs(mirror, "Aa", "recover");
   EXPECT_THAT(Ask({mirror}).front().refusal, HasSubstr("")) << "once it is in sync";
@@ -258,7 +258,7 @@ TEST_F(ScrubbingTest, NothingIsComparedWhileAnythingIsAmiss) {
   Mend();
   EXPECT_FALSE(IsChecked(mirror));
   SetMissing(Legs(mirror)[1], false);
-  ASSERT_TRUE(engine_->Evacuate({.disk = Legs(mirror)[0]}, Soon()).has_value());
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = Legs(mirror)[0]}, Soon()).has_value());
   EXPECT_THAT(Ask({mirror}).front().refusal, HasSubstr("being emptied"));
 }
 

@@ -1,4 +1,4 @@
-#include "engine/sizing.h"
+#include "engine/model/sizing.h"
 
 #include <gtest/gtest.h>
 

@@ -182,11 +182,12 @@ void PrintTo(const Fault& fault, std::ostream* out) {
 class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> {
  protected:
   void SetUp() override {
-    const auto made = engine_->Create({.name = "one",
-                                       .range = {Bytes{100 * kMiB.value}, {}},
-                                       .capabilities = {{.access = AccessType::kBlock}},
-                                       .parameters = {{"type", GetParam().type}, {"erase", "none"}}},
-                                      Soon());
+    const auto made =
+        engine_->volumes().Create({.name = "one",
+                                   .range = {Bytes{100 * kMiB.value}, {}},
+                                   .capabilities = {{.access = AccessType::kBlock}},
+                                   .parameters = {{"type", GetParam().type}, {"erase", "none"}}},
+                                  Soon());
     ASSERT_TRUE(made.has_value()) << made.error().message();
     id_ = made->volume.id;
     const auto geometry = lvm::Geometry::Make({.type = *lvm::ParseVolumeType(GetParam().type)});
@@ -200,10 +201,10 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
   }
 
   Status Stage() {
-    return engine_->Stage({.id = id_,
-                           .staging_path = *AbsolutePath::Parse("/staging"),
-                           .capability = {.access = AccessType::kBlock}},
-                          Soon());
+    return engine_->volumes().Stage({.id = id_,
+                                     .staging_path = *AbsolutePath::Parse("/staging"),
+                                     .capability = {.access = AccessType::kBlock}},
+                                    Soon());
   }
   bool IsActive() { return dm_.Find(DmUuidOf(id_))->has_value(); }
   void Deactivate() {
@@ -296,10 +297,11 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
     return;
   }
   EXPECT_THAT(still.error().message(), HasSubstr("quarryctl repair " + id_));
-  const auto status = engine_->NodeStatus(Soon());
+  const auto status = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(status.has_value());
   EXPECT_THAT(status->front().volumes.front().detail, HasSubstr("quarryctl repair " + id_));
-  EXPECT_EQ(engine_->Mend(MendCause::kAsked, Soon(), {"default.nobody"}).error().code(), Code::kNotFound);
+  EXPECT_EQ(engine_->upkeep().Mend(MendCause::kAsked, Soon(), {"default.nobody"}).error().code(),
+            Code::kNotFound);
 
   lvm_.before.FailNth("Repair", 1, Error(Code::kTimeout, "not yet"));
   EXPECT_THAT(Mend(MendCause::kAsked, {id_}).done, testing::Contains(HasSubstr("as asked for")));
@@ -349,7 +351,7 @@ TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, testing::Contains(HasSubstr("leg 0 is back and went on without")));
   EXPECT_THAT(Mend(MendCause::kAsked, {id_}).done, IsEmpty()) << "it is in use";
-  const auto grown = engine_->Expand(id_, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
+  const auto grown = engine_->volumes().Expand(id_, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kPrecondition);
   EXPECT_THAT(grown.error().message(), HasSubstr("not loaded anew"));

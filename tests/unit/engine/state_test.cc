@@ -1,4 +1,4 @@
-#include "engine/state.h"
+#include "engine/pool/node.h"
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ class StateTest : public testing::Test {
   fakes::FakeMount mount_{dm_};
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
-  Engine::State state_{
+  Node state_{
       {.pools = {{.name = "default", .group = "vg0"}}}, World{lvm_, dm_, erase_, mount_, clock_}, log_};
 };
 

@@ -22,7 +22,7 @@ class TrimTest : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
-    EXPECT_TRUE(engine_->Start(Soon()).has_value());
+    EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
   static AbsolutePath Path(const std::string& text) { return *AbsolutePath::Parse(text); }
@@ -31,10 +31,11 @@ class TrimTest : public testing::Test {
     Capability capability;
     capability.fs_type = fs_type;
     const auto made =
-        engine_->Create({.name = name, .range = {size, {}}, .capabilities = {capability}}, Soon());
+        engine_->volumes().Create({.name = name, .range = {size, {}}, .capabilities = {capability}}, Soon());
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     EXPECT_TRUE(
-        engine_->Publish({made->volume.id, std::nullopt, Path("/pods/" + name), capability, false}, Soon())
+        engine_->volumes()
+            .Publish({made->volume.id, std::nullopt, Path("/pods/" + name), capability, false}, Soon())
             .has_value());
     return made->volume.id;
   }
@@ -59,9 +60,10 @@ class TrimTest : public testing::Test {
 
 TEST_F(TrimTest, EveryMountedVolumeInPieces) {
   Published("a", Bytes{2 * kGiB.value + 64 * kMiB.value});
-  ASSERT_TRUE(
-      engine_->Create({.name = "unused", .range = {kGiB, {}}, .capabilities = {{}}}, Soon()).has_value());
-  const auto result = engine_->Trim(Soon());
+  ASSERT_TRUE(engine_->volumes()
+                  .Create({.name = "unused", .range = {kGiB, {}}, .capabilities = {{}}}, Soon())
+                  .has_value());
+  const auto result = engine_->upkeep().Trim(Soon());
   ASSERT_TRUE(result.has_value()) << result.error().message();
   EXPECT_EQ(result->volumes, 1U);
   EXPECT_EQ(result->trimmed, (Bytes{2 * kGiB.value + 64 * kMiB.value}));
@@ -72,7 +74,7 @@ TEST_F(TrimTest, EveryMountedVolumeInPieces) {
 
 TEST_F(TrimTest, BtrfsInOneGo) {
   Published("b", Bytes{2 * kGiB.value}, "btrfs");
-  ASSERT_TRUE(engine_->Trim(Soon()).has_value());
+  ASSERT_TRUE(engine_->upkeep().Trim(Soon()).has_value());
   EXPECT_EQ(Trims(), (std::vector<std::string>{"trim /pods/b 0 2147483648"}));
 }
 
@@ -81,11 +83,12 @@ TEST_F(TrimTest, AVolumeWithAnotherOperationInFlightIsPassedOver) {
   std::optional<Result<TrimResult>> meanwhile;
   lvm_.SetOnCall([&](const std::string& method) {
     if (method == "Extend" && !meanwhile.has_value()) {
-      meanwhile = engine_->Trim(Soon());
+      meanwhile = engine_->upkeep().Trim(Soon());
     }
   });
-  ASSERT_TRUE(
-      engine_->Expand(id, {Bytes{kGiB.value + 64 * kMiB.value}, {}}, std::nullopt, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes()
+                  .Expand(id, {Bytes{kGiB.value + 64 * kMiB.value}, {}}, std::nullopt, Soon())
+                  .has_value());
   ASSERT_TRUE(meanwhile.has_value());
   EXPECT_TRUE(meanwhile->has_value());
   EXPECT_TRUE(Trims().empty());
@@ -95,14 +98,14 @@ TEST_F(TrimTest, WhatIsReadOnlyOrDoesNotDiscardIsLeftAndAFailureStopsNothing) {
   Published("a", kGiB);
   Published("b", kGiB);
   mount_.GoReadOnly(Path("/pods/a"));
-  EXPECT_EQ(engine_->Trim(Soon())->volumes, 1U);
+  EXPECT_EQ(engine_->upkeep().Trim(Soon())->volumes, 1U);
   mount_.faults.FailAlways("Trim", Error(Code::kUnsupported, "no discards here"));
-  const auto none = engine_->Trim(Soon());
+  const auto none = engine_->upkeep().Trim(Soon());
   EXPECT_EQ(none->volumes, 0U);
   EXPECT_TRUE(none->failures.empty());
   mount_.faults.Clear();
   mount_.faults.FailAlways("Trim", Error(Code::kIo, "a bad block"));
-  const auto failed = engine_->Trim(Soon());
+  const auto failed = engine_->upkeep().Trim(Soon());
   ASSERT_TRUE(failed.has_value());
   ASSERT_EQ(failed->failures.size(), 1U);
   EXPECT_THAT(failed->failures[0], HasSubstr("a bad block"));
@@ -114,7 +117,7 @@ TEST_F(TrimTest, EndsWhenItIsStopped) {
   stop.request_stop();
   Call call = Soon();
   call.stop = stop.get_token();
-  EXPECT_EQ(engine_->Trim(call).error().code(), Code::kCancelled);
+  EXPECT_EQ(engine_->upkeep().Trim(call).error().code(), Code::kCancelled);
 }
 
 }  // namespace

@@ -16,10 +16,23 @@ INTERFACES = {
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
+    "engine": {"adoption.h", "disks.h", "engine.h", "lifecycle.h", "model/config.h", "model/types.h", "upkeep.h", "volumes.h",
+               "world.h"},
 }
+SEAMS = ("lvm", "dm", "mount", "udev")
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
-VALUES = {"lvm": {"lvm_command.h"}, "mount": {"options.h"}}
+VALUES = {
+    "lvm": {"lvm_command.h"},
+    "mount": {"options.h"},
+    # What quarryctl plans with, and which disks quarryd's rules would take: the same functions as in quarryd.
+    "engine": {"disks/join.h", "model/catalog.h", "model/sizing.h", "plan/metadata_budget.h", "plan/plan_volume.h"},
+}
 WHOLE, INTERFACE, WITH_VALUES = "all of it", "its interface", "its interface and values"
+
+# Rooms within a room, from the ground up: a file may include its own folder and those before it. The headers beside the
+# folders are what the room shows and stands on, so every folder may include them; the sources beside them wire the
+# folders, so they may include all.
+FLOORS = {"engine": ("model", "raid", "plan", "pool", "disks", "erase", "repair", "calls")}
 
 # room: {other room: how much of it}. A room may always include itself.
 ROOMS = {
@@ -28,11 +41,11 @@ ROOMS = {
     "dm": {"base": WHOLE},
     "mount": {"base": WHOLE},
     "udev": {"base": WHOLE},
-    "engine": {"base": WHOLE} | {room: INTERFACE for room in INTERFACES},
-    "csi": {"base": WHOLE, "engine": WHOLE},
-    "daemon": {room: WHOLE for room in ("base", "lvm", "dm", "mount", "udev", "engine", "csi")},
-    "ctl": {room: WHOLE for room in ("base", "lvm", "dm", "mount", "udev", "engine", "daemon")},
-    "fakes": {"base": WHOLE, "engine": WHOLE} | {room: WITH_VALUES for room in INTERFACES},
+    "engine": {"base": WHOLE} | {room: INTERFACE for room in SEAMS},
+    "csi": {"base": WHOLE, "engine": INTERFACE},
+    "daemon": {room: WHOLE for room in ("base", *SEAMS, "csi")} | {"engine": WITH_VALUES},
+    "ctl": {room: WHOLE for room in ("base", *SEAMS, "daemon")} | {"engine": WITH_VALUES},
+    "fakes": {"base": WHOLE, "engine": INTERFACE} | {room: WITH_VALUES for room in SEAMS},
 }
 
 # Libraries by what their headers begin with: {room: the ends of the files that may include them}. A header that wraps
@@ -89,6 +102,8 @@ def violations(repository):
             continue
         for quoted, angled in INCLUDE.findall(file.read_text()):
             reason = _check_own(repository, room, quoted) if quoted else None
+            if quoted and reason is None:
+                reason = _check_floors(name, quoted)
             if reason is None and (angled or GENERATED.match(quoted)):
                 reason = _check_foreign(room, name, angled or quoted)
             if reason:
@@ -123,6 +138,27 @@ def _check_own(repository, room, included):
     shown = INTERFACES.get(other, set()) | (VALUES.get(other, set()) if seen == WITH_VALUES else set())
     if seen != WHOLE and header not in shown:
         return f"{room} may see of {other} only {', '.join(sorted(shown))}"
+    return None
+
+
+def _check_floors(file, included):
+    """Why an include within a room of several floors is forbidden, or None."""
+    room, floor, _ = (file.removeprefix("src/") + "//").split("/", 2)
+    other_room, other, *rest = included.split("/")
+    floors = FLOORS.get(room, ())
+    if not floors or room != other_room:
+        return None
+    is_source_beside = floor.endswith(".cc")
+    if rest and other not in floors:
+        return f"the table has no floor '{other}' of {room}"
+    if floor not in floors and "." not in floor:
+        return f"the table has no floor '{floor}' of {room}"
+    if not rest or is_source_beside:
+        return None
+    if floor.endswith(".h"):
+        return None if other == floors[0] else f"what {room} shows may include of its floors only {floors[0]}"
+    if floors.index(other) > floors.index(floor):
+        return f"{floor} must not know {other}: floors are {', '.join(floors)}, from the ground up"
     return None
 
 

@@ -43,6 +43,10 @@ class Table(unittest.TestCase):
         "src/mount/mount_api.h": "",
         "src/mount/options.h": "",
         "src/engine/engine.h": "",
+        "src/engine/world.h": "",
+        "src/engine/model/catalog.h": "",
+        "src/engine/plan/actions.h": "",
+        "src/engine/calls/parts.h": "",
         "src/csi/server.h": "",
         "tests/fakes/fake_lvm.h": "",
     }
@@ -75,6 +79,24 @@ class Table(unittest.TestCase):
     def test_the_worlds_do_not_look_sideways_or_up(self):
         self.forbids("src/lvm/lvm.cc", '"dm/dm_api.h"', "lvm must not know dm")
         self.forbids("src/mount/mount.cc", '"engine/engine.h"', "mount must not know engine")
+
+    def test_the_floors_of_the_engine_know_what_lies_below_them(self):
+        self.allows("src/engine/plan/plan.cc", '"engine/plan/actions.h"', '"engine/model/catalog.h"', '"engine/world.h"')
+        self.allows("src/engine/calls/calls.cc", '"engine/engine.h"', '"engine/plan/actions.h"')
+        self.allows("src/engine/engine.cc", '"engine/calls/parts.h"')
+        self.allows("src/engine/face.h", '"engine/model/catalog.h"', '"engine/world.h"')
+        self.forbids("src/engine/model/sizing.cc", '"engine/plan/actions.h"', "model must not know plan")
+        self.forbids("src/engine/plan/plan.h", '"engine/calls/parts.h"', "plan must not know calls")
+        self.forbids("src/engine/face.h", '"engine/calls/parts.h"', "may include of its floors only model")
+
+    def test_a_new_floor_has_to_be_entered(self):
+        self.forbids("src/engine/attic/junk.cc", '"engine/model/catalog.h"', "no floor 'attic'")
+
+    def test_callers_see_the_faces_of_the_engine(self):
+        self.allows("src/csi/v1.cc", '"engine/engine.h"')
+        self.forbids("src/csi/v1.cc", '"engine/model/catalog.h"', "csi may see of engine only")
+        self.allows("src/ctl/plan.cc", '"engine/model/catalog.h"')
+        self.forbids("src/ctl/plan.cc", '"engine/calls/parts.h"', "ctl may see of engine only")
 
     def test_the_engine_sees_interfaces_only(self):
         self.forbids("src/engine/engine.cc", '"lvm/zygote.h"', "may see of lvm only")

@@ -1,0 +1,29 @@
+#include "engine/disks.h"
+
+#include "engine/calls/parts.h"
+#include "engine/disks/inventory.h"
+#include "engine/disks/poll_health.h"
+#include "engine/repair/evacuation.h"
+
+namespace quarry::engine {
+
+Result<std::vector<DeviceReport>> Disks::Devices(const Call& call) {
+  return DevicesOf(parts_.disks, call);
+}
+
+Result<size_t> Disks::ClaimDisks(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  return engine::ClaimDisks(parts_.disks, call);
+}
+
+Result<bool> Disks::AskDisks(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  return engine::AskDisks(parts_.disks, call);
+}
+
+Result<EvacuateResult> Disks::Evacuate(const EvacuateRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  return WantEvacuation(parts_.node, request, call);
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,235 @@
+#include "engine/calls/inline_volumes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/calls/volume_steps.h"
+#include "engine/model/inline_limits.h"
+#include "engine/model/sizing.h"
+#include "engine/volumes.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For taking back what came to nothing: not the caller's time, that may be over.
+constexpr milliseconds kUndoLimit{60000};
+// For one that is ended later: LVM needs seconds, a disk that does not answer needs this.
+constexpr milliseconds kEndLimit{300'000};
+// For a pool to tell how it is.
+constexpr milliseconds kPoolPatience{10'000};
+// Until those that are left are looked at again.
+constexpr milliseconds kRetry{10'000};
+
+Error Refuse(std::string_view field, std::string_view what) {
+  return Error(Code::kInvalidArgument, fmt::format("{}: {}", field, what));
+}
+
+// What an inline volume can never be asked for.
+Status CheckRequest(const EphemeralRequest& request) {
+  if (lvm::ParseVolumeId(request.publish.id).has_value()) {
+    return Refuse("volume_id", "has the form of a persistent volume's id, which an inline one must not have");
+  }
+  if (request.publish.capability.access == AccessType::kBlock) {
+    return Refuse("volume_capability", "inline volumes are mounted, not given out as raw block devices");
+  }
+  if (request.publish.read_only || request.publish.capability.mode == AccessMode::kSingleNodeReaderOnly) {
+    return Refuse("readonly", "an inline volume is empty when it is made: read-only it would stay so");
+  }
+  // They go to mkfs as they are, which takes the names of files of this node to read or to copy: options for
+  // an administrator's storage class, not for whoever may make a pod.
+  if (request.parameters.contains("mkfsoptions")) {
+    return Refuse("volume_context['mkfsoptions']", "is not for inline volumes");
+  }
+  return Ok();
+}
+
+// The pool that the request names, or the default one.
+Result<Pool*> PoolOf(Parts& parts, const EphemeralRequest& request) {
+  const auto named = request.parameters.find("pool");
+  return named == request.parameters.end() ? Result<Pool*>(parts.node.pools.front().get())
+                                           : parts.node.FindPool(named->second).Context("volume_context");
+}
+
+struct Wanted {
+  Profile profile;
+  AccessPlan access;
+};
+Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& default_pool) {
+  QUARRY_ASSIGN(Profile profile, Profile::Parse(request.parameters, default_pool).Context("volume_context"));
+  QUARRY_ASSIGN(AccessPlan access, PlanAccess({request.publish.capability}));
+  return Wanted{std::move(profile), std::move(access)};
+}
+
+// The same; nullptr: none of ours, of which the parameters will be refused.
+Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
+  const auto pool = PoolOf(parts, request);
+  return pool.has_value() ? *pool : nullptr;
+}
+
+// The one that an earlier call has made: after a restart of quarryd or of the node, or because kubelet did
+// not hear that it was published. What the limit is by now does not matter to a pod that has its volume.
+Status CheckSame(const Found& found, const EphemeralRequest& request) {
+  const auto recorded = Profile::FromCanonical(found.record.tags.profile);
+  QUARRY_ASSIGN(const Wanted wanted,
+                ParseWanted(request, recorded.has_value() ? recorded->pool : found.record.pool));
+  const CreateRequest same{.name = request.publish.id,
+                           .range = {.required = request.size, .limit = {}},
+                           .capabilities = {request.publish.capability},
+                           .parameters = {}};
+  if (const auto difference = Incompatibility(found.record, wanted.profile, same); difference.has_value()) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("volume_id: an inline volume of this id exists and differs: {}", *difference));
+  }
+  return Ok();
+}
+
+// After these kubelet asks again, or unpublishes; after any other it may forget the volume.
+bool IsAskedAgain(Code code) {
+  return code == Code::kBusy || code == Code::kNoSpace || code == Code::kUnavailable ||
+         code == Code::kTimeout || code == Code::kCancelled;
+}
+
+// For a caller that is to come back: there is, or may be, a volume that he must not forget.
+Error ToBeAskedAgain(Error error) {
+  return IsAskedAgain(error.code()) ? std::move(error) : std::move(error).As(Code::kUnavailable);
+}
+
+Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& call) {
+  const std::string& handle = request.publish.id;
+  const std::string what = fmt::format("NodePublishVolume of {}", handle);
+  QUARRY_ASSIGN(Pool* const pool, PoolOf(parts, request));
+  const EphemeralMost most =
+      EphemeralMostOf(parts.node.config.pools, parts.node.config.ephemeral_max_size, pool->config);
+  QUARRY_TRY(CheckEphemeralRequest(most, pool->config, request));
+  QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, pool->config.name));
+  QUARRY_TRY(CheckTarget(parts.node.world.dm, wanted.profile.geometry));
+  // Against a CreateVolume of the same name.
+  QUARRY_ASSIGN(const auto guard, parts.node.locks.Lock("name:" + handle, what, call));
+  QUARRY_ASSIGN(const auto named, parts.node.FindByName(handle, pool, call));
+  if (named.has_value()) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("volume_id: volume {} was created under this name", named->record.tags.id));
+  }
+  if (Status readable = parts.node.CheckReadableName(handle); !readable.has_value()) {
+    return ToBeAskedAgain(std::move(readable.error()));  // it may be this pod's, mounted by a newer build
+  }
+  const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
+  const CapacityRange range{.required = request.size, .limit = most.size};
+  auto volume = MakeNewVolume(parts, *pool, wish, range, what, call)
+                    .Context(fmt::format("an inline volume within {}", most.setting));
+  auto found = parts.node.FindEphemeral(handle, pool, call);
+  if (!volume.has_value()) {
+    const bool absent =
+        found.has_value() && !found->has_value() && volume.error().code() != Code::kAlreadyExists;
+    return absent ? std::move(volume.error()) : ToBeAskedAgain(std::move(volume.error()));
+  }
+  if (!found.has_value()) {
+    return ToBeAskedAgain(std::move(found.error()));
+  }
+  if (!found->has_value()) {
+    return Error(Code::kInternal, fmt::format("inline volume {} was made and is not there", handle));
+  }
+  return std::move(**found);
+}
+
+// A volume that was never mounted, for a caller that will not come back for it. False: it is still there.
+bool TakeBack(Parts& parts, const Found& found) {
+  const auto ended = EndVolume(parts, found, fmt::format("taking back {}", found.record.tags.co_name),
+                               CallWithin(kUndoLimit));
+  if (!ended.has_value()) {
+    parts.node.log.Warning("an inline volume that could not be published stays until it is unpublished",
+                           {{"volume", found.record.tags.co_name},
+                            {"lv", found.record.lv->name},
+                            {"error", ended.error().message()}});
+  }
+  return ended.has_value();
+}
+
+}  // namespace
+
+Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
+  QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(found.record.DmUuid()));
+  if (device.has_value()) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
+    if (!mounts.Of({device->major, device->minor}).empty()) {
+      return Ok();
+    }
+  }
+  return EndVolume(parts, found, fmt::format("NodeUnpublishVolume of {}", found.record.tags.co_name), call);
+}
+
+// The lock is tried for: who has it may publish the volume again, which takes it off the list.
+void EndLeftBehind(Parts& parts, const Call& call, MendReport& report) {
+  std::set<std::string> left = parts.left_behind.All();
+  if (left.empty()) {
+    return;
+  }
+  bool all_read = true;
+  for (const auto& pool : parts.node.pools) {
+    const auto catalog = parts.node.Look(*pool, kPoolPatience, call);
+    all_read = all_read && catalog.has_value();
+    for (const Record& record : catalog.has_value() ? (*catalog)->records : std::vector<Record>()) {
+      const std::string handle = record.tags.co_name;
+      if (record.tags.state != lvm::VolumeState::kReady || !record.tags.ephemeral || !left.contains(handle)) {
+        continue;
+      }
+      left.erase(handle);
+      const auto guard = parts.node.locks.TryLock("id:" + handle, fmt::format("ending of {}", handle));
+      if (!guard.has_value() || !parts.left_behind.Has(handle)) {
+        continue;
+      }
+      const auto ended = EndEphemeral(parts, {pool.get(), record}, call.Within(kEndLimit));
+      if (ended.has_value()) {
+        parts.left_behind.Drop(handle);
+        parts.node.log.Info("ended an inline volume that was unpublished before it could be",
+                            {{"pool", pool->config.name}, {"volume", handle}, {"lv", record.lv->name}});
+      }
+    }
+  }
+  for (const std::string& handle : left) {
+    if (all_read) {
+      parts.left_behind.Drop(handle);  // there is none
+    }
+  }
+  report.NoLaterThan(kRetry);
+}
+
+Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& call) {
+  const std::string& handle = request.publish.id;
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_TRY(CheckRequest(request));
+  if (auto joined = parts_.background.Join(handle, call); !joined.has_value()) {
+    return ToBeAskedAgain(std::move(joined.error()));  // the volume is there
+  }
+  QUARRY_ASSIGN(auto guard,
+                parts_.node.locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
+  parts_.left_behind.Drop(handle);  // it is wanted again
+  auto looked = parts_.node.FindEphemeral(handle, AskedPool(parts_, request), call);
+  if (!looked.has_value()) {
+    return ToBeAskedAgain(std::move(looked.error()));  // it may be there
+  }
+  std::optional<Found> found = std::move(*looked);
+  const bool was_there = found.has_value();
+  if (was_there) {
+    QUARRY_TRY(CheckSame(*found, request));
+  } else {
+    QUARRY_ASSIGN(found, Make(parts_, request, call));
+  }
+  const auto published = [&]() -> Status {
+    QUARRY_ASSIGN(const dm::Device device, parts_.node.EnsureActive(*found, call));
+    return PublishUnstaged(parts_, *found, device, request.publish, guard, call);
+  }();
+  const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
+  if (published.has_value()) {
+    return Ok();
+  }
+  if (!IsAskedAgain(published.error().code()) && !may_hold_data && TakeBack(parts_, *found)) {
+    return published;
+  }
+  return ToBeAskedAgain(published.error());
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,124 @@
+#include "engine/lifecycle.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/guarded_subprocess.h"
+#include "engine/calls/parts.h"
+#include "engine/calls/startup.h"
+#include "engine/pool/trouble.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGlance{1000};
+constexpr milliseconds kLongLook{10'000};
+
+// Those of the pools that do not serve.
+std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& call) {
+  const auto catalogs = node.LookAtAll(patience, call);
+  std::vector<Trouble> out;
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    const Status read = catalogs[i].has_value() ? Ok() : Status(catalogs[i].error());
+    if (auto trouble = TroubleOf(node, *node.pools[i], read); trouble.has_value()) {
+      out.push_back(std::move(*trouble));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Status Lifecycle::Start(const Call& call) {
+  Status first = Ok();
+  for (const auto& pool : parts_.node.pools) {
+    Status started = StartPool(pool->config.name, call);
+    if (first.has_value()) {
+      first = std::move(started);
+    }
+  }
+  return first;
+}
+
+Status Lifecycle::StartPool(const std::string& name, const Call& call) {
+  QUARRY_ASSIGN(Pool* const pool, parts_.node.FindPool(name));
+  if (pool->gate.is_open()) {
+    return Ok();
+  }
+  auto done = Reconcile(parts_, *pool, call);
+  {
+    const std::lock_guard lock(pool->catalog_mutex);
+    pool->start_error = done.has_value() ? std::nullopt : std::optional(done.error());
+  }
+  if (!done.has_value()) {
+    pool->gate.Close("not ready: " + done.error().message());
+    return done;
+  }
+  parts_.erasers.Start(*pool);
+  pool->gate.Open();
+  // What there is can be served without it.
+  if (const auto claimed = ClaimDisks(parts_.disks, call); !claimed.has_value()) {
+    parts_.node.log.Warning("disks for the pools could not be looked for",
+                            {{"error", claimed.error().message()}});
+  }
+  parts_.node.Wake();
+  return Ok();
+}
+
+Status Lifecycle::Stop(const Call& call) {
+  parts_.node.gate.Close("stopping");
+  for (const auto& pool : parts_.node.pools) {
+    if (!pool->gate.is_open()) {
+      pool->gate.Close("stopping");  // for those who wait for its start
+    }
+  }
+  QUARRY_TRY(parts_.node.gate.Drain(call));  // calls that are still in flight may yet wake the erasers
+  parts_.background.Stop();
+  parts_.repair.Stop();
+  parts_.erasers.Stop();
+  return Ok();
+}
+
+Result<Readiness> Lifecycle::Probe(const Call& call) {
+  if (!parts_.node.gate.is_open()) {
+    return Readiness{false, parts_.node.gate.reason()};
+  }
+  const auto pass = parts_.node.gate.Enter(call);  // the erasers are there as long as it is
+  if (!pass.has_value()) {
+    return Readiness{false, parts_.node.gate.reason()};
+  }
+  if (call.patient) {
+    for (const auto& pool : parts_.node.pools) {
+      (void)pool->gate.Wait(call);  // for a start that is under way; what came of it is asked below
+    }
+  }
+  // A pool that serves is told from one that does not answer at once. With none that serves there is time.
+  std::vector<Trouble> troubles = TroublesOf(parts_.node, kGlance, call);
+  const auto may_serve = [](const Trouble& trouble) { return trouble.silent; };
+  if (troubles.size() == parts_.node.pools.size() && std::ranges::any_of(troubles, may_serve)) {
+    troubles = TroublesOf(parts_.node, kLongLook, call);
+  }
+  std::string words;
+  for (const Trouble& trouble : troubles) {
+    words += fmt::format("{}{}", words.empty() ? "" : "; ", trouble.error.message());
+  }
+  std::string stuck =
+      parts_.node.world.children == nullptr ? "" : TellOfStuck(parts_.node.world.children->Stuck());
+  for (const auto& pool : parts_.node.pools) {
+    const std::string held = parts_.erasers.Stuck(*pool);
+    stuck += (stuck.empty() || held.empty() ? "" : "; ") + held;
+  }
+  if (troubles.size() < parts_.node.pools.size()) {
+    const bool told = words.find(stuck) != std::string::npos;
+    return Readiness{true, told ? words : words.empty() ? stuck : fmt::format("{}; {}", words, stuck)};
+  }
+  if (std::ranges::any_of(troubles, &Trouble::starting)) {
+    return Readiness{false, words};
+  }
+  return Error(troubles.front().error.code(), words);
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,252 @@
+// What there is, and how it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "engine/calls/volume_steps.h"
+#include "engine/lifecycle.h"
+#include "engine/model/config.h"
+#include "engine/model/scrub_outcome.h"
+#include "engine/model/sizing.h"
+#include "engine/model/unmanaged.h"
+#include "engine/model/volume_health.h"
+#include "engine/pool/trouble.h"
+#include "engine/repair/plan_evacuation.h"
+#include "engine/volumes.h"
+
+namespace quarry::engine {
+namespace {
+
+using lvm::VolumeType;
+using std::chrono::milliseconds;
+
+// Monitoring asks every 15 s or so and gives up after 10.
+constexpr milliseconds kPatience{5000};
+// A report of LVM's waits for whoever changes the group.
+constexpr milliseconds kListPatience{20'000};
+
+// One profile for each type, with its defaults: what a StorageClass that names nothing but the type gets.
+constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
+                               VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
+                               VolumeType::kRaid6,  VolumeType::kRaid10};
+
+// Nobody asked us to look after them.
+Health ForeignHealth() {
+  return {{}, "not Quarry's: not looked after"};
+}
+
+// One volume of which the kernel says nothing hides none of the others.
+Health HealthUnknown(const Error& error) {
+  return {{}, error.message()};
+}
+
+// What a list shows of one pool, in no particular order.
+Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, const Catalog& catalog,
+                                      Show show) {
+  std::optional<mount::MountTable> mounts;
+  if (show != Show::kFacts) {
+    QUARRY_ASSIGN(mounts, parts.node.world.mount.Mounts());
+  }
+  std::vector<Volume> volumes;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral) {
+      continue;
+    }
+    std::optional<Health> health;
+    if (mounts.has_value()) {
+      auto known = parts.node.HealthOf(record, *mounts);
+      health = known.has_value() ? std::move(*known) : HealthUnknown(known.error());
+    }
+    if (show != Show::kAiling || !health->ailments.empty()) {
+      volumes.push_back(Describe(record));
+      volumes.back().health = std::move(health);
+    }
+  }
+  if (pool.list_foreign && show != Show::kAiling) {
+    for (Volume& volume : ForeignVolumes(pool.name, catalog)) {
+      volume.health = ForeignHealth();
+      volumes.push_back(std::move(volume));
+    }
+  }
+  return volumes;
+}
+
+PoolFigures FiguresOf(const Catalog& catalog) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  PoolFigures out;
+  out.size = ToBytes(group.extent_count, group.extent_size);
+  out.free = ToBytes(group.free_count, group.extent_size);
+  out.missing_disks = group.MissingPvs();
+  out.failing_disks = static_cast<size_t>(std::ranges::count_if(
+      group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      ++out.volumes;
+    } else if (record.tags.state == lvm::VolumeState::kErasing) {
+      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
+        out.erase_pending = out.erase_pending + ToBytes(range.range.count, group.extent_size);
+      }
+    }
+  }
+  return out;
+}
+
+// `catalog`: or why there is none.
+PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
+  const auto trouble = TroubleOf(parts.node, pool, catalog.has_value() ? Ok() : Status(catalog.error()));
+  PoolFigures figures = trouble.has_value() ? PoolFigures() : FiguresOf(**catalog);
+  figures.pool = pool.config.name;
+  figures.problem = trouble.has_value() ? trouble->error.message() : "";
+  return figures;
+}
+
+DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
+                    const std::optional<DiskHealths::Known>& known) {
+  const Bytes extent_size = catalog.group->extent_size;
+  DiskStatus status{.pv_uuid = pv.uuid,
+                    .device = pv.device,
+                    .state = !pv.missing         ? "ok"
+                             : pv.device.empty() ? "missing"
+                                                 : "returned",
+                    .size = ToBytes(pv.extent_count, extent_size),
+                    .free = ToBytes(pv.extent_count - UsedOn(pv), extent_size),
+                    .detail = ""};
+  if (known.has_value()) {
+    status.health = known->health;
+  }
+  for (const auto& [disks, state] : {std::pair(&catalog.weak.failing, DiskState::kFailing),
+                                     std::pair(&catalog.weak.worn, DiskState::kWorn)}) {
+    if (const auto weak = disks->find(pv.uuid); weak != disks->end()) {
+      status.detail = weak->second;
+      status.state = pv.missing ? status.state : std::string(DiskStateName(state));
+    }
+  }
+  if (!pv.missing && IsLeaving(pv)) {
+    status.state = "leaving";
+  }
+  return status;
+}
+
+VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const Scrubs& scrubs) {
+  Volume volume = Describe(record);
+  const Health health = known.has_value() ? *known : HealthUnknown(known.error());
+  return {.id = std::move(volume.id),
+          .name = std::move(volume.name),
+          .type = volume.context["type"],
+          .size = volume.size,
+          .condition = known.has_value() ? std::string(ConditionWord(health)) : "unknown",
+          .detail = health.ailments.empty() ? health.note : health.ailments.front().message,
+          .percent = health.percent,
+          .scrubbed = ReadScrub(record.tags.scrubbed),
+          .scrub_pending = scrubs.IsPending(record.tags.id)};
+}
+
+std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, const Catalog& catalog) {
+  std::map<lvm::VolumeType, Bytes> out;
+  for (const VolumeType type : kTypes) {
+    const auto profile = Profile::Parse({{"type", std::string(lvm::TypeName(type))}}, pool.config.name);
+    if (profile.has_value()) {
+      const bool possible = CheckTarget(parts.node.world.dm, profile->geometry).has_value();
+      out[type] = possible ? CapacityIn(catalog, pool.config, profile->geometry, Bytes{}).available : Bytes{};
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<PoolFigures>> Lifecycle::Pools(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  const auto catalogs = parts_.node.LookAtAll(kPatience, call);
+  std::vector<PoolFigures> out;
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    out.push_back(FiguresOf(parts_, *parts_.node.pools[i], catalogs[i]));
+  }
+  return out;
+}
+
+Result<std::vector<PoolStatus>> Lifecycle::NodeStatus(const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  const auto mounts = parts_.node.world.mount.Mounts();
+  const auto catalogs = parts_.node.LookAtAll(kPatience, call);
+  std::vector<PoolStatus> out;
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    Pool& pool = *parts_.node.pools[i];
+    const auto& catalog = catalogs[i];
+    PoolStatus& status = out.emplace_back();
+    status.figures = FiguresOf(parts_, pool, catalog);
+    status.group = pool.config.group;
+    if (!catalog.has_value()) {
+      continue;
+    }
+    for (const lvm::PhysicalVolume& pv : (*catalog)->group->pvs) {
+      status.disks.push_back(StatusOf(pv, **catalog, parts_.disks.healths.Of(pv.uuid)));
+    }
+    for (const Record& record : (*catalog)->records) {
+      if (record.tags.state == lvm::VolumeState::kReady) {
+        const auto health = mounts.has_value() ? parts_.node.HealthOf(record, *mounts) : mounts.error();
+        status.volumes.push_back(StatusOf(record, health, parts_.scrubs));
+      }
+    }
+    std::ranges::sort(status.volumes, {}, &VolumeStatus::name);
+    status.largest = LargestOfTypes(parts_, pool, **catalog);
+  }
+  return out;
+}
+
+Result<ListResult> Volumes::List(uint32_t max_entries, const std::string& token, const Call& call,
+                                 Show show) {
+  // A token is the last id that was listed: it stays good whatever comes and goes in between.
+  constexpr std::string_view kTokenPrefix = "after:";
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  if (!token.empty() &&
+      (!token.starts_with(kTokenPrefix) ||
+       !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
+    return Error(Code::kStaleToken, "starting_token: is not one that ListVolumes returned");
+  }
+  std::vector<Volume> all;
+  for (const auto& pool : parts_.node.pools) {
+    QUARRY_TRY(pool->gate.Wait(call));
+  }
+  auto catalogs = parts_.node.LookAtAll(kListPatience, call);
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    if (!catalogs[i].has_value()) {
+      QUARRY_TRY(call.Check("listing volumes"));
+      return std::move(catalogs[i].error()).As(Code::kUnavailable).Context("no list without every pool");
+    }
+    QUARRY_ASSIGN(std::vector<Volume> volumes,
+                  VolumesOf(parts_, parts_.node.pools[i]->config, **catalogs[i], show));
+    std::ranges::move(volumes, std::back_inserter(all));
+  }
+  std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
+  const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
+  const auto first = std::upper_bound(all.begin(), all.end(), after,
+                                      [](const std::string& id, const Volume& v) { return id < v.id; });
+  ListResult page{{first, all.end()}, ""};
+  if (max_entries > 0 && page.volumes.size() > max_entries) {
+    page.volumes.resize(max_entries);
+    page.next_token = fmt::format("{}{}", kTokenPrefix, page.volumes.back().id);
+  }
+  return page;
+}
+
+Result<Volume> Volumes::Get(const std::string& id, const Call& call, Show show) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(id, call));
+  if (foreign.has_value() && foreign->pool->config.list_foreign) {
+    Volume volume = DescribeForeign(foreign->record);
+    volume.health = ForeignHealth();
+    return volume;
+  }
+  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call));
+  Volume volume = Describe(found.record);
+  if (show != Show::kFacts) {
+    QUARRY_ASSIGN(const mount::MountTable mounts, parts_.node.world.mount.Mounts());
+    QUARRY_ASSIGN(volume.health, parts_.node.HealthOf(found.record, mounts));
+  }
+  return volume;
+}
+
+}  // namespace quarry::engine

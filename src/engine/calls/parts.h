@@ -1,0 +1,35 @@
+// The rooms of a node at work, wired to each other. Made by engine.cc, seen by calls/ only.
+#pragma once
+
+#include <utility>
+
+#include "base/log.h"
+#include "engine/calls/left_behind.h"
+#include "engine/disks/inventory.h"
+#include "engine/erase/erasers.h"
+#include "engine/model/config.h"
+#include "engine/pool/background_steps.h"
+#include "engine/pool/node.h"
+#include "engine/repair/plan_scrub.h"
+#include "engine/repair/repair_loop.h"
+#include "engine/world.h"
+
+namespace quarry::engine {
+
+struct Parts {
+  Parts(EngineConfig config, World world, const Logger& log)
+      : node(std::move(config), std::move(world), log),
+        disks(node),
+        erasers(node.world, node.log, node.config.erase_rate),
+        repair(node, erasers, disks.healths, scrubs) {}
+
+  Node node;
+  NodeDisks disks;
+  Erasers erasers;
+  Scrubs scrubs;
+  LeftBehind left_behind;
+  Mender repair;
+  LongSteps background;  // last: what it runs uses everything above
+};
+
+}  // namespace quarry::engine

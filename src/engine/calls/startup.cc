@@ -1,0 +1,353 @@
+#include "engine/calls/startup.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/calls/parts.h"
+#include "engine/disks/inventory.h"
+#include "engine/disks/join.h"
+#include "engine/model/alone.h"
+#include "engine/model/config.h"
+#include "engine/model/other_node.h"
+#include "engine/plan/zeroed_extents.h"
+
+namespace quarry::engine {
+namespace {
+
+// Takes the hold on every raw volume that is published now, as an earlier process held it.
+Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& mounts) {
+  for (const Record& record : catalog.records) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.access == "mount") {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record.DmUuid()));
+    if (!device.has_value()) {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, *device));
+    if (!published.empty()) {
+      QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(record.DmUuid(), O_RDONLY));
+      parts.node.holds.Keep(record.tags.id, std::move(fd));
+    }
+  }
+  return Ok();
+}
+
+constexpr int kAttempts = 5;
+
+// Names and UUIDs of what an interrupted create left.
+std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
+  std::map<std::string, std::string> out;
+  for (const std::string& name : catalog.stray_legs) {
+    const lvm::LogicalVolume* lv = catalog.group->FindLv(name);
+    out.emplace(name, lv == nullptr ? "" : lv->uuid);
+  }
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kCreating) {
+      out.emplace(record.lv->name, record.lv->uuid);
+    }
+  }
+  return out;
+}
+
+// Removes one of them if it is that still, in the same turn: somebody else's command may have finished it, or
+// given its name to another.
+Status RemoveIfHalfMade(Parts& parts, Pool& pool, const std::pair<const std::string, std::string>& lv,
+                        const Call& call) {
+  QUARRY_ASSIGN(const auto now, parts.node.ReadGroup(pool, call));
+  const auto left = HalfMade(*now);
+  const auto found = left.find(lv.first);
+  if (found == left.end() || found->second != lv.second) {
+    return Error(Code::kUnavailable, "it is no longer what it was when it was looked at: it is left alone");
+  }
+  return Execute({RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, parts.node.world, call);
+}
+
+// Takes away what an interrupted create left. What cannot be removed now is the eraser's business. True if
+// there was anything.
+bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
+  const auto left = HalfMade(catalog);
+  for (const auto& lv : left) {
+    const std::string& name = lv.first;
+    auto removed = RemoveIfHalfMade(parts, pool, lv, call);
+    for (int attempt = 1;
+         attempt < kAttempts && !removed.has_value() && removed.error().code() == Code::kUnavailable;
+         ++attempt) {
+      removed = RemoveIfHalfMade(parts, pool, lv, call);  // others may have committed meanwhile
+    }
+    if (removed.has_value()) {
+      parts.node.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
+    } else {
+      parts.node.log.Warning(
+          "a half-made volume cannot be removed yet",
+          {{"pool", pool.config.name}, {"lv", name}, {"error", removed.error().message()}});
+    }
+  }
+  return !left.empty();
+}
+
+// The volume of ours whose device, or leg's device, this is by its name; empty if it is none of this group.
+std::string VolumeOf(const dm::Device& device, const std::string& group) {
+  const std::string prefix = lvm::DmName(group, "");
+  if (!device.name.starts_with(prefix)) {
+    return "";
+  }
+  const std::string_view name = std::string_view(device.name).substr(prefix.size());
+  return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
+}
+
+// The adopted volume, which keeps the name that it had, whose device or leg's device this is; empty if
+// none's.
+std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
+  for (const Record& record : catalog.records) {
+    const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
+    if (!lvm::IsOurLvName(record.lv->name) &&
+        (device.name == name || device.name.starts_with(name + "_rimage_") ||
+         device.name.starts_with(name + "_rmeta_"))) {
+      return record.lv->name;
+    }
+  }
+  return "";
+}
+
+// Devices that nothing stands behind any more: the group's by UUID, ours by name, and of no logical volume
+// that there is. Those that lie on others go first, so the rest is tried again as long as that helps.
+void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::Device> devices,
+                        const Call& call) {
+  for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
+    before = devices.size();
+    std::erase_if(devices, [&](const dm::Device& device) {
+      return Execute({RemoveDeviceAction{device.name, device.uuid}}, parts.node.world, call).has_value();
+    });
+  }
+  for (const dm::Device& device : devices) {
+    parts.node.log.Warning("a device without a logical volume cannot be removed: it is in use",
+                           {{"group", group}, {"device", device.name}});
+  }
+}
+
+// Legs of a volume that the kernel has without the volume on them: LVM was killed while it made it active or
+// not. It would refuse to activate it.
+std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::string>& active) {
+  std::set<std::string> out;
+  for (const Record& record : catalog.records) {
+    if (!active.contains(record.DmUuid())) {
+      const std::vector<std::string> legs = record.DmUuids();
+      out.insert(legs.begin(), legs.end());
+    }
+  }
+  return out;
+}
+
+// Whether all of this stretch of the PV is among `own`. What the table does not tell is.
+bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes extent,
+              const std::vector<lvm::ExtentRange>& own) {
+  if (mapping.length.value == UINT64_MAX) {
+    return true;
+  }
+  if (mapping.offset < pv.pe_start) {
+    return false;
+  }
+  const uint64_t first = (mapping.offset - pv.pe_start).value / extent.value;
+  const uint64_t end =
+      (mapping.offset + mapping.length - pv.pe_start + extent - Bytes{1}).value / extent.value;
+  return Without({{{first}, {end - first}}}, own).empty();
+}
+
+// Volumes with a device that maps more than the group gives them. A command that was to grow one was killed
+// before it committed; whoever resumed the device made its table live, and was killed before that of the
+// metadata was loaded again. Others may get these extents.
+std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  std::map<std::string, const Record*> owners;  // by device
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady && CheckAlone(record).has_value()) {
+      for (std::string& uuid : record.DmUuids()) {
+        owners.emplace(std::move(uuid), &record);
+      }
+    }
+  }
+  std::set<std::string> out;
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    const auto mappings = pv.device.empty() ? Result<std::vector<dm::Mapping>>(std::vector<dm::Mapping>())
+                                            : parts.node.world.dm.MappingsOf(pv.device);
+    for (const dm::Mapping& mapping : mappings.value_or(std::vector<dm::Mapping>())) {
+      const auto owner = owners.find(mapping.uuid);
+      if (owner == owners.end()) {
+        continue;
+      }
+      const auto own = ByPv(lvm::PhysicalExtents(group, *owner->second->lv));
+      const auto here = own.find(pv.uuid);
+      if (here == own.end() || !IsWithin(mapping, pv, group.extent_size, here->second)) {
+        out.insert(owner->second->lv->name);
+      }
+    }
+  }
+  return out;
+}
+
+// A killed LVM may have left devices that have lost their logical volume, or that wait, suspended, for a
+// table that never comes: any I/O to those hangs. Activating the volume loads what the committed metadata
+// says, and resumes.
+Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  QUARRY_ASSIGN(const std::vector<dm::Device> devices, parts.node.world.dm.List(lvm::DmUuid(group.uuid, "")));
+  std::set<std::string> known;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    known.insert(lvm::DmUuid(group.uuid, lv.uuid));
+  }
+  std::vector<dm::Device> strays;
+  std::set<std::string> suspended;
+  const size_t length =
+      lvm::DmUuid(group.uuid, group.uuid).size();  // both UUIDs are as long; a suffix may follow
+  std::set<std::string> active;
+  for (const dm::Device& device : devices) {
+    active.insert(device.uuid);
+  }
+  const std::set<std::string> loose = LooseLegs(catalog, active);
+  for (const dm::Device& device : devices) {
+    const std::string volume = VolumeOf(device, group.name);
+    if (loose.contains(device.uuid)) {
+      strays.push_back(device);
+      continue;
+    }
+    if (volume.empty()) {
+      if (device.suspended && known.contains(device.uuid.substr(0, length))) {
+        suspended.insert(AdoptedVolumeOf(device, catalog));
+      }
+      continue;
+    }
+    if (!known.contains(device.uuid.substr(0, length))) {
+      strays.push_back(device);
+    } else if (device.suspended) {
+      suspended.insert(volume);
+    }
+  }
+  RemoveStrayDevices(parts, group.name, std::move(strays), call);
+  for (const Record& record : catalog.records) {
+    if (!suspended.contains(record.lv->name)) {
+      continue;
+    }
+    auto resumed = Execute({ActivateAction{group.name, {record.lv->name}}}, parts.node.world, call);
+    if (resumed.has_value()) {
+      parts.node.log.Info("resumed a volume that was left suspended",
+                          {{"group", group.name}, {"lv", record.lv->name}});
+    } else {
+      parts.node.log.Warning(
+          "a volume was left suspended and does not resume",
+          {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
+    }
+  }
+  for (const std::string& name : Overreaching(parts, catalog)) {
+    const auto loaded = Execute({RefreshAction{group.name, {name}}}, parts.node.world, call);
+    parts.node.log.Warning(
+        loaded.has_value() ? "a volume's device mapped more than is the volume's: its table was loaded anew"
+                           : "a volume's device maps more than is the volume's",
+        {{"group", group.name}, {"lv", name}, {"error", loaded.has_value() ? "" : loaded.error().message()}});
+  }
+  return Ok();
+}
+
+// The disk that an explicit path names, if it is blank and unused.
+Result<std::string> BlankDiskAt(Parts& parts, const std::string& path) {
+  QUARRY_ASSIGN(const AbsolutePath device, AbsolutePath::Parse(path));
+  QUARRY_ASSIGN(const mount::Content content, parts.node.world.mount.ProbeDevice(device));
+  if (content.kind != mount::Content::Kind::kBlank) {
+    const std::string what = content.type.empty() ? "several signatures" : content.type;
+    return Error(Code::kPrecondition,
+                 fmt::format("{} is not blank, it holds {}; it is left as it is", path, what));
+  }
+  return path;
+}
+
+// All that explicit paths name, and of what rules name those that are there and blank.
+Result<std::vector<std::string>> DisksToMakeOf(Parts& parts, const PoolConfig& pool, const Call& call) {
+  std::vector<std::string> devices;
+  for (const DeviceRule& rule : pool.devices) {
+    if (rule.IsExplicit()) {
+      QUARRY_ASSIGN(std::string device, BlankDiskAt(parts, rule.path));
+      devices.push_back(std::move(device));
+    }
+  }
+  if (Claims(pool)) {
+    QUARRY_ASSIGN(const std::vector<std::string> more, DisksForNewGroup(parts.disks, pool, call));
+    devices.insert(devices.end(), more.begin(), more.end());
+  }
+  if (devices.empty()) {
+    return Error(Code::kPrecondition, "no blank disk meets its rules (quarryctl devices)");
+  }
+  return devices;
+}
+
+// Makes the pool's volume group of its disks, if there is none and the disks are blank and unused.
+Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
+  if (pool.devices.empty()) {
+    return Ok();
+  }
+  const auto group = parts.node.world.lvm.Read(pool.group, call);
+  if (group.has_value() || group.error().code() != Code::kNotFound) {
+    return Ok();  // it is there, or could not be looked at: for the reader of the pool to say
+  }
+  auto devices = DisksToMakeOf(parts, pool, call);
+  if (!devices.has_value()) {
+    return Error(Code::kPrecondition,
+                 fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
+                             pool.group, devices.error().message()));
+  }
+  const lvm::CreateGroup spec{
+      .name = pool.group, .devices = std::move(*devices), .extent_size = parts.node.config.extent_size};
+  QUARRY_TRY(parts.node.world.lvm.Create(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+  parts.node.log.Info(
+      "made a volume group",
+      {{"pool", pool.name}, {"group", pool.group}, {"disks", static_cast<int64_t>(spec.devices.size())}});
+  return Ok();
+}
+
+// Volumes whose ids name another node are served all the same. But an orchestrator that knows this node by
+// another name than before sends their pods elsewhere.
+void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catalog) {
+  const auto others = std::ranges::count_if(catalog.records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kReady &&
+           !CheckNotElsewhere(parts.node.config.node, record.tags.id).has_value();
+  });
+  if (others > 0) {
+    parts.node.log.Warning(
+        "ids of volumes name another node: if this node was renamed, give it its former name (--node-id), or "
+        "the orchestrator looks for these volumes elsewhere",
+        {{"pool", pool.config.name},
+         {"node", parts.node.config.node},
+         {"volumes", static_cast<int64_t>(others)}});
+  }
+}
+
+}  // namespace
+
+Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
+  QUARRY_ASSIGN(const std::string version, parts.node.world.lvm.Version(call));
+  QUARRY_ASSIGN(const auto turn, pool.writers.Wait("starting", call));
+  QUARRY_TRY(EnsureGroup(parts, pool.config, call));
+  QUARRY_ASSIGN(auto catalog, parts.node.ReadGroup(pool, call));
+  for (const Unreadable& one : catalog->unreadable) {
+    parts.node.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
+                           {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
+  }
+  WarnOfOtherNodes(parts, pool, *catalog);
+  if (RemoveHalfMade(parts, pool, *catalog, call)) {
+    QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
+  }
+  QUARRY_TRY(ReconcileDevices(parts, *catalog, call));
+  QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
+  QUARRY_TRY(TakeHolds(parts, *catalog, mounts));
+  parts.node.log.Info("pool is ready", {{"pool", pool.config.name},
+                                        {"group", pool.config.group},
+                                        {"volumes", static_cast<int64_t>(catalog->records.size())},
+                                        {"lvm", version}});
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,59 @@
+#include "engine/upkeep.h"
+
+#include <fmt/format.h>
+
+#include "engine/calls/inline_volumes.h"
+#include "engine/calls/parts.h"
+#include "engine/repair/scrub.h"
+#include "engine/repair/trim.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr std::chrono::milliseconds kLongLook{10'000};
+
+// kNotFound: no pool has a volume of one of these ids. A pool that cannot be read may have it.
+Status CheckKnown(Node& node, std::set<std::string> ids, const Call& call) {
+  std::optional<Error> unread;
+  for (size_t i = 0; i < node.pools.size() && !ids.empty(); ++i) {
+    auto catalog = node.Look(*node.pools[i], kLongLook, call);
+    if (!catalog.has_value()) {
+      unread = std::move(catalog.error());
+      continue;
+    }
+    for (const Record& record : (*catalog)->records) {
+      ids.erase(record.tags.id);
+    }
+  }
+  if (ids.empty()) {
+    return Ok();
+  }
+  return unread.has_value()
+             ? std::move(*unread)
+             : Error(Code::kNotFound, fmt::format("volume_ids: no volume '{}' on this node", *ids.begin()));
+}
+
+}  // namespace
+
+void Upkeep::OnWork(std::function<void()> tell) {
+  parts_.node.OnWork(std::move(tell));
+}
+
+Result<MendReport> Upkeep::Mend(MendCause cause, const Call& call, const std::set<std::string>& accepted) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_TRY(CheckKnown(parts_.node, accepted, call));
+  MendReport report = parts_.repair.Round(cause, accepted, call);
+  EndLeftBehind(parts_, call, report);
+  return report;
+}
+
+Result<std::vector<ScrubAnswer>> Upkeep::Scrub(const ScrubRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  return WantScrub(parts_.node, parts_.scrubs, request, call);
+}
+
+Result<TrimResult> Upkeep::Trim(const Call& call) {
+  return TrimAll(parts_.node, call);
+}
+
+}  // namespace quarry::engine

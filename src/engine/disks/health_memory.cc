@@ -1,0 +1,133 @@
+#include "engine/disks/health_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace quarry::engine {
+namespace {
+
+constexpr std::chrono::minutes kLongestRound{1};
+
+}  // namespace
+
+void DiskHealths::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked,
+                         std::string pv, std::string node) {
+  std::thread([api = std::move(api), asked = std::move(asked), pv = std::move(pv), node = std::move(node)] {
+    Answer answer = api->Read(node);
+    const std::lock_guard lock(asked->mutex);
+    asked->answers.insert_or_assign(pv, std::move(answer));
+    asked->open.erase(pv);
+    asked->answered.notify_all();
+  }).detach();
+}
+
+std::vector<DiskHealths::Change> DiskHealths::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
+                                                  const Round& round, const Call& call) {
+  const std::lock_guard turn(asking_);
+  std::map<std::string, Answer> answers;
+  {
+    std::unique_lock lock(asked_->mutex);
+    std::set<std::string> now;
+    for (const auto& [pv, node] : round.nodes) {
+      if (!node.empty() && asked_->open.insert(pv).second) {
+        now.insert(pv);
+        AskOne(api, asked_, pv, node);
+      }
+    }
+    const auto owes = [&](const std::string& pv) { return asked_->open.contains(pv); };
+    asked_->answered.wait_until(lock, call.stop, call.Within(kLongestRound).deadline,
+                                [&] { return std::ranges::none_of(now, owes); });
+    answers = std::exchange(asked_->answers, {});
+    for (const std::string& pv : asked_->open) {
+      answers.insert_or_assign(pv, Error(Code::kTimeout, "it has not answered yet"));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  std::vector<Change> changes;
+  for (auto& [pv, answer] : answers) {
+    if (!round.nodes.contains(pv)) {
+      continue;
+    }
+    if (auto change = Take(pv, std::move(answer)); change.has_value()) {
+      changes.push_back(std::move(*change));
+    }
+  }
+  const auto gone = [&](const auto& entry) { return round.complete && !round.nodes.contains(entry.first); };
+  std::erase_if(known_, gone);
+  std::erase_if(silent_, gone);
+  Summarize();
+  return changes;
+}
+
+// With mutex_ held.
+std::optional<DiskHealths::Change> DiskHealths::Take(const std::string& pv, Answer answer) {
+  const auto known = known_.find(pv);
+  const DiskVerdict before = known == known_.end() ? DiskVerdict{} : known->second.verdict;
+  if (!answer.has_value()) {
+    const std::string& words = answer.error().message();
+    if (std::exchange(silent_[pv], words) == words) {
+      return std::nullopt;
+    }
+    return Change{pv, before.state, before.state, before.words, std::move(answer.error())};
+  }
+  silent_.erase(pv);
+  if (!answer->has_value()) {
+    known_.erase(pv);
+    return std::nullopt;
+  }
+  DiskVerdict now = JudgeHealth(**answer);
+  known_.insert_or_assign(pv, Known{**answer, now});
+  if (now.state == before.state) {
+    return std::nullopt;
+  }
+  return Change{pv, before.state, now.state, std::move(now.words), std::nullopt};
+}
+
+// With mutex_ held.
+void DiskHealths::Summarize() {
+  WeakDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
+  for (const auto& [pv, words] : blamed_) {
+    weak.dropping.insert(pv);
+  }
+  for (const auto& [pv, known] : known_) {
+    if (known.verdict.state == DiskState::kFailing) {
+      weak.failing.emplace(pv, known.verdict.words);
+    } else if (known.verdict.state == DiskState::kWorn && !blamed_.contains(pv)) {
+      weak.worn.emplace(pv, known.verdict.words);
+    }
+  }
+  if (weak != *weak_) {
+    weak_ = std::make_shared<const WeakDisks>(std::move(weak));
+    if (tell_) {
+      tell_(weak_);
+    }
+  }
+}
+
+void DiskHealths::Blame(const std::string& pv, std::string words) {
+  const std::lock_guard lock(mutex_);
+  blamed_.insert_or_assign(pv, std::move(words));
+  Summarize();
+}
+
+void DiskHealths::Forgive(const std::string& pv) {
+  const std::lock_guard lock(mutex_);
+  if (blamed_.erase(pv) > 0) {
+    Summarize();
+  }
+}
+
+std::optional<DiskHealths::Known> DiskHealths::Of(const std::string& pv) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(pv);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::shared_ptr<const WeakDisks> DiskHealths::Weak() const {
+  const std::lock_guard lock(mutex_);
+  return weak_;
+}
+
+}  // namespace quarry::engine

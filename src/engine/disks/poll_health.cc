@@ -1,0 +1,52 @@
+#include "engine/disks/poll_health.h"
+
+#include <optional>
+
+#include "engine/pool/node.h"
+
+namespace quarry::engine {
+namespace {
+
+void Tell(const Logger& log, const DiskHealths::Change& change, const std::string& node) {
+  if (change.silent.has_value()) {
+    log.Warning("a disk does not say how it is",
+                {{"pv", change.pv}, {"device", node}, {"error", change.silent->message()}});
+    return;
+  }
+  log.Log(change.is == DiskState::kGood ? LogLevel::kInfo : LogLevel::kWarning, "a disk's health has changed",
+          {{"pv", change.pv},
+           {"device", node},
+           {"was", DiskStateName(change.was)},
+           {"is", DiskStateName(change.is)},
+           {"detail", change.words}});
+}
+
+}  // namespace
+
+Result<bool> AskDisks(NodeDisks& node_disks, const Call& call) {
+  Node& node = node_disks.node;
+  if (node.world.health == nullptr) {
+    return false;
+  }
+  DiskHealths::Round round;
+  std::optional<Error> unread;
+  for (const auto& pool : node.pools) {
+    auto catalog = node.Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      unread = std::move(catalog.error());
+      round.complete = false;
+      continue;
+    }
+    for (const lvm::PhysicalVolume& pv : (*catalog)->group->pvs) {
+      round.nodes[pv.uuid] = pv.device;
+    }
+  }
+  bool changed = false;
+  for (const DiskHealths::Change& change : node_disks.healths.Ask(node.world.health, round, call)) {
+    Tell(node.log, change, round.nodes[change.pv]);
+    changed = changed || change.was != change.is;
+  }
+  return unread.has_value() && round.nodes.empty() ? Result<bool>(std::move(*unread)) : changed;
+}
+
+}  // namespace quarry::engine

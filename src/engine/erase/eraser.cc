@@ -1,0 +1,512 @@
+#include "engine/erase/eraser.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "engine/erase/zero_before_use.h"
+#include "engine/model/alone.h"
+#include "engine/model/taken_out.h"
+#include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_taken_out.h"
+#include "engine/plan/plan_volume.h"
+#include "engine/plan/zeroed_extents.h"
+#include "engine/pool/node.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstRetry{2000};
+constexpr milliseconds kLastRetry{60000};
+// An LVM command that outlived the quarryd that ran it may leave something half-made after the start has
+// looked.
+constexpr std::chrono::minutes kLookAnyway{5};
+constexpr std::chrono::seconds kLookAtQueues{10};
+constexpr milliseconds kReadLimit{60000};
+constexpr milliseconds kLvmLimit{120000};
+// A commit for the progress of a volume is worth that much clearing.
+constexpr Bytes kRecordEvery = DiskQueue::kTold;
+// LVM's limit for a tag.
+constexpr size_t kLongestTag = 1024;
+// So many volumes are removed by one command: it holds LVM's lock, and has kLvmLimit for all of them.
+constexpr size_t kRemovedAtOnce = 40;
+
+milliseconds Longer(milliseconds delay) {
+  return std::clamp(delay * 2, kFirstRetry, kLastRetry);
+}
+
+bool BeingMade(Pool& pool, const Record& record) {
+  const std::lock_guard lock(pool.making_mutex);
+  return pool.making.contains(record.lv->name);
+}
+
+Bytes Sum(const std::vector<Bytes>& sizes) {
+  Bytes sum;
+  for (const Bytes size : sizes) {
+    sum = sum + size;
+  }
+  return sum;
+}
+
+// Where a range of extents is on its disk; nullopt: that is away.
+std::optional<dm::EraseRange> PlaceOf(const lvm::VolumeGroup& group, const lvm::PhysicalRange& range) {
+  const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
+  if (pv == nullptr || pv->missing || pv->device.empty()) {
+    return std::nullopt;
+  }
+  return dm::EraseRange{.device = pv->device,
+                        .pv_uuid = pv->uuid,
+                        .offset = pv->pe_start + ToBytes(range.range.first, group.extent_size),
+                        .length = ToBytes(range.range.count, group.extent_size)};
+}
+
+// Whether the superblock at `place` is within what is cleared of its disk.
+bool IsDone(const std::vector<DiskPart>& parts, const std::vector<Bytes>& done, const dm::EraseRange& place) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Bytes before;
+    for (const EraseAction& piece : parts[i].pieces) {
+      const dm::EraseRange& range = piece.range;
+      const Bytes end = place.offset + Bytes{dm::kRaidSuperblock};
+      if (parts[i].pv_uuid == place.pv_uuid && range.offset <= place.offset &&
+          end <= range.offset + range.length) {
+        return before + (end - range.offset) <= done[i];
+      }
+      before = before + range.length;
+    }
+  }
+  return false;
+}
+
+bool IsErasing(const Record& record) {
+  return record.tags.state == lvm::VolumeState::kErasing;
+}
+
+// Whether a raid's superblocks, where they were cleared, still read as zeroes. Whoever activates a raid that
+// is being erased has the kernel write new ones, and then copy legs that are not clear over those that are.
+// False also where not all of them were cleared yet: nothing tells then. Others are never filled from one
+// another, and what discards leave is not known.
+bool SuperblocksStayedClear(const World& world, const Record& record, const std::vector<DiskPart>& parts,
+                            const std::vector<Bytes>& done) {
+  if (world.raid_legs == nullptr || PolicyOf(record) != ErasePolicy::kZero || Sum(done) == Bytes{} ||
+      record.lv->segments.empty()) {
+    return true;
+  }
+  const lvm::VolumeGroup& group = *record.group;
+  for (const lvm::SegmentArea& area : record.lv->segments.front().areas) {
+    const lvm::LogicalVolume* const metadata = group.FindLv(lvm::MetadataLvName(area.lv_name));
+    for (const lvm::PhysicalRange& range :
+         metadata == nullptr ? std::vector<lvm::PhysicalRange>() : lvm::PhysicalExtents(group, *metadata)) {
+      if (group.LacksPv(range.pv_uuid)) {
+        continue;  // it was given up, or the volume could not be erased
+      }
+      const auto place = PlaceOf(group, range);
+      if (!place.has_value() || !IsDone(parts, done, *place)) {
+        return false;
+      }
+      const auto word = world.raid_legs->Read(*place);
+      if (word.has_value() || word.error().code() != Code::kNotFound) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool HasTakenOut(const Catalog& catalog, const Record& record) {
+  return std::ranges::find(catalog.taken_out, record.lv->name, &TakenOut::volume) != catalog.taken_out.end();
+}
+
+}  // namespace
+
+Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
+    : pool_(pool),
+      world_(world),
+      log_(log),
+      rate_(rate),
+      pool_delay_(0),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+Eraser::~Eraser() {
+  thread_.request_stop();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [device, queue] : queues_) {
+    queue->Stop();  // all at once: each is joined when it goes
+  }
+}
+
+void Eraser::Wake() {
+  const std::lock_guard lock(mutex_);
+  woken_ = true;
+  wake_.notify_all();
+}
+
+void Eraser::GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(given_up_, [&](const std::string& pv) { return !away.contains(pv); });
+  const size_t before = given_up_.size();
+  given_up_.insert(pvs.begin(), pvs.end());
+  if (given_up_.size() > before) {
+    woken_ = true;
+    wake_.notify_all();
+  }
+}
+
+void Eraser::TakeGivenUp(const lvm::VolumeGroup& group) {
+  const std::set<std::string> before = std::move(lost_);
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(given_up_, [&](const std::string& pv) { return !IsAway(group, pv); });
+    lost_ = given_up_;
+  }
+  if (!std::ranges::includes(before, lost_)) {
+    for (auto& [uuid, work] : work_) {
+      work.retry_at = {};
+    }
+  }
+}
+
+std::optional<std::chrono::seconds> Eraser::Expected(const lvm::VolumeGroup& group) const {
+  const std::lock_guard lock(mutex_);
+  std::chrono::duration<double> longest(0);
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    const auto queue = queues_.find(pv.device);
+    const auto expected =
+        queue == queues_.end() ? std::chrono::duration<double>(0) : queue->second->Expected();
+    if (!expected.has_value()) {
+      return std::nullopt;
+    }
+    longest = std::max(longest, *expected);
+  }
+  return std::chrono::ceil<std::chrono::seconds>(longest);
+}
+
+DiskQueue& Eraser::QueueOf(const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<DiskQueue>& queue = queues_[device];
+  if (queue == nullptr) {
+    queue = std::make_unique<DiskQueue>(world_, log_, rate_, [this] { Wake(); });
+  }
+  return *queue;
+}
+
+void Eraser::NoLaterThan(SteadyTime when) {
+  next_round_ = std::min(next_round_, when);
+}
+
+void Eraser::Clear(const std::shared_ptr<Erasure>& extents) {
+  for (size_t part = 0; part < extents->parts().size(); ++part) {
+    QueueOf(extents->parts()[part].device).Add(extents, part, DiskQueue::Haste::kAwaited);
+  }
+  Wake();
+}
+
+std::string Eraser::Stuck() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> stuck;
+  for (const auto& [device, queue] : queues_) {
+    if (auto words = queue->Stuck(); words.has_value()) {
+      stuck.push_back(std::move(*words));
+    }
+  }
+  return fmt::format("{}", fmt::join(stuck, "; "));
+}
+
+void Eraser::TellOfStuck() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [device, queue] : queues_) {
+    if (const auto words = queue->NewlyStuck(); words.has_value()) {
+      log_.Warning(*words, {{"pool", pool_.config.name}, {"device", device}});
+    }
+  }
+}
+
+bool Eraser::WaitForWork(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const bool writing =
+      std::ranges::any_of(queues_, [](const auto& entry) { return entry.second->IsWriting(); });
+  const SteadyTime look = std::chrono::steady_clock::now() + kLookAtQueues;
+  wake_.wait_until(lock, stop, writing ? std::min(next_round_, look) : next_round_, [&] { return woken_; });
+  return std::exchange(woken_, false) || std::chrono::steady_clock::now() >= next_round_;
+}
+
+void Eraser::Run(const std::stop_token& stop) {
+  next_round_ = std::chrono::steady_clock::now();
+  while (!stop.stop_requested()) {
+    const bool due = WaitForWork(stop);
+    TellOfStuck();
+    if (due && !stop.stop_requested()) {
+      next_round_ = std::chrono::steady_clock::now() + kLookAnyway;
+      Round(stop);
+    }
+  }
+}
+
+void Eraser::Round(const std::stop_token& stop) {
+  const auto again = [&] {
+    pool_delay_ = Longer(pool_delay_);
+    NoLaterThan(std::chrono::steady_clock::now() + pool_delay_);
+  };
+  auto group = world_.lvm.Read(pool_.config.group, Call{.stop = stop}.Within(kReadLimit));
+  if (!group.has_value()) {
+    if (!stop.stop_requested()) {
+      log_.Warning("eraser cannot read a volume group",
+                   {{"pool", pool_.config.name}, {"error", group.error().message()}});
+    }
+    again();
+    return;
+  }
+  bool undone = SweepCleanings(pool_, zeroings_, world_, Call{.stop = stop}.Within(kLvmLimit));
+  const Catalog catalog = ReadCatalog(pool_.config.name, *group);
+  TakeGivenUp(**group);
+  ForgetGone(catalog);
+  undone = EndTakenOut(catalog, stop) || undone;
+  std::vector<Record> removable;
+  for (const Record& record : catalog.records) {
+    if (stop.stop_requested()) {
+      return;
+    }
+    const bool left_over = record.tags.state == lvm::VolumeState::kCreating && !BeingMade(pool_, record);
+    if (removable.size() < kRemovedAtOnce &&
+        (left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record)))) {
+      removable.push_back(record);
+    }
+  }
+  if (!removable.empty()) {
+    const auto removed = Remove(removable, stop);
+    if (!removed.has_value() && !stop.stop_requested()) {
+      undone = true;
+      log_.Warning("deleted volumes could not be removed yet",
+                   {{"pool", pool_.config.name}, {"error", removed.error().message()}});
+    } else if (removable.size() == kRemovedAtOnce) {
+      Wake();  // there may be more
+    }
+  }
+  if (undone) {
+    again();
+  } else {
+    pool_delay_ = {};
+  }
+}
+
+// Of volumes that were deleted. They must bear their own tags before the volume that proves them goes.
+bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
+  bool any = false;
+  for (const Record& record : catalog.records) {
+    if (!IsErasing(record) || !HasTakenOut(catalog, record)) {
+      continue;
+    }
+    any = true;
+    const Call limited = Call{.stop = stop}.Within(kLvmLimit);
+    const auto turn = pool_.writers.Wait("tagging legs that a conversion left", limited);
+    for (const TakenOut& taken : catalog.taken_out) {
+      if (!turn.has_value() || taken.volume != record.lv->name) {
+        continue;
+      }
+      if (const auto done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
+          !done.has_value()) {
+        log_.Warning("a leg of a deleted volume cannot be cleared away yet",
+                     {{"pool", pool_.config.name},
+                      {"lv", taken.parts.front()->name},
+                      {"error", done.error().message()}});
+      }
+    }
+  }
+  return any;
+}
+
+void Eraser::ForgetGone(const Catalog& catalog) {
+  std::erase_if(work_, [&](const auto& entry) {
+    return std::ranges::none_of(catalog.records, [&](const Record& record) {
+      return IsErasing(record) && record.lv->uuid == entry.first;
+    });
+  });
+}
+
+bool Eraser::Proceed(const Record& record, const std::stop_token& stop) {
+  Work& work = work_[record.lv->uuid];
+  if (std::chrono::steady_clock::now() < work.retry_at) {
+    NoLaterThan(work.retry_at);
+    return false;
+  }
+  if (work.erasure == nullptr) {
+    if (auto begun = Begin(record, work, stop); !begun.has_value()) {
+      PutOff(record, work, begun.error());
+      return false;
+    }
+  }
+  if (!work.erasure->Finished()) {
+    RecordProgress(record, work, stop);
+    return false;
+  }
+  if (const auto failure = work.erasure->Failure(); failure.has_value()) {
+    work.erasure = nullptr;
+    PutOff(record, work, *failure);
+    return false;
+  }
+  return true;
+}
+
+void Eraser::PutOff(const Record& record, Work& work, const Error& why) {
+  work.delay = Longer(work.delay);
+  work.retry_at = std::chrono::steady_clock::now() + work.delay;
+  NoLaterThan(work.retry_at);
+  if (why.code() != Code::kCancelled) {
+    log_.Warning("a deleted volume could not be cleared away yet",
+                 {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", why.message()}});
+  }
+}
+
+Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& stop) {
+  const Call limited = Call{.stop = stop}.Within(kLvmLimit);
+  QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("deactivating before erasing", limited));
+  // What was read before the turn is old by now.
+  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
+  const lvm::LogicalVolume* const lv = now->FindLv(record.lv->name);
+  if (lv == nullptr || lv->uuid != record.lv->uuid) {
+    return Error(Code::kUnavailable, "somebody has removed or renamed it");
+  }
+  Record current = record;
+  current.group = now;
+  current.lv = lv;
+  // First, because to deactivate what somebody is moving would break that off.
+  QUARRY_TRY(CheckAlone(current));
+  QUARRY_ASSIGN(std::vector<lvm::PhysicalRange> extents, lvm::OwnedExtents(*now, *lv));
+  bool was_active = false;
+  for (const std::string& uuid : current.DmUuids()) {
+    const auto device = world_.dm.Find(uuid);
+    was_active = was_active || !device.has_value() || device->has_value();
+  }
+  QUARRY_TRY(Execute({DeactivateAction{now->name, lv->name, current.DmUuids()}}, world_, limited));
+  QUARRY_ASSIGN(const Plan plan, PlanErase(current, PolicyOf(current), lost_));
+  std::vector<DiskPart> parts = PartsOf(plan);
+  // The tag's digest tells of which extents it is good. What was active may have been filled from a leg that
+  // is not cleared yet.
+  std::vector<Bytes> done = ParseProgress(parts, was_active ? std::string() : current.tags.erased);
+  if (!SuperblocksStayedClear(world_, current, parts, done)) {
+    done.assign(parts.size(), Bytes{});
+  }
+  work.recorded = Sum(done);
+  work.erasure = std::make_shared<Erasure>(OwnerOf(*now, *lv, lvm::StateTag(lvm::VolumeState::kErasing)),
+                                           WithoutLost(*now, std::move(extents), lost_), std::move(parts),
+                                           std::move(done), world_.clock.Now());
+  for (size_t part = 0; part < work.erasure->parts().size(); ++part) {
+    QueueOf(work.erasure->parts()[part].device).Add(work.erasure, part, DiskQueue::Haste::kNone);
+  }
+  return Ok();
+}
+
+// Best effort: without it, a restart only has more to do again.
+void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_token& stop) {
+  const std::vector<Bytes> done = work.erasure->Done();
+  if (Sum(done) < work.recorded + kRecordEvery) {
+    return;
+  }
+  work.recorded = Sum(done);
+  const std::string tag = lvm::ErasedTag(ProgressText(work.erasure->parts(), done));
+  const Catalog catalog = ReadCatalog(pool_.config.name, record.group);
+  if (tag.size() > kLongestTag || !CheckMetadataRoom(catalog, {2 * tag.size()}).has_value()) {
+    return;
+  }
+  std::vector<std::string> old;
+  if (!record.tags.erased.empty()) {
+    old.push_back(lvm::ErasedTag(record.tags.erased));
+  }
+  const Call limited = Call{.stop = stop}.Within(kLvmLimit);
+  const auto turn = pool_.writers.Wait("recording how far erasing is", limited);
+  const RetagAction retag{record.group->name, record.lv->name, {tag}, old};
+  if (turn.has_value()) {
+    (void)RunCounted(pool_, {retag}, world_, limited);
+  }
+}
+
+bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record) {
+  Work& work = work_.at(lv.uuid);
+  auto owned = lvm::OwnedExtents(*now, lv);
+  if (!owned.has_value()) {  // lvremove would take along what somebody has put on it
+    work.erasure = nullptr;  // and who knows what is written there by then
+    PutOff(record, work, owned.error());
+    return false;
+  }
+  if (ByPv(WithoutLost(*now, *std::move(owned), lost_)) != ByPv(work.erasure->extents())) {
+    // It was moved to other extents while it was erased, or a disk is back that was lost: these come next.
+    work_.erase(lv.uuid);
+    NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
+    return false;
+  }
+  Record current = record;
+  current.group = now;
+  current.lv = &lv;
+  if (!SuperblocksStayedClear(world_, current, work.erasure->parts(), work.erasure->Done())) {
+    log_.Warning("a deleted volume was activated while it was erased: it is erased from its beginning",
+                 {{"pool", pool_.config.name}, {"lv", lv.name}});
+    work_.erase(lv.uuid);
+    NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
+    return false;
+  }
+  return true;
+}
+
+Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token& stop) {
+  const Call limited = Call{.stop = stop}.Within(kLvmLimit);
+  QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("removing erased volumes", limited));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(pool_.config.group, limited));
+  RemoveLvAction remove{now->name, {}, now->seqno};
+  std::vector<const Record*> going;
+  for (const Record& record : records) {
+    const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
+    if (lv == nullptr || lv->uuid != record.lv->uuid) {
+      work_.erase(record.lv->uuid);
+      continue;
+    }
+    // Between the report and this turn a create may have finished, or somebody have taken a volume for his
+    // own: only what still bears the tag, and that nobody is making, goes.
+    const std::string tag =
+        IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
+    if (std::ranges::find(lv->tags, tag) == lv->tags.end() ||
+        (IsErasing(record) ? !MayGo(now, *lv, record) : BeingMade(pool_, record))) {
+      continue;
+    }
+    if (const auto alone = lvm::RemovesAlone(*now, *lv); !alone.has_value()) {
+      log_.Warning(
+          "a deleted volume is not removed",
+          {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", alone.error().message()}});
+      NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
+      continue;
+    }
+    remove.names.push_back(record.lv->name);
+    going.push_back(&record);
+  }
+  if (going.empty()) {
+    return Ok();
+  }
+  pool_.clean.Look(*now);
+  QUARRY_TRY(RunCounted(pool_, {remove}, world_, limited));
+  for (const Record* record : going) {
+    const auto work = work_.find(record->lv->uuid);
+    if (work == work_.end()) {
+      log_.Info("removed a half-made volume", {{"pool", pool_.config.name}, {"lv", record->lv->name}});
+      continue;
+    }
+    const Erasure& erasure = *work->second.erasure;
+    if (record->lv->partial) {
+      log_.Warning("a part of a deleted volume was not erased: it lies on a disk that was given up",
+                   {{"pool", pool_.config.name}, {"lv", record->lv->name}});
+    }
+    if (PolicyOf(*record) == ErasePolicy::kZero) {
+      std::vector<lvm::PhysicalRange> cleared = erasure.extents();
+      std::erase_if(cleared, [&](const auto& range) { return now->LacksPv(range.pv_uuid); });
+      pool_.clean.Add(cleared);
+    }
+    const auto elapsed = std::chrono::duration<double>(world_.clock.Now() - erasure.begun()).count();
+    log_.Info("erased a deleted volume",
+              {{"pool", pool_.config.name}, {"lv", record->lv->name}, {"seconds", elapsed}});
+    work_.erase(work);
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,194 @@
+#include "engine/erase/zero_before_use.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/sizing.h"
+#include "engine/plan/plan_volume.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{4000};
+constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
+constexpr milliseconds kUndoLimit{60000};
+// How long cleared extents wait for the call to be repeated.
+constexpr std::chrono::minutes kKept{5};
+
+// Removes the LV that holds the extents. False: somebody has removed or moved that LV meanwhile, so that
+// others may have had them.
+Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Cleaning>& cleaning, const World& world,
+                          const Call& call) {
+  const std::string& group = pool.config.group;
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
+  pool.clean.Look(*now);
+  const lvm::LogicalVolume* const holder = now->FindLv(cleaning->lv_name());
+  if (holder == nullptr) {
+    return false;
+  }
+  const bool held = LiesOnJust(*now, *holder, cleaning->held());
+  // What somebody has put on it would go along with it.
+  const auto owned = lvm::OwnedExtents(*now, *holder);
+  if (!owned.has_value()) {
+    return Error(owned.error()).Context(fmt::format("logical volume {}/{}", group, holder->name));
+  }
+  QUARRY_TRY(RunCounted(pool, {RemoveLvAction{group, {cleaning->lv_name()}, now->seqno}}, world, call));
+  return held;
+}
+
+// The same, and remembers that the extents are clear if they are. What others commit meanwhile has it looked
+// at anew.
+Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
+                      const std::shared_ptr<Cleaning>& cleaning, const World& world, const Call& call) {
+  constexpr int kAttempts = 5;
+  Result<bool> held = RemoveHolder(pool, cleaning, world, call);
+  for (int attempt = 1; attempt < kAttempts && !held.has_value() && held.error().code() == Code::kUnavailable;
+       ++attempt) {
+    held = RemoveHolder(pool, cleaning, world, call);
+  }
+  if (!held.has_value()) {
+    return held;
+  }
+  if (*held && cleaning->Outcome().has_value()) {
+    pool.clean.Add(cleaning->cleared());
+  }
+  {
+    const std::lock_guard lock(pool.making_mutex);
+    pool.making.erase(cleaning->lv_name());
+  }
+  zeroings.Drop(key);
+  return held;
+}
+
+// One command's worth of room for everything that `placement` takes, as one linear LV.
+Result<lvm::Placement> PlaceHolder(const lvm::VolumeGroup& group,
+                                   const std::vector<lvm::PhysicalRange>& all) {
+  QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
+  uint64_t size = 0;
+  for (const lvm::PhysicalRange& range : all) {
+    size += range.range.count.value;
+  }
+  return lvm::Place(SpaceWithin(group, all), linear, {size}, group);
+}
+
+// Makes the LV that holds the extents, as `plan` says.
+Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const World& world,
+                   const Call& call) {
+  QUARRY_TRY(RunCounted(pool, plan, world, call));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(pool.config.group, call));
+  const lvm::LogicalVolume* const holder = now->FindLv(name);
+  if (holder == nullptr) {
+    return Error(Code::kUnavailable, fmt::format("{} was removed as soon as it was made", name));
+  }
+  return OwnerOf(*now, *holder, std::string(lvm::kCreatingTag));
+}
+
+}  // namespace
+
+bool MustBeClear(const Profile& profile, std::string_view access) {
+  return (profile.erase != ErasePolicy::kNone && access != "mount") ||
+         (profile.skip_sync && profile.geometry.has_metadata());
+}
+
+Result<Cleared> TakeCleared(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
+                            const Call& call) {
+  const std::shared_ptr<Cleaning> cleaning = eraser.zeroings().Find(key);
+  if (cleaning == nullptr) {
+    return Cleared{};
+  }
+  if (!cleaning->Finished()) {
+    return Cleared{cleaning, {}};
+  }
+  QUARRY_ASSIGN(const bool held, GiveBack(pool, eraser.zeroings(), key, cleaning, node.world, call));
+  QUARRY_TRY(cleaning->Outcome());
+  if (!held) {
+    return Cleared{};
+  }
+  return Cleared{nullptr, cleaning->held()};
+}
+
+lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held) {
+  lvm::FreeSpace space = lvm::FreeSpaceOf(group);
+  const auto wanted = ByPv(held);
+  for (lvm::FreePv& pv : space.pvs) {
+    const auto mine = wanted.find(pv.uuid);
+    pv.free = mine == wanted.end() ? std::vector<lvm::ExtentRange>() : Common(pv.free, mine->second);
+  }
+  return space;
+}
+
+Result<std::shared_ptr<Cleaning>> StartCleaning(Node& node, Pool& pool, Eraser& eraser,
+                                                const std::string& key, const Catalog& catalog,
+                                                const Plan& plan,
+                                                const std::vector<lvm::PhysicalRange>& unknown,
+                                                const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const std::vector<lvm::PhysicalRange> all = ExtentsOf(plan, true);
+  QUARRY_TRY(CheckVolumeLimit(catalog).Context("extents to be cleared are held by a logical volume"));
+  QUARRY_ASSIGN(const lvm::Placement hold, PlaceHolder(group, all));
+  QUARRY_ASSIGN(Plan erase, PlanEraseRanges(group, unknown, dm::EraseMethod::kZero));
+  QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
+  const std::string name = lvm::NewLvName();
+  {
+    const std::lock_guard lock(pool.making_mutex);
+    pool.making.insert(name);
+  }
+  const Plan take = {CreateLvAction{{.group = group.name,
+                                     .name = name,
+                                     .geometry = linear,
+                                     .step = hold.steps.front(),
+                                     .tags = {std::string(lvm::kCreatingTag)},
+                                     .wipe = lvm::Wipe::kNone,
+                                     .activate = false}},
+                     VerifyLayoutAction{group.name, name, hold}};
+  auto holder = Take(pool, take, name, node.world, call);
+  if (!holder.has_value()) {
+    {
+      const std::lock_guard lock(pool.making_mutex);
+      pool.making.erase(name);
+    }
+    if (!Execute({RemoveLvAction{group.name, {name}}}, node.world, CallWithin(kUndoLimit)).has_value()) {
+      eraser.Wake();
+    }
+    return std::move(holder.error());
+  }
+  std::vector<DiskPart> parts = PartsOf(erase);
+  const std::vector<Bytes> nothing_yet(parts.size());
+  const auto work = std::make_shared<Erasure>(std::move(*holder), ExtentsOf(plan, false), std::move(parts),
+                                              nothing_yet, node.world.clock.Now());
+  auto cleaning = std::make_shared<Cleaning>(all, work);
+  eraser.zeroings().Add(key, cleaning);
+  node.log.Info(
+      "clearing disk space of unknown past",
+      {{"pool", pool.config.name}, {"for", key}, {"bytes", static_cast<int64_t>(cleaning->total().value)}});
+  eraser.Clear(work);
+  return cleaning;
+}
+
+bool SweepCleanings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
+  if (zeroings.Forgotten(kKept).empty()) {
+    return !zeroings.empty();
+  }
+  const auto turn = pool.writers.Wait("giving back cleared space", call);
+  if (turn.has_value()) {
+    for (const auto& [key, cleaning] :
+         zeroings.Forgotten(kKept)) {                              // somebody may have come for it meanwhile
+      (void)GiveBack(pool, zeroings, key, cleaning, world, call);  // what fails is tried in the next round
+    }
+  }
+  return true;
+}
+
+Call CleaningPatience(const Call& call) {
+  Call patience = call.Within(kPatience);
+  if (call.deadline != SteadyTime::max()) {
+    patience.deadline = std::min(patience.deadline, call.deadline - kForTheAnswer);
+  }
+  return patience;
+}
+
+}  // namespace quarry::engine

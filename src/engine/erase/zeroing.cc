@@ -1,0 +1,84 @@
+#include "engine/erase/zeroing.h"
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+
+Cleaning::Cleaning(std::vector<lvm::PhysicalRange> held, std::shared_ptr<Erasure> work)
+    : held_(std::move(held)), work_(std::move(work)), asked_(std::chrono::steady_clock::now()) {
+  for (const DiskPart& part : work_->parts()) {
+    total_ = total_ + part.total();
+  }
+}
+
+Status Cleaning::Wait(const Call& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = std::chrono::steady_clock::now();
+  }
+  return work_->WaitFinished(call) ? Ok() : Status(NotYet());
+}
+
+bool Cleaning::Finished() const {
+  return work_->Finished();
+}
+
+Status Cleaning::Outcome() const {
+  if (!work_->Finished()) {
+    return NotYet();
+  }
+  auto failure = work_->Failure();
+  return failure.has_value() ? Status(std::move(*failure)) : Ok();
+}
+
+std::chrono::steady_clock::duration Cleaning::Unasked() const {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::steady_clock::now() - asked_;
+}
+
+Error Cleaning::NotYet() const {
+  Bytes done;
+  for (const Bytes bytes : work_->Done()) {
+    done = done + bytes;
+  }
+  return {
+      Code::kUnavailable,
+      fmt::format("disk space of unknown past is being cleared before a volume is made of it: {} of {} are "
+                  "done; ask again",
+                  HumanBytes(done), HumanBytes(total_))};
+}
+
+std::shared_ptr<Cleaning> Zeroings::Find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(key);
+  return found == all_.end() ? nullptr : found->second;
+}
+
+void Zeroings::Add(const std::string& key, std::shared_ptr<Cleaning> cleaning) {
+  const std::lock_guard lock(mutex_);
+  all_[key] = std::move(cleaning);
+}
+
+void Zeroings::Drop(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  all_.erase(key);
+}
+
+bool Zeroings::empty() const {
+  const std::lock_guard lock(mutex_);
+  return all_.empty();
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> Zeroings::Forgotten(
+    std::chrono::steady_clock::duration kept) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> out;
+  for (const auto& [key, cleaning] : all_) {
+    if (cleaning->Finished() && cleaning->Unasked() > kept) {
+      out.emplace_back(key, cleaning);
+    }
+  }
+  return out;
+}
+
+}  // namespace quarry::engine

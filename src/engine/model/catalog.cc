@@ -1,0 +1,233 @@
+#include "engine/model/catalog.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/taken_out.h"
+#include "mount/mount_api.h"
+
+namespace quarry::engine {
+namespace {
+
+std::string SortKey(const Record& record) {
+  return record.tags.id.empty() ? record.lv->name : record.tags.id;
+}
+
+bool AllowsMount(std::string_view access) {
+  return access == "mount" || access == "any";
+}
+bool AllowsBlock(std::string_view access) {
+  return access == "block" || access == "any";
+}
+
+}  // namespace
+
+std::vector<std::string> Record::DmUuids() const {
+  std::vector<std::string> out = {DmUuid()};
+  const auto add = [&](std::string_view name) {
+    if (const lvm::LogicalVolume* part = group->FindLv(name); part != nullptr) {
+      out.push_back(lvm::DmUuid(group->uuid, part->uuid));
+    }
+  };
+  for (const lvm::Segment& segment : lv->segments) {
+    for (const lvm::SegmentArea& area : segment.areas) {
+      if (lvm::IsLegOf(area.lv_name, lv->name)) {
+        add(area.lv_name);
+        add(lvm::MetadataLvName(area.lv_name));
+      }
+    }
+  }
+  return out;
+}
+
+const Record* Catalog::ById(std::string_view id) const {
+  for (const Record& record : records) {
+    if (record.tags.state == lvm::VolumeState::kReady && !record.tags.ephemeral && record.tags.id == id) {
+      return &record;
+    }
+  }
+  return nullptr;
+}
+
+const Record* Catalog::ByName(std::string_view co_name) const {
+  for (const Record& record : records) {
+    if (record.tags.state == lvm::VolumeState::kReady && record.tags.co_name == co_name) {
+      return &record;
+    }
+  }
+  return nullptr;
+}
+
+const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
+  const auto found = std::ranges::find_if(records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kReady && record.lv->uuid == lv_uuid;
+  });
+  return found == records.end() ? nullptr : &*found;
+}
+
+Status Catalog::CheckReadableId(std::string_view id) const {
+  for (const Unreadable& one : unreadable) {
+    if (lvm::BearsId(one.lv->tags, id)) {
+      return Error(Code::kPrecondition,
+                   fmt::format("volume_id: volume {} is logical volume {}/{}, whose tags this build cannot "
+                               "read ({}): have the quarryd serve it that made it, or mend its tags",
+                               id, group->name, one.lv->name, one.why));
+    }
+  }
+  return Ok();
+}
+
+Status Catalog::CheckReadableName(std::string_view co_name) const {
+  for (const Unreadable& one : unreadable) {
+    if (lvm::BearsName(one.lv->tags, co_name)) {
+      return Error(Code::kAlreadyExists,
+                   fmt::format("name: the volume of this name is logical volume {}/{}, whose tags this build "
+                               "cannot read ({}): have the quarryd serve it that made it, or mend its tags",
+                               group->name, one.lv->name, one.why));
+    }
+  }
+  return Ok();
+}
+
+Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
+  Catalog catalog{.group = group, .records = {}, .stray_legs = {}};
+  for (const lvm::LogicalVolume& lv : group->lvs) {
+    if (lv.hidden) {
+      continue;  // legs bear copies of the marker that their volume was created with
+    }
+    auto tags = lvm::ParseTags(lv.tags);
+    if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {
+      // A leg that LVM shows, because it was killed between making and hiding it. It goes with its volume;
+      // without one, both name and tag must be ours.
+      if (IsEndedLeg(lv, tags)) {
+        catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
+      } else if (tags.has_value() && tags->has_value() && group->FindLv(volume) == nullptr) {
+        catalog.stray_legs.push_back(lv.name);
+      }
+      continue;
+    }
+    if (!tags.has_value()) {
+      catalog.unreadable.push_back({&lv, tags.error().message()});
+    } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&
+               !lvm::IsOurLvName(lv.name)) {
+      // What bears the marker is removed at the next start, so it must bear a name of ours as well.
+      catalog.unreadable.push_back(
+          {&lv, fmt::format("it bears {} but has no name of ours", lvm::kCreatingTag)});
+    } else if (tags->has_value()) {
+      catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
+    }
+  }
+  std::sort(catalog.records.begin(), catalog.records.end(),
+            [](const Record& a, const Record& b) { return SortKey(a) < SortKey(b); });
+  FindTakenOut(catalog);
+  return catalog;
+}
+
+Volume Describe(const Record& record) {
+  Volume volume{record.tags.id, record.tags.co_name, record.tags.size, record.pool, {}};
+  // The profile was written once and is never edited, so neither is what is read from it here.
+  if (auto profile = Profile::FromCanonical(record.tags.profile); profile.has_value()) {
+    volume.context = {{"pool", profile->pool},
+                      {"type", std::string(lvm::TypeName(profile->geometry.type()))}};
+  }
+  return volume;
+}
+
+bool IsMultiNode(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::kMultiNodeReaderOnly:
+    case AccessMode::kMultiNodeSingleWriter:
+    case AccessMode::kMultiNodeMultiWriter:
+      return true;
+    case AccessMode::kSingleNodeWriter:
+    case AccessMode::kSingleNodeReaderOnly:
+    case AccessMode::kSingleNodeSingleWriter:
+    case AccessMode::kSingleNodeMultiWriter:
+      return false;
+  }
+  return true;
+}
+
+Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
+  bool block = false;
+  bool mount = false;
+  std::string fs_type;
+  for (size_t i = 0; i < capabilities.size(); ++i) {
+    const Capability& capability = capabilities[i];
+    const auto bad = [&](std::string_view field, const std::string& why) {
+      return Error(Code::kInvalidArgument, fmt::format("volume_capabilities[{}].{}: {}", i, field, why));
+    };
+    if (IsMultiNode(capability.mode)) {
+      return bad("access_mode", "a node-local volume can be used on one node only");
+    }
+    if (capability.access == AccessType::kBlock) {
+      block = true;
+      continue;
+    }
+    mount = true;
+    const std::string wanted =
+        capability.fs_type.empty() ? std::string(mount::SupportedFilesystems().front()) : capability.fs_type;
+    if (!mount::IsSupportedFilesystem(wanted)) {
+      return bad("mount.fs_type", fmt::format("'{}' is not supported; there are {}", wanted,
+                                              fmt::join(mount::SupportedFilesystems(), ", ")));
+    }
+    if (!fs_type.empty() && fs_type != wanted) {
+      return bad("mount.fs_type", fmt::format("'{}' contradicts '{}' asked for earlier", wanted, fs_type));
+    }
+    fs_type = wanted;
+    if (auto options = mount::ParseMountOptions(capability.mount_flags); !options.has_value()) {
+      return bad("mount.mount_flags", options.error().message());
+    }
+  }
+  return AccessPlan{block && mount ? "any" : block ? "block" : "mount", fs_type};
+}
+
+std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,
+                                           const CreateRequest& request) {
+  const Bytes size = record.tags.size;
+  if (size < request.range.required) {
+    return fmt::format("capacity_range.required_bytes: the existing volume has {} bytes, {} were asked for",
+                       size.value, request.range.required.value);
+  }
+  if (request.range.limit > Bytes{0} && size > request.range.limit) {
+    return fmt::format(
+        "capacity_range.limit_bytes: the existing volume has {} bytes, at most {} were asked for", size.value,
+        request.range.limit.value);
+  }
+  if (auto difference = Difference(record.tags.profile, profile); difference.has_value()) {
+    return difference;
+  }
+  const auto access = PlanAccess(request.capabilities);
+  if (access.has_value() &&
+      (access->access != record.tags.access || access->fs_type != record.tags.fs_type)) {
+    return fmt::format(
+        "volume_capabilities: the existing volume was made for {}{}{}, the request is for {}{}{}",
+        record.tags.access, record.tags.fs_type.empty() ? "" : " ", record.tags.fs_type, access->access,
+        access->fs_type.empty() ? "" : " ", access->fs_type);
+  }
+  return std::nullopt;
+}
+
+Status CheckAccess(const Record& record, const Capability& capability) {
+  const auto refuse = [&](const std::string& why) {
+    return Error(Code::kPrecondition, fmt::format("volume_capability: volume {} {}", record.tags.id, why));
+  };
+  if (IsMultiNode(capability.mode)) {
+    return refuse("can be used on one node only");
+  }
+  if (capability.access == AccessType::kBlock) {
+    return AllowsBlock(record.tags.access)
+               ? Ok()
+               : Status(refuse("was created for mounting, not as a raw block device"));
+  }
+  if (!AllowsMount(record.tags.access)) {
+    return refuse("was created as a raw block device, not for mounting");
+  }
+  if (!capability.fs_type.empty() && capability.fs_type != record.tags.fs_type) {
+    return refuse(fmt::format("has file system {}, not {}", record.tags.fs_type, capability.fs_type));
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

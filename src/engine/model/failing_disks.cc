@@ -1,0 +1,153 @@
+#include "engine/model/failing_disks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/model/volume_health.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr uint32_t kWholeLife = 100;  // percent used
+
+std::vector<std::string> Names(const lvm::VolumeGroup& group, const std::map<std::string, std::string>& disks,
+                               const std::set<std::string>& among) {
+  std::vector<std::string> out;
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    if (disks.contains(pv.uuid) && among.contains(pv.uuid)) {
+      out.push_back(pv.uuid);
+    }
+  }
+  return out;
+}
+
+// `weak`: disks that may have been left out for it.
+Error TellOf(Error error, const lvm::VolumeGroup& group, const WeakDisks& weak) {
+  if (error.code() != Code::kNoSpace) {
+    return error;
+  }
+  const std::set<std::string> withheld = Withheld(group, weak);
+  std::string words;
+  const auto add = [&](const std::map<std::string, std::string>& disks, std::string_view what) {
+    if (const auto names = Names(group, disks, withheld); !names.empty()) {
+      words += fmt::format("; left out, because {}: PV {}", what, fmt::join(names, ", "));
+    }
+  };
+  add(weak.failing, "it is failing");
+  add(weak.worn, "it is worn");
+  return words.empty() ? std::move(error) : Error(error.code(), error.message() + words);
+}
+
+}  // namespace
+
+std::string_view DiskStateName(DiskState state) {
+  switch (state) {
+    case DiskState::kGood:
+      return "good";
+    case DiskState::kWorn:
+      return "worn";
+    case DiskState::kFailing:
+      return "failing";
+  }
+  return "";
+}
+
+DiskVerdict JudgeHealth(const udev::DiskHealth& health) {
+  std::vector<std::string> reasons;
+  if ((health.critical_warning & udev::kSpareLow) != 0 || health.available_spare < health.spare_threshold) {
+    reasons.push_back(fmt::format("its spare blocks run out: {} % left, {} % is its own limit",
+                                  health.available_spare, health.spare_threshold));
+  }
+  if ((health.critical_warning & udev::kReliabilityDegraded) != 0) {
+    reasons.push_back(
+        fmt::format("it is not reliable any more by its own word: {} media errors", health.media_errors));
+  }
+  if ((health.critical_warning & udev::kReadOnlyMedia) != 0) {
+    reasons.emplace_back("it takes no more writes");
+  }
+  if (!reasons.empty()) {
+    return {DiskState::kFailing, fmt::format("{}", fmt::join(reasons, "; "))};
+  }
+  if (health.percentage_used >= kWholeLife) {
+    return {DiskState::kWorn,
+            fmt::format("{} % of the life that its vendor expects is used up", health.percentage_used)};
+  }
+  return {};
+}
+
+std::set<std::string> Withheld(const lvm::VolumeGroup& group, const WeakDisks& weak) {
+  std::set<std::string> failing;
+  std::set<std::string> worn;
+  bool others = false;
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    if (weak.failing.contains(pv.uuid)) {
+      failing.insert(pv.uuid);
+    } else if (weak.worn.contains(pv.uuid)) {
+      worn.insert(pv.uuid);
+    } else {
+      others = others || !pv.missing;
+    }
+  }
+  if (others) {
+    failing.merge(worn);
+  }
+  return failing;
+}
+
+lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs) {
+  std::erase_if(space.pvs, [&](const lvm::FreePv& pv) { return pvs.contains(pv.uuid); });
+  return space;
+}
+
+Error TellOfWithheld(Error error, const Catalog& catalog) {
+  return TellOf(std::move(error), *catalog.group, catalog.weak);
+}
+
+Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
+                                             const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
+                                             const std::vector<bool>& which) {
+  auto placed = PlaceOnSoundDisks(group, weak, [&](const lvm::FreeSpace& space) {
+    return lvm::PlaceLegs(space, geometry, group, lv, which);
+  });
+  if (!placed.has_value()) {
+    return TellOf(std::move(placed.error()), group, {weak.failing, {}, {}});
+  }
+  return placed;
+}
+
+std::optional<Ailment> DiskFailing(const Record& record, const WeakDisks& weak) {
+  if (weak.failing.empty()) {
+    return std::nullopt;
+  }
+  std::vector<size_t> legs;
+  std::set<std::string> disks;
+  const auto pvs_of_legs = lvm::LegPvs(*record.group, *record.lv);
+  for (size_t i = 0; i < pvs_of_legs.size(); ++i) {
+    std::vector<std::string> failing;
+    std::ranges::copy_if(pvs_of_legs[i], std::back_inserter(failing),
+                         [&](const std::string& pv) { return weak.failing.contains(pv); });
+    if (!failing.empty()) {
+      legs.push_back(i);
+      disks.insert(failing.begin(), failing.end());
+    }
+  }
+  if (legs.empty()) {
+    return std::nullopt;
+  }
+  std::vector<std::string> reasons;
+  for (const std::string& pv : disks) {
+    reasons.push_back(fmt::format("PV {}: {}", pv, weak.failing.at(pv)));
+  }
+  const std::string remedy = HasRedundancy(*record.lv)
+                                 ? "replace it before another one goes"
+                                 : "nothing else has these data: move them away while they can be read";
+  return Ailment{
+      Problem::kDegraded, "DiskFailing",
+      fmt::format("leg {} of {} lies on a disk that is failing ({}); all data can be read so far; {}",
+                  fmt::join(legs, ", "), pvs_of_legs.size(), fmt::join(reasons, "; "), remedy)};
+}
+
+}  // namespace quarry::engine

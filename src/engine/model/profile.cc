@@ -1,0 +1,266 @@
+#include "engine/model/profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+constexpr std::string_view kForeignPrefix = "csi.storage.k8s.io/";
+
+Error Bad(std::string_view key, std::string_view value, std::string_view expected) {
+  return Error(Code::kInvalidArgument,
+               fmt::format("parameters['{}']: must be {}, is '{}'", key, expected, value));
+}
+
+Result<uint32_t> ParseCount(std::string_view key, std::string_view text, uint32_t least) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least) {
+    return Bad(key, text, fmt::format("a whole number of at least {}", least));
+  }
+  return value;
+}
+
+Result<Bytes> ParseKiB(std::string_view key, std::string_view text) {
+  QUARRY_ASSIGN(const uint32_t kib, ParseCount(key, text, 1));
+  return Bytes{uint64_t{kib} * kKiB.value};
+}
+
+Result<bool> ParseBool(std::string_view key, std::string_view text) {
+  if (text == "true") {
+    return true;
+  }
+  if (text == "false") {
+    return false;
+  }
+  return Bad(key, text, "'true' or 'false'");
+}
+
+Result<ErasePolicy> ParseErase(std::string_view text) {
+  for (const ErasePolicy policy : {ErasePolicy::kZero, ErasePolicy::kDiscard, ErasePolicy::kNone}) {
+    if (EraseName(policy) == text) {
+      return policy;
+    }
+  }
+  return Bad("erase", text, "'zero', 'discard' or 'none'");
+}
+
+Result<std::string> ParseMkfsOptions(std::string_view text) {
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
+  if (!printable || text.size() > 512) {
+    return Error(Code::kInvalidArgument,
+                 "parameters['mkfsoptions']: must be at most 512 printable ASCII characters");
+  }
+  return std::string(text);
+}
+
+// A parse in progress: what the strings have said so far.
+struct Draft {
+  std::string pool;
+  lvm::GeometryRequest geometry;
+  ErasePolicy erase = ErasePolicy::kZero;
+  bool skip_sync = false;
+  std::string mkfs_options;
+};
+
+using Setter = Status (*)(Draft&, std::string_view);
+
+const std::map<std::string_view, Setter>& Setters() {
+  static const std::map<std::string_view, Setter> kSetters = {
+      {"pool",
+       [](Draft& d, std::string_view v) -> Status {
+         if (v.empty()) {
+           return Bad("pool", v, "the name of a pool");
+         }
+         d.pool = v;
+         return Ok();
+       }},
+      {"type",
+       [](Draft& d, std::string_view v) -> Status {
+         auto type = lvm::ParseVolumeType(v);
+         if (!type.has_value()) {
+           return std::move(type.error()).Context("parameters['type']");
+         }
+         d.geometry.type = *type;
+         return Ok();
+       }},
+      {"mirrors",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.geometry.mirrors, ParseCount("mirrors", v, 1));
+         return Ok();
+       }},
+      {"stripes",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.geometry.stripes, ParseCount("stripes", v, 1));
+         return Ok();
+       }},
+      {"stripesize",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.geometry.stripe_size, ParseKiB("stripesize", v));
+         return Ok();
+       }},
+      {"regionsize",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.geometry.region_size, ParseKiB("regionsize", v));
+         return Ok();
+       }},
+      {"integrity",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.geometry.integrity, ParseBool("integrity", v));
+         return Ok();
+       }},
+      {"sync",
+       [](Draft& d, std::string_view v) -> Status {
+         if (v != "full" && v != "skip") {
+           return Bad("sync", v, "'full' or 'skip'");
+         }
+         d.skip_sync = v == "skip";
+         return Ok();
+       }},
+      {"erase",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.erase, ParseErase(v));
+         return Ok();
+       }},
+      {"mkfsoptions",
+       [](Draft& d, std::string_view v) -> Status {
+         QUARRY_ASSIGN(d.mkfs_options, ParseMkfsOptions(v));
+         return Ok();
+       }},
+  };
+  return kSetters;
+}
+
+std::map<std::string, std::string> SplitLines(std::string_view text) {
+  std::map<std::string, std::string> lines;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t equals = line.find('=');
+    lines.emplace(line.substr(0, equals),
+                  equals == std::string_view::npos ? std::string_view() : line.substr(equals + 1));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string_view EraseName(ErasePolicy policy) {
+  switch (policy) {
+    case ErasePolicy::kZero:
+      return "zero";
+    case ErasePolicy::kDiscard:
+      return "discard";
+    case ErasePolicy::kNone:
+      return "none";
+  }
+  return "zero";
+}
+
+Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view default_pool) {
+  Draft draft;
+  draft.pool = default_pool;
+  for (const auto& [key, value] : parameters) {
+    if (key.starts_with(kForeignPrefix)) {
+      continue;
+    }
+    const auto setter = Setters().find(key);
+    if (setter == Setters().end()) {
+      std::string known;
+      for (const auto& [name, unused] : Setters()) {
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+      }
+      return Error(Code::kInvalidArgument,
+                   fmt::format("parameters['{}']: no such parameter; there are {}", key, known));
+    }
+    QUARRY_TRY(setter->second(draft, value));
+  }
+  auto geometry = lvm::Geometry::Make(draft.geometry);
+  if (!geometry.has_value()) {
+    return std::move(geometry.error()).Context("parameters");
+  }
+  return Profile{.pool = std::move(draft.pool),
+                 .geometry = std::move(*geometry),
+                 .erase = draft.erase,
+                 .skip_sync = draft.skip_sync,
+                 .mkfs_options = std::move(draft.mkfs_options)};
+}
+
+std::string Profile::Canonical() const {
+  std::map<std::string_view, std::string> lines(unknown.begin(), unknown.end());
+  lines["pool"] = pool;
+  lines["type"] = lvm::TypeName(geometry.type());
+  if (geometry.mirrors() > 0) {
+    lines["mirrors"] = fmt::format("{}", geometry.mirrors());
+  }
+  if (geometry.data_legs() > 1) {
+    lines["stripes"] = fmt::format("{}", geometry.data_legs());
+  }
+  if (geometry.stripe_size() > Bytes{0}) {
+    lines["stripesize"] = fmt::format("{}", geometry.stripe_size().value / kKiB.value);
+  }
+  if (geometry.region_size() > Bytes{0}) {
+    lines["regionsize"] = fmt::format("{}", geometry.region_size().value / kKiB.value);
+  }
+  if (geometry.integrity()) {
+    lines["integrity"] = "true";
+  }
+  lines["erase"] = EraseName(erase);
+  lines["sync"] = skip_sync ? "skip" : "full";
+  if (!mkfs_options.empty()) {
+    lines["mkfsoptions"] = mkfs_options;
+  }
+  std::string text;
+  for (const auto& [key, value] : lines) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : "\n", key, value);
+  }
+  return text;
+}
+
+Result<Profile> Profile::FromCanonical(std::string_view text) {
+  Parameters known = SplitLines(text);
+  std::map<std::string, std::string> unknown;
+  std::erase_if(known, [&](const auto& line) {
+    return !Setters().contains(line.first) && unknown.insert(line).second;
+  });
+  auto profile = Parse(known, "");
+  if (!profile.has_value()) {
+    return std::move(profile.error()).Context("recorded profile").As(Code::kCorrupt);
+  }
+  profile->unknown = std::move(unknown);
+  return profile;
+}
+
+std::optional<std::string> Difference(std::string_view existing, const Profile& requested) {
+  auto recorded = Profile::FromCanonical(existing);
+  if (recorded.has_value()) {
+    recorded->unknown.clear();
+  }
+  const auto was = SplitLines(recorded.has_value() ? recorded->Canonical() : std::string(existing));
+  const auto is = SplitLines(requested.Canonical());
+  const auto value = [](const std::map<std::string, std::string>& lines, const std::string& key) {
+    const auto found = lines.find(key);
+    return found == lines.end() ? std::string("not set") : fmt::format("'{}'", found->second);
+  };
+  const auto describe = [&](const std::string& key) {
+    return fmt::format("parameter '{}' is {} on the existing volume, {} in the request", key, value(was, key),
+                       value(is, key));
+  };
+  if (value(was, "type") != value(is, "type")) {
+    return describe("type");  // most of the others follow from it
+  }
+  for (const auto* side : {&was, &is}) {
+    for (const auto& [key, unused] : *side) {
+      if (value(was, key) != value(is, key)) {
+        return describe(key);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace quarry::engine

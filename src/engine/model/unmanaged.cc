@@ -1,0 +1,51 @@
+#include "engine/model/unmanaged.h"
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+
+bool IsForeign(const lvm::LogicalVolume& lv) {
+  // A leg of ours that a killed LVM has not hidden yet is a reconciliation's business.
+  if (lv.hidden || !lv.independent || !lvm::OurLvNameIn(lv.name).empty()) {
+    return false;
+  }
+  const auto tags = lvm::ParseTags(lv.tags);
+  return tags.has_value() && !tags->has_value();
+}
+
+Record ForeignRecord(const std::string& pool, const Catalog& catalog, const lvm::LogicalVolume& lv) {
+  Record record{pool, catalog.group, &lv, {}};
+  record.tags.id = lvm::ForeignVolumeId(pool, lv.uuid).value_or("");
+  record.tags.size = lv.size;
+  return record;
+}
+
+Volume DescribeForeign(const Record& record) {
+  const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
+  const std::string type =
+      geometry.has_value() ? std::string(lvm::TypeName(geometry->type())) : record.lv->segment_type;
+  return Volume{record.tags.id, "", record.tags.size, record.pool, {{"pool", record.pool}, {"type", type}}};
+}
+
+std::vector<Volume> ForeignVolumes(const std::string& pool, const Catalog& catalog) {
+  std::vector<Volume> out;
+  for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
+    if (IsForeign(lv)) {
+      const Record record = ForeignRecord(pool, catalog, lv);
+      if (!record.tags.id.empty()) {
+        out.push_back(DescribeForeign(record));
+      }
+    }
+  }
+  return out;
+}
+
+Error NotAdopted(const Record& record) {
+  return {
+      Code::kPrecondition,
+      fmt::format("volume_id: {} is logical volume {}/{}, which Quarry did not make and leaves alone; "
+                  "`quarryctl adopt {}/{}` takes it over",
+                  record.tags.id, record.group->name, record.lv->name, record.group->name, record.lv->name)};
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,231 @@
+#include "engine/model/volume_health.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "engine/model/scrub_outcome.h"
+
+namespace quarry::engine {
+namespace {
+
+size_t Count(const std::vector<bool>& legs) {
+  return static_cast<size_t>(std::count(legs.begin(), legs.end(), true));
+}
+
+std::string Numbers(const std::vector<bool>& legs) {
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (legs[i]) {
+      numbers.push_back(i);
+    }
+  }
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+// What the metadata say: which legs lie, in part at least, on disks that are not there, or nowhere any more.
+struct Missing {
+  std::vector<bool> legs;
+  std::vector<std::string> disks;  // PV uuids
+};
+
+Missing MissingOf(const Record& record) {
+  Missing missing{.legs = lvm::LostLegs(*record.group, *record.lv), .disks = {}};
+  for (const std::vector<std::string>& leg : lvm::LegPvs(*record.group, *record.lv)) {
+    std::ranges::copy_if(leg, std::back_inserter(missing.disks),
+                         [&](const std::string& uuid) { return record.group->LacksPv(uuid); });
+  }
+  return missing;
+}
+
+Ailment DiskMissing(const Record& record, const lvm::Geometry& geometry, const Missing& missing) {
+  const std::string where = missing.disks.empty() ? "was given up for lost"
+                                                  : fmt::format("lies on a disk that is not there (PV {})",
+                                                                fmt::join(missing.disks, ", "));
+  if (Survives(geometry, missing.legs)) {
+    return {Problem::kDegraded, "DiskMissing",
+            fmt::format("leg {} of {} ({}) {}; all data can be read and written", Numbers(missing.legs),
+                        missing.legs.size(), geometry.Describe(), where)};
+  }
+  return {Problem::kInaccessible, "DiskMissing",
+          fmt::format("a part of volume {} ({}) {}; bring it back: nothing else has these data",
+                      record.tags.id, geometry.Describe(), where)};
+}
+
+Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed) {
+  if (!Survives(geometry, failed)) {
+    return {
+        Problem::kInaccessible, "LegFailed",
+        fmt::format("the kernel has stopped the volume: it gave up leg {} of {} ({}), more than it can do "
+                    "without. What is on the legs is left as it is; once their disks are back it is started "
+                    "again, when "
+                    "nobody has it open",
+                    Numbers(failed), failed.size(), geometry.Describe())};
+  }
+  return {Problem::kDegraded, "LegFailed",
+          fmt::format("the kernel has given up leg {} of {} ({}) after errors of its disk; it is taken back "
+                      "once that answers",
+                      Numbers(failed), failed.size(), geometry.Describe())};
+}
+
+// The kernel's view of a raid volume. `lost`: what the metadata say already.
+void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, const Missing& missing,
+                  Health& health) {
+  const std::vector<bool> failed = FailedLegs(raid);
+  bool news = false;
+  for (size_t i = 0; i < failed.size(); ++i) {
+    news = news || (failed[i] && !(i < missing.legs.size() && missing.legs[i]));
+  }
+  if (news) {
+    health.ailments.push_back(LegFailed(geometry, failed));
+  }
+  if (raid.in_sync == raid.total && (raid.action.empty() || raid.action == "idle")) {
+    return;
+  }
+  const uint64_t percent = static_cast<uint64_t>(100.0L * raid.in_sync / raid.total);
+  if (!raid.action.empty() && raid.action != "idle" && raid.action != "frozen") {
+    health.percent = static_cast<uint32_t>(percent);
+  }
+  if (raid.action == "recover") {
+    health.ailments.push_back({Problem::kDegraded, "Rebuilding",
+                               fmt::format("a leg is being rebuilt from the others: {} % done", percent)});
+  } else if (raid.action == "resync") {
+    health.note = fmt::format("syncing, {} % done", percent);
+  } else if (raid.action == "check" || raid.action == "repair") {
+    health.note = fmt::format("being checked, {} % done", percent);
+  } else if (raid.in_sync != raid.total && Count(failed) == 0 && Count(missing.legs) == 0) {
+    health.ailments.push_back(
+        {Problem::kDegraded, "OutOfSync",
+         fmt::format("its legs are in sync to {} % only, and the kernel is not at it ({})", percent,
+                     raid.action)});
+  }
+}
+
+// What the last comparison of its legs found. With parity each such place is damage of a kind: of a write
+// that the power cut off, or of a disk. Copies may differ where nobody reads: in what was written while it
+// changed (swap), or was discarded (md(4)).
+void DiagnoseMismatch(const Record& record, const lvm::Geometry& geometry, Health& health) {
+  const auto outcome = ReadScrub(record.tags.scrubbed);
+  if (!outcome.has_value() || outcome->mismatched.value == 0) {
+    return;
+  }
+  const std::string found =
+      fmt::format("{} of its legs did not agree when they were compared", HumanBytes(outcome->mismatched));
+  const bool copies =
+      geometry.type() == lvm::VolumeType::kRaid1 || geometry.type() == lvm::VolumeType::kRaid10;
+  if (!copies) {
+    health.ailments.push_back(
+        {Problem::kDegraded, "LegsDiffer",
+         fmt::format("{}: look for errors of its disks, and have `quarryctl scrub --repair {}` make the "
+                     "parity anew from the data",
+                     found, record.tags.id)});
+  } else if (health.note.empty()) {
+    health.note = fmt::format("{}; copies may differ where nothing is stored", found);
+  }
+}
+
+bool Has(const std::vector<std::string>& options, std::string_view word) {
+  return std::find(options.begin(), options.end(), word) != options.end();
+}
+
+// A file system that was mounted writable and is not: the kernel stopped the writing after an error. One that
+// was asked for read-only is so by its mount as well.
+bool HasGoneReadOnly(const mount::MountEntry& entry) {
+  return Has(entry.super_options, "ro") && Has(entry.options, "rw");
+}
+
+}  // namespace
+
+bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost) {
+  switch (geometry.type()) {
+    case lvm::VolumeType::kLinear:
+    case lvm::VolumeType::kStriped:
+    case lvm::VolumeType::kRaid0:
+      return Count(lost) == 0;
+    case lvm::VolumeType::kRaid1:
+      return Count(lost) < lost.size();
+    case lvm::VolumeType::kRaid4:
+    case lvm::VolumeType::kRaid5:
+      return Count(lost) <= 1;
+    case lvm::VolumeType::kRaid6:
+      return Count(lost) <= 2;
+    case lvm::VolumeType::kRaid10: {
+      // The copies of a stripe are neighbours (lvmraid(7), "near" layout).
+      const size_t copies = geometry.mirrors() + 1;
+      for (size_t first = 0; first + copies <= lost.size(); first += copies) {
+        const auto set = lost.begin() + static_cast<std::ptrdiff_t>(first);
+        if (std::all_of(set, set + static_cast<std::ptrdiff_t>(copies), [](bool leg) { return leg; })) {
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<bool> FailedLegs(const dm::RaidStatus& raid) {
+  std::vector<bool> out;
+  for (const char leg : raid.legs) {
+    out.push_back(leg == 'D' || leg == '-');
+  }
+  return out;
+}
+
+bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid) {
+  return raid.legs.size() == geometry.legs() && !Survives(geometry, FailedLegs(raid));
+}
+
+bool HasRedundancy(const lvm::LogicalVolume& lv) {
+  return lv.segment_type.starts_with("raid") && !lv.segment_type.starts_with("raid0");
+}
+
+bool AnyGoneReadOnly(const mount::MountTable& mounts) {
+  return std::ranges::any_of(mounts.entries(), HasGoneReadOnly);
+}
+
+Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
+                const std::vector<const mount::MountEntry*>& mounts) {
+  Health health;
+  const auto profile = Profile::FromCanonical(record.tags.profile);
+  if (!profile.has_value()) {
+    health.ailments.push_back({Problem::kDegraded, "Unreadable", profile.error().message()});
+    return health;
+  }
+  const lvm::Geometry& geometry = profile->geometry;
+  const Missing missing = MissingOf(record);
+  if (Count(missing.legs) != 0) {
+    health.ailments.push_back(DiskMissing(record, geometry, missing));
+  }
+  if (raid.has_value()) {
+    DiagnoseRaid(geometry, *raid, missing, health);
+  }
+  DiagnoseMismatch(record, geometry, health);
+  const auto gone = std::ranges::find_if(mounts, [](const auto* entry) { return HasGoneReadOnly(*entry); });
+  if (gone != mounts.end()) {
+    health.ailments.push_back(
+        {Problem::kInaccessible, "FilesystemReadOnly",
+         fmt::format(
+             "the kernel made the {} at {} read-only after an error; its log says which. Take the volume "
+             "out of use, check it with fsck, use it again",
+             (*gone)->fs_type, (*gone)->target)});
+  }
+  return health;
+}
+
+std::string_view ConditionWord(const Health& health) {
+  const auto has = [&](auto matches) { return std::ranges::any_of(health.ailments, matches); };
+  if (has([](const Ailment& a) { return a.problem == Problem::kInaccessible; })) {
+    return "failed";
+  }
+  if (has([](const Ailment& a) { return a.reason == "Rebuilding"; })) {
+    return "repairing";
+  }
+  if (!health.ailments.empty()) {
+    return "degraded";
+  }
+  return health.note.starts_with("syncing") ? "syncing" : "healthy";
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,529 @@
+#include "engine/plan/actions.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/catalog.h"
+#include "engine/plan/proven_write.h"
+#include "engine/raid/stopped_array.h"
+#include "lvm/names.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+template <typename... Cases>
+struct Overload : Cases... {
+  using Cases::operator()...;
+};
+
+Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
+  }
+  if (a.seqno.has_value() && group->seqno > *a.seqno) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("somebody else has changed volume group {} meanwhile, so that it is not known any "
+                    "more whose bytes the volume would show: try again",
+                    a.group));
+  }
+  return lvm::VerifyPlacement(*group, *lv, a.placement);
+}
+
+Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
+  }
+  for (const std::vector<std::string>& leg : lvm::LegPvs(*group, *lv)) {
+    for (const std::string& uuid : leg) {
+      if (group->LacksPv(uuid)) {
+        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still, which is not there", uuid));
+      }
+      if (uuid == a.left) {
+        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still", uuid));
+      }
+    }
+  }
+  if (const auto shared = lvm::SharedPv(*group, *lv); shared.has_value()) {
+    return Error(Code::kCorrupt, fmt::format("two legs are on one disk, {}", *shared));
+  }
+  return Ok();
+}
+
+// Of an inactive volume of ours.
+LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                   const Call& call) {
+  return [owner = OwnerOf(group, lv, lvm::StateTag(lvm::VolumeState::kReady)), &world, &call](
+             const std::string& metadata_lv, const dm::EraseRange& place, const dm::RaidSuperblock& was,
+             const dm::RaidStart& start) {
+    return WriteToLeg(world, owner, metadata_lv, place, call,
+                      [&] { return world.raid_legs->Write(place, was, start); });
+  };
+}
+
+// Whether LVM may load the table of this volume anew, as it does for whatever changes it (stopped_array.h).
+Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
+  const lvm::LogicalVolume* const lv = group.FindLv(name);
+  if (lv == nullptr || world.raid_legs == nullptr || !lv->segment_type.starts_with("raid")) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const auto raid, world.dm.Raid(lvm::DmUuid(group.uuid, lv->uuid)));
+  return raid.has_value() ? MayTakeBack(group, *lv, *raid, *world.raid_legs) : Ok();
+}
+
+// The same on the group as it is now; then `change`.
+Status ReloadNow(const std::string& group, const std::string& name, const World& world, const Call& call,
+                 const std::function<Status()>& change) {
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
+  QUARRY_TRY(MayReload(*now, name, world));
+  return change();
+}
+
+// Those whose legs may not be taken back keep no other waiting.
+Status ReloadAll(const std::string& group, const std::vector<std::string>& names, const World& world,
+                 const Call& call, const std::function<Status(const std::vector<std::string>&)>& change) {
+  std::vector<std::string> allowed;
+  Status refused = Ok();
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
+  for (const std::string& name : names) {
+    if (Status may = MayReload(*now, name, world); may.has_value()) {
+      allowed.push_back(name);
+    } else {
+      refused = std::move(may);
+    }
+  }
+  if (!allowed.empty()) {
+    QUARRY_TRY(change(allowed));
+  }
+  return refused;
+}
+
+// Whether a command that was killed left the volume, or a part of it, suspended.
+Result<bool> IsSuspended(const lvm::Snapshot& group, const lvm::LogicalVolume& lv, const World& world) {
+  const Record record{.pool = "", .group = group, .lv = &lv, .tags = {}};
+  for (const std::string& uuid : record.DmUuids()) {
+    QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
+    if (device.has_value() && device->suspended) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What LVM resumes has the table that the killed command had loaded, be it committed or not: a volume that
+// was to grow would have extents that are free. So that of the metadata is loaded behind it.
+Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
+  std::vector<std::string> suspended;
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  for (const std::string& name : a.names) {
+    const lvm::LogicalVolume* const lv = group->FindLv(name);
+    if (lv == nullptr) {
+      continue;
+    }
+    QUARRY_ASSIGN(const bool is_suspended, IsSuspended(group, *lv, world));
+    if (is_suspended) {
+      suspended.push_back(name);
+    }
+    if (world.raid_legs == nullptr || !lv->segment_type.starts_with("raid")) {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
+    if (!device.has_value()) {
+      QUARRY_TRY(
+          PrepareStart(*group, *lv, *world.raid_legs, WriterOf(*group, *lv, world, call), a.accept_older)
+              .Context(name));
+    }
+  }
+  QUARRY_TRY(world.lvm.Activate(a.group, a.names, call));
+  return suspended.empty()
+             ? Ok()
+             : ReloadAll(a.group, suspended, world, call, [&](const std::vector<std::string>& names) {
+                 return world.lvm.Refresh(a.group, names, call);
+               });
+}
+
+Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
+  if (world.raid_legs == nullptr) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* const lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kNotFound, "the logical volume is not there");
+  }
+  QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
+  if (device.has_value()) {
+    return Error(Code::kPrecondition, "it is active");
+  }
+  return Revive(*group, *lv, *world.raid_legs, WriterOf(*group, *lv, world, call));
+}
+
+Status VerifyLeft(const VerifyLeftAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::PhysicalVolume* const pv = group->FindPv(a.pv_uuid);
+  const auto is_free = [&](const lvm::ExtentRange& range) {
+    return pv != nullptr && std::ranges::any_of(pv->free, [&](const lvm::ExtentRange& free) {
+             return free.first <= range.first && range.end() <= free.end();
+           });
+  };
+  return std::ranges::all_of(a.ranges, is_free)
+             ? Ok()
+             : Status(Error(Code::kInternal, "LVM reported success, but the extents are where they were"));
+}
+
+// Whether the kernel may have any of it: also where it cannot be asked.
+bool MayBeActive(const DeactivateAction& a, const World& world) {
+  return a.dm_uuids.empty() ||
+         std::any_of(a.dm_uuids.begin(), a.dm_uuids.end(), [&](const std::string& uuid) {
+           const auto device = world.dm.Find(uuid);
+           return !device.has_value() || device->has_value();
+         });
+}
+
+// How often what others keep from being done by their commits is tried.
+constexpr int kAttempts = 5;
+
+Error ChangedBySomebodyElse(const std::string& group) {
+  return Error(Code::kUnavailable,
+               fmt::format("somebody else has changed volume group {}: try again", group));
+}
+
+// What was proven of `lv` a moment ago holds when LVM gets its lock, or nothing is done: to deactivate what
+// somebody has begun to move would break that off, and leave his other volumes hanging.
+Status DeactivateAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                       const Call& call) {
+  QUARRY_TRY(lvm::RemovesAlone(group, lv));
+  QUARRY_TRY(world.lvm.Deactivate(group.name, lv.name, group.seqno, call));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group.name, call));
+  return now->seqno == group.seqno ? Ok() : Status(ChangedBySomebodyElse(group.name));
+}
+
+Status Deactivate(const DeactivateAction& a, const World& world, const Call& call) {
+  if (!MayBeActive(a, world)) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return world.lvm.Deactivate(a.group, a.name, 0, call);  // which says so
+  }
+  const std::string uuid = lv->uuid;
+  Status done = DeactivateAlone(*group, *lv, world, call);
+  for (int attempt = 1; attempt < kAttempts && !done.has_value(); ++attempt) {
+    const uint64_t seqno = group->seqno;
+    QUARRY_ASSIGN(group, world.lvm.Read(a.group, call));
+    lv = group->FindLv(a.name);
+    if (group->seqno == seqno || lv == nullptr || lv->uuid != uuid) {
+      break;  // it was not for what others did, or that concerned this volume
+    }
+    done = DeactivateAlone(*group, *lv, world, call);
+  }
+  QUARRY_TRY(done);
+  // Legs that the kernel has without the volume on them, as somebody's pvmove of them leaves them: LVM passes
+  // over these.
+  const Record record{.pool = "", .group = group, .lv = lv, .tags = {}};
+  for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : record.DmUuids()) {
+    QUARRY_TRY(world.dm.Remove(part));
+  }
+  return Ok();
+}
+
+const lvm::LogicalVolume* FindByUuid(const lvm::VolumeGroup& group, const std::string& uuid) {
+  const auto found = std::ranges::find(group.lvs, uuid, &lvm::LogicalVolume::uuid);
+  return found == group.lvs.end() ? nullptr : &*found;
+}
+
+// lvremove takes along what stands on a volume. So nothing may, in `group`, and LVM acts only if nobody has
+// committed since. Those that must stay keep no other.
+Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>& names, const World& world,
+                  const Call& call) {
+  const auto may_go = [&](const std::string& name) -> Status {
+    const lvm::LogicalVolume* const lv = group.FindLv(name);
+    if (lv == nullptr) {
+      return Ok();
+    }
+    QUARRY_TRY(lvm::RemovesAlone(group, *lv));
+    QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group.uuid, lv->uuid)));
+    return device.has_value() ? DeactivateAlone(group, *lv, world, call) : Ok();
+  };
+  std::vector<std::string> going;
+  Status worst = Ok();
+  for (const std::string& name : names) {
+    Status one = may_go(name).Context(fmt::format("{}/{}", group.name, name));
+    if (one.has_value()) {
+      going.push_back(name);
+    } else {
+      worst = std::move(one);
+    }
+  }
+  if (going.empty()) {
+    return worst;
+  }
+  QUARRY_TRY(world.lvm.Remove(group.name, going, group.seqno, call));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group.name, call));
+  for (const std::string& name : going) {
+    const lvm::LogicalVolume* const was = group.FindLv(name);
+    if (was != nullptr && FindByUuid(*now, was->uuid) != nullptr) {
+      return ChangedBySomebodyElse(group.name);
+    }
+  }
+  return worst;
+}
+
+// Others may commit again and again: each time the look is taken anew, of the same volumes.
+Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot first, world.lvm.Read(a.group, call));
+  if (a.seqno != 0 && first->seqno != a.seqno) {
+    return ChangedBySomebodyElse(a.group);
+  }
+  Status done = RemoveAsOf(*first, a.names, world, call);
+  uint64_t seqno = first->seqno;
+  for (int attempt = 1; attempt < kAttempts && a.seqno == 0 && !done.has_value(); ++attempt) {
+    QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(a.group, call));
+    if (now->seqno == seqno) {
+      break;  // it was not for that
+    }
+    seqno = now->seqno;
+    std::vector<std::string> left;
+    for (const std::string& name : a.names) {
+      const lvm::LogicalVolume* const was = first->FindLv(name);
+      const lvm::LogicalVolume* const is = was == nullptr ? nullptr : FindByUuid(*now, was->uuid);
+      if (is == nullptr) {
+        continue;
+      }
+      if (is->name != was->name || is->tags != was->tags) {
+        return ChangedBySomebodyElse(a.group);  // whether it is to go at all is for the caller to say
+      }
+      left.push_back(name);
+    }
+    if (left.empty()) {
+      return Ok();
+    }
+    done = RemoveAsOf(*now, left, world, call);
+  }
+  return done;
+}
+
+Status Check(const CheckFilesystemAction& a, const World& world, const Call& call) {
+  auto report = world.mount.Check(a.fs_type, a.device, call);
+  if (!report.has_value()) {
+    const bool damaged = report.error().code() == Code::kCorrupt;
+    return std::move(report.error())
+        .Context(
+            damaged ? fmt::format("it is damaged and not mounted; repair it by hand (fsck.{} {}), or restore "
+                                  "it. Once it is repaired the call succeeds",
+                                  a.fs_type, a.device)
+                    : "it is not mounted before it is checked (setting fsck)");
+  }
+  if (a.tell) {
+    a.tell(*report);
+  }
+  return Ok();
+}
+
+Status Grow(const GrowFilesystemAction& a, const World& world, const Call& call) {
+  auto grown = world.mount.Grow(a.fs_type, a.device, a.mount_point, call);
+  if (grown.has_value() || !a.tell) {
+    return grown;
+  }
+  a.tell(grown.error());
+  return Ok();
+}
+
+}  // namespace
+
+std::string Text(const Action& action) {
+  return std::visit(
+      Overload{
+          [](const CreateLvAction& a) {
+            return fmt::format("create logical volume {}/{}: {}, {} extents on {}", a.spec.group, a.spec.name,
+                               a.spec.geometry.Describe(), a.spec.step.logical_extents.value,
+                               fmt::join(a.spec.step.pv_arguments, " "));
+          },
+          [](const ExtendLvAction& a) {
+            return fmt::format("extend logical volume {}/{} by {} extents on {}", a.spec.group, a.spec.name,
+                               a.spec.step.logical_extents.value, fmt::join(a.spec.step.pv_arguments, " "));
+          },
+          [](const VerifyLayoutAction& a) {
+            return fmt::format("verify that {}/{} lies where it was planned", a.group, a.name);
+          },
+          [](const RetagAction& a) {
+            return fmt::format("retag {}/{}: add [{}], remove [{}]", a.group, a.name, fmt::join(a.add, " "),
+                               fmt::join(a.remove, " "));
+          },
+          [](const ActivateAction& a) {
+            return fmt::format("activate {}/{}{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)),
+                               a.accept_older ? " from the legs that are there, as asked for" : "");
+          },
+          [](const DeactivateAction& a) { return fmt::format("deactivate {}/{}", a.group, a.name); },
+          [](const RemoveLvAction& a) {
+            return fmt::format("remove logical volume {}/{}", a.group,
+                               fmt::join(a.names, fmt::format(" {}/", a.group)));
+          },
+          [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
+          [](const EraseAction& a) {
+            return fmt::format("{} {} bytes at {} of {}",
+                               a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
+                               a.range.offset.value, a.range.device);
+          },
+          [](const MakeFilesystemAction& a) {
+            return fmt::format("make file system {} on {}", a.spec.fs_type, a.spec.device);
+          },
+          [](const CheckFilesystemAction& a) {
+            return fmt::format("check file system {} on {}", a.fs_type, a.device);
+          },
+          [](const MountAction& a) {
+            return fmt::format("mount {} ({}) on {}", a.device, a.fs_type, a.target.str());
+          },
+          [](const SetReadOnlyAction& a) {
+            return fmt::format("make device {} {}", a.dm_uuid, a.read_only ? "read-only" : "writable");
+          },
+          [](const MakeTargetAction& a) {
+            return fmt::format("make {} {}", a.directory ? "directory" : "file", a.path.str());
+          },
+          [](const BindAction& a) { return fmt::format("bind {} on {}", a.source, a.target.str()); },
+          [](const UnmountAction& a) { return fmt::format("unmount {}", a.target.str()); },
+          [](const RemoveTargetAction& a) { return fmt::format("remove {}", a.path.str()); },
+          [](const GrowFilesystemAction& a) {
+            return fmt::format("grow file system {} on {}", a.fs_type, a.mount_point.str());
+          },
+          [](const GiveToGroupAction& a) {
+            return fmt::format("give what is mounted on {} to group {}", a.mount_point.str(), a.gid);
+          },
+          [](const AddPvAction& a) {
+            return fmt::format("add disk {} to volume group {}", a.spec.device, a.spec.group);
+          },
+          [](const RefreshAction& a) {
+            return fmt::format("refresh {}/{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)));
+          },
+          [](const RepairAction& a) {
+            return fmt::format("rebuild lost legs of {}/{} on {}", a.spec.group, a.spec.name,
+                               fmt::join(a.spec.pv_arguments, " "));
+          },
+          [](const VerifyLegsAction& a) {
+            return fmt::format("verify that the legs of {}/{} are there, on disks of their own", a.group,
+                               a.name);
+          },
+          [](const ScrubAction& a) {
+            return fmt::format("compare the legs of {}/{}{}", a.group, a.name,
+                               a.repair ? ", and write anew what differs" : "");
+          },
+          [](const LimitRecoveryAction& a) {
+            return fmt::format("let legs of {}/{} be filled at {}", a.group,
+                               fmt::join(a.names, fmt::format(" {}/", a.group)),
+                               a.rate.value == 0 ? "any rate" : HumanBytes(a.rate) + "/s at most");
+          },
+          [](const RestorePvAction& a) {
+            return fmt::format("take disk {} back into group {}", a.device, a.group);
+          },
+          [](const DropMissingPvsAction& a) {
+            return fmt::format("take lost disks out of group {}", a.group);
+          },
+          [](const MoveExtentsAction& a) {
+            return fmt::format("move {}/{} from {} to {}", a.spec.group, a.spec.name, a.spec.from, a.spec.to);
+          },
+          [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
+          [](const AbandonMoveAction& a) {
+            return fmt::format("call off the move off disk {} of group {}", a.device, a.group);
+          },
+          [](const ChangePvAction& a) {
+            return fmt::format("let disk {} of group {} {}", a.change.device, a.change.group,
+                               a.change.allocatable ? "be used again" : "get no more extents");
+          },
+          [](const ReviveAction& a) {
+            return fmt::format("let {}/{} start again from its freshest legs", a.group, a.name);
+          },
+          [](const RemovePvAction& a) {
+            return fmt::format("take disk {} out of group {}", a.device, a.group);
+          },
+      },
+      action);
+}
+
+Status Commit(const Action& action, const World& world, const Call& call) {
+  return std::visit(
+      Overload{
+          [&](const CreateLvAction& a) { return world.lvm.Create(a.spec, call); },
+          [&](const ExtendLvAction& a) {
+            return ReloadNow(a.spec.group, a.spec.name, world, call,
+                             [&] { return world.lvm.Extend(a.spec, call); });
+          },
+          [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
+          [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
+          [&](const ActivateAction& a) { return ActivateNow(a, world, call); },
+          [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
+          [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
+          [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
+          [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
+          [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
+          [&](const CheckFilesystemAction& a) { return Check(a, world, call); },
+          [&](const MountAction& a) {
+            return world.mount.Mount(a.device, a.target, a.fs_type, a.options, call);
+          },
+          [&](const SetReadOnlyAction& a) { return world.dm.SetReadOnly(a.dm_uuid, a.read_only); },
+          [&](const MakeTargetAction& a) {
+            return a.directory           ? world.mount.MakeDirectory(a.path)
+                   : a.replace_directory ? world.mount.MakeFileFromDirectory(a.path)
+                                         : world.mount.MakeFile(a.path);
+          },
+          [&](const BindAction& a) { return world.mount.Bind(a.source, a.target, a.options, call); },
+          [&](const UnmountAction& a) { return world.mount.Unmount(a.target, call); },
+          [&](const RemoveTargetAction& a) { return world.mount.RemovePath(a.path); },
+          [&](const GrowFilesystemAction& a) { return Grow(a, world, call); },
+          [&](const GiveToGroupAction& a) { return world.mount.GiveToGroup(a.mount_point, a.gid, call); },
+          [&](const AddPvAction& a) { return world.lvm.Add(a.spec, call); },
+          [&](const RefreshAction& a) {
+            return ReloadAll(a.group, a.names, world, call,
+                             [&](const auto& names) { return world.lvm.Refresh(a.group, names, call); });
+          },
+          [&](const RepairAction& a) {
+            return ReloadNow(a.spec.group, a.spec.name, world, call,
+                             [&] { return world.lvm.Repair(a.spec, call); });
+          },
+          [&](const VerifyLegsAction& a) { return VerifyLegs(a, world, call); },
+          [&](const ScrubAction& a) { return world.dm.Scrub(a.dm_uuid, a.repair); },
+          [&](const LimitRecoveryAction& a) {
+            return ReloadAll(a.group, a.names, world, call, [&](const auto& names) {
+              return world.lvm.LimitRecovery(a.group, names, a.rate, call);
+            });
+          },
+          [&](const RestorePvAction& a) { return world.lvm.RestorePv(a.group, a.device, call); },
+          [&](const DropMissingPvsAction& a) { return world.lvm.DropMissingPvs(a.group, call); },
+          [&](const MoveExtentsAction& a) {
+            return ReloadNow(a.spec.group, a.spec.name, world, call,
+                             [&] { return world.lvm.Move(a.spec, call); });
+          },
+          [&](const VerifyLeftAction& a) { return VerifyLeft(a, world, call); },
+          [&](const AbandonMoveAction& a) { return world.lvm.AbandonMove(a.group, a.device, call); },
+          [&](const ChangePvAction& a) { return world.lvm.ChangePv(a.change, call); },
+          [&](const ReviveAction& a) { return ReviveNow(a, world, call); },
+          [&](const RemovePvAction& a) { return world.lvm.RemovePv(a.group, a.device, call); },
+      },
+      action);
+}
+
+Status Execute(const Plan& plan, const World& world, const Call& call) {
+  for (const Action& action : plan) {
+    const std::string text = Text(action);
+    QUARRY_TRY(call.Check(text));
+    if (world.steps != nullptr) {
+      world.steps->Before(text);
+    }
+    auto done = Commit(action, world, call);
+    if (world.steps != nullptr) {
+      world.steps->After(text);
+    }
+    if (!done.has_value()) {
+      return std::move(done.error()).Context(text);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,43 @@
+#include "engine/plan/in_use.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long an open that is neither a mount nor another device may last before it counts as use.
+constexpr milliseconds kBriefOpens{5000};
+constexpr milliseconds kLookAgain{100};
+
+}  // namespace
+
+Status CheckUnused(const World& world, const std::string& dm_uuid, const std::string& what,
+                   const Call& call) {
+  const auto patience = std::min(call.deadline, std::chrono::steady_clock::now() + kBriefOpens);
+  while (true) {
+    QUARRY_ASSIGN(const auto device, world.dm.Find(dm_uuid));
+    if (!device.has_value() || device->open_count == 0) {
+      return Ok();
+    }
+    const mount::DeviceNumber number{device->major, device->minor};
+    auto who = world.mount.Users(number);
+    const bool brief = who.has_value() && who->empty();
+    if (brief && std::chrono::steady_clock::now() < patience && !call.stop.stop_requested()) {
+      std::this_thread::sleep_for(kLookAgain);
+      continue;
+    }
+    if (brief) {
+      who = world.mount.Openers(number);
+    }
+    const std::string words = who.has_value() && !who->empty() ? fmt::format("{}", fmt::join(*who, ", "))
+                                                               : "held open by an unknown process";
+    return Error(Code::kPrecondition, fmt::format("{} is in use: {}", what, words));
+  }
+}
+
+}  // namespace quarry::engine

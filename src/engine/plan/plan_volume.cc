@@ -1,0 +1,182 @@
+#include "engine/plan/plan_volume.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/config.h"
+#include "engine/model/failing_disks.h"
+#include "engine/model/inline_limits.h"
+#include "engine/model/sizing.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr Bytes kErasePiece = kGiB;
+
+// A growth that was cut off may not have been compared with its plan, which nobody knows any more: LVM makes
+// no other extents than those that it was told. What can be seen is that the legs are what they must be.
+Status CheckGrown(const Record& record, const Profile& profile) {
+  const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
+  if (geometry.has_value() && geometry->type() == profile.geometry.type() &&
+      geometry->legs() == profile.geometry.legs() &&
+      geometry->stripe_size() == profile.geometry.stripe_size()) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "volume {}: a growth that was cut off left it as it must not be: it {}; look at it with lvs, "
+          "and have it moved as it should be (pvmove)",
+          record.tags.id, geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
+}
+
+}  // namespace
+
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
+                              const lvm::FreeSpace* within) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const lvm::Geometry& geometry = wish.profile.geometry;
+  QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
+  auto placed =
+      lvm::Place(within != nullptr ? *within : PoolSpace(catalog, pool), geometry, wish.size, group);
+  if (!placed.has_value()) {
+    return TellOfWithheld(std::move(placed.error()), catalog);
+  }
+  const lvm::Placement& placement = *placed;
+  if (wish.ephemeral) {
+    QUARRY_TRY(CheckEphemeralRoom(catalog, pool, placement));
+  }
+  const lvm::VolumeTags tags{
+      .state = lvm::VolumeState::kReady,
+      .id = lvm::VolumeId(wish.profile.pool, wish.lv_name, wish.node_hash),
+      .co_name = wish.name,
+      .size = ToBytes(placement.logical_extents, group.extent_size),
+      .profile = wish.profile.Canonical(),
+      .access = wish.access.access,
+      .fs_type = wish.access.fs_type,
+      .formatted = "",
+      .erase = std::string(EraseName(wish.profile.erase)),
+      .ephemeral = wish.ephemeral,
+  };
+  CreatePlan plan;
+  plan.actions.push_back(CreateLvAction{{.group = group.name,
+                                         .name = wish.lv_name,
+                                         .geometry = geometry,
+                                         .step = placement.steps.front(),
+                                         .tags = {std::string(lvm::kCreatingTag)}}});
+  for (size_t i = 1; i < placement.steps.size(); ++i) {
+    plan.actions.push_back(ExtendLvAction{{group.name, wish.lv_name, geometry, placement.steps[i]}});
+  }
+  plan.actions.push_back(VerifyLayoutAction{group.name, wish.lv_name, placement});
+  plan.actions.push_back(
+      RetagAction{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
+  plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
+  return plan;
+}
+
+Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
+                        const PoolConfig& pool, const lvm::FreeSpace* within) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const Extents now = CeilToExtents(record.lv->size, group.extent_size);
+  Plan plan;
+  if (size > now) {
+    QUARRY_TRY(CheckShare(catalog, pool, profile.geometry, size - now, false));
+    auto growth = lvm::PlaceGrowth(within != nullptr ? *within : PoolSpace(catalog, pool), profile.geometry,
+                                   group, *record.lv, size - now);
+    if (!growth.has_value()) {
+      return TellOfWithheld(std::move(growth.error()), catalog);
+    }
+    for (const lvm::PlacementStep& step : growth->steps) {
+      plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
+    }
+    plan.push_back(VerifyLayoutAction{group.name, record.lv->name, *growth});
+  }
+  const Bytes bytes = ToBytes(size, group.extent_size);
+  if (bytes != record.tags.size) {
+    if (record.lv->size > record.tags.size) {
+      QUARRY_TRY(CheckGrown(record, profile));
+    }
+    plan.push_back(
+        RetagAction{group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
+  }
+  return plan;
+}
+
+ErasePolicy PolicyOf(const Record& record) {
+  for (const ErasePolicy policy : {ErasePolicy::kDiscard, ErasePolicy::kNone}) {
+    if (EraseName(policy) == record.tags.erase) {
+      return policy;
+    }
+  }
+  return ErasePolicy::kZero;  // the safe one
+}
+
+Plan PlanDelete(const Record& record, ErasePolicy policy) {
+  const std::string& group = record.group->name;
+  if (policy == ErasePolicy::kNone) {
+    return {RemoveLvAction{group, {record.lv->name}}};  // which deactivates it
+  }
+  return {DeactivateAction{group, record.lv->name, record.DmUuids()},
+          RetagAction{group,
+                      record.lv->name,
+                      {lvm::StateTag(lvm::VolumeState::kErasing)},
+                      {lvm::StateTag(lvm::VolumeState::kReady)}}};
+}
+
+Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up) {
+  if (policy == ErasePolicy::kNone) {
+    return Plan{};
+  }
+  const auto method = policy == ErasePolicy::kDiscard ? dm::EraseMethod::kDiscard : dm::EraseMethod::kZero;
+  auto owned = lvm::OwnedExtents(*record.group, *record.lv);
+  if (!owned.has_value()) {
+    return std::move(owned.error()).Context(fmt::format("volume {}", record.tags.id));
+  }
+  return PlanEraseRanges(*record.group, WithoutLost(*record.group, *std::move(owned), given_up), method)
+      .Context(fmt::format("volume {}", record.tags.id));
+}
+
+std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
+                                            std::vector<lvm::PhysicalRange> ranges,
+                                            const std::set<std::string>& given_up) {
+  std::erase_if(ranges, [&](const lvm::PhysicalRange& range) {
+    return given_up.contains(range.pv_uuid) && IsAway(group, range.pv_uuid);
+  });
+  return ranges;
+}
+
+bool IsAway(const lvm::VolumeGroup& group, const std::string& pv_uuid) {
+  const lvm::PhysicalVolume* const pv = group.FindPv(pv_uuid);
+  return group.LacksPv(pv_uuid) && (pv == nullptr || pv->device.empty());
+}
+
+Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,
+                             dm::EraseMethod method) {
+  Plan plan;
+  for (const lvm::PhysicalRange& range : ranges) {
+    if (group.LacksPv(range.pv_uuid)) {
+      const bool away = IsAway(group, range.pv_uuid);
+      return Error(
+          Code::kUnavailable,
+          fmt::format("disk {} of volume group {} {}", range.pv_uuid, group.name,
+                      away ? "is missing, so its extents cannot be erased: return the disk, or give "
+                             "it up (`quarryctl repair`)"
+                           : "is back and counts as missing until LVM takes it back, which is tried: "
+                             "if the log says that this fails, take the disk out for good"));
+    }
+    const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
+    const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);
+    const Bytes length = ToBytes(range.range.count, group.extent_size);
+    for (Bytes done; done < length;) {
+      const Bytes piece = std::min(kErasePiece, length - done);
+      plan.push_back(EraseAction{
+          {.device = pv->device, .pv_uuid = pv->uuid, .offset = start + done, .length = piece}, method});
+      done = done + piece;
+    }
+  }
+  return plan;
+}
+
+}  // namespace quarry::engine

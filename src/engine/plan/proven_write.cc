@@ -1,0 +1,185 @@
+#include "engine/plan/proven_write.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/model/catalog.h"
+#include "engine/plan/zeroed_extents.h"
+#include "lvm/names.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+// Somebody's command that holds LVM's lock for longer is worth a word in the log.
+constexpr std::chrono::milliseconds kHoldLimit{60000};
+
+struct Held {
+  lvm::HeldGroup group;
+  const lvm::LogicalVolume* lv;  // the owner
+};
+
+// The group, held, with the owner in it.
+Result<Held> Hold(const World& world, const Owner& owner, const Call& call) {
+  auto got = world.lvm.Hold(owner.group, call.Within(kHoldLimit));
+  if (!got.has_value() && got.error().code() == Code::kUnavailable) {
+    return std::move(got.error()).As(Code::kTimeout);
+  }
+  QUARRY_ASSIGN(lvm::HeldGroup held, std::move(got));
+  if (world.locks != nullptr) {
+    QUARRY_TRY(world.locks->Check(owner.group));
+  }
+  if (held.snapshot->uuid != owner.group_uuid) {
+    return Error(Code::kUnavailable, fmt::format("volume group {} is another one now", owner.group));
+  }
+  const lvm::LogicalVolume* const lv = held.snapshot->FindLv(owner.lv_name);
+  if (lv == nullptr || lv->uuid != owner.lv_uuid) {
+    return Error(Code::kUnavailable,
+                 fmt::format("logical volume {}/{} was removed by somebody", owner.group, owner.lv_name));
+  }
+  if (std::ranges::find(lv->tags, owner.tag) == lv->tags.end()) {
+    return Error(Code::kUnavailable, fmt::format("logical volume {}/{} does not bear the tag {} any more",
+                                                 owner.group, owner.lv_name, owner.tag));
+  }
+  return Held{std::move(held), lv};
+}
+
+// The extents that a stretch of a PV touches.
+Result<lvm::PhysicalRange> ExtentsAt(const lvm::HeldGroup& held, const dm::EraseRange& range) {
+  const lvm::VolumeGroup& group = *held.snapshot;
+  const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
+  if (pv == nullptr || pv->missing || pv->device != range.device || range.offset < pv->pe_start) {
+    return Error(Code::kUnavailable, fmt::format("disk {} of group {} is not at {} now", range.pv_uuid,
+                                                 group.name, range.device));
+  }
+  if (std::ranges::find(held.silent, pv->uuid) != held.silent.end()) {
+    return Error(Code::kTimeout, fmt::format("{} does not answer", range.device));
+  }
+  const Bytes begin = range.offset - pv->pe_start;
+  const Extents first{begin.value / group.extent_size.value};
+  return lvm::PhysicalRange{pv->uuid,
+                            {first, CeilToExtents(begin + range.length, group.extent_size) - first}};
+}
+
+bool Within(const lvm::PhysicalRange& piece, const std::vector<lvm::PhysicalRange>& owned) {
+  const auto by_pv = ByPv(owned);
+  const auto own = by_pv.find(piece.pv_uuid);
+  return own != by_pv.end() && Without({piece.range}, own->second).empty();
+}
+
+enum class OwnDevices { kMayBeThere, kMustBeGone };
+
+// Of the extents that are to be written: metadata may call free, or ours, what the kernel still maps for
+// somebody. What is cleared below a raid that is active may be filled again from a leg that is not clear yet.
+Status CheckMappings(const World& world, const Record& owner, const dm::EraseRange& range, OwnDevices may) {
+  const std::vector<std::string> own = owner.DmUuids();
+  QUARRY_ASSIGN(const std::vector<dm::Mapping> mappings, world.dm.MappingsOf(range.device));
+  for (const dm::Mapping& mapping : mappings) {
+    if (!mapping.Overlaps(range.offset, range.length)) {
+      continue;
+    }
+    const bool is_own = std::ranges::find(own, mapping.uuid) != own.end();
+    if (is_own && may == OwnDevices::kMustBeGone) {
+      return Error(Code::kUnavailable,
+                   fmt::format("logical volume {}/{} was activated by somebody (device '{}')",
+                               owner.group->name, owner.lv->name, mapping.name));
+    }
+    if (!is_own) {
+      return Error(
+          Code::kPrecondition,
+          fmt::format("device-mapper's device '{}' lies on these extents of {} and is not of logical "
+                      "volume {}/{}: see what it is and remove it (dmsetup remove), or, if it is a volume in "
+                      "use, have its table loaded anew (lvchange --refresh)",
+                      mapping.name, range.device, owner.group->name, owner.lv->name));
+    }
+  }
+  return Ok();
+}
+
+Record RecordOf(const Held& held) {
+  return {.pool = "", .group = held.group.snapshot, .lv = held.lv, .tags = {}};
+}
+
+// Whether the piece lies within a metadata leg of the owner, and no segment of another LV does.
+Status CheckLeg(const Held& held, const std::string& metadata_lv, const lvm::PhysicalRange& piece) {
+  const lvm::VolumeGroup& group = *held.group.snapshot;
+  bool leg = false;
+  for (const lvm::Segment& segment : held.lv->segments) {
+    leg = leg || std::ranges::any_of(segment.areas, [&](const lvm::SegmentArea& area) {
+            return lvm::IsLegOf(area.lv_name, held.lv->name) &&
+                   lvm::MetadataLvName(area.lv_name) == metadata_lv;
+          });
+  }
+  std::vector<lvm::PhysicalRange> own;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    for (const lvm::Segment& segment : lv.segments) {
+      for (const lvm::SegmentArea& area : segment.areas) {
+        const bool touches = area.pv_uuid == piece.pv_uuid && !Common({area.range}, {piece.range}).empty();
+        if (area.lv_name == metadata_lv ||
+            (touches && (lv.name != metadata_lv || segment.type != "linear"))) {
+          return Error(Code::kUnavailable, fmt::format("{}/{} lies on the metadata leg {} as well",
+                                                       group.name, lv.name, metadata_lv));
+        }
+        if (touches) {
+          own.push_back({area.pv_uuid, area.range});
+        }
+      }
+    }
+  }
+  return leg && Within(piece, own)
+             ? Ok()
+             : Status(
+                   Error(Code::kUnavailable, fmt::format("the metadata leg {} of {}/{} is not there any more",
+                                                         metadata_lv, group.name, held.lv->name)));
+}
+
+}  // namespace
+
+Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string tag) {
+  return {group.name, group.uuid, lv.name, lv.uuid, std::move(tag)};
+}
+
+Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
+                                   const Call& call, const std::function<void()>& begins) {
+  if (piece.range.length > kMostAtOnce) {
+    return Error(Code::kInternal, fmt::format("a piece of {} bytes", piece.range.length.value));
+  }
+  QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
+  QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, piece.range));
+  QUARRY_ASSIGN(const auto owned, lvm::OwnedExtents(*held.group.snapshot, *held.lv));
+  if (!Within(extents, owned)) {
+    return Error(Code::kUnavailable,
+                 fmt::format("logical volume {}/{} was moved to other extents", owner.group, owner.lv_name));
+  }
+  QUARRY_TRY(CheckMappings(world, RecordOf(held), piece.range, OwnDevices::kMustBeGone));
+  if (begins) {
+    begins();
+  }
+  Status done = Execute({piece}, world, call);
+  if (!done.has_value() && done.error().code() == Code::kUnsupported &&
+      piece.method == dm::EraseMethod::kDiscard) {
+    QUARRY_TRY(Execute({EraseAction{piece.range, dm::EraseMethod::kZero}}, world, call));
+    return dm::EraseMethod::kZero;
+  }
+  QUARRY_TRY(std::move(done));
+  return piece.method;
+}
+
+Status WriteToLeg(const World& world, const Owner& owner, const std::string& metadata_lv,
+                  const dm::EraseRange& place, const Call& call, const std::function<Status()>& write) {
+  QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
+  const Record record = RecordOf(held);
+  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+  if (device.has_value()) {
+    return Error(Code::kPrecondition, fmt::format("{}/{} is active", owner.group, owner.lv_name));
+  }
+  QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, place));
+  QUARRY_TRY(CheckLeg(held, metadata_lv, extents));
+  QUARRY_TRY(CheckMappings(world, record, place, OwnDevices::kMayBeThere));
+  return write();
+}
+
+}  // namespace quarry::engine

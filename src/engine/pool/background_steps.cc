@@ -1,0 +1,138 @@
+#include "engine/pool/background_steps.h"
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
+// How long the outcome of what was left behind waits for somebody to ask.
+constexpr std::chrono::minutes kKept{10};
+
+}  // namespace
+
+class LongSteps::Task {
+ public:
+  Task(std::string what, milliseconds limit, Work work)
+      : what_(std::move(what)), work_(std::move(work)), since_(std::chrono::steady_clock::now()) {
+    thread_ = std::jthread([this, limit](const std::stop_token& stop) { Run(limit, stop); });
+  }
+  ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // What came of it; nullopt if `call` ended first.
+  std::optional<Status> Wait(const Call& call) {
+    std::unique_lock lock(mutex_);
+    const auto done = [&] { return outcome_.has_value(); };
+    if (call.deadline == SteadyTime::max()) {
+      finished_.wait(lock, call.stop, done);
+    } else {
+      finished_.wait_until(lock, call.stop, call.deadline - kForTheAnswer, done);
+    }
+    return outcome_;
+  }
+
+  // Keeps the volume's lock until the work is done. False: it is done by now, and the lock stays.
+  bool Take(KeyLocks::Guard& guard) {
+    const std::lock_guard lock(mutex_);
+    if (outcome_.has_value()) {
+      return false;
+    }
+    guard_.emplace(std::move(guard));
+    return true;
+  }
+
+  // Finished so long ago that nobody will ask any more.
+  bool Forgotten() const {
+    const std::lock_guard lock(mutex_);
+    return outcome_.has_value() && std::chrono::steady_clock::now() - ended_ > kKept;
+  }
+
+  void RequestStop() { thread_.request_stop(); }
+
+  Error StillRunning() const {
+    const auto ran = std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
+    return {Code::kUnavailable, fmt::format("{} goes on since {:.1f} s; ask again", what_, ran)};
+  }
+
+ private:
+  void Run(milliseconds limit, const std::stop_token& stop) {
+    Call call = CallWithin(limit);
+    call.stop = stop;
+    Status outcome = work_(call);
+    const std::lock_guard lock(mutex_);
+    guard_.reset();  // first: who hears of the outcome finds the volume free
+    outcome_ = std::move(outcome);
+    ended_ = std::chrono::steady_clock::now();
+    finished_.notify_all();
+  }
+
+  const std::string what_;
+  const Work work_;
+  const SteadyTime since_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any finished_;
+  std::optional<Status> outcome_;         // guarded by mutex_
+  SteadyTime ended_;                      // guarded by mutex_
+  std::optional<KeyLocks::Guard> guard_;  // guarded by mutex_
+  std::jthread thread_;                   // last: everything above exists before it runs
+};
+
+Status LongSteps::Run(const std::string& id, const std::string& what, milliseconds limit, Work work,
+                      KeyLocks::Guard& guard, const Call& call) {
+  const auto task = std::make_shared<Task>(what, limit, std::move(work));
+  if (auto outcome = task->Wait(call); outcome.has_value()) {
+    return std::move(*outcome);
+  }
+  {
+    // Known before the lock is out of this call's hands: a repetition must not find the volume free and the
+    // work unknown.
+    const std::lock_guard lock(mutex_);
+    std::erase_if(left_, [](const auto& each) { return each.second->Forgotten(); });
+    left_[id] = task;
+    if (task->Take(guard)) {
+      return task->StillRunning();
+    }
+    left_.erase(id);
+  }
+  return *task->Wait(call);  // it has just ended
+}
+
+Status LongSteps::Join(const std::string& id, const Call& call) {
+  std::shared_ptr<Task> task;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = left_.find(id);
+    if (found == left_.end()) {
+      return Ok();
+    }
+    task = found->second;
+  }
+  auto outcome = task->Wait(call);
+  if (!outcome.has_value()) {
+    return task->StillRunning();
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = left_.find(id);
+  if (found == left_.end() || found->second != task) {
+    return Ok();  // somebody else was told
+  }
+  left_.erase(found);
+  return std::move(*outcome);
+}
+
+void LongSteps::Stop() {
+  std::map<std::string, std::shared_ptr<Task>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(left_);
+  }
+  for (const auto& [id, task] : all) {  // all at once, then each is waited for
+    task->RequestStop();
+  }
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,236 @@
+// Looking for volumes: by id, by name, by the device that the kernel has.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/unmanaged.h"
+#include "engine/plan/plan_node.h"
+#include "engine/pool/node.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For any pool that may have what is looked for: LVM's answer may wait for whoever changes the group.
+constexpr milliseconds kAllPatience{10'000};
+// A group that is gone is no reason to conclude that there is nothing.
+Error CouldNotLook(Error error) {
+  return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
+}
+
+// Whether device-mapper's name is that of a logical volume of this name, in whatever group. `lv_name` is one
+// of ours, without hyphens: those of the group's name are doubled, so that an odd one is the joint.
+bool IsDmNameOf(std::string_view dm_name, std::string_view lv_name) {
+  if (!dm_name.ends_with(lv_name)) {
+    return false;
+  }
+  dm_name.remove_suffix(lv_name.size());
+  const size_t last = dm_name.find_last_not_of('-');
+  return last != std::string_view::npos && (dm_name.size() - last - 1) % 2 == 1;
+}
+
+}  // namespace
+
+Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call& call) {
+  const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value()) {
+    return std::optional<Found>();  // not an id that we ever gave out
+  }
+  const auto named =
+      std::ranges::find_if(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
+  Pool* const own = named == pools.end() ? nullptr : named->get();
+  std::optional<Error> unread;
+  if (own != nullptr) {
+    const auto catalog = Read(*own, call);
+    if (!catalog.has_value()) {
+      unread = catalog.error();
+    } else if (const Record* record = (*catalog)->ById(id); record != nullptr) {
+      return std::optional(Found{own, *record});
+    } else {
+      QUARRY_TRY((*catalog)->CheckReadableId(id));
+    }
+  }
+  const bool decided = own != nullptr && !unread.has_value();
+  for (const auto& pool : pools) {
+    if (pool.get() == own) {
+      continue;
+    }
+    (void)pool->gate.WaitBriefly(call);
+    const auto catalog = Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      unread = unread.has_value() ? unread : catalog.error();
+    } else if (const Record* record = (*catalog)->ById(id); record != nullptr) {
+      return std::optional(Found{pool.get(), *record});
+    } else {
+      QUARRY_TRY((*catalog)->CheckReadableId(id));
+    }
+  }
+  if (!decided && unread.has_value()) {
+    return CouldNotLook(std::move(*unread));
+  }
+  return std::optional<Found>();
+}
+
+Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(auto found, FindVolume(id, call));
+  if (!found.has_value()) {
+    QUARRY_ASSIGN(const auto foreign, FindForeign(id, call));
+    if (foreign.has_value()) {
+      return NotAdopted(foreign->record);
+    }
+    return Error(Code::kNotFound, fmt::format("volume_id: no volume '{}' on this node", id));
+  }
+  return std::move(*found);
+}
+
+Result<Found> Node::GetForController(const std::string& id, const Call& call) {
+  auto found = GetVolume(id, call);
+  if (!found.has_value() && found.error().code() == Code::kNotFound && !deleted_here.Has(id)) {
+    QUARRY_TRY(CheckNotElsewhere(config.node, id));
+  }
+  return found;
+}
+
+// A create that is repeated names the pool that it named before, so that nothing of its can be in another;
+// and an id is of one pool. (Where no pool is named it is the first one: docs/configuration.md.)
+Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* asked, const Call& call) {
+  const milliseconds patience = asked == nullptr ? kAllPatience : kOthersPatience;
+  std::optional<Error> unread;
+  if (asked != nullptr) {
+    const auto catalog = Read(*asked, call);
+    if (!catalog.has_value()) {
+      unread = catalog.error();
+    } else if (const Record* record = (*catalog)->ByName(co_name); record != nullptr) {
+      return std::optional(Found{asked, *record});
+    }
+  }
+  for (const auto& pool : pools) {
+    if (pool.get() == asked) {
+      continue;
+    }
+    (void)pool->gate.WaitBriefly(call);
+    const auto catalog = Look(*pool, patience, call);
+    if (!catalog.has_value()) {
+      unread = asked == nullptr && !unread.has_value() ? CouldNotLook(catalog.error()) : unread;
+    } else if (const Record* record = (*catalog)->ByName(co_name); record != nullptr) {
+      return std::optional(Found{pool.get(), *record});
+    }
+  }
+  return unread.has_value() ? Result<std::optional<Found>>(std::move(*unread)) : std::optional<Found>();
+}
+
+Status Node::CheckReadableName(const std::string& co_name) {
+  for (const auto& pool : pools) {
+    const std::lock_guard lock(pool->catalog_mutex);
+    const bool is_gone = !pool->told.empty();
+    QUARRY_TRY(pool->catalog == nullptr || is_gone ? Ok() : pool->catalog->CheckReadableName(co_name));
+  }
+  return Ok();
+}
+
+Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const Call& call) {
+  const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value()) {
+    return std::optional<dm::Device>();
+  }
+  // An id stands for one logical volume for ever, so that what was read once is good enough.
+  for (const auto& pool : pools) {
+    std::shared_ptr<const Catalog> known;
+    {
+      const std::lock_guard lock(pool->catalog_mutex);
+      known = pool->catalog;
+    }
+    if (const Record* record = known == nullptr ? nullptr : known->ById(id); record != nullptr) {
+      return world.dm.Find(record->DmUuid());
+    }
+    const bool inline_one =
+        known != nullptr && std::ranges::any_of(known->records, [&](const Record& record) {
+          return record.tags.ephemeral && record.lv->name == parts->lv_name;
+        });
+    if (inline_one) {
+      return std::optional<dm::Device>();  // known by its handle only
+    }
+  }
+  // Of a name of ours device-mapper says enough. Whether a logical volume that somebody else made is ours,
+  // only its group says, where that can be read: not if its pool was taken out of the configuration.
+  bool unread =
+      std::ranges::none_of(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
+  for (const auto& pool : pools) {
+    if (parts->lv_uuid.empty()) {
+      break;
+    }
+    const auto catalog = Look(*pool, kOthersPatience, call);
+    const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
+    if (catalog.has_value() && !unreadable && pool->config.name == parts->pool &&
+        (*catalog)->ById(id) == nullptr) {
+      return std::optional<dm::Device>();
+    }
+    unread = unread || !catalog.has_value() || unreadable;
+    if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
+      return world.dm.Find(record->DmUuid());
+    }
+  }
+  if (!parts->lv_uuid.empty() && !unread) {
+    return std::optional<dm::Device>();
+  }
+  QUARRY_ASSIGN(const std::vector<dm::Device> devices, world.dm.List(std::string(lvm::kDmUuidPrefix)));
+  for (const dm::Device& device : devices) {
+    const bool same = std::ranges::any_of(pools, [&](const auto& pool) {
+      return !parts->lv_name.empty() && device.name == lvm::DmName(pool->config.group, parts->lv_name);
+    });
+    if (same || (!parts->lv_uuid.empty() && lvm::IsDmUuidOf(device.uuid, parts->lv_uuid))) {
+      return std::optional(device);
+    }
+  }
+  // Of a pool that is no longer configured not even the group's name is known. 128 random bits say enough.
+  for (const dm::Device& device : devices) {
+    if (!parts->lv_name.empty() && IsDmNameOf(device.name, parts->lv_name)) {
+      return std::optional(device);
+    }
+  }
+  return std::optional<dm::Device>();
+}
+
+Result<std::optional<Found>> Node::FindForeign(const std::string& id, const Call& call) {
+  const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value() || parts->lv_uuid.empty()) {
+    return std::optional<Found>();
+  }
+  for (const auto& pool : pools) {
+    const bool own = pool->config.name == parts->pool;
+    const auto catalog = own ? Read(*pool, call) : Look(*pool, kOthersPatience, call);
+    if (!catalog.has_value()) {
+      continue;
+    }
+    for (const lvm::LogicalVolume& lv : (*catalog)->group->lvs) {
+      // By the uuid alone: the pool may have been renamed since the id was shown.
+      if (IsForeign(lv) && lvm::ForeignVolumeId(parts->pool, lv.uuid) == id) {
+        Record record = ForeignRecord(pool->config.name, **catalog, lv);
+        record.tags.id = id;
+        return std::optional(Found{pool.get(), std::move(record)});
+      }
+    }
+  }
+  return std::optional<Found>();
+}
+
+Result<std::optional<Found>> Node::FindEphemeral(const std::string& handle, Pool* asked, const Call& call) {
+  QUARRY_ASSIGN(auto found, FindByName(handle, asked, call));
+  if (found.has_value() && found->record.tags.ephemeral) {
+    return found;
+  }
+  return std::optional<Found>();
+}
+
+Result<Found> Node::GetPublished(const std::string& id, const Call& call) {
+  if (!lvm::ParseVolumeId(id).has_value()) {
+    QUARRY_ASSIGN(auto found, FindEphemeral(id, nullptr, call));
+    if (found.has_value()) {
+      return std::move(*found);
+    }
+  }
+  return GetVolume(id, call);
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,99 @@
+#include "engine/pool/locks.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+// What a call waits for housekeeping that it could be told of: some steps take LVM a second or two.
+constexpr std::chrono::seconds kPatience{10};
+
+}  // namespace
+
+KeyLocks::Guard::~Guard() {
+  if (locks_ != nullptr) {
+    const std::lock_guard lock(locks_->mutex_);
+    locks_->held_.erase(key_);
+    locks_->released_.notify_all();
+  }
+}
+
+Result<KeyLocks::Guard> KeyLocks::TryLock(const std::string& key, const std::string& operation) {
+  const std::lock_guard lock(mutex_);
+  return TakeLocked(key, operation, true);
+}
+
+Result<KeyLocks::Guard> KeyLocks::Lock(const std::string& key, const std::string& operation,
+                                       const Call& call) {
+  std::unique_lock lock(mutex_);
+  const auto worth_no_wait = [&] {
+    const auto holder = held_.find(key);
+    return holder == held_.end() || (!call.patient && !holder->second.housekeeping);
+  };
+  const SteadyTime until =
+      call.patient ? call.deadline : std::min(call.deadline, std::chrono::steady_clock::now() + kPatience);
+  const bool over = until == SteadyTime::max() ? released_.wait(lock, call.stop, worth_no_wait)
+                                               : released_.wait_until(lock, call.stop, until, worth_no_wait);
+  if (!over && call.stop.stop_requested()) {
+    return Error(Code::kCancelled, fmt::format("{}: stopped on request while waiting", operation));
+  }
+  auto taken = TakeLocked(key, operation, false);
+  return taken.has_value() || !call.patient
+             ? std::move(taken)
+             : std::move(taken.error()).As(Code::kUnavailable).Context("try again");
+}
+
+Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::string& operation,
+                                             bool housekeeping) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now, housekeeping});
+  if (!inserted) {
+    const auto held = std::chrono::duration<double>(now - holder->second.since).count();
+    return Error(Code::kBusy, fmt::format("{} is in flight since {:.1f} s", holder->second.operation, held));
+  }
+  return Guard(this, key);
+}
+
+bool KeyLocks::Held(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  return held_.contains(key);
+}
+
+WriterQueue::Turn::~Turn() {
+  if (queue_ != nullptr) {
+    queue_->Leave();
+  }
+}
+
+Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const Call& call) {
+  std::unique_lock lock(mutex_);
+  const uint64_t ticket = next_ticket_++;
+  waiting_.emplace(ticket, operation);
+  const auto my_turn = [&] { return waiting_.begin()->first == ticket; };
+  bool served = false;
+  if (call.deadline == SteadyTime::max()) {
+    served = changed_.wait(lock, call.stop, my_turn);
+  } else {
+    served = changed_.wait_until(lock, call.stop, call.deadline, my_turn);
+  }
+  if (served) {
+    return Turn(this);
+  }
+  const std::string head = waiting_.begin()->second;
+  waiting_.erase(ticket);
+  changed_.notify_all();
+  auto why = call.Check(operation);
+  Error error = why.has_value() ? Error(Code::kCancelled, operation) : std::move(why.error());
+  return std::move(error).Context(fmt::format("waiting for the volume group behind {}", head));
+}
+
+void WriterQueue::Leave() {
+  const std::lock_guard lock(mutex_);
+  waiting_.erase(waiting_.begin());
+  changed_.notify_all();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,95 @@
+#include "engine/pool/lookout.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How long a group that is missing is so for others too: LVM goes through all disks for each question.
+constexpr milliseconds kRemembered{1000};
+// A command of LVM's behind a silent disk ends when that answers. One that waits for something else has ended
+// long before.
+constexpr std::chrono::minutes kLongest{10};
+
+}  // namespace
+
+Lookout::Lookout(Read read)
+    : read_(std::move(read)), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+void Lookout::Run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return wanted_ > begun_; })) {
+    const Question mine = ++begun_;
+    began_at_ = steady_clock::now();
+    lock.unlock();
+    auto outcome = read_(Call{.stop = stop}.Within(kLongest));
+    lock.lock();
+    finished_ = mine;
+    const bool missing = !outcome.has_value() && outcome.error().code() == Code::kNotFound;
+    missing_until_ = missing ? steady_clock::now() + kRemembered : SteadyTime();
+    if (outcome.has_value()) {
+      failing_since_.reset();
+    } else if (!failing_since_.has_value()) {
+      failing_since_ = began_at_;
+    }
+    outcome_ = std::move(outcome);
+    changed_.notify_all();
+  }
+}
+
+Lookout::Question Lookout::Ask() {
+  const std::lock_guard lock(mutex_);
+  if (begun_ == finished_ && steady_clock::now() < missing_until_) {
+    return finished_;
+  }
+  // What is being read now may be older than what the caller knows of.
+  wanted_ = std::max(wanted_, begun_ + 1);
+  changed_.notify_all();
+  return begun_ + 1;
+}
+
+// With mutex_ held.
+Error Lookout::Silent() {
+  const SteadyTime since = begun_ > finished_ ? began_at_ : steady_clock::now();
+  failing_since_ = std::min(failing_since_.value_or(since), since);
+  const auto waited = std::chrono::duration<double>(steady_clock::now() - *failing_since_).count();
+  return {Code::kUnavailable,
+          fmt::format("no answer since {:.1f} s: LVM or a disk is not to be had", waited)};
+}
+
+Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, const Call& call) {
+  std::unique_lock lock(mutex_);
+  const auto done = [&] { return finished_ >= question; };
+  const SteadyTime asked = steady_clock::now();
+  while (!done()) {
+    const SteadyTime from = begun_ > finished_ ? std::min(began_at_, asked) : asked;
+    const SteadyTime until = std::min(from + patience, call.deadline);
+    if (steady_clock::now() >= until || call.stop.stop_requested()) {
+      break;
+    }
+    const Question begun = begun_;
+    changed_.wait_until(lock, call.stop, until, [&] { return done() || begun_ != begun; });
+  }
+  if (done()) {
+    return outcome_;
+  }
+  QUARRY_TRY(call.Check("looking at a volume group"));
+  return Silent();
+}
+
+void Lookout::Forget() {
+  const std::lock_guard lock(mutex_);
+  missing_until_ = SteadyTime();
+}
+
+std::optional<SteadyTime> Lookout::failing_since() const {
+  const std::lock_guard lock(mutex_);
+  return failing_since_;
+}
+
+}  // namespace quarry::engine

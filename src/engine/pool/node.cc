@@ -1,0 +1,163 @@
+#include "engine/pool/node.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/config.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A pool that has given no answer for so long is broken, as far as promises of capacity go.
+constexpr std::chrono::minutes kGivenUp{1};
+
+}  // namespace
+
+Node::Node(EngineConfig c, World w, const Logger& l) : config(std::move(c)), world(w), log(l) {
+  for (const PoolConfig& pool : config.pools) {
+    pools.push_back(std::make_unique<Pool>(pool, world.lvm));
+  }
+  gate.Open();
+}
+
+void Node::OnWork(std::function<void()> wake) {
+  const std::lock_guard lock(wake_mutex_);
+  wake_ = std::move(wake);
+}
+
+void Node::Wake() {
+  const std::lock_guard lock(wake_mutex_);
+  if (wake_) {
+    wake_();
+  }
+}
+
+void Node::SetFailingDisks(std::shared_ptr<const WeakDisks> weak) {
+  const std::lock_guard lock(mutex_);
+  weak_ = std::move(weak);
+}
+
+std::shared_ptr<const WeakDisks> Node::FailingDisks() const {
+  const std::lock_guard lock(mutex_);
+  return weak_;
+}
+
+Result<Pool*> Node::FindPool(const std::string& name) {
+  std::string known;
+  for (const auto& pool : pools) {
+    if (pool->config.name == name) {
+      return pool.get();
+    }
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", pool->config.name);
+  }
+  return Error(Code::kInvalidArgument,
+               fmt::format("parameters['pool']: no pool '{}'; there are {}", name, known));
+}
+
+Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::Snapshot> group) {
+  if (!group.has_value()) {
+    // A missing group is the node's trouble. It must not read as "there is no such volume".
+    const Code code = group.error().code() == Code::kNotFound ? Code::kPrecondition : group.error().code();
+    Error error =
+        std::move(group.error())
+            .As(code)
+            .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
+    const std::lock_guard lock(pool.catalog_mutex);
+    // What ended with a caller's patience says nothing of the pool. That it has not started the start tells.
+    if (code == Code::kPrecondition && pool.gate.is_open() && pool.told.empty()) {
+      pool.told = error.message();
+      log.Warning("a pool has gone", {{"pool", pool.config.name}, {"detail", error.message()}});
+    }
+    return error;
+  }
+  auto weak = FailingDisks();
+  const std::lock_guard lock(pool.catalog_mutex);
+  // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
+  if (pool.catalog == nullptr || pool.catalog->group != *group || pool.catalog_weak != weak) {
+    Catalog fresh = ReadCatalog(pool.config.name, *group);
+    fresh.weak = *weak;
+    pool.catalog = std::make_shared<const Catalog>(std::move(fresh));
+    pool.catalog_weak = std::move(weak);
+  }
+  if (!std::exchange(pool.told, "").empty()) {
+    log.Info("a pool is back", {{"pool", pool.config.name}});
+  }
+  for (const std::string& name : std::exchange(pool.given_up, {})) {
+    if (const Record* record = pool.catalog->ByName(name); record != nullptr) {
+      log.Warning(
+          "a volume is back whose creation was sent to other nodes while its pool was gone: if another "
+          "one serves in its stead, delete this one",
+          {{"pool", pool.config.name}, {"volume", record->tags.id}, {"name", name}});
+    }
+  }
+  return pool.catalog;
+}
+
+Result<std::shared_ptr<const Catalog>> Node::ReadGroup(Pool& pool, const Call& call) {
+  auto group = world.lvm.Read(pool.config.group, call);
+  if (group.has_value()) {
+    pool.lookout.Forget();
+  }
+  return CatalogOf(pool, std::move(group));
+}
+
+Result<std::shared_ptr<const Catalog>> Node::Read(Pool& pool, const Call& call) {
+  QUARRY_TRY(pool.gate.Wait(call));
+  return ReadGroup(pool, call);
+}
+
+Result<std::shared_ptr<const Catalog>> Node::Look(Pool& pool, milliseconds patience, const Call& call) {
+  if (!pool.gate.is_open()) {
+    return Error(Code::kUnavailable, pool.gate.reason()).Context(fmt::format("pool '{}'", pool.config.name));
+  }
+  return CatalogOf(pool, pool.lookout.Look(patience, call));
+}
+
+std::vector<Result<std::shared_ptr<const Catalog>>> Node::LookAtAll(milliseconds patience, const Call& call) {
+  std::vector<std::optional<Lookout::Question>> asked;
+  for (const auto& pool : pools) {
+    asked.push_back(pool->gate.is_open() ? std::optional(pool->lookout.Ask()) : std::nullopt);
+  }
+  std::vector<Result<std::shared_ptr<const Catalog>>> out;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    Pool& pool = *pools[i];
+    out.push_back(asked[i].has_value() ? CatalogOf(pool, pool.lookout.Await(*asked[i], patience, call))
+                                       : Look(pool, patience, call));
+  }
+  return out;
+}
+
+// Other causes have the same code (another quarryd has it, it went back in time), and the group is there
+// then.
+bool Node::IsGone(Pool& pool, const Error& error) {
+  bool refused = pool.gate.is_open() && error.code() == Code::kPrecondition;
+  if (pool.gate.phase() == Gate::Phase::kClosed) {
+    const std::lock_guard lock(pool.catalog_mutex);
+    refused = pool.start_error.has_value() && pool.start_error->code() == Code::kPrecondition;
+  }
+  if (!refused) {
+    return false;
+  }
+  const auto now = world.lvm.Read(pool.config.group, CallWithin(kOthersPatience));
+  return !now.has_value() && now.error().code() == Code::kNotFound;
+}
+
+bool Node::IsBroken(Pool& pool, const Error& error) {
+  switch (pool.gate.phase()) {
+    case Gate::Phase::kStarting:
+      return pool.gate.is_late();
+    case Gate::Phase::kClosed:
+      return gate.is_open();  // else it is stopping
+    case Gate::Phase::kOpen:
+      break;
+  }
+  const bool in_time = error.code() != Code::kUnavailable && error.code() != Code::kTimeout &&
+                       error.code() != Code::kCancelled;
+  const auto since = pool.lookout.failing_since();
+  return in_time || (since.has_value() && std::chrono::steady_clock::now() - *since > kGivenUp);
+}
+
+}  // namespace quarry::engine

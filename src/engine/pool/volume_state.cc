@@ -1,0 +1,149 @@
+// How single volumes are: active, published, held, well.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/failing_disks.h"
+#include "engine/model/volume_health.h"
+#include "engine/plan/plan_node.h"
+#include "engine/pool/node.h"
+
+namespace quarry::engine {
+namespace {
+
+// It is back, but device-mapper still holds what was pulled.
+Ailment DiskNotReopened(const Record& record) {
+  return {HasRedundancy(*record.lv) ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
+          "a disk of it was pulled and is back; the kernel is about to open it anew"};
+}
+
+}  // namespace
+
+Result<RaidWord> Node::RaidOf(const Record& record) {
+  if (!record.lv->segment_type.starts_with("raid")) {
+    return RaidWord();
+  }
+  auto asked = world.dm.Raid(record.DmUuid());
+  if (asked.has_value()) {
+    return RaidWord{std::move(*asked), ""};
+  }
+  if (asked.error().code() == Code::kCorrupt) {
+    return RaidWord{std::nullopt, asked.error().message()};
+  }
+  return std::move(asked.error());
+}
+
+Result<Health> Node::HealthOf(const Record& record, const mount::MountTable& mounts) {
+  QUARRY_ASSIGN(const RaidWord raid, RaidOf(record));
+  return HealthOf(record, raid, mounts);
+}
+
+Result<Health> Node::HealthOf(const Record& record, const RaidWord& raid, const mount::MountTable& mounts) {
+  std::vector<const mount::MountEntry*> own;
+  if (AnyGoneReadOnly(mounts)) {  // hardly ever: the device need not be looked for
+    QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+    if (device.has_value()) {
+      own = mounts.Of({device->major, device->minor});
+    }
+  }
+  Health health = Diagnose(record, raid.status, own);
+  if (!raid.riddle.empty()) {
+    health.note = raid.riddle;
+  }
+  if (auto failing = DiskFailing(record, *FailingDisks()); failing.has_value()) {
+    health.ailments.push_back(std::move(*failing));
+  }
+  if (auto doubt = doubts.Of(record.tags.id); doubt.has_value() && !raid.status.has_value()) {
+    health.ailments.insert(health.ailments.begin(),
+                           {Problem::kInaccessible, "LegsInDoubt", std::move(*doubt)});
+  }
+  if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
+    health.ailments.push_back(DiskNotReopened(record));
+  }
+  return health;
+}
+
+Result<std::optional<Doubt>> Node::LookForDoubt(const Record& record) {
+  if (world.raid_legs == nullptr || !HasRedundancy(*record.lv)) {
+    return std::nullopt;
+  }
+  auto found = FindDoubt(*record.group, *record.lv, *world.raid_legs);
+  doubts.Set(record.tags.id, found.has_value() ? *found : Doubt{.words = found.error().message()});
+  return found;
+}
+
+Result<dm::Device> Node::EnsureActive(const Found& found, const Call& call) {
+  QUARRY_ASSIGN(auto device, world.dm.Find(found.record.DmUuid()));
+  if (device.has_value() && !device->suspended) {
+    return std::move(*device);
+  }
+  if (!device.has_value() && found.record.lv->partial) {
+    // Those that are activated beside it are not to wait for a volume that will not be.
+    QUARRY_ASSIGN(const std::optional<Doubt> doubt, LookForDoubt(found.record));
+    if (doubt.has_value()) {
+      Wake();  // the mender tells the log of every change of a condition
+      return Error(Code::kPrecondition, doubt->words);
+    }
+  }
+  if (auto activated = found.pool->activations.Activate(found.record, found.pool->writers, world, call);
+      !activated.has_value()) {
+    if (const auto doubt = LookForDoubt(found.record); doubt.has_value() && doubt->has_value()) {
+      Wake();
+    }
+    return std::move(activated.error());
+  }
+  QUARRY_ASSIGN(device, world.dm.Find(found.record.DmUuid()));
+  if (!device.has_value()) {
+    return Error(Code::kInternal,
+                 fmt::format("activating volume {}: LVM reported success, but the kernel has no such device",
+                             found.record.tags.id));
+  }
+  return std::move(*device);
+}
+
+Result<std::vector<const mount::MountEntry*>> Node::Published(const mount::MountTable& mounts,
+                                                              const dm::Device& device) {
+  const mount::DeviceNumber ours{device.major, device.minor};
+  std::vector<const mount::MountEntry*> proven;
+  QUARRY_ASSIGN(const auto dev, world.mount.FileSystemOfNode(device.Node(), ours));
+  if (!dev.has_value()) {
+    return proven;  // a node that /dev does not have is published nowhere
+  }
+  for (const mount::MountEntry* entry : NodeBinds(mounts, device, *dev)) {
+    auto path = AbsolutePath::Parse(entry->target);
+    if (!path.has_value()) {
+      continue;  // no path that we could have been given
+    }
+    QUARRY_ASSIGN(const auto number, world.mount.BlockDeviceAt(*path));
+    if (number == ours) {
+      proven.push_back(entry);
+    }
+  }
+  return proven;
+}
+
+Status Node::DropIdleHold(const Record& record) {
+  if (!holds.Has(record.tags.id)) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+  if (device.has_value()) {
+    return DropIdleHold(record.tags.id, *device);
+  }
+  holds.Drop(record.tags.id);
+  return Ok();
+}
+
+Status Node::DropIdleHold(const std::string& id, const dm::Device& device) {
+  if (!holds.Has(id)) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const mount::MountTable mounts, world.mount.Mounts());
+  QUARRY_ASSIGN(const auto published, Published(mounts, device));
+  if (published.empty()) {
+    holds.Drop(id);
+  }
+  return Ok();
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,523 @@
+#include "engine/raid/stopped_array.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/model/profile.h"
+#include "engine/model/volume_health.h"
+#include "lvm/names.h"
+
+namespace quarry::engine {
+namespace {
+
+// Of one array, with the leg in its own place.
+bool IsUsable(const lvm::Geometry& geometry, const LegWords& legs, size_t leg) {
+  return legs[leg].has_value() && legs[leg]->legs == geometry.legs() && legs[leg]->role == leg;
+}
+
+uint64_t MostEvents(const lvm::Geometry& geometry, const LegWords& legs) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    most = IsUsable(geometry, legs, i) ? std::max(most, legs[i]->events) : most;
+  }
+  return most;
+}
+
+// The first of those with most events; legs.size(): none is usable.
+size_t Freshest(const lvm::Geometry& geometry, const LegWords& legs) {
+  const uint64_t most = MostEvents(geometry, legs);
+  size_t i = 0;
+  while (i < legs.size() && !(IsUsable(geometry, legs, i) && legs[i]->events == most)) {
+    ++i;
+  }
+  return i;
+}
+
+// Legs that the freshest counts as failed, and that count the freshest as failed: nothing says whose writes
+// are those that were acknowledged last. A person's word does, and stands in the count of events.
+std::vector<bool> PartedLegs(const lvm::Geometry& geometry, const LegWords& legs) {
+  std::vector<bool> out(legs.size(), false);
+  const size_t first = Freshest(geometry, legs);
+  for (size_t i = 0; first < legs.size() && i < legs.size(); ++i) {
+    out[i] = IsUsable(geometry, legs, i) && legs[first]->failed[i] && legs[i]->failed[first] &&
+             Survives(geometry, legs[first]->failed) && Survives(geometry, legs[i]->failed) &&
+             legs[first]->events - legs[i]->events < kOverruled / 2;
+  }
+  return out;
+}
+
+// The legs that the freshest count as failed.
+std::vector<bool> KnownFailed(const lvm::Geometry& geometry, const LegWords& legs) {
+  std::vector<bool> out(legs.size(), false);
+  const uint64_t most = MostEvents(geometry, legs);
+  for (size_t i = 0; i < legs.size(); ++i) {
+    for (size_t leg = 0; IsUsable(geometry, legs, i) && legs[i]->events == most && leg < out.size(); ++leg) {
+      out[leg] = out[leg] || legs[i]->failed[leg];
+    }
+  }
+  return out;
+}
+
+bool Any(const std::vector<bool>& legs) {
+  return std::ranges::find(legs, true) != legs.end();
+}
+
+// A leg of an inactive volume.
+struct Leg {
+  std::string metadata_lv;  // the logical volume that holds its superblock
+  // Superblock and bitmap; nullopt: its disk is missing, or it was given up.
+  std::optional<dm::EraseRange> place;
+  std::optional<dm::RaidSuperblock> word;
+  std::string silence;  // why what it says is not known, though nobody has given it up; else empty
+};
+
+// Who is silent may have all that matters to say: kTimeout.
+Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, dm::RaidLegsApi& legs) {
+  const lvm::LogicalVolume* const metadata = group.FindLv(lvm::MetadataLvName(area.lv_name));
+  if (metadata == nullptr || metadata->segments.empty() || metadata->segments.front().areas.empty()) {
+    return Leg();
+  }
+  const auto& areas = metadata->segments.front().areas;
+  const lvm::PhysicalVolume* const pv = areas.size() == 1 ? group.FindPv(areas.front().pv_uuid) : nullptr;
+  if (pv == nullptr) {
+    return Leg{.metadata_lv = {}, .place = {}, .word = {}, .silence = "is being changed"};
+  }
+  if (pv->device.empty()) {
+    return Leg{.metadata_lv = {},
+               .place = {},
+               .word = {},
+               .silence = fmt::format("is on a disk that is not there (PV {})", pv->uuid)};
+  }
+  const lvm::ExtentRange& range = areas.front().range;
+  const dm::EraseRange place{.device = pv->device,
+                             .pv_uuid = pv->uuid,
+                             .offset = pv->pe_start + ToBytes(range.first, group.extent_size),
+                             .length = ToBytes(range.count, group.extent_size)};
+  Leg leg;
+  auto word = legs.Read(place);
+  if (word.has_value()) {
+    leg.word = std::move(*word);
+  } else if (word.error().code() == Code::kTimeout) {
+    return std::move(word.error());
+  } else if (word.error().code() != Code::kNotFound) {
+    leg.silence = fmt::format("cannot be read on {}: {}", pv->device, word.error().message());
+  }
+  if (!pv->missing) {
+    leg.place = place;  // LVM does not use one that it counts as missing
+  }
+  return leg;
+}
+
+// A volume of ours whose legs have superblocks.
+struct Array {
+  std::string id;
+  uint64_t overruled = 0;  // by its tags
+  lvm::Geometry geometry;
+  std::vector<Leg> legs;
+  std::vector<bool> lost;  // per leg: the array would start without it
+  LegWords words;          // of the legs that LVM uses
+  LegWords heard;          // of all that can be read
+};
+
+// nullopt: none of ours, or without superblocks. kTimeout: a disk of it does not answer.
+Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                     dm::RaidLegsApi& legs) {
+  const auto tags = lvm::ParseTags(lv.tags);
+  if (!tags.has_value() || !tags->has_value()) {
+    return std::nullopt;
+  }
+  const std::string type = lv.segments.empty() ? "" : lv.segments.front().type;
+  if (!type.starts_with("raid") || type.starts_with("raid0")) {
+    return std::nullopt;
+  }
+  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical((*tags)->profile));
+  lvm::Geometry geometry = profile.geometry;
+  if (!geometry.has_metadata() || lv.segments.front().areas.size() != geometry.legs()) {
+    // Somebody has made something else of it.
+    auto made = lvm::GeometryOf(group, lv);
+    if (!made.has_value()) {
+      return Error(Code::kPrecondition,
+                   fmt::format("volume {} is not started: it is not made as its profile says ({}), and {}: "
+                               "look at it with lvs, and make it what it was (lvconvert)",
+                               (*tags)->id, geometry.Describe(), made.error().message()));
+    }
+    geometry = *made;
+  }
+  Array array{.id = (*tags)->id,
+              .overruled = (*tags)->overruled,
+              .geometry = geometry,
+              .legs = {},
+              .lost = lvm::LostLegs(group, lv),
+              .words = {},
+              .heard = {}};
+  for (const lvm::SegmentArea& area : lv.segments.front().areas) {
+    const size_t i = array.legs.size();
+    QUARRY_ASSIGN(Leg leg, LookAt(group, area, legs));
+    array.lost[i] = array.lost[i] || !leg.place.has_value() || !leg.silence.empty();
+    array.words.push_back(leg.place.has_value() ? leg.word : std::nullopt);
+    array.heard.push_back(leg.word);
+    leg.metadata_lv = lvm::MetadataLvName(area.lv_name);
+    array.legs.push_back(std::move(leg));
+  }
+  return array;
+}
+
+std::optional<LegsInTheWay> InTheWayOf(const Array& array) {
+  std::vector<bool> unheard;
+  for (const Leg& leg : array.legs) {
+    unheard.push_back(!leg.silence.empty());
+  }
+  return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
+}
+
+// Which legs it is about, and what may be done.
+std::string TellParted(const Array& array, const LegsInTheWay& found) {
+  std::vector<std::string> others;
+  for (size_t i = 0; i < found.legs.size(); ++i) {
+    if (found.legs[i]) {
+      others.push_back(std::to_string(i));
+    }
+  }
+  return fmt::format(
+      "its legs {} and {} each went on without the other, so that each has writes that the "
+      "other lacks",
+      Freshest(array.geometry, array.heard), fmt::join(others, ", "));
+}
+
+Doubt Explain(const Array& array, const LegsInTheWay& found) {
+  const uint64_t overruled =
+      std::max(MostEvents(array.geometry, array.heard) / kOverruled, array.overruled) + 1;
+  if (found.parted) {
+    return {.words = fmt::format(
+                "volume {} ({}) is not started: {}. `quarryctl repair {}` starts it from leg {}, which has "
+                "seen more changes, and what only the other has is lost; for the other way, take the disk of "
+                "that leg away for good first (vgreduce --removemissing --force)",
+                array.id, array.geometry.Describe(), TellParted(array, found), array.id,
+                Freshest(array.geometry, array.heard)),
+            .may_override = found.may_override,
+            .overruled = overruled};
+  }
+  const std::vector<bool> failed = KnownFailed(array.geometry, array.heard);
+  std::vector<std::string> each;
+  for (size_t i = 0; i < array.legs.size(); ++i) {
+    if (found.legs[i]) {
+      const Leg& leg = array.legs[i];
+      each.push_back(fmt::format("leg {} {}", i,
+                                 !leg.silence.empty()     ? leg.silence
+                                 : failed[i]              ? "failed before others did and is older"
+                                 : !leg.place.has_value() ? "is not part of it now"
+                                 : leg.word.has_value()   ? "was not filled to its end"
+                                                          : "was never part of it"));
+    }
+  }
+  const std::string start = fmt::format("volume {} ({}) is not started: {}", array.id,
+                                        array.geometry.Describe(), fmt::join(each, ", "));
+  if (!found.may_override) {
+    return {.words = start + ". Too few others are left: bring its disks back", .may_override = false};
+  }
+  if (found.left_behind) {
+    return {
+        .words = fmt::format("{}, and the others were left out when somebody had it started without them: "
+                             "they lack what was written since. Bring the disk back. If it is gone for "
+                             "good, `quarryctl repair {}` starts the volume from what is there",
+                             start, array.id),
+        .may_override = true,
+        .overruled = overruled};
+  }
+  return {
+      .words = fmt::format(
+          "{}, and the other legs do not count that as failed: they may be out of date, because the volume "
+          "may have been written to without them. Bring the disk back. If it is gone for good, `quarryctl "
+          "repair {}` starts the volume from what is there, and what only that disk has is lost",
+          start, array.id),
+      .may_override = true,
+      .overruled = overruled};
+}
+
+// All legs that are taken hear the same, the freshest last: where somebody is killed here, one of those at
+// least says what it said before, or all others know.
+Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& write) {
+  const uint64_t most = MostEvents(array.geometry, array.words);
+  for (const bool freshest : {false, true}) {
+    for (size_t i = 0; i < array.words.size(); ++i) {
+      if (!start.left_out[i] && IsUsable(array.geometry, array.words, i) &&
+          (array.words[i]->events == most) == freshest) {
+        QUARRY_TRY(write(array.legs[i].metadata_lv, *array.legs[i].place, *array.words[i], start));
+      }
+    }
+  }
+  return Ok();
+}
+
+// A person's word that is in the tags, and that nobody lived to carry out; now no leg is in the way any more.
+// They get the count of events that legs must have from then on. nullopt: not from these legs.
+std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitmaps) {
+  auto start = StartOverruled(array.geometry, array.words, array.heard, array.lost, array.overruled);
+  if (!start.has_value()) {
+    return start;
+  }
+  for (size_t i = 0; i < bitmaps.size(); ++i) {
+    if (!start->left_out[i] && !bitmaps[i].has_value()) {
+      return std::nullopt;  // nothing can be marked there
+    }
+  }
+  start->resync = !Any(start->left_out);
+  const bool in_sync =
+      std::ranges::all_of(array.words, [](const auto& word) { return !word.has_value() || word->in_sync(); });
+  return start->resync || in_sync ? start : std::nullopt;
+}
+
+// In sectors; UINT64_MAX: none is.
+uint64_t FirstMarked(const dm::RaidBitmap& bitmap) {
+  const auto found = std::ranges::find(bitmap.marked, true);
+  return found == bitmap.marked.end()
+             ? UINT64_MAX
+             : static_cast<uint64_t>(found - bitmap.marked.begin()) * bitmap.region_size;
+}
+
+// What any of these has marked, of as many regions each; empty: all the same.
+std::vector<bool> MarkedOnSome(const LegBitmaps& bitmaps, const std::vector<size_t>& taken) {
+  std::vector<bool> out;
+  bool differ = false;
+  for (const size_t leg : taken) {
+    const std::vector<bool>& marked = bitmaps[leg]->marked;
+    differ = differ || marked != bitmaps[taken.front()]->marked;
+    out.resize(marked.size());
+    for (size_t region = 0; region < marked.size(); ++region) {
+      out[region] = out[region] || marked[region];
+    }
+  }
+  return differ ? out : std::vector<bool>();
+}
+
+}  // namespace
+
+bool IsStopped(const lvm::Geometry& geometry, const LegWords& legs) {
+  const uint64_t most = MostEvents(geometry, legs);
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (IsUsable(geometry, legs, i) && legs[i]->events == most && !Survives(geometry, legs[i]->failed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<std::vector<bool>> LegsToLeaveOut(const lvm::Geometry& geometry, const LegWords& legs) {
+  std::set<uint64_t, std::greater<>> counts;
+  bool in_sync = true;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (IsUsable(geometry, legs, i)) {
+      in_sync = in_sync && (legs[i]->events != MostEvents(geometry, legs) || legs[i]->in_sync());
+      counts.insert(legs[i]->events);
+    }
+  }
+  for (const uint64_t oldest : counts) {
+    std::vector<bool> out;
+    for (size_t i = 0; i < legs.size(); ++i) {
+      out.push_back(!IsUsable(geometry, legs, i) || !legs[i]->filled || legs[i]->events < oldest);
+    }
+    if (!Survives(geometry, out)) {
+      continue;
+    }
+    if (!in_sync && std::ranges::find(out, true) != out.end()) {
+      break;  // what is left out would be worked out from parity that was never made
+    }
+    return out;
+  }
+  return Error(Code::kPrecondition,
+               fmt::format("too few legs ({}) are current, or it cannot be told which: nothing is touched",
+                           geometry.Describe()));
+}
+
+std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, const LegWords& legs,
+                                             const LegBitmaps& bitmaps) {
+  const uint64_t most = MostEvents(geometry, legs);
+  dm::RaidStart start{.left_out = KnownFailed(geometry, legs), .resync = false, .marked = {}, .mark_all = {}};
+  bool whole = true;  // every leg is there and filled
+  for (size_t i = 0; i < legs.size(); ++i) {
+    whole = whole && IsUsable(geometry, legs, i) && legs[i]->filled;
+  }
+  if (!Survives(geometry, start.left_out)) {
+    return std::nullopt;
+  }
+  whole = whole && std::ranges::find(start.left_out, true) == start.left_out.end();
+  bool outdated = false;     // of one leg at least, or they are not of one size
+  bool interrupted = false;  // regions are marked that the kernel takes for synced
+  bool in_sync = true;
+  std::vector<size_t> taken;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (IsUsable(geometry, legs, i) && !start.left_out[i] && bitmaps[i].has_value()) {
+      taken.push_back(i);
+      const dm::RaidBitmap& first = *bitmaps[taken.front()];
+      outdated = outdated || bitmaps[i]->events < most || bitmaps[i]->marked.size() != first.marked.size();
+      interrupted = interrupted || FirstMarked(*bitmaps[i]) < legs[i]->synced;
+      in_sync = in_sync && legs[i]->in_sync();
+    }
+  }
+  // One that lacks a leg cannot be compared; the regions that are marked are those that the leg lacks.
+  start.resync = whole && (outdated || interrupted);
+  // From where the kernel had got to it would compare all the same, and nothing before.
+  if (outdated || (start.resync && !in_sync)) {
+    start.mark_all = most;
+  } else {
+    start.marked = MarkedOnSome(bitmaps, taken);
+  }
+  return start.resync || start.mark_all.has_value() || !start.marked.empty() ? std::optional(std::move(start))
+                                                                             : std::nullopt;
+}
+
+std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, const LegWords& heard,
+                                               const std::vector<bool>& unheard,
+                                               const std::vector<bool>& lost, uint64_t overruled) {
+  if (const std::vector<bool> parted = PartedLegs(geometry, heard); Any(parted)) {
+    return LegsInTheWay{.legs = parted,
+                        .may_override = StartOverruled(geometry, heard, heard, lost).has_value(),
+                        .parted = true};
+  }
+  if (!Any(lost)) {
+    return std::nullopt;
+  }
+  const std::vector<bool> failed = KnownFailed(geometry, heard);
+  const bool started = std::ranges::any_of(heard, [](const auto& word) { return word.has_value(); });
+  LegsInTheWay too_few{.legs = lost};
+  LegsInTheWay newer{.legs = {}, .may_override = true};
+  for (size_t i = 0; i < heard.size(); ++i) {
+    const bool unfilled = heard[i].has_value() ? !heard[i]->filled : started;
+    too_few.legs[i] = lost[i] || failed[i] || unfilled;
+    newer.legs.push_back(unheard[i] && !failed[i]);
+  }
+  if (!Survives(geometry, too_few.legs)) {
+    return too_few;
+  }
+  std::vector<bool> others = newer.legs;
+  others.flip();
+  if (Any(newer.legs) && Survives(geometry, others)) {
+    return newer;
+  }
+  if (Any(unheard) && MostEvents(geometry, heard) / kOverruled < overruled) {
+    return LegsInTheWay{.legs = unheard, .may_override = true, .left_behind = true};
+  }
+  return std::nullopt;
+}
+
+std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const LegWords& words,
+                                            const LegWords& heard, const std::vector<bool>& lost,
+                                            uint64_t overruled) {
+  const size_t first = Freshest(geometry, words);
+  if (first == words.size()) {
+    return std::nullopt;
+  }
+  std::vector<bool> out = lost;
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = out[i] || !IsUsable(geometry, words, i) || !words[i]->filled || words[first]->failed[i];
+  }
+  if (!Survives(geometry, out)) {
+    return std::nullopt;
+  }
+  const uint64_t events = std::max(MostEvents(geometry, heard) + kOverruled, overruled * kOverruled);
+  return dm::RaidStart{
+      .left_out = std::move(out), .resync = false, .marked = {}, .mark_all = events, .events = events};
+}
+
+Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const dm::RaidStatus& now,
+                   dm::RaidLegsApi& legs) {
+  if (now.legs.find('D') == std::string::npos) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const std::optional<Array> array, ArrayOf(group, lv, legs));
+  if (!array.has_value() || now.legs.size() != array->heard.size()) {
+    return Ok();
+  }
+  LegsInTheWay found{.legs = PartedLegs(array->geometry, array->heard), .parted = true};
+  LegWords used = array->heard;
+  for (size_t i = 0; i < used.size(); ++i) {
+    used[i] = now.legs[i] == 'D' ? std::nullopt : used[i];
+  }
+  const uint64_t most = MostEvents(array->geometry, used);
+  for (size_t i = 0; i < used.size(); ++i) {
+    found.legs[i] = found.legs[i] || (now.legs[i] == 'D' && IsUsable(array->geometry, array->heard, i) &&
+                                      array->heard[i]->events > most);
+  }
+  if (!Any(found.legs)) {
+    return Ok();
+  }
+  std::vector<std::string> others;
+  for (size_t i = 0; i < found.legs.size(); ++i) {
+    if (now.legs[i] == 'D' && array->heard[i].has_value()) {
+      others.push_back(std::to_string(i));
+    }
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format("volume {} ({}): leg {} is back and went on without those that are in use, so that "
+                  "each has writes that the other lacks: its table is not loaded anew. Take the "
+                  "volume out of use (unpublish and unstage it), then see what quarryctl status says",
+                  array->id, array->geometry.Describe(), fmt::join(others, ", ")));
+}
+
+Result<std::optional<Doubt>> FindDoubt(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                       dm::RaidLegsApi& legs) {
+  QUARRY_ASSIGN(const std::optional<Array> array, ArrayOf(group, lv, legs));
+  const auto found = array.has_value() ? InTheWayOf(*array) : std::nullopt;
+  return found.has_value() ? std::optional(Explain(*array, *found)) : std::nullopt;
+}
+
+Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
+                    const LegWriter& write, bool accept_older) {
+  QUARRY_ASSIGN(const std::optional<Array> array, ArrayOf(group, lv, legs));
+  if (!array.has_value()) {
+    return Ok();
+  }
+  if (const auto found = InTheWayOf(*array); found.has_value()) {
+    const auto start =
+        StartOverruled(array->geometry, array->words, array->heard, array->lost, array->overruled);
+    return accept_older && found->may_override && start.has_value()
+               ? Note(*array, *start, write)
+               : Status(Error(Code::kPrecondition, Explain(*array, *found).words));
+  }
+  LegBitmaps bitmaps;
+  for (size_t i = 0; i < array->words.size(); ++i) {
+    bitmaps.emplace_back();
+    if (array->words[i].has_value()) {
+      auto read = legs.ReadBitmap(*array->legs[i].place);
+      if (!read.has_value() && read.error().code() == Code::kTimeout) {
+        return std::move(read.error());
+      }
+      bitmaps.back() = read.has_value() ? std::optional(std::move(*read)) : std::nullopt;
+    }
+  }
+  auto start = StartAfterCrash(array->geometry, array->words, bitmaps);
+  if (MostEvents(array->geometry, array->words) / kOverruled < array->overruled) {
+    if (auto carried_out = CarryOut(*array, bitmaps); carried_out.has_value()) {
+      start = std::move(carried_out);
+    }
+  }
+  return start.has_value() ? Note(*array, *start, write) : Ok();
+}
+
+Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
+              const LegWriter& write) {
+  QUARRY_ASSIGN(const std::optional<Array> array, ArrayOf(group, lv, legs));
+  if (!array.has_value() || !IsStopped(array->geometry, array->words)) {
+    return Ok();
+  }
+  for (size_t i = 0; i < array->legs.size(); ++i) {
+    if (const Leg& leg = array->legs[i]; !leg.silence.empty() || !leg.place.has_value()) {
+      return Error(Code::kUnavailable,
+                   fmt::format("leg {} {}", i, leg.silence.empty() ? "is not part of it now" : leg.silence));
+    }
+  }
+  QUARRY_ASSIGN(std::vector<bool> out, LegsToLeaveOut(array->geometry, array->words));
+  const bool all = std::ranges::find(out, true) == out.end();
+  return Note(*array,
+              {.left_out = std::move(out),
+               .resync = all,
+               .marked = {},
+               .mark_all = MostEvents(array->geometry, array->words)},
+              write);
+}
+
+}  // namespace quarry::engine

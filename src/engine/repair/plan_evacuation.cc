@@ -1,0 +1,319 @@
+#include "engine/repair/plan_evacuation.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/alone.h"
+#include "engine/model/failing_disks.h"
+#include "engine/model/volume_health.h"
+#include "lvm/ownership.h"
+
+namespace quarry::engine {
+namespace {
+
+// One command's worth: what is lost of the way when the power goes.
+constexpr Bytes kPiece{4 * kGiB.value};
+
+bool HasTag(const lvm::PhysicalVolume& pv, std::string_view tag) {
+  return std::ranges::find(pv.tags, tag) != pv.tags.end();
+}
+
+bool TouchesPv(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& pv_uuid) {
+  return std::ranges::any_of(lvm::PhysicalExtents(group, lv),
+                             [&](const lvm::PhysicalRange& range) { return range.pv_uuid == pv_uuid; });
+}
+
+// Whether extents of it, or of its legs, are on this pvmove.
+bool LiesOn(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string_view pvmove) {
+  const auto is_on = [&](const lvm::LogicalVolume& part) {
+    return std::ranges::any_of(part.segments, [&](const lvm::Segment& segment) {
+      return std::ranges::any_of(segment.areas,
+                                 [&](const lvm::SegmentArea& area) { return area.lv_name == pvmove; });
+    });
+  };
+  return std::ranges::any_of(group.lvs, [&](const lvm::LogicalVolume& part) {
+    return (part.name == lv.name || (part.hidden && part.name.starts_with(lv.name + "_"))) && is_on(part);
+  });
+}
+
+const Record* RecordOf(const Catalog& catalog, const lvm::LogicalVolume& lv) {
+  const auto found = std::ranges::find(catalog.records, &lv, &Record::lv);
+  return found == catalog.records.end() ? nullptr : &*found;
+}
+
+bool IsTakenOut(const Catalog& catalog, const lvm::LogicalVolume& lv) {
+  return std::ranges::any_of(catalog.taken_out, [&](const TakenOut& taken) {
+    return std::ranges::find(taken.parts, &lv) != taken.parts.end();
+  });
+}
+
+const MendVolume* VolumeOf(const MendView& view, const Record& record) {
+  const auto found = std::ranges::find_if(
+      view.volumes, [&](const MendVolume& volume) { return volume.record->lv == record.lv; });
+  return found == view.volumes.end() ? nullptr : &*found;
+}
+
+std::string NameOf(const lvm::PhysicalVolume& pv) {
+  return fmt::format("disk {} ({})", pv.device, pv.uuid);
+}
+
+std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& records) {
+  std::vector<const lvm::LogicalVolume*> out;
+  for (const Record* const record : records) {
+    out.push_back(record->lv);
+  }
+  return out;
+}
+
+// What a killed move left. Of an inactive volume nothing would be copied.
+std::optional<MendStep> GoOn(const MendView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
+  const lvm::VolumeGroup& group = view.group();
+  const std::string& name = move.record->lv->name;
+  return MendStep{.ids = {},
+                  .actions = {ActivateAction{group.name, {name}},
+                              MoveExtentsAction{{.group = group.name,
+                                                 .name = name,
+                                                 .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
+                                                 .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
+                              VerifyLeftAction{group.name, pv.uuid, move.from}},
+                  .kind = MendKind::kLeave,
+                  .unhurried = true};
+}
+
+std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::PhysicalVolume& pv,
+                                         const MendVolume& volume, const lvm::Geometry& geometry,
+                                         MendPlan& plan) {
+  const Record& record = *volume.record;
+  if (IsBusy(volume)) {
+    plan.waiting = true;
+    return std::nullopt;
+  }
+  const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, pv.uuid);
+  std::vector<bool> useless = UselessLegs(view, volume);
+  for (size_t i = 0; i < there.size(); ++i) {
+    useless[i] = useless[i] || there[i];
+  }
+  if (!Survives(geometry, useless)) {
+    plan.obstacles.push_back(
+        fmt::format("volume {} ({}) cannot do without its leg on {}: it is repaired first, or `quarryctl "
+                    "evacuate` copies that leg",
+                    record.tags.id, geometry.Describe(), NameOf(pv)));
+    return std::nullopt;
+  }
+  auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, geometry, *record.lv, there);
+  if (!placed.has_value()) {
+    plan.obstacles.push_back(
+        fmt::format("volume {} cannot leave {}: {}", record.tags.id, NameOf(pv), placed.error().message()));
+    return std::nullopt;
+  }
+  MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kLeave};
+  if (!volume.active) {
+    step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
+  }
+  step.actions.push_back(
+      RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
+  step.actions.push_back(VerifyLegsAction{view.group().name, record.lv->name, pv.uuid});
+  return step;
+}
+
+Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, const WeakDisks& weak,
+                                              const lvm::PhysicalVolume& pv,
+                                              const std::vector<const lvm::LogicalVolume*>& lvs) {
+  return PlaceOnSoundDisks(
+      group, weak, [&](const lvm::FreeSpace& space) { return lvm::PlaceMoves(space, group, pv.uuid, lvs); });
+}
+
+std::string MayNotShrink(const lvm::VolumeGroup& group) {
+  return fmt::format(
+      "disks of volume group {0} must not be added or taken out (vgchange --resizeable n): allow it "
+      "first, `vgchange --resizeable y {0}`",
+      group.name);
+}
+
+std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
+  return fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
+                     NameOf(pv), fmt::join(there.strangers, ", "));
+}
+
+MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
+  if (!move.whole) {
+    const Extents most{std::max<uint64_t>(kPiece.value / group.extent_size.value, 1)};
+    move.from.front().count = std::min(most, move.from.front().count);
+    move.to.front().count = std::min(most, move.to.front().count);
+  }
+  return {.ids = {},
+          .actions = {MoveExtentsAction{{.group = group.name,
+                                         .name = move.name,
+                                         .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
+                                         .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
+                      VerifyLeftAction{group.name, move.from_uuid, move.from}},
+          .kind = MendKind::kLeave,
+          .unhurried = true};
+}
+
+// The next step for one disk.
+std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& pv, MendPlan& plan) {
+  const lvm::VolumeGroup& group = view.group();
+  const auto begun = OwnMoveOff(*view.catalog, pv);
+  if (!begun.has_value()) {
+    plan.obstacles.push_back(begun.error().message());
+    return std::nullopt;
+  }
+  if (begun->has_value()) {
+    return GoOn(view, pv, **begun);
+  }
+  const OnDisk there = WhatLiesOn(*view.catalog, pv);
+  const bool rebuild = HasTag(pv, lvm::kReplacingTag);
+  std::vector<const Record*> to_copy;
+  std::optional<MendStep> step;
+  for (const Record* const record : there.records) {
+    const MendVolume* const volume = VolumeOf(view, *record);
+    const auto profile = Profile::FromCanonical(record->tags.profile);
+    if (volume == nullptr) {
+      plan.waiting = true;  // half made, or being erased: that ends by itself
+    } else if (!profile.has_value()) {
+      plan.obstacles.push_back(fmt::format("volume {}: {}", record->tags.id, profile.error().message()));
+    } else if (const auto alone = CheckAlone(*record); !alone.has_value()) {
+      plan.obstacles.push_back(alone.error().message());
+    } else if (rebuild && profile->geometry.has_metadata()) {
+      if (auto one = RebuildElsewhere(view, pv, *volume, profile->geometry, plan); !step.has_value()) {
+        step = std::move(one);
+      }
+    } else {
+      to_copy.push_back(record);
+    }
+  }
+  if (!there.strangers.empty()) {
+    plan.obstacles.push_back(HoldsStrangers(pv, there));
+  }
+  if (step.has_value()) {
+    return step;
+  }
+  if (!to_copy.empty()) {
+    const auto moves = PlaceOff(group, view.catalog->weak, pv, LvsOf(to_copy));
+    if (!moves.has_value()) {
+      plan.obstacles.push_back(fmt::format("{} cannot be emptied: {}; add a disk to the group, or make room",
+                                           NameOf(pv), moves.error().message()));
+      return std::nullopt;
+    }
+    return Copy(group, moves->front());
+  }
+  if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
+    return MendStep{.ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = MendKind::kLeave};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsLeaving(const lvm::PhysicalVolume& pv) {
+  return HasTag(pv, lvm::kLeavingTag) || HasTag(pv, lvm::kReplacingTag);
+}
+
+Extents UsedOn(const lvm::PhysicalVolume& pv) {
+  Extents used = pv.extent_count;
+  for (const lvm::ExtentRange& free : pv.free) {
+    used = used - free.count;
+  }
+  return used;
+}
+
+OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  OnDisk out;
+  for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
+    if (lv.hidden || !TouchesPv(*catalog.group, lv, pv.uuid)) {
+      continue;
+    }
+    if (const Record* const record = RecordOf(catalog, lv); record != nullptr) {
+      out.records.push_back(record);
+    } else if (IsTakenOut(catalog, lv)) {
+      out.taken_out.push_back(lv.name);
+    } else {
+      out.strangers.push_back(lv.name);
+    }
+  }
+  if (out.records.empty() && out.strangers.empty() && out.taken_out.empty() && UsedOn(pv) != Extents{}) {
+    out.strangers.emplace_back("hidden ones that belong to no volume");
+  }
+  return out;
+}
+
+Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const auto pvmove = std::ranges::find_if(group.lvs, [&](const lvm::LogicalVolume& lv) {
+    return lvm::IsPvmove(lv) && !pv.device.empty() && lv.leaves == pv.device;
+  });
+  if (pvmove == group.lvs.end()) {
+    return std::optional<BegunMove>();
+  }
+  BegunMove move;
+  std::vector<std::string> strangers;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    if (lv.hidden || !LiesOn(group, lv, pvmove->name)) {
+      continue;
+    }
+    const Record* const record = RecordOf(catalog, lv);
+    if (record == nullptr || move.record != nullptr) {
+      strangers.push_back(lv.name);
+    } else {
+      move.record = record;
+    }
+  }
+  for (const lvm::Segment& segment : pvmove->segments) {
+    if (segment.type == "mirror" && segment.areas.size() == 2 && segment.areas[0].pv_uuid == pv.uuid &&
+        !segment.areas[1].pv_uuid.empty()) {
+      move.from.push_back(segment.areas[0].range);
+      move.to_uuid = segment.areas[1].pv_uuid;
+      move.to.push_back(segment.areas[1].range);
+    }
+  }
+  if (!IsLeaving(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("somebody else moves what lies on {} ({}): let his pvmove finish", NameOf(pv),
+                    strangers.empty() ? pvmove->name : fmt::format("{}", fmt::join(strangers, ", "))));
+  }
+  return std::optional(std::move(move));
+}
+
+Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  if (group.pvs.size() < 2) {
+    return Error(Code::kPrecondition,
+                 fmt::format("{} is the only one of volume group {}", NameOf(pv), group.name));
+  }
+  if (!group.extendable) {
+    return Error(Code::kPrecondition, MayNotShrink(group));
+  }
+  const OnDisk there = WhatLiesOn(catalog, pv);
+  if (!there.strangers.empty()) {
+    return Error(Code::kPrecondition, HoldsStrangers(pv, there));
+  }
+  for (const Record* const record : there.records) {
+    const auto alone = CheckAlone(*record);
+    // A move of ours, off a disk that is to leave already, is no obstacle to wanting it gone in another way.
+    if (!alone.has_value() && !(IsLeaving(pv) && alone.error().code() == Code::kUnavailable)) {
+      return Error(alone.error()).Context(NameOf(pv) + " cannot be emptied");
+    }
+  }
+  const auto moves = PlaceOff(group, catalog.weak, pv, LvsOf(there.records));
+  return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be emptied"));
+}
+
+void PlanLeaving(const MendView& view, MendPlan& plan) {
+  if (!view.may_empty || std::ranges::none_of(view.group().pvs, IsLeaving)) {
+    return;
+  }
+  if (view.group().MissingPvs() > 0) {
+    plan.obstacles.emplace_back("a disk is to be emptied, which LVM refuses while another is missing");
+    return;
+  }
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
+    if (IsLeaving(pv) && !plan.step.has_value()) {
+      plan.step = Leave(view, pv, plan);
+    }
+  }
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,183 @@
+#include "engine/repair/plan_scrub.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/model/scrub_outcome.h"
+#include "engine/model/volume_health.h"
+#include "engine/repair/plan_evacuation.h"
+#include "lvm/names.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr uint64_t kSector = 512;
+
+// When its legs were last known to agree; a new volume's were filled, or were all zeroes.
+std::chrono::sys_seconds LastCompared(const Record& record) {
+  const std::chrono::sys_seconds made{std::chrono::seconds(record.lv->created)};
+  const auto outcome = ReadScrub(record.tags.scrubbed);
+  return outcome.has_value() ? std::max(made, outcome->ended) : made;
+}
+
+// It has come to its end.
+MendStep RecordStep(const MendVolume& volume, bool repaired, std::chrono::sys_seconds now) {
+  const Record& record = *volume.record;
+  const Bytes mismatched{volume.raid->mismatches * kSector};
+  const ScrubOutcome outcome{now, mismatched};  // none after a repair
+  RetagAction retag{record.group->name, record.lv->name, {lvm::ScrubbedTag(ScrubText(outcome))}, {}};
+  if (!record.tags.scrubbed.empty()) {
+    retag.remove = {lvm::ScrubbedTag(record.tags.scrubbed)};
+  }
+  return {.ids = {record.tags.id},
+          .actions = {std::move(retag)},
+          .kind = MendKind::kRecordScrub,
+          .repairs = repaired,
+          .mismatched = mismatched};
+}
+
+}  // namespace
+
+std::string WhyNoScrub(const MendView& view, const MendVolume& volume) {
+  if (!HasRedundancy(*volume.record->lv)) {
+    return "it has no second leg to compare";
+  }
+  if (view.group().MissingPvs() > 0) {
+    return "a disk of its volume group is missing";
+  }
+  if (std::ranges::any_of(view.group().pvs, IsLeaving)) {
+    return "a disk of its volume group is being emptied";
+  }
+  if (volume.suspended || volume.on_lost_disk ||
+      std::ranges::any_of(UselessLegs(view, volume), [](bool useless) { return useless; })) {
+    return "not all of its legs are there and in sync";
+  }
+  if (IsBusy(volume)) {
+    return fmt::format("the kernel is at something else ({})", volume.raid->action);
+  }
+  return "";
+}
+
+void Scrubs::Want(const std::string& id, bool repair) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(wanted_, id, &Wish::id);
+  if (found == wanted_.end()) {
+    wanted_.push_back({id, repair});
+  } else {
+    found->repair = found->repair || repair;
+  }
+}
+
+bool Scrubs::IsPending(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return running_.contains(id) || std::ranges::find(wanted_, id, &Wish::id) != wanted_.end();
+}
+
+bool Scrubs::IsRunning(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return running_.contains(id);
+}
+
+void Scrubs::Look(const MendView& view, std::vector<std::string>& lost) {
+  const std::lock_guard lock(mutex_);
+  for (const MendVolume& volume : view.volumes) {
+    const Record& record = *volume.record;
+    const bool known = running_.contains(record.tags.id);
+    if (!known && !IsComparing(volume)) {
+      continue;
+    }
+    Running& running = running_[record.tags.id];  // also what somebody else began, or an earlier process
+    if (IsComparing(volume)) {
+      running.repair = volume.raid->action == "repair";
+    }
+    if (!running.instance.has_value()) {
+      running.instance = volume.instance;
+      running.segments = record.lv->segments;
+    }
+    // By a leg that failed, or the volume was deactivated, or has got other legs, or grown.
+    const bool broken_off = !volume.raid.has_value() || (IsBusy(volume) && !IsComparing(volume)) ||
+                            volume.raid->legs.find_first_not_of('A') != std::string::npos ||
+                            running.instance != volume.instance || running.segments != record.lv->segments;
+    if (broken_off) {
+      lost.push_back(fmt::format("volume {}: comparing its legs was broken off", record.tags.id));
+      running_.erase(record.tags.id);
+    }
+  }
+}
+
+std::optional<MendStep> Scrubs::Next(const MendView& view, const ScrubTimes& times,
+                                     std::vector<std::string>& lost) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::any_of(view.volumes, IsComparing)) {
+    return std::nullopt;
+  }
+  for (const MendVolume& volume : view.volumes) {
+    const auto running = running_.find(volume.record->tags.id);
+    if (running != running_.end()) {
+      return RecordStep(volume, running->second.repair, times.now);
+    }
+  }
+  return Begin(view, times, lost);
+}
+
+std::optional<MendStep> Scrubs::Begin(const MendView& view, const ScrubTimes& times,
+                                      std::vector<std::string>& lost) {
+  const MendVolume* next = nullptr;
+  bool repair = false;
+  for (auto wish = wanted_.begin(); wish != wanted_.end() && next == nullptr;) {
+    const auto volume =
+        std::ranges::find(view.volumes, wish->id, [](const MendVolume& one) { return one.record->tags.id; });
+    if (volume == view.volumes.end() || IsBusy(*volume)) {
+      ++wish;  // of another pool, or gone; or its turn comes when its legs are filled
+      continue;
+    }
+    if (const std::string why = WhyNoScrub(view, *volume); !why.empty()) {
+      lost.push_back(fmt::format("volume {}: its legs cannot be compared: {}", wish->id, why));
+      wish = wanted_.erase(wish);
+      continue;
+    }
+    next = &*volume;
+    repair = wish->repair;
+  }
+  if (next == nullptr && times.interval.count() > 0 && times.may_begin) {
+    for (const MendVolume& volume : view.volumes) {
+      const bool due = LastCompared(*volume.record) + times.interval <= times.now;
+      if (due && volume.scrub_due && WhyNoScrub(view, volume).empty() &&
+          (next == nullptr || LastCompared(*volume.record) < LastCompared(*next->record))) {
+        next = &volume;
+      }
+    }
+  }
+  if (next == nullptr) {
+    return std::nullopt;
+  }
+  const Record& record = *next->record;
+  MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kBeginScrub, .repairs = repair};
+  if (!next->raid.has_value()) {
+    step.actions.push_back(ActivateAction{record.group->name, {record.lv->name}});
+  }
+  step.actions.push_back(ScrubAction{record.group->name, record.lv->name, record.DmUuid(), repair});
+  return step;
+}
+
+void Scrubs::Began(const MendStep& step) {
+  const std::lock_guard lock(mutex_);
+  const std::string& id = step.ids.front();
+  std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == id; });
+  running_[id] = {.repair = step.repairs};
+}
+
+void Scrubs::Recorded(const MendStep& step) {
+  const std::lock_guard lock(mutex_);
+  running_.erase(step.ids.front());
+}
+
+void Scrubs::Failed(const MendStep& step) {
+  const std::lock_guard lock(mutex_);
+  if (step.kind == MendKind::kBeginScrub) {
+    std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == step.ids.front(); });
+  }
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,507 @@
+#include "engine/repair/repair_loop.h"
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/model/config.h"
+#include "engine/model/volume_health.h"
+
+namespace quarry::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+// LVM needs seconds for the largest of these; a disk that does not answer needs this.
+constexpr milliseconds kStepLimit{300'000};
+// A disk that fails again as soon as it is taken back is not taken back for ever longer.
+constexpr milliseconds kFirstRefresh{30'000};
+// After as many vain attempts to take a leg back it is made anew elsewhere: 90 s, if it fails at once each
+// time.
+constexpr int kAttempts = 3;
+// How long a disk on which legs failed so gets nothing new.
+constexpr std::chrono::hours kBlame{24};
+constexpr milliseconds kFirstRetry{10'000};
+constexpr milliseconds kLongestRetry{1'800'000};
+// While legs are filled: the kernel tells of the end, but not of a rebuild that has to wait for it.
+constexpr milliseconds kWhileWaiting{2'000};
+// For a pool to tell how it is: others are mended in the same round.
+constexpr milliseconds kPatience{10'000};
+// Of one round: a plan that does not come to an end is a mistake, and the next round goes on.
+constexpr int kMostSteps = 100;
+
+std::string PoolKey(const Pool& pool) {
+  return "pool:" + pool.config.name;
+}
+std::string ReturnKey(const std::string& pv_uuid) {
+  return "return:" + pv_uuid;
+}
+std::string LeavingKey(const Pool& pool) {
+  return "leaving:" + pool.config.name;
+}
+std::string AbandonKey(const Pool& pool) {
+  return "abandon:" + pool.config.name;
+}
+std::string RateKey(const Pool& pool) {
+  return "rate:" + pool.config.name;
+}
+std::string ScrubKey(const std::string& id) {
+  return "scrub:" + id;
+}
+
+// In the node's time zone.
+bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  const auto hour = static_cast<uint32_t>(local.tm_hour);
+  return hours.first < hours.last ? hours.first <= hour && hour < hours.last
+                                  : hours.first <= hour || hour < hours.last;
+}
+
+milliseconds Until(SteadyTime when, SteadyTime now) {
+  return std::chrono::ceil<milliseconds>(when - now);
+}
+
+}  // namespace
+
+MendReport Mender::Round(MendCause cause, const std::set<std::string>& accepted, const Call& call) {
+  const std::lock_guard lock(mutex_);
+  MendReport report;
+  for (const auto& pool : node_.pools) {
+    MendPool(*pool, cause, accepted, call, report);
+  }
+  return report;
+}
+
+// Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
+// is planned under the turn, on the group as it is then.
+void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& accepted, const Call& call,
+                      MendReport& report) {
+  const std::string key = PoolKey(pool);
+  const auto fail = [&](const Error& error) {
+    Failed(key, "mending a pool failed", pool, error, call, report);
+  };
+  CollectCopy(pool, call, report);
+  if (!IsDue(key, cause, report)) {
+    if (const auto catalog = node_.Look(pool, kPatience, call); catalog.has_value()) {
+      NoteDisks(pool, **catalog);
+    }
+    return;
+  }
+  std::optional<WriterQueue::Turn> turn;
+  std::set<std::string> refused;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const auto catalog = node_.Look(pool, kPatience, call);
+    if (!catalog.has_value()) {
+      // Whoever asks for the pool is told; here it is only the reason why nothing can be seen.
+      report.obstacles.push_back(catalog.error().message());
+      report.NoLaterThan(kFirstRetry);
+      return;
+    }
+    NoteDisks(pool, **catalog);
+    auto view = Look(pool, **catalog, cause, report);
+    if (!view.has_value()) {
+      return fail(view.error());
+    }
+    for (const lvm::PhysicalVolume& pv : view->group().pvs) {
+      if (refused.contains(pv.uuid) || !IsDue(ReturnKey(pv.uuid), cause, report)) {
+        view->refused.insert(pv.uuid);
+      }
+    }
+    for (MendVolume& volume : view->volumes) {
+      volume.accepted = accepted.contains(volume.record->tags.id);
+      if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
+        // Nobody may have tried to use it since the start.
+        volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
+      }
+    }
+    NoteFailures(pool, *view);
+    std::vector<std::string> lost;
+    scrubs_.Look(*view, lost);
+    TellOfLost(pool, lost);
+    MendPlan plan = PlanMending(*view);
+    if (plan.waiting) {
+      report.NoLaterThan(kWhileWaiting);
+    }
+    if (!plan.step.has_value()) {
+      plan.step = NextScrub(pool, *view);
+    }
+    if (!plan.step.has_value()) {
+      const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
+      if (!all.empty() && std::exchange(told_[pool.config.name], all) != all) {
+        node_.log.Warning("mending has to wait", {{"pool", pool.config.name}, {"detail", all}});
+      }
+      std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
+      tried_.erase(key);
+      return;
+    }
+    if (!turn.has_value()) {
+      auto got =
+          pool.writers.Wait(fmt::format("mending of pool '{}'", pool.config.name), call.Within(kStepLimit));
+      if (!got.has_value()) {
+        return fail(got.error());
+      }
+      turn.emplace(std::move(*got));
+      continue;
+    }
+    if (plan.step->unhurried) {
+      // LVM locks the group while it changes it, and not while it copies. Should others come first, and take
+      // what was planned with, the move is refused and planned anew.
+      copies_[pool.config.name] = std::make_unique<Copy>(std::move(*plan.step), node_);
+      return;
+    }
+    if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
+      if (plan.step->kind != MendKind::kTakeBack) {
+        return;
+      }
+      refused.insert(plan.step->disk);
+    }
+  }
+  report.NoLaterThan(kFirstRetry);
+}
+
+Mender::Copy::Copy(MendStep copied, Node& node)
+    : step(std::move(copied)), thread([this, &node](const std::stop_token& stop) {
+        result = Execute(step.actions, node.world, Call{.stop = stop});
+        done = true;
+        node.Wake();
+      }) {}
+
+void Mender::CollectCopy(const Pool& pool, const Call& call, MendReport& report) {
+  const auto copy = copies_.find(pool.config.name);
+  if (copy == copies_.end() || !copy->second->done) {
+    return;
+  }
+  copy->second->thread.join();
+  if (copy->second->result.has_value()) {
+    Tell(pool, copy->second->step, report);
+  }
+  AfterLeaving(pool, copy->second->result, call, report);
+  copies_.erase(copy);
+}
+
+void Mender::Stop() {
+  const std::lock_guard lock(mutex_);
+  copies_.clear();
+}
+
+bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                       MendReport& report) {
+  switch (step.kind) {
+    case MendKind::kLeave:
+      AfterLeaving(pool, done, call, report);
+      return false;
+    case MendKind::kBeginScrub:
+    case MendKind::kRecordScrub:
+      AfterScrub(pool, step, done, call, report);
+      break;
+    case MendKind::kAbandon:
+      if (!done.has_value()) {
+        Failed(AbandonKey(pool), "making a leg anew on another disk failed", pool, done.error(), call,
+               report);
+      }
+      break;
+    case MendKind::kLimit:
+      if (!done.has_value()) {
+        Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
+      }
+      break;
+    case MendKind::kTakeBack:
+      if (!done.has_value()) {
+        Failed(ReturnKey(step.disk), "LVM did not take a disk back", pool, done.error(), call, report);
+      }
+      break;
+    case MendKind::kMend:
+      if (!done.has_value()) {
+        Failed(PoolKey(pool), "mending a pool failed", pool, done.error(), call, report);
+      }
+      break;
+  }
+  return done.has_value();
+}
+
+// One step a round: others, and their repairs, come in between.
+void Mender::AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report) {
+  if (done.has_value()) {
+    tried_.erase(LeavingKey(pool));
+    report.NoLaterThan(milliseconds(1));
+    return;
+  }
+  Failed(LeavingKey(pool), "emptying a disk failed", pool, done.error(), call, report);
+}
+
+void Mender::AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
+                        MendReport& report) {
+  const std::string& id = step.ids.front();
+  if (!done.has_value()) {
+    scrubs_.Failed(step);
+    return Failed(ScrubKey(id), "comparing the legs of a volume failed", pool, done.error(), call, report);
+  }
+  if (step.kind == MendKind::kBeginScrub) {
+    scrubs_.Began(step);
+    node_.log.Info("comparing the legs of a volume", {{"volume", id}, {"repair", step.repairs}});
+    return;
+  }
+  scrubs_.Recorded(step);
+  tried_.erase(ScrubKey(id));
+  if (step.repairs) {
+    node_.log.Info("the legs of a volume were compared, and what differed written anew", {{"volume", id}});
+    return;
+  }
+  node_.log.Log(step.mismatched.value == 0 ? LogLevel::kInfo : LogLevel::kWarning,
+                "the legs of a volume were compared",
+                {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
+}
+
+std::optional<MendStep> Mender::NextScrub(const Pool& pool, const MendView& view) {
+  const auto now = node_.world.clock.WallNow();
+  std::vector<std::string> lost;
+  auto step = scrubs_.Next(view,
+                           {.now = std::chrono::floor<std::chrono::seconds>(now),
+                            .interval = node_.config.scrub_interval,
+                            .may_begin = IsHourOf(node_.config.scrub_hours, now)},
+                           lost);
+  TellOfLost(pool, lost);
+  return step;
+}
+
+void Mender::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
+  for (const std::string& words : lost) {
+    node_.log.Warning("a scrub has come to nothing", {{"pool", pool.config.name}, {"detail", words}});
+  }
+}
+
+// Tried again later, and later still each time. What was called off is no failure.
+void Mender::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+                    const Call& call, MendReport& report) {
+  if (call.stop.stop_requested()) {
+    return;
+  }
+  node_.log.Warning(what, {{"pool", pool.config.name}, {"error", error.message()}});
+  report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
+  PutOff(key, kFirstRetry);
+  (void)IsDue(key, MendCause::kEvent, report);
+}
+
+// The locks are tried for, not waited for: who has one may be waiting for the turn.
+Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report) {
+  std::vector<KeyLocks::Guard> guards;
+  for (const std::string& id : step.ids) {
+    QUARRY_ASSIGN(KeyLocks::Guard guard, node_.locks.TryLock("id:" + id, fmt::format("mending of {}", id)));
+    guards.push_back(std::move(guard));
+  }
+  for (const Action& action : step.actions) {
+    if (std::holds_alternative<RefreshAction>(action) || std::holds_alternative<ReviveAction>(action)) {
+      for (const std::string& id : step.ids) {
+        PutOff(id, kFirstRefresh);
+      }
+    }
+  }
+  QUARRY_TRY(RunCounted(pool, step.actions, node_.world, call.Within(kStepLimit)));
+  if (std::ranges::any_of(step.actions,
+                          [](const Action& a) { return std::holds_alternative<RetagAction>(a); })) {
+    erasers_.Wake(pool);  // there may be a leg less (taken_out.h)
+  }
+  if (step.kind != MendKind::kBeginScrub && step.kind != MendKind::kRecordScrub) {
+    Tell(pool, step, report);
+  }
+  return Ok();
+}
+
+void Mender::Tell(const Pool& pool, const MendStep& step, MendReport& report) {
+  for (const Action& action : step.actions) {
+    report.done.push_back(Text(action));
+    node_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}});
+  }
+}
+
+// `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
+// only.
+Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
+                                  MendReport& report) {
+  MendVolume volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
+  const bool failed = HasFailedLeg(volume);
+  const bool doubtful = node_.doubts.Of(record.tags.id).has_value();
+  if (disks || failed || doubtful || record.lv->partial || node_.lost_in_kernel.Has(record.tags.id)) {
+    QUARRY_ASSIGN(const auto device, node_.world.dm.Find(record.DmUuid()));
+    volume.active = device.has_value();
+    volume.suspended = device.has_value() && device->suspended;
+    volume.open = device.has_value() && device->open_count > 0;
+    QUARRY_ASSIGN(volume.on_lost_disk, node_.world.dm.LiesOnLostDisk(record.DmUuid()));
+    if (volume.on_lost_disk && !node_.lost_in_kernel.Has(record.tags.id)) {
+      tried_.erase(record.tags.id);  // pulled: whatever failed before failed of something else
+    }
+    node_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
+  }
+  if (!volume.active && (doubtful || record.lv->partial)) {
+    auto doubt = node_.LookForDoubt(record);
+    volume.doubt = doubt.has_value() ? std::move(*doubt) : Doubt{.words = doubt.error().message()};
+  } else if (doubtful) {
+    node_.doubts.Set(record.tags.id, std::nullopt);
+  }
+  if (failed && volume.active && !volume.on_lost_disk && !record.lv->partial &&
+      node_.world.raid_legs != nullptr) {
+    if (const auto may = MayTakeBack(*record.group, *record.lv, *volume.raid, *node_.world.raid_legs);
+        !may.has_value()) {
+      volume.doubt = Doubt{.words = may.error().message()};
+    }
+  }
+  if (failed || volume.on_lost_disk) {
+    volume.refresh_due = IsDue(record.tags.id, cause, report);
+    const auto tried = tried_.find(record.tags.id);
+    volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due && tried != tried_.end() &&
+                      tried->second.times >= kAttempts;
+  } else if (IsDue(record.tags.id, cause, report)) {
+    tried_.erase(record.tags.id);  // it has been well since, for as long as it would have been left alone
+  }
+  volume.scrub_due = IsDue(ScrubKey(record.tags.id), cause, report);
+  if (IsComparing(volume) || scrubs_.IsRunning(record.tags.id)) {
+    volume.instance = node_.world.dm.Instance(record.DmUuid()).value_or(0);
+  }
+  return volume;
+}
+
+Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
+  const SteadyTime now = node_.world.clock.Now();
+  // Emptying a disk may take hours: whoever asks for repairs does not wait for that.
+  const bool may_empty = cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
+                         IsDue(LeavingKey(pool), cause, report);
+  MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_empty = may_empty};
+  if (node_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
+    view.rebuild_rate = node_.config.rebuild_rate;
+  }
+  std::set<std::string> away;
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
+    if (!pv.missing || !pv.device.empty()) {
+      continue;
+    }
+    away.insert(pv.uuid);
+    const SteadyTime due = missing_since_.at(pv.uuid) + node_.config.repair_delay;
+    if (cause == MendCause::kAsked || (node_.config.repair && due <= now)) {
+      view.given_up.insert(pv.uuid);
+    } else if (node_.config.repair) {
+      report.NoLaterThan(Until(due, now));
+    }
+  }
+  erasers_.GiveUp(pool, view.given_up, away);
+  view.may_abandon =
+      (node_.config.repair || cause == MendCause::kAsked) && IsDue(AbandonKey(pool), cause, report);
+  const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
+  QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
+  std::map<std::string, std::string> conditions;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      QUARRY_ASSIGN(const RaidWord raid, node_.RaidOf(record));
+      QUARRY_ASSIGN(MendVolume volume, LookAt(record, raid, cause, disks, report));
+      view.volumes.push_back(std::move(volume));
+      QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
+      conditions.emplace(record.tags.id, NoteHealth(pool, record.tags.id, health));
+    }
+  }
+  conditions_[pool.config.name] = std::move(conditions);
+  return view;
+}
+
+void Mender::NoteDisks(Pool& pool, const Catalog& catalog) {
+  std::set<std::string> all_away;
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
+    const bool away = pv.missing && pv.device.empty();
+    if (away) {
+      all_away.insert(pv.uuid);
+    }
+    if (away || !pv.missing) {
+      tried_.erase(ReturnKey(pv.uuid));
+    }
+    if (away && missing_since_.try_emplace(pv.uuid, node_.world.clock.Now()).second) {
+      node_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
+    } else if (!away && missing_since_.erase(pv.uuid) > 0) {
+      node_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
+      Excuse(catalog, pv);
+    }
+  }
+  erasers_.GiveUp(pool, {}, all_away);
+}
+
+// A disk that fails reads is missed now and then, although it was there all the time: that is no excuse. What
+// was in use on one that was pulled leads nowhere now.
+void Mender::Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  std::vector<std::string> ids;
+  bool pulled = false;
+  for (const Record& record : catalog.records) {
+    const std::vector<bool> on = lvm::LegsOn(*catalog.group, *record.lv, pv.uuid);
+    if (std::ranges::find(on, true) != on.end()) {
+      ids.push_back(record.tags.id);
+      pulled = pulled || node_.world.dm.LiesOnLostDisk(record.DmUuid()).value_or(false);
+    }
+  }
+  if (!pulled) {
+    return;
+  }
+  healths_.Forgive(pv.uuid);
+  blamed_since_.erase(pv.uuid);
+  for (const std::string& id : ids) {
+    tried_.erase(id);
+  }
+}
+
+void Mender::NoteFailures(const Pool& pool, const MendView& view) {
+  const SteadyTime now = node_.world.clock.Now();
+  for (const MendVolume& volume : view.volumes) {
+    if (!volume.hopeless) {
+      continue;
+    }
+    for (const std::string& uuid : FailedPvs(view, volume)) {
+      if (blamed_since_.insert_or_assign(uuid, now).second) {
+        const std::string words =
+            fmt::format("a leg on it failed again after each of {} attempts to take it back", kAttempts);
+        node_.log.Warning("a disk is failing", {{"pool", pool.config.name}, {"pv", uuid}, {"detail", words}});
+        healths_.Blame(uuid, words);
+      }
+    }
+  }
+  for (auto blamed = blamed_since_.begin(); blamed != blamed_since_.end();) {
+    if (blamed->second + kBlame <= now) {
+      healths_.Forgive(blamed->first);
+      blamed = blamed_since_.erase(blamed);
+    } else {
+      ++blamed;
+    }
+  }
+}
+
+// One line for each change.
+std::string Mender::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
+  const std::map<std::string, std::string>& before = conditions_[pool.config.name];
+  const auto known = before.find(id);
+  const std::string was = known == before.end() ? "healthy" : known->second;
+  std::string now(ConditionWord(health));
+  if (was != now) {
+    const std::string why = health.ailments.empty() ? health.note : health.ailments.front().message;
+    const LogLevel level = health.ailments.empty() ? LogLevel::kInfo : LogLevel::kWarning;
+    node_.log.Log(level, "a volume's condition has changed",
+                  {{"volume", id}, {"was", was}, {"is", now}, {"detail", why}});
+  }
+  return now;
+}
+
+bool Mender::IsDue(const std::string& key, MendCause cause, MendReport& report) {
+  const auto found = tried_.find(key);
+  const SteadyTime now = node_.world.clock.Now();
+  if (cause == MendCause::kAsked || found == tried_.end() || found->second.next <= now) {
+    return true;
+  }
+  report.NoLaterThan(Until(found->second.next, now));
+  return false;
+}
+
+void Mender::PutOff(const std::string& key, milliseconds first) {
+  Patience& patience = tried_[key];
+  patience.delay = std::clamp(2 * patience.delay, first, kLongestRetry);
+  patience.next = node_.world.clock.Now() + patience.delay;
+  ++patience.times;
+}
+
+}  // namespace quarry::engine

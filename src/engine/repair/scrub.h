@@ -1,0 +1,18 @@
+// Takes the wish that legs are compared: checked here, done by the repair loop.
+#pragma once
+
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "engine/model/types.h"
+#include "engine/pool/node.h"
+#include "engine/repair/plan_scrub.h"
+
+namespace quarry::engine {
+
+// Upkeep::Scrub (engine/upkeep.h).
+Result<std::vector<ScrubAnswer>> WantScrub(Node& node, Scrubs& scrubs, const ScrubRequest& request,
+                                           const Call& call);
+
+}  // namespace quarry::engine

@@ -1,0 +1,93 @@
+#include "engine/repair/trim.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/plan/plan_node.h"
+#include "engine/pool/node.h"
+
+namespace quarry::engine {
+namespace {
+
+// While a piece is trimmed, calls for the volume wait: so it has to be short.
+constexpr Bytes kPiece = kGiB;
+
+bool CanTrim(const mount::MountEntry& entry) {
+  return std::ranges::find(entry.super_options, "ro") == entry.super_options.end();
+}
+
+// One piece, if the volume is mounted and nobody is at work on it. nullopt: there is nothing to be trimmed,
+// now and further on.
+Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes from, Bytes length,
+                                       const Call& call) {
+  const std::string& id = record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // as callers know it
+  const auto guard = node.locks.TryLock("id:" + id, fmt::format("trimming of {}", id));
+  if (!guard.has_value()) {
+    return std::optional(Bytes{});  // it has its turn another time
+  }
+  QUARRY_ASSIGN(const auto device, node.world.dm.Find(record.DmUuid()));
+  if (!device.has_value()) {
+    return std::optional<Bytes>();
+  }
+  QUARRY_ASSIGN(const mount::MountTable mounts, node.world.mount.Mounts());
+  const mount::MountEntry* entry = WholeMount({record, *device, mounts});
+  if (entry == nullptr || !CanTrim(*entry)) {
+    return std::optional<Bytes>();
+  }
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(entry->target));
+  QUARRY_ASSIGN(const Bytes trimmed, node.world.mount.Trim(path, from, length, call));
+  return std::optional(trimmed);
+}
+
+Status TrimVolume(Node& node, const Record& record, const Call& call, TrimResult& result) {
+  // btrfs counts in addresses of its own, that have no end at the device's: it is trimmed in one go.
+  const Bytes piece = record.tags.fs_type == "btrfs" ? Bytes{UINT64_MAX} : kPiece;
+  bool any = false;
+  for (Bytes from; from < record.lv->size; from = piece < record.lv->size ? from + piece : record.lv->size) {
+    QUARRY_TRY(call.Check("trimming"));
+    QUARRY_ASSIGN(const auto trimmed, TrimPiece(node, record, from, piece, call));
+    if (!trimmed.has_value()) {
+      break;
+    }
+    any = true;
+    result.trimmed = result.trimmed + *trimmed;
+  }
+  result.volumes += any ? 1 : 0;
+  return Ok();
+}
+
+}  // namespace
+
+Result<TrimResult> TrimAll(Node& node, const Call& call) {
+  TrimResult result;
+  for (const auto& pool : node.pools) {
+    std::shared_ptr<const Catalog> catalog;
+    {
+      QUARRY_ASSIGN(const auto pass, node.gate.Enter(call));
+      auto looked = node.Look(*pool, kOthersPatience, call);
+      if (!looked.has_value()) {
+        QUARRY_TRY(call.Check("trimming"));
+        result.failures.push_back(looked.error().message());
+        continue;
+      }
+      catalog = std::move(*looked);
+    }
+    for (const Record& record : catalog->records) {
+      if (record.tags.state != lvm::VolumeState::kReady || record.tags.fs_type.empty()) {
+        continue;
+      }
+      QUARRY_ASSIGN(const auto pass, node.gate.Enter(call));
+      const auto done = TrimVolume(node, record, call, result);
+      if (!done.has_value() && done.error().code() == Code::kCancelled) {
+        return std::move(done.error());
+      }
+      if (!done.has_value() && done.error().code() != Code::kUnsupported) {  // not every disk takes discards
+        result.failures.push_back(fmt::format("{}: {}", record.tags.id, done.error().message()));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace quarry::engine
