@@ -25,8 +25,8 @@
 #include "daemon/options.h"
 #include "daemon/values.h"
 #include "dm/dm_kernel.h"
-#include "lvm/lvm_config.h"
-#include "lvm/lvm_spawn.h"
+#include "lvm/run/lvm_config.h"
+#include "lvm/run/lvm_spawn.h"
 
 namespace quarry::ctl {
 namespace {

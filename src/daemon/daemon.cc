@@ -28,7 +28,7 @@
 #include "daemon/watcher.h"
 #include "engine/disks/join.h"
 #include "engine/engine.h"
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 
 namespace quarry::daemon {
 namespace {

@@ -18,7 +18,7 @@
 
 namespace quarry::daemon {
 
-// Who runs LVM's commands: a zygote (lvm/zygote.h), or lvm started for each.
+// Who runs LVM's commands: a zygote (lvm/run/zygote.h), or lvm started for each.
 enum class LvmBy { kZygote, kSpawn };
 
 struct Options {

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 
 #include "base/unique_fd.h"
-#include "lvm/zygote.h"
+#include "lvm/run/zygote.h"
 #include "tests/contract/native_world.h"
 #include "tests/unit/lvm/text_agreement.h"
 

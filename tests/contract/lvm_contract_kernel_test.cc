@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/lvm_kernel_world.h"
 

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "lvm/fresh_lvm.h"
-#include "lvm/zygote.h"
+#include "lvm/fresh/fresh_lvm.h"
+#include "lvm/run/zygote.h"
 #include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/native_world.h"

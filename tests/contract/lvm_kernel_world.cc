@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 #include "tests/contract/lvm_contract.h"
 
 namespace quarry::contract {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/subprocess.h"
-#include "lvm/lvm_spawn.h"
-#include "lvm/zygote.h"
+#include "lvm/run/lvm_spawn.h"
+#include "lvm/run/zygote.h"
 #include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::contract {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 
 namespace quarry::contract {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/subprocess.h"
-#include "lvm/fresh_lvm.h"
-#include "lvm/lvm_spawn.h"
-#include "lvm/metadata_header_reader.h"
-#include "lvm/pv_links.h"
+#include "lvm/fresh/fresh_lvm.h"
+#include "lvm/fresh/metadata_header_reader.h"
+#include "lvm/fresh/pv_links.h"
+#include "lvm/run/lvm_spawn.h"
 #include "tests/property/lvm_lab.h"
 
 namespace quarry::contract {

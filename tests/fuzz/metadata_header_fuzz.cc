@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "lvm/metadata_header.h"
+#include "lvm/fresh/metadata_header.h"
 
 namespace {
 

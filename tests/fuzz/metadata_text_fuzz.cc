@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lvm/metadata_text.h"
-#include "lvm/text_snapshot.h"
+#include "lvm/read/metadata_text.h"
+#include "lvm/read/text_snapshot.h"
 #include "tests/fuzz/snapshot_checks.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lvm/report_parser.h"
+#include "lvm/read/report_parser.h"
 #include "tests/fuzz/snapshot_checks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "lvm/lvm_command.h"
-#include "lvm/lvm_config.h"
-#include "lvm/report_parser.h"
+#include "lvm/read/report_parser.h"
+#include "lvm/run/lvm_config.h"
 #include "tests/unit/lvm/text_agreement.h"
 
 namespace quarry::lvm::testing {

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 # What a room shows to the rooms that may see its interface. Everything else in it is its own.
 INTERFACES = {
-    "lvm": {"group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
+    "lvm": {"geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
@@ -54,7 +54,7 @@ SOURCE, ANY = (".cc",), (".cc", ".h")
 LIBRARIES = {
     "libdevmapper.h": {"dm": (".cc", "src/dm/dm_task.h")},
     "libdevmapper-event.h": {"dm": SOURCE},
-    "lvm2cmd.h": {"lvm": ("src/lvm/zygote_main.cc",)},
+    "lvm2cmd.h": {"lvm": ("src/lvm/run/zygote_main.cc",)},
     "libmount": {"mount": SOURCE},
     "blkid": {"mount": SOURCE},
     "libudev.h": {"udev": SOURCE},
@@ -64,7 +64,7 @@ LIBRARIES = {
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "CLI/": {"daemon": ANY, "ctl": ANY},
     "toml++/": {"daemon": ANY},
-    "nlohmann/": {"lvm": (".cc", "src/lvm/report_fields.h"), "daemon": SOURCE,
+    "nlohmann/": {"lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE,
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},
     "httplib.h": {"daemon": SOURCE},

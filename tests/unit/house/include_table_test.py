@@ -38,7 +38,7 @@ class Table(unittest.TestCase):
     TREE = {
         "src/base/result.h": "",
         "src/lvm/lvm_api.h": "",
-        "src/lvm/zygote.h": "",
+        "src/lvm/run/zygote.h": "",
         "src/dm/dm_api.h": "",
         "src/mount/mount_api.h": "",
         "src/mount/options.h": "",
@@ -67,10 +67,10 @@ class Table(unittest.TestCase):
         self.assertIn(why, found[0][1])
 
     def test_rooms_know_what_lies_below_them(self):
-        self.allows("src/lvm/lvm.cc", '"base/result.h"', '"lvm/zygote.h"', "<vector>", "<fmt/format.h>", "<sys/wait.h>")
+        self.allows("src/lvm/lvm.cc", '"base/result.h"', '"lvm/run/zygote.h"', "<vector>", "<fmt/format.h>", "<sys/wait.h>")
         self.allows("src/engine/engine.cc", '"lvm/lvm_api.h"', '"dm/dm_api.h"', '"mount/mount_api.h"')
         self.allows("src/csi/v1.cc", '"engine/engine.h"', "<grpcpp/grpcpp.h>", '"csi/v1/csi.grpc.pb.h"')
-        self.allows("src/daemon/main.cc", '"lvm/zygote.h"', '"csi/server.h"', '"engine/engine.h"', "<CLI/CLI.hpp>")
+        self.allows("src/daemon/main.cc", '"lvm/run/zygote.h"', '"csi/server.h"', '"engine/engine.h"', "<CLI/CLI.hpp>")
         self.allows("tests/fakes/fake_lvm.cc", '"tests/fakes/fake_lvm.h"', '"lvm/lvm_api.h"', '"engine/engine.h"')
 
     def test_base_knows_nobody(self):
@@ -99,7 +99,7 @@ class Table(unittest.TestCase):
         self.forbids("src/ctl/plan.cc", '"engine/calls/parts.h"', "ctl may see of engine only")
 
     def test_the_engine_sees_interfaces_only(self):
-        self.forbids("src/engine/engine.cc", '"lvm/zygote.h"', "may see of lvm only")
+        self.forbids("src/engine/engine.cc", '"lvm/run/zygote.h"', "may see of lvm only")
         self.forbids("src/engine/engine.cc", '"mount/options.h"', "may see of mount only mount_api.h")
         self.forbids("src/engine/engine.cc", '"csi/server.h"', "engine must not know csi")
         self.forbids("src/engine/engine.cc", '"csi/v1/csi.pb.h"', "must not know CSI messages")
@@ -120,7 +120,7 @@ class Table(unittest.TestCase):
 
     def test_product_code_does_not_know_fakes(self):
         self.forbids("src/engine/engine.cc", '"tests/fakes/fake_lvm.h"', "fakes are for tests")
-        self.forbids("tests/fakes/fake_lvm.cc", '"lvm/zygote.h"', "may see of lvm only")
+        self.forbids("tests/fakes/fake_lvm.cc", '"lvm/run/zygote.h"', "may see of lvm only")
         self.allows("tests/fakes/fake_mount.cc", '"mount/options.h"')
 
     def test_what_is_not_in_the_table_is_refused(self):

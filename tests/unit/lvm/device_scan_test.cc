@@ -1,4 +1,4 @@
-#include "lvm/device_scan.h"
+#include "lvm/read/device_scan.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

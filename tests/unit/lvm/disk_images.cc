@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "lvm/metadata_header.h"
+#include "lvm/fresh/metadata_header.h"
 
 namespace quarry::lvm {
 

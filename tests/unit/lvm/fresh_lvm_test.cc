@@ -1,4 +1,4 @@
-#include "lvm/fresh_lvm.h"
+#include "lvm/fresh/fresh_lvm.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

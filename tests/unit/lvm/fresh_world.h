@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lvm/fresh_lvm.h"
+#include "lvm/fresh/fresh_lvm.h"
 
 namespace quarry::lvm {
 

@@ -1,4 +1,4 @@
-#include "lvm/group_read_lock.h"
+#include "lvm/run/group_read_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

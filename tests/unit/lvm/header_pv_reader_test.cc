@@ -1,4 +1,4 @@
-#include "lvm/header_pv_reader.h"
+#include "lvm/fresh/header_pv_reader.h"
 
 #include <gtest/gtest.h>
 

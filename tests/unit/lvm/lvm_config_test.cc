@@ -1,4 +1,4 @@
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "lvm/lvm_failure.h"
+#include "lvm/run/lvm_failure.h"
 
 #include <algorithm>
 #include <filesystem>

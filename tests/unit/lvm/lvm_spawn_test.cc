@@ -1,4 +1,4 @@
-#include "lvm/lvm_spawn.h"
+#include "lvm/run/lvm_spawn.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "lvm/metadata_header_reader.h"
+#include "lvm/fresh/metadata_header_reader.h"
 
 #include <fcntl.h>
 #include <linux/filter.h>

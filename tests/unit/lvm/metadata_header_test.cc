@@ -1,4 +1,4 @@
-#include "lvm/metadata_header.h"
+#include "lvm/fresh/metadata_header.h"
 
 #include <algorithm>
 #include <filesystem>

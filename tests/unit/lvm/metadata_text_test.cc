@@ -1,4 +1,4 @@
-#include "lvm/metadata_text.h"
+#include "lvm/read/metadata_text.h"
 
 #include <random>
 
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lvm/metadata_header_reader.h"
+#include "lvm/fresh/metadata_header_reader.h"
 #include "tests/unit/lvm/disk_images.h"
 
 namespace quarry::lvm {

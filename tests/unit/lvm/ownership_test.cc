@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lvm/report_parser.h"
-#include "lvm/text_snapshot.h"
+#include "lvm/read/report_parser.h"
+#include "lvm/read/text_snapshot.h"
 
 namespace quarry::lvm {
 namespace {

@@ -1,4 +1,4 @@
-#include "lvm/pv_flush.h"
+#include "lvm/run/pv_flush.h"
 
 #include <unistd.h>
 

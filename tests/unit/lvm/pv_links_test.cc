@@ -1,4 +1,4 @@
-#include "lvm/pv_links.h"
+#include "lvm/fresh/pv_links.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "lvm/report_parser.h"
+#include "lvm/read/report_parser.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lvm/metadata_header_reader.h"
-#include "lvm/text_snapshot.h"
+#include "lvm/fresh/metadata_header_reader.h"
+#include "lvm/read/text_snapshot.h"
 
 namespace quarry::lvm::testing {
 namespace {

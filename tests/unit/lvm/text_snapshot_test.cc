@@ -1,4 +1,4 @@
-#include "lvm/text_snapshot.h"
+#include "lvm/read/text_snapshot.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lvm/report_parser.h"
+#include "lvm/read/report_parser.h"
 #include "tests/unit/lvm/text_agreement.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

@@ -1,4 +1,4 @@
-#include "lvm/zygote.h"
+#include "lvm/run/zygote.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,7 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "lvm/zygote_process.h"
+#include "lvm/run/zygote_process.h"
 
 namespace quarry::lvm {
 namespace {

@@ -1,0 +1,684 @@
+#include "lvm/fresh/fresh_lvm.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lvm/read/text_snapshot.h"
+#include "lvm/run/group_read_lock.h"
+
+namespace quarry::lvm {
+namespace {
+
+// How often LVM is asked in one refresh until no commit falls into the report. More would make no answer
+// better, only one that can be kept likelier.
+constexpr int kAttempts = 2;
+
+// A commit writes one header after the other, so two that disagree mostly agree a moment later.
+constexpr int kTextAttempts = 20;
+constexpr std::chrono::milliseconds kCommitLasts{2};
+
+// How often a group is read for being held, where a commit between the reading and the lock is of a kind that
+// only LVM can read.
+constexpr int kHoldAttempts = 5;
+
+class LockedGroup final : public GroupHold {
+ public:
+  explicit LockedGroup(GroupReadLock lock) : lock_(std::move(lock)) {}
+
+ private:
+  GroupReadLock lock_;
+};
+
+bool Lost(const PhysicalVolume& pv) {
+  return pv.device.empty();
+}
+
+bool HoldsMetadata(const PvState& state) {
+  return std::any_of(state.areas.begin(), state.areas.end(), [](const AreaState& area) {
+    return !area.damaged && !area.ignored && area.committed.has_value();
+  });
+}
+
+// Whether equal states can prove anything about this snapshot: every PV that LVM saw is where it saw it, and
+// one at least holds an area that a commit would have changed. A PV that LVM did not see can be watched for
+// only where a finder knows its place (`watched`): else its return would go unnoticed.
+bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool watched) {
+  bool metadata = false;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const bool itself = states[i].kind == PvState::Kind::kPv && states[i].uuid == group.pvs[i].uuid;
+    if (!itself && (!Lost(group.pvs[i]) || !watched)) {
+      return false;
+    }
+    metadata = metadata || (itself && HoldsMetadata(states[i]));
+  }
+  return metadata;
+}
+
+// A disk that gives no answer now is taken to say what it said last: whatever is committed is committed on
+// every disk with an area, and one that answers would show it. To ask LVM, which waits for the silent one and
+// cannot be killed then, would be worse than useless. nullopt: none is silent, or none of the others can
+// tell.
+std::optional<std::vector<PvState>> DespiteSilence(std::vector<PvState> states,
+                                                   const std::vector<PvState>& last) {
+  bool silent = false;
+  bool told = false;
+  for (size_t i = 0; i < states.size() && i < last.size(); ++i) {
+    if (states[i].kind == PvState::Kind::kSilent && last[i].kind == PvState::Kind::kPv) {
+      silent = true;
+      states[i] = last[i];
+    } else {
+      told = told || HoldsMetadata(states[i]);
+    }
+  }
+  return silent && told ? std::optional(std::move(states)) : std::nullopt;
+}
+
+// The same disks with the same areas, whatever is committed in them.
+bool SameAreas(PvState a, PvState b) {
+  for (PvState* state : {&a, &b}) {
+    for (AreaState& area : state->areas) {
+      area.committed.reset();
+    }
+  }
+  return a == b;
+}
+
+// Where a group's text is.
+struct TextPlace {
+  size_t disk = 0;
+  DiskArea area;
+  RawLocation location;
+};
+
+// The text that all areas in use name; nullopt: they disagree, or there is none. Areas that LVM would not
+// take for granted have been sorted out before.
+std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
+  std::optional<TextPlace> place;
+  for (size_t disk = 0; disk < states.size(); ++disk) {
+    for (const AreaState& area : states[disk].areas) {
+      if (area.ignored) {
+        continue;
+      }
+      if (!area.committed.has_value() ||
+          (place.has_value() && (place->location.size != area.committed->size ||
+                                 place->location.checksum != area.committed->checksum))) {
+        return std::nullopt;
+      }
+      place = place.has_value() ? place : TextPlace{disk, area.area, *area.committed};
+    }
+  }
+  return place;
+}
+
+// A disk that has left the node, or fails to be read: to LVM, one that is not there.
+bool IsGone(const PvState& state) {
+  return state.kind == PvState::Kind::kAbsent ||
+         (state.kind == PvState::Kind::kUnreadable && IsDiskError(state.error));
+}
+
+// What LVM does with damaged areas, and what it says of two areas on one PV, is its own affair.
+bool IsPlain(const PvState& state) {
+  return state.kind == PvState::Kind::kPv && state.areas.size() <= 1 &&
+         (state.areas.empty() || !state.areas[0].damaged);
+}
+
+// Whether these states may follow those that proved the snapshot with no more than a commit, and disks gone.
+bool Follow(const VolumeGroup& last, const std::vector<PvState>& before, const std::vector<PvState>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const bool as_before = !Lost(last.pvs[i]) && IsPlain(states[i]) && SameAreas(states[i], before[i]);
+    if (!as_before && !IsGone(states[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<TextPv> TextPvs(const VolumeGroup& group, const std::vector<PvState>& states) {
+  std::vector<TextPv> out;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto& areas = states[i].areas;
+    const bool in_use = !areas.empty() && !areas[0].ignored;
+    out.push_back(
+        {group.pvs[i].uuid, IsGone(states[i]) ? "" : group.pvs[i].device, {in_use ? areas[0].area.size : 0}});
+  }
+  return out;
+}
+
+bool LostPvs(const VolumeGroup& group) {
+  return std::any_of(group.pvs.begin(), group.pvs.end(), Lost);
+}
+
+Error Replaced(const VolumeGroup& group, const std::string& uuid) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format("volume group {} is another one than before: its UUID is {}, it was {}. If that is meant, "
+                  "start quarryd anew",
+                  group.name, group.uuid, uuid));
+}
+
+// Of two groups of one sequence number: by what commits change. vgcfgrestore gives what it restores the
+// number after that of the backup, which may be one that was there already.
+bool SameVolumes(const VolumeGroup& a, const VolumeGroup& b) {
+  std::map<std::string_view, const LogicalVolume*> known;
+  for (const LogicalVolume& lv : a.lvs) {
+    known.emplace(lv.uuid, &lv);
+  }
+  return a.lvs.size() == b.lvs.size() && std::ranges::all_of(b.lvs, [&](const LogicalVolume& lv) {
+           const auto same = known.find(lv.uuid);
+           return same != known.end() && same->second->size == lv.size && same->second->tags == lv.tags &&
+                  std::ranges::equal(PhysicalExtents(a, *same->second), PhysicalExtents(b, lv),
+                                     [](const PhysicalRange& one, const PhysicalRange& other) {
+                                       return one.pv_uuid == other.pv_uuid && one.range == other.range;
+                                     });
+         });
+}
+
+Error WentBack(const VolumeGroup& group, uint64_t newest) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "volume group {} has gone back in time: its disks hold metadata number {} now, and not those that "
+          "were there before, up to number {}. A disk that holds the newer ones is away: bring it back. If "
+          "the older ones are meant (vgcfgrestore), look at the group, and start quarryd anew to accept them",
+          group.name, group.seqno, newest));
+}
+
+// Whether a failure is that of one caller's patience and says nothing to the others.
+bool IsOwnEnd(const Error& error) {
+  return error.code() == Code::kTimeout || error.code() == Code::kCancelled;
+}
+
+}  // namespace
+
+// A snapshot and what the disks said while it was true.
+struct FreshLvm::Proof {
+  Snapshot snapshot;               // nullptr: none
+  std::vector<std::string> paths;  // of the group's PVs, in the snapshot's order
+  std::vector<PvState> states;     // of these
+  uint64_t failures = 0;           // Group::failures when LVM was asked
+};
+
+struct FreshLvm::Question {
+  uint64_t number = 0;
+  bool done = false;
+  Result<Snapshot> outcome;
+};
+
+struct FreshLvm::Group {
+  std::mutex mutex;
+  std::condition_variable_any ended;
+  // All guarded by mutex:
+  std::shared_ptr<const Proof> proof;
+  std::shared_ptr<Question> running;
+  std::shared_ptr<Question> last;
+  uint64_t started = 0;  // refreshes, the running one included
+  // Of changes through this object. What became of one is unknown, it may even be under way still, holding
+  // the group's lock: so the next read asks LVM, which waits for that lock.
+  uint64_t failures = 0;
+  std::string uuid;  // of the group at the first read
+  // Of that group, as far as was read. Once it has gone back, what is committed on top of that does not make
+  // it true: only the newest itself does.
+  Snapshot newest;
+  bool went_back = false;
+
+  bool GoesBack(const VolumeGroup& now) const {
+    if (newest == nullptr) {
+      return false;
+    }
+    return now.seqno == newest->seqno ? !SameVolumes(now, *newest) : now.seqno < newest->seqno || went_back;
+  }
+
+  // The outcome of the newest finished refresh, if it began after number `after` did and is for all to have.
+  std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
+    if (last == nullptr || last->number <= after ||
+        (!last->outcome.has_value() && IsOwnEnd(last->outcome.error()))) {
+      return std::nullopt;
+    }
+    return last->outcome;
+  }
+
+  // Ends the running refresh, with mutex held.
+  void Conclude(const std::shared_ptr<Question>& refresh, Result<Snapshot> outcome, Proof fresh) {
+    if (outcome.has_value() && uuid.empty()) {
+      uuid = (*outcome)->uuid;
+    }
+    if (outcome.has_value() && (*outcome)->uuid != uuid) {
+      outcome = Replaced(**outcome, uuid);
+    } else if (outcome.has_value() && GoesBack(**outcome)) {
+      went_back = true;
+      outcome = WentBack(**outcome, newest->seqno);
+    } else if (outcome.has_value()) {
+      went_back = false;
+      newest = *outcome;
+      if (fresh.snapshot != nullptr) {
+        proof = std::make_shared<const Proof>(std::move(fresh));
+      }
+    }
+    refresh->outcome = std::move(outcome);
+    refresh->done = true;
+    last = refresh;
+    running = nullptr;
+    ended.notify_all();
+  }
+
+  // Waits for the end of the running refresh. The call's error if that ends first.
+  Status Join(std::unique_lock<std::mutex>& lock, const Call& call) {
+    const std::shared_ptr<Question> refresh = running;
+    const auto is_done = [&] { return refresh->done; };
+    if (call.deadline == SteadyTime::max()) {
+      ended.wait(lock, call.stop, is_done);
+    } else {
+      ended.wait_until(lock, call.stop, call.deadline, is_done);
+    }
+    return refresh->done ? Ok() : call.Check("waiting for LVM's report");
+  }
+};
+
+FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder, LvmApi* maker,
+                   const GroupLocks* locks, std::string locking_dir)
+    : inner_(inner),
+      headers_(headers),
+      finder_(finder),
+      maker_(maker),
+      locks_(locks),
+      locking_dir_(std::move(locking_dir)) {}
+FreshLvm::~FreshLvm() = default;
+
+FreshLvm::Group& FreshLvm::Find(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Group>& group = groups_[name];
+  if (group == nullptr) {
+    group = std::make_unique<Group>();
+  }
+  return *group;
+}
+
+Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
+  if (locks_ != nullptr) {
+    QUARRY_TRY(locks_->Check(name));
+  }
+  Group& group = Find(name);
+  std::unique_lock lock(group.mutex);
+  const uint64_t before = group.started;
+  while (true) {
+    lock.unlock();
+    QUARRY_TRY(call.Check(fmt::format("reading volume group {}", name)));
+    QUARRY_ASSIGN(Snapshot proven, Prove(group, call));
+    if (proven != nullptr) {
+      ++proven_;
+      return proven;
+    }
+    lock.lock();
+    if (group.running != nullptr) {
+      ++joined_;
+      QUARRY_TRY(group.Join(lock, call));
+    } else if (!group.OutcomeSince(before).has_value()) {
+      break;
+    }
+    // A refresh that began after this call did is its answer, proven or not. One that was under way by then
+    // may be older than what the caller knows of, and counts only if it is proven now.
+    if (auto outcome = group.OutcomeSince(before); outcome.has_value()) {
+      return std::move(*outcome);
+    }
+  }
+  const auto refresh = std::make_shared<Question>();
+  refresh->number = ++group.started;
+  group.running = refresh;
+  const uint64_t failures = group.failures;
+  Proof proof = group.proof == nullptr ? Proof() : *group.proof;
+  lock.unlock();
+
+  Result<Snapshot> outcome = Snapshot();
+  bool updated = false;
+  if (proof.snapshot != nullptr) {
+    outcome = ReadText(proof, proof.failures == failures, updated, call);
+  }
+  if (outcome.has_value() && *outcome == nullptr) {
+    ++refreshed_;
+    outcome = Ask(name, proof, updated, call);
+    proof.failures = failures;
+  }
+
+  lock.lock();
+  group.Conclude(refresh, std::move(outcome), std::move(proof));
+  return refresh->outcome;
+}
+
+Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
+  std::shared_ptr<const Proof> proof;
+  bool settled = false;  // what became of every change of ours is known
+  {
+    const std::lock_guard lock(group.mutex);
+    proof = group.proof;
+    if (proof == nullptr || proof->snapshot == nullptr) {
+      return Snapshot();
+    }
+    settled = proof->failures == group.failures;
+  }
+  // Where a lost PV would be, there is something to read only once the finder has seen that it is back.
+  if (finder_ != nullptr && LostPvs(*proof->snapshot) && !finder_->UpdateIfNews(call).has_value()) {
+    return Snapshot();
+  }
+  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
+  if (!(states == proof->states && settled) && DespiteSilence(states, proof->states) != proof->states) {
+    return Snapshot();
+  }
+  const std::lock_guard lock(group.mutex);
+  group.went_back = group.went_back && group.proof != proof;  // as it was, if it had gone back meanwhile
+  return proof->snapshot;
+}
+
+Result<HeldGroup> FreshLvm::ProveByHeaders(Group& group, const Call& call) {
+  std::shared_ptr<const Proof> proof;
+  {
+    const std::lock_guard lock(group.mutex);
+    proof = group.proof;
+    if (proof == nullptr || proof->snapshot == nullptr || proof->failures != group.failures) {
+      return HeldGroup();
+    }
+  }
+  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
+  if (states != proof->states && DespiteSilence(states, proof->states) != proof->states) {
+    return HeldGroup();
+  }
+  HeldGroup out{proof->snapshot, {}, nullptr};
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].kind == PvState::Kind::kSilent) {
+      out.silent.push_back(proof->snapshot->pvs[i].uuid);
+    }
+  }
+  return out;
+}
+
+Status FreshLvm::CatchUp(Group& group, const Call& call) {
+  Proof proof;
+  std::string uuid;
+  {
+    const std::lock_guard lock(group.mutex);
+    if (group.proof == nullptr || group.proof->snapshot == nullptr ||
+        group.proof->failures != group.failures) {
+      return Ok();
+    }
+    proof = *group.proof;
+    uuid = group.uuid;
+  }
+  bool updated = true;  // nobody is looked for while LVM waits
+  QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, call));
+  const std::lock_guard lock(group.mutex);
+  if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
+    group.newest = now;
+    group.proof = std::make_shared<const Proof>(std::move(proof));
+  }
+  return Ok();
+}
+
+Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
+  Group& group = Find(name);
+  for (int attempt = 0; attempt < kHoldAttempts; ++attempt) {
+    QUARRY_TRY(Read(name, call));
+    QUARRY_ASSIGN(GroupReadLock lock, GroupReadLock::Take(locking_dir_, name, call));
+    QUARRY_ASSIGN(HeldGroup held, ProveByHeaders(group, call));
+    if (held.snapshot == nullptr) {
+      QUARRY_TRY(CatchUp(group, call));
+      QUARRY_ASSIGN(held, ProveByHeaders(group, call));
+    }
+    if (held.snapshot != nullptr) {
+      held.hold = std::make_unique<LockedGroup>(std::move(lock));
+      return held;
+    }
+  }
+  return Error(Code::kUnavailable,
+               fmt::format("volume group {} is changed again and again, or its disks do not prove what LVM "
+                           "says of it: nothing is written below it",
+                           name));
+}
+
+// The text is read between two equal readings of the headers: it is what was committed at that time, by its
+// checksum, and nothing else was committed meanwhile. Only what differs from the last proof in nothing but
+// what is committed, and in disks that are gone since, is read like this; of all else LVM knows more than we
+// do.
+Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, const Call& call) {
+  const Snapshot last = proof.snapshot;
+  const std::optional<TextPlace> told = AgreedText(proof.states);
+  // Areas that went on disagreeing before will do so now.
+  if (!told.has_value()) {
+    return Snapshot();
+  }
+  for (int attempt = 0; attempt < kTextAttempts; ++attempt) {
+    if (attempt > 0) {
+      std::this_thread::sleep_for(kCommitLasts);
+    }
+    QUARRY_ASSIGN(const std::vector<PvState> said, headers_.Read(proof.paths, call));
+    const std::optional<std::vector<PvState>> despite = DespiteSilence(said, proof.states);
+    std::vector<PvState> states = despite.value_or(said);
+    if ((!settled && !despite.has_value()) || !Follow(*last, proof.states, states)) {
+      return Snapshot();
+    }
+    // It may have come back under another name.
+    if (std::ranges::any_of(states, IsGone) && !std::exchange(updated, true)) {
+      if (finder_ == nullptr || !finder_->Update(call).has_value() || !WouldReturn(*last, proof, states)) {
+        return Snapshot();
+      }
+      continue;
+    }
+    const std::optional<TextPlace> place = AgreedText(said);
+    if (!place.has_value()) {
+      continue;
+    }
+    const auto text = headers_.ReadText(proof.paths[place->disk], place->area, place->location, call);
+    QUARRY_TRY(call.Check("reading the metadata of a volume group"));
+    QUARRY_ASSIGN(const std::vector<PvState> after, headers_.Read(proof.paths, call));
+    if (after != said) {
+      continue;
+    }
+    auto group = text.has_value() ? SnapshotFromText(*text, TextPvs(*last, states))
+                                  : Result<VolumeGroup>(text.error());
+    const bool same_text = place->location.checksum == told->location.checksum;
+    if (!group.has_value() || group->uuid != last->uuid || group->name != last->name ||
+        group->seqno < last->seqno + (same_text ? 0 : 1)) {
+      return Snapshot();
+    }
+    ++read_;
+    proof.states = std::move(states);
+    proof.snapshot = std::make_shared<const VolumeGroup>(std::move(*group));
+    return proof.snapshot;
+  }
+  return Snapshot();
+}
+
+// Asks LVM, and looks at the headers before and after. Between two equal looks nothing was committed, so that
+// whatever LVM read in between is what these headers stand for: only then is the proof given its snapshot.
+Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updated, const Call& call) {
+  proof.snapshot = nullptr;
+  QUARRY_ASSIGN(proof.states, headers_.Read(proof.paths, call));
+  Result<Snapshot> snapshot;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    snapshot = AskOnce(name, updated, call);
+    if (!snapshot.has_value()) {
+      return snapshot;
+    }
+    std::vector<std::string> paths = PathsOf(**snapshot);
+    auto states = headers_.Read(paths, call);
+    if (!states.has_value() || !CanProve(**snapshot, *states, finder_ != nullptr)) {
+      break;  // the call has ended, or no headers could prove this: but the answer is there
+    }
+    const bool untouched = paths == proof.paths && *states == proof.states;
+    proof.paths = std::move(paths);
+    proof.states = std::move(*states);
+    if (untouched) {
+      proof.snapshot = *snapshot;
+      break;
+    }
+  }
+  unproven_ += proof.snapshot == nullptr ? 1 : 0;
+  return snapshot;
+}
+
+Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const Call& call) {
+  const auto read = [&]() -> Result<Snapshot> {
+    QUARRY_ASSIGN(const Snapshot group, inner_.Read(name, call));
+    return std::make_shared<const VolumeGroup>(group->MetadataOnly());
+  };
+  auto snapshot = read();
+  // A group that LVM did not find while a disk does not answer is kUnavailable.
+  const bool incomplete = snapshot.has_value() ? LostPvs(**snapshot)
+                                               : snapshot.error().code() == Code::kNotFound ||
+                                                     snapshot.error().code() == Code::kUnavailable;
+  if (!incomplete || finder_ == nullptr || std::exchange(updated, true)) {
+    return snapshot;
+  }
+  // What cannot be found stays missing, and so the snapshot says.
+  const auto found = finder_->Update(call);
+  return found.has_value() && *found ? read() : snapshot;
+}
+
+bool FreshLvm::WouldReturn(const VolumeGroup& last, const Proof& proof,
+                           const std::vector<PvState>& states) const {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (IsGone(states[i]) && finder_->PathOf(last.pvs[i].uuid) != proof.paths[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
+  std::vector<std::string> paths;
+  for (const PhysicalVolume& pv : group.pvs) {
+    paths.push_back(Lost(pv) && finder_ != nullptr ? finder_->PathOf(pv.uuid) : pv.device);
+  }
+  return paths;
+}
+
+Status FreshLvm::Change(const std::string& name, const Call& call, const std::function<Status()>& change) {
+  Group& group = Find(name);
+  QUARRY_ASSIGN(Snapshot snapshot, Prove(group, call));
+  if (snapshot == nullptr) {
+    QUARRY_ASSIGN(snapshot, Read(name, call));
+  }
+  if (finder_ != nullptr && LostPvs(*snapshot)) {
+    // Whether or not it finds one: that a disk is lost is no reason to refuse the change, LVM decides.
+    (void)finder_->Update(call);
+  }
+  Status status = change();
+  if (!status.has_value()) {
+    const std::lock_guard lock(group.mutex);
+    ++group.failures;
+  } else if (LostPvs(*snapshot)) {
+    // A disk that is away lacks what was committed just now. Should it be all that is left before anybody
+    // reads the group, it must not be believed.
+    (void)Read(name, call);
+  }
+  return status;
+}
+
+Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
+  Group& group = Find(spec.name);
+  Status status = (maker_ == nullptr ? inner_ : *maker_).Create(spec, call);
+  if (finder_ != nullptr) {
+    // Should it fail: the first Read does not find the group, and looks again.
+    (void)finder_->Update(call);
+  }
+  const std::lock_guard lock(group.mutex);
+  ++group.failures;  // also if it was none: the first to be asked of the group as it is now is LVM
+  if (status.has_value()) {
+    group.uuid.clear();
+    group.newest = nullptr;
+    group.went_back = false;
+    group.proof = nullptr;
+  }
+  return status;
+}
+
+Status FreshLvm::Create(const CreateLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Create(spec, call); });
+}
+
+Status FreshLvm::Extend(const ExtendLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Extend(spec, call); });
+}
+
+Status FreshLvm::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                        const Call& call) {
+  return Change(group, call, [&] { return inner_.Remove(group, names, seqno, call); });
+}
+
+Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,
+                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
+                            const Call& call) {
+  return Change(group, call, [&] { return inner_.ChangeTags(group, name, add, remove, call); });
+}
+
+Status FreshLvm::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  return Change(group, call, [&] { return inner_.Activate(group, names, call); });
+}
+
+Status FreshLvm::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                            const Call& call) {
+  return Change(group, call, [&] { return inner_.Deactivate(group, name, seqno, call); });
+}
+
+Status FreshLvm::Add(const AddPv& spec, const Call& call) {
+  return Change(spec.group, call, [&]() -> Status {
+    if (finder_ == nullptr) {
+      return (maker_ == nullptr ? inner_ : *maker_).Add(spec, call);
+    }
+    AddPv shown = spec;
+    QUARRY_ASSIGN(shown.device, finder_->Show(spec.device));
+    Status added = inner_.Add(shown, call);
+    finder_->Hide(spec.device);
+    // Should it fail: the next report lacks the PV, and it is looked for then.
+    (void)finder_->Update(call);
+    return added;
+  });
+}
+
+Status FreshLvm::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
+  return Change(group, call, [&] { return inner_.Refresh(group, names, call); });
+}
+
+Status FreshLvm::Repair(const RepairLv& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Repair(spec, call); });
+}
+
+Status FreshLvm::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                               const Call& call) {
+  return Change(group, call, [&] { return inner_.LimitRecovery(group, names, rate, call); });
+}
+
+Status FreshLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.RestorePv(group, device, call); });
+}
+
+Status FreshLvm::DropMissingPvs(const std::string& group, const Call& call) {
+  return Change(group, call, [&] { return inner_.DropMissingPvs(group, call); });
+}
+
+Status FreshLvm::ChangePv(const PvChange& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.ChangePv(spec, call); });
+}
+
+Status FreshLvm::Move(const MoveExtents& spec, const Call& call) {
+  return Change(spec.group, call, [&] { return inner_.Move(spec, call); });
+}
+
+Status FreshLvm::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.AbandonMove(group, device, call); });
+}
+
+Status FreshLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {
+  return Change(group, call, [&] { return inner_.RemovePv(group, device, call); });
+}
+
+FreshLvm::Counts FreshLvm::counts() const {
+  return {proven_, read_, refreshed_, joined_, unproven_};
+}
+
+}  // namespace quarry::lvm

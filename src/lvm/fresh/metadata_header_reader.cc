@@ -1,0 +1,331 @@
+#include "lvm/fresh/metadata_header_reader.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/scsi_recovery.h"
+#include "base/unique_fd.h"
+#include "lvm/read/metadata_header_aio.h"
+
+// Of <linux/fs.h> since Linux 5.15.
+#ifndef BLKGETDISKSEQ
+#define BLKGETDISKSEQ _IOR(0x12, 128, __u64)
+#endif
+
+namespace quarry::lvm {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The label's sectors and the header of an area at 4096, where LVM puts the first one.
+constexpr size_t kFrontSize = 8192;
+// A header may be caught while it is being written. Sectors of a disk change at once, those of a loop device
+// need not.
+constexpr int kAttempts = 3;
+constexpr milliseconds kBetweenAttempts{1};
+// A read that fails now and then need not mean that the disk is lost.
+constexpr milliseconds kBetweenFailures{50};
+
+constexpr size_t kTextChunk = size_t{1} << 20;
+// More than any metadata area in use holds; keeps a hostile header from having us read a whole disk.
+constexpr uint64_t kMaxText = uint64_t{256} << 20;
+
+// One device on its way from path to state.
+struct Target {
+  UniqueFd fd;
+  PvState state;
+  int failure = 0;  // errno
+};
+
+// What IsSilent() knows a device by; of a file (tests, images) its inode.
+uint64_t Identity(const struct stat& status) {
+  return S_ISBLK(status.st_mode) ? status.st_rdev : status.st_ino;
+}
+
+bool MeansAbsent(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ENXIO || error == ENODEV || error == ENOMEDIUM;
+}
+
+// The disk failed at it, once at least.
+bool Failed(const Target& target) {
+  return target.state.kind == PvState::Kind::kUnreadable && IsDiskError(target.state.error);
+}
+
+void Fail(Target& target, int error) {
+  target.fd.Reset();
+  target.failure = error;
+  target.state = PvState{};
+  if (MeansAbsent(error)) {
+    target.state.kind = PvState::Kind::kAbsent;
+  } else if (error == ETIMEDOUT) {
+    target.state.kind = PvState::Kind::kSilent;
+  } else {
+    target.state.kind = PvState::Kind::kUnreadable;
+    target.state.error = error;
+  }
+}
+
+bool IsDamaged(const PvState& state) {
+  return state.kind == PvState::Kind::kDamaged ||
+         std::any_of(state.areas.begin(), state.areas.end(),
+                     [](const AreaState& area) { return area.damaged; });
+}
+
+void ParseArea(AreaState& area, std::span<const std::byte> block) {
+  auto header = ParseMetadataHeader(block, area.area);
+  area.damaged = !header.has_value();
+  area.damage = area.damaged ? Checksum(block) : 0;
+  if (header.has_value()) {
+    area.ignored = header->ignored;
+    area.committed = header->committed;
+  }
+}
+
+void ParseFront(PvState& state, std::span<const std::byte> front) {
+  state.areas.clear();
+  state.uuid.clear();
+  auto label = ParseLabel(front);
+  if (!label.has_value()) {
+    state.kind = label.error().code() == Code::kNotFound ? PvState::Kind::kNoPv : PvState::Kind::kDamaged;
+    return;
+  }
+  state.kind = PvState::Kind::kPv;
+  state.uuid = std::move(label->uuid);
+  for (const DiskArea& area : label->metadata_areas) {
+    state.areas.emplace_back().area = area;
+  }
+}
+
+}  // namespace
+
+bool IsDiskError(int error) {
+  return error == EIO || error == ENODATA || error == EREMOTEIO || error == ENOLINK || error == EILSEQ;
+}
+
+class HeaderReader::Pool {
+ public:
+  explicit Pool(milliseconds patience) : patience_(patience) {}
+
+  Target Open(const std::string& path) {
+    Target target;
+    struct stat status{};
+    if (stat(path.c_str(), &status) != 0) {
+      Fail(target, errno);
+      return target;
+    }
+    if (!S_ISBLK(status.st_mode) && !S_ISREG(status.st_mode)) {
+      Fail(target, ENOTBLK);
+      return target;
+    }
+    if (reads_.IsSilent(Identity(status)) || IsInScsiRecovery(status.st_rdev)) {
+      Fail(target, ETIMEDOUT);
+      return target;
+    }
+    target.fd.Reset(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY));
+    if (!target.fd.valid() || fstat(target.fd.get(), &status) != 0) {
+      Fail(target, errno);
+      return target;
+    }
+    target.state.device_number = Identity(status);
+    if (ioctl(target.fd.get(), BLKGETDISKSEQ, &target.state.disk_sequence) != 0) {
+      target.state.disk_sequence = 0;
+    }
+    return target;
+  }
+
+  // Reads and parses each target that `wanted` names.
+  Status ReadStates(std::span<Target> targets, const std::vector<size_t>& wanted, const Call& call) {
+    std::vector<DirectRead> fronts;
+    for (const size_t i : wanted) {
+      fronts.push_back(ReadOf(targets[i], 0, kFrontSize));
+    }
+    QUARRY_TRY(reads_.Run(fronts, patience_, call));
+
+    std::vector<DirectRead> rest;
+    std::vector<std::pair<size_t, size_t>> owners;  // target, area
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      Target& target = targets[wanted[k]];
+      if (fronts[k].error != 0) {
+        Fail(target, fronts[k].error);
+        continue;
+      }
+      ParseFront(target.state, fronts[k].data);
+      for (size_t a = 0; a < target.state.areas.size(); ++a) {
+        const uint64_t at = target.state.areas[a].area.offset;
+        if (at + kMetadataHeaderSize <= fronts[k].data.size()) {
+          ParseArea(target.state.areas[a], std::span(fronts[k].data).subspan(at, kMetadataHeaderSize));
+        } else {
+          rest.push_back(ReadOf(target, at - at % kDirectAlignment, kDirectAlignment));
+          owners.emplace_back(wanted[k], a);
+        }
+      }
+    }
+    QUARRY_TRY(reads_.Run(rest, patience_, call));
+    for (size_t k = 0; k < rest.size(); ++k) {
+      Target& target = targets[owners[k].first];
+      FinishArea(target, owners[k].second, rest[k]);
+    }
+    return Ok();
+  }
+
+  Status Run(std::span<DirectRead> reads, const Call& call) { return reads_.Run(reads, patience_, call); }
+
+  // Whether the device failed when it was asked last, again and again.
+  bool IsFailing(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return failing_.contains(path);
+  }
+  void SetFailing(const std::string& path, bool failing) {
+    const std::lock_guard lock(mutex_);
+    if (failing) {
+      failing_.insert(path);
+    } else {
+      failing_.erase(path);
+    }
+  }
+
+ private:
+  static DirectRead ReadOf(const Target& target, uint64_t offset, size_t size) {
+    return {.fd = target.fd.get(),
+            .device = target.state.device_number,
+            .offset = offset,
+            .size = size,
+            .error = 0,
+            .data = {}};
+  }
+
+  // An area that was read on its own. A device that fails only there is as unreadable as any.
+  static void FinishArea(Target& target, size_t index, const DirectRead& read) {
+    if (target.state.areas.size() <= index) {
+      return;  // an earlier area of this device has failed it
+    }
+    AreaState& area = target.state.areas[index];
+    const size_t at = area.area.offset % kDirectAlignment;
+    if (read.error != 0) {
+      Fail(target, read.error);
+    } else if (read.data.size() < at + kMetadataHeaderSize) {
+      area.damaged = true;  // beyond the end of the device
+    } else {
+      ParseArea(area, std::span(read.data).subspan(at, kMetadataHeaderSize));
+    }
+  }
+
+  milliseconds patience_;
+  DirectReads reads_;
+  std::mutex mutex_;
+  std::set<std::string> failing_;  // guarded by mutex_
+};
+
+HeaderReader::HeaderReader(milliseconds patience)
+    : patience_(patience), pool_(std::make_unique<Pool>(patience)) {}
+HeaderReader::~HeaderReader() = default;
+
+Result<std::vector<PvState>> HeaderReader::Read(std::span<const std::string> paths, const Call& call) {
+  QUARRY_TRY(call.Check("reading metadata headers"));
+  std::vector<Target> targets;
+  std::vector<size_t> wanted;
+  for (const std::string& path : paths) {
+    targets.push_back(pool_->Open(path));
+    if (targets.back().fd.valid()) {
+      wanted.push_back(targets.size() - 1);
+    }
+  }
+  for (int attempt = 0; attempt < kAttempts && !wanted.empty(); ++attempt) {
+    if (attempt > 0) {
+      const bool failed = std::ranges::any_of(wanted, [&](size_t i) { return Failed(targets[i]); });
+      std::this_thread::sleep_for(failed ? kBetweenFailures : kBetweenAttempts);
+    }
+    for (const size_t i : wanted) {
+      if (!targets[i].fd.valid()) {
+        targets[i] = pool_->Open(paths[i]);
+      }
+    }
+    std::erase_if(wanted, [&](size_t i) { return !targets[i].fd.valid(); });
+    QUARRY_TRY(pool_->ReadStates(targets, wanted, call));
+    std::erase_if(wanted, [&](size_t i) {
+      return !IsDamaged(targets[i].state) && (!Failed(targets[i]) || pool_->IsFailing(paths[i]));
+    });
+  }
+  std::vector<PvState> states;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    pool_->SetFailing(paths[i], Failed(targets[i]));
+    states.push_back(std::move(targets[i].state));
+  }
+  return states;
+}
+
+Result<std::vector<Result<std::vector<std::byte>>>> HeaderReader::ReadPieces(std::span<const Piece> pieces,
+                                                                             const Call& call) {
+  QUARRY_TRY(call.Check("reading metadata"));
+  std::vector<Target> targets;
+  std::vector<DirectRead> reads;
+  std::vector<size_t> owners;
+  for (const Piece& piece : pieces) {
+    targets.push_back(pool_->Open(piece.path));
+    if (targets.back().fd.valid()) {
+      reads.push_back(
+          {targets.back().fd.get(), targets.back().state.device_number, piece.offset, piece.size, 0, {}});
+      owners.push_back(targets.size() - 1);
+    }
+  }
+  QUARRY_TRY(pool_->Run(reads, call));
+  std::vector<Result<std::vector<std::byte>>> out;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    out.push_back(ErrnoError(fmt::format("reading {}", pieces[i].path), targets[i].failure));
+  }
+  for (size_t k = 0; k < reads.size(); ++k) {
+    if (reads[k].error == 0) {
+      out[owners[k]] = std::move(reads[k].data);
+    } else {
+      out[owners[k]] = ErrnoError(fmt::format("reading {}", pieces[owners[k]].path), reads[k].error);
+    }
+  }
+  return out;
+}
+
+Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea area,
+                                           const RawLocation& location, const Call& call) {
+  if (location.size > kMaxText) {
+    return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes", path, location.size));
+  }
+  std::string text;
+  uint32_t checksum = kChecksumSeed;
+  for (const DiskArea& piece : TextPieces(area, location)) {
+    const uint64_t first = piece.offset - piece.offset % kDirectAlignment;
+    const uint64_t end = piece.offset + piece.size;
+    std::vector<Piece> chunks;
+    for (uint64_t at = first; at < end; at += kTextChunk) {
+      const uint64_t left = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+      chunks.push_back({path, at, static_cast<size_t>(std::min<uint64_t>(left, kTextChunk))});
+    }
+    QUARRY_ASSIGN(auto parts, ReadPieces(chunks, call));
+    const size_t from = text.size();
+    uint64_t skip = piece.offset - first;
+    for (auto& part : parts) {
+      QUARRY_ASSIGN(const std::vector<std::byte> bytes, std::move(part));
+      if (bytes.size() > skip) {
+        text.append(reinterpret_cast<const char*>(bytes.data()) + skip, bytes.size() - skip);
+      }
+      skip = 0;
+    }
+    text.resize(std::min<size_t>(text.size(), from + piece.size));
+    checksum = Checksum(std::as_bytes(std::span(text).subspan(from)), checksum);
+  }
+  if (text.size() != location.size || checksum != location.checksum) {
+    return Error(Code::kCorrupt, fmt::format("{}: the metadata text does not have its checksum", path));
+  }
+  return text;
+}
+
+}  // namespace quarry::lvm

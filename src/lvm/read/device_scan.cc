@@ -1,0 +1,130 @@
+#include "lvm/read/device_scan.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/scsi_recovery.h"
+#include "base/unique_fd.h"
+#include "lvm/read/metadata_header_aio.h"
+
+namespace quarry::lvm {
+namespace {
+
+namespace fs = std::filesystem;
+
+// First line of a sysfs attribute; empty if there is none.
+std::string Attribute(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+bool HoldsNoPv(const fs::path& device) {
+  return Attribute(device / "size") == "0" || Attribute(device / "hidden") == "1" ||
+         Attribute(device / "dm/uuid").starts_with("LVM-");
+}
+
+bool MeansNoDisk(int error) {
+  return error == ENOENT || error == ENXIO || error == ENODEV || error == ENOMEDIUM || error == EMEDIUMTYPE;
+}
+
+// For the life of the process: the kernel may write to the buffer of a read that a disk has not answered.
+DirectReads& Reads() {
+  static auto* const reads = new DirectReads();
+  return *reads;
+}
+
+// Every device that LVM would read, open for reading.
+struct Device {
+  std::string name;
+  UniqueFd fd;
+  uint64_t number = 0;
+};
+
+Error NoAnswer(const std::string& name) {
+  return {Code::kUnavailable, fmt::format("disk {} does not answer", name)};
+}
+
+// nullopt: there is no disk behind it now.
+Result<std::optional<Device>> Open(const fs::path& device, const std::string& dev) {
+  Device out{.name = device.filename().string()};
+  // Reading a suspended device would block until somebody resumes it.
+  if (Attribute(device / "dm/suspended") == "1") {
+    return Error(Code::kUnavailable, fmt::format("device {} is suspended", out.name));
+  }
+  std::string name = out.name;
+  for (char& c : name) {
+    c = c == '!' ? '/' : c;  // how sysfs spells subdirectories of /dev
+  }
+  const std::string node = dev + "/" + name;
+  if (!CheckNotInScsiRecovery(node).has_value()) {
+    return NoAnswer(out.name);
+  }
+  struct stat status{};
+  out.fd.Reset(open(node.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK));
+  if (!out.fd.valid() || fstat(out.fd.get(), &status) != 0) {
+    const int error = errno;
+    return MeansNoDisk(error) ? Result<std::optional<Device>>(std::nullopt)
+                              : ErrnoError(fmt::format("opening {}", node), error).As(Code::kUnavailable);
+  }
+  out.number = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_ino;
+  if (Reads().IsSilent(out.number)) {
+    return NoAnswer(out.name);
+  }
+  return std::optional(std::move(out));
+}
+
+// Nobody waits in the kernel for a disk, which may last for ever.
+Status ReadAll(const std::vector<Device>& devices, const Call& call) {
+  constexpr std::chrono::seconds kPatience{1};
+  std::vector<DirectRead> reads;
+  for (const Device& device : devices) {
+    reads.push_back({.fd = device.fd.get(), .device = device.number, .offset = 0, .size = kDirectAlignment});
+  }
+  QUARRY_TRY(Reads().Run(reads, kPatience, call));
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].error == ETIMEDOUT) {
+      return NoAnswer(devices[i].name);
+    }
+    if (reads[i].error != 0 && !MeansNoDisk(reads[i].error)) {
+      return ErrnoError(fmt::format("reading /dev/{}", devices[i].name), reads[i].error)
+          .As(Code::kUnavailable);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status EveryDeviceAnswers(const Call& call, const std::string& sysfs, const std::string& dev) {
+  std::vector<Device> devices;
+  std::error_code error;
+  fs::directory_iterator entries(sysfs, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    QUARRY_TRY(call.Check("looking at every disk"));
+    if (HoldsNoPv(entries->path())) {
+      continue;
+    }
+    QUARRY_ASSIGN(std::optional<Device> device, Open(entries->path(), dev));
+    if (device.has_value()) {
+      devices.push_back(std::move(*device));
+    }
+  }
+  if (error) {
+    return ErrnoError(fmt::format("listing {}", sysfs), error.value()).As(Code::kUnavailable);
+  }
+  return ReadAll(devices, call);
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,275 @@
+#include "lvm/read/metadata_header_aio.h"
+
+#include <linux/aio_abi.h>
+#include <linux/fs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+
+namespace quarry::lvm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Slice of every wait, so that a stop request is seen.
+constexpr milliseconds kSlice{50};
+// Between two tries of a read that would have had to wait for a place in the device's queue.
+constexpr milliseconds kTryAgain{1};
+// For so long a read is tried without blocking; some devices (a read that has to be split) never take one.
+constexpr milliseconds kTryWithoutBlocking{100};
+constexpr size_t kSmallestContext = 32;
+
+timespec ToTimespec(milliseconds time) {
+  return {static_cast<time_t>(time.count() / 1000), static_cast<long>(time.count() % 1000 * 1000000)};
+}
+
+struct FreeDeleter {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+using Buffer = std::unique_ptr<std::byte, FreeDeleter>;
+
+}  // namespace
+
+// One AIO context with its buffers. Used by one thread at a time.
+class DirectReads::Batch {
+ public:
+  explicit Batch(size_t capacity) : capacity_(capacity) {
+    // Without a context (all of fs.aio-max-nr in use) reads are done one by one.
+    if (syscall(SYS_io_setup, static_cast<unsigned>(capacity), &context_) != 0) {
+      context_ = 0;
+    }
+  }
+  ~Batch() {
+    if (context_ != 0) {
+      syscall(SYS_io_destroy, context_);
+    }
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  bool has_context() const { return context_ != 0; }
+  size_t capacity() const { return capacity_; }
+  size_t in_flight() const { return in_flight_; }
+
+  // Devices that a read of the last Start() is still in flight to.
+  std::vector<uint64_t> Silent() const {
+    std::vector<uint64_t> devices;
+    for (const Slot& slot : slots_) {
+      if (slot.state == State::kInFlight) {
+        devices.push_back(slot.device);
+      }
+    }
+    return devices;
+  }
+
+  Status Start(std::span<DirectRead> reads, const std::set<uint64_t>& may_block) {
+    slots_.clear();
+    slots_.resize(reads.size());
+    started_ = steady_clock::now();
+    for (size_t i = 0; i < reads.size(); ++i) {
+      Slot& slot = slots_[i];
+      slot.device = reads[i].device;
+      slot.buffer.reset(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, reads[i].size)));
+      if (slot.buffer == nullptr) {
+        return Error(Code::kInternal, "out of memory");
+      }
+      slot.request.aio_data = i;
+      slot.request.aio_lio_opcode = IOCB_CMD_PREAD;
+      slot.request.aio_fildes = static_cast<uint32_t>(reads[i].fd);
+      slot.request.aio_buf = reinterpret_cast<uintptr_t>(slot.buffer.get());
+      slot.request.aio_nbytes = reads[i].size;
+      slot.request.aio_offset = static_cast<int64_t>(reads[i].offset);
+      slot.request.aio_rw_flags = may_block.contains(reads[i].device) ? 0 : RWF_NOWAIT;
+    }
+    return Ok();
+  }
+
+  // Submits what waits for submission, and takes what has ended, waiting at most `limit` for it. True once
+  // nothing is left.
+  bool Step(milliseconds limit) {
+    Submit();
+    Collect(std::any_of(slots_.begin(), slots_.end(), IsWaiting) ? std::min(limit, kTryAgain) : limit);
+    return in_flight_ == 0 && std::none_of(slots_.begin(), slots_.end(), IsWaiting);
+  }
+
+  // Takes what has ended, without waiting.
+  void Collect(milliseconds limit) {
+    std::array<io_event, 16> events{};
+    timespec time = ToTimespec(limit);
+    while (in_flight_ > 0) {
+      const long n =
+          syscall(SYS_io_getevents, context_, 1L, static_cast<long>(events.size()), events.data(), &time);
+      if (n <= 0) {
+        return;
+      }
+      for (long i = 0; i < n; ++i) {
+        --in_flight_;
+        End(slots_[events[static_cast<size_t>(i)].data], events[static_cast<size_t>(i)].res);
+      }
+      time = {0, 0};
+    }
+    if (limit > milliseconds::zero() && std::any_of(slots_.begin(), slots_.end(), IsWaiting)) {
+      nanosleep(&time, nullptr);
+    }
+  }
+
+  // Hands over the results. A read that is neither done nor in flight was never taken by its device.
+  void Finish(std::span<DirectRead> reads, std::set<uint64_t>& may_block) const {
+    for (size_t i = 0; i < reads.size(); ++i) {
+      const Slot& slot = slots_[i];
+      reads[i].error = slot.state == State::kDone ? slot.error : ETIMEDOUT;
+      reads[i].data.clear();
+      if (slot.state == State::kDone) {
+        reads[i].data.assign(slot.buffer.get(), slot.buffer.get() + slot.bytes);
+        if (slot.never_without_blocking) {
+          may_block.insert(slot.device);
+        }
+      }
+    }
+  }
+
+ private:
+  enum class State { kWaiting, kInFlight, kDone };
+  struct Slot {
+    State state = State::kWaiting;
+    uint64_t device = 0;
+    Buffer buffer;
+    iocb request{};
+    bool never_without_blocking = false;
+    int error = 0;
+    size_t bytes = 0;
+  };
+
+  static bool IsWaiting(const Slot& slot) { return slot.state == State::kWaiting; }
+
+  void Submit() {
+    for (Slot& slot : slots_) {
+      while (slot.state == State::kWaiting) {
+        iocb* request = &slot.request;
+        if (context_ == 0) {
+          const ssize_t n = pread(static_cast<int>(request->aio_fildes), slot.buffer.get(),
+                                  request->aio_nbytes, request->aio_offset);
+          End(slot, n >= 0 ? n : -errno);
+        } else if (syscall(SYS_io_submit, context_, 1L, &request) == 1) {
+          slot.state = State::kInFlight;
+          ++in_flight_;
+        } else if (errno == EAGAIN) {
+          break;  // the kernel is out of requests for now
+        } else {
+          End(slot, -errno);
+        }
+      }
+    }
+  }
+
+  void End(Slot& slot, int64_t result) {
+    slot.state = State::kDone;
+    slot.error = result < 0 ? static_cast<int>(-result) : 0;
+    slot.bytes = result < 0 ? 0 : static_cast<size_t>(result);
+    if (slot.request.aio_rw_flags == 0 || (result != -EAGAIN && result != -EOPNOTSUPP)) {
+      return;
+    }
+    slot.state = State::kWaiting;
+    slot.never_without_blocking = result == -EOPNOTSUPP;
+    if (slot.never_without_blocking || steady_clock::now() - started_ > kTryWithoutBlocking) {
+      slot.request.aio_rw_flags = 0;
+    }
+  }
+
+  size_t capacity_;
+  aio_context_t context_ = 0;
+  size_t in_flight_ = 0;
+  std::vector<Slot> slots_;
+  SteadyTime started_;
+};
+
+DirectReads::DirectReads() = default;
+DirectReads::~DirectReads() {
+  Sweep();
+  for (std::unique_ptr<Batch>& batch : parked_) {
+    (void)batch.release();  // to take it apart is to wait for its reads, in the kernel
+  }
+}
+
+Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, const Call& call) {
+  if (reads.empty()) {
+    return Ok();
+  }
+  std::unique_ptr<Batch> batch = Take(reads.size());
+  std::set<uint64_t> may_block;
+  {
+    const std::lock_guard lock(mutex_);
+    may_block = may_block_;
+  }
+  QUARRY_TRY(batch->Start(reads, may_block));
+  const SteadyTime end = steady_clock::now() + patience;
+  Status status = Ok();
+  bool done = false;
+  while (!done && status.has_value() && steady_clock::now() < end) {
+    const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
+    done = batch->Step(std::min({left, kSlice, call.Remaining()}));
+    if (!done) {
+      status = call.Check("reading metadata headers");
+    }
+  }
+  batch->Finish(reads, may_block);
+  {
+    const std::lock_guard lock(mutex_);
+    may_block_.merge(may_block);
+  }
+  GiveBack(std::move(batch));
+  return status;
+}
+
+bool DirectReads::IsSilent(uint64_t device) {
+  const std::lock_guard lock(mutex_);
+  Sweep();
+  return std::any_of(parked_.begin(), parked_.end(), [&](const auto& batch) {
+    const auto silent = batch->Silent();
+    return std::find(silent.begin(), silent.end(), device) != silent.end();
+  });
+}
+
+std::unique_ptr<DirectReads::Batch> DirectReads::Take(size_t reads) {
+  {
+    const std::lock_guard lock(mutex_);
+    Sweep();
+    for (auto batch = idle_.begin(); batch != idle_.end(); ++batch) {
+      if ((*batch)->capacity() >= reads) {
+        std::unique_ptr<Batch> taken = std::move(*batch);
+        idle_.erase(batch);
+        return taken;
+      }
+    }
+  }
+  return std::make_unique<Batch>(std::max(reads, kSmallestContext));
+}
+
+void DirectReads::GiveBack(std::unique_ptr<Batch> batch) {
+  const std::lock_guard lock(mutex_);
+  if (batch->in_flight() > 0) {
+    parked_.push_back(std::move(batch));
+  } else if (batch->has_context()) {
+    idle_.push_back(std::move(batch));
+  }
+}
+
+void DirectReads::Sweep() {
+  for (auto batch = parked_.begin(); batch != parked_.end();) {
+    (*batch)->Collect(milliseconds::zero());
+    if ((*batch)->in_flight() > 0) {
+      ++batch;
+      continue;
+    }
+    idle_.push_back(std::move(*batch));
+    batch = parked_.erase(batch);
+  }
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,84 @@
+#include "lvm/run/group_read_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace quarry::lvm {
+namespace {
+
+using std::chrono::milliseconds;
+
+// flock(2) that waits can be ended by a signal only, so it is asked for again and again.
+constexpr milliseconds kFirstPause{1};
+constexpr milliseconds kLongestPause{5};
+
+// Whoever lets a lock file go removes it. A lock of a file that has lost its name keeps nobody out.
+bool IsAt(int fd, const std::string& path) {
+  struct stat held{};
+  struct stat named{};
+  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+Result<UniqueFd> Lock(const std::string& path, int operation, const Call& call) {
+  const std::string what = fmt::format("waiting for LVM's lock {}", path);
+  for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    QUARRY_TRY(call.Check(what));
+    UniqueFd fd(open(path.c_str(), O_CREAT | O_APPEND | O_RDWR | O_CLOEXEC, 0777));
+    if (!fd.valid()) {
+      return ErrnoError(fmt::format("opening LVM's lock file {}", path)).As(Code::kUnavailable);
+    }
+    if (flock(fd.get(), operation | LOCK_NB) == 0) {
+      if (IsAt(fd.get(), path)) {
+        return fd;
+      }
+      continue;
+    }
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      return ErrnoError(fmt::format("locking {}", path)).As(Code::kUnavailable);
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+// Removes the file, as LVM does, unless somebody else has a lock of it.
+void LetGo(const std::string& path, const UniqueFd& fd) {
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && IsAt(fd.get(), path)) {
+    unlink(path.c_str());
+  }
+  // Closing alone would not do: a child that is about to begin its program has the same descriptor for a
+  // moment.
+  flock(fd.get(), LOCK_UN);
+}
+
+}  // namespace
+
+Result<GroupReadLock> GroupReadLock::Take(const std::string& locking_dir, const std::string& group,
+                                          const Call& call) {
+  const std::string path = fmt::format("{}/V_{}", locking_dir, group);
+  const std::string first = path + ":aux";
+  {
+    // Whoever wants to write keeps this one until there are no more readers. So no reader overtakes it, and
+    // readers that overlap do not keep it waiting for ever.
+    QUARRY_ASSIGN(const UniqueFd turn, Lock(first, LOCK_EX, call));
+    LetGo(first, turn);
+  }
+  QUARRY_ASSIGN(UniqueFd fd, Lock(path, LOCK_SH, call));
+  return GroupReadLock(path, std::move(fd));
+}
+
+GroupReadLock::~GroupReadLock() {
+  if (fd_.valid()) {
+    LetGo(path_, fd_);
+  }
+}
+
+}  // namespace quarry::lvm

@@ -1,0 +1,101 @@
+// LvmApi by spawning lvm once for each command: no state between commands, any of them can be killed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+#include "lvm/group_locks.h"
+#include "lvm/lvm_api.h"
+#include "lvm/run/pv_flush.h"
+
+namespace quarry::lvm {
+
+struct LvmSpawnOptions {
+  std::string system_dir;     // LVM_SYSTEM_DIR, as WriteLvmConfig made it
+  bool driver_loaded = true;  // false: metadata only, LVM never talks to device-mapper (hosts that have none)
+  // The disks that must all answer before "not found" is believed.
+  std::string sysfs = "/sys/class/block";
+  std::string dev = "/dev";
+  // Asked before the first command about a group and before each that changes one, which then holds the
+  // group's lock until it ends. nullptr: changing groups is kept apart by somebody else. Outlives the object.
+  GroupLocks* locks = nullptr;
+  // The UUID of a group as the disks have it; empty if they do not say. With it a group is claimed before LVM
+  // is asked, for LVM would wait for the very command that keeps us out, and nobody would be told.
+  std::function<std::string(const std::string& group)> uuid_of = nullptr;
+};
+
+// Thread-safe. A killed lvm may have committed and may have left devices suspended: after kTimeout and
+// kCancelled read the group and look at device-mapper.
+//
+// A commit is flushed to the disks on which the last Read saw the group, each proven by its label; if none of
+// them is there any more, the group is read again. A disk that joined since the last Read is not flushed: no
+// harm, since one durable copy is enough (pv_flush.h).
+//
+// With locks, kPrecondition of any call besides: the group is another process's; nothing was run.
+class LvmSpawn final : public LvmApi {
+ public:
+  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Runs it once, for its version.
+  // `subprocess` must outlive the object.
+  static Result<std::unique_ptr<LvmSpawn>> Make(Subprocess& subprocess, LvmSpawnOptions options,
+                                                const Call& call);
+
+  Result<Snapshot> Read(const std::string& group, const Call& call) override;
+  Status Create(const CreateGroup& spec, const Call& call) override;
+  Status Create(const CreateLv& spec, const Call& call) override;
+  Status Extend(const ExtendLv& spec, const Call& call) override;
+  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
+                const Call& call) override;
+  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
+                    const std::vector<std::string>& remove, const Call& call) override;
+  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
+                    const Call& call) override;
+  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
+  Status Repair(const RepairLv& spec, const Call& call) override;
+  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
+                       const Call& call) override;
+  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status DropMissingPvs(const std::string& group, const Call& call) override;
+  Status ChangePv(const PvChange& spec, const Call& call) override;
+  Status Move(const MoveExtents& spec, const Call& call) override;
+  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
+  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
+  Result<std::string> Version(const Call& call) override;
+  Status Add(const AddPv& spec, const Call& call) override;
+
+ private:
+  LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)
+      : subprocess_(subprocess), options_(std::move(options)), lvm_path_(std::move(lvm_path)) {}
+
+  // Runs to an exit status of whatever value. Nothing is changed by it.
+  Result<Finished> Run(const std::vector<std::string>& arguments, const Call& call);
+  // The same for what changes `group`.
+  Result<Finished> RunHolding(const std::string& group, const std::vector<std::string>& arguments,
+                              const Call& call);
+  Command CommandOf(const std::vector<std::string>& arguments) const;
+  Result<VolumeGroup> Report(const std::string& group, const Call& call);
+  // RunHolding to success. `object` names what it is about, for errors.
+  Status RunToSuccess(const std::vector<std::string>& arguments, const std::string& group,
+                      const std::string& object, const Call& call);
+  // RunToSuccess of a command that commits to `group`, and the flush that makes it last.
+  Status Commit(const std::vector<std::string>& arguments, const std::string& group,
+                const std::string& object, const Call& call);
+  // The error of a command that failed, "not found" only if that is proven.
+  Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
+                const Call& call);
+  Status Flush(const std::string& group, const Call& call);
+  std::vector<FlushTarget> LastSeen(const std::string& group);
+
+  Subprocess& subprocess_;
+  const LvmSpawnOptions options_;
+  const std::string lvm_path_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<FlushTarget>> last_seen_;  // by group, guarded by mutex_
+};
+
+}  // namespace quarry::lvm

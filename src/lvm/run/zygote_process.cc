@@ -1,0 +1,275 @@
+#include "lvm/run/zygote_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lvm/run/zygote_spawn.h"
+
+namespace quarry::lvm::zygote {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Slice of every wait, so that a stop request is seen.
+constexpr milliseconds kSlice{100};
+// How long to wait for a killed process to be gone before it counts as stuck in the kernel.
+constexpr milliseconds kAfterKill{5000};
+// Reading a configuration takes milliseconds.
+constexpr milliseconds kStartLimit{5000};
+// An idle zygote ends in less.
+constexpr milliseconds kEndLimit{100};
+constexpr size_t kWords = 65536;
+
+struct SocketPair {
+  UniqueFd ours;
+  UniqueFd theirs;
+};
+
+Result<SocketPair> MakeSockets() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return ErrnoError("socketpair");
+  }
+  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<UniqueFd> MakeFile(const char* name) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC));
+  if (!fd.valid()) {
+    return ErrnoError("memfd_create");
+  }
+  return fd;
+}
+
+// A file from its beginning, at most `limit` bytes; whether that is all of it.
+std::pair<std::string, bool> Content(const UniqueFd& fd, size_t limit) {
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) {
+    return {};
+  }
+  const auto size = static_cast<size_t>(status.st_size);
+  std::string text(std::min(size, limit), '\0');
+  size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = pread(fd.get(), text.data() + got, text.size() - got, static_cast<off_t>(got));
+    if (n <= 0) {
+      break;
+    }
+    got += static_cast<size_t>(n);
+  }
+  text.resize(got);
+  return {std::move(text), size <= limit};
+}
+
+// Waits at most `limit` for something to read.
+bool IsReadable(const UniqueFd& fd, milliseconds limit) {
+  pollfd one{fd.get(), POLLIN, 0};
+  return poll(&one, 1, static_cast<int>(limit.count())) > 0;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Process>> Process::Start(const std::string& program, const Environment& env,
+                                                const Call& call) {
+  QUARRY_ASSIGN(SocketPair control, MakeSockets());
+  QUARRY_ASSIGN(const UniqueFd words, MakeFile("quarry-lvm"));
+  QUARRY_ASSIGN(const pid_t pid, Spawn(program, env, control.theirs.get(), words.get()));
+  control.theirs.Reset();
+  const std::shared_ptr<Process> process(new Process(pid, std::move(control.ours), env));
+  const Call limited = call.Within(kStartLimit);
+  while (!IsReadable(process->control_, std::min(kSlice, limited.Remaining()))) {
+    if (Status status = limited.Check("waiting for the LVM zygote"); !status.has_value()) {
+      kill(pid, SIGKILL);
+      return std::move(status.error());
+    }
+  }
+  Message message;
+  if (recv(process->control_.get(), &message, sizeof(message), MSG_DONTWAIT) != sizeof(message)) {
+    return Error(Code::kUnavailable, fmt::format("{} ended instead of serving: {}", program,
+                                                 ToolWords(Content(words, kWords).first)));
+  }
+  return process;
+}
+
+Process::~Process() {
+  control_.Reset();
+  const SteadyTime end = steady_clock::now() + kEndLimit;
+  while (waitpid(pid_, nullptr, WNOHANG) == 0 && steady_clock::now() < end) {
+    usleep(500);
+  }
+}
+
+// It never says anything after kReady.
+bool Process::IsGone() const {
+  return IsReadable(control_, milliseconds::zero());
+}
+
+bool Process::Send(const std::string& request, std::span<const int> fds) const {
+  iovec part{const_cast<char*>(request.data()), request.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+  cmsghdr* first = CMSG_FIRSTHDR(&header);
+  first->cmsg_level = SOL_SOCKET;
+  first->cmsg_type = SCM_RIGHTS;
+  first->cmsg_len = CMSG_LEN(fds.size_bytes());
+  std::memcpy(CMSG_DATA(first), fds.data(), fds.size_bytes());
+  return sendmsg(control_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(request.size());
+}
+
+// Its process id is its own until it is reaped, which only the destructor does.
+void Process::Kill() const {
+  kill(pid_, SIGKILL);
+}
+
+Result<std::unique_ptr<Running>> Running::Start(std::shared_ptr<Process> zygote, const Command& command) {
+  QUARRY_ASSIGN(SocketPair reply, MakeSockets());
+  QUARRY_ASSIGN(UniqueFd out, MakeFile("lvm-out"));
+  QUARRY_ASSIGN(UniqueFd err, MakeFile("lvm-err"));
+  const Kind kind = command.ends_with_us ? Kind::kWatches : Kind::kChanges;
+  const std::string request = fmt::format("{}{}", static_cast<char>(kind),
+                                          fmt::join(command.argv.begin() + 1, command.argv.end(), " "));
+  const std::array<int, kMostFds> fds = {reply.theirs.get(), out.get(), err.get(), command.hold_fd};
+  if (!zygote->Send(request, std::span(fds).first(command.hold_fd < 0 ? 3 : 4))) {
+    return std::unique_ptr<Running>();
+  }
+  return std::unique_ptr<Running>(
+      new Running(std::move(zygote), command, std::move(reply.ours), std::move(out), std::move(err)));
+}
+
+Running::Running(std::shared_ptr<Process> zygote, const Command& command, UniqueFd reply, UniqueFd out,
+                 UniqueFd err)
+    : zygote_(std::move(zygote)),
+      name_(fmt::format("lvm {}", command.argv[1])),
+      reply_(std::move(reply)),
+      out_(std::move(out)),
+      err_(std::move(err)),
+      started_(steady_clock::now()) {}
+
+Status Running::Wait(const Call& call) {
+  while (!ended_) {
+    Step(std::min(kSlice, call.Remaining()));
+    if (!ended_) {
+      QUARRY_TRY(call.Check(name_));
+    }
+  }
+  return Ok();
+}
+
+bool Running::Stop(milliseconds grace) {
+  for (const auto& [signal, limit] : {std::pair{SIGTERM, grace}, std::pair{SIGKILL, kAfterKill}}) {
+    Signal(signal);
+    const SteadyTime end = steady_clock::now() + limit;
+    while (!ended_ && steady_clock::now() < end) {
+      Step(milliseconds(20));
+    }
+    if (ended_) {
+      return true;
+    }
+  }
+  return false;
+}
+
+milliseconds Running::Elapsed() const {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - started_);
+}
+
+std::string Running::Words() const {
+  return ToolWords(Content(err_, kWords).first);
+}
+
+Result<Finished> Running::TakeFinished(size_t output_limit) {
+  if (not_started_ != 0) {
+    return ErrnoError(fmt::format("{}: fork", name_), not_started_);
+  }
+  if (!known_) {
+    return Error(Code::kUnavailable,
+                 fmt::format("{}: its process and the LVM zygote have died, the outcome is unknown", name_));
+  }
+  bool all_out = true;
+  bool all_err = true;
+  std::tie(finished_.out, all_out) = Content(out_, output_limit);
+  std::tie(finished_.err, all_err) = Content(err_, output_limit);
+  finished_.output_truncated = !all_out || !all_err;
+  finished_.elapsed = Elapsed();
+  return std::move(finished_);
+}
+
+void Running::Step(milliseconds limit) {
+  if (!IsReadable(reply_, limit)) {
+    return;
+  }
+  Message message;
+  const ssize_t n = recv(reply_.get(), &message, sizeof(message), MSG_DONTWAIT);
+  if (n == sizeof(message)) {
+    Note(message);
+  } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    ended_ = true;  // neither the zygote nor the command's process has the other end any more
+  }
+}
+
+void Running::Note(const Message& message) {
+  switch (message.event) {
+    case Event::kTaken:
+      taken_ = true;
+      return;
+    case Event::kStarted:
+      pid_ = message.value;
+      return;
+    case Event::kNotStarted:
+      not_started_ = message.value;
+      ended_ = true;
+      return;
+    case Event::kDone:
+      finished_.exit_status = message.value;
+      known_ = ended_ = true;
+      return;
+    case Event::kEnded:
+      if (WIFEXITED(message.value)) {
+        finished_.exit_status = WEXITSTATUS(message.value);
+      } else {
+        finished_.signal = WTERMSIG(message.value);
+      }
+      known_ = ended_ = true;
+      return;
+    case Event::kReady:
+    case Event::kSignal:
+      return;
+  }
+}
+
+// Through the zygote, which knows whether the process is its child still. Without one, the open socket says
+// that the process lives, so that its id cannot have been given to another.
+void Running::Signal(int signal) {
+  if (!taken_ && signal == SIGKILL) {
+    zygote_->Kill();
+    return;
+  }
+  if (!zygote_->IsGone()) {
+    const Message message{Event::kSignal, signal};
+    (void)!send(reply_.get(), &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } else if (pid_ > 0) {
+    kill(-pid_, signal);
+  }
+}
+
+}  // namespace quarry::lvm::zygote
