@@ -1,5 +1,5 @@
-// Which volume groups are this process's to change. A seam: who runs commands asks it, and the daemon, which
-// knows where locks lie, implements it.
+// Which volume groups this process may change. A seam: the code that runs commands uses it; the daemon, which
+// knows the lock files, implements it.
 #pragma once
 
 #include <string>
@@ -8,25 +8,25 @@
 
 namespace quarry::lvm {
 
-// Thread-safe. What was claimed stays claimed for as long as the object lives.
+// Thread-safe. A claim lasts as long as the object.
 class GroupLocks {
  public:
   virtual ~GroupLocks() = default;
 
-  // Before the first command about a group of that name, whether or not there is one. Claimed already is OK.
-  // kPrecondition: another process has it, which the message names.
+  // Call before the first command for a group of this name, whether or not the group exists. OK if already
+  // claimed. kPrecondition: another process has the claim; the message names it.
   virtual Status ClaimName(const std::string& group) = 0;
-  // As soon as the group's UUID is known. True: it is claimed from now on only, and what was read of the
-  // group before may be out of date. kPrecondition as above; also while a command runs that the last owner
-  // left.
+  // Call as soon as the group's UUID is known. True: the claim is new, so what was read of the group before
+  // may be outdated. kPrecondition: another process has the claim, or a command of the last owner is still
+  // running; the message names it.
   virtual Result<bool> Claim(const std::string& group, const std::string& uuid) = 0;
 
-  // Whether what was claimed still excludes others: before each change of the group, by a command or without
-  // one. A few microseconds. kUnavailable names the file that is gone and what to do.
+  // Call before each change of the group, with or without a command: whether the claim still excludes others.
+  // Takes a few microseconds. kUnavailable names the missing file and the remedy.
   virtual Status Check(const std::string& group) const = 0;
-  // Check, and the descriptor that a command changing the group keeps open until it ends: nobody else gets
-  // the group before. It stays this object's. Of a group without a known UUID it is that of its name;
-  // kInternal if not even that was claimed.
+  // Check, and the descriptor that a command changing the group keeps open until it ends. No other process
+  // gets the group before that. The descriptor remains owned by this object. If the group's UUID is not known
+  // yet, it is the descriptor of the name's lock; kInternal if the name is not claimed either.
   virtual Result<int> ForCommand(const std::string& group) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The seam to LVM. The only code that runs LVM commands is behind it.
+// The seam to LVM. Only code behind this interface runs LVM commands.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@
 
 namespace quarry::lvm {
 
-// How the first extents of a new volume are treated by lvcreate.
+// What lvcreate does to the first extents of a new volume.
 enum class Wipe {
-  kSignaturesAndFirstBlock,  // -Wy -Zy: extents of unknown past
-  kNone,                     // -Wn -Zn: extents known to be zero
+  kSignaturesAndFirstBlock,  // -Wy -Zy: for extents of unknown content
+  kNone,                     // -Wn -Zn: for extents known to be zero
 };
 
 struct CreateLv {
@@ -27,11 +27,11 @@ struct CreateLv {
   PlacementStep step;  // where, and how many extents
   std::vector<std::string> tags;
   Wipe wipe = Wipe::kSignaturesAndFirstBlock;
-  bool assume_in_sync =
-      false;  // --nosync: only over extents known to be zero; ignored for raid6, which always syncs
+  // --nosync: only for extents known to be zero. Ignored for raid6, which always syncs.
+  bool assume_in_sync = false;
   Bytes max_recovery_rate;  // as Segment; ignored for types without redundancy
-  bool activate =
-      true;  // false: stays inactive, with Wipe::kNone only; metadata legs are cleared all the same
+  // false: the volume stays inactive. Only with Wipe::kNone. LVM clears the metadata legs all the same.
+  bool activate = true;
 };
 
 struct ExtendLv {
@@ -41,36 +41,36 @@ struct ExtendLv {
   PlacementStep step;
 };
 
-// New legs for a raid volume in place of those that lie on missing PVs, or on one that is to be left.
+// Replaces the legs of a raid volume that are on missing PVs, or on a PV that is being evacuated.
 struct RepairLv {
   std::string group;
   std::string name;
-  std::vector<std::string> pv_arguments;  // where they go: "/dev/a:0-49", one for each leg
-  std::string leave;                      // path of the PV to be left; empty: the missing ones
+  std::vector<std::string> pv_arguments;  // where the new legs go: "/dev/a:0-49", one for each leg
+  std::string leave;                      // path of the PV to evacuate; empty: the missing PVs
 };
 
-// Extents of one logical volume, or of its legs, that go to another PV while it is in use.
+// Moves extents of one logical volume, or of its legs, to another PV while the volume is in use.
 struct MoveExtents {
   std::string group;
-  std::string name;  // of the volume that is no leg
+  std::string name;  // of the volume, not of a leg
   std::string from;  // "/dev/a:0-49"
-  std::string to;    // as many extents: "/dev/b:10-59"
+  std::string to;    // the same number of extents: "/dev/b:10-59"
 };
 
 struct PvChange {
   std::string group;
-  std::string device;  // path of the PV, as the snapshot has it
+  std::string device;  // path of the PV, as in the snapshot
   bool allocatable = true;
   std::vector<std::string> add_tags, remove_tags;
 };
 
-// Room for the metadata of some 10,000 linear volumes or 2,500 of raid1. It cannot be enlarged later, and
-// LVM's default of 1 MiB is full after about 1,300 (277 of raid1): from then on every change fails.
+// Enough metadata for about 10,000 linear volumes or 2,500 of raid1. The area cannot be enlarged later. LVM's
+// default of 1 MiB is full after about 1,300 linear volumes (277 of raid1), and then every change fails.
 inline constexpr Bytes kMetadataSize{64 * 1024 * 1024};
 
 struct CreateGroup {
   std::string name;
-  std::vector<std::string> devices;     // block devices; the caller has made sure that they are blank
+  std::vector<std::string> devices;     // block devices; the caller has checked that they are blank
   Bytes extent_size;                    // a power of two
   Bytes metadata_size = kMetadataSize;  // per PV
 };
@@ -78,109 +78,113 @@ struct CreateGroup {
 struct AddPv {
   std::string group;
   std::string device;                   // block device
-  Bytes metadata_size = kMetadataSize;  // of its metadata area
+  Bytes metadata_size = kMetadataSize;  // of the metadata area
 };
 
-// Gone when it is destroyed.
+// Releases the group when destroyed.
 class GroupHold {
  public:
   virtual ~GroupHold() = default;
 };
 
-// A group that stays as it is: as long as `hold` exists nobody can commit a change of it, or activate one of
-// its volumes. Every LVM of this host waits meanwhile, so it is for moments only: hold it for no command, no
-// turn and no pause.
+// A group that cannot change: while `hold` exists, no process can commit a change of the group or activate
+// one of its volumes. Every LVM command of this host waits meanwhile. Hold a group for moments only, never
+// during a command, a turn or a pause.
 struct HeldGroup {
   Snapshot snapshot;
-  std::vector<std::string> silent;  // uuids of PVs that gave no answer just now
+  std::vector<std::string> silent;  // uuids of PVs that did not answer
   std::unique_ptr<GroupHold> hold;
 };
 
-// Mutations are complete and durable (flushed to every PV in use) when they return OK. A failure means that
-// nothing or everything may have happened: read the snapshot and look. Calls may come from any thread; who
-// may change a group when is the caller's business (one writer per group), LVM's own lock is the last line.
+// When a mutation returns OK, it is complete and durable (flushed to every PV in use). After a failure,
+// nothing or everything may have happened: read the group again. Calls may come from any thread. The caller
+// ensures one writer per group; LVM's own lock is the last line of defense.
 //
-// Errors common to all: kNotFound (no such group or LV), kTimeout / kCancelled (killed; outcome unknown),
-// kNoSpace (no room, also in the metadata area: the message says which), kPrecondition (in use), kUnavailable
-// (a lock or a missing PV stands in the way), kIo, kInternal (LVM's own words are in the message).
+// Errors of all calls: kNotFound (no such group or LV), kTimeout / kCancelled (killed; outcome unknown),
+// kNoSpace (no free extents, or the metadata area is full: the message says which), kPrecondition (in use),
+// kUnavailable (blocked by a lock or a missing PV), kIo, kInternal (LVM's own words are in the message).
 class LvmApi {
  public:
   virtual ~LvmApi() = default;
 
-  // Makes PVs of the devices and a group of the PVs, which the host's boot services leave inactive.
-  // kAlreadyExists: there is a group of this name. kPrecondition: a device is in use or bears a signature;
+  // Makes the devices PVs and creates a group of them. The host's boot services leave the group inactive.
+  // kAlreadyExists: a group of this name exists. kPrecondition: a device is in use or has a signature;
   // nothing was changed.
   virtual Status Create(const CreateGroup& spec, const Call& call) = 0;
-  // The group as it is now. kNotFound if LVM looked and there is none of that name.
+  // The current state of the group. kNotFound: LVM looked and found no group of this name.
   virtual Result<Snapshot> Read(const std::string& group, const Call& call) = 0;
 
-  // Creates and, if so asked, activates. kAlreadyExists if the name is taken.
+  // Creates a volume, and activates it if requested. kAlreadyExists if the name is taken.
   virtual Status Create(const CreateLv& spec, const Call& call) = 0;
   virtual Status Extend(const ExtendLv& spec, const Call& call) = 0;
-  // Gone already is OK. kPrecondition if it is active. What stands on it goes along: so look before, and say
-  // as of which sequence number (as Deactivate; 0: any). Of several, each that can be removed is, also if
-  // others fail: the error is that of one. All in one command and one commit, if none fails.
+  // OK if the volume is already gone. kPrecondition if it is active. Volumes that are built on it are removed
+  // with it. So check first, and pass the group's sequence number of that check (as for Deactivate; 0: any).
+  //
+  // Of several volumes each is removed if possible, even if others fail; the error is that of one of them. If
+  // none fails, all are removed by one command and one commit.
   virtual Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
                         const Call& call) = 0;
-  // One commit. Adding a tag that is there, or removing one that is not, is OK.
+  // One commit. OK if a tag to add is present, or a tag to remove is absent.
   virtual Status ChangeTags(const std::string& group, const std::string& name,
                             const std::vector<std::string>& add, const std::vector<std::string>& remove,
                             const Call& call) = 0;
-  // Already so is OK. Of several, each that can be activated is, also if others fail: the error is that of
-  // one.
+  // OK if already active. Of several volumes each is activated if possible, even if others fail; the error is
+  // that of one of them.
   virtual Status Activate(const std::string& group, const std::vector<std::string>& names,
                           const Call& call) = 0;
-  // Already so is OK. kPrecondition if it is open. `seqno`: what the group's sequence number must be once LVM
-  // has the lock, for what was proven to be still true; 0: anything. Is it another, nothing is done, and the
-  // answer is OK all the same: read the group afterwards.
+  // OK if already inactive. kPrecondition if the volume is open. `seqno`: the sequence number that the group
+  // must have once LVM holds the lock, so that the caller's proof is still valid; 0: any. If the number
+  // differs, nothing is done and the answer is OK all the same, so read the group afterwards.
   virtual Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
                             const Call& call) = 0;
 
-  // Has the kernel open the disks of these volumes anew, and take back raid legs that it gave up: for disks
-  // that are back, under whatever name, or are sound again. Of several, each that can be refreshed is, also
-  // if others fail: the error is that of one.
+  // Makes the kernel reopen the disks of these volumes and accept failed raid legs again. For disks that
+  // returned, under whatever name, or work again. Of several volumes each is refreshed if possible, even if
+  // others fail; the error is that of one of them.
   virtual Status Refresh(const std::string& group, const std::vector<std::string>& names,
                          const Call& call) = 0;
-  // The volume must be active. The kernel fills the new legs afterwards, by itself. kNoSpace: there is no
-  // room in those ranges. A leg that is to be left is not read: until the new one is filled the volume can do
-  // without as many legs less.
+  // The volume must be active. The kernel fills the new legs afterwards. kNoSpace: the ranges have no room.
+  // The kernel does not read a leg on a PV being evacuated, so the volume has less redundancy until the new
+  // leg is filled.
   virtual Status Repair(const RepairLv& spec, const Call& call) = 0;
-  // How fast legs of raid volumes are filled and compared from now on (Segment::max_recovery_rate), also
-  // where that is going on. One commit for each volume; already so is OK.
+  // Limits the rate of resyncs and scrubs of raid volumes (Segment::max_recovery_rate), including those in
+  // progress. One commit for each volume; OK if the limit is already set.
   virtual Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
                                const Call& call) = 0;
-  // Makes a PV that came back after the group was changed without it a full member again. `device` as the
-  // snapshot has it. What is on it is as old as it is: refresh the raid volumes that it bears.
+  // Makes a PV a full member again that returned after the group was changed without it. `device` as in the
+  // snapshot. Its data may be outdated, so refresh its raid volumes.
   virtual Status RestorePv(const std::string& group, const std::string& device, const Call& call) = 0;
-  // Takes the PVs that cannot be seen out of the group, for ever; there are none: OK. kPrecondition: a
-  // logical volume has extents there.
+  // Removes the missing PVs from the group for good. OK if none is missing. kPrecondition: a logical volume
+  // has extents on a missing PV.
   virtual Status DropMissingPvs(const std::string& group, const Call& call) = 0;
 
-  // Whether extents may be taken there, and tags, in one or two commits. Already so is OK.
+  // Changes the PV's tags, and whether extents may be allocated on it, in one or two commits. OK if already
+  // so.
   virtual Status ChangePv(const PvChange& spec, const Call& call) = 0;
-  // Copies the extents and returns when they are elsewhere: their volume stays whole, and in use, whatever
-  // happens in between. Killed, it leaves a hidden volume "pvmove…" below; the same call goes on with that.
-  // The volume must be active. LVM has one move off a PV at a time: while there is another, it is that which
-  // goes on, whatever it moves, so look before.
+  // Moves the extents, and returns when they are on the other PV. The volume must be active; it stays
+  // complete and in use throughout. If the command is killed, it leaves a hidden volume "pvmove…" below, and
+  // the same call resumes that move. LVM runs one move off a PV at a time. While there is another move, this
+  // call resumes that one, whatever it moves, so check first.
   virtual Status Move(const MoveExtents& spec, const Call& call) = 0;
-  // Calls off the move off this PV, whosever it is, so look before: what is moved is back where it was. None:
-  // OK.
+  // Aborts the move off this PV, no matter who started it, so check first. The extents are back where they
+  // were. OK if there is no move.
   virtual Status AbandonMove(const std::string& group, const std::string& device, const Call& call) = 0;
-  // Takes an empty PV out of the group. Its label stays, which tells others that the disk is not blank.
-  // kPrecondition: something lies on it, or it is the last one. kUnavailable: it is not in the group.
+  // Removes an empty PV from the group. The label stays, and shows that the disk is not blank. kPrecondition:
+  // the PV has extents in use, or is the last one. kUnavailable: the PV is not in the group.
   virtual Status RemovePv(const std::string& group, const std::string& device, const Call& call) = 0;
 
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
   virtual Result<std::string> Version(const Call& call) = 0;
 
-  // Makes a PV of a device and adds it to the group, in one commit. The caller has made sure that it is blank
-  // and nobody's. Works also while a PV of the group is missing, which is marked so then, as by any commit.
-  // kPrecondition: it is in use, in a group, or bears a signature after all. Killed in between it may leave a
-  // PV of no group, which nobody takes for blank.
+  // Makes a device a PV and adds it to the group, in one commit. The caller has checked that the device is
+  // blank and unused. Works while a PV of the group is missing; like every commit, this one marks that PV as
+  // missing. kPrecondition: the device is in use, in a group, or has a signature after all. If the command is
+  // killed, it may leave a PV without a group; such a PV does not count as blank.
   virtual Status Add(const AddPv& spec, const Call& call) = 0;
 
-  // The group, kept as it is. Waits until no LVM changes it. kUnavailable: it cannot be proven without a
-  // command that what was read is what is committed. kUnsupported: not by this implementation.
+  // Holds the group unchanged. Waits until no LVM command changes it. kUnavailable: without running a command
+  // it cannot be proven that the group read is the group committed. kUnsupported: this implementation cannot
+  // hold groups.
   virtual Result<HeldGroup> Hold(const std::string& group, const Call& /*call*/) {
     return Error(Code::kUnsupported, "whoever runs commands for each read cannot hold " + group);
   }

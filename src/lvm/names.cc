@@ -40,7 +40,7 @@ constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kTrue = "true";
 
-// lvm(8) allows tags of 1024 characters. A longer value goes on in "<key>.1", "<key>.2", …
+// lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
 constexpr size_t kTagValueLimit = 960;
 
 bool IsAlnum(char c) {
@@ -72,7 +72,7 @@ void Emit(std::vector<std::string>& tags, std::string_view key, std::string_view
   }
 }
 
-// The tags of one LV, taken apart: "quarry.key=value" by key, and the state words.
+// The tags of one LV, parsed: "quarry.key=value" by key, and the state tags.
 class TagTable {
  public:
   static Result<TagTable> From(const std::vector<std::string>& tags) {
@@ -110,7 +110,7 @@ class TagTable {
     return std::optional<std::string>(std::move(*text));
   }
 
-  // With `needed` false a missing tag is an empty text.
+  // If `needed` is false, a missing tag reads as empty text.
   Result<std::string> Text(std::string_view key, bool needed) const {
     QUARRY_ASSIGN(std::optional<std::string> value, Optional(key));
     if (!value.has_value() && needed) {
@@ -182,7 +182,7 @@ Result<std::string> FromBase64Url(std::string_view text) {
       out += static_cast<char>((bits >> held) & 0xFF);
     }
   }
-  // What is left over of the last digit is padding: less than one digit, and zero.
+  // The leftover bits of the last digit are padding: fewer than one digit holds, and all zero.
   if (held >= 6 || (bits & ((1U << held) - 1)) != 0) {
     return Error(Code::kCorrupt, fmt::format("'{}' is not whole base64", text));
   }
@@ -201,7 +201,7 @@ std::string NewLvName() {
   std::array<uint8_t, kNameBytes> random{};
   while (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
     if (errno != EINTR) {
-      std::abort();  // no kernel that runs LVM lacks getrandom, and a guessable name would be worse than no
+      std::abort();  // every kernel that runs LVM has getrandom, and a guessable name would be worse than no
                      // daemon
     }
   }
@@ -225,7 +225,7 @@ bool IsOurLvName(std::string_view name) {
     return false;
   }
   const std::string_view digits = name.substr(1);
-  // The last digit's two low bits are padding, hence zero.
+  // The two low bits of the last digit are padding, so they are zero.
   return digits.find_first_not_of(kBase32) == std::string_view::npos && kBase32.find(digits.back()) % 4 == 0;
 }
 
@@ -364,7 +364,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
     return std::optional<VolumeTags>();
   }
   VolumeTags out;
-  // A volume that is being made bears its marker alone; the rest comes with the commit that makes it ready.
+  // A volume in state creating has its marker only. The commit that makes it ready adds the other tags.
   const bool whole = table.state() != VolumeState::kCreating;
   QUARRY_TRY(CheckVersion(table, whole));
   if (!table.state().has_value()) {

@@ -1,32 +1,33 @@
-// Names and tags: the one place where LV names, our tags and device-mapper UUIDs are built and parsed.
+// Names and tags: the only place where LV names, Quarry's tags and device-mapper UUIDs are built and parsed.
 //
-// LV name of a volume that we made: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows
-// name + VG name + 3 < 128 and doubles '-' in device names; ours has none, and room is left for every
-// sub-volume suffix ("_rimage_63" = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All of ours begin
+// Name of an LV that Quarry made: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows
+// LV name + VG name + 3 < 128, and doubles '-' in device names; our names have none. Room is left for every
+// sub-volume suffix ("_rimage_63" = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All Quarry tags begin
 // with "quarry.".
 //
-// An LV that somebody else made keeps its name, also once it is adopted: its id is made of its uuid.
+// An unmanaged LV keeps its name, even after adoption. Its volume id is made of its uuid.
 //
-// Tags of a volume, format 1 (values escaped as by EscapeForTag; those with "?" may be absent):
-//   quarry.creating | quarry.ready | quarry.erasing       its state: exactly one
+// Tags of a volume, format 1. Values are escaped as by EscapeForTag. Tags with "?" may be absent.
+// clang-format off
+//   quarry.creating | quarry.ready | quarry.erasing       the state: exactly one of them
 //   quarry.v=1                                            format version
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
-//   quarry.fs=? .formatted=?                              file system wanted, and made
-//   quarry.erased=?                                       how far the erasing is
-//   quarry.scrubbed=?                                     when its legs were last compared, with what outcome
-//   quarry.overruled=?                                    how often a person had it started from older legs
-//   quarry.ephemeral=true?                                an inline volume: it ends when it is unpublished
-// A value longer than one tag may be goes on in "<key>.1=", "<key>.2=", …
-// Tags of a PV that is to leave its group, one of them:
-//   quarry.leaving     what lies there is copied elsewhere
-//   quarry.replacing   raid legs there are not read, but made anew from the others
+//   quarry.fs=? .formatted=?                              file system requested, and made
+//   quarry.erased=?                                       erase progress
+//   quarry.scrubbed=?                                     time and result of the last scrub
+//   quarry.overruled=?                                    how often it was started from outdated legs
+//   quarry.ephemeral=true?                                an inline volume: removed when it is unpublished
+// A value too long for one tag continues in "<key>.1=", "<key>.2=", …
+// Tags of a PV that is being evacuated, one of them:
+//   quarry.leaving                                        its extents are copied to other PVs
+//   quarry.replacing                                      its raid legs are rebuilt from the others, not read
+// clang-format on
 //
-// A volume in state creating bears quarry.creating alone; one commit then exchanges it for all the others.
+// A volume in state creating has quarry.creating only. One commit then replaces it by all the other tags.
 //
-// Upgrade rule: within a format version, tags may only be added, and a reader ignores (and keeps) keys that
-// it does not know. A change of meaning or the loss of a tag raises quarry.v; a reader refuses versions it
-// does not know rather than guess, and touches nothing of such a volume. quarry.creating means "half made,
-// remove" for ever.
+// Upgrade rule: within a format version tags may only be added. A reader ignores (and keeps) unknown keys. A
+// change of meaning or the loss of a tag raises quarry.v. A reader refuses a version that it does not know,
+// and does not touch such a volume. quarry.creating means "half made, remove" in every version.
 //
 // lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
 // count.
@@ -43,122 +44,124 @@
 
 namespace quarry::lvm {
 
-// A fresh random LV name.
+// A new random LV name.
 std::string NewLvName();
 bool IsOurLvName(std::string_view name);
 
-// What LVM takes for the name of a group or LV on its command line: A-Z a-z 0-9 _ . + -, the first no hyphen,
-// at most 127, not "." or "..". In particular no selector ("@tag") and no path.
+// Whether LVM accepts this as the name of a group or LV on its command line: A-Z a-z 0-9 _ . + -, not
+// starting with a hyphen, at most 127 characters, not "." or "..". Selectors ("@tag") and paths are excluded.
 bool IsLvmName(std::string_view name);
 
-// Name of the metadata sub-volume that belongs to a raid leg: "x_rimage_3" → "x_rmeta_3"
-// (lib/metadata/raid_manip.c names them in pairs). Empty if the name is no leg's.
+// Name of a raid leg's metadata sub-volume: "x_rimage_3" → "x_rmeta_3" (lib/metadata/raid_manip.c names them
+// in pairs). Empty if the name is not a leg's.
 std::string MetadataLvName(std::string_view image_name);
 
-// Whether LVM calls a raid leg of this LV so, data or metadata: "x_rimage_3", "x_rmeta_3" of "x".
+// Whether LVM gives this name to a leg of the LV, data or metadata: "x_rimage_3", "x_rmeta_3" of "x".
 bool IsLegOf(std::string_view name, std::string_view lv_name);
 
-// The name of ours at the head of a name of LVM's making: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if what
-// comes before the suffix is no name of ours, or if there is no suffix.
+// The Quarry name at the start of a name that LVM made: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if the name
+// has no suffix, or if the part before the suffix is not a Quarry name.
 std::string_view OurLvNameIn(std::string_view name);
 
-// The volume of ours from which LVM took the leg, or the leg's metadata, of this name: LVM renames what it
-// takes out of a raid volume to "q…_rimage_3_extracted", commits, and removes it in a commit of its own.
-// Empty: no such name.
+// The Quarry volume that LVM extracted this leg, or this leg's metadata, from. LVM renames an extracted leg
+// to "q…_rimage_3_extracted", commits, and removes the leg in a commit of its own. Empty if the name is not
+// of this form.
 std::string_view TakenOutOf(std::string_view name);
 
-// Life of a volume, as its tag says.
+// State of a volume, as its tag says.
 enum class VolumeState {
-  kCreating,  // being made; after a crash: removed
-  kReady,     // a volume
-  kErasing,   // deleted by its owner; its bytes are being cleared, then it goes
+  kCreating,  // being created; removed after a crash
+  kReady,     // in service
+  kErasing,   // deleted by its owner; its bytes are being erased, then the LV is removed
 };
 std::string_view StateName(VolumeState state);
 
-// What the tags of one of our LVs say. Everything that must survive a restart.
+// The content of a Quarry LV's tags: everything that must survive a restart.
 struct VolumeTags {
   VolumeState state = VolumeState::kReady;
   std::string id;          // volume id, as the CO stores it
   std::string co_name;     // name the CO gave at creation: any Unicode text
   Bytes size;              // size the CO was told, which may be less than the LV's
-  std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …" in tag-safe form, see engine
+  std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
   std::string access;      // "block" or "mount"
-  std::string fs_type;     // file system wanted (mount); empty for block
-  std::string formatted;   // file system made on it, once it was made
+  std::string fs_type;     // requested file system (mount); empty for block
+  std::string formatted;   // file system on the volume; empty until it is made
   std::string erase;       // "zero", "discard", "none"
-  std::string erased;      // while erasing: how far it is, in the engine's words; empty: not begun
-  std::string scrubbed;    // when its legs were last compared, in the engine's words; empty: never
-  uint64_t overruled = 0;  // how often a person had it started from legs that others may be newer than
-  bool ephemeral = false;  // made by publishing it; co_name is the id that the CO knows it by
+  std::string erased;      // erase progress, in the engine's format; empty: not started
+  std::string scrubbed;    // time of the last scrub, in the engine's format; empty: never
+  uint64_t overruled = 0;  // how often an administrator started it from possibly outdated legs
+  bool ephemeral = false;  // created by publishing; co_name is then the id that the CO uses
 };
 
-// The marker that a new LV bears until it is whole: one short tag, because lvcreate copies it to every rmeta.
+// Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
 inline constexpr std::string_view kCreatingTag = "quarry.creating";
 inline constexpr std::string_view kLeavingTag = "quarry.leaving";
 inline constexpr std::string_view kReplacingTag = "quarry.replacing";
 
-// Tags for a volume that is whole. Every one begins with "quarry.", is tag-safe, and at most 1024 bytes.
-// For VolumeState::kCreating use kCreatingTag instead.
+// Tags for a complete volume. Each begins with "quarry.", is tag-safe, and has at most 1024 bytes. For
+// VolumeState::kCreating use kCreatingTag instead.
 std::vector<std::string> BuildTags(const VolumeTags& tags);
-// The single tags that change later in life.
+// The tags that change during a volume's life.
 std::string StateTag(VolumeState state);
 std::string SizeTag(Bytes size);
-// Whether a volume of any format version bears this id, or this name, by its tags.
+// Whether a volume's tags contain this id, or this name. Works for every format version.
 bool BearsId(const std::vector<std::string>& tags, std::string_view id);
 bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
 std::string FormattedTag(std::string_view fs_type);
-std::string ErasedTag(std::string_view progress);   // short and of tag-safe characters
-std::string ScrubbedTag(std::string_view outcome);  // likewise
+std::string ErasedTag(std::string_view progress);   // short and tag-safe
+std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe
 std::string OverruledTag(uint64_t times);
 
-// nullopt: not ours (no tag of ours). kCorrupt: ours, but a tag does not parse or one is missing; names it.
-// kUnsupported: ours, in a format version that this build does not know.
+// nullopt: not a Quarry volume (no Quarry tag). kCorrupt: a Quarry volume, but a tag is missing or does not
+// parse; the message names the tag. kUnsupported: a Quarry volume in a format version that this build does
+// not know.
 Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags);
 
-// Any bytes as tag-safe text and back: unreserved characters stay readable, others become "+XX" (hex).
+// Any bytes as tag-safe text, and back. Unreserved characters stay readable, others become "+XX" (hex).
 std::string EscapeForTag(std::string_view text);
 Result<std::string> UnescapeFromTag(std::string_view text);
 
-// 1 to 32 characters A-Z a-z 0-9 _ - . and the first a letter or digit: what a pool may be called, since ids
-// hold it.
+// Whether a pool may have this name: 1 to 32 characters A-Z a-z 0-9 _ - . beginning with a letter or digit.
+// Volume ids contain the pool name.
 bool IsPoolName(std::string_view name);
 
 // "<pool>.<hash>.<lv name>". Short (pool <= 32, so <= 69), path-safe, stable for life. `node_hash` as
-// NodeHash() gives it; empty: "<pool>.<lv name>", as earlier builds made all ids. To these "<pool>.<hash>" is
-// the name of a pool that they do not have, so that they look for the volume in all they have, and find it.
+// NodeHash() returns it; empty: "<pool>.<lv name>", the form of all ids of earlier builds. An earlier build
+// takes "<pool>.<hash>" for the name of a pool that it does not have. It then searches all its pools, and
+// finds the volume.
 std::string VolumeId(std::string_view pool, std::string_view lv_name, std::string_view node_hash = "");
-// 8 hexadecimal digits that tell nodes apart: FNV-1a, 32 bits, of the node's id. Part of ids: never to
-// change.
+// 8 hexadecimal digits that tell nodes apart: FNV-1a, 32 bits, of the node's id. Part of volume ids, so this
+// must never change.
 std::string NodeHash(std::string_view node_id);
-// The same for an LV that somebody else made: "<pool>.f<uuid without hyphens>" (33 characters after the dot
-// where ours have 27; <= 66). It stays when the LV is adopted, renamed or released. nullopt: the uuid is not
-// of LVM's usual form.
+// The id of an unmanaged LV: "<pool>.f<uuid without hyphens>" (33 characters after the dot where a Quarry id
+// has 27; <= 66). The id stays the same when the LV is adopted, renamed or released. nullopt: the uuid does
+// not have LVM's usual form.
 std::optional<std::string> ForeignVolumeId(std::string_view pool, std::string_view lv_uuid);
 struct VolumeIdParts {
   std::string pool;
-  std::string lv_name;         // of a volume that we made; else empty
-  std::string lv_uuid;         // of an LV that somebody else made, without hyphens; else empty
-  std::string node_hash = {};  // of the node that made it; empty: the id does not say
+  std::string lv_name;         // of an LV that Quarry made; else empty
+  std::string lv_uuid;         // of an LV that Quarry did not make, without hyphens; else empty
+  std::string node_hash = {};  // of the node that made the volume; empty: not in the id
 };
-// nullopt: not an id that we ever gave out.
+// nullopt: no build ever issued such an id.
 std::optional<VolumeIdParts> ParseVolumeId(std::string_view id);
 
-// Those of `tags` that are ours, whether this build knows them or not: what goes when a volume is given up.
+// The Quarry tags among `tags`, known to this build or not: the tags to remove when a volume is released.
 std::vector<std::string> TagsOfOurs(const std::vector<std::string>& tags);
 
-// csilvm's volumes (github.com/mesosphere/csilvm): LVs called "csilv…", the CO's name in the tag "VN.<name>",
-// or "VN+<base64, URL alphabet, no padding>" where the name has other characters. nullopt: none of its
-// volumes. kCorrupt: one of its volumes, but the tag is missing, doubled or no base64.
+// Volumes of csilvm (github.com/mesosphere/csilvm) are LVs called "csilv…". The CO's name is in the tag
+// "VN.<name>", or "VN+<base64, URL alphabet, no padding>" if the name has other characters. nullopt: not a
+// csilvm volume. kCorrupt: a csilvm volume, but the tag is missing, doubled or not base64.
 Result<std::optional<std::string>> CsilvmName(std::string_view lv_name, const std::vector<std::string>& tags);
 
-// device-mapper's UUID of an active LV: "LVM-" + both UUIDs without hyphens (lib/activate/dev_manager.c's
-// rule).
+// device-mapper's UUID of an active LV: "LVM-" + VG UUID + LV UUID, both without hyphens (the rule of
+// lib/activate/dev_manager.c).
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid);
-// What all of these begin with.
+// The prefix of all these UUIDs.
 inline constexpr std::string_view kDmUuidPrefix = "LVM-";
-// Whether it is that of the logical volume itself, of whatever group. `lv_uuid`: with or without hyphens.
+// Whether `dm_uuid` belongs to the LV itself, in whatever group. `lv_uuid` with or without hyphens.
 bool IsDmUuidOf(std::string_view dm_uuid, std::string_view lv_uuid);
-// device-mapper's name: hyphens doubled, joined by one.
+// device-mapper's name: both names with hyphens doubled, joined by one hyphen.
 std::string DmName(std::string_view vg_name, std::string_view lv_name);
 
 }  // namespace quarry::lvm

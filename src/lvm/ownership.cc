@@ -15,7 +15,7 @@
 namespace quarry::lvm {
 namespace {
 
-// Raid as LVM makes it and converts it, whose legs are hidden volumes called "<volume>_rimage_<n>".
+// Raid types that LVM creates or converts to. Their legs are hidden volumes called "<volume>_rimage_<n>".
 constexpr auto kRaidTypes = std::to_array<std::string_view>(
     {"raid0",    "raid0_meta", "raid1",      "raid10",     "raid10_near", "raid4",      "raid5",
      "raid5_ls", "raid5_la",   "raid5_rs",   "raid5_ra",   "raid5_n",     "raid6",      "raid6_zr",
@@ -42,7 +42,7 @@ bool IsLegName(std::string_view name, std::string_view lv) {
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// A leg or a leg's metadata, as LVM calls it.
+// A leg, or a leg's metadata, as LVM names it.
 bool IsPartName(std::string_view name, std::string_view lv) {
   constexpr std::string_view kMetadata = "_rmeta_";
   return IsLegName(name, lv) || (name.starts_with(lv) && name.substr(lv.size()).starts_with(kMetadata) &&
@@ -78,7 +78,7 @@ class Proof {
     return std::move(ranges_);
   }
 
-  // Of a volume that may be half made: what is a leg goes by its name.
+  // For a volume that may be half made: legs are recognized by name.
   Status IsUncovered() {
     for (const LogicalVolume& part : group_.lvs) {
       if (IsPartName(part.name, lv_.name)) {
@@ -106,7 +106,7 @@ class Proof {
  private:
   std::string Path(std::string_view name) const { return fmt::format("{}/{}", group_.name, name); }
 
-  // What names this volume, or this leg of it, as what it stands on.
+  // Fails if an LV names this volume, or this leg of it, as what it is built on.
   Status NothingStandsOn(std::string_view name) const {
     for (const LogicalVolume& other : group_.lvs) {
       if (other.origin == name) {
@@ -116,7 +116,7 @@ class Proof {
     for (const LogicalVolume& other : group_.lvs) {
       if (other.pool == name) {
         return Stacked(fmt::format(
-            "it was made a pool ({}) in which {} lies: remove both (lvremove) if nobody needs them any more",
+            "it was made a pool ({}) in which {} lies: remove both (lvremove) if they are no longer needed",
             lv_.segment_type, Path(other.name)));
       }
     }
@@ -155,13 +155,13 @@ class Proof {
                                  pool, segment.type, Path(lv_.name)));
     }
     if (segment.type.ends_with("-pool")) {
-      return Stacked(fmt::format("it was made a {}: remove it (lvremove {}) if nobody needs it any more",
+      return Stacked(fmt::format("it was made a {}: remove it (lvremove {}) if it is no longer needed",
                                  segment.type, Path(lv_.name)));
     }
     return Unknown(fmt::format("it has a segment of type {}, which Quarry does not know", segment.type));
   }
 
-  // Of a linear or striped segment of the volume or of a leg, which `what` names.
+  // Collects the areas of a linear or striped segment. `what` names the volume or leg that has the segment.
   Status TakeAreas(const Segment& segment, std::string_view what) {
     if (segment.areas.empty()) {
       return Unknown(fmt::format("{} has a segment of type {} that lies nowhere", what, segment.type));
@@ -179,22 +179,22 @@ class Proof {
     return Ok();
   }
 
-  // Where extents of PVs should be, there is another volume.
+  // The error for a volume found where extents of PVs should be.
   Error Below(std::string_view name, std::string_view what) const {
     const LogicalVolume* const below = group_.FindLv(name);
     if (below == nullptr || !IsPvmove(*below)) {
-      return Unknown(fmt::format("{} lies on {}, which is no disk", what, Path(name)));
+      return Unknown(fmt::format("{} lies on {}, which is not a disk", what, Path(name)));
     }
     const auto from = std::ranges::find(group_.pvs, below->leaves, &PhysicalVolume::device);
     if (below->leaves.empty() || from == group_.pvs.end()) {
       return {Code::kUnavailable,
               fmt::format("{} is being moved ({}); wait until that ends", what, Path(name))};
     }
-    return {Code::kUnavailable,
-            fmt::format(
-                "{} is being moved off disk {} ({}); wait until that ends. If nobody sees to it any more, "
-                "`pvmove` of that disk goes on with it, and `pvmove --abort` calls it off",
-                what, from->uuid, Path(name))};
+    return {
+        Code::kUnavailable,
+        fmt::format("{} is being moved off disk {} ({}); wait until that ends. If the move was abandoned, "
+                    "`pvmove` of that disk resumes it, and `pvmove --abort` cancels it",
+                    what, from->uuid, Path(name))};
   }
 
   Status TakeLegs(const Segment& segment) {
@@ -232,7 +232,7 @@ class Proof {
     return TakeLeg(*metadata);
   }
 
-  // A leg, or its metadata: linear on PVs, or given up for lost.
+  // Collects a leg or its metadata: linear on PVs, or given up as lost.
   Status TakeLeg(const LogicalVolume& leg) {
     const std::string what = "its leg " + Path(leg.name);
     QUARRY_TRY(NothingStandsOn(leg.name));
@@ -259,7 +259,7 @@ class Proof {
                : Status(Unknown(what + " has segments that are not as long as it is"));
   }
 
-  // They are extents that the PVs have, each once, and none of them is free.
+  // The PVs have these extents, each occurs once, and none of them is free.
   Status CheckRanges() {
     for (const PhysicalRange& range : ranges_) {
       by_pv_[range.pv_uuid].push_back(range.range);
@@ -286,7 +286,7 @@ class Proof {
     return Ok();
   }
 
-  // No other volume names this one, a leg of it, or an extent of theirs.
+  // No other volume names this volume, a leg of it, or an extent of either.
   Status CheckOthers() const {
     for (const LogicalVolume& other : group_.lvs) {
       if (parts_.contains(other.name)) {
@@ -313,8 +313,7 @@ class Proof {
     if (found == by_pv_.end()) {
       return false;
     }
-    // The last that begins before the end of `range` is the only one that can reach into it, as ours are
-    // disjoint.
+    // Our ranges are disjoint, so only the last one that begins before the end of `range` can overlap it.
     const auto after = std::ranges::lower_bound(found->second, range.end(), {}, &ExtentRange::first);
     return after != found->second.begin() && std::prev(after)->end() > range.first;
   }

@@ -1,5 +1,6 @@
-// What disks say of themselves as physical volumes: the label, and the group whose text they bear. For
-// telling an administrator what is on a disk, and for leaving it alone; where our groups are, FreshLvm knows.
+// What the headers on a disk say about it as a physical volume: the label, and the group in its metadata
+// text. Used to tell the administrator what is on a disk, and to leave such disks alone. FreshLvm finds
+// Quarry's own groups.
 #pragma once
 
 #include <string>
@@ -12,16 +13,16 @@ namespace quarry::lvm {
 
 struct PvFacts {
   enum class Kind {
-    kNoPv,        // readable, and no label on it
+    kNoPv,        // readable, no label
     kPv,          // a physical volume; `uuid` is set
-    kDamaged,     // a label that does not check out
+    kDamaged,     // a label that fails its checks
     kUnreadable,  // cannot be opened or read, or is gone
-    kSilent,      // gives no answer
+    kSilent,      // does not answer
   };
   Kind kind = Kind::kNoPv;
   std::string uuid;  // with hyphens
-  // Of the text on this very disk. Empty: it is in no group, or has no metadata area in use, or its text does
-  // not make sense.
+  // From the metadata text on this disk. Empty: the PV is in no group, or has no metadata area in use, or its
+  // text is not understood.
   std::string group, group_uuid;
 };
 
@@ -29,8 +30,8 @@ struct PvFacts {
 class PvReader {
  public:
   virtual ~PvReader() = default;
-  // One for each device, in their order. Reads past the page cache, claims nothing, starts no LVM, and waits
-  // for no disk longer than a second. kTimeout, kCancelled: the call ended first.
+  // One entry for each device, in the same order. Bypasses the page cache, claims nothing, runs no LVM
+  // command, and waits at most one second for a disk. kTimeout, kCancelled: the call ended first.
   virtual Result<std::vector<PvFacts>> ReadPvs(const std::vector<std::string>& devices, const Call& call) = 0;
 };
 

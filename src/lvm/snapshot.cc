@@ -8,8 +8,8 @@
 namespace quarry::lvm {
 namespace {
 
-// Hidden LVs nest a few levels at most (volume, leg, the leg's integrity parts). The bound stops a snapshot
-// built by hand from sending the walk in circles.
+// Hidden LVs nest a few levels at most (volume, leg, the leg's integrity parts). The limit stops an endless
+// walk through a hand-built snapshot with a cycle.
 constexpr int kMaxDepth = 8;
 
 constexpr ExtentRange kWhole{{0}, {UINT32_MAX}};  // LVM counts extents with 32 bits
@@ -20,8 +20,8 @@ ExtentRange Common(const ExtentRange& a, const ExtentRange& b) {
   return {first, end > first ? end - first : Extents{}};
 }
 
-// Of an area of `segment`, what holds the segment's logical extents `part`. More where stripes begin or end
-// within.
+// The part of an area of `segment` that holds the segment's logical extents `part`. It is larger where
+// stripes begin or end inside `part`.
 ExtentRange PartOf(const SegmentArea& area, const Segment& segment, const ExtentRange& part) {
   const uint64_t count = area.range.count.value;
   if (part == segment.logical || count == 0 || segment.logical.count.value % count != 0) {
@@ -43,8 +43,9 @@ void CollectByName(const VolumeGroup& group, std::string_view name, const Extent
   }
 }
 
-// `range` of an area. A raid leg belongs to one LV: all of it is meant, also what its raid does not use, and
-// its metadata. Of any other LV below there may be more that is somebody else's, as with pvmove.
+// Collects `range` of an area. A raid leg belongs to one LV, so all of the leg is collected, including its
+// metadata and extents that the raid does not use. Any other LV below may also hold extents of another
+// volume, as with pvmove.
 void CollectArea(const VolumeGroup& group, const SegmentArea& area, const ExtentRange& range, int depth,
                  std::vector<PhysicalRange>& out) {
   if (!area.pv_uuid.empty()) {
@@ -58,7 +59,7 @@ void CollectArea(const VolumeGroup& group, const SegmentArea& area, const Extent
   }
 }
 
-// Logical extents `range` of `lv`.
+// Collects the logical extents `range` of `lv`.
 void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRange& range, int depth,
              std::vector<PhysicalRange>& out) {
   for (const Segment& segment : lv.segments) {
@@ -69,7 +70,7 @@ void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRang
       }
     }
   }
-  // dm-integrity keeps its checksums beside the leg, in "<leg>_imeta", which no area of a segment names.
+  // dm-integrity keeps its checksums beside the leg, in "<leg>_imeta". No area of a segment names that LV.
   if (lv.hidden) {
     CollectByName(group, lv.name + "_imeta", kWhole, depth, out);
   }

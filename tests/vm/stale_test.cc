@@ -282,7 +282,7 @@ TEST_F(StaleTest, AGroupThatGoesBackInTimeIsRefusedUntilAPersonHasLooked) {
   for (int i = 0; i < 2; ++i) {
     const auto staged = client().Stage(before, StagingPath("before"), BlockCapability());
     EXPECT_FALSE(staged.ok());
-    EXPECT_THAT(staged.text(), AllOf(HasSubstr("gone back in time"), HasSubstr("start quarryd anew")));
+    EXPECT_THAT(staged.text(), AllOf(HasSubstr("gone back in time"), HasSubstr("restart quarryd")));
     EXPECT_FALSE(client().List().ok());
     EXPECT_FALSE(client().Delete(before.volume_id()).ok());
     // What somebody commits on top of it makes it no truer.

@@ -10,14 +10,14 @@
 namespace quarry::lvm {
 namespace {
 
-// The kernel's own messages; those of udevd are another group.
+// The kernel's own messages. udevd's use another group.
 constexpr unsigned kKernelGroup = 1;
 // UEVENT_BUFFER_SIZE of the kernel is 2 KiB.
 constexpr size_t kLongest = 8192;
 
 }  // namespace
 
-// "add@/devices/…" and then KEY=VALUE, each closed by a NUL.
+// "add@/devices/…", then KEY=VALUE entries, each ended by a NUL.
 std::string_view DeviceOfEvent(std::string_view message) {
   bool block = false;
   bool gone = false;
@@ -65,9 +65,9 @@ bool DeviceEvents::Any(const std::function<bool(std::string_view device)>& count
       continue;
     }
     if (n < 0) {
-      return any || errno != EAGAIN;  // a socket that is no good any more knows nothing: better look
+      return any || errno != EAGAIN;  // a broken socket reports nothing, so it is better to search
     }
-    // Whoever else may write to the socket (root alone) is not the kernel.
+    // Messages of any other sender (only root can send) are ignored.
     const std::string_view device =
         from.nl_pid == 0 ? DeviceOfEvent({buffer.data(), static_cast<size_t>(n)}) : std::string_view();
     any = any || (!device.empty() && counts(device));

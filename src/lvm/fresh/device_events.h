@@ -1,5 +1,5 @@
-// Whether block devices came, went or changed, told by the kernel (NETLINK_KOBJECT_UEVENT) and not by
-// looking.
+// Tells from the kernel's events (NETLINK_KOBJECT_UEVENT) whether block devices came, went or changed,
+// without reading them.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@
 
 namespace quarry::lvm {
 
-// The name of the block device that a message of the kernel is about ("nvme0n1", "dm-3"); empty if it is
-// about none, or about one that is gone: a disk that goes is missed where it is read. Pure.
+// The name of the block device that a kernel message is about ("nvme0n1", "dm-3"). Empty if the message is
+// not about a block device, or is about a removed one: the absence of a disk is noticed when the disk is
+// read. Pure.
 std::string_view DeviceOfEvent(std::string_view message);
 
 // For one thread at a time.
 class DeviceEvents {
  public:
-  // Listens from now on; whatever happened before is not told. Fails where a socket of this family cannot be
-  // had.
+  // Listens from now on; earlier events are not seen. Fails where sockets of this family are not available.
   static Result<DeviceEvents> Open();
 
-  // Takes all events since the last call, without waiting. True if `counts` holds for one of them, or if so
-  // many came that the kernel dropped some.
+  // Takes all events since the last call, without waiting. True if `counts` returns true for one of them, or
+  // if the kernel dropped events because there were too many.
   bool Any(const std::function<bool(std::string_view device)>& counts);
 
  private:

@@ -16,16 +16,16 @@
 namespace quarry::lvm {
 namespace {
 
-// How often LVM is asked in one refresh until no commit falls into the report. More would make no answer
-// better, only one that can be kept likelier.
+// How often one refresh asks LVM until no commit falls into the report. More attempts would not make the
+// answer better, only more likely to be kept.
 constexpr int kAttempts = 2;
 
-// A commit writes one header after the other, so two that disagree mostly agree a moment later.
+// A commit writes one header after the other, so two headers that disagree usually agree a moment later.
 constexpr int kTextAttempts = 20;
 constexpr std::chrono::milliseconds kCommitLasts{2};
 
-// How often a group is read for being held, where a commit between the reading and the lock is of a kind that
-// only LVM can read.
+// How often a group is read for Hold, if each time a commit between the read and the lock can only be read by
+// LVM.
 constexpr int kHoldAttempts = 5;
 
 class LockedGroup final : public GroupHold {
@@ -46,9 +46,9 @@ bool HoldsMetadata(const PvState& state) {
   });
 }
 
-// Whether equal states can prove anything about this snapshot: every PV that LVM saw is where it saw it, and
-// one at least holds an area that a commit would have changed. A PV that LVM did not see can be watched for
-// only where a finder knows its place (`watched`): else its return would go unnoticed.
+// Whether equal states can prove anything about this snapshot. Every PV that LVM saw must be where LVM saw
+// it, and at least one must have an area that a commit would have changed. A PV that LVM did not see can be
+// watched for only if a finder knows its place (`watched`); otherwise its return would not be noticed.
 bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool watched) {
   bool metadata = false;
   for (size_t i = 0; i < states.size(); ++i) {
@@ -61,10 +61,9 @@ bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool
   return metadata;
 }
 
-// A disk that gives no answer now is taken to say what it said last: whatever is committed is committed on
-// every disk with an area, and one that answers would show it. To ask LVM, which waits for the silent one and
-// cannot be killed then, would be worse than useless. nullopt: none is silent, or none of the others can
-// tell.
+// Assumes that a silent disk is unchanged. A commit is made on every disk with an area, so a disk that
+// answers would show it. Asking LVM instead would be worse than useless: LVM waits for the silent disk and
+// cannot be killed then. nullopt: no disk is silent, or no other disk can show a commit.
 std::optional<std::vector<PvState>> DespiteSilence(std::vector<PvState> states,
                                                    const std::vector<PvState>& last) {
   bool silent = false;
@@ -80,7 +79,7 @@ std::optional<std::vector<PvState>> DespiteSilence(std::vector<PvState> states,
   return silent && told ? std::optional(std::move(states)) : std::nullopt;
 }
 
-// The same disks with the same areas, whatever is committed in them.
+// Whether both states are of the same disks with the same areas, whatever is committed in them.
 bool SameAreas(PvState a, PvState b) {
   for (PvState* state : {&a, &b}) {
     for (AreaState& area : state->areas) {
@@ -97,8 +96,8 @@ struct TextPlace {
   RawLocation location;
 };
 
-// The text that all areas in use name; nullopt: they disagree, or there is none. Areas that LVM would not
-// take for granted have been sorted out before.
+// The text that all areas in use name. nullopt: they disagree, or there is none. The caller has excluded
+// areas that LVM would not simply accept.
 std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
   std::optional<TextPlace> place;
   for (size_t disk = 0; disk < states.size(); ++disk) {
@@ -117,19 +116,19 @@ std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
   return place;
 }
 
-// A disk that has left the node, or fails to be read: to LVM, one that is not there.
+// A disk that left the node, or that cannot be read. For LVM such a disk does not exist.
 bool IsGone(const PvState& state) {
   return state.kind == PvState::Kind::kAbsent ||
          (state.kind == PvState::Kind::kUnreadable && IsDiskError(state.error));
 }
 
-// What LVM does with damaged areas, and what it says of two areas on one PV, is its own affair.
+// LVM decides what to do with damaged areas, and with two areas on one PV.
 bool IsPlain(const PvState& state) {
   return state.kind == PvState::Kind::kPv && state.areas.size() <= 1 &&
          (state.areas.empty() || !state.areas[0].damaged);
 }
 
-// Whether these states may follow those that proved the snapshot with no more than a commit, and disks gone.
+// Whether only commits and lost disks lie between the states that proved the snapshot and these.
 bool Follow(const VolumeGroup& last, const std::vector<PvState>& before, const std::vector<PvState>& states) {
   for (size_t i = 0; i < states.size(); ++i) {
     const bool as_before = !Lost(last.pvs[i]) && IsPlain(states[i]) && SameAreas(states[i], before[i]);
@@ -158,13 +157,14 @@ bool LostPvs(const VolumeGroup& group) {
 Error Replaced(const VolumeGroup& group, const std::string& uuid) {
   return Error(
       Code::kPrecondition,
-      fmt::format("volume group {} is another one than before: its UUID is {}, it was {}. If that is meant, "
-                  "start quarryd anew",
-                  group.name, group.uuid, uuid));
+      fmt::format(
+          "volume group {} is not the one that quarryd knew: its UUID is {}, it was {}. If this is intended, "
+          "restart quarryd",
+          group.name, group.uuid, uuid));
 }
 
-// Of two groups of one sequence number: by what commits change. vgcfgrestore gives what it restores the
-// number after that of the backup, which may be one that was there already.
+// Compares two groups of the same sequence number by what commits change. vgcfgrestore gives the restored
+// metadata the number after that of the backup, and that number may have existed before.
 bool SameVolumes(const VolumeGroup& a, const VolumeGroup& b) {
   std::map<std::string_view, const LogicalVolume*> known;
   for (const LogicalVolume& lv : a.lvs) {
@@ -184,25 +184,26 @@ Error WentBack(const VolumeGroup& group, uint64_t newest) {
   return Error(
       Code::kPrecondition,
       fmt::format(
-          "volume group {} has gone back in time: its disks hold metadata number {} now, and not those that "
-          "were there before, up to number {}. A disk that holds the newer ones is away: bring it back. If "
-          "the older ones are meant (vgcfgrestore), look at the group, and start quarryd anew to accept them",
+          "volume group {} has gone back in time: its disks hold metadata number {}, and lack what was read "
+          "before, up to number {}. If the disk with the newer metadata is missing, bring it back. If "
+          "the older metadata is intended (vgcfgrestore), inspect the group, then restart quarryd to accept "
+          "it",
           group.name, group.seqno, newest));
 }
 
-// Whether a failure is that of one caller's patience and says nothing to the others.
+// Whether the error comes from one caller's deadline or stop request, and so means nothing to other callers.
 bool IsOwnEnd(const Error& error) {
   return error.code() == Code::kTimeout || error.code() == Code::kCancelled;
 }
 
 }  // namespace
 
-// A snapshot and what the disks said while it was true.
+// A snapshot, and the states of the disks while it was current.
 struct FreshLvm::Proof {
   Snapshot snapshot;               // nullptr: none
   std::vector<std::string> paths;  // of the group's PVs, in the snapshot's order
-  std::vector<PvState> states;     // of these
-  uint64_t failures = 0;           // Group::failures when LVM was asked
+  std::vector<PvState> states;     // of these paths
+  uint64_t failures = 0;           // Group::failures at the time LVM was asked
 };
 
 struct FreshLvm::Question {
@@ -218,13 +219,13 @@ struct FreshLvm::Group {
   std::shared_ptr<const Proof> proof;
   std::shared_ptr<Question> running;
   std::shared_ptr<Question> last;
-  uint64_t started = 0;  // refreshes, the running one included
-  // Of changes through this object. What became of one is unknown, it may even be under way still, holding
-  // the group's lock: so the next read asks LVM, which waits for that lock.
+  uint64_t started = 0;  // refreshes, including the running one
+  // Failed changes through this object. Their outcome is unknown; a command may even be running and hold the
+  // group's lock. So the next read asks LVM, which waits for that lock.
   uint64_t failures = 0;
   std::string uuid;  // of the group at the first read
-  // Of that group, as far as was read. Once it has gone back, what is committed on top of that does not make
-  // it true: only the newest itself does.
+  // The newest metadata of that group so far. Once the group has gone back, commits on top of the older
+  // metadata do not make it current; only the newest metadata does.
   Snapshot newest;
   bool went_back = false;
 
@@ -235,7 +236,8 @@ struct FreshLvm::Group {
     return now.seqno == newest->seqno ? !SameVolumes(now, *newest) : now.seqno < newest->seqno || went_back;
   }
 
-  // The outcome of the newest finished refresh, if it began after number `after` did and is for all to have.
+  // The outcome of the newest finished refresh, if it began after refresh number `after` and is valid for all
+  // callers.
   std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
     if (last == nullptr || last->number <= after ||
         (!last->outcome.has_value() && IsOwnEnd(last->outcome.error()))) {
@@ -244,7 +246,7 @@ struct FreshLvm::Group {
     return last->outcome;
   }
 
-  // Ends the running refresh, with mutex held.
+  // Ends the running refresh. The caller holds the mutex.
   void Conclude(const std::shared_ptr<Question>& refresh, Result<Snapshot> outcome, Proof fresh) {
     if (outcome.has_value() && uuid.empty()) {
       uuid = (*outcome)->uuid;
@@ -268,7 +270,7 @@ struct FreshLvm::Group {
     ended.notify_all();
   }
 
-  // Waits for the end of the running refresh. The call's error if that ends first.
+  // Waits for the end of the running refresh. Returns the call's error if the call ends first.
   Status Join(std::unique_lock<std::mutex>& lock, const Call& call) {
     const std::shared_ptr<Question> refresh = running;
     const auto is_done = [&] { return refresh->done; };
@@ -322,8 +324,8 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
     } else if (!group.OutcomeSince(before).has_value()) {
       break;
     }
-    // A refresh that began after this call did is its answer, proven or not. One that was under way by then
-    // may be older than what the caller knows of, and counts only if it is proven now.
+    // A refresh that began after this call is its answer, proven or not. A refresh that was already running
+    // may be older than what the caller knows, so it counts only if it is proven now.
     if (auto outcome = group.OutcomeSince(before); outcome.has_value()) {
       return std::move(*outcome);
     }
@@ -353,7 +355,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
 
 Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   std::shared_ptr<const Proof> proof;
-  bool settled = false;  // what became of every change of ours is known
+  bool settled = false;  // the outcome of every change by this object is known
   {
     const std::lock_guard lock(group.mutex);
     proof = group.proof;
@@ -362,7 +364,7 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
     }
     settled = proof->failures == group.failures;
   }
-  // Where a lost PV would be, there is something to read only once the finder has seen that it is back.
+  // A lost PV can be read at its place only after the finder has seen its return.
   if (finder_ != nullptr && LostPvs(*proof->snapshot) && !finder_->UpdateIfNews(call).has_value()) {
     return Snapshot();
   }
@@ -371,7 +373,8 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
     return Snapshot();
   }
   const std::lock_guard lock(group.mutex);
-  group.went_back = group.went_back && group.proof != proof;  // as it was, if it had gone back meanwhile
+  group.went_back =
+      group.went_back && group.proof != proof;  // stays set if the group had gone back meanwhile
   return proof->snapshot;
 }
 
@@ -409,7 +412,7 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
     proof = *group.proof;
     uuid = group.uuid;
   }
-  bool updated = true;  // nobody is looked for while LVM waits
+  bool updated = true;  // no search while LVM waits
   QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, call));
   const std::lock_guard lock(group.mutex);
   if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
@@ -435,19 +438,18 @@ Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
     }
   }
   return Error(Code::kUnavailable,
-               fmt::format("volume group {} is changed again and again, or its disks do not prove what LVM "
-                           "says of it: nothing is written below it",
+               fmt::format("volume group {} keeps changing, or its disks do not prove what LVM "
+                           "reports of it: nothing is written below it",
                            name));
 }
 
-// The text is read between two equal readings of the headers: it is what was committed at that time, by its
-// checksum, and nothing else was committed meanwhile. Only what differs from the last proof in nothing but
-// what is committed, and in disks that are gone since, is read like this; of all else LVM knows more than we
-// do.
+// Reads the text between two equal readings of the headers. So the text is what was committed at that time,
+// as its checksum proves, and nothing else was committed meanwhile. This is done only if the states differ
+// from the last proof just by commits and by disks gone since. In all other cases LVM knows more.
 Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, const Call& call) {
   const Snapshot last = proof.snapshot;
   const std::optional<TextPlace> told = AgreedText(proof.states);
-  // Areas that went on disagreeing before will do so now.
+  // Areas that kept disagreeing before will disagree now.
   if (!told.has_value()) {
     return Snapshot();
   }
@@ -461,7 +463,7 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, c
     if ((!settled && !despite.has_value()) || !Follow(*last, proof.states, states)) {
       return Snapshot();
     }
-    // It may have come back under another name.
+    // The disk may have returned under another name.
     if (std::ranges::any_of(states, IsGone) && !std::exchange(updated, true)) {
       if (finder_ == nullptr || !finder_->Update(call).has_value() || !WouldReturn(*last, proof, states)) {
         return Snapshot();
@@ -493,8 +495,8 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, c
   return Snapshot();
 }
 
-// Asks LVM, and looks at the headers before and after. Between two equal looks nothing was committed, so that
-// whatever LVM read in between is what these headers stand for: only then is the proof given its snapshot.
+// Asks LVM, and reads the headers before and after. If both readings are equal, nothing was committed in
+// between, so the headers stand for the report of LVM. Only then does the proof get its snapshot.
 Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updated, const Call& call) {
   proof.snapshot = nullptr;
   QUARRY_ASSIGN(proof.states, headers_.Read(proof.paths, call));
@@ -507,7 +509,7 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updat
     std::vector<std::string> paths = PathsOf(**snapshot);
     auto states = headers_.Read(paths, call);
     if (!states.has_value() || !CanProve(**snapshot, *states, finder_ != nullptr)) {
-      break;  // the call has ended, or no headers could prove this: but the answer is there
+      break;  // the call ended, or no headers can prove this; the answer is valid all the same
     }
     const bool untouched = paths == proof.paths && *states == proof.states;
     proof.paths = std::move(paths);
@@ -527,14 +529,14 @@ Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const
     return std::make_shared<const VolumeGroup>(group->MetadataOnly());
   };
   auto snapshot = read();
-  // A group that LVM did not find while a disk does not answer is kUnavailable.
+  // If LVM does not find a group while a disk does not answer, the error is kUnavailable.
   const bool incomplete = snapshot.has_value() ? LostPvs(**snapshot)
                                                : snapshot.error().code() == Code::kNotFound ||
                                                      snapshot.error().code() == Code::kUnavailable;
   if (!incomplete || finder_ == nullptr || std::exchange(updated, true)) {
     return snapshot;
   }
-  // What cannot be found stays missing, and so the snapshot says.
+  // A PV that is not found stays missing, and the snapshot says so.
   const auto found = finder_->Update(call);
   return found.has_value() && *found ? read() : snapshot;
 }
@@ -564,7 +566,7 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
     QUARRY_ASSIGN(snapshot, Read(name, call));
   }
   if (finder_ != nullptr && LostPvs(*snapshot)) {
-    // Whether or not it finds one: that a disk is lost is no reason to refuse the change, LVM decides.
+    // The result does not matter: a lost disk is no reason to refuse the change. LVM decides.
     (void)finder_->Update(call);
   }
   Status status = change();
@@ -572,8 +574,8 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
     const std::lock_guard lock(group.mutex);
     ++group.failures;
   } else if (LostPvs(*snapshot)) {
-    // A disk that is away lacks what was committed just now. Should it be all that is left before anybody
-    // reads the group, it must not be believed.
+    // A missing disk lacks this commit. If it is the only disk left before the next read of the group, it
+    // must not be believed.
     (void)Read(name, call);
   }
   return status;
@@ -583,11 +585,11 @@ Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
   Group& group = Find(spec.name);
   Status status = (maker_ == nullptr ? inner_ : *maker_).Create(spec, call);
   if (finder_ != nullptr) {
-    // Should it fail: the first Read does not find the group, and looks again.
+    // If this fails, the first Read does not find the group, and searches again.
     (void)finder_->Update(call);
   }
   const std::lock_guard lock(group.mutex);
-  ++group.failures;  // also if it was none: the first to be asked of the group as it is now is LVM
+  ++group.failures;  // even if nothing failed: the next read of the group must ask LVM
   if (status.has_value()) {
     group.uuid.clear();
     group.newest = nullptr;
@@ -634,7 +636,7 @@ Status FreshLvm::Add(const AddPv& spec, const Call& call) {
     QUARRY_ASSIGN(shown.device, finder_->Show(spec.device));
     Status added = inner_.Add(shown, call);
     finder_->Hide(spec.device);
-    // Should it fail: the next report lacks the PV, and it is looked for then.
+    // If this fails, the next report lacks the PV, and the search is repeated then.
     (void)finder_->Update(call);
     return added;
   });

@@ -1,18 +1,20 @@
-// Never stale, never asking: an LvmApi that answers reads from memory, having proven on the disks that
-// nothing was committed since. docs/freshness.md has the whole argument.
+// An LvmApi that answers reads from memory, after proving from the disks that nothing was committed since.
+// docs/freshness.md has the whole argument.
 //
 // Every commit of LVM changes the header of every metadata area in use (metadata_header.h). So a snapshot is
-// kept together with the headers of the group's PVs as they were before LVM was asked and still were
-// afterwards; as long as they read the same, the snapshot is the group as it is now, whoever may have written
-// to it, and no process is started. If they differ, the first of the readers who noticed reads the committed
-// text from the disks (text_snapshot.h), between two equal readings of the headers again; what that text says
-// is not all understood, LVM is asked. The others wait for that answer. So it is where a disk is gone, or
-// fails to be read: the others have the text, and its PV is lost.
+// kept together with the headers of the group's PVs, which were equal before and after LVM was asked. While
+// the headers read the same, the snapshot is the current group, no matter which process may write to it, and
+// no process is started.
 //
-// An answer is always the group as it was committed at some moment between the call and its return. A reader
-// takes no lock of LVM's and waits for no writer, unless only LVM can answer.
+// If the headers differ, one reader reads the committed text from the disks (text_snapshot.h), between two
+// equal readings of the headers. If any part of the text is not understood, LVM is asked. Other readers wait
+// for that answer. The same applies when a disk is gone or cannot be read: the other disks have the text, and
+// that disk's PV is lost.
 //
-// Answers hold no view of the kernel's (VolumeGroup::MetadataOnly): for that, ask DmApi.
+// An answer is always the group as committed at some moment between the call and its return. A reader takes
+// no LVM lock and waits for no writer, unless only LVM can answer.
+//
+// Answers do not contain the kernel's view (VolumeGroup::MetadataOnly): for that, ask DmApi.
 #pragma once
 
 #include <atomic>
@@ -30,17 +32,18 @@
 
 namespace quarry::lvm {
 
-// Knows where a PV is that LVM does not see, and how to make LVM see more. Thread-safe.
+// Finds PVs that LVM does not see, and makes them visible to LVM. Thread-safe.
 class PvFinder {
  public:
   virtual ~PvFinder() = default;
-  // Where the PV would be if it came back; there need not be anything now.
+  // The path that the PV has, or will have when it returns.
   virtual std::string PathOf(const std::string& pv_uuid) const = 0;
-  // Looks for PVs that came, went or joined a group. True: LVM may now see another set of them.
+  // Looks for PVs that came, went or joined a group. True: the set of PVs that LVM sees may have changed.
   virtual Result<bool> Update(const Call& call) = 0;
-  // The same, if a block device may have come since anybody looked last. Cheap otherwise.
+  // The same, but only if a block device may have come since the last search. Cheap otherwise.
   virtual Result<bool> UpdateIfNews(const Call& call) = 0;
-  // Lets LVM see one more device, which need not be a PV, until Hide: the path under which it does.
+  // Makes one more device visible to LVM until Hide; the device need not be a PV. Returns the path under
+  // which LVM sees it.
   virtual Result<std::string> Show(const std::string& device) = 0;
   // Takes effect with the next Update.
   virtual void Hide(const std::string& device) = 0;
@@ -49,24 +52,24 @@ class PvFinder {
 // Thread-safe.
 class FreshLvm final : public LvmApi {
  public:
-  // All must outlive the object. Without a finder LVM is asked for every read while a PV is missing, because
-  // only LVM can tell that it is back. `maker` makes groups, where `inner` does not see disks that are no PVs
-  // yet. A group that `locks` finds to be no longer ours is not read either, whatever is proven of it: then
-  // nothing is begun there. `locking_dir`: of LVM, for Hold.
+  // All arguments must outlive the object. Without a finder, every read asks LVM while a PV is missing,
+  // because only LVM can tell when the PV returns. `maker` creates groups, because `inner` does not see disks
+  // that are not PVs yet. If `locks` says that a group is no longer this process's, reads of it fail too,
+  // whatever the headers prove, so that no work is begun there. `locking_dir`: LVM's, for Hold.
   FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr,
            const GroupLocks* locks = nullptr, std::string locking_dir = LvmConfig().locking_dir);
   ~FreshLvm() override;
 
-  // kPrecondition, besides what the inner Read says: the group of this name is not the one that it was at
-  // the first Read, and its volumes are not ours to look for in there; or its metadata are older than those
-  // that were read before (a disk that missed them is back, and those that have them are gone; or
-  // vgcfgrestore). To accept it, start anew.
+  // Errors of the inner Read. Also kPrecondition, in two cases: the group of this name is not the group of
+  // the first Read, so Quarry's volumes are not to be looked for in it; or its metadata is older than what
+  // was read before (a disk that missed commits returned while the disks that have them are gone, or
+  // vgcfgrestore was run). A restart of quarryd accepts the group.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
-  // A group that was made by this call is the one of its name from now on.
+  // From then on, the group made by this call is the group of its name.
   Status Create(const CreateGroup& spec, const Call& call) override;
-  // Passed on, once the group's identity is checked and every PV that can be seen is: LVM marks a PV that it
-  // does not see as missing in whatever it commits.
+  // Passed on after two steps: the group's identity is checked, and every PV that can be visible is made
+  // visible. LVM marks a PV that it does not see as missing in each commit.
   Status Create(const CreateLv& spec, const Call& call) override;
   Status Extend(const ExtendLv& spec, const Call& call) override;
   Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
@@ -87,21 +90,22 @@ class FreshLvm final : public LvmApi {
   Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
   Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
-  // Where LVM sees the pools' PVs only, it is shown the device as well, and nothing else: another group of
-  // the same name, on disks that are none of ours, does not stand in the way.
+  // Where LVM sees only the pools' PVs, it is shown this device too, and nothing else. So an unmanaged group
+  // of the same name, on other disks, is no obstacle.
   Status Add(const AddPv& spec, const Call& call) override;
 
-  // Reads first, which may ask LVM; under LVM's lock then whether the headers are as they were, and if not
-  // the text. Where that takes LVM to understand, the lock is let go and all of it done again, a few times.
+  // Reads the group, which may ask LVM. Then takes LVM's lock and checks the headers; if they changed, reads
+  // the text. If only LVM can interpret the text, the lock is released and everything is repeated, a few
+  // times.
   Result<HeldGroup> Hold(const std::string& group, const Call& call) override;
 
-  // Reads so far, by how they were answered: for metrics and tests.
+  // Reads so far, by how they were answered; for metrics and tests.
   struct Counts {
     uint64_t proven = 0;     // from memory
     uint64_t read = 0;       // from the text on the disks
-    uint64_t refreshed = 0;  // asked LVM
-    uint64_t joined = 0;     // waited for another reader's question
-    uint64_t unproven = 0;   // of the refreshed: the answer was right, but could not be kept
+    uint64_t refreshed = 0;  // by asking LVM
+    uint64_t joined = 0;     // by waiting for another reader's refresh
+    uint64_t unproven = 0;   // of the refreshed: correct answers that could not be kept
   };
   Counts counts() const;
 
@@ -111,20 +115,20 @@ class FreshLvm final : public LvmApi {
   struct Group;
 
   Group& Find(const std::string& name);
-  // The snapshot that is proven now; nullptr if there is none.
+  // The snapshot, if it is proven now; else nullptr.
   Result<Snapshot> Prove(Group& group, const Call& call);
-  // The snapshot, if the headers say that it is the group still, and who gave no answer; no snapshot: they do
-  // not. Asks nobody else.
+  // If the headers prove the snapshot: the snapshot, and the PVs that did not answer. Else no snapshot. Runs
+  // nothing else.
   Result<HeldGroup> ProveByHeaders(Group& group, const Call& call);
-  // Under LVM's lock: what was committed before it was taken is read from the text, if that says it all.
+  // Call under LVM's lock: reads commits made before the lock was taken from the text, if the text is enough.
   Status CatchUp(Group& group, const Call& call);
-  // What the group's text says, and `proof` of that; nullptr: only LVM can tell.
-  // `settled`: what became of every change of ours is known. `updated`, in and out: the finder has looked.
+  // The group according to its text, and the `proof` for it; nullptr: only LVM can tell. `settled`: the
+  // outcome of every change by this object is known. `updated`, in and out: the finder has searched.
   Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, const Call& call);
   Result<Snapshot> Ask(const std::string& name, Proof& proof, bool updated, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
-  // Whether disks that are gone would be seen again where the proof looks for them.
+  // Whether disks that are gone would be visible again, after their return, where the proof looks for them.
   bool WouldReturn(const VolumeGroup& last, const Proof& proof, const std::vector<PvState>& states) const;
   Status Change(const std::string& group, const Call& call, const std::function<Status()>& change);
 
@@ -135,7 +139,7 @@ class FreshLvm final : public LvmApi {
   const GroupLocks* const locks_;
   const std::string locking_dir_;
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_, never erased from
+  std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_; entries are never erased
   std::atomic<uint64_t> proven_ = 0;
   std::atomic<uint64_t> read_ = 0;
   std::atomic<uint64_t> refreshed_ = 0;

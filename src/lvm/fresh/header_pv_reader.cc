@@ -40,7 +40,7 @@ Result<std::vector<PvFacts>> HeaderPvReader::ReadPvs(const std::vector<std::stri
   return out;
 }
 
-// A text that cannot be read leaves the group unknown: that it is a physical volume is what matters.
+// If the text cannot be read, the group stays unknown. The important fact is that the disk is a PV.
 void HeaderPvReader::FindGroup(const std::string& device, const PvState& state, const Call& call,
                                PvFacts& facts) {
   for (const AreaState& area : state.areas) {

@@ -1,4 +1,4 @@
-// PvReader by the headers on the disks.
+// Implements PvReader by reading the headers on the disks.
 #pragma once
 
 #include <string>

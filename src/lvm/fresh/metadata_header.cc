@@ -25,7 +25,7 @@ Error Corrupt(std::string message) {
   return Error(Code::kCorrupt, std::move(message));
 }
 
-// Little-endian reading with bounds: past the end everything is zero, and ok() says that it happened.
+// Bounded little-endian reading. Past the end all values are zero, and ok() turns false.
 class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, size_t at) : bytes_(bytes), at_(at) {}
@@ -62,7 +62,7 @@ class Cursor {
   bool ok_ = true;
 };
 
-// Pairs up to the closing pair of zeroes. Ends at the end of the bytes, where cursor.ok() turns false.
+// Reads pairs up to the closing pair of zeroes. Stops at the end of the bytes, where cursor.ok() turns false.
 std::vector<DiskArea> ReadAreas(Cursor& cursor) {
   std::vector<DiskArea> areas;
   while (true) {
@@ -75,9 +75,9 @@ std::vector<DiskArea> ReadAreas(Cursor& cursor) {
   }
 }
 
-// 32 characters as LVM shows them: 6-4-4-4-4-4-6. Empty if one is not of a UUID's alphabet.
+// 32 characters in LVM's notation: 6-4-4-4-4-4-6. Empty if a character is not allowed in a UUID.
 std::string WithHyphens(std::string_view uuid) {
-  constexpr std::string_view kExtra = "!#";  // of LVM1 times, still accepted by lib/uuid
+  constexpr std::string_view kExtra = "!#";  // from LVM1; lib/uuid still accepts them
   std::string out;
   for (size_t i = 0; i < uuid.size(); ++i) {
     const char c = uuid[i];
@@ -128,7 +128,7 @@ Result<PvLabel> ParsePvHeader(std::span<const std::byte> sector, size_t offset) 
   return label;
 }
 
-// What wipefs leaves: it overwrites what libblkid knows a PV by, which is the type, and nothing else.
+// The state that wipefs leaves: it overwrites only the type, by which libblkid recognizes a PV.
 bool IsWiped(std::span<const std::byte> sector) {
   const auto type = sector.subspan(kLabelTypeAt, kLabelType.size());
   return std::ranges::all_of(type, [](std::byte b) { return b == std::byte{0}; });
@@ -154,7 +154,7 @@ Result<PvLabel> ParseLabelSector(std::span<const std::byte> sector, size_t numbe
   return ParsePvHeader(sector, offset).Context(fmt::format("label in sector {}", number));
 }
 
-// A pair of zeroes for offset and size is an empty slot; its checksum has no meaning.
+// Zero offset and size mean an empty slot. Its checksum has no meaning.
 Result<std::optional<RawLocation>> ReadLocation(Cursor& cursor, DiskArea area, uint32_t& flags) {
   const RawLocation location{cursor.U64(), cursor.U64(), cursor.U32()};
   flags = cursor.U32();

@@ -18,7 +18,7 @@
 #include "base/unique_fd.h"
 #include "lvm/read/metadata_header_aio.h"
 
-// Of <linux/fs.h> since Linux 5.15.
+// From <linux/fs.h> since Linux 5.15.
 #ifndef BLKGETDISKSEQ
 #define BLKGETDISKSEQ _IOR(0x12, 128, __u64)
 #endif
@@ -28,27 +28,27 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The label's sectors and the header of an area at 4096, where LVM puts the first one.
+// The label's sectors and the header of an area at 4096, where LVM places the first area.
 constexpr size_t kFrontSize = 8192;
-// A header may be caught while it is being written. Sectors of a disk change at once, those of a loop device
-// need not.
+// A header may be read while it is being written. A disk changes a sector at once; a loop device may not.
 constexpr int kAttempts = 3;
 constexpr milliseconds kBetweenAttempts{1};
-// A read that fails now and then need not mean that the disk is lost.
+// A read that fails once does not prove that the disk is lost.
 constexpr milliseconds kBetweenFailures{50};
 
 constexpr size_t kTextChunk = size_t{1} << 20;
-// More than any metadata area in use holds; keeps a hostile header from having us read a whole disk.
+// More than any metadata area in use holds. The limit keeps a hostile header from causing the read of a whole
+// disk.
 constexpr uint64_t kMaxText = uint64_t{256} << 20;
 
-// One device on its way from path to state.
+// One device while it is being read.
 struct Target {
   UniqueFd fd;
   PvState state;
   int failure = 0;  // errno
 };
 
-// What IsSilent() knows a device by; of a file (tests, images) its inode.
+// The key of a device for IsSilent(); for a file (tests, images) its inode.
 uint64_t Identity(const struct stat& status) {
   return S_ISBLK(status.st_mode) ? status.st_rdev : status.st_ino;
 }
@@ -57,7 +57,7 @@ bool MeansAbsent(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENXIO || error == ENODEV || error == ENOMEDIUM;
 }
 
-// The disk failed at it, once at least.
+// Whether the disk failed this read at least once.
 bool Failed(const Target& target) {
   return target.state.kind == PvState::Kind::kUnreadable && IsDiskError(target.state.error);
 }
@@ -144,7 +144,7 @@ class HeaderReader::Pool {
     return target;
   }
 
-  // Reads and parses each target that `wanted` names.
+  // Reads and parses the targets in `wanted`.
   Status ReadStates(std::span<Target> targets, const std::vector<size_t>& wanted, const Call& call) {
     std::vector<DirectRead> fronts;
     for (const size_t i : wanted) {
@@ -181,7 +181,7 @@ class HeaderReader::Pool {
 
   Status Run(std::span<DirectRead> reads, const Call& call) { return reads_.Run(reads, patience_, call); }
 
-  // Whether the device failed when it was asked last, again and again.
+  // Whether all attempts failed at the last read of the device.
   bool IsFailing(const std::string& path) {
     const std::lock_guard lock(mutex_);
     return failing_.contains(path);
@@ -205,10 +205,10 @@ class HeaderReader::Pool {
             .data = {}};
   }
 
-  // An area that was read on its own. A device that fails only there is as unreadable as any.
+  // Handles the read of a single area. A device that fails only there is still unreadable.
   static void FinishArea(Target& target, size_t index, const DirectRead& read) {
     if (target.state.areas.size() <= index) {
-      return;  // an earlier area of this device has failed it
+      return;  // an earlier area of this device failed
     }
     AreaState& area = target.state.areas[index];
     const size_t at = area.area.offset % kDirectAlignment;
@@ -323,7 +323,7 @@ Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea are
     checksum = Checksum(std::as_bytes(std::span(text).subspan(from)), checksum);
   }
   if (text.size() != location.size || checksum != location.checksum) {
-    return Error(Code::kCorrupt, fmt::format("{}: the metadata text does not have its checksum", path));
+    return Error(Code::kCorrupt, fmt::format("{}: the metadata text has a wrong checksum", path));
   }
   return text;
 }

@@ -1,5 +1,5 @@
-// Reads the labels, metadata headers and texts of many devices at once, past the page cache: the I/O half of
-// metadata_header.h. Read-only, and takes no lock of LVM's.
+// Reads labels, metadata headers and texts of many devices at once, bypassing the page cache: the I/O part of
+// metadata_header.h. Read-only; takes no LVM lock.
 #pragma once
 
 #include <chrono>
@@ -15,67 +15,70 @@
 
 namespace quarry::lvm {
 
-// What one metadata area said. Only the committed location counts: between a command's precommit and its
-// commit the group is still the old one, and an area compares equal to what it was.
+// The state of one metadata area. Only the committed location counts. Between a command's precommit and its
+// commit the group is still the old one, so the state stays equal.
 struct AreaState {
   DiskArea area;
-  bool damaged = false;                  // the header does not check out, also on reading again
-  uint32_t damage = 0;                   // checksum of the damaged bytes, so that a change of them shows
+  bool damaged = false;                  // the header is invalid, also on a second read
+  uint32_t damage = 0;                   // checksum of the damaged bytes, so that their change is noticed
   bool ignored = false;                  // as in MetadataHeader
   std::optional<RawLocation> committed;  // as in MetadataHeader
   bool operator==(const AreaState&) const = default;
 };
 
-// What one device said at one moment. Equal states: nothing that LVM committed on this device in between.
+// The state of one device at one moment. If two states are equal, LVM committed nothing on this device in
+// between.
 struct PvState {
   enum class Kind : uint8_t {
-    kPv,          // a label that checks out; what follows is set
-    kNoPv,        // readable, and no label in it
-    kDamaged,     // readable, and its label does not check out
-    kAbsent,      // no such device, or it is gone
-    kUnreadable,  // opening or reading failed; `error` says how
-    kSilent,      // no answer in the time that a device has
+    kPv,          // a valid label; the fields below are set
+    kNoPv,        // readable, no label
+    kDamaged,     // readable, but the label is invalid
+    kAbsent,      // no such device, or it was removed
+    kUnreadable,  // opening or reading failed; `error` has the errno
+    kSilent,      // no answer within the time limit
   };
   Kind kind = Kind::kAbsent;
   int error = 0;               // errno of kUnreadable
   uint64_t device_number = 0;  // st_rdev
-  // The kernel's count of disks that it saw, another after each plugging in; 0 before Linux 5.15.
+  // The kernel's sequence number of the disk, new after each plugging in; 0 before Linux 5.15.
   uint64_t disk_sequence = 0;
   std::string uuid;  // with hyphens
   std::vector<AreaState> areas;
   bool operator==(const PvState&) const = default;
 };
 
-// Whether an error of reading means that the disk failed, or the way to it, and not that we asked in vain for
-// another reason (open(2), read(2); what the block layer makes of its statuses).
+// Whether a read error means that the disk, or the path to it, failed. Other errors of open(2) and read(2) do
+// not mean that. The errno values are those that the block layer makes of a device's statuses.
 bool IsDiskError(int error);
 
-// Seam for tests. Thread-safe.
+// A seam for tests. Thread-safe.
 class HeaderSource {
  public:
   virtual ~HeaderSource() = default;
-  // One state for each path, in their order: a device that cannot be read is an answer, not an error.
+  // One state for each path, in the same order. A device that cannot be read is an answer, not an error.
   // kTimeout, kCancelled: the call ended first.
   virtual Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) = 0;
 
-  // The text at `location` of `area` on a device, all its bytes, its checksum proven. kCorrupt if that is
-  // wrong: overwritten meanwhile, or damaged.
+  // The text at `location` of `area` on a device: all its bytes, with the checksum proven. kCorrupt if the
+  // checksum is wrong: the text was overwritten meanwhile, or is damaged.
   virtual Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
                                        const Call& call) = 0;
 };
 
-// The kernel's native AIO (io_submit(2)) with O_DIRECT: one read of 8 KiB per device, all at the same time;
-// more for areas that do not begin there. Devices are opened for reading for the moment of the read only, so
-// that a pulled disk is let go, and a name that changed hands is noticed.
+// Uses the kernel's native AIO (io_submit(2)) with O_DIRECT: one read of 8 KiB per device, all at once; more
+// reads for areas elsewhere. A device is open only during the read. So a pulled disk is released, and a name
+// that now belongs to another disk is noticed.
 //
-// A disk in trouble may keep a read for minutes, and no signal ends that. So nobody waits in the kernel:
-// reads are asked not to block on submission, and a device that has not answered within `patience` is silent.
-// Its read stays in flight, its buffer stays put until it ends, and the device is not asked again before; it
-// costs later calls no time. One that fails is asked three times within a tenth of a second before that is
-// said of it, and once each time while it goes on failing. (What can still block is open(2), while the kernel
-// itself reads a partition table.)
+// A failing disk may hold a read for minutes, and no signal ends that. So no thread waits in the kernel.
+// Reads are submitted without blocking. A device that has not answered within `patience` is silent. Its read
+// stays in flight, its buffer stays in place until the read ends, and until then the device is not read
+// again. So it costs later calls no time.
 //
-// Where AIO cannot be had (fs.aio-max-nr used up), reads are plain preads, one after the other.
+// A read that fails is tried three times within a tenth of a second before the device counts as failing;
+// while it keeps failing, once per call. (open(2) can still block, while the kernel itself reads a partition
+// table.)
+//
+// If AIO is not available (fs.aio-max-nr used up), reads are plain preads, one after the other.
 class HeaderReader final : public HeaderSource {
  public:
   explicit HeaderReader(std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
@@ -85,8 +88,8 @@ class HeaderReader final : public HeaderSource {
   Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
                                const Call& call) override;
 
-  // `size` bytes of each device from `offset` (both multiples of 4096): for the text of a group. Short where
-  // the device ends; an error of this device alone where it cannot be read.
+  // `size` bytes of each device from `offset` (both multiples of 4096), for the text of a group. Short if the
+  // device ends before; an error for this device only, if it cannot be read.
   struct Piece {
     std::string path;
     uint64_t offset = 0;

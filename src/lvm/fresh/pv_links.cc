@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// First line of a sysfs attribute; empty if there is none.
+// First line of a sysfs attribute; empty if the attribute is absent.
 std::string Attribute(const fs::path& path) {
   std::ifstream in(path);
   std::string line;
@@ -29,7 +29,7 @@ std::string Attribute(const fs::path& path) {
   return line;
 }
 
-// Kernel names of what lies on this device: md arrays, multipath devices.
+// Kernel names of devices on top of this one: md arrays, multipath devices.
 std::set<std::string> HoldersOf(const fs::path& device) {
   std::set<std::string> names;
   std::error_code error;
@@ -40,7 +40,7 @@ std::set<std::string> HoldersOf(const fs::path& device) {
   return names;
 }
 
-// Between two commits there is time for many readings of all texts.
+// Between two commits there is time to read all texts many times.
 constexpr int kAttempts = 5;
 
 bool IsUnclear(const PvState& state) {
@@ -63,7 +63,7 @@ PvLinks::PvLinks(HeaderReader& reader, PvLinksOptions options)
   }
 }
 
-// Not LVs, and not what has nothing to read. LVs first: there may be thousands.
+// Excludes LVs and devices without content. LVs come first in the check: there may be thousands.
 bool PvLinks::MayHoldPv(const std::string& name) const {
   const fs::path device = fs::path(options_.sysfs) / name;
   return !Attribute(device / "dm/uuid").starts_with("LVM-") && Attribute(device / "size") != "0" &&
@@ -123,7 +123,7 @@ Result<bool> PvLinks::Look(const Call& call) {
     groups.clear();
     QUARRY_ASSIGN(settled, ReadGroups(disks, groups, call));
   }
-  // Whoever knows too little must not take links away.
+  // With incomplete knowledge, no link may be removed.
   if (!settled) {
     return Error(Code::kUnavailable, "looking for PVs: metadata is being changed faster than it can be read");
   }
@@ -141,7 +141,7 @@ Result<bool> PvLinks::Look(const Call& call) {
 
 Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
   std::vector<Disk> disks;
-  std::vector<Disk> suspended;  // nothing can be read of these now
+  std::vector<Disk> suspended;  // cannot be read now
   std::vector<std::string> paths;
   std::error_code error;
   fs::directory_iterator entry(options_.sysfs, error);
@@ -155,7 +155,7 @@ Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
     std::replace(disk.path.begin(), disk.path.end(), '!', '/');  // how sysfs spells subdirectories of /dev
     if (Attribute(fs::path(options_.sysfs) / disk.name / "dm/suspended") == "1") {
       disk.state.kind =
-          PvState::Kind::kSilent;  // for a moment: a multipath or dm-crypt whose table is changed
+          PvState::Kind::kSilent;  // temporary: a multipath or dm-crypt device whose table is being changed
       suspended.push_back(std::move(disk));
       continue;
     }
@@ -173,8 +173,8 @@ Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
   return disks;
 }
 
-// Of each text only one copy is read. A damaged copy leaves its group to the others. False: a text was
-// overwritten before it was read.
+// Only one copy of each text is read. If a copy is damaged, the group's other copies are used. False: a text
+// was overwritten before it was read.
 Result<bool> PvLinks::ReadGroups(const std::vector<Disk>& disks, std::vector<GroupMembers>& groups,
                                  const Call& call) {
   std::set<std::pair<uint32_t, uint64_t>> known;
@@ -201,7 +201,7 @@ Result<bool> PvLinks::ReadGroups(const std::vector<Disk>& disks, std::vector<Gro
   return true;
 }
 
-// UUIDs of the PVs of our groups, as their newest texts have them.
+// UUIDs of the PVs of Quarry's groups, according to the newest text of each group.
 std::set<std::string> PvLinks::Members(const std::vector<GroupMembers>& groups) {
   std::map<std::string, const GroupMembers*> newest;  // by the group's UUID
   for (const GroupMembers& group : groups) {
@@ -210,7 +210,7 @@ std::set<std::string> PvLinks::Members(const std::vector<GroupMembers>& groups) 
   }
   std::map<std::string, std::vector<const GroupMembers*>> by_name;
   for (const auto& [uuid, group] : newest) {
-    // What an outdated disk calls its group is not its name any more.
+    // The name on an outdated disk is no longer the group's name.
     if (std::find(options_.groups.begin(), options_.groups.end(), group->name) != options_.groups.end()) {
       by_name[group->name].push_back(group);
     }
@@ -249,7 +249,7 @@ Result<PvLinks::Links> PvLinks::Present() const {
 PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<std::string>& members,
                                const Links& present) const {
   std::map<std::string, std::vector<const Disk*>> by_uuid;
-  std::set<std::string> unclear;  // that keep their links
+  std::set<std::string> unclear;  // PVs that keep their links
   Links wanted;
   for (const Disk& disk : disks) {
     if (disk.state.kind == PvState::Kind::kPv && members.contains(disk.state.uuid)) {
@@ -263,7 +263,7 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
     }
   }
   for (auto& [uuid, same] : by_uuid) {
-    std::set<std::string> names = unclear;  // what these are made of is no copy
+    std::set<std::string> names = unclear;  // a part of one of these is not a copy
     for (const Disk* disk : same) {
       names.insert(disk->name);
     }
@@ -272,7 +272,7 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
       return std::any_of(holders.begin(), holders.end(),
                          [&](const std::string& holder) { return names.contains(holder); });
     });
-    // The one that has the link keeps it.
+    // The disk that has the link keeps it.
     const auto current = present.find(uuid);
     std::stable_partition(same.begin(), same.end(), [&](const Disk* disk) {
       return current != present.end() && current->second == disk->path;

@@ -1,12 +1,12 @@
-// A directory of links to the PVs of our groups, for LVM to look in and nowhere else (devices/scan of the
-// private configuration). Without it LVM goes through every node of /dev for each command, which with 20,000
-// volumes costs 115 ms, and meets other people's disks.
+// A directory of links to the PVs of Quarry's groups, the only place where LVM looks for PVs (devices/scan of
+// the private configuration). Without it LVM visits every node of /dev for each command, which takes 115 ms
+// with 20,000 volumes, and finds unmanaged disks.
 //
 //   <folder>/SAUvKF-89B5-KVMI-f3Hx-7NWV-6hI5-xKrZlk -> /dev/nvme0n1
 //
-// Links bear the UUIDs of their PVs, so that a disk that comes back under another kernel name comes back
-// under its old path. Which PVs make up a group is read from the metadata on the disks; no LVM is started for
-// it, and nothing is written to a disk.
+// Links are named by the UUIDs of their PVs. So a disk that returns under another kernel name returns under
+// its old path. The PVs of a group are read from the metadata on the disks. No LVM command is run for that,
+// and nothing is written to a disk.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@
 namespace quarry::lvm {
 
 struct PvLinksOptions {
-  std::string folder;               // for the links alone; its parent must exist
+  std::string folder;               // used for the links only; its parent must exist
   std::vector<std::string> groups;  // by name
   std::string sysfs = "/sys/class/block";
   std::string dev = "/dev";
@@ -34,45 +34,48 @@ struct PvLinksOptions {
 
 // Thread-safe.
 //
-// When to Update: at start. FreshLvm does it when a report lacks a PV or finds no group, before a change of a
-// group that lacks one, and after making a group. So an administrator's vgextend is noticed: it commits, the
-// next Read asks LVM, the report lacks the new PV, and the link is made before anybody gets an answer. And
-// with UpdateIfNews() before each Read of a group that lacks a PV: so a disk that was plugged in again is
-// noticed, under whatever name.
+// When to call Update: at start. FreshLvm calls it when a report lacks a PV or finds no group, before a
+// change of a group that lacks a PV, and after making a group. So an administrator's vgextend is noticed: it
+// commits, the next Read asks LVM, the report lacks the new PV, and the link is made before any caller gets
+// an answer. FreshLvm also calls UpdateIfNews() before each Read of a group that lacks a PV. So a disk that
+// was plugged in again is noticed, under whatever name.
 class PvLinks final : public PvFinder {
  public:
-  // Makes the folder (0700), empty if it is new. `reader` must outlive the object.
+  // Creates the folder (0700) empty if it does not exist. `reader` must outlive the object.
   static Result<std::unique_ptr<PvLinks>> Make(HeaderReader& reader, PvLinksOptions options);
 
   std::string PathOf(const std::string& pv_uuid) const override { return options_.folder + "/" + pv_uuid; }
 
-  // Reads the front of every block device that may be a PV: not LVs (a PV in a volume is a tenant's), not
-  // parts of another device that bears the same PV (md, multipath). All of them at once; one that cannot be
-  // read now keeps the link it has. The folder is exchanged as a whole: LVM sees the old set or the new one.
+  // Reads the front of every block device that may be a PV. LVs are excluded (a PV in a volume is a
+  // tenant's), and so are parts of another device with the same PV (md, multipath). All are read at once; a
+  // device that cannot be read now keeps its link. The folder is replaced as a whole: LVM sees either the old
+  // set or the new one.
   //
-  // Two disks that say they are the same PV are both linked (the second with its kernel name behind the
-  // UUID): LVM sees that and protects the group, as it would without us. So are two groups of one name,
-  // unless one of them was here alone before: that one is ours as long as any of its PVs is there.
+  // If two disks claim to be the same PV, both are linked (the second with its kernel name after the UUID).
+  // LVM then sees both and protects the group, as it would without the folder. The same holds for two groups
+  // of one name, unless one of them was here alone before. That one is Quarry's as long as any of its PVs is
+  // present.
   Result<bool> Update(const Call& call) override;
 
-  // News are the kernel's device events, but for those of LVs. Where they cannot be had every call looks.
+  // News are the kernel's device events, except those of LVs. Where events are not available, every call
+  // searches.
   Result<bool> UpdateIfNews(const Call& call) override;
 
-  // UUID of a group of ours as the last look found it on the disks, LVM not asked. Empty: none was found, or
-  // several of that name.
+  // UUID of a group of Quarry's, as the last search found it on the disks, without asking LVM. Empty: no such
+  // group was found, or several of that name.
   std::string UuidOf(const std::string& group);
 
-  // The link is called "new-" and the device's kernel name. kAlreadyExists: it is shown already.
+  // The link is named "new-" and the device's kernel name. kAlreadyExists: the device is already shown.
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;
 
  private:
   struct Disk {
-    std::string name;  // of the kernel
+    std::string name;  // the kernel name
     std::string path;
     PvState state;
   };
-  using Links = std::map<std::string, std::string>;  // name in the folder: where it points
+  using Links = std::map<std::string, std::string>;  // name in the folder, and its target
 
   PvLinks(HeaderReader& reader, PvLinksOptions options);
 
@@ -91,10 +94,11 @@ class PvLinks final : public PvFinder {
   const PvLinksOptions options_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::map<std::string, std::string> uuids_;  // of our groups, by name
+  std::map<std::string, std::string> uuids_;  // of Quarry's groups, by name
   Links shown_;
   std::optional<DeviceEvents> events_;
-  bool look_again_ = false;  // the last look failed, or a disk did not answer: no event tells of its recovery
+  bool look_again_ =
+      false;  // the last search failed, or a disk did not answer: no event announces its recovery
 };
 
 }  // namespace quarry::lvm

@@ -13,7 +13,7 @@ namespace {
 // dm-raid's.
 constexpr Bytes kDefaultStripe{64 * kKiB.value};
 constexpr Bytes kDefaultRegion{2 * kMiB.value};
-constexpr Bytes kSmallestUnit{4 * kKiB.value};  // a page: LVM takes no smaller stripe or region
+constexpr Bytes kSmallestUnit{4 * kKiB.value};  // a page: the smallest stripe or region that LVM accepts
 constexpr Bytes kLargestUnit{kGiB};
 constexpr uint32_t kMaxStripedLegs = 128;  // MAX_STRIPES
 constexpr uint32_t kMaxRaidLegs = 64;      // DEFAULT_RAID_MAX_IMAGES

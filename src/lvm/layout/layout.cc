@@ -18,7 +18,7 @@ uint64_t MetadataOf(const Geometry& geometry) {
   return geometry.has_metadata() ? kMetadataExtents : 0;
 }
 
-// Extents that a leg beginning on this PV could have, metadata included: the first run must hold the metadata
+// Extents that a leg beginning on this PV could have, metadata included. The first run must hold the metadata
 // and at least one extent of data.
 uint64_t LegRoom(const Room& room, uint64_t metadata) {
   return room.LongestRun() > metadata ? room.usable : 0;
@@ -37,7 +37,7 @@ uint64_t MaxLinear(const FreeSpace& space) {
   return std::min(most, layout::Spendable(space));
 }
 
-// Extents of data per leg, for types whose legs must lie on different PVs.
+// Data extents per leg, for types whose legs must be on different PVs.
 uint64_t MaxPerLeg(const FreeSpace& space, const Geometry& geometry) {
   const uint64_t legs = geometry.legs();
   const uint64_t metadata = MetadataOf(geometry);
@@ -94,9 +94,10 @@ Error DoesNotFitNow(const FreeSpace& space, const Geometry& geometry, Extents si
                                       layout::SizeText(most, space.extent_size), kept)};
 }
 
-// Which PVs carry the legs: the roomiest of those that need no splitting; if too few do without, then of all
-// neighbours in the order of room those that give the fewest pieces. Taking the roomiest keeps the disks
-// level, which leaves the most for volumes of any width (docs/capacity.md) and spreads the load.
+// Chooses the PVs for the legs: those with the most free room among those that need no cut. If too few need
+// none, then the choice falls among all groups of neighbors in the order of room, and the one with the fewest
+// pieces wins. Choosing by room keeps the disks equally full, which leaves the most for volumes of any width
+// (docs/capacity.md) and spreads the load.
 class LegChooser {
  public:
   LegChooser(const FreeSpace& space, const Geometry& geometry, uint64_t need)
@@ -105,7 +106,7 @@ class LegChooser {
     std::ranges::stable_sort(rooms_, std::greater<>(), [&](const Room& r) { return LegRoom(r, metadata_); });
   }
 
-  // One list of runs per leg. The caller has made sure that there is a choice.
+  // One list of runs per leg. The caller has checked that a choice exists.
   std::vector<std::vector<Run>> Choose() const {
     std::vector<const Room*> whole;
     std::vector<const Room*> enough;
@@ -147,7 +148,7 @@ class LegChooser {
   size_t legs_;
   uint64_t need_;
   uint64_t metadata_;
-  std::vector<Room> rooms_;  // roomiest first
+  std::vector<Room> rooms_;  // most free room first
 };
 
 }  // namespace
@@ -159,8 +160,7 @@ FreeSpace FreeSpaceOf(const VolumeGroup& group) {
     if (pv.missing) {
       space.blocked = fmt::format(
           "disk {} of group {} is missing: LVM creates and extends nothing in the group until it is back, or "
-          "is given "
-          "up with vgreduce --removemissing",
+          "until it is given up with vgreduce --removemissing",
           pv.device.empty() ? pv.uuid : pv.device, group.name);
     } else if (pv.allocatable) {
       space.pvs.push_back({pv.uuid, pv.device, pv.free});

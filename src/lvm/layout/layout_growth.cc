@@ -12,7 +12,8 @@ using layout::LegExtents;
 using layout::Room;
 using layout::Run;
 
-// "raid5" is reported as raid5_ls, raid6 as raid6_zr, by what lvcreate makes of them; linear as linear.
+// LVM reports "raid5" as raid5_ls and "raid6" as raid6_zr, the types that lvcreate makes of them. Linear
+// stays linear.
 bool IsOfType(const LogicalVolume& lv, VolumeType type) {
   const std::string_view name = TypeName(type);
   return lv.segment_type == name || lv.segment_type.starts_with(fmt::format("{}_", name));
@@ -42,7 +43,7 @@ Result<std::vector<LegExtents>> LegsToGrow(const FreeSpace& space, const Geometr
   return legs;
 }
 
-// A run that goes on where the leg ends, if it is long enough: the leg then stays one segment.
+// The free run directly behind the leg, if it is long enough. The leg then remains one segment.
 std::optional<Run> RunAfter(const FreeSpace& space, const LegExtents& leg, uint64_t need) {
   const PhysicalRange& last = leg.data.back();
   for (size_t pv = 0; pv < space.pvs.size(); ++pv) {
@@ -58,8 +59,8 @@ std::optional<Run> RunAfter(const FreeSpace& space, const LegExtents& leg, uint6
   return std::nullopt;
 }
 
-// The PV where the leg begins: lvm's cling policy looks at no other (_for_each_pv stops at the first
-// segment). Its room is empty if it takes no new extents.
+// Free room on the PV where the leg begins. LVM's cling policy considers no other PV (_for_each_pv stops at
+// the first segment). The room is empty if the PV takes no new extents.
 Room RoomOf(const FreeSpace& space, const LegExtents& leg, uint64_t max_runs) {
   for (size_t pv = 0; pv < space.pvs.size(); ++pv) {
     if (space.pvs[pv].uuid == leg.data.front().pv_uuid) {
@@ -69,7 +70,7 @@ Room RoomOf(const FreeSpace& space, const LegExtents& leg, uint64_t max_runs) {
   return {};
 }
 
-// The PVs that hold the volume already.
+// The free space on the PVs that already hold the volume.
 FreeSpace OwnSpace(const FreeSpace& space, const LegExtents& leg) {
   FreeSpace own = space;
   std::erase_if(own.pvs, [&](const FreePv& pv) {
@@ -97,8 +98,8 @@ Extents MaxFor(const FreeSpace& space, const Geometry& geometry, const std::vect
                                                 : Extents{MaxLegGrowth(space, legs) * geometry.data_legs()};
 }
 
-// The group without any other volume. Free runs are not told apart: this is for "never", which must not be
-// said of what some order of deleting and creating could make possible.
+// The group as if it had no other volume. Free runs are not distinguished: the result serves only to answer
+// "never", which must not be said of a size that some order of deleting and creating makes possible.
 FreeSpace EmptyBut(const FreeSpace& space, const VolumeGroup& group, const LogicalVolume& lv) {
   FreeSpace empty = layout::EmptySpace(space, group);
   for (const PhysicalRange& used : PhysicalExtents(group, lv)) {

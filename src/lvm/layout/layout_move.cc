@@ -1,4 +1,4 @@
-// Where the extents of a PV go that is to be left.
+// Where the extents go when a PV is evacuated.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -22,7 +22,7 @@ uint64_t SumOf(const std::vector<ExtentRange>& ranges) {
   return sum;
 }
 
-// What a leg has on the PV that is to be left.
+// The extents that a leg has on the PV being evacuated.
 struct Share {
   const LogicalVolume* volume = nullptr;
   size_t leg = 0;
@@ -46,7 +46,7 @@ class Mover {
     }
   }
 
-  // `others`: PVs with other legs of the volume. `own`: those that this leg lies on as well.
+  // `others`: PVs with other legs of the volume. `own`: other PVs of this leg.
   Status Place(const Share& share, const Uuids& others, const Uuids& own, bool may_span) {
     const uint64_t need = SumOf(share.ranges);
     std::vector<std::string> targets;
@@ -77,12 +77,13 @@ class Mover {
   std::vector<ExtentMove> moves() && { return std::move(moves_); }
 
  private:
-  // Where the rest of the leg is, or goes; else the tightest run that takes all of it; else the most room.
+  // The best single PV: one that has the rest of the leg or gets it, else one with the tightest run that
+  // takes all, else the one with the most room.
   std::optional<std::string> BestOne(uint64_t need, const Uuids& others, const Uuids& own) const {
     struct Candidate {
       std::string uuid;
       bool own = false;
-      uint64_t run = UINT64_MAX;  // the shortest that suffices
+      uint64_t run = UINT64_MAX;  // the shortest run that suffices
       uint64_t room = 0;
     };
     std::optional<Candidate> best;
@@ -116,7 +117,8 @@ class Mover {
     return out;
   }
 
-  // The beginning of `left` into a free run of the PV: the shortest that takes all of it, else the longest.
+  // Puts the beginning of `left` into a free run of the PV: the shortest run that takes all, else the
+  // longest.
   void Take(const Share& share, const std::string& uuid, ExtentRange& left) {
     std::vector<ExtentRange>& ranges = free_[uuid];
     auto run = std::ranges::max_element(ranges, {}, &ExtentRange::count);

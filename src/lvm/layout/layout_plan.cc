@@ -1,4 +1,4 @@
-// Runs into LVM commands.
+// Turns runs into LVM commands.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::vector<ExtentRange> RangesOn(size_t pv, const std::vector<Run>& runs) {
 std::vector<Piece> CutIntoPieces(const std::vector<std::vector<Run>>& legs) {
   std::vector<std::vector<Run>> rest = legs;
   for (std::vector<Run>& runs : rest) {
-    std::ranges::reverse(runs);  // the next run of a leg is the last of its vector
+    std::ranges::reverse(runs);  // the next run of a leg is at the end of its vector
   }
   std::vector<Piece> pieces;
   while (!rest.front().empty()) {
@@ -62,8 +62,8 @@ PhysicalRange ToPhysical(const FreeSpace& space, const Run& run) {
   return {space.pvs[run.pv].uuid, run.range};
 }
 
-// One command for all of them: the sum of the ranges is the size, so LVM must use every extent of them; only
-// their order within the volume is its own.
+// One command for all runs. The sum of the ranges is the size, so LVM must use every extent. LVM chooses only
+// their order within the volume.
 Placement LinearPlacement(const FreeSpace& space, const std::vector<Run>& runs, std::string_view alloc_one) {
   Placement plan;
   Leg& leg = plan.legs.emplace_back();
@@ -90,7 +90,7 @@ Placement LegPlacement(const FreeSpace& space, const Geometry& geometry,
   for (const std::vector<Run>& runs : legs) {
     Leg& leg = plan.legs.emplace_back();
     leg.pv_uuid = space.pvs[runs.front().pv].uuid;
-    uint64_t left = metadata;  // the first extents of the first run; a run that begins a leg is always longer
+    uint64_t left = metadata;  // the first extents of the first run, which is always longer
     for (Run run : runs) {
       if (left != 0) {
         leg.metadata.push_back(ToPhysical(space, {run.pv, {run.range.first, {left}}}));

@@ -12,8 +12,8 @@ Error Not(std::string why) {
   return {Code::kUnsupported, std::move(why)};
 }
 
-// LVM's name of a segment type as ours. Other arrangements of parity ("raid5_n", "raid6_la_6") are steps of a
-// conversion: LVM neither grows nor repairs them as it does ours.
+// LVM's segment type as a volume type. Other parity layouts ("raid5_n", "raid6_la_6") are steps of a
+// conversion. LVM neither grows nor repairs them like Quarry's types.
 Result<VolumeType> TypeOf(std::string_view reported) {
   if (reported == "raid5_ls") {
     return VolumeType::kRaid5;
@@ -28,7 +28,8 @@ Result<VolumeType> TypeOf(std::string_view reported) {
   return *type;
 }
 
-// Each leg is as long as its share of the volume: no room for anything that the report did not show.
+// Checks that each leg is as long as its share of the volume, so that nothing is there that the report did
+// not show.
 Status CheckLegs(const LogicalVolume& lv, const Geometry& geometry,
                  const std::vector<layout::LegExtents>& legs) {
   if (legs.size() != geometry.legs()) {
@@ -59,7 +60,7 @@ Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv) {
   for (const Segment& segment : lv.segments) {
     if (segment.type != first.type || segment.data_stripes != first.data_stripes ||
         segment.stripe_size != first.stripe_size || segment.areas.size() != first.areas.size()) {
-      return Not("is not made alike from beginning to end");
+      return Not("does not have the same layout throughout");
     }
   }
   const bool striped = type != VolumeType::kLinear && type != VolumeType::kRaid1;
@@ -76,11 +77,11 @@ Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv) {
   }
   auto geometry = Geometry::Make(request);
   if (!geometry.has_value()) {
-    return Not(fmt::format("is made in a way that Quarry does not make: {}", geometry.error().message()));
+    return Not(fmt::format("has a layout that Quarry does not make: {}", geometry.error().message()));
   }
   auto legs = layout::ReadLegs(group, lv);
   if (!legs.has_value()) {
-    return Not(fmt::format("is made in a way that Quarry does not make: {}", legs.error().message()));
+    return Not(fmt::format("has a layout that Quarry does not make: {}", legs.error().message()));
   }
   QUARRY_TRY(CheckLegs(lv, *geometry, *legs));
   if (const std::optional<std::string> shared = SharedPv(group, lv); legs->size() > 1 && shared.has_value()) {

@@ -1,4 +1,4 @@
-// New legs in place of others.
+// Places for new legs of a raid volume.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 
 using layout::Run;
 
-// The shortest run that suffices, on a PV that is not in `taken`.
+// The shortest run that suffices, on a PV not in `taken`.
 std::optional<Run> BestRun(const FreeSpace& space, const std::set<std::string>& taken, uint64_t need) {
   std::optional<Run> best;
   for (size_t pv = 0; pv < space.pvs.size(); ++pv) {
@@ -33,8 +33,8 @@ std::optional<Run> BestRun(const FreeSpace& space, const std::set<std::string>& 
 Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                                  const LogicalVolume& lv, const std::vector<bool>& which) {
   if (!geometry.has_metadata()) {
-    return Error(Code::kPrecondition, fmt::format("logical volume {} is {}: nothing of it is there twice",
-                                                  lv.name, geometry.Describe()));
+    return Error(Code::kPrecondition,
+                 fmt::format("logical volume {} is {}: it has no redundancy", lv.name, geometry.Describe()));
   }
   const std::vector<std::vector<std::string>> pvs_of_legs = LegPvs(group, lv);
   LegReplacement out;

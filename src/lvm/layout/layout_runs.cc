@@ -9,7 +9,7 @@
 namespace quarry::lvm::layout {
 namespace {
 
-// Longest first; ties by place, so that equal input gives equal plans.
+// Longest first; equal lengths by place, so that equal input gives equal plans.
 bool Before(const Run& a, const Run& b) {
   return std::tuple(b.range.count, a.pv, a.range.first) < std::tuple(a.range.count, b.pv, b.range.first);
 }
@@ -20,7 +20,7 @@ void KeepLongest(std::vector<Run>& runs, uint64_t max_runs) {
   runs.resize(kept);
 }
 
-// The shortest free run of at least `need` extents that is not in `taken`.
+// The shortest free run of at least `need` extents, not in `taken`.
 Run BestFit(const FreeSpace& space, std::span<const size_t> pvs, std::span<const Run> taken, uint64_t need) {
   Run best;
   for (const size_t pv : pvs) {
@@ -92,8 +92,8 @@ std::vector<Run> TakeRuns(const FreeSpace& space, std::span<const size_t> pvs, s
 
 namespace {
 
-// On one PV if one has room: in the fewest ranges, then where the least is left over, so that large rooms
-// stay large.
+// On one PV, if one has room. The PV with the fewest ranges wins; of those, the one with the least left over,
+// so that large free areas stay large.
 std::vector<Run> LinearOnOnePv(const FreeSpace& space, const std::vector<Room>& rooms, uint64_t size) {
   std::vector<Run> best;
   uint64_t best_total = 0;
@@ -110,8 +110,8 @@ std::vector<Run> LinearOnOnePv(const FreeSpace& space, const std::vector<Room>& 
   return best;
 }
 
-// On as few PVs as suffice when the roomiest are taken first: each disk more is one more whose loss takes the
-// volume.
+// On as few PVs as possible, taking those with the most room first. Each further disk is one more whose loss
+// destroys the volume.
 std::vector<Run> LinearOnMany(const FreeSpace& space, std::vector<Room> rooms, uint64_t size) {
   std::ranges::stable_sort(rooms, std::greater<>(), &Room::usable);
   std::vector<size_t> pvs;

@@ -1,5 +1,5 @@
-// The parts that creating and growing share: the free runs of a PV, which of them a leg takes, and how the
-// runs of all legs are cut into pieces that LVM can be told one by one. Internal to src/lvm/layout*.cc.
+// What creating and growing share: the free runs of a PV, the runs that a leg takes, and how the runs of all
+// legs are cut into pieces, one LVM command each. Internal to src/lvm/layout.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace quarry::lvm::layout {
 
-// Free extents that lie together, on FreeSpace::pvs[pv].
+// Adjacent free extents, on FreeSpace::pvs[pv].
 struct Run {
   size_t pv = 0;
   ExtentRange range;
@@ -23,41 +23,44 @@ struct Run {
 struct Room {
   size_t pv = 0;
   std::vector<Run>
-      longest;          // the longest runs, as many as a leg may use; longest first, then lowest extent first
-  uint64_t usable = 0;  // sum of these
-  uint64_t total = 0;   // of all free runs
+      // The longest runs, as many as a leg may use. Longest first; equal lengths by lowest extent.
+      longest;
+  uint64_t usable = 0;  // sum of `longest`
+  uint64_t total = 0;   // sum of all free runs
 
   uint64_t LongestRun() const { return longest.empty() ? 0 : longest.front().range.count.value; }
 };
 Room MeasureRoom(const FreeSpace& space, size_t pv, uint64_t max_runs);
 std::vector<Room> MeasureRooms(const FreeSpace& space, uint64_t max_runs);
 
-// The `max_runs` longest runs of all these PVs together, longest first.
+// The `max_runs` longest runs of all these PVs, longest first.
 std::vector<Run> LongestOf(std::span<const Room> rooms, uint64_t max_runs);
 uint64_t SumOf(std::span<const Run> runs);
 
-// Runs holding exactly `need` extents: the longest first, whole, and of the last one only its beginning, so
-// that no free run is ever cut in two. The last is the shortest free run of `pvs` that suffices. `longest`
-// must hold at least `need` extents.
+// Runs of exactly `need` extents: the longest first, whole. The last one is the shortest free run of `pvs`
+// that suffices, and only its beginning is taken. So no free run is cut in two places. `longest` must hold at
+// least `need` extents.
 std::vector<Run> TakeRuns(const FreeSpace& space, std::span<const size_t> pvs, std::span<const Run> longest,
                           uint64_t need);
 
-// Runs for a linear volume of `size` extents (empty if there is no room): on one PV if one has room, else on
-// several.
+// Runs for a linear volume of `size` extents: on one PV if possible, else on several. Empty if there is no
+// room.
 std::vector<Run> TakeLinear(const FreeSpace& space, uint64_t size);
 
-// One piece: a range of the same length on each leg, in leg order.
+// A range of the same length on each leg, in leg order.
 using Piece = std::vector<Run>;
-// Cuts the runs of all legs (equal sums) at the ends of each other's runs. The first piece of each leg begins
+// Cuts the runs of all legs (equal sums) wherever a run of any leg ends. The first piece of each leg begins
 // with `metadata` extents, which count as part of its range.
 std::vector<Piece> CutIntoPieces(const std::vector<std::vector<Run>>& legs);
 
-// "/dev/a:0-49:60-80", with ':' and '@' of the path escaped as lvm wants them.
+// "/dev/a:0-49:60-80", with ':' and '@' of the path escaped as LVM requires.
 std::string PvArgument(const FreePv& pv, std::span<const ExtentRange> ranges);
 
-// A plan for exactly these runs, `existing` left at 0. Linear: one command, under policy `alloc_one` if it is
-// one run. Else one list of runs per leg, equal sums, one command per piece, the first under `alloc_first`;
-// `metadata` extents at the beginning of each leg are for its metadata sub-volume.
+// A plan for exactly these runs, with `existing` 0. Linear: one command, under policy `alloc_one` if there is
+// one run.
+//
+// Other types: one list of runs per leg, equal sums, and one command per piece, the first under
+// `alloc_first`. The first `metadata` extents of each leg are for its metadata sub-volume.
 Placement LinearPlacement(const FreeSpace& space, const std::vector<Run>& runs, std::string_view alloc_one);
 Placement LegPlacement(const FreeSpace& space, const Geometry& geometry,
                        const std::vector<std::vector<Run>>& legs, uint64_t metadata,
@@ -65,17 +68,17 @@ Placement LegPlacement(const FreeSpace& space, const Geometry& geometry,
 
 PhysicalRange ToPhysical(const FreeSpace& space, const Run& run);
 
-// Free extents of all PVs less the reserve, never below 0.
+// Free extents of all PVs minus the reserve, at least 0.
 uint64_t Spendable(const FreeSpace& space);
 
-// The group without any volume: every PV whole, missing and unallocatable ones included.
+// The group as if it had no volumes: every PV is free, missing and unallocatable ones included.
 FreeSpace EmptySpace(const FreeSpace& space, const VolumeGroup& group);
 
 // "3.50 GiB (3758096384 bytes)".
 std::string SizeText(Extents extents, Bytes extent_size);
 
-// Where the extents of `lv` lie, leg by leg, in logical order. kCorrupt if the report does not hang together
-// or a leg is not made of plain extents.
+// The extents of each leg of `lv`, in logical order. kCorrupt if the report is inconsistent or a leg does not
+// consist of plain extents.
 struct LegExtents {
   std::vector<PhysicalRange> data;
   std::vector<PhysicalRange> metadata;

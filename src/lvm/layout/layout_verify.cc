@@ -1,4 +1,4 @@
-// What LVM reports, read leg by leg, and held against a plan.
+// Reads a volume leg by leg from LVM's report, and compares it with a plan.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -15,7 +15,7 @@ Error Corrupt(const LogicalVolume& lv, std::string_view what) {
   return {Code::kCorrupt, fmt::format("logical volume {}: {}", lv.name, what)};
 }
 
-// Ranges of a sub-volume that lies on disks directly.
+// Ranges of a sub-volume that is directly on disks.
 Result<std::vector<PhysicalRange>> PlainRanges(const VolumeGroup& group, std::string_view name) {
   const LogicalVolume* lv = group.FindLv(name);
   if (lv == nullptr) {
@@ -40,7 +40,7 @@ Result<layout::LegExtents> ReadLeg(const VolumeGroup& group, const std::string& 
   return leg;
 }
 
-// Adjacent ranges as one, whichever way LVM merged its segments.
+// Joins adjacent ranges, however LVM merged its segments.
 std::vector<PhysicalRange> Joined(const std::vector<PhysicalRange>& ranges) {
   std::vector<PhysicalRange> joined;
   for (const PhysicalRange& next : ranges) {
@@ -156,7 +156,7 @@ Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const 
   }
   for (size_t i = 0; i < legs.size(); ++i) {
     const Leg& leg = plan.legs[i];
-    // A growth is what was added at the end; of a create, everything counts.
+    // Of a growth only the extents added at the end count, of a create all.
     std::vector<PhysicalRange> made = legs[i].data;
     if (plan.existing.value != 0) {
       made = WithoutFirst(made, CountOf(made) - std::min(CountOf(made), CountOf(leg.data)));

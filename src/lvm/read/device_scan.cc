@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// First line of a sysfs attribute; empty if there is none.
+// First line of a sysfs attribute; empty if the attribute is absent.
 std::string Attribute(const fs::path& path) {
   std::ifstream in(path);
   std::string line;
@@ -39,13 +39,14 @@ bool MeansNoDisk(int error) {
   return error == ENOENT || error == ENXIO || error == ENODEV || error == ENOMEDIUM || error == EMEDIUMTYPE;
 }
 
-// For the life of the process: the kernel may write to the buffer of a read that a disk has not answered.
+// Lives as long as the process: the kernel may still write to the buffer of a read that a disk has not
+// answered.
 DirectReads& Reads() {
   static auto* const reads = new DirectReads();
   return *reads;
 }
 
-// Every device that LVM would read, open for reading.
+// A device that LVM would read, open for reading.
 struct Device {
   std::string name;
   UniqueFd fd;
@@ -56,10 +57,10 @@ Error NoAnswer(const std::string& name) {
   return {Code::kUnavailable, fmt::format("disk {} does not answer", name)};
 }
 
-// nullopt: there is no disk behind it now.
+// nullopt: no disk behind the device now.
 Result<std::optional<Device>> Open(const fs::path& device, const std::string& dev) {
   Device out{.name = device.filename().string()};
-  // Reading a suspended device would block until somebody resumes it.
+  // A read of a suspended device would block until the device is resumed.
   if (Attribute(device / "dm/suspended") == "1") {
     return Error(Code::kUnavailable, fmt::format("device {} is suspended", out.name));
   }
@@ -85,7 +86,7 @@ Result<std::optional<Device>> Open(const fs::path& device, const std::string& de
   return std::optional(std::move(out));
 }
 
-// Nobody waits in the kernel for a disk, which may last for ever.
+// No thread waits in the kernel for a disk: that wait may have no end.
 Status ReadAll(const std::vector<Device>& devices, const Call& call) {
   constexpr std::chrono::seconds kPatience{1};
   std::vector<DirectRead> reads;

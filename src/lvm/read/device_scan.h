@@ -1,8 +1,7 @@
-// Whether LVM could have seen every disk.
+// Whether LVM could read every disk.
 //
-// LVM passes over a device that it cannot read, or that is suspended, without a word, and then says that a
-// group on it is "not found". So "not found" is believed only if every device that LVM would have read can be
-// read.
+// LVM silently skips a device that it cannot read, or that is suspended, and then reports a group on it as
+// "not found". So "not found" is believed only if every device that LVM would read can be read.
 #pragma once
 
 #include <string>
@@ -12,10 +11,10 @@
 
 namespace quarry::lvm {
 
-// Reads the first block of each block device of the host, but of LVs (LVM does not look for PVs in them) and
-// devices without a medium. kUnavailable naming the first that cannot be read. A device that was removed
-// while we looked is no failure. One that has not answered within a second does not answer: it is not waited
-// for, and not asked again before it has. Nor is one whose SCSI host is recovering from errors.
+// Reads the first block of each block device of the host, except LVs (LVM does not look for PVs in them) and
+// devices without a medium. kUnavailable names the first device that cannot be read. A device removed during
+// the scan is no failure. A device that gives no answer within one second, or whose SCSI host is recovering
+// from errors, counts as unreadable. It is not waited for; a read that is in flight is not repeated.
 Status EveryDeviceAnswers(const Call& call, const std::string& sysfs = "/sys/class/block",
                           const std::string& dev = "/dev");
 

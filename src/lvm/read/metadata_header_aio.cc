@@ -17,11 +17,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Slice of every wait, so that a stop request is seen.
+// Slice of every wait, so that a stop request is noticed.
 constexpr milliseconds kSlice{50};
-// Between two tries of a read that would have had to wait for a place in the device's queue.
+// Pause before a read is retried that would have had to wait for a place in the device's queue.
 constexpr milliseconds kTryAgain{1};
-// For so long a read is tried without blocking; some devices (a read that has to be split) never take one.
+// Reads are tried without blocking for this long. Some devices never accept such a read (one that must be
+// split).
 constexpr milliseconds kTryWithoutBlocking{100};
 constexpr size_t kSmallestContext = 32;
 
@@ -36,11 +37,11 @@ using Buffer = std::unique_ptr<std::byte, FreeDeleter>;
 
 }  // namespace
 
-// One AIO context with its buffers. Used by one thread at a time.
+// One AIO context with its buffers, for one thread at a time.
 class DirectReads::Batch {
  public:
   explicit Batch(size_t capacity) : capacity_(capacity) {
-    // Without a context (all of fs.aio-max-nr in use) reads are done one by one.
+    // If no context is to be had (all of fs.aio-max-nr is in use), reads are done one by one.
     if (syscall(SYS_io_setup, static_cast<unsigned>(capacity), &context_) != 0) {
       context_ = 0;
     }
@@ -57,7 +58,7 @@ class DirectReads::Batch {
   size_t capacity() const { return capacity_; }
   size_t in_flight() const { return in_flight_; }
 
-  // Devices that a read of the last Start() is still in flight to.
+  // Devices that have not answered a read of the last Start().
   std::vector<uint64_t> Silent() const {
     std::vector<uint64_t> devices;
     for (const Slot& slot : slots_) {
@@ -90,15 +91,14 @@ class DirectReads::Batch {
     return Ok();
   }
 
-  // Submits what waits for submission, and takes what has ended, waiting at most `limit` for it. True once
-  // nothing is left.
+  // Submits pending reads and collects finished ones, waiting at most `limit`. True once nothing is left.
   bool Step(milliseconds limit) {
     Submit();
     Collect(std::any_of(slots_.begin(), slots_.end(), IsWaiting) ? std::min(limit, kTryAgain) : limit);
     return in_flight_ == 0 && std::none_of(slots_.begin(), slots_.end(), IsWaiting);
   }
 
-  // Takes what has ended, without waiting.
+  // Collects finished reads, waiting at most `limit`.
   void Collect(milliseconds limit) {
     std::array<io_event, 16> events{};
     timespec time = ToTimespec(limit);
@@ -119,7 +119,7 @@ class DirectReads::Batch {
     }
   }
 
-  // Hands over the results. A read that is neither done nor in flight was never taken by its device.
+  // Hands over the results. A read that is neither finished nor in flight was never accepted by its device.
   void Finish(std::span<DirectRead> reads, std::set<uint64_t>& may_block) const {
     for (size_t i = 0; i < reads.size(); ++i) {
       const Slot& slot = slots_[i];
@@ -160,7 +160,7 @@ class DirectReads::Batch {
           slot.state = State::kInFlight;
           ++in_flight_;
         } else if (errno == EAGAIN) {
-          break;  // the kernel is out of requests for now
+          break;  // the kernel has no free requests now
         } else {
           End(slot, -errno);
         }
@@ -193,7 +193,7 @@ DirectReads::DirectReads() = default;
 DirectReads::~DirectReads() {
   Sweep();
   for (std::unique_ptr<Batch>& batch : parked_) {
-    (void)batch.release();  // to take it apart is to wait for its reads, in the kernel
+    (void)batch.release();  // destroying it would wait in the kernel for its reads
   }
 }
 

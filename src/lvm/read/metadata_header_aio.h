@@ -1,5 +1,5 @@
-// Many O_DIRECT reads at once with a time limit, on the kernel's native AIO. Internal to the header reader,
-// whose header tells what it is for.
+// Many O_DIRECT reads at once, with a time limit, on the kernel's native AIO. Used by MetadataHeaderReader,
+// whose header gives the reasons, and by EveryDeviceAnswers.
 #pragma once
 
 #include <chrono>
@@ -16,29 +16,29 @@
 
 namespace quarry::lvm {
 
-// Offsets and sizes that every disk LVM can use takes with O_DIRECT.
+// Alignment of offsets and sizes that suits O_DIRECT on every disk that LVM can use.
 inline constexpr size_t kDirectAlignment = 4096;
 
 struct DirectRead {
-  int fd = -1;          // may be closed as soon as Run() has returned
-  uint64_t device = 0;  // what stays silent, if this read does
-  uint64_t offset = 0;  // multiple of kDirectAlignment, as is size
+  int fd = -1;          // may be closed once Run() has returned
+  uint64_t device = 0;  // the device that counts as silent if this read does not end
+  uint64_t offset = 0;  // offset and size: multiples of kDirectAlignment
   size_t size = 0;
   int error = 0;                // out: errno; ETIMEDOUT: no answer yet
-  std::vector<std::byte> data;  // out: short where the device ends
+  std::vector<std::byte> data;  // out: short if the device ends before
 };
 
 // Thread-safe.
 class DirectReads {
  public:
   DirectReads();
-  // Waits for nothing: a read that is in flight keeps its buffer for the life of the process.
+  // Does not wait: a read that is in flight keeps its buffer for the life of the process.
   ~DirectReads();
 
-  // Done when every read has ended or `patience` is over. kTimeout, kCancelled: the call ended before that.
+  // Returns when every read has ended or `patience` is over. kTimeout, kCancelled: the call ended first.
   Status Run(std::span<DirectRead> reads, std::chrono::milliseconds patience, const Call& call);
 
-  // Whether a read of this device is still in flight, long after anybody waited for it.
+  // Whether an earlier read of this device is still in flight.
   bool IsSilent(uint64_t device);
 
  private:
@@ -49,7 +49,7 @@ class DirectReads {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Batch>> idle_;
-  std::vector<std::unique_ptr<Batch>> parked_;  // with reads in flight
+  std::vector<std::unique_ptr<Batch>> parked_;  // batches with reads in flight
   std::set<uint64_t> may_block_;                // devices that cannot be read with RWF_NOWAIT
 };
 

@@ -9,7 +9,7 @@
 namespace quarry::lvm {
 namespace {
 
-// LVM's own texts are three deep.
+// LVM's own texts are three levels deep.
 constexpr size_t kMaxDepth = 16;
 
 bool IsBlank(char c) {
@@ -20,7 +20,7 @@ bool IsNumberChar(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.';
 }
 
-// What may be in the name of a section or key: LV names are section names.
+// Characters in the name of a section or key. LV names are section names.
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_.-+/").contains(c);
@@ -78,7 +78,7 @@ class Walker {
     return text_.substr(from, at_ - from);
   }
 
-  // A section's beginning, or an assignment.
+  // The start of a section, or an assignment.
   Status Item() {
     const std::string_view name = TakeWhile(IsNameChar);
     if (name.empty()) {
@@ -149,7 +149,7 @@ class Walker {
 
 Status ReadString(std::span<const TextValue> values, std::string& to) {
   if (values.size() != 1 || !values[0].quoted || values[0].text.empty()) {
-    return Error(Code::kCorrupt, "metadata text: an id is no string");
+    return Error(Code::kCorrupt, "metadata text: an id is not a string");
   }
   to = values[0].text;
   return Ok();
@@ -159,7 +159,7 @@ Status ReadNumber(std::span<const TextValue> values, uint64_t& to) {
   const std::string_view text = values.size() == 1 && !values[0].quoted ? values[0].text : std::string_view();
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    return Error(Code::kCorrupt, "metadata text: seqno is no number");
+    return Error(Code::kCorrupt, "metadata text: seqno is not a number");
   }
   return Ok();
 }

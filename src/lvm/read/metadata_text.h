@@ -1,13 +1,12 @@
-// The text of LVM2's metadata, read only: what a raw location (metadata_header.h) points at. Its form, and as
-// much of its meaning as is needed to know which PVs make up which group. Pure.
+// LVM2's metadata text, read only: the text that a raw location (metadata_header.h) points to. This parses
+// its form, and reads only which PVs make up which group. Pure.
 //
 // The text is a tree of sections and assignments:
-//   vg0 {
-//     id = "iRznzf-…"  seqno = 17  status = ["RESIZEABLE", "READ", "WRITE"]
-//     physical_volumes { pv0 { id = "SAUvKF-…"  pe_start = 2048 … } … }
-//     logical_volumes { … }
-//   }
-//   # comments; then a few assignments about who wrote it
+//
+//   vg0 { id = "iRznzf-…"  seqno = 17  status = ["RESIZEABLE", "READ", "WRITE"]
+//         physical_volumes { pv0 { id = "SAUvKF-…"  pe_start = 2048 … } … }
+//         logical_volumes { … } }
+//   # comments; then a few assignments about the writer of the text
 #pragma once
 
 #include <cstddef>
@@ -28,10 +27,10 @@ struct TextValue {
   std::string text;
 };
 
-// Calls `assign` for each assignment, with the names of the sections around it from the outside in, and its
-// values: one, or those of an array. Views are valid during the call only. Stops at the first failure of
-// `assign`, and returns it. kCorrupt: no such text; says at which byte. Any bytes will do, in linear time and
-// bounded depth.
+// Calls `assign` for each assignment, with the names of the enclosing sections from the outside in, and with
+// its values: one, or those of an array. The views are valid only during the call. Stops at the first failure
+// of `assign`, and returns it. kCorrupt: not a metadata text; the message names the byte. Safe for any input,
+// in linear time and bounded depth.
 using TextAssign = std::function<Status(std::span<const std::string> sections, std::string_view key,
                                         std::span<const TextValue> values)>;
 Status WalkText(std::string_view text, const TextAssign& assign);
@@ -42,7 +41,7 @@ struct GroupMembers {
   uint64_t seqno = 0;
   std::vector<std::string> pv_uuids;
 };
-// kCorrupt if it is no group's text, or names no PV.
+// kCorrupt if the text is not that of a group, or names no PV.
 Result<GroupMembers> ParseGroupMembers(std::string_view text);
 
 }  // namespace quarry::lvm

@@ -8,7 +8,7 @@
 namespace quarry::lvm::report {
 namespace {
 
-// All of `text` as a number.
+// Parses all of `text` as a number.
 template <typename Number, typename... Format>
 bool Parse(std::string_view text, Number& value, Format... format) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, format...);
@@ -139,7 +139,7 @@ Result<NamedRange> RangeReader::Next() {
 bool RangeReader::Digits(size_t& at, uint64_t& value) const {
   const auto [end, error] = std::from_chars(text_.data() + at, text_.data() + text_.size(), value);
   at = static_cast<size_t>(end - text_.data());
-  // Extent counts are 32 bits wide in LVM; the bound keeps sums from overflowing.
+  // LVM's extent counts have 32 bits. The limit keeps sums from overflowing.
   return error == std::errc() && value <= UINT32_MAX;
 }
 

@@ -1,4 +1,4 @@
-// The small parts of LVM's reports: lines, rows, fields, extent ranges. For report_parser.cc.
+// The elements of LVM's reports: lines, rows, fields, extent ranges. For report_parser.cc.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,33 @@
 
 namespace quarry::lvm::report {
 
-// kCorrupt, said of the report.
+// kCorrupt, with "LVM report:" before the message.
 Error Corrupt(std::string message);
 
-// Only the lines that can be part of LVM's JSON, which puts every row, bracket and comma on lines of their
-// own.
+// Only the lines that can be part of LVM's JSON. LVM puts every row, bracket and comma on a line of its own.
 std::string JsonLines(std::string_view text);
 
-// "[name]" or "name" as "name". kCorrupt if nothing is left.
+// "[name]" or "name" as "name". kCorrupt if the result is empty.
 Result<std::string> WithoutBrackets(std::string name);
 
-// One row of a section: fields by name, every value a string. Errors name section and field. Refers to the
-// document.
+// One row of a section: fields by name, every value a string. Errors name section and field. Keeps a
+// reference to the document.
 class Row {
  public:
   Row(const char* section, const nlohmann::json& object) : section_(section), object_(object) {}
 
   Result<std::string> Text(const char* field) const;
-  // The same, but `otherwise` where the row has no such field.
+  // As Text, but `otherwise` if the row has no such field.
   Result<std::string> TextOr(const char* field, std::string_view otherwise) const;
   Result<std::string> NonEmpty(const char* field) const;
   Result<uint64_t> Number(const char* field) const;
-  // The same, but `otherwise` where the row has no such field, or nothing in it.
+  // As Number, but `otherwise` if the row has no such field, or the field is empty.
   Result<uint64_t> NumberOr(const char* field, uint64_t otherwise) const;
-  // `yes` or nothing.
+  // True for `yes`, false for an empty field.
   Result<bool> Flag(const char* field, std::string_view yes) const;
   // Comma-separated words.
   Result<std::vector<std::string>> List(const char* field) const;
-  // A number with a fraction, or nothing.
+  // A number with a fraction, or nullopt for an empty field.
   Result<std::optional<double>> Percent(const char* field) const;
 
  private:
@@ -55,12 +54,12 @@ struct NamedRange {
   ExtentRange range;
 };
 
-// Splits "a:0-4,b:7-9". Device paths may hold ':' and ',' themselves, so a piece ends where ":<n>-<n>" does.
+// Splits "a:0-4,b:7-9". Device paths may contain ':' and ',', so a piece ends at ":<n>-<n>".
 class RangeReader {
  public:
   explicit RangeReader(std::string_view text) : text_(text) {}
 
-  // Next piece; its name is empty at the end. kCorrupt for anything else.
+  // The next piece; an empty name marks the end. kCorrupt for anything else.
   Result<NamedRange> Next();
 
  private:

@@ -34,10 +34,10 @@ constexpr std::string_view kSegmentFields =
     "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
     "seg_le_ranges";
 
-// LVM's name for a device that it does not see.
+// LVM's name for a device that it cannot see.
 constexpr std::string_view kUnknownDevice = "[unknown]";
 
-// Which PV extents belong to which LV segment, from the PVs' side: the only place that tells missing PVs
+// Which PV extents belong to which LV segment, taken from the PVs' rows. Only these rows tell missing PVs
 // apart.
 struct MissingPiece {
   std::string pv_uuid;
@@ -73,7 +73,7 @@ class Reader {
     }
     for (const json& row : *rows) {
       if (!row.is_object()) {
-        return Corrupt(fmt::format("section {} holds something that is no row", section));
+        return Corrupt(fmt::format("section {} has an item that is not a row", section));
       }
       QUARRY_TRY(read(Row(section, row)));
     }
@@ -92,7 +92,7 @@ class Reader {
       QUARRY_ASSIGN(group_.free_count.value, row.Number("vg_free_count"));
       QUARRY_ASSIGN(group_.exported, row.Flag("vg_exported", "exported"));
       QUARRY_ASSIGN(group_.tags, row.List("vg_tags"));
-      // Reports kept from before these were asked for do not say.
+      // Saved reports of earlier builds lack these fields.
       QUARRY_ASSIGN(const std::string extendable, row.TextOr("vg_extendable", "extendable"));
       group_.extendable = extendable == "extendable";
       QUARRY_ASSIGN(group_.max_lvs, row.NumberOr("max_lv", 0));
@@ -141,7 +141,7 @@ class Reader {
     QUARRY_ASSIGN(lv.name, WithoutBrackets(std::move(name)));
     QUARRY_ASSIGN(lv.size.value, row.Number("lv_size"));
     QUARRY_ASSIGN(lv.tags, row.List("lv_tags"));
-    // Reports kept from before it was asked for do not say.
+    // Saved reports of earlier builds lack this field.
     QUARRY_ASSIGN(const std::string role, row.TextOr("lv_role", lv.hidden ? "private" : "public"));
     lv.independent = role == "public";
     QUARRY_ASSIGN(lv.origin, NameOrNone(row, "origin"));
@@ -168,8 +168,7 @@ class Reader {
     return name.empty() ? Result<std::string>(std::string()) : WithoutBrackets(std::move(name));
   }
 
-  // "unknown" is what LVM says when it was told not to talk to device-mapper: then it made nothing active
-  // either.
+  // LVM reports "unknown" when it must not use device-mapper. It cannot have activated anything then.
   static Result<bool> Active(const Row& row) {
     QUARRY_ASSIGN(const std::string text, row.Text("lv_active"));
     if (text != "active" && !text.empty() && text != "unknown") {
@@ -251,7 +250,7 @@ class Reader {
     if (named.name.starts_with('/')) {
       const auto found = pv_by_device_.find(named.name);
       if (found == pv_by_device_.end()) {
-        return Corrupt(fmt::format("a segment is on device {}, which is no PV of the group", named.name));
+        return Corrupt(fmt::format("a segment is on device {}, which is not a PV of the group", named.name));
       }
       area.pv_uuid = found->second;
       return area;
@@ -263,8 +262,8 @@ class Reader {
     return area;
   }
 
-  // All missing PVs are "[unknown]" in the LVs' rows. The PVs' rows say whose extents these are. If one
-  // stripe has equal extents on two missing PVs, their order cannot be known; each is then taken once.
+  // The LVs' rows call every missing PV "[unknown]". The PVs' rows say whose extents they are. If one stripe
+  // has equal extents on two missing PVs, their order is unknown; each PV is then taken once.
   Result<std::string> TakeMissing(const SegmentKey& key, const ExtentRange& range) {
     std::vector<MissingPiece>& pieces = missing_[key];
     const auto found = std::ranges::find(pieces, range, &MissingPiece::range);

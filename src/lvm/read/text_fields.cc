@@ -10,7 +10,7 @@ namespace quarry::lvm::text {
 namespace {
 
 constexpr uint64_t kNumberLimit = uint64_t{1} << 40;
-// 2 PiB in extents of 4 MiB.
+// 2 PiB with extents of 4 MiB.
 constexpr uint64_t kExtentsLimit = uint64_t{1} << 29;
 
 Result<uint64_t> ToNumber(std::string_view key, const TextValue& value, uint64_t limit) {
@@ -18,7 +18,7 @@ Result<uint64_t> ToNumber(std::string_view key, const TextValue& value, uint64_t
   const char* const end = value.text.data() + value.text.size();
   const auto [parsed, error] = std::from_chars(value.text.data(), end, number);
   if (value.quoted || error != std::errc() || parsed != end || number >= limit) {
-    return AskLvm(fmt::format("{} is '{}', which is no number for it", key, value.text));
+    return AskLvm(fmt::format("{} is '{}', not a valid number", key, value.text));
   }
   return number;
 }
@@ -57,7 +57,7 @@ Result<std::vector<TextValue>> Fields::Take(std::string_view key) {
 Result<uint64_t> Fields::Number(std::string_view key) {
   QUARRY_ASSIGN(const std::vector<TextValue> values, Take(key));
   if (values.size() != 1) {
-    return AskLvm(fmt::format("{} is no number", key));
+    return AskLvm(fmt::format("{} is not a number", key));
   }
   return ToNumber(key, values[0], kNumberLimit);
 }
@@ -77,7 +77,7 @@ Result<Extents> Fields::ExtentsOf(std::string_view key) {
 Result<std::string> Fields::Word(std::string_view key) {
   QUARRY_ASSIGN(std::vector<TextValue> values, Take(key));
   if (values.size() != 1 || !values[0].quoted || values[0].text.empty()) {
-    return AskLvm(fmt::format("{} is no word", key));
+    return AskLvm(fmt::format("{} is not a word", key));
   }
   return std::move(values[0].text);
 }
@@ -90,7 +90,7 @@ Result<std::vector<std::string>> Fields::Words(std::string_view key) {
   QUARRY_ASSIGN(std::vector<TextValue> values, Take(key));
   for (TextValue& value : values) {
     if (!value.quoted || value.text.empty()) {
-      return AskLvm(fmt::format("{} holds something that is no word", key));
+      return AskLvm(fmt::format("{} has an item that is not a word", key));
     }
     words.push_back(std::move(value.text));
   }
@@ -116,7 +116,7 @@ Result<std::vector<Fields::Place>> Fields::Places(std::string_view key) {
   std::vector<Place> places;
   for (size_t i = 0; i < values.size(); i += 2) {
     if (!values[i].quoted || i + 1 == values.size()) {
-      return AskLvm(fmt::format("{} is no list of places", key));
+      return AskLvm(fmt::format("{} is not a list of places", key));
     }
     QUARRY_ASSIGN(const uint64_t first, ToNumber(key, values[i + 1], kExtentsLimit));
     places.push_back({std::move(values[i].text), {first}});

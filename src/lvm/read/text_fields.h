@@ -1,4 +1,4 @@
-// The assignments of one section of a metadata text, each of which must be understood. For text_snapshot.cc.
+// The assignments of one section of a metadata text. Each must be understood. For text_snapshot.cc.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace quarry::lvm::text {
 
-// kUnsupported: only LVM can say what this is.
+// kUnsupported: only LVM can interpret `what`.
 Error AskLvm(std::string what);
 
-// Every reading takes a key out; what is left at the end was not understood.
+// Every read removes its key. A key that remains at the end was not understood.
 class Fields {
  public:
-  // kUnsupported if the key was there before.
+  // kUnsupported if the key occurred before.
   Status Add(std::string_view key, std::span<const TextValue> values);
   bool Has(std::string_view key) const;
 
-  // A number of anything, of extents: below 2^40 and 2^29, so that nothing that is computed of them
-  // overflows.
+  // A plain number must be below 2^40, a number of extents below 2^29. Computing with such numbers does not
+  // overflow.
   Result<uint64_t> Number(std::string_view key);
-  // `otherwise` if there is no such key.
+  // `otherwise` if the key is absent.
   Result<uint64_t> NumberOr(std::string_view key, uint64_t otherwise);
   Result<Extents> ExtentsOf(std::string_view key);
   Result<std::string> Word(std::string_view key);
-  // An array of words; none if there is no such key.
+  // An array of words; empty if the key is absent.
   Result<std::vector<std::string>> Words(std::string_view key);
-  // The same, all of them among `known`; but the key must be there.
+  // As Words, but the key must be present, and each word must be in `known`.
   Result<std::vector<std::string>> Flags(std::string_view key, std::initializer_list<std::string_view> known);
   // Pairs of a name and a number, as in stripes = ["pv0", 0, "pv1", 5].
   struct Place {
@@ -41,9 +41,9 @@ class Fields {
     Extents first;
   };
   Result<std::vector<Place>> Places(std::string_view key);
-  // What is there for people and other programs.
+  // Drops keys that are meant for people and other programs.
   void Ignore(std::initializer_list<std::string_view> keys);
-  // kUnsupported, naming one, if keys are left. `section` is for that.
+  // kUnsupported if a key remains; the message names it and `section`.
   Status Finish(std::string_view section) const;
 
  private:

@@ -19,7 +19,7 @@ using text::AskLvm;
 using text::Fields;
 
 constexpr uint64_t kSector = 512;
-// What LVM keeps of a metadata area for its header.
+// LVM's header at the start of a metadata area.
 constexpr uint64_t kAreaHeader = 512;
 constexpr uint64_t kMaxExtentSectors = uint64_t{1} << 25;  // 16 GiB
 
@@ -36,20 +36,20 @@ std::vector<std::string> Sorted(std::vector<std::string> words) {
 struct LvText {
   std::string name;
   Fields fields;
-  std::deque<std::pair<std::string, Fields>> segments;  // by the section's name
+  std::deque<std::pair<std::string, Fields>> segments;  // by section name
 };
 
-// The sections of a text, unread. Names of sections are unique among their brothers; one that comes twice
-// becomes one, and its second `id` gives it away.
+// The sections of a text, unparsed. Section names are unique among siblings. A name that occurs twice becomes
+// one section, and its second `id` is then refused.
 struct Sections {
-  std::string name;  // the group's
+  std::string name;  // the group's name
   Fields outside;
   Fields group;
   std::deque<std::pair<std::string, Fields>> pvs;
   std::deque<LvText> lvs;
 };
 
-// Sections are not interleaved, so the one looked for is the last, or new.
+// Sections are not interleaved, so the wanted one is the last one or new.
 template <typename Item, typename Name>
 Item& LastOrNew(std::deque<Item>& items, const std::string& name, Name of) {
   if (items.empty() || of(items.back()) != name) {
@@ -92,7 +92,7 @@ Status Sort(Sections& to, std::span<const std::string> sections, std::string_vie
   return AskLvm(fmt::format("section {}", sections.back()));
 }
 
-// One leg of a raid volume as its segment names it.
+// One leg of a raid volume, as its segment names it.
 struct Leg {
   std::string data;
   std::string metadata;  // empty for raid0
@@ -110,7 +110,7 @@ class Reader {
     for (LvText& lv : sections_.lvs) {
       QUARRY_TRY(ReadLv(lv).Context(lv.name));
     }
-    // LVM's report is in the order of names, without the brackets of hidden ones.
+    // LVM's report is sorted by name, ignoring the brackets of hidden LVs.
     std::ranges::sort(group_.lvs, {}, &LogicalVolume::name);
     for (size_t i = 1; i < group_.lvs.size(); ++i) {
       if (group_.lvs[i - 1].name == group_.lvs[i].name) {
@@ -204,7 +204,7 @@ class Reader {
     return pv;
   }
 
-  // Old and new text must both fit, and a text begins on a sector (lib/format_text/format-text.c).
+  // Old and new text must both fit, and a text begins at a sector (lib/format_text/format-text.c).
   Bytes FreeOf(Bytes area) const {
     const uint64_t most =
         area.value < kAreaHeader + 2 * kSector ? 0 : (area.value - kAreaHeader) / 2 - kSector;
@@ -218,7 +218,7 @@ class Reader {
     QUARRY_ASSIGN(const auto status, from.fields.Flags("status", {"READ", "WRITE", "VISIBLE", "NOTSYNCED"}));
     QUARRY_TRY(from.fields.Flags("flags", {"ACTIVATION_SKIP", "NOAUTOACTIVATE"}));
     lv.hidden = !Contains(status, "VISIBLE");
-    // Pools, origins and snapshots come with segments of types that are LVM's business.
+    // Pools, origins and snapshots have segment types that this reader leaves to LVM.
     lv.independent = !lv.hidden;
     QUARRY_ASSIGN(auto tags, from.fields.Words("tags"));
     lv.tags = Sorted(std::move(tags));
@@ -274,7 +274,7 @@ class Reader {
     for (const Fields::Place& place : places) {
       const auto pv = pv_by_name_.find(place.name);
       if (pv == pv_by_name_.end()) {
-        return AskLvm(fmt::format("a stripe on {}, which is no PV", place.name));
+        return AskLvm(fmt::format("a stripe on {}, which is not a PV", place.name));
       }
       const ExtentRange range{place.first, each};
       if (range.end() > group_.pvs[pv->second].extent_count) {
@@ -286,7 +286,7 @@ class Reader {
     return Ok();
   }
 
-  // Legs that hold no data of their own; nullopt: no raid type that we know.
+  // Number of legs without data of their own; nullopt: not a known raid type.
   static std::optional<uint64_t> ParityOf(std::string_view type) {
     if (type == "raid0" || type == "raid1" || type == "raid10") {
       return 0;
@@ -349,8 +349,8 @@ class Reader {
     return found == group_.lvs.end() || found->name != name ? nullptr : &*found;
   }
 
-  // Each hidden LV is one leg of one volume or that leg's metadata, lies on PVs, and is as long as it must
-  // be.
+  // Each hidden LV must be one leg of one volume or that leg's metadata, be on PVs, and have the right
+  // length.
   Status CheckLegs() {
     std::map<std::string_view, int> owners;
     for (const auto& [leg, length] : legs_) {
@@ -363,7 +363,7 @@ class Reader {
         continue;
       }
       const LogicalVolume* const metadata = FindLv(leg.metadata);
-      // PhysicalExtents() goes by the name.
+      // PhysicalExtents() finds the metadata by its name.
       if (metadata == nullptr || !metadata->hidden || MetadataLvName(leg.data) != leg.metadata) {
         return AskLvm(fmt::format("leg metadata {}", leg.metadata));
       }
@@ -372,7 +372,7 @@ class Reader {
     for (const LogicalVolume& lv : group_.lvs) {
       const auto owner = owners.find(lv.name);
       if ((owner == owners.end() ? 0 : owner->second) != (lv.hidden ? 1 : 0)) {
-        return AskLvm(fmt::format("LV {} is nobody's leg, or more than one's", lv.name));
+        return AskLvm(fmt::format("LV {} is a leg of no volume, or of several", lv.name));
       }
       if (lv.hidden &&
           std::ranges::any_of(lv.segments, [](const Segment& segment) { return segment.type != "linear"; })) {
@@ -382,7 +382,7 @@ class Reader {
     return Ok();
   }
 
-  // What lies on a lost PV, and whatever lies on that.
+  // Marks what has extents on a lost PV, and every volume above it.
   void MarkPartial() {
     for (LogicalVolume& lv : group_.lvs) {
       lv.partial = LacksPart(lv);
@@ -403,7 +403,7 @@ class Reader {
     return LacksPart(*FindLv(data)) || (metadata != nullptr && LacksPart(*metadata));
   }
 
-  // What no segment lies on.
+  // Finds the extents that no segment uses.
   Status CountFree() {
     for (size_t i = 0; i < group_.pvs.size(); ++i) {
       PhysicalVolume& pv = group_.pvs[i];
@@ -434,7 +434,7 @@ class Reader {
   VolumeGroup group_;
   std::map<std::string, size_t, std::less<>> pv_by_name_;
   std::vector<std::vector<ExtentRange>> used_;  // by PV
-  std::vector<std::pair<Leg, Extents>> legs_;   // and how long they must be
+  std::vector<std::pair<Leg, Extents>> legs_;   // with the length that each must have
 };
 
 }  // namespace

@@ -1,11 +1,12 @@
-// A volume group from the text of its metadata alone, no LVM asked: equal to what report_parser.h makes of
-// LVM's report on the same commit, but for the kernel's view, of which a text knows nothing. Also where PVs
-// are lost, as long as nothing was committed without them: LVM marks them in the text then. Pure.
+// A volume group from its metadata text alone, without LVM. The result equals that of report_parser.h for
+// LVM's report on the same commit, except for the kernel's view, which a text does not contain. This holds
+// while PVs are lost too, as long as nothing was committed without them: such a commit makes LVM mark them in
+// the text. Pure.
 //
-// Much of what a text may say is LVM's business. So this reader knows a part of it and nothing else: groups
-// whole and at rest, of linear, striped and raid volumes. Every section, key, flag and segment type that it
-// does not know, each reference that does not add up, is answered with "ask LVM"; so that being right never
-// depends on knowing all that there is.
+// Much of what a text may contain is LVM's business. This reader knows only part of it: complete groups at
+// rest, of linear, striped and raid volumes. Every unknown section, key, flag or segment type, and every
+// inconsistent reference, is answered with "ask LVM". So the reader is correct without knowing everything
+// that LVM may write.
 #pragma once
 
 #include <span>
@@ -18,17 +19,17 @@
 
 namespace quarry::lvm {
 
-// What the text does not say of a PV.
+// Facts about a PV that the text does not contain.
 struct TextPv {
   std::string uuid;
-  std::string device;   // where LVM sees it; empty: nowhere
-  Bytes metadata_size;  // of its metadata area, if it has exactly one and that is in use; 0 if it has none
-                        // or the PV is lost
+  std::string device;  // where LVM sees the PV; empty: nowhere
+  // Of its metadata area, if the PV has exactly one and it is in use. 0 if the PV has none or is lost.
+  Bytes metadata_size;
 };
 
-// `text` is all that the raw location names, its closing NUL included: its length counts for metadata_free.
-// `pvs` are those that the group must have, neither more nor fewer, in the order in which the snapshot is to
-// list them. kUnsupported: ask LVM; says what is not understood. kCorrupt: no such text.
+// `text` is everything that the raw location names, including the closing NUL: its length counts for
+// metadata_free. `pvs` are exactly the PVs that the group must have, in the order of the snapshot.
+// kUnsupported: ask LVM; the message says what is not understood. kCorrupt: not a metadata text.
 Result<VolumeGroup> SnapshotFromText(std::string_view text, std::span<const TextPv> pvs);
 
 }  // namespace quarry::lvm

@@ -16,11 +16,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// flock(2) that waits can be ended by a signal only, so it is asked for again and again.
+// Only a signal ends a flock(2) that waits, so the lock is requested without waiting, again and again.
 constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLongestPause{5};
 
-// Whoever lets a lock file go removes it. A lock of a file that has lost its name keeps nobody out.
+// Each process that releases a lock removes the lock's file. A lock on a file without a name excludes no
+// process.
 bool IsAt(int fd, const std::string& path) {
   struct stat held{};
   struct stat named{};
@@ -49,13 +50,12 @@ Result<UniqueFd> Lock(const std::string& path, int operation, const Call& call) 
   }
 }
 
-// Removes the file, as LVM does, unless somebody else has a lock of it.
+// Removes the file, as LVM does, unless another process holds a lock on it.
 void LetGo(const std::string& path, const UniqueFd& fd) {
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && IsAt(fd.get(), path)) {
     unlink(path.c_str());
   }
-  // Closing alone would not do: a child that is about to begin its program has the same descriptor for a
-  // moment.
+  // Closing is not enough: a child that is about to start its program has the same descriptor for a moment.
   flock(fd.get(), LOCK_UN);
 }
 
@@ -66,8 +66,8 @@ Result<GroupReadLock> GroupReadLock::Take(const std::string& locking_dir, const 
   const std::string path = fmt::format("{}/V_{}", locking_dir, group);
   const std::string first = path + ":aux";
   {
-    // Whoever wants to write keeps this one until there are no more readers. So no reader overtakes it, and
-    // readers that overlap do not keep it waiting for ever.
+    // A writer keeps this lock until there are no more readers. So no reader overtakes a writer, and
+    // overlapping readers do not make a writer wait forever.
     QUARRY_ASSIGN(const UniqueFd turn, Lock(first, LOCK_EX, call));
     LetGo(first, turn);
   }

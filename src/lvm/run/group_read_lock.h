@@ -1,5 +1,6 @@
-// LVM's own lock of a volume group, held for reading: nobody can commit a change of the group meanwhile, or
-// activate one of its volumes; every LVM of this host waits. What LVM does in lib/misc/lvm-flock.c.
+// LVM's own lock of a volume group, held for reading. Meanwhile no process can commit a change of the group
+// or activate one of its volumes; every LVM command of this host waits. The protocol is that of
+// lib/misc/lvm-flock.c.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@
 
 namespace quarry::lvm {
 
-// Movable. Lets the lock go when it is destroyed.
+// Movable. Releases the lock when destroyed.
 class GroupReadLock {
  public:
-  // Waits until no LVM changes the group, or waits to. `locking_dir` is LVM's global/locking_dir, and must be
-  // the one that all others use. kTimeout, kCancelled: `call` ended first. kUnavailable: the files cannot be
-  // opened.
+  // Waits until no LVM command changes the group or waits to change it. `locking_dir` is LVM's
+  // global/locking_dir, the same for all LVM commands of the host. kTimeout, kCancelled: `call` ended first.
+  // kUnavailable: the lock files cannot be opened.
   static Result<GroupReadLock> Take(const std::string& locking_dir, const std::string& group,
                                     const Call& call);
   ~GroupReadLock();

@@ -31,7 +31,7 @@ void Append(Arguments& to, Arguments more) {
   }
 }
 
-// LVM looks once it has the lock.
+// LVM checks the number once it has the lock.
 void AppendSeqno(Arguments& to, uint64_t seqno) {
   if (seqno != 0) {
     Append(to, {"--select", fmt::format("vg_seqno={}", seqno)});
@@ -55,7 +55,7 @@ Arguments StripeArguments(const Geometry& geometry) {
   return {"--stripes", fmt::format("{}", geometry.data_legs()), "--stripesize", Kib(geometry.stripe_size())};
 }
 
-// What --type alone does not say.
+// The options that complete --type.
 Arguments ShapeArguments(const Geometry& geometry) {
   Arguments out;
   switch (geometry.type()) {
@@ -116,8 +116,7 @@ Result<Arguments> ReadArguments(const std::string& group) {
   return ReportArguments(group);
 }
 
-// Without -y: where LVM would ask (a signature that it found after all), no answer on an empty standard input
-// is no.
+// Without -y: if LVM asks (because it found a signature after all), the empty standard input means no.
 Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec) {
   QUARRY_TRY(CheckName("volume group", spec.name));
   Arguments out = {"vgcreate",
@@ -137,7 +136,7 @@ Result<std::vector<std::string>> CreateArguments(const CreateGroup& spec) {
 Result<Arguments> CreateArguments(const CreateLv& spec) {
   QUARRY_TRY(CheckNames(spec.group, spec.name));
   if (!spec.activate && spec.wipe != Wipe::kNone) {
-    return Error(Code::kInvalidArgument, "what is not active cannot be wiped");
+    return Error(Code::kInvalidArgument, "an inactive volume cannot be wiped");
   }
   Arguments out = {"lvcreate",  "-y",
                    "--name",    spec.name,
@@ -168,7 +167,8 @@ Result<Arguments> ExtendArguments(const ExtendLv& spec) {
   Arguments out = {"lvextend",  "-y",
                    "--extents", fmt::format("+{}", spec.step.logical_extents.value),
                    "--alloc",   spec.step.alloc};
-  // Raid takes its shape from the volume; a striped one may change it from segment to segment, so it is said.
+  // A raid extend takes its shape from the volume. A striped volume may change shape from segment to segment,
+  // so the shape is given.
   if (spec.geometry.type() == VolumeType::kStriped) {
     Append(out, StripeArguments(spec.geometry));
   }
@@ -177,8 +177,8 @@ Result<Arguments> ExtendArguments(const ExtendLv& spec) {
   return out;
 }
 
-// Without -y: LVM would ask before it removes one that is active. It does not ask before it takes a snapshot
-// along with an inactive origin.
+// Without -y: LVM asks before it removes an active volume. It does not ask before it removes the snapshots of
+// an inactive origin.
 Result<Arguments> RemoveArguments(const std::string& group, const std::vector<std::string>& names,
                                   uint64_t seqno) {
   Arguments start = {"lvremove"};
@@ -196,7 +196,7 @@ Result<Arguments> TagArguments(const std::string& group, const std::string& name
   return out;
 }
 
-// Without a process in the background that goes on with somebody's move: it would outlive the command, and
+// Without a background process that resumes another process's pvmove. It would outlive the command, and
 // commit without our lock.
 Result<Arguments> ActivateArguments(const std::string& group, const std::vector<std::string>& names) {
   return WithFullNames({"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--"},
@@ -261,7 +261,7 @@ Result<Arguments> MoveArguments(const MoveExtents& spec) {
 Result<Arguments> AbandonMoveArguments(const std::string& group, const std::string& device) {
   QUARRY_TRY(CheckName("volume group", group));
   if (!device.starts_with('/')) {
-    return Error(Code::kInvalidArgument, fmt::format("'{}' is no path of a disk", device));
+    return Error(Code::kInvalidArgument, fmt::format("'{}' is not the path of a disk", device));
   }
   return Arguments{"pvmove", "--abort", "--", device};
 }
@@ -280,7 +280,7 @@ Result<std::string> ParseVersion(const std::string& output) {
   const size_t label = output.find(kLabel);
   const size_t first = label == std::string::npos ? label : output.find_first_of("0123456789", label);
   if (first == std::string::npos) {
-    return Error(Code::kCorrupt, fmt::format("lvm does not say its version: '{}'", output.substr(0, 200)));
+    return Error(Code::kCorrupt, fmt::format("no version in the output of lvm: '{}'", output.substr(0, 200)));
   }
   const size_t end = output.find_first_not_of("0123456789.", first);
   return output.substr(first, end == std::string::npos ? end : end - first);

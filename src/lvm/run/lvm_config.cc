@@ -24,40 +24,41 @@ struct Setting {
   const char* why;
 };
 
-// Everything else is LVM's default. Figures: one `lvs` on a small group, natively.
+// All other settings are LVM's defaults. Figures: one `lvs` on a small group, natively.
 constexpr Setting kSettings[] = {
     {"global", "use_aio = 0",
      "44 ms to 9 ms for every command: io_destroy() waits for an RCU grace period. Works only from the file"},
     {"global", "wait_for_locks = 1", "queue behind the host's lvm; the caller's deadline ends the wait"},
     {"global", "use_lvmlockd = 0", "local groups only"},
-    {"global", "use_lvmpolld = 0", "nothing that we run is polled for in the background"},
+    {"global", "use_lvmpolld = 0", "no command of quarryd's is polled for in the background"},
     {"global", "notify_dbus = 0", "no round trip to a bus that may not answer"},
-    {"global", "event_activation = 0", "whoever runs this config activates by itself"},
+    {"global", "event_activation = 0", "quarryd activates volumes itself"},
     {"devices", "use_devicesfile = 0",
      "the host's devices file says what the host's lvm may see, not what a pool is"},
     {"devices", "obtain_device_list_from_udev = 0", "no wait for, and no trust in, a udev database"},
     {"devices", "external_device_info_source = \"none\"", "likewise"},
-    {"devices", "hints = \"none\"", "the hint file is keyed by filter: host and we would spoil each other's"},
+    {"devices", "hints = \"none\"",
+     "the hint file is keyed by filter: the host's lvm and quarryd's would overwrite each other's"},
     {"devices", "scan_lvs = 0", "a PV that a tenant makes inside a volume is the tenant's, never ours"},
     {"devices", "md_component_detection = 1", "never take half of an md array for a PV"},
     {"devices", "multipath_component_detection = 1", "nor one path of a multipath device"},
-    {"devices", "issue_discards = 0",
-     "bytes are erased by us before the LV goes, not by lvremove while one waits"},
+    {"devices", "issue_discards = 0", "quarryd erases before it removes an LV, so that lvremove is quick"},
     {"activation", "udev_sync = 0",
      "no cookies: another IPC namespace or a dead udevd would hang the command beyond SIGTERM"},
     {"activation", "udev_rules = 0",
      "libdm makes the nodes. Both or neither: one alone breaks raid creation"},
-    {"activation", "monitoring = 0", "no dmeventd is started; health is watched by us"},
+    {"activation", "monitoring = 0", "no dmeventd is started; quarryd watches health"},
     {"activation", "retry_deactivation = 1", "udevd and blkid open devices for moments"},
-    {"activation", "raid_fault_policy = \"warn\"", "repair is decided by us"},
+    {"activation", "raid_fault_policy = \"warn\"", "quarryd decides on repairs"},
     {"allocation", "raid_stripe_all_devices = 0", "stripes are what the command says, never all disks"},
     {"backup", "backup = 0", "two files less per commit; LVM keeps its metadata on every PV"},
     {"backup", "archive = 0", "likewise, and the archive grows with every change"},
     {"report", "time_format = \"%s\"", "seconds since 1970, whatever the host's lvm.conf says"},
-    {"log", "syslog = 0", "words go to the caller, who logs them once with what they were about"},
-    {"log", "command_names = 0", "plain words on standard error"},
+    {"log", "syslog = 0", "messages go to the caller, which logs them once with their context"},
+    {"log", "command_names = 0", "plain messages on standard error"},
     {"log", "report_command_log = 0",
-     "on standard error also where the answer is JSON: lvm2 2.03.31 puts them into the document by default"},
+     "messages stay on standard error with JSON reports: lvm2 2.03.31 puts them into the document by "
+     "default"},
 };
 
 Status CheckPath(std::string_view path) {

@@ -10,19 +10,20 @@ namespace quarry::lvm {
 namespace {
 
 constexpr int kBadArguments = 3;
-// `Physical Volume "/dev/x" not found in Volume Group "vg"`, lower case. LVs are missed without the quote.
+// `Physical Volume "/dev/x" not found in Volume Group "vg"`, in lower case. For an LV the words lack the
+// quote.
 constexpr std::string_view kPvNotInGroup = "not found in volume group \"";
 
 struct Meaning {
   std::string_view words;  // lower case
   Code code;
-  std::string_view remedy;  // prepended; empty: LVM's words say it all
+  std::string_view remedy;  // prepended to LVM's words; empty: they suffice
 };
 
 constexpr std::string_view kMetadataFull =
     "no room in the group's metadata area, remove logical volumes or tags of the group first";
 
-// First match wins: the causes stand before what follows from them ("Failed to write VG" ends many stories).
+// The first match wins. Causes precede their consequences ("Failed to write VG" follows many causes).
 constexpr auto kMeanings = std::to_array<Meaning>({
     {"exceeds maximum metadata size", Code::kNoSpace, kMetadataFull},
     {"too large for circular buffer", Code::kNoSpace, kMetadataFull},
@@ -44,14 +45,14 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"is used by another device", Code::kPrecondition, ""},
     {" in use.", Code::kPrecondition, ""},
     {"device or resource busy", Code::kPrecondition, ""},
-    // lvremove, which has asked and was not answered.
-    {"not removed", Code::kPrecondition, "it is active, or something stands on it"},
+    // From lvremove, after its question got no answer.
+    {"not removed", Code::kPrecondition, "it is active, or another volume is built on it"},
     {"maximum number of logical volumes", Code::kNoSpace, ""},
     {"insufficient free space", Code::kNoSpace, ""},
     {"insufficient suitable", Code::kNoSpace, ""},
     {"no specified pvs have space available", Code::kNoSpace, ""},
     {"unable to allocate extents", Code::kNoSpace, ""},
-    // The plan names a disk that has left the group since: look again and plan again.
+    // The plan names a disk that has left the group since: read and plan again.
     {kPvNotInGroup, Code::kUnavailable, "the group has changed"},
     {"input/output error", Code::kIo, ""},
     {"failed to write vg", Code::kIo, ""},
@@ -64,7 +65,7 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-// `Volume group "x" not found`, whatever x is.
+// `Volume group "x" not found`, for any x.
 bool NamesAbsentGroup(std::string_view lower) {
   constexpr std::string_view kStart = "volume group \"";
   for (size_t at = lower.find(kStart); at != std::string_view::npos; at = lower.find(kStart, at + 1)) {

@@ -1,4 +1,4 @@
-// What a failed lvm command means. Pure, and the only place that reads LVM's words.
+// What a failed lvm command means. Pure. Only this file interprets LVM's words.
 #pragma once
 
 #include <string_view>
@@ -8,18 +8,20 @@
 
 namespace quarry::lvm {
 
-// The meaning of a command that ended by itself but not with status 0, with LVM's own words in the message.
+// The meaning of a command that ended by itself with a status other than 0. The message contains LVM's own
+// words.
 //
-// LVM has four failure statuses for everything (2 no such command, 3 bad arguments, 4 no start, 5 failed), so
-// meaning comes from words as well. They are those of lvm2 2.03.16 to 2.03.31, and LC_ALL=C keeps them in
-// English; the fixtures in tests/fixtures/lvm/*/errors hold them as both releases say them.
+// LVM has four failure statuses in all (2 no such command, 3 bad arguments, 4 no start, 5 failed), so the
+// meaning comes from the words too. They are those of lvm2 2.03.16 to 2.03.31; LC_ALL=C keeps them in
+// English. The fixtures in tests/fixtures/lvm/*/errors have them from both releases.
 Error LvmFailure(std::string_view command, const Finished& finished);
 
-// Whether the words say that there is no group of that name. Not yet proof: LVM says the same when it could
-// not read the group's disks, see device_scan.h.
+// Whether LVM says that no group of that name exists. This is not proof: LVM says the same when it could not
+// read the group's disks, see device_scan.h.
 bool SaysNoSuchGroup(const Finished& finished);
 
-// Whether they say that the group is there and the LV is not. That is proof: the group's metadata was read.
+// Whether LVM says that the group exists and the LV does not. This is proof: LVM has read the group's
+// metadata.
 bool SaysNoSuchLv(const Finished& finished);
 
 }  // namespace quarry::lvm

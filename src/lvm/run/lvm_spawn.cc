@@ -19,12 +19,12 @@ namespace {
 constexpr auto kPlaces =
     std::to_array<const char*>({"/usr/sbin/lvm", "/sbin/lvm", "/usr/bin/lvm", "/bin/lvm"});
 
-// lvm blocks signals while it holds a group's lock. Given a moment after TERM it mostly ends by itself, which
+// lvm blocks signals while it holds a group's lock. With a moment after TERM it usually ends by itself. That
 // leaves less to repair than a KILL between suspend and resume.
 constexpr std::chrono::milliseconds kKillGrace{5000};
 
-// A report of 1,000 volumes takes some 10 MiB while it is parsed, in pieces so small that glibc would keep
-// them. There are few such: text on the disks answers nearly every read.
+// Parsing a report of 1,000 volumes takes some 10 MiB, in pieces so small that glibc would keep them. Reports
+// are rare: the text on the disks answers nearly every read.
 void GiveBack(std::string report) {
   constexpr size_t kLarge = 256 << 10;
   const bool large = report.size() > kLarge;
@@ -62,7 +62,7 @@ Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpaw
   return Error(Code::kNotFound, "LVM is not installed: no lvm in /usr/sbin, /sbin, /usr/bin, /bin");
 }
 
-// What was read before the group was ours may be what its last owner has changed since: it is read again.
+// A group read before it was claimed may have been changed since by its last owner, so it is read again.
 Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
   if (options_.locks != nullptr) {
     QUARRY_TRY(options_.locks->ClaimName(group));
@@ -86,8 +86,8 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
   return std::make_shared<const VolumeGroup>(std::move(read));
 }
 
-// Holds no lock: it changes nothing, and one that is stuck behind a silent disk would keep the next owner
-// out.
+// Holds no lock. The report changes nothing, and a report stuck behind a silent disk would keep the next
+// owner out.
 Result<VolumeGroup> LvmSpawn::Report(const std::string& group, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ReadArguments(group));
   QUARRY_ASSIGN(Finished finished, Run(arguments, call));
@@ -95,7 +95,7 @@ Result<VolumeGroup> LvmSpawn::Report(const std::string& group, const Call& call)
     return Failure(arguments[0], group, finished, call);
   }
   if (finished.output_truncated) {
-    return Error(Code::kInternal, fmt::format("fullreport of {}: the answer is longer than we take", group));
+    return Error(Code::kInternal, fmt::format("fullreport of {}: the report is too long", group));
   }
   QUARRY_ASSIGN(VolumeGroup parsed, ParseReport(finished.out).Context(fmt::format("group {}", group)));
   GiveBack(std::move(finished.out));
@@ -131,11 +131,11 @@ Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>
     return Flush(group, call);
   }
   if (names.size() == 1) {
-    // Flushed even if it was gone already: whoever removed it may not have.
+    // Flushed even if the volume was already gone: the process that removed it may not have flushed.
     return SaysNoSuchLv(finished) ? Flush(group, call)
                                   : Failure(arguments[0], FullName(group, names[0]), finished, call);
   }
-  // What LVM says is of one of them; each is asked for by itself.
+  // LVM's message is about one of the volumes, so each is tried by itself.
   Status worst = Ok();
   for (const std::string& name : names) {
     Status one = Remove(group, {name}, seqno, call);
@@ -154,7 +154,7 @@ Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
   return Commit(arguments, group, FullName(group, name), call);
 }
 
-// Activation is the kernel's alone: no commit, hence nothing to flush.
+// Activation changes only the kernel: no commit, so nothing to flush.
 Status LvmSpawn::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, names));
   return RunToSuccess(arguments, group, Several(group, names), call);
@@ -166,7 +166,7 @@ Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, u
   return RunToSuccess(arguments, group, FullName(group, name), call);
 }
 
-// May commit: what LVM finds out of order on the way it mends.
+// May commit: LVM repairs inconsistencies that it meets.
 Status LvmSpawn::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, RefreshArguments(group, names));
   return Commit(arguments, group, Several(group, names), call);
@@ -219,7 +219,7 @@ Result<std::string> LvmSpawn::Version(const Call& call) {
   return ParseVersion(finished.out);
 }
 
-// The new disk must be flushed too: without its label the group would lack a disk after a power cut.
+// The new disk must be flushed too. Without its label the group would lack a disk after a power cut.
 Status LvmSpawn::Add(const AddPv& spec, const Call& call) {
   QUARRY_ASSIGN(const std::vector<std::string> arguments, AddArguments(spec));
   QUARRY_TRY(RunToSuccess(arguments, spec.group, spec.group, call));

@@ -1,4 +1,5 @@
-// LvmApi by spawning lvm once for each command: no state between commands, any of them can be killed.
+// LvmApi by starting lvm once for each command. No state is kept between commands, and each command can be
+// killed.
 #pragma once
 
 #include <functional>
@@ -16,30 +17,33 @@
 namespace quarry::lvm {
 
 struct LvmSpawnOptions {
-  std::string system_dir;     // LVM_SYSTEM_DIR, as WriteLvmConfig made it
-  bool driver_loaded = true;  // false: metadata only, LVM never talks to device-mapper (hosts that have none)
-  // The disks that must all answer before "not found" is believed.
+  std::string system_dir;  // LVM_SYSTEM_DIR, as WriteLvmConfig made it
+  // false: metadata only. LVM never uses device-mapper, for hosts that have none.
+  bool driver_loaded = true;
+  // Where to find the disks that must all answer before "not found" is believed.
   std::string sysfs = "/sys/class/block";
   std::string dev = "/dev";
-  // Asked before the first command about a group and before each that changes one, which then holds the
-  // group's lock until it ends. nullptr: changing groups is kept apart by somebody else. Outlives the object.
+  // Asked before the first command about a group and before each command that changes it. Such a command
+  // holds the group's lock until it ends. nullptr: the caller keeps other writers away. Must outlive the
+  // object.
   GroupLocks* locks = nullptr;
-  // The UUID of a group as the disks have it; empty if they do not say. With it a group is claimed before LVM
-  // is asked, for LVM would wait for the very command that keeps us out, and nobody would be told.
+  // The UUID of a group according to the disks; empty if they do not say. With the UUID a group is claimed
+  // before LVM is run. Otherwise LVM would wait for the very command that keeps this process out, and no
+  // message would say so.
   std::function<std::string(const std::string& group)> uuid_of = nullptr;
 };
 
-// Thread-safe. A killed lvm may have committed and may have left devices suspended: after kTimeout and
-// kCancelled read the group and look at device-mapper.
+// Thread-safe. A killed lvm may have committed, and may have left devices suspended. After kTimeout and
+// kCancelled, read the group and check device-mapper.
 //
-// A commit is flushed to the disks on which the last Read saw the group, each proven by its label; if none of
-// them is there any more, the group is read again. A disk that joined since the last Read is not flushed: no
-// harm, since one durable copy is enough (pv_flush.h).
+// A commit is flushed to the disks on which the last Read saw the group, each proven by its label. If all of
+// them are gone, the group is read again. A disk that joined since the last Read is not flushed. This is
+// harmless, because one durable copy is enough (pv_flush.h).
 //
-// With locks, kPrecondition of any call besides: the group is another process's; nothing was run.
+// With locks, any call may also fail with kPrecondition: another process owns the group; nothing was run.
 class LvmSpawn final : public LvmApi {
  public:
-  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Runs it once, for its version.
+  // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Runs lvm once, for its version.
   // `subprocess` must outlive the object.
   static Result<std::unique_ptr<LvmSpawn>> Make(Subprocess& subprocess, LvmSpawnOptions options,
                                                 const Call& call);
@@ -72,20 +76,21 @@ class LvmSpawn final : public LvmApi {
   LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)
       : subprocess_(subprocess), options_(std::move(options)), lvm_path_(std::move(lvm_path)) {}
 
-  // Runs to an exit status of whatever value. Nothing is changed by it.
+  // Runs a command that changes nothing. OK with any exit status.
   Result<Finished> Run(const std::vector<std::string>& arguments, const Call& call);
-  // The same for what changes `group`.
+  // The same for a command that changes `group`.
   Result<Finished> RunHolding(const std::string& group, const std::vector<std::string>& arguments,
                               const Call& call);
   Command CommandOf(const std::vector<std::string>& arguments) const;
   Result<VolumeGroup> Report(const std::string& group, const Call& call);
-  // RunHolding to success. `object` names what it is about, for errors.
+  // As RunHolding, but any exit status other than 0 is an error. `object` names the command's object for
+  // messages.
   Status RunToSuccess(const std::vector<std::string>& arguments, const std::string& group,
                       const std::string& object, const Call& call);
-  // RunToSuccess of a command that commits to `group`, and the flush that makes it last.
+  // RunToSuccess of a command that commits to `group`, followed by the flush that makes the commit durable.
   Status Commit(const std::vector<std::string>& arguments, const std::string& group,
                 const std::string& object, const Call& call);
-  // The error of a command that failed, "not found" only if that is proven.
+  // The error of a failed command. It is "not found" only if that is proven.
   Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
                 const Call& call);
   Status Flush(const std::string& group, const Call& call);

@@ -17,7 +17,7 @@
 namespace quarry::lvm {
 namespace {
 
-// lib/format_text/layout.h, lib/label/label.h: the label is in one of the first four sectors; it holds the id
+// lib/format_text/layout.h, lib/label/label.h: the label is in one of the first four sectors. It holds the id
 // "LABELONE", its own sector number (8 bytes), a checksum (4), and at 20 the offset of the PV header, which
 // begins with the uuid.
 constexpr size_t kBlock = 4096;
@@ -27,14 +27,14 @@ constexpr std::string_view kLabelId = "LABELONE";
 constexpr size_t kHeaderOffsetAt = 20;
 constexpr size_t kUuidSize = 32;
 
-// The PV uuid in the first block of a device, without hyphens; empty if there is none.
+// The PV uuid in the first block of a device, without hyphens; empty if there is no label.
 std::string_view LabelUuid(std::string_view block) {
   for (size_t at = 0; at < kLabelSectors * kSector; at += kSector) {
     const std::string_view sector = block.substr(at, kSector);
     if (!sector.starts_with(kLabelId)) {
       continue;
     }
-    // Little-endian on disk, whatever the machine.
+    // Little-endian on disk, on every machine.
     uint64_t offset = 0;
     for (size_t i = 4; i-- > 0;) {
       offset = (offset << 8) | static_cast<uint8_t>(sector[kHeaderOffsetAt + i]);
@@ -44,7 +44,7 @@ std::string_view LabelUuid(std::string_view block) {
   return {};
 }
 
-// `uuid`: empty for that of any PV.
+// `uuid`: empty accepts any PV.
 Status CheckLabel(int fd, const std::string& uuid) {
   alignas(kBlock) std::array<char, kBlock> block{};
   const ssize_t n = pread(fd, block.data(), block.size(), 0);
@@ -56,14 +56,14 @@ Status CheckLabel(int fd, const std::string& uuid) {
   const std::string_view there =
       static_cast<size_t>(n) == kBlock ? LabelUuid({block.data(), block.size()}) : std::string_view();
   if (there.empty() || (!wanted.empty() && there != wanted)) {
-    return Error(Code::kUnavailable, wanted.empty() ? "the disk there is no PV"
+    return Error(Code::kUnavailable, wanted.empty() ? "the disk there is not a PV"
                                                     : fmt::format("the disk there is not PV {}", uuid));
   }
   return Ok();
 }
 
-// Opened for reading: a close after write would make udev probe the disk anew, and fsync flushes all the
-// same.
+// Opened for reading: closing after a write would make udev probe the disk again, and fsync flushes in either
+// mode.
 Status FlushOne(const std::string& device, const std::string& uuid) {
   if (Status answers = CheckNotInScsiRecovery(device); !answers.has_value()) {
     return std::move(answers.error()).As(Code::kUnavailable);

@@ -1,7 +1,7 @@
-// Making a metadata commit survive a power cut.
+// Makes a metadata commit survive a power cut.
 //
-// LVM writes metadata with O_DIRECT and asks for no flush, so a commit that lvm calls done may sit in the
-// volatile cache of a disk. fsync on the block device sends the disk a flush.
+// LVM writes metadata with O_DIRECT and requests no flush. So a commit that lvm reports as done may still be
+// in a disk's volatile cache. fsync on the block device makes the kernel send the disk a flush.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace quarry::lvm {
 
 struct FlushTarget {
   std::string uuid;    // of the PV
-  std::string device;  // where it was last seen
+  std::string device;  // where the PV was last seen
   bool holds_metadata = false;
 };
 
-// Flushes every target that is still the PV it was (its label is read first: a path may belong to another
-// disk by now). OK if at least one that holds metadata was flushed: after a power cut LVM takes the newest
-// copy, so one durable copy makes the commit durable, and a dying disk must not keep its group from being
-// changed. Else the first failure.
+// Flushes every target that is still the same PV. The label is read first, because the path may belong to
+// another disk by now. OK if at least one target with metadata was flushed: after a power cut LVM takes the
+// newest copy, so one durable copy makes the commit durable. A failing disk then does not block changes of
+// its group. Otherwise returns the first failure.
 Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call);
 
-// The same for a device that has just been made a PV, of whatever uuid.
+// The same for a device that was just made a PV, whatever its uuid.
 Status FlushNewPv(const std::string& device, const Call& call);
 
 }  // namespace quarry::lvm

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using zygote::Process;
 using zygote::Running;
 
-// A zygote that could not be started is not tried again for so long.
+// Pause after a failed start of the zygote.
 constexpr milliseconds kTryAgain{10000};
 
 bool IsPlain(char c) {
@@ -27,7 +27,7 @@ bool IsLvm(const std::string& program) {
   return std::filesystem::path(program).filename() == "lvm";
 }
 
-// Whether the zygote is for this command, fit or not.
+// Whether the zygote should run this command, whether it fits or not.
 bool IsForZygote(const Command& command) {
   return command.argv.size() > 1 && IsLvm(command.argv[0]) && command.input.empty() &&
          command.keep_fds.empty();
@@ -66,7 +66,7 @@ ZygoteSubprocess::ZygoteSubprocess(std::string program, Subprocess& others, Tell
     : program_(std::move(program)), others_(others), tell_(std::move(tell)) {}
 ZygoteSubprocess::~ZygoteSubprocess() = default;
 
-// nullptr: there is none for this command.
+// nullptr: no zygote for this command.
 std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const Call& call) {
   const std::lock_guard lock(mutex_);
   if (zygote_ != nullptr && zygote_->IsGone()) {
@@ -83,7 +83,7 @@ std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const
     auto started = Process::Start(program_, command.env, call);
     ++counts_.starts;
     if (!started.has_value()) {
-      // The end of this call's patience says nothing about the zygote.
+      // A call that ran out of time says nothing about the zygote.
       if (call.Check("").has_value()) {
         failure_ = std::move(started.error());
         failed_at_ = std::chrono::steady_clock::now();
@@ -104,7 +104,7 @@ void ZygoteSubprocess::Drop(const std::shared_ptr<Process>& dead) {
 }
 
 Result<Finished> ZygoteSubprocess::Run(const Command& command, const Call& call) {
-  // Twice: a zygote may die between two commands. What it has not taken was not run.
+  // Two attempts: a zygote may die between two commands. A request that it did not accept was not run.
   for (int attempt = 0; attempt < 2 && Fits(command); ++attempt) {
     QUARRY_TRY(call.Check(command.argv[1]));
     const std::shared_ptr<Process> zygote = Current(command, call);
@@ -131,12 +131,12 @@ Result<Finished> ZygoteSubprocess::Run(const Command& command, const Call& call)
 }
 
 Result<Finished> ZygoteSubprocess::PassOn(const Command& command, const Call& call) {
-  Error why(Code::kUnsupported, "its words do not fit the zygote's line");
+  Error why(Code::kUnsupported, "the zygote cannot take this command line");
   {
     const std::lock_guard lock(mutex_);
     ++counts_.passed_on;
     if (Fits(command)) {
-      why = failure_.value_or(Error(Code::kUnavailable, "the zygote is not to be had"));
+      why = failure_.value_or(Error(Code::kUnavailable, "the zygote is unavailable"));
     }
   }
   if (tell_ && IsForZygote(command)) {

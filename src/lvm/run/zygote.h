@@ -1,9 +1,10 @@
 // Runs LVM's commands in forked children of the LVM zygote (zygote_main.cc) instead of starting the lvm
-// program: what a start costs (linking, configuration, command table) is paid once. Figures:
+// program. The costs of a start (linking, configuration, command table) are paid once. Figures:
 // docs/freshness.md.
 //
-// The zygote is a program of its own, started with posix_spawn when first needed and again whenever it has
-// died: no thread of ours is ever forked. It ends with us; commands under way then run to their end.
+// The zygote is a program of its own. posix_spawn starts it when it is first needed, and again after it has
+// died, so no thread of quarryd is ever forked. The zygote ends with quarryd; commands in progress then run
+// to their end.
 #pragma once
 
 #include <chrono>
@@ -26,42 +27,42 @@ class Process;
 class Running;
 }  // namespace zygote
 
-// Whether the zygote can run this command line (the word after argv[0] is the first of `words`) as it stands.
-// liblvm2cmd takes one line and splits it by itself, so a word that holds a blank, a quote, a backslash or
-// anything but plain printable ASCII is not quoted but refused, as are empty words, and more than 63 of them.
+// Whether the zygote can run this command line as it is (the first of `words` follows argv[0]). liblvm2cmd
+// takes one line and splits it itself. So empty words, more than 63 words, and words with a blank, a quote, a
+// backslash or anything but printable ASCII are refused, not quoted.
 bool FitsZygote(const std::vector<std::string>& words);
 
-// Where the zygote's program is: beside our own, or in /usr/libexec/quarry. Empty: nowhere.
+// Path of the zygote's program: beside the running program, or in /usr/libexec/quarry. Empty: not found.
 std::string ZygoteProgram();
 
-// Thread-safe. Commands run at the same time, each in a process (and process group) of its own.
+// Thread-safe. Commands run concurrently, each in a process and process group of its own.
 class ZygoteSubprocess final : public Subprocess {
  public:
-  // Told, from any thread, why a command that the zygote is for was run by `others`.
+  // Called, from any thread, with the reason why `others` ran a command that the zygote should have run.
   using Tell = std::function<void(const Command& command, const Error& why)>;
 
-  // `program`: as of ZygoteProgram(). `others` runs what the zygote cannot: other programs than lvm, other
-  // environments than that of its first command, input, inherited descriptors (but for a lock to hold); and,
-  // which `tell` hears of, lines that do not fit (kUnsupported), and everything while the zygote cannot be
-  // started. Must outlive the object.
+  // `program`: from ZygoteProgram(). `others` runs what the zygote cannot: programs other than lvm,
+  // environments other than that of the first command, input, and inherited descriptors (except a lock to
+  // hold). `others` also runs lines that do not fit (kUnsupported), and everything while the zygote cannot be
+  // started; `tell` is called for these two. `others` must outlive the object.
   ZygoteSubprocess(std::string program, Subprocess& others, Tell tell = {});
   ~ZygoteSubprocess() override;
 
-  // As of Subprocess. kUnavailable, besides: the command's process is gone and nobody knows how it ended (it
-  // and the zygote were killed): its outcome is unknown.
+  // As Subprocess::Run. Also kUnavailable: the command's process and the zygote were killed, so the outcome
+  // of the command is unknown.
   Result<Finished> Run(const Command& command, const Call& call) override;
   StuckChildren Stuck() override;
 
   // For metrics and tests.
   struct Counts {
-    uint64_t run = 0;        // commands that the zygote took
+    uint64_t run = 0;        // commands that the zygote accepted
     uint64_t passed_on = 0;  // commands that `others` ran
     uint64_t starts = 0;     // of the zygote
   };
   Counts counts() const;
-  // Process id; nullopt while there is none.
+  // Process id; nullopt while there is no zygote.
   std::optional<int> pid() const;
-  // Why the zygote could not be started when this was last tried; OK otherwise.
+  // Why the last attempt to start the zygote failed; OK otherwise.
   Status start_failure() const;
 
  private:

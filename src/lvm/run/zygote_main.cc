@@ -1,12 +1,12 @@
-// quarry-lvm, the LVM zygote: holds liblvm2cmd initialised (configuration parsed, command table built) and
-// runs each command in a forked child of its own, which then exits. Nothing that a command does can leak into
-// the next one, any of them can be killed, and several may run at once.
+// quarry-lvm, the LVM zygote. It holds liblvm2cmd initialized (configuration parsed, command table built),
+// and runs each command in a forked child, which then exits. So no effect of a command leaks into the next
+// one, each can be killed, and several may run at once.
 //
-// liblvm2cmd keeps process-wide state, changes umask, locale and malloc, maps all memory locked while devices
-// are suspended, and cuts what it logs through a callback at 4095 bytes. So it lives in this process alone,
-// no callback is set, and output goes to descriptors 1 and 2 of the child, as whole as LVM writes it.
+// liblvm2cmd keeps process-wide state, changes umask, locale and malloc, locks all memory while devices are
+// suspended, and cuts what it logs through a callback at 4095 bytes. So only this process has it, no callback
+// is set, and output goes to descriptors 1 and 2 of the child, complete as LVM writes it.
 //
-// Single-threaded, started by quarryd only (zygote.h), which also says what it may be asked.
+// Single-threaded. Only quarryd starts it (zygote.h, which also lists the commands that it accepts).
 #include <fcntl.h>
 #include <lvm2cmd.h>
 #include <poll.h>
@@ -42,16 +42,16 @@ struct Request {
   int reply = -1;
   int out = -1;
   int err = -1;
-  int lock = -1;  // -1: there is none
+  int lock = -1;  // -1: none
 };
 
 struct Running {
   pid_t pid = -1;
-  int reply = -1;  // -1 once its reader is gone
+  int reply = -1;  // -1 once the reader is gone
   Kind kind = Kind::kChanges;
 };
 
-// The reader may be gone: then nobody wants to know.
+// An error means that the reader is gone, so it is ignored.
 void Send(int fd, Event event, int value) {
   const Message message{event, value};
   (void)!send(fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -93,7 +93,7 @@ class Zygote {
  public:
   Zygote(void* lvm, int signals) : lvm_(lvm), signals_(signals) {}
 
-  // Until quarryd is gone and the last command has ended.
+  // Runs until quarryd is gone and the last command has ended.
   void Serve() {
     while (serving_ || !running_.empty()) {
       std::vector<pollfd> fds = {{signals_, POLLIN, 0}, {serving_ ? kControlFd : -1, POLLIN, 0}};
@@ -140,18 +140,18 @@ class Zygote {
       Send(request.reply, Event::kNotStarted, errno);
       close(request.reply);
     } else {
-      setpgid(pid, pid);  // the child does it too: whoever comes first
+      setpgid(pid, pid);  // the child does the same: the first one wins
       running_.push_back({pid, request.reply, request.kind});
     }
     close(request.out);
     close(request.err);
     if (request.lock >= 0) {
-      close(request.lock);  // not LOCK_UN: the command has it
+      close(request.lock);  // no LOCK_UN: the command has the lock
     }
   }
 
-  // They would hold the group's lock for as long as there is something to watch. LVM blocks signals while it
-  // changes something.
+  // Such commands would hold the group's lock as long as there is something to watch. LVM blocks signals
+  // while it changes something.
   void EndWatchers() {
     for (const Running& child : running_) {
       if (child.kind == Kind::kWatches) {
@@ -160,7 +160,7 @@ class Zygote {
     }
   }
 
-  // In the child.
+  // Runs in the child.
   [[noreturn]] void Run(const Request& request, pid_t zygote) {
     setpgid(0, 0);
     Send(request.reply, Event::kStarted, getpid());
@@ -191,12 +191,12 @@ class Zygote {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    // LVM writes reports line by line: a thousand volumes are ten thousand writes otherwise.
+    // LVM writes reports line by line. Unbuffered, a thousand volumes are ten thousand writes.
     static std::array<char, 1 << 16> buffer;
     setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());
 
     const int code = lvm2_run(lvm_, request.line.c_str());
-    // As the lvm program does it: 1 is success, the rest are its exit statuses.
+    // As in the lvm program: 1 is success, other values are exit statuses.
     const bool written = fflush(nullptr) == 0;
     int status = code == LVM2_COMMAND_SUCCEEDED ? 0 : code;
     status = written || status != 0 ? status : LVM2_PROCESSING_FAILED;
@@ -240,8 +240,8 @@ class Zygote {
   std::vector<Running> running_;
 };
 
-// Signals meant for quarryd's group or unit do not end the zygote: quarryd does, when it has no more use for
-// it. TERM is blocked besides, so that one for a command that has just been forked waits until that is ready.
+// Signals meant for quarryd's group or unit do not end the zygote: quarryd ends it. TERM is blocked as well,
+// so that a TERM for a command that was just forked waits until the command is ready for it.
 int TakeSignals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
     std::signal(signal, SIG_IGN);
@@ -261,14 +261,14 @@ int main() {
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(kControlFd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
-    std::fputs("quarry-lvm runs LVM's commands for quarryd, which starts it; it is of no use by itself.\n",
+    std::fputs("quarry-lvm runs LVM's commands for quarryd, which starts it; it cannot be used by itself.\n",
                stderr);
     return 2;
   }
   fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
   void* lvm = lvm2_init();
   if (lvm == nullptr) {
-    std::fputs("liblvm2cmd cannot be initialised\n", stderr);
+    std::fputs("liblvm2cmd cannot be initialized\n", stderr);
     return 1;
   }
   const int signals = TakeSignals();

@@ -25,13 +25,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Slice of every wait, so that a stop request is seen.
+// Slice of every wait, so that a stop request is noticed.
 constexpr milliseconds kSlice{100};
-// How long to wait for a killed process to be gone before it counts as stuck in the kernel.
+// A killed process that is not gone after this time counts as stuck in the kernel.
 constexpr milliseconds kAfterKill{5000};
 // Reading a configuration takes milliseconds.
 constexpr milliseconds kStartLimit{5000};
-// An idle zygote ends in less.
+// An idle zygote ends faster.
 constexpr milliseconds kEndLimit{100};
 constexpr size_t kWords = 65536;
 
@@ -56,7 +56,7 @@ Result<UniqueFd> MakeFile(const char* name) {
   return fd;
 }
 
-// A file from its beginning, at most `limit` bytes; whether that is all of it.
+// A file from its beginning, at most `limit` bytes, and whether this is all of it.
 std::pair<std::string, bool> Content(const UniqueFd& fd, size_t limit) {
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) {
@@ -76,7 +76,7 @@ std::pair<std::string, bool> Content(const UniqueFd& fd, size_t limit) {
   return {std::move(text), size <= limit};
 }
 
-// Waits at most `limit` for something to read.
+// Waits at most `limit` until there is something to read.
 bool IsReadable(const UniqueFd& fd, milliseconds limit) {
   pollfd one{fd.get(), POLLIN, 0};
   return poll(&one, 1, static_cast<int>(limit.count())) > 0;
@@ -114,7 +114,7 @@ Process::~Process() {
   }
 }
 
-// It never says anything after kReady.
+// The zygote sends nothing on this socket after kReady.
 bool Process::IsGone() const {
   return IsReadable(control_, milliseconds::zero());
 }
@@ -136,7 +136,7 @@ bool Process::Send(const std::string& request, std::span<const int> fds) const {
          static_cast<ssize_t>(request.size());
 }
 
-// Its process id is its own until it is reaped, which only the destructor does.
+// The process id stays valid until the process is reaped, which only the destructor does.
 void Process::Kill() const {
   kill(pid_, SIGKILL);
 }
@@ -223,7 +223,7 @@ void Running::Step(milliseconds limit) {
   if (n == sizeof(message)) {
     Note(message);
   } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-    ended_ = true;  // neither the zygote nor the command's process has the other end any more
+    ended_ = true;  // neither the zygote nor the command's process has the other end open
   }
 }
 
@@ -257,8 +257,8 @@ void Running::Note(const Message& message) {
   }
 }
 
-// Through the zygote, which knows whether the process is its child still. Without one, the open socket says
-// that the process lives, so that its id cannot have been given to another.
+// Signals through the zygote, which knows whether the process is still its child. Without a zygote, the open
+// socket proves that the process lives, so its id cannot belong to another process.
 void Running::Signal(int signal) {
   if (!taken_ && signal == SIGKILL) {
     zygote_->Kill();

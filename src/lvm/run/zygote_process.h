@@ -1,5 +1,5 @@
-// The LVM zygote's process and the commands in it, from our side of the sockets (zygote_wire.h). Internal to
-// ZygoteSubprocess, which has the promises.
+// The LVM zygote's process and its commands, as quarryd sees them through the sockets (zygote_wire.h).
+// Internal to ZygoteSubprocess, whose header has the promises.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,11 @@ namespace quarry::lvm::zygote {
 // Thread-safe.
 class Process {
  public:
-  // Started and ready for commands. kUnavailable with the program's words if it ended instead.
+  // Returns once the zygote is ready for commands. kUnavailable, with the program's words, if it ended
+  // instead.
   static Result<std::shared_ptr<Process>> Start(const std::string& program, const Environment& env,
                                                 const Call& call);
-  // Tells it to end, and reaps it if that is at once: it waits for its commands.
+  // Tells the zygote to end, and reaps it if it ends at once. A zygote waits for its commands.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -32,10 +33,10 @@ class Process {
   pid_t pid() const { return pid_; }
   const Environment& env() const { return env_; }
   bool IsGone() const;
-  // Hands over a request with its three or four descriptors. False: it is gone and has not got it, or it does
-  // not take requests any more.
+  // Passes a request with its three or four descriptors. False: the zygote is gone and did not get the
+  // request, or it accepts no more requests.
   bool Send(const std::string& request, std::span<const int> fds) const;
-  // What has been taken goes on; what has not is never run.
+  // Commands that the zygote accepted continue; others are never run.
   void Kill() const;
 
  private:
@@ -50,26 +51,28 @@ class Process {
 // One command from request to end. For one thread at a time.
 class Running {
  public:
-  // nullptr: the zygote is gone and has not got the request.
+  // nullptr: the zygote is gone and did not get the request.
   static Result<std::unique_ptr<Running>> Start(std::shared_ptr<Process> zygote, const Command& command);
 
-  // To its end, or to that of the call: then the call's error, and the command goes on.
+  // Waits until the command or the call ends. In the latter case returns the call's error; the command
+  // continues.
   Status Wait(const Call& call);
-  // TERM, then KILL: LVM blocks signals while it holds a group's lock. A zygote that has not even taken the
-  // command by then is killed itself, so that it never will. False: the command survived even that.
+  // TERM, then KILL: LVM blocks signals while it holds a group's lock. If the zygote has not accepted the
+  // command by then, the zygote itself is killed, so that the command never runs. False: the command survived
+  // KILL.
   bool Stop(std::chrono::milliseconds grace);
-  // Takes what came, without waiting.
+  // Takes the replies that have arrived, without waiting.
   void Sweep() { Step(std::chrono::milliseconds::zero()); }
 
   bool ended() const { return ended_; }
-  // Ended because the zygote died before it took the request: nothing was run.
+  // True if the zygote died before it accepted the request: nothing was run.
   bool WasLost() const { return ended_ && !taken_; }
   int pid() const { return pid_; }  // -1 until known
   const std::string& name() const { return name_; }
   std::chrono::milliseconds Elapsed() const;
-  // What it said on standard error so far, for messages.
+  // The command's standard error so far, for messages.
   std::string Words() const;
-  // Once it has ended. kUnavailable: nobody knows how.
+  // Call after the end. kUnavailable: it is unknown how the command ended.
   Result<Finished> TakeFinished(size_t output_limit);
 
  private:

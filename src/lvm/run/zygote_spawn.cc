@@ -14,8 +14,8 @@
 namespace quarry::lvm::zygote {
 namespace {
 
-// posix_spawn attributes and file actions with their cleanup: a process group of its own, default signals,
-// descriptors 0, 1, 2 and kControlFd.
+// posix_spawn attributes and file actions with their cleanup: own process group, default signals, descriptors
+// 0, 1, 2 and kControlFd.
 class SpawnPlan {
  public:
   SpawnPlan(int control, int words) {

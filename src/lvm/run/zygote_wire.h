@@ -1,16 +1,17 @@
-// What quarryd and the LVM zygote (zygote_main.cc) say to each other. Both come from one build.
+// The messages between quarryd and the LVM zygote (zygote_main.cc). Both come from one build.
 //
-// Two kinds of socket, SOCK_SEQPACKET. The control socket is descriptor 3 of the zygote: it says kReady there
-// once; each request is one message, a Kind and the command line, with three descriptors or four: where its
-// replies go; where the command's standard output and error go (files, so that a command never waits for a
-// reader, and is not hurt when there is none any more); and, as its standard input, a lock that it keeps
-// until it ends. The zygote keeps none of these but the first. The end of the control socket is the end of
-// the zygote, once the commands under way have ended: those that only watch are ended.
+// There are two kinds of socket, both SOCK_SEQPACKET. The control socket is descriptor 3 of the zygote. The
+// zygote sends kReady there once. Each request is one message, a Kind and the command line, with three or
+// four descriptors: the reply socket; the files for the command's standard output and standard error; and,
+// optionally, a lock. Output goes to files so that a command never waits for a reader, and is not hurt if the
+// reader is gone. The lock becomes the command's standard input, which keeps it until the command ends. Of
+// these descriptors the zygote keeps only the reply socket. When the control socket ends, the zygote stops
+// the commands that only watch, waits for the others, and ends.
 //
-// On the reply socket, in this order: kTaken (before the fork: without it, nothing was run and nothing will
-// be), then from the command's process itself kStarted with its id and kDone with its exit status, at last
-// kEnded with the wait status from the zygote. The former reach their reader even if the zygote has died;
-// kEnded even if the command was killed. The other way goes kSignal.
+// The reply socket carries, in this order: kTaken (sent before the fork; without it, nothing was run and
+// nothing will be); from the command's process kStarted with its id and kDone with its exit status; and from
+// the zygote kEnded with the wait status. kStarted and kDone reach the reader even if the zygote has died;
+// kEnded arrives even if the command was killed. The other direction carries kSignal.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,13 @@
 namespace quarry::lvm::zygote {
 
 inline constexpr int kControlFd = 3;
-inline constexpr size_t kMaxRequest = 65536;  // the line
+inline constexpr size_t kMaxRequest = 65536;  // the command line
 inline constexpr size_t kMostFds = 4;
 // lvm2_run() has an array for 64 and refuses when it is full.
 inline constexpr size_t kMaxWords = 63;
 
-// First byte of a request. What watches gets TERM at the end of the control socket, and at that of the
-// zygote.
+// First byte of a request. A command that only watches gets TERM when the control socket ends, and when the
+// zygote ends.
 enum class Kind : char { kChanges = 'c', kWatches = 'w' };
 
 enum class Event : int32_t { kReady, kTaken, kNotStarted, kStarted, kDone, kEnded, kSignal };

@@ -602,7 +602,7 @@ TEST_F(FromText, GroupThatGoesBackInTimeIsRefused) {
     const auto refused = lvm_.Read("vg0", {});
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code(), Code::kPrecondition);
-    for (const char* words : {"vg0", "number 2", "number 3", "start quarryd anew"}) {
+    for (const char* words : {"vg0", "number 2", "number 3", "restart quarryd"}) {
       EXPECT_THAT(refused.error().message(), testing::HasSubstr(words));
     }
   }

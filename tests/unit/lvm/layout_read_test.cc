@@ -69,7 +69,7 @@ TEST(GeometryOf, WhatIsNotAlikeOrNotWholeIsRefused) {
     more.logical.first = Extents{12};
     more.stripe_size = Bytes{4096};
     Volume(group).segments.push_back(more);
-    EXPECT_THAT(Refusal(group), HasSubstr("not made alike"));
+    EXPECT_THAT(Refusal(group), HasSubstr("same layout throughout"));
   }
   {
     VolumeGroup group = GroupWith(MakeGeometry(VolumeType::kRaid1), 12);
