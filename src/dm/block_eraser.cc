@@ -26,7 +26,7 @@ Status ErasePiece(int fd, EraseMethod method, Bytes offset, Bytes length, const 
   }
   const std::string what = fmt::format("{} bytes {}+{} of {}", zero ? "zeroing" : "discarding", offset.value,
                                        length.value, device);
-  // ErrnoError makes kUnsupported of EOPNOTSUPP, which only a discard can give.
+  // ErrnoError turns EOPNOTSUPP, which only a discard can return, into kUnsupported.
   return ErrnoError(what);
 }
 
@@ -46,7 +46,7 @@ Status BlockEraser::Erase(const EraseRange& range, EraseMethod method, const Cal
       progress(done);
     }
   }
-  // Zeroes may still be in the page cache (where the kernel wrote pages) or in the drive's cache.
+  // Zeroes may still be in the page cache (if the kernel wrote pages) or in the drive's cache.
   if (fsync(fd.get()) != 0) {
     return ErrnoError(fmt::format("flushing {}", range.device));
   }

@@ -10,11 +10,13 @@
 
 namespace quarry::dm {
 
-// Stateless; any thread, also several on one device. The device is opened for writing but not exclusively,
-// since LVM and device-mapper have it. Before the first byte is touched the LVM label on the opened device
-// must bear the right UUID and place the range among the extents: behind the label and clear of all metadata.
+// Stateless. Safe from any thread, also several threads on one device. The device is opened for writing but
+// not exclusively, because LVM and device-mapper have it open. Before the first byte is written, the LVM
+// label on the opened device must have the right UUID, and must place the range among the extents: behind the
+// label and clear of all metadata.
 //
-// The kernel does a piece in one go that no signal ends; a deadline or stop is seen between pieces.
+// The kernel handles each piece in one go, and no signal ends that. Deadline and stop request are checked
+// between pieces.
 class BlockEraser final : public EraseApi {
  public:
   Status Erase(const EraseRange& range, EraseMethod method, const Call& call,

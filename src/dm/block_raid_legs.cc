@@ -32,7 +32,7 @@ std::span<std::byte> BytesOf(std::vector<Block>& blocks) {
   return std::as_writable_bytes(std::span(blocks));
 }
 
-// `what`, for errors. `at`: from the beginning of the place.
+// `what`: for errors. `at`: offset from the start of the place.
 Status ReadBlocks(int fd, const EraseRange& place, size_t at, std::vector<Block>& blocks,
                   std::string_view what) {
   const std::span<std::byte> bytes = BytesOf(blocks);
@@ -65,7 +65,7 @@ Status WriteBlocks(int fd, const EraseRange& place, size_t at, std::vector<Block
 constexpr std::string_view kSuperblock = "a raid superblock";
 constexpr std::string_view kBitmap = "a raid bitmap";
 
-// All of it, which may be longer than RaidBitmapSize says.
+// Loads the whole bitmap, which may be longer than RaidBitmapSize says.
 Result<std::vector<Block>> LoadBitmap(int fd, const EraseRange& place) {
   std::vector<Block> bitmap(1);
   QUARRY_TRY(ReadBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap));
@@ -94,7 +94,7 @@ Status Mark(int fd, const EraseRange& place, const RaidStart& start) {
 
 }  // namespace
 
-// Devices that owe an answer, and since when. Outlives whoever asked.
+// Devices with an unanswered read, and since when. Outlives the caller.
 struct BlockRaidLegs::Asked {
   std::mutex mutex;
   std::condition_variable answered;
@@ -108,9 +108,9 @@ template <typename T, typename Function>
 Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
   const Error silent(
       Code::kTimeout,
-      fmt::format("{} does not answer: try again when it does, or take the disk out", place.device));
+      fmt::format("{} does not answer: try again when it does, or remove the disk", place.device));
   {
-    // Somebody else may have asked just now, of another leg: that one's patience is waited for, once.
+    // Another caller may have just asked the device about another leg. That read is waited for, once.
     std::unique_lock lock(asked_->mutex);
     const auto is_free = [&] { return !asked_->devices.contains(place.device); };
     if (!is_free() &&

@@ -8,10 +8,10 @@
 
 namespace quarry::dm {
 
-// Past the page cache, as the kernel writes them.
+// Bypasses the page cache, as the kernel does when it writes superblocks.
 //
-// A disk in trouble may keep a read for minutes, and no signal ends that: reads are made by threads of their
-// own. One that does not end in time goes on by itself, and the device is not asked again before.
+// A failing disk may hold a read for minutes, and no signal ends that. So reads run in threads of their own.
+// A read that does not end in time is left to itself, and its device is not read again until it ends.
 class BlockRaidLegs final : public RaidLegsApi {
  public:
   explicit BlockRaidLegs(std::chrono::milliseconds patience = std::chrono::milliseconds(5000));

@@ -23,7 +23,8 @@ Result<DmEvents> DmEvents::Open() {
 
 Status DmEvents::Arm() {
   dm_ioctl request{};
-  // The interface's version that has this request; the kernel serves every older one of its major number.
+  // The interface version that introduced this request. The kernel accepts every older version of its major
+  // number.
   request.version[0] = 4;
   request.version[1] = 37;
   request.data_size = sizeof(request);

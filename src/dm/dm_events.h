@@ -1,5 +1,6 @@
-// That something happened to a device-mapper device, told by the kernel: one was made, removed or resumed, a
-// raid leg failed, a sync began or ended. Not what, and not to which.
+// Kernel events that something happened to some device-mapper device: a device was created, removed or
+// resumed, a raid leg failed, a sync began or ended. The event says neither what happened nor to which
+// device.
 #pragma once
 
 #include "base/result.h"
@@ -7,15 +8,16 @@
 
 namespace quarry::dm {
 
-// One thread.
+// For one thread.
 class DmEvents {
  public:
   // kUnavailable: no device-mapper in this kernel, or one older than 4.13 (DM_DEV_ARM_POLL, ioctl 4.37).
   static Result<DmEvents> Open();
 
-  // To poll for POLLIN: readable once something happened since Arm().
+  // For poll(2) with POLLIN: readable once something happened after Arm().
   int fd() const { return control_.get(); }
-  // From now on. To be called before one looks, so that nothing is missed in between. DM_DEV_ARM_POLL.
+  // Watches from now on. Call it before inspecting devices, so that no event in between is missed.
+  // DM_DEV_ARM_POLL.
   Status Arm();
 
  private:

@@ -27,7 +27,7 @@ Error NotActive(const std::string& uuid) {
   return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
 }
 
-// Error of an open(2) of a device's node.
+// The error of a failed open(2) of a device's node.
 Error OpenFailure(const Device& device, int saved_errno) {
   const std::string what = fmt::format("opening {} ({})", device.Node(), device.name);
   switch (saved_errno) {
@@ -39,12 +39,12 @@ Error OpenFailure(const Device& device, int saved_errno) {
     case EPERM:
       return ErrnoError(what, saved_errno).As(device.read_only ? Code::kPrecondition : Code::kUnavailable);
     default:
-      // ENXIO, ENODEV: it went away, or has no table, between the two looks.
+      // ENXIO, ENODEV: the device was removed, or lost its table, between lookup and open.
       return ErrnoError(what, saved_errno);
   }
 }
 
-// One device, by name or by UUID: `set` is libdevmapper's setter of either.
+// Finds one device, by name or by UUID. `set` is libdevmapper's setter for either.
 Result<std::optional<Device>> Look(int (*set)(dm_task*, const char*), const std::string& key) {
   const std::string what = fmt::format("looking for device {}", key);
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
@@ -80,7 +80,7 @@ Result<std::vector<Listed>> AllDevices() {
   if (!task || dm_task_run(task.get()) == 0) {
     return session.Failure("listing devices", task ? dm_task_get_errno(task.get()) : 0);
   }
-  // Entries lie one behind the other, each telling how far the next is; 0 ends them.
+  // Entries follow each other. Each has the offset of the next; 0 ends the list.
   std::vector<Listed> devices;
   const dm_names* entry = dm_task_get_names(task.get());
   if (entry == nullptr || entry->dev == 0) {
@@ -95,10 +95,10 @@ Result<std::vector<Listed>> AllDevices() {
   }
 }
 
-// A device has one table, and perhaps another that was loaded and waits to take its place.
+// A device has one table, and perhaps a second one that is loaded and waits to replace the first.
 enum class Table { kLive, kWaiting };
 
-// A task about the table of one device; nullptr if libdevmapper refuses.
+// A request about the table of one device; nullptr if libdevmapper refuses.
 DmTask TaskAbout(int type, dev_t number, Table table) {
   DmTask task(dm_task_create(type));
   const bool ready = task &&
@@ -109,7 +109,7 @@ DmTask TaskAbout(int type, dev_t number, Table table) {
   return ready ? std::move(task) : nullptr;
 }
 
-// What a device's table names; nothing if the device is gone.
+// The devices that a device's table names; empty if the device is gone.
 Result<std::vector<dev_t>> DevicesBelow(dev_t number, Table table = Table::kLive) {
   const std::string what = fmt::format("asking what device {}:{} lies on", major(number), minor(number));
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
@@ -126,12 +126,12 @@ Result<std::vector<dev_t>> DevicesBelow(dev_t number, Table table = Table::kLive
                          : std::vector<dev_t>(deps->device, deps->device + deps->count);
 }
 
-// What a device's table takes of the block device `below`; nothing if the device is gone.
+// The sectors of the block device `below` that a device's table maps; empty if the device is gone.
 Result<std::vector<SectorRange>> TakenBy(dev_t number, Table table, const std::string& below) {
   const std::string what = fmt::format("asking for the table of device {}:{}", major(number), minor(number));
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const DmTask task = TaskAbout(DM_DEVICE_TABLE, number, table);
-  // A table may hold a key.
+  // A table may contain an encryption key.
   if (!task || dm_task_secure_data(task.get()) == 0) {
     return session.Failure(what);
   }
@@ -179,7 +179,7 @@ Status SendMessage(const std::string& uuid, const char* message) {
   }
 }
 
-// A disk leaves sysfs as it is pulled; its number is not given to another while somebody holds it.
+// A disk leaves sysfs when it is pulled. Its number is not reused while the disk is held open.
 bool InSysfs(dev_t number) {
   return access(fmt::format("/sys/dev/block/{}:{}", major(number), minor(number)).c_str(), F_OK) == 0;
 }
@@ -201,7 +201,7 @@ Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
   std::vector<Device> devices;
   for (const Listed& one : listed) {
     QUARRY_ASSIGN(std::optional<Device> device, Look(dm_task_set_name, one.name));
-    // Gone since: not there.
+    // A device removed meanwhile is left out.
     if (device.has_value() && device->uuid.starts_with(prefix)) {
       devices.push_back(std::move(*device));
     }
@@ -239,7 +239,7 @@ Status DmKernel::Scrub(const std::string& uuid, bool repair) {
   const char* const action = repair ? "repair" : "check";
   for (int i = 0; i < kMessages; ++i) {
     QUARRY_TRY(SendMessage(uuid, action));
-    // Where a comparison has just ended the kernel may take the message, tidy up and forget it.
+    // If a scrub has just ended, the kernel may accept the message, clean up, and forget the message.
     for (int look = 0; look < kLooks; ++look) {
       QUARRY_ASSIGN(const std::optional<RaidStatus> status, Raid(uuid));
       if (!status.has_value() || status->action == action) {
@@ -248,7 +248,7 @@ Status DmKernel::Scrub(const std::string& uuid, bool repair) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  return Error(Code::kPrecondition, fmt::format("device {} does not begin to compare its legs", uuid));
+  return Error(Code::kPrecondition, fmt::format("device {} does not begin to scrub", uuid));
 }
 
 Result<uint64_t> DmKernel::Instance(const std::string& uuid) {
@@ -287,7 +287,7 @@ Result<std::vector<Mapping>> DmKernel::MappingsOf(const std::string& path) {
     return ErrnoError(fmt::format("looking at {}", path));
   }
   if (!S_ISBLK(st.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", path));
+    return Error(Code::kInvalidArgument, fmt::format("{} is not a block device", path));
   }
   const std::string below = fmt::format("{}:{}", major(st.st_rdev), minor(st.st_rdev));
   const auto in_bytes = [](uint64_t sectors) {
@@ -336,8 +336,8 @@ Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {
   if (!fd.valid()) {
     return OpenFailure(*device, errno);
   }
-  // From here on the device is held and cannot be replaced. Between the look and the open it could be: look
-  // again.
+  // From here on the device is held open and cannot be replaced. It may have been replaced between lookup and
+  // open, so look it up again.
   struct stat st{};
   if (fstat(fd.get(), &st) != 0) {
     return ErrnoError(fmt::format("looking at {}", device->Node()));
@@ -350,7 +350,7 @@ Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {
     return Error(Code::kUnavailable, fmt::format("{} is not {} ({}:{}): is this the host's /dev?",
                                                  device->Node(), held->name, held->major, held->minor));
   }
-  // The kernel would open it all the same, and refuse each write.
+  // The kernel would open the device, and then refuse each write.
   if (held->read_only && (flags & O_ACCMODE) != O_RDONLY) {
     return Error(Code::kPrecondition, fmt::format("{} ({}) is read-only", device->Node(), held->name));
   }
@@ -370,8 +370,7 @@ Result<bool> DmKernel::HasTarget(const std::string& target) {
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const std::string what = fmt::format("asking for target '{}'", target);
   const DmTask task(dm_task_create(DM_DEVICE_GET_TARGET_VERSION));
-  // The kernel loads dm-<target> if it has to, and reports EINVAL for a target that it then still does not
-  // know.
+  // The kernel loads dm-<target> if necessary. It reports EINVAL if the target is still unknown.
   if (!task || dm_task_set_name(task.get(), target.c_str()) == 0) {
     return session.Failure(what);
   }

@@ -11,10 +11,10 @@
 
 namespace quarry::dm {
 
-// Thread-safe; calls are made one at a time in the whole process, because libdevmapper keeps its state in
-// statics. No call waits for I/O of a device or for udev. What libdevmapper has to say goes into our errors,
-// never to standard error. kUnavailable: no device-mapper in this kernel, no right to use it, no nodes in
-// /dev.
+// Thread-safe. Calls take turns in the whole process, because libdevmapper keeps its state in static
+// variables. No call waits for device I/O or for udev. libdevmapper's messages become part of the returned
+// errors and never go to standard error. kUnavailable: no device-mapper in this kernel, no permission to use
+// it, or no nodes in /dev.
 class DmKernel final : public DmApi {
  public:
   Result<std::optional<Device>> Find(const std::string& uuid) override;

@@ -20,11 +20,11 @@ namespace quarry::dm {
 namespace {
 
 constexpr const char* kControl = "/dev/mapper/control";
-// The kernel's devices.txt: fixed, so that the node can be there before the driver.
+// From the kernel's devices.txt: fixed, so the node can exist before the driver.
 constexpr unsigned kMiscMajor = 10;
 constexpr unsigned kControlMinor = 236;
 
-constexpr int kLevelMask = 7;  // libdm-common.h: the rest of the bits are flags
+constexpr int kLevelMask = 7;  // libdm-common.h: the other bits are flags
 constexpr int kLevelError = 3;
 
 struct Library {
@@ -59,7 +59,7 @@ __attribute__((format(printf, 5, 6))) void TakeWords(int level, const char* /*fi
   words += text.data();
 }
 
-// libdevmapper opens /dev/mapper/control once, keeps it, and lets children inherit it.
+// libdevmapper opens /dev/mapper/control once, keeps it open, and would let children inherit it.
 void KeepControlFromChildren() {
   DIR* directory = opendir("/proc/self/fd");
   if (directory == nullptr) {
@@ -76,11 +76,11 @@ void KeepControlFromChildren() {
   closedir(directory);
 }
 
-// Makes the first request, so that the control node is open before anything else is asked.
+// Makes the first request, so that the control node is open before any other request.
 Status Prepare(Library& library) {
   UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
   if (!control.valid() && errno == ENOENT) {
-    // Usually udev or kmod made it at boot. Opening it is what loads the module.
+    // Usually udev or kmod made it at boot. Opening the node loads the module.
     mkdir("/dev/mapper", 0755);
     mknod(kControl, S_IFCHR | 0600, makedev(kMiscMajor, kControlMinor));
     control.Reset(open(kControl, O_RDWR | O_CLOEXEC));

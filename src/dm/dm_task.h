@@ -1,4 +1,4 @@
-// One request to device-mapper: libdevmapper's dm_task, owned, with its words caught.
+// One request to device-mapper: libdevmapper's dm_task, owned, with its messages captured.
 #pragma once
 
 #include <libdevmapper.h>
@@ -12,15 +12,15 @@
 
 namespace quarry::dm {
 
-// While one exists, libdevmapper is this thread's: begin one before the first DmTask and keep it until after
-// the last. Also collects what libdevmapper reports as an error meanwhile.
+// While a session exists, only its thread uses libdevmapper. Begin a session before the first DmTask, and
+// keep it until after the last. It also collects the errors that libdevmapper reports.
 class LibdmSession {
  public:
-  // kUnavailable: there is no device-mapper here. Asked again each time: libdevmapper itself, once it has
-  // failed, would not look again.
+  // kUnavailable: no device-mapper here. This is checked on every call, because libdevmapper itself does not
+  // retry after a failure.
   static Result<LibdmSession> Begin();
 
-  // "what: libdevmapper's words": kUnavailable, or what `sys_errno` means.
+  // "what: libdevmapper's message". The code is that of `sys_errno`, or kUnavailable.
   Error Failure(std::string_view what, int sys_errno = 0) const;
 
  private:

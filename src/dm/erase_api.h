@@ -1,5 +1,5 @@
-// Clearing extents on the disks below LVM, past device-mapper: works for every volume type, resumable by
-// offset.
+// Clears extents on the disks below LVM, without device-mapper. Works for every volume type, and can be
+// resumed by offset.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,26 @@
 namespace quarry::dm {
 
 enum class EraseMethod {
-  kZero,  // afterwards the range reads as zeroes: BLKZEROOUT (write zeroes, or the kernel writes zero pages)
-  kDiscard,  // BLKDISCARD: advisory, may leave old bytes; not erasure
+  kZero,  // the range reads as zeroes afterwards: BLKZEROOUT (write zeroes, or the kernel writes zero pages)
+  kDiscard,  // BLKDISCARD: advisory, old bytes may remain; not erasure
 };
 
 struct EraseRange {
-  std::string device;   // path of the PV
-  std::string pv_uuid;  // LVM's form; the PV label on the opened device must bear it, else nothing is touched
-  Bytes offset;         // from the start of the device
+  std::string device;  // path of the PV
+  std::string
+      pv_uuid;   // LVM's form; nothing is written unless the PV label on the opened device has this UUID
+  Bytes offset;  // from the start of the device
   Bytes length;
 };
 
-// Any thread.
+// Safe from any thread.
 class EraseApi {
  public:
   virtual ~EraseApi() = default;
 
-  // Clears [offset, offset + length) in pieces of at most 1 GiB, checking `call` between them, then flushes
+  // Clears [offset, offset + length) in pieces of at most 1 GiB, checks `call` between pieces, then flushes
   // the device. `progress`, if given, gets the bytes done so far after each piece. kCorrupt: the device is
-  // not that PV; nothing was written. kUnsupported: the device cannot discard. Repeating it is harmless.
+  // not that PV; nothing was written. kUnsupported: the device cannot discard. It is safe to repeat.
   virtual Status Erase(const EraseRange& range, EraseMethod method, const Call& call,
                        const std::function<void(Bytes)>& progress) = 0;
 };

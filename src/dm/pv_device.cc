@@ -34,13 +34,13 @@ Result<UniqueFd> OpenDevice(const std::string& path, int flags) {
     return ErrnoError(fmt::format("looking at {}", path));
   }
   if (!S_ISBLK(st.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", path));
+    return Error(Code::kInvalidArgument, fmt::format("{} is not a block device", path));
   }
   return fd;
 }
 
 Result<PvLabel> ReadLabel(int fd, const EraseRange& range) {
-  alignas(4096) std::array<std::byte, 4096> start{};  // O_DIRECT wants whole blocks
+  alignas(4096) std::array<std::byte, 4096> start{};  // O_DIRECT needs whole blocks
   static_assert(kPvLabelScan <= start.size());
   const ssize_t n = pread(fd, start.data(), start.size(), 0);
   if (n < 0) {

@@ -1,5 +1,5 @@
-// A PV opened to be read or written below LVM: proven to be that PV, and the range to be extents and nothing
-// else.
+// Opens a PV for reading or writing below LVM, after proving that the device is that PV and that the range
+// has only extents.
 #pragma once
 
 #include "base/result.h"
@@ -8,9 +8,9 @@
 
 namespace quarry::dm {
 
-// `flags` as for open(2), with the access mode, and O_CLOEXEC is added. Not exclusive, since LVM and
-// device-mapper have it. kCorrupt: it is not that PV, or the range would hit more than extents.
-// kInvalidArgument: no block device, or no whole sectors. kTimeout: opening it would wait.
+// `flags`: for open(2), including the access mode; O_CLOEXEC is added. The device is not opened exclusively,
+// because LVM and device-mapper have it open. kCorrupt: the device is not that PV, or the range has more than
+// extents. kInvalidArgument: not a block device, or not whole sectors. kTimeout: the open would block.
 Result<UniqueFd> OpenPvRange(const EraseRange& range, int flags);
 
 }  // namespace quarry::dm

@@ -16,7 +16,7 @@ constexpr size_t kSector = 512;
 constexpr std::string_view kLabelId = "LABELONE";
 constexpr std::string_view kLabelType = "LVM2 001";
 
-// struct label_header, then struct pv_header at the offset that it names. All little-endian.
+// struct label_header, then struct pv_header at the offset that the label names. All little-endian.
 enum LabelField : size_t {
   kId = 0,
   kSectorNumber = 8,
@@ -42,7 +42,7 @@ bool Matches(Raw raw, size_t offset, std::string_view text) {
   return std::memcmp(raw.data() + offset, text.data(), text.size()) == 0;
 }
 
-// LVM's checksum: the reflected polynomial of IEEE 802.3, its own start value, no final inversion.
+// LVM's checksum: the reflected IEEE 802.3 polynomial, LVM's own start value, no final inversion.
 uint32_t Checksum(Raw raw) {
   uint32_t crc = 0xF597A6CF;
   for (const std::byte byte : raw) {
@@ -76,7 +76,7 @@ std::optional<std::string> FormatUuid(Raw raw) {
   return out;
 }
 
-// A list of areas, up to the empty one that ends it. False if it runs out of the sector first.
+// Reads a list of areas up to the empty area that ends it. False if the list runs out of the sector first.
 bool TakeAreas(Raw sector, size_t& at, std::vector<PvArea>& out) {
   for (; at + kAreaLength <= sector.size(); at += kAreaLength) {
     const uint64_t offset = Load(sector, at, 8);
@@ -117,7 +117,7 @@ Result<PvLabel> ParseSector(Raw sector, uint64_t number) {
   return label;
 }
 
-// [a, a + a_length) and [b, b + b_length) share a byte. None of the sums may overflow.
+// Whether [a, a + a_length) and [b, b + b_length) share a byte. Neither sum may overflow.
 bool Overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length) {
   return a < b + b_length && b < a + a_length;
 }

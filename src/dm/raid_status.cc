@@ -22,7 +22,7 @@ Result<RaidStatus> ParseRaidStatus(const std::string& parameters) {
   const DmPool pool(dm_pool_create("raid status", 1024));
   dm_status_raid* status = nullptr;
   if (!pool || dm_get_status_raid(pool.get(), parameters.c_str(), &status) == 0) {
-    return Error(Code::kCorrupt, fmt::format("'{}' is no status of a raid device", parameters));
+    return Error(Code::kCorrupt, fmt::format("'{}' is not the status of a raid device", parameters));
   }
   RaidStatus parsed{.type = status->raid_type,
                     .legs = status->dev_health,

@@ -8,9 +8,9 @@
 
 namespace quarry::dm {
 
-// Parses what DM_TABLE_STATUS gives of a raid target, without start, length and the word "raid", as in
-// "raid1 2 AD 409600/409600 idle 0 0 -" (libdevmapper's dm_get_status_raid). kCorrupt: it is no such line, or
-// it contradicts itself. Pure.
+// Parses the output of DM_TABLE_STATUS for a raid target, without start, length and the word "raid", as in
+// "raid1 2 AD 409600/409600 idle 0 0 -" (libdevmapper's dm_get_status_raid). kCorrupt: not such a line, or
+// the line contradicts itself. Pure.
 Result<RaidStatus> ParseRaidStatus(const std::string& parameters);
 
 }  // namespace quarry::dm

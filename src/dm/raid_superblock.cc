@@ -19,16 +19,16 @@ constexpr size_t kRecovery = 32;         // u64 disk_recovery_offset
 constexpr size_t kResync = 40;           // u64 array_resync_offset
 constexpr size_t kExtendedFailed = 120;  // u64[3]: the bits of legs 64 to 252 (since 4.8)
 constexpr uint32_t kMagicWord = 0x64526d44;
-constexpr uint64_t kDone = UINT64_MAX;  // of the two offsets
+constexpr uint64_t kDone = UINT64_MAX;  // of both offsets
 constexpr uint32_t kMostLegs = 253;
 constexpr uint32_t kBits = 64;
 
-// The bitmap: little-endian too, and a bit per region from kRegions on.
+// The bitmap is little-endian too, with one bit per region from kRegions on.
 constexpr size_t kBitmapMagic = 0;     // u32
 constexpr size_t kBitmapEvents = 24;   // u64
-constexpr size_t kBitmapCleared = 32;  // u64 events_cleared: of which the array was last whole
+constexpr size_t kBitmapCleared = 32;  // u64 events_cleared: the count at which the array was last complete
 constexpr size_t kBitmapCovers = 40;   // u64 sync_size, in sectors
-constexpr size_t kBitmapState = 48;    // u32, of flags
+constexpr size_t kBitmapState = 48;    // u32 flags
 constexpr size_t kBitmapRegion = 52;   // u32 chunksize, in bytes
 constexpr std::byte kStale{1U << 1};   // BITMAP_STALE
 constexpr size_t kRegions = 256;
@@ -60,7 +60,7 @@ struct Regions {
 
 Result<Regions> ReadRegions(std::span<const std::byte> start) {
   if (start.size() < kRaidSuperblock || Read(start, kBitmapMagic, 4) != kBitmapMagicWord) {
-    return Error(Code::kCorrupt, "no bitmap of dm-raid");
+    return Error(Code::kCorrupt, "not a bitmap of dm-raid");
   }
   const uint64_t covers = Read(start, kBitmapCovers, 8);
   const uint64_t size = Read(start, kBitmapRegion, 4) / kSector;
@@ -72,7 +72,8 @@ Result<Regions> ReadRegions(std::span<const std::byte> start) {
 
 Result<size_t> WholeSize(std::span<const std::byte> bitmap) {
   QUARRY_ASSIGN(const size_t size, RaidBitmapSize(bitmap));
-  return size <= bitmap.size() ? Result<size_t>(size) : Error(Code::kCorrupt, "half a bitmap of dm-raid");
+  return size <= bitmap.size() ? Result<size_t>(size)
+                               : Error(Code::kCorrupt, "an incomplete bitmap of dm-raid");
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
   if (block.size() < kRaidSuperblock || Read(block, kMagic, 4) != kMagicWord) {
     const bool blank = block.size() >= kRaidSuperblock &&
                        std::ranges::all_of(block, [](std::byte byte) { return byte == std::byte{0}; });
-    return Error(blank ? Code::kNotFound : Code::kCorrupt, "no superblock of dm-raid");
+    return Error(blank ? Code::kNotFound : Code::kCorrupt, "not a superblock of dm-raid");
   }
   RaidSuperblock out{.legs = static_cast<uint32_t>(Read(block, kLegs, 4)),
                      .role = static_cast<uint32_t>(Read(block, kRole, 4)),
@@ -124,7 +125,7 @@ Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap) {
   QUARRY_TRY(WholeSize(bitmap));
   QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
   RaidBitmap out{.events = Read(bitmap, kBitmapEvents, 8), .region_size = regions.size, .marked = {}};
-  // The kernel sets what the last byte has left, too.
+  // The kernel also sets the unused bits of the last byte.
   out.marked.reserve(regions.count);
   for (uint64_t region = 0; region < regions.count; ++region) {
     out.marked.push_back((bitmap[kRegions + region / 8] >> (region % 8) & std::byte{1}) != std::byte{0});

@@ -12,25 +12,25 @@
 
 namespace quarry::dm {
 
-// `block` has kRaidSuperblock bytes. kNotFound: it is all zeroes, as LVM makes it before the array is first
-// started. kCorrupt: there is no such superblock, or it contradicts itself.
+// `block` has kRaidSuperblock bytes. kNotFound: all zeroes, as LVM writes them before the array is first
+// started. kCorrupt: not such a superblock, or it contradicts itself.
 Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block);
 
-// Notes in a block that ParseRaidSuperblock takes what the array is to start from.
+// Writes start instructions into a block that ParseRaidSuperblock accepts.
 void SetRaidStart(std::span<std::byte> block, const RaidStart& start);
 
-// How long the bitmap is whose first kRaidSuperblock bytes these are, in bytes. kCorrupt: it is none.
+// Length in bytes of the bitmap that begins with these kRaidSuperblock bytes. kCorrupt: not a bitmap.
 Result<size_t> RaidBitmapSize(std::span<const std::byte> start);
 
-// `bitmap` is as long as RaidBitmapSize says, or longer. kCorrupt: it is none.
+// `bitmap` is as long as RaidBitmapSize says, or longer. kCorrupt: not a bitmap.
 Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap);
 
-// Marks these regions, one for each that the bitmap has, and no others. Nothing else of it changes. `bitmap`
-// and kCorrupt as above; also if it has more or fewer regions.
+// Marks exactly these regions; `marked` has one entry for each region of the bitmap. Nothing else changes.
+// `bitmap` and kCorrupt as above. Also kCorrupt: the number of regions differs.
 Status MarkRegions(std::span<std::byte> bitmap, const std::vector<bool>& marked);
 
-// Marks all regions as written to since the array was last whole, and the bitmap as current where that is the
-// array's count of events. `bitmap` and kCorrupt as above.
+// Marks all regions as written to since the array was last complete, and sets the event count at which the
+// bitmap is current. `bitmap` and kCorrupt as above.
 Status MarkAllRegions(std::span<std::byte> bitmap, uint64_t events);
 
 }  // namespace quarry::dm

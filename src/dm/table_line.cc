@@ -28,8 +28,8 @@ std::optional<uint64_t> Number(std::string_view word) {
   return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
 }
 
-// Where the pairs of device and offset begin, how many there are and how long each is. nullopt: another type,
-// or not understood.
+// The position of the first pair of device and offset, the number of pairs, and the words per pair. nullopt:
+// another type, or not understood.
 struct Pairs {
   size_t at;
   uint64_t count;
@@ -46,7 +46,8 @@ std::optional<Pairs> FindPairs(std::string_view type, uint64_t length,
       return Pairs{2, *stripes, length / *stripes};
     }
   }
-  if (type == "mirror" && words.size() > 2) {  // log type, number of its arguments, these, number of copies
+  if (type == "mirror" &&
+      words.size() > 2) {  // log type, number of its arguments, the arguments, number of copies
     const auto arguments = Number(words[1]);
     if (arguments.has_value() && *arguments < words.size() - 2) {
       const auto copies = Number(words[2 + *arguments]);
@@ -74,7 +75,7 @@ std::vector<SectorRange> SectorsTaken(std::string_view type, uint64_t length, st
       }
     }
   }
-  if (out.size() < named) {  // a mirror's log, say
+  if (out.size() < named) {  // for example a mirror's log
     return {SectorRange()};
   }
   return out;

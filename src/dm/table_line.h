@@ -1,4 +1,4 @@
-// What a target of a device-mapper table maps of a block device.
+// The sectors of a block device that a target of a device-mapper table maps.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct SectorRange {
   bool operator==(const SectorRange&) const = default;
 };
 
-// `type`, `length` (in sectors) and `parameters` as DM_TABLE_STATUS gives them with the flag for tables;
-// `device` as tables name it, "8:16". Empty if the device is not named. All of the device, where the target
-// is of a type that does not say by itself which sectors it takes. Pure.
+// `type`, `length` (in sectors) and `parameters` as DM_TABLE_STATUS returns them with the flag for tables.
+// `device` as tables name it, "8:16". Empty if the table does not name the device. The whole device, if the
+// target's type does not tell which sectors it maps. Pure.
 std::vector<SectorRange> SectorsTaken(std::string_view type, uint64_t length, std::string_view parameters,
                                       std::string_view device);
 
