@@ -13,7 +13,7 @@
 namespace quarry::udev {
 namespace {
 
-// Events that cannot be read, one after the other, before the socket is given up for this time.
+// After this many unreadable events in a row, the socket is not read further for now.
 constexpr int kMostFailures = 16;
 
 struct Unref {
@@ -46,7 +46,7 @@ class KernelMonitor final : public Monitor {
       } else if (errno == EAGAIN || errno == 0) {
         return news;
       } else {
-        // Events were dropped, or one made no sense: whoever asks has to look.
+        // Events were dropped, or one was invalid, so the caller must look for changes.
         news.came = news.went = true;
         ++failures;
       }

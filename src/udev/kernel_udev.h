@@ -1,5 +1,5 @@
-// UdevApi on the kernel that we run on: sysfs for what there is, libudev's monitor of the kernel's own events
-// for what happens. No udevd is needed; where one runs, /dev/disk has its links.
+// UdevApi on the running kernel: sysfs for the inventory, and libudev's monitor of the kernel's own events.
+// udevd is not needed; if it runs, /dev/disk has its links.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,9 @@ class KernelUdev final : public UdevApi {
   explicit KernelUdev(SysfsPlaces places = {}) : places_(std::move(places)) {}
 
   Result<std::vector<Disk>> Inventory() override { return ReadDisks(places_); }
-  // The netlink group "kernel" of libudev (udev_monitor_new_from_netlink(3)): it is told in every network
-  // namespace that the initial user namespace owns, so in a container too. That of udevd is not.
+  // Uses libudev's netlink group "kernel" (udev_monitor_new_from_netlink(3)). The kernel sends its events to
+  // every network namespace that the initial user namespace owns, so containers get them too. udevd's events
+  // do not.
   Result<std::unique_ptr<Monitor>> Watch() override;
   Result<std::optional<DeviceNumber>> NumberOf(const std::string& path) override;
 

@@ -25,7 +25,7 @@ static_assert(sizeof(nvme_smart_log) == sizeof(SmartPage));
 static_assert(sizeof(nvme_id_ns) == sizeof(NamespacePage));
 
 constexpr int kZeroCelsius = 273;  // the page has kelvins
-constexpr int kLargestBlock = 32;  // powers of two above it make no sense as a size in bytes
+constexpr int kLargestBlock = 32;  // larger powers of two are not plausible sizes in bytes
 
 uint64_t LittleEndian(const uint8_t* bytes, size_t count) {
   uint64_t value = 0;
@@ -45,7 +45,7 @@ uint64_t Counter(const uint8_t (&bytes)[16]) {
   return fits ? LittleEndian(bytes, 8) : std::numeric_limits<uint64_t>::max();
 }
 
-// Of the format that the namespace has now; 0: it makes no sense.
+// For the namespace's current format; 0: the value is not plausible.
 uint64_t BlockSize(const nvme_id_ns& ns) {
   uint8_t format = 0;
   nvme_id_ns_flbas_to_lbaf_inuse(ns.flbas, &format);
@@ -53,7 +53,7 @@ uint64_t BlockSize(const nvme_id_ns& ns) {
   return shift == 0 || shift >= kLargestBlock ? 0 : uint64_t{1} << shift;
 }
 
-// Whether the block device with this number is an NVMe namespace, or a partition of one. Opens nothing.
+// Whether the block device with this number is an NVMe namespace or a partition of one. Opens nothing.
 bool IsNvme(const std::string& numbers, dev_t device) {
   std::error_code error;
   const fs::path place =
@@ -61,7 +61,7 @@ bool IsNvme(const std::string& numbers, dev_t device) {
   return !error && place.filename().string().starts_with("nvme");
 }
 
-// `status`: what libnvme returned, -1 with errno or the disk's own refusal.
+// `status`: libnvme's return value, -1 with errno, or the disk's own status.
 Error Refusal(const std::string& node, const char* what, int status, int saved_errno) {
   const std::string asked = fmt::format("asking {} for {}", node, what);
   return status < 0 ? ErrnoError(asked, saved_errno).As(Code::kIo)
@@ -83,7 +83,7 @@ DiskHealth DecodeHealth(const SmartPage& smart, const NamespacePage& name_space)
   out.unsafe_shutdowns = Counter(log.unsafe_shutdowns);
   out.deallocated_is_zero = (ns.dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
   const uint64_t block = BlockSize(ns);
-  if ((ns.nsfeat & NVME_NS_FEAT_IO_OPT) != 0 && block != 0) {  // the fields mean something
+  if ((ns.nsfeat & NVME_NS_FEAT_IO_OPT) != 0 && block != 0) {  // the fields are valid
     out.write_granularity = Bytes{(uint64_t{Host(ns.npwg)} + 1) * block};
     out.discard_granularity = Bytes{(uint64_t{Host(ns.npdg)} + 1) * block};
   }
@@ -114,7 +114,7 @@ Result<std::optional<DiskHealth>> NvmeHealth::Read(const std::string& node) {
   }
   nvme_id_ns ns{};
   if (const int code = nvme_identify_ns(fd.get(), id, &ns); code != 0) {
-    return Refusal(node, "what its namespace is", code, errno);
+    return Refusal(node, "its namespace identification", code, errno);
   }
   return std::optional(DecodeHealth(std::bit_cast<SmartPage>(log), std::bit_cast<NamespacePage>(ns)));
 }

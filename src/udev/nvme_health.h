@@ -1,5 +1,5 @@
-// What an NVMe disk says of itself, asked through libnvme: one log page of the controller's, and the
-// namespace's identification. Reading changes nothing in the disk.
+// Health of an NVMe disk, through libnvme: one log page of the controller, and the identification of the
+// namespace. Reading changes nothing on the disk.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace quarry::udev {
 using SmartPage = std::array<std::byte, 512>;       // SMART / Health Information, log page 02h
 using NamespacePage = std::array<std::byte, 4096>;  // Identify Namespace, CNS 00h
 
-// What both say together. Counters of 128 bits are cut off at 64. Pure.
+// Combines both pages. 128-bit counters saturate at 64 bits. Pure.
 DiskHealth DecodeHealth(const SmartPage& smart, const NamespacePage& name_space);
 
-// No timeout of our own: an admin command that runs into one has the kernel reset the whole controller, which
-// is for the kernel's own limit (nvme_core.admin_timeout, 60 s) to decide.
+// Has no timeout of its own. An admin command that times out makes the kernel reset the whole controller, so
+// only the kernel's limit applies (nvme_core.admin_timeout, 60 s).
 class NvmeHealth final : public DiskHealthApi {
  public:
   // `numbers`: where sysfs lists block devices by number.

@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSysfsSector = 512;  // the unit of "size", whatever the disk's own sectors are
-// Page 80h of SCSI (unit serial number): two bytes, the length of what follows, then text.
+constexpr uint64_t kSysfsSector = 512;  // the unit of "size", whatever the disk's sector size
+// SCSI page 80h (unit serial number): two bytes, the length of the rest, then text.
 constexpr size_t kPageHeader = 4;
 
-// Kernel names of devices that are made of something else, and what we call them.
+// Kernel names of devices that are made of something else, and our names for them.
 constexpr auto kMadeUp = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"dm-", "dm"},
     {"md", "md"},
@@ -39,7 +39,7 @@ std::string Trimmed(std::string text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-// What a disk says of itself may be any bytes.
+// A disk's text may contain any bytes.
 std::string Plain(std::string text) {
   std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   return text;
@@ -50,7 +50,7 @@ std::string WholeFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Empty if there is none.
+// Empty if the attribute is absent.
 std::string Attribute(const fs::path& path) {
   return Plain(Trimmed(WholeFile(path)));
 }
@@ -62,7 +62,7 @@ uint64_t NumberIn(const fs::path& path) {
   return error == std::errc() && end == text.data() + text.size() ? value : 0;
 }
 
-// Of the kernel's SCSI layer: "0x1f".
+// A counter of the kernel's SCSI layer: "0x1f".
 std::optional<uint64_t> CounterIn(const fs::path& path) {
   const std::string text = Attribute(path);
   uint64_t value = 0;
@@ -123,7 +123,7 @@ std::string IdentityOf(const fs::path& device, const Disk& disk) {
   return fmt::format("serial:{}{}{}", disk.model, disk.model.empty() ? "" : "_", disk.serial);
 }
 
-// Where in /dev/disk something points at which node.
+// The links below /dev/disk, by the node that they point to.
 std::multimap<std::string, std::string> LinksBelow(const fs::path& dev) {
   std::multimap<std::string, std::string> links;
   for (const std::string& kind : NamesIn(dev / "disk")) {
@@ -173,8 +173,8 @@ const std::vector<std::string_view>& Transports() {
   return kAll;
 }
 
-// A disk behind several of these (a USB bridge speaks SCSI, and so does libata) is called by what it is
-// plugged into.
+// A disk may be behind several of these (a USB bridge speaks SCSI, and so does libata). The transport is the
+// one that it is plugged into.
 std::string TransportOf(const std::string& name, const std::string& device_path) {
   if (device_path.find("/nvme") != std::string::npos || name.starts_with("nvme")) {
     return "nvme";
@@ -216,7 +216,7 @@ Result<std::vector<Disk>> ReadDisks(const SysfsPlaces& places) {
   std::vector<Disk> disks;
   for (const std::string& name : NamesIn(places.sysfs)) {
     const fs::path device = fs::path(places.sysfs) / name;
-    // Logical volumes first: there may be thousands.
+    // Logical volumes come first in the check: there may be thousands.
     if (Attribute(device / "dm/uuid").starts_with("LVM-") || fs::exists(device / "partition", error) ||
         Attribute(device / "hidden") == "1") {
       continue;

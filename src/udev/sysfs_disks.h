@@ -1,4 +1,4 @@
-// Disks as sysfs(5) and the links of /dev/disk describe them. Complete without udevd, but for the links.
+// Disks, read from sysfs(5) and the links of /dev/disk. Complete without udevd, except for the links.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct SysfsPlaces {
   std::string dev = "/dev";
 };
 
-// As UdevApi::Inventory. A disk that goes while it is read is left out.
+// As UdevApi::Inventory. A disk removed during the read is left out.
 Result<std::vector<Disk>> ReadDisks(const SysfsPlaces& places);
 
-// Transport of the device with this name and this directory below /sys/devices. Pure.
+// Transport of a device by its name and its directory below /sys/devices. Pure.
 std::string TransportOf(const std::string& name, const std::string& device_path);
 
-// Whether a whole disk of this kernel name is one that comes and goes by being plugged: events of others are
-// no news. Pure.
+// Whether a whole disk with this kernel name can be plugged in and out. Events of other devices are not news.
+// Pure.
 bool IsPluggable(std::string_view name);
 
 }  // namespace quarry::udev

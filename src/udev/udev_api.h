@@ -1,6 +1,5 @@
-// The seam to the kernel's block devices: which disks there are, what tells one from another, and when they
-// come and go. What is on a disk is not this room's business: libblkid is behind MountApi, labels of physical
-// volumes are behind PvReader.
+// The seam to the kernel's block devices: which disks exist, how to tell them apart, and when they come and
+// go. The content of disks does not belong here: libblkid is behind MountApi, PV labels are behind PvReader.
 #pragma once
 
 #include <cstdint>
@@ -21,51 +20,50 @@ struct DeviceNumber {
   auto operator<=>(const DeviceNumber&) const = default;
 };
 
-// A whole block device, as sysfs has it. The kernel's name is a name for now only: it goes to another disk at
-// the next boot. `identity` is what stays.
+// A whole block device, as in sysfs. The kernel's name is temporary: at the next boot it may belong to
+// another disk. `identity` is permanent.
 struct Disk {
-  std::string name;  // of the kernel: "nvme0n1"
+  std::string name;  // the kernel's name: "nvme0n1"
   std::string node;  // "/dev/nvme0n1"
   DeviceNumber number;
-  // The best name that the disk gives itself: NVMe's EUI-64, NGUID or UUID ("eui.…", "uuid.…", "nvme.…" of
-  // vendor, serial and model), SCSI's WWN ("naa.…", "t10.…"), else "serial:<model>_<serial>". Empty: it has
-  // none.
+  // The disk's best name for itself: NVMe's EUI-64, NGUID or UUID ("eui.…", "uuid.…", "nvme.…" of vendor,
+  // serial and model), SCSI's WWN ("naa.…", "t10.…"), else "serial:<model>_<serial>". Empty: it has none.
   std::string identity;
-  std::string model, serial;  // without blanks around; empty: the disk does not say
+  std::string model, serial;  // trimmed; empty: the disk does not say
   std::string transport;      // one of Transports()
   Bytes size;
   Bytes logical_block, physical_block;
   bool rotational = false;
   bool removable = false;
   bool read_only = false;
-  // Commands to it that failed since it was found, as the kernel counts them: of SCSI and SATA disks, and
-  // with those that it only did not know. nullopt: the kernel does not count.
+  // Failed commands since the disk was found, as the kernel counts them for SCSI and SATA disks. Includes
+  // commands that the disk did not know. nullopt: the kernel does not count.
   std::optional<uint64_t> failed_commands = {};
-  // Made of other devices, of files, of memory or of a network connection (dm, md, loop, zram, nbd): taken
-  // for a disk only where somebody says so by name.
+  // Made of other devices, files, memory or a network connection (dm, md, loop, zram, nbd). Counts as a disk
+  // only if a setting names it.
   bool made_up = false;
-  std::vector<std::string> holders;     // kernel names of what lies on it: dm, md, bcache
+  std::vector<std::string> holders;     // kernel names of devices on top of it: dm, md, bcache
   std::vector<std::string> partitions;  // kernel names
-  std::vector<std::string> links;       // "/dev/disk/by-id/…" and the like that point at it; needs udevd
+  std::vector<std::string> links;  // "/dev/disk/by-id/…" and the like that point to the disk; needs udevd
 };
 
 // "nvme", "sata", "scsi", "usb", "virtio", "mmc", then those of made-up devices, then "other".
 const std::vector<std::string_view>& Transports();
 
-// What has happened to whole disks since somebody last asked. Logical volumes and the like do not count.
+// Events of whole disks since the last Drain(). Logical volumes and the like do not count.
 struct News {
-  bool came = false;  // also if the kernel had too much to tell and left some out
+  bool came = false;  // also true if the kernel dropped events
   bool went = false;
-  bool changed = false;  // size, medium, or somebody wrote to it and closed it
+  bool changed = false;  // the size or medium changed, or a process wrote to the disk and closed it
 };
 
 // For one thread at a time.
 class Monitor {
  public:
   virtual ~Monitor() = default;
-  // Readable while there is news; for poll(2) only.
+  // Readable while there is news. For poll(2) only.
   virtual int fd() const = 0;
-  // Takes all news, without waiting.
+  // Returns all news, without waiting.
   virtual News Drain() = 0;
 };
 
@@ -73,12 +71,13 @@ class Monitor {
 class UdevApi {
  public:
   virtual ~UdevApi() = default;
-  // Every whole block device with a size, but for logical volumes of LVM and the hidden paths of multipath
-  // NVMe. By kernel name. Reads no disk, and waits for none. kUnavailable: sysfs could not be listed.
+  // Every whole block device with a size, sorted by kernel name, without LVM's logical volumes and the hidden
+  // paths of multipath NVMe. Reads no disk, and waits for none. kUnavailable: sysfs could not be listed.
   virtual Result<std::vector<Disk>> Inventory() = 0;
-  // Tells from now on; what happened before is found by Inventory(). kUnavailable, kIo: no events can be had.
+  // Reports events from now on. Inventory() shows what happened before. kUnavailable, kIo: no events
+  // available.
   virtual Result<std::unique_ptr<Monitor>> Watch() = 0;
-  // The block device that stands at a path, links followed; nullopt if there is none.
+  // The block device at a path, links followed; nullopt if there is none.
   virtual Result<std::optional<DeviceNumber>> NumberOf(const std::string& path) = 0;
 };
 
