@@ -1,5 +1,5 @@
-// How long a caller is willing to wait, and how it says "stop". Passed down, by const reference, through
-// everything that can block.
+// How long a caller waits, and how it requests a stop. Passed down, by const reference, through every
+// function that can block.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace quarry {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Time as a seam: tests move it by hand.
+// Time as a seam: tests advance it by hand.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -29,15 +29,15 @@ class SystemClock final : public Clock {
 struct Call {
   SteadyTime deadline = SteadyTime::max();
   std::stop_token stop;
-  // Would rather wait, until the deadline, for another operation on the same object than be told of it: for
-  // callers that take "busy" for the end of the matter.
+  // True: wait, until the deadline, for another operation on the same object instead of failing with kBusy.
+  // For callers that treat "busy" as final.
   bool patient = false;
 
-  // kTimeout or kCancelled, naming `what`, once there is no point in going on; OK before.
+  // kTimeout or kCancelled, naming `what`, once the deadline passed or a stop was requested; else OK.
   Status Check(std::string_view what) const;
-  // Time left, never negative; std::chrono::milliseconds::max() without a deadline.
+  // Time left, at least 0; std::chrono::milliseconds::max() without a deadline.
   std::chrono::milliseconds Remaining() const;
-  // The same call with at most `limit` from now.
+  // The same call, limited to `limit` from now.
   Call Within(std::chrono::milliseconds limit) const;
 };
 

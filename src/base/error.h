@@ -1,5 +1,4 @@
-// What went wrong, in the terms of storage. Mapped to gRPC codes in src/csi only, by one switch per CSI
-// version.
+// Errors in the terms of storage. Only src/csi maps them to gRPC codes, by one switch per CSI version.
 #pragma once
 
 #include <cerrno>
@@ -9,30 +8,30 @@
 
 namespace quarry {
 
-// Closed set. "Not found" (kNotFound: we looked, it is not there) and "could not look" (kUnavailable, kIo,
-// kTimeout, kInternal) are never the same.
+// A closed set. "Not found" (kNotFound: we looked, and it does not exist) and "could not look" (kUnavailable,
+// kIo, kTimeout, kInternal) are always different.
 enum class Code {
-  kInvalidArgument,  // the request can never be right as it stands; the message names the field
-  kNotFound,         // we looked, and it is not there
+  kInvalidArgument,  // the request can never succeed as it is; the message names the field
+  kNotFound,         // we looked, and it does not exist
   kAlreadyExists,    // the same name exists with other properties; the message names the difference
   kBusy,             // another operation on the same object is in flight
   kPrecondition,  // the object is in use, or the system lacks something; the message names holder or remedy
-  kNoSpace,       // not now: no room left, though the request could be served by an emptier pool
+  kNoSpace,       // not now: no room, though an emptier pool could serve the request
   kOutOfRange,    // never: no state of this pool could serve it
   kUnsupported,   // this build, kernel or configuration does not offer it
-  kUnavailable,   // could not look or could not act now; trying again is sensible
+  kUnavailable,   // could not look or act now; a retry may help
   kTimeout,       // the deadline passed; the outcome may be unknown
   kCancelled,     // the caller or a shutdown asked to stop
-  kCorrupt,       // what was read makes no sense: metadata, reports, signatures
+  kCorrupt,       // what was read is invalid: metadata, reports, signatures
   kIo,            // the kernel or a device reported an error
-  kStaleToken,    // a pagination token that is not ours
-  kInternal,      // a defect of ours, or a tool that broke its contract
+  kStaleToken,    // an unknown pagination token
+  kInternal,      // a defect in Quarry, or a tool that broke its contract
 };
 
-// Stable lower-case name, for logs and metrics ("no_space").
+// Stable lower-case name for logs and metrics ("no_space").
 std::string_view CodeName(Code code);
 
-// A failure with its story. Context is added on the way up, outermost first: "creating volume 'a': lvcreate:
+// An error with its context. Context is added on the way up, outermost first: "creating volume 'a': lvcreate:
 // …".
 class Error {
  public:
@@ -49,7 +48,7 @@ class Error {
   }
   // Prepends "context: ".
   Error&& Context(std::string_view context) &&;
-  // Same story, other code: for a layer that knows better what a failure means to its caller.
+  // Same message, other code: for a layer that knows better what the failure means to its caller.
   Error&& As(Code code) && {
     code_ = code;
     return std::move(*this);
@@ -62,7 +61,8 @@ class Error {
 };
 
 // Error from errno: "what: Permission denied". Maps the errnos whose meaning does not depend on the call
-// (ENOENT → kNotFound, EBUSY → kPrecondition, ENOSPC → kNoSpace, EINTR/EAGAIN → kUnavailable, …), else kIo.
+// (ENOENT → kNotFound, EBUSY → kPrecondition, ENOSPC → kNoSpace, EINTR/EAGAIN → kUnavailable, …), all others
+// to kIo.
 Error ErrnoError(std::string_view what, int saved_errno = errno);
 
 }  // namespace quarry

@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr size_t kNamed = 8;  // the rest of them say nothing new
+constexpr size_t kNamed = 8;  // the others add no information
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Result<Finished> GuardedSubprocess::Run(const Command& command, const Call& call
   if (const StuckChildren stuck = inner_.Stuck(); stuck.size() >= limit_) {
     return Error(
         Code::kUnavailable,
-        fmt::format("not started: {}. Work goes on when they end, or after a reboot", TellOfStuck(stuck)));
+        fmt::format("not started: {}. Work resumes when they end, or after a reboot", TellOfStuck(stuck)));
   }
   const auto before = steady_clock::now();
   Result<Finished> finished = inner_.Run(command, call);

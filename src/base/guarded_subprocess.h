@@ -1,5 +1,5 @@
-// Starts no more commands once too many are stuck in the kernel: behind a disk that does not answer each new
-// one would be stuck as well, and none of them can be killed.
+// Starts no more commands once too many are stuck in the kernel. Behind a disk that does not answer, each new
+// command would get stuck too, and none can be killed.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ class GuardedSubprocess final : public Subprocess {
  public:
   using Tell = std::function<void(const Command&, std::chrono::duration<double>)>;
 
-  // With `limit` children of `inner` stuck, Run is kUnavailable without starting anything. `tell`, if given,
-  // hears of every command that was started, once it is over, on the caller's thread. `inner` must outlive
-  // the object.
+  // While `limit` children of `inner` are stuck, Run returns kUnavailable and starts nothing. `tell`, if
+  // given, is called after the end of every started command, on the caller's thread. `inner` must outlive the
+  // object.
   GuardedSubprocess(Subprocess& inner, size_t limit, Tell tell = nullptr);
 
   Result<Finished> Run(const Command& command, const Call& call) override;

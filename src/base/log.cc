@@ -38,7 +38,7 @@ std::string Timestamp() {
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
 }
 
-// Length of the UTF-8 sequence that starts `text`, 0 if there is no valid one.
+// Length of the UTF-8 sequence at the start of `text`; 0 if it is invalid.
 size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -81,12 +81,12 @@ void AppendAscii(std::string& out, char c) {
   }
 }
 
-// U+0080 to U+009F, among them CSI, with which a terminal's commands begin.
+// U+0080 to U+009F. They include CSI, which starts a terminal command.
 bool IsC1(std::string_view sequence) {
   return sequence.size() == 2 && sequence[0] == '\xC2' && static_cast<unsigned char>(sequence[1]) < 0xA0;
 }
 
-// As between the quotes of a JSON string.
+// The text between the quotes of a JSON string.
 std::string Escaped(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -154,7 +154,7 @@ void Logger::Log(LogLevel level, std::string_view message, std::initializer_list
     writer_->Write(std::move(line));
     return;
   }
-  // A full or closed log must never stop storage: the result is ignored on purpose.
+  // A full or closed log must never stop storage, so the result is ignored on purpose.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 

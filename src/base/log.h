@@ -1,5 +1,5 @@
-// One line per event on standard error, as a JSON object (machines) or text (people). Only the edges log: the
-// RPC interceptor, background threads, start and stop. Library code returns errors instead.
+// One line per event on standard error, as a JSON object (for machines) or text (for people). Only the edges
+// log: the RPC interceptor, background threads, start and stop. Library code returns errors instead.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace quarry {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kJson, kText };
 
-// A named value beside the message. Names are snake_case; "ts", "level" and "msg" are taken.
+// A named value beside the message. Names are snake_case; "ts", "level" and "msg" are reserved.
 struct LogField {
   std::string_view name;
   std::variant<std::string_view, int64_t, double, bool> value;
@@ -21,12 +21,12 @@ struct LogField {
 
 class LogWriter;
 
-// Thread-safe. Never give it secrets, mount flags or whole requests.
+// Thread-safe. Never log secrets, mount flags or whole requests.
 class Logger {
  public:
-  // Every line is one write(2), which waits for whoever reads the log.
+  // Every line is one write(2), which waits for the reader of the log.
   Logger(LogLevel level, LogFormat format, int fd = 2) : level_(level), format_(format), fd_(fd) {}
-  // Lines are queued: nothing ever waits for the log. `writer` outlives the logger.
+  // Lines are queued, so no caller waits for the log. `writer` must outlive the logger.
   Logger(LogLevel level, LogFormat format, LogWriter& writer)
       : level_(level), format_(format), writer_(&writer) {}
 
@@ -53,12 +53,12 @@ class Logger {
   LogWriter* writer_ = nullptr;
 };
 
-// The line that a Logger writes, with its end. Pure but for the time in it.
+// The line that a Logger writes, including the line end. Pure except for its timestamp.
 std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
                     std::initializer_list<LogField> fields);
 
-// `text` as a JSON string literal with its quotes; invalid UTF-8 becomes U+FFFD, so the line always parses.
-// Control characters are escaped, those of U+0080 to U+009F too: terminals act on them.
+// `text` as a JSON string literal with its quotes. Invalid UTF-8 becomes U+FFFD, so the line always parses.
+// Control characters are escaped, including U+0080 to U+009F, because terminals act on them.
 std::string JsonString(std::string_view text);
 
 }  // namespace quarry

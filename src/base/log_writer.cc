@@ -18,13 +18,13 @@ namespace {
 constexpr std::chrono::milliseconds kLastWords{1000};
 constexpr std::chrono::milliseconds kMoment{10};
 
-// False: this log takes nothing any more, at least not this.
+// False: the log does not accept this text.
 bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = write(fd, text.data(), text.size());
     if (put >= 0) {
       text.remove_prefix(static_cast<size_t>(put));
-    } else if (errno == EAGAIN) {  // somebody who shares the file made it so
+    } else if (errno == EAGAIN) {  // a process that shares the file set O_NONBLOCK
       pollfd ready{fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {
@@ -44,12 +44,12 @@ struct LogWriter::State {
   std::condition_variable changed;
   std::deque<std::string> lines;
   size_t waiting = 0;   // bytes of `lines`
-  uint64_t taken = 0;   // lines that were ever put there
-  uint64_t done = 0;    // of these, those that were written, or could not be
-  bool behind = false;  // somebody has waited in vain
+  uint64_t taken = 0;   // all lines ever queued
+  uint64_t done = 0;    // of these, the lines that were written or failed
+  bool behind = false;  // a caller has waited in vain
   bool ending = false;
   uint64_t lost = 0;
-  uint64_t told = 0;  // of `lost`, those of which the log knows
+  uint64_t told = 0;  // of `lost`, those that the log was told about
 
   void Run() {
     std::unique_lock lock(mutex);
@@ -63,7 +63,7 @@ struct LogWriter::State {
       waiting -= line.size();
       lost += Put(lock, line) ? 0 : 1;
       ++done;
-      // Lost lines came after all that were waiting then.
+      // The lost lines followed all lines that were waiting at that time.
       if (lines.empty() && lost != told) {
         const uint64_t now = lost;
         const std::string words = notice(now - told);
@@ -88,7 +88,7 @@ LogWriter::LogWriter(int fd, std::function<std::string(uint64_t lost)> notice)
     : state_(std::make_shared<State>()) {
   state_->fd = fd;
   state_->notice = std::move(notice);
-  // Signals are for other threads: SIGPIPE of a closed log too.
+  // Signals are for other threads, including SIGPIPE for a closed log.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -109,7 +109,8 @@ LogWriter::~LogWriter() {
 void LogWriter::Write(std::string line) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  // Once a line was lost, the next ones wait until that is told: the notice stands where they are missing.
+  // After a line was lost, later lines wait until the notice is written, so that the notice stands where the
+  // lines are missing.
   if (state.waiting + line.size() > kMostWaiting || (state.lost != state.told && !state.lines.empty())) {
     ++state.lost;
     return;

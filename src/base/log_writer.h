@@ -1,11 +1,11 @@
-// Lines on their way to a log that may not take them: a pipe that nobody reads, a journal whose disk hangs.
-// Whoever logs queues, and one thread writes. A log that works has the line when Write returns, so that it
-// tells of the last step before a crash; one that is behind is not waited for. What the queue cannot hold is
-// lost and counted, and the log is told of it once it takes lines again.
+// Writes lines to a log that may block: a pipe without a reader, or a journal on a hung disk. Callers queue
+// lines, and one thread writes them. If the log works, it has the line when Write returns, so it shows the
+// last step before a crash. If the log is behind, no caller waits for it. Lines that do not fit the queue are
+// lost and counted, and the log gets the count once it accepts lines again.
 //
-// A thread, because O_NONBLOCK would not do: it belongs to the open file, which others share (the shell, the
-// container's runtime), it cannot be had for a socket by opening it again, and means nothing for a file on a
-// disk.
+// A thread is used because O_NONBLOCK would not do. O_NONBLOCK belongs to the open file, which others share
+// (the shell, the container's runtime). A socket cannot get an open file of its own by reopening. And
+// O_NONBLOCK has no effect for a file on a disk.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,20 @@ class LogWriter {
  public:
   static constexpr size_t kMostWaiting = size_t{1} << 20;  // bytes
 
-  // `fd` is not owned, its flags are left alone, and it stays open as long as the process. `notice` makes the
-  // line that tells how many were lost; it is called on the writing thread.
+  // `fd` is not owned, its flags are not changed, and it must stay open as long as the process. `notice`
+  // makes the line that reports the number of lost lines; it is called on the writing thread.
   LogWriter(int fd, std::function<std::string(uint64_t lost)> notice);
-  // Waits a second for what is queued. A thread that is stuck in the kernel is left behind.
+  // Waits up to one second for queued lines. A thread stuck in the kernel is abandoned.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // Waits for the log a hundredth of a second, and not again until that has caught up. Lines come out whole,
-  // in the order of the calls.
+  // Waits at most a hundredth of a second for the log, and then not again until the log has caught up. Lines
+  // come out whole, in the order of the calls.
   void Write(std::string line);
-  // Whether all that was queued before is out, after at most `limit`.
+  // Waits at most `limit`. True if all lines queued before the call are written.
   bool Flush(std::chrono::milliseconds limit);
-  // Lines so far that no log ever gets.
+  // The number of lines lost so far.
   uint64_t lost() const;
 
  private:

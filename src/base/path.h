@@ -1,4 +1,4 @@
-// An absolute path that was checked once, at the edge.
+// An absolute path that was validated once, at the edge.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 namespace quarry {
 
 // Absolute, normal (no empty, "." or ".." component, no trailing slash), without NUL bytes, shorter than
-// PATH_MAX. Purely lexical: says nothing about what exists.
+// PATH_MAX. Purely lexical: it does not show whether the path exists.
 class AbsolutePath {
  public:
-  // kInvalidArgument saying what is wrong. Repeated and trailing slashes are folded; "." and ".." are
-  // refused.
+  // kInvalidArgument says what is wrong. Repeated and trailing slashes are removed; "." and ".." are refused.
   static Result<AbsolutePath> Parse(std::string_view text);
 
   const std::string& str() const { return text_; }

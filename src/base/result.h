@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error. A thin class over std::expected, because libstdc++ 12 lets a plain
-// std::expected be dropped without a warning.
+// Result<T>: a value or an Error. A thin class over std::expected, because with libstdc++ 12 a plain
+// std::expected can be dropped without a warning.
 #pragma once
 
 #include <expected>
@@ -20,7 +20,7 @@ class [[nodiscard]] Result : public std::expected<T, Error> {
   // NOLINTNEXTLINE(google-explicit-constructor): `return Error(…)` is how failures are written here.
   Result(Error error) : Base(std::unexpected(std::move(error))) {}
 
-  // Same result; an error gains "context: " in front.
+  // The same result; an error gets "context: " in front.
   Result Context(std::string_view context) && {
     if (this->has_value()) {
       return std::move(*this);
@@ -31,7 +31,7 @@ class [[nodiscard]] Result : public std::expected<T, Error> {
 
 using Status = Result<void>;
 
-// OK, spelt out: `return Ok();`.
+// Success, written out: `return Ok();`.
 inline Status Ok() {
   return {};
 }

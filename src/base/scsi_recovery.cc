@@ -26,7 +26,7 @@ bool IsInScsiRecovery(dev_t device, const std::string& sysfs) {
   std::error_code error;
   fs::path unit = fs::read_symlink(disk / "device", error);
   if (error) {
-    unit = fs::read_symlink(disk / "../device", error);  // a partition's folder lies in its disk's
+    unit = fs::read_symlink(disk / "../device", error);  // a partition's folder is inside its disk's folder
   }
   const std::string name = unit.filename();
   if (!IsScsiUnit(name)) {

@@ -1,5 +1,5 @@
-// Whether opening a SCSI device would wait for the kernel's error handling. That may take minutes and cannot
-// be interrupted, so whoever opens disks asks first. Thread-safe.
+// Whether opening a SCSI device would wait for the kernel's error handling. That wait may take minutes and
+// cannot be interrupted, so check before opening a disk. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +11,12 @@
 namespace quarry {
 
 // True if `device` (st_rdev of a block device) is a SCSI device, or a partition of one, whose host adapter is
-// recovering from errors now (scsi_host_in_recovery() of the kernel). False if that cannot be told. A reset
-// by ioctl(SG_SCSI_RESET), which sysfs does not show, is not seen.
+// recovering from errors (scsi_host_in_recovery() of the kernel). False if this cannot be determined. A reset
+// by ioctl(SG_SCSI_RESET) is not detected, because sysfs does not show it.
 bool IsInScsiRecovery(dev_t device, const std::string& sysfs = "/sys");
 
-// The same of a device node, before it is opened: kTimeout if opening it would wait. OK for whatever is no
-// block device, or is not there: opening it says so.
+// The same for a device node, before it is opened. kTimeout: the open would wait. OK if the node is not a
+// block device or does not exist: opening it reports that.
 Status CheckNotInScsiRecovery(const std::string& node);
 
 }  // namespace quarry

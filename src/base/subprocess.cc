@@ -25,9 +25,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long to wait for a killed process to be gone before it counts as stuck in the kernel.
+// A killed process that is not gone after this time counts as stuck in the kernel.
 constexpr milliseconds kAfterKill{5000};
-// Slice of every wait, so that a stop request is seen without a descriptor of its own.
+// Slice of every wait, so that a stop request is noticed without a descriptor of its own.
 constexpr milliseconds kSlice{100};
 
 struct Pipe {
@@ -94,10 +94,11 @@ class SpawnPlan {
   }
 
  private:
-  // dup2 onto itself clears close-on-exec in the child only (POSIX posix_spawn_file_actions_adddup2).
+  // dup2 of a descriptor onto itself clears close-on-exec in the child only (POSIX
+  // posix_spawn_file_actions_adddup2).
   void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
-  // Closes whatever this process may have inherited without close-on-exec. Closing what is not open is no
-  // error here.
+  // Closes descriptors that this process may have inherited without close-on-exec. Closing an unused number
+  // is not an error here.
   void CloseAllBut(const std::vector<int>& keep) {
     const int highest =
         keep.empty() ? STDERR_FILENO : std::max(STDERR_FILENO, *std::max_element(keep.begin(), keep.end()));
@@ -113,8 +114,8 @@ class SpawnPlan {
   posix_spawn_file_actions_t actions_{};
 };
 
-// What posix_spawn cannot do. The kernel sends the signal when the thread that forked is gone: it is the one
-// that waits for the child.
+// A child with ends_with_us, which posix_spawn cannot make. The kernel sends the signal when the thread that
+// forked ends; here that thread waits for the child.
 class BoundChild {
  public:
   explicit BoundChild(const std::array<int, 3>& files) : files_(files) {}
@@ -124,7 +125,7 @@ class BoundChild {
     std::vector<char*> vars = Pointers(env);
     QUARRY_ASSIGN(Pipe failure, MakePipe());
     const pid_t parent = getpid();
-    const pid_t pid = _Fork();  // nothing that a library wants done at a fork is needed
+    const pid_t pid = _Fork();  // no fork handler of a library is needed
     if (pid == 0) {
       Run(parent, args.data(), vars.data(), failure.write.get());
     }
@@ -141,10 +142,10 @@ class BoundChild {
   }
 
  private:
-  // In the child of a process with threads: system calls only.
+  // Runs in the child of a multi-threaded process: system calls only.
   [[noreturn]] void Run(pid_t parent, char** argv, char** env, int failure) const {
     setpgid(0, 0);
-    // The copies are above all numbers that are about to be taken.
+    // The copies get numbers above all that are about to be used.
     const int report = fcntl(failure, F_DUPFD_CLOEXEC, 10);
     std::array<int, 3> high{};
     for (size_t i = 0; i < files_.size(); ++i) {
@@ -164,7 +165,7 @@ class BoundChild {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    if (getppid() == parent) {  // else it died before it could be told of
+    if (getppid() == parent) {  // else the parent died before the child could be told
       execve(argv[0], argv, env);
     }
     const int number = errno;
@@ -181,7 +182,7 @@ void Append(std::string& to, const char* data, size_t size, size_t limit, bool& 
   truncated = truncated || size > room;
 }
 
-// Reads what is there. False once the other end is closed.
+// Reads the available data. False once the other end is closed.
 bool Drain(const UniqueFd& fd, std::string& to, size_t limit, bool& truncated) {
   std::array<char, 65536> chunk{};
   const ssize_t n = read(fd.get(), chunk.data(), chunk.size());
@@ -197,7 +198,7 @@ class Child {
  public:
   using TellStuck = std::function<void(pid_t, const std::string&)>;
 
-  // `tell` hears of it if it survives SIGKILL.
+  // `tell` is called if the child survives SIGKILL.
   Child(const Command& command, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, TellStuck tell)
       : command_(command),
         tell_(std::move(tell)),
@@ -276,8 +277,8 @@ class Child {
     return true;
   }
 
-  // What the dead child left in its pipes. Grandchildren may hold them open for ever: take only what is
-  // there.
+  // Reads what the dead child left in its pipes. Grandchildren may hold the pipes open forever, so only
+  // available data is read.
   void DrainRest() {
     for (auto [fd, to] : {std::pair{&out_, &finished_.out}, std::pair{&err_, &finished_.err}}) {
       pollfd one{fd->get(), POLLIN, 0};

@@ -1,4 +1,4 @@
-// Running other programs: argv in, exit status and captured output out, deadline and stop kept.
+// Runs other programs: argv in, exit status and captured output out. Honors deadline and stop request.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ struct Command {
   std::vector<std::string> argv;                         // argv[0] is an absolute path; never a shell line
   std::vector<std::pair<std::string, std::string>> env;  // the whole environment of the child
   std::string input;                                     // standard input; empty: /dev/null
-  size_t output_limit = 64 * 1024 * 1024;                // per stream; what is beyond is dropped and flagged
-  std::chrono::milliseconds kill_grace{2000};            // from TERM to KILL once deadline or stop strikes
+  size_t output_limit = 64 * 1024 * 1024;                // per stream; excess is dropped and flagged
+  std::chrono::milliseconds kill_grace{2000};            // from TERM to KILL after deadline or stop request
   std::vector<int> keep_fds;  // descriptors the child inherits under the same number
   // A descriptor that the child keeps open until it ends, as its standard input: for a lock that belongs to
-  // whoever has the file open. Only without `input`. -1: none.
+  // the open file. Only without `input`. -1: none.
   int hold_fd = -1;
-  // The child gets TERM as soon as this process is dead, and may then leave its work as it is: for what only
-  // waits for something. Without keep_fds.
+  // The child gets TERM as soon as this process is dead, and may then leave its work as it is. For commands
+  // that only wait for something. Without keep_fds.
   bool ends_with_us = false;
 };
 
@@ -41,24 +41,24 @@ struct Finished {
 // Pid and argv[0] of each.
 using StuckChildren = std::vector<std::pair<int, std::string>>;
 
-// Seam to the world of processes. Thread-safe. The child runs in a process group of its own, with default
-// signal dispositions, an empty signal mask, and no descriptor but 0, 1, 2 and keep_fds.
+// The seam to processes. Thread-safe. A child runs in its own process group, with default signal
+// dispositions, an empty signal mask, and no descriptors except 0, 1, 2 and keep_fds.
 class Subprocess {
  public:
   virtual ~Subprocess() = default;
 
-  // Runs to the end. A non-zero exit is not an error of this call: look at Finished.
-  // kNotFound: no such program. kTimeout / kCancelled: the deadline passed or stop was asked; the group got
-  // TERM, then KILL after kill_grace. If even that did not end it (uninterruptible sleep), the message says
-  // so with the pid; the pid stays unreaped and is counted by Stuck().
+  // Runs a command to its end. A non-zero exit is not an error of this call: check Finished. kNotFound: no
+  // such program. kTimeout / kCancelled: the deadline passed or a stop was requested; the group got TERM,
+  // then KILL after kill_grace. If the child survived KILL (uninterruptible sleep), the message says so with
+  // the pid; the pid stays unreaped and Stuck() counts it.
   virtual Result<Finished> Run(const Command& command, const Call& call) = 0;
 
-  // Children that survived SIGKILL and have not gone since.
+  // Children that survived SIGKILL and still exist.
   virtual StuckChildren Stuck() = 0;
 };
 
-// posix_spawn (fork for what ends with us), pidfd and poll. Each object counts the stuck children of its own
-// commands.
+// Uses posix_spawn (fork for children with ends_with_us), pidfd and poll. Each object counts the stuck
+// children of its own commands.
 class SpawnSubprocess final : public Subprocess {
  public:
   SpawnSubprocess();
@@ -70,7 +70,7 @@ class SpawnSubprocess final : public Subprocess {
   std::shared_ptr<Children> stuck_;
 };
 
-// Last `limit` bytes of a tool's words, trimmed, newlines folded to "; ": for error messages.
+// The last `limit` bytes of a tool's output, trimmed, newlines folded to "; ", for error messages.
 std::string ToolWords(std::string_view text, size_t limit = 600);
 
 }  // namespace quarry

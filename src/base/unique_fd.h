@@ -7,7 +7,7 @@
 
 namespace quarry {
 
-// Closes on destruction. Close errors are not reported: where they matter, fsync first.
+// Closes on destruction. Close errors are not reported: if they matter, call fsync first.
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -1,4 +1,4 @@
-// Sizes as types: bytes and LVM extents never mix by accident.
+// Sizes as types, so that bytes and LVM extents never mix by accident.
 #pragma once
 
 #include <compare>
@@ -18,7 +18,7 @@ inline constexpr Bytes kKiB{1024};
 inline constexpr Bytes kMiB{1024 * 1024};
 inline constexpr Bytes kGiB{1024ULL * 1024 * 1024};
 
-// A count of physical or logical extents; what an extent weighs is the volume group's business.
+// A number of physical or logical extents. The size of an extent depends on the volume group.
 struct Extents {
   uint64_t value = 0;
   auto operator<=>(const Extents&) const = default;
@@ -33,12 +33,12 @@ struct Extents {
 constexpr Bytes ToBytes(Extents extents, Bytes extent_size) {
   return {extents.value * extent_size.value};
 }
-// Smallest number of extents that holds `bytes`. extent_size must not be zero. Cannot overflow.
+// The smallest number of extents that holds `bytes`. extent_size must not be zero. Cannot overflow.
 constexpr Extents CeilToExtents(Bytes bytes, Bytes extent_size) {
   return {bytes.value / extent_size.value + (bytes.value % extent_size.value != 0 ? 1 : 0)};
 }
 
-// "4 MiB", "1.50 GiB", "513 B": for people. Exact numbers belong in the same message as bytes.
+// "4 MiB", "1.50 GiB", "513 B": for people. Put exact numbers into the same message as bytes.
 std::string HumanBytes(Bytes bytes);
 
 }  // namespace quarry
