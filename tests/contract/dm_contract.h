@@ -1,4 +1,4 @@
-// What DmApi and EraseApi promise, and worlds to hold them in. The tests of dm_contract_test.cc are linked
+// The promises of DmApi and EraseApi, and worlds to test them in. The tests of dm_contract_test.cc are linked
 // with the fakes or with the kernel.
 #pragma once
 
@@ -16,7 +16,7 @@ class DmWorld {
   virtual ~DmWorld() = default;
   virtual dm::DmApi& api() = 0;
   virtual void Add(const std::string& uuid, const std::string& name, Bytes size) = 0;
-  // One that maps so much of Disk(), linearly.
+  // Adds a device that maps this range of Disk(), linearly.
   virtual void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) = 0;
   // A block device of 64 MiB.
   virtual std::string Disk() = 0;
@@ -25,7 +25,7 @@ class DmWorld {
 };
 std::unique_ptr<DmWorld> MakeDmWorld();
 
-// One disk that is a physical volume, with nothing on it.
+// A disk that is a physical volume without content.
 class EraseWorld {
  public:
   virtual ~EraseWorld() = default;

@@ -1,4 +1,4 @@
-// What erasing does to a disk: everything it was told, and not a byte beside it.
+// Erasing clears the requested range, and not a byte beside it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST_F(KernelErase, RefusesRangesThatAreNoWholeSectors) {
 }
 
 TEST_F(KernelErase, RefusesADiskWhoseLabelIsGoneOrDamaged) {
-  // A character of the PV's UUID, which may be any letter or digit: it becomes another one.
+  // A character of the PV's UUID, which may be any letter or digit. It is replaced by another one.
   std::vector<char> character = Read(world_.device(), {512 + 40}, {1});
   character[0] = character[0] == 'x' ? 'y' : 'x';
   Write(world_.device(), {512 + 40}, character);

@@ -1,4 +1,4 @@
-// What only a kernel can show of device-mapper, and of probing through it.
+// Behavior of device-mapper, and of probing through it, that only a kernel can show.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ TEST_F(KernelDmTest, ASuspendedDeviceIsSeenAsOne) {
 TEST_F(KernelDmTest, OfARaidDeviceTheKernelTellsEveryLeg) {
   const LoopDevice first({64 * kMiB.value});
   const LoopDevice second({64 * kMiB.value});
-  // No metadata devices, and to be taken as in sync.
+  // No metadata devices, and assumed to be in sync.
   world_.AddTable(kUuid, kName,
                   fmt::format("0 131072 raid raid1 4 0 nosync region_size 1024 2 - {} - {}", first.node(),
                               second.node()));
@@ -114,7 +114,7 @@ TEST_F(KernelDmTest, WhatIsMappedOfADiskIsKnownByEveryKindOfTable) {
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
   EXPECT_EQ(on(first), (Ranges{{2048, 2048}, {65536, 2048}}));
   EXPECT_EQ(on(second), (Ranges{{8192, 2048}}));
-  // One that waits to take its place: LVM was killed between load and resume.
+  // A table that waits to replace the current one: LVM was killed between load and resume.
   RunTool({"dmsetup", "reload", "--table",
            fmt::format("0 6144 mirror core 2 1024 nosync 2 {} 4096 {} 10240", first.node(), second.node()),
            kName});
@@ -153,7 +153,7 @@ TEST_F(KernelDmTest, WhatLibdevmapperSaysIsInTheErrorAndNotOnStandardError) {
 }
 
 TEST_F(KernelDmTest, ADeviceThatCannotBeReadIsNeitherBlankNorFormatted) {
-  // Its first and last MiB are there; between, and in a second device from the start, every read fails.
+  // Its first and last MiB are readable. Reads between them, and from a second device at the start, fail.
   const LoopDevice disk({64 * kMiB.value});
   const std::string ends =
       fmt::format("0 2048 linear {0} 0\n2048 126976 error\n129024 2048 linear {0} 129024", disk.node());

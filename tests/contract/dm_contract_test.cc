@@ -20,7 +20,7 @@ class DmContract : public ::testing::Test {
  protected:
   dm::DmApi& api() { return world_->api(); }
   uint32_t Opens(const std::string& uuid) { return (*api().Find(uuid))->open_count; }
-  // The kernel lets go of a device a moment after the last descriptor, and udev may look at it meanwhile.
+  // The kernel releases a device a moment after its last descriptor, and udev may probe the device meanwhile.
   bool RemovedInTheEnd(const std::string& uuid) {
     for (int i = 0; i < 100; ++i) {
       if (world_->Remove(uuid)) {
@@ -106,7 +106,8 @@ TEST_F(DmContract, ListsWhatBeginsAsAskedAndRemovesWhatIsNotOpen) {
     EXPECT_TRUE(api().Find(kUuid)->has_value());
   }
   Status removed = api().Remove(kUuid);
-  for (int i = 0; i < 300 && !removed.has_value(); ++i) {  // udevd may be looking at what was just closed
+  for (int i = 0; i < 300 && !removed.has_value();
+       ++i) {  // udevd may be probing the device that was just closed
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     removed = api().Remove(kUuid);
   }

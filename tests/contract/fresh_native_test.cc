@@ -1,5 +1,5 @@
-// Freshness on what the real lvm2 writes: what other shells, faults and mix-ups do to a group's disks, and
-// that the next read says what LVM itself would.
+// Freshness on what the real lvm2 writes: other shells, faults and mix-ups change a group's disks, and the
+// next read returns what LVM itself would report.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ void WriteDisk(const std::string& path, uint64_t at, const std::string& bytes) {
   EXPECT_EQ(fsync(fd.get()), 0);
 }
 
-// By what LVM is run: the program itself, or the zygote.
+// What runs LVM: the program itself, or the zygote.
 class FreshNative : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -78,7 +78,7 @@ class FreshNative : public testing::TestWithParam<bool> {
   }
 
   Result<lvm::Snapshot> Read() { return fresh_->Read(Group(), CallWithin(std::chrono::minutes(1))); }
-  // The next read says what LVM would, and the one after it without asking it.
+  // The next read returns what LVM would report, and the read after it does not ask LVM.
   lvm::Snapshot ExpectTruth() {
     const auto read = Read();
     EXPECT_TRUE(read.has_value()) << read.error().message();
@@ -91,8 +91,7 @@ class FreshNative : public testing::TestWithParam<bool> {
     EXPECT_EQ(RunsOfReads(3), 0);
     return *read;
   }
-  // Of each disk there are two links, one for each configuration; and the order of PVs is that of their
-  // links.
+  // Each disk has two links, one per configuration, and PVs are ordered by their links.
   std::string Comparable(const lvm::VolumeGroup& group) {
     lvm::VolumeGroup out = group.MetadataOnly();
     for (lvm::PhysicalVolume& pv : out.pvs) {
@@ -111,7 +110,7 @@ class FreshNative : public testing::TestWithParam<bool> {
     }
     return world_->runs() - before;
   }
-  // As the kernel tells of a disk that came.
+  // Sends the kernel's event for a disk that came.
   void Announce(size_t disk) {
     const std::string name = std::filesystem::path(world_->device(disk)).filename();
     std::ofstream event("/sys/class/block/" + name + "/uevent");
@@ -148,7 +147,7 @@ TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
   }
 }
 
-// And of our own, whatever became of them.
+// The same for our own changes, whether they succeed or fail.
 TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
   MakeGroup();
   const auto runs_of_read = [&] {
@@ -167,7 +166,7 @@ TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
   ExpectTruth();
 }
 
-// Room in the metadata area is reckoned as LVM does, for areas of any size.
+// Free room in the metadata area is computed as by LVM, for areas of any size.
 TEST_P(FreshNative, MetadataAreasOfAllSizesAreReckonedAsLvmDoes) {
   const char* const sizes[] = {"64k", "100k", "1m", "7m"};
   for (size_t i = 0; i < kDisks; ++i) {
@@ -201,7 +200,7 @@ TEST_P(FreshNative, DisksThatDisagreeAreReadByTheNewest) {
   const std::string old = ReadDisk(world_->device(1), 0, kFront);
   AddLv("b");
   AddLv("c");
-  WriteDisk(world_->device(1), 0, old);  // two commits late, as after a write that was lost
+  WriteDisk(world_->device(1), 0, old);  // two commits old, as after a lost write
   EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
   world_->Shell({"lvremove", "-y", Group() + "/b"});
   EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
@@ -247,7 +246,7 @@ TEST_P(FreshNative, DisksWithoutAnAreaAndWithTwo) {
   EXPECT_EQ((*states)[1].areas.size(), 2U);
   AddLv("b");
   EXPECT_EQ(ExpectTruth()->lvs.size(), 2U);
-  // Only the area at the end is good still.
+  // Only the area at the end is still valid.
   WriteDisk(world_->device(2), kHeaderAt, std::string(512, '\1'));
   ExpectTruth();
   AddLv("c");
@@ -342,7 +341,7 @@ TEST_P(FreshNative, DiskThatComesBackIsSeenOnceTheKernelTells) {
   EXPECT_EQ(RunsOfReads(3), 0);
 }
 
-// What is committed while a disk is away marks it.
+// A commit while a disk is away marks the disk as missing.
 TEST_P(FreshNative, DiskThatMissedACommitIsMissingUntilAnAdministratorSaysOtherwise) {
   MakeGroup();
   world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "b", Group(), world_->ShellPath(1)});
@@ -362,7 +361,7 @@ TEST_P(FreshNative, DiskThatMissedACommitIsMissingUntilAnAdministratorSaysOtherw
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
 }
 
-// So a vgextend that a change of ours overtakes does no harm: see docs/freshness.md.
+// So a vgextend that one of our changes overtakes does no harm: see docs/freshness.md.
 TEST_P(FreshNative, DiskThatMissedACommitAndHoldsNothingIsTakenBack) {
   MakeGroup();
   world_->Hide(1);
@@ -375,7 +374,8 @@ TEST_P(FreshNative, DiskThatMissedACommitAndHoldsNothingIsTakenBack) {
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
 }
 
-// A read that begins after a command has returned shows it, and none shows what nobody has committed yet.
+// A read that begins after a command has returned shows the command's change, and no read shows uncommitted
+// changes.
 TEST_P(FreshNative, NoneOfTenThousandReadsIsStaleWhileAnotherShellChangesTheGroup) {
   constexpr int kReads = 10000;
   constexpr uint64_t kCommits = 20;
@@ -401,7 +401,7 @@ TEST_P(FreshNative, NoneOfTenThousandReadsIsStaleWhileAnotherShellChangesTheGrou
       {"lvchange", "--addtag", "x", Group() + "/a"},
       {"lvchange", "--deltag", "x", Group() + "/a"},
       {"lvremove", "-y", Group() + "/b"}};
-  // To the end of a round, so that the next one can begin.
+  // Continues to the end of a round, so that the next round can begin.
   for (size_t next = 0; reads < kReads || next < kCommits || next % commands.size() != 0; ++next) {
     ++begun;
     world_->Shell(commands[next % commands.size()]);

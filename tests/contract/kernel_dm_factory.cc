@@ -8,7 +8,7 @@ std::unique_ptr<DmWorld> MakeDmWorld() {
   return std::make_unique<KernelDmWorld>();
 }
 
-// On a disk where one was given for it: zeroing a loop device takes room for every byte.
+// Uses a disk if one is given: zeroing a loop device takes memory for every byte.
 std::unique_ptr<EraseWorld> MakeEraseWorld(Bytes size) {
   if (const char* disk = std::getenv("QUARRY_TEST_DISK")) {
     return std::make_unique<KernelEraseWorld>(disk);

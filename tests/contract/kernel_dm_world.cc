@@ -16,7 +16,7 @@ KernelDmWorld::~KernelDmWorld() {
   for (const auto& [uuid, name] : names_) {
     try {
       RunTool({"dmsetup", "remove", "--noudevsync", "--force", "--retry", name});
-    } catch (const std::runtime_error&) {  // the guest goes with it
+    } catch (const std::runtime_error&) {  // the guest is discarded anyway
     }
   }
 }
@@ -53,8 +53,8 @@ bool KernelDmWorld::Remove(const std::string& uuid) {
 
 namespace {
 
-// What pvcreate wrote before the first extent, to be put on further devices of the same size: it is slow in a
-// guest.
+// What pvcreate wrote before the first extent. It is copied to further devices of the same size, because
+// pvcreate is slow in a guest.
 struct MadePv {
   std::string uuid;
   Bytes first_extent;

@@ -21,7 +21,7 @@ class KernelDmWorld final : public DmWorld {
   void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) override;
   std::string Disk() override;
   bool Remove(const std::string& uuid) override;
-  // As `dmsetup create` takes it.
+  // `table` as for `dmsetup create`.
   void AddTable(const std::string& uuid, const std::string& name, const std::string& table);
 
  private:
@@ -30,12 +30,12 @@ class KernelDmWorld final : public DmWorld {
   std::map<std::string, std::string> names_;  // by uuid
 };
 
-// A physical volume made by the LVM of this machine, on a loop device or on a disk.
+// A physical volume made by this machine's LVM, on a loop device or on a disk.
 class KernelEraseWorld final : public EraseWorld {
  public:
   explicit KernelEraseWorld(LoopDevice disk);
   KernelEraseWorld(LoopDevice disk, const std::vector<std::string>& pvcreate_options);
-  // Whatever is on it goes.
+  // Destroys the content of the disk.
   explicit KernelEraseWorld(std::string disk);
   dm::EraseApi& api() override { return eraser_; }
   std::string device() const override { return node_; }
@@ -43,7 +43,7 @@ class KernelEraseWorld final : public EraseWorld {
   Bytes first_extent() const override { return first_extent_; }
 
  private:
-  // Makes a PV of the disk; from the second of its size on, an equal one.
+  // Makes the disk a PV. For a size used before, copies that PV.
   void Become();
 
   dm::BlockEraser eraser_;

@@ -44,7 +44,7 @@ KernelMountWorld::KernelMountWorld() {
 }
 
 KernelMountWorld::~KernelMountWorld() {
-  // Whatever a failed test left mounted below goes with it.
+  // Unmounts whatever a failed test left mounted below.
   umount2(base_.c_str(), MNT_DETACH);
   rmdir(base_.c_str());
 }
@@ -83,7 +83,7 @@ void KernelMountWorld::PutSwap(const std::string& node) {
 }
 
 void KernelMountWorld::Damage(const std::string& node, bool fixable) {
-  // A count that is wrong, or a root directory that is gone; and not "clean", or nobody would look.
+  // A wrong count, or a missing root directory; and not "clean", so that a check looks at all.
   RunTool({"debugfs", "-w", "-R", fixable ? "set_super_value free_blocks_count 7" : "clri <2>", node});
   RunTool({"debugfs", "-w", "-R", "set_super_value state 0", node});
 }

@@ -1,5 +1,4 @@
-// The kernel as a world for mounts: loop devices, a tmpfs of its own, a mount namespace that nobody else
-// sees. Needs root.
+// The kernel as a world for mounts: loop devices, a tmpfs, and a private mount namespace. Needs root.
 #pragma once
 
 #include <deque>
@@ -15,7 +14,7 @@ namespace quarry::contract {
 
 class KernelMountWorld final : public MountWorld {
  public:
-  // Moves the whole process into a new mount namespace, the first time. Throws.
+  // The first object moves the whole process into a new mount namespace. Throws.
   KernelMountWorld();
   ~KernelMountWorld() override;
 
@@ -43,10 +42,10 @@ class KernelMountWorld final : public MountWorld {
   std::deque<LoopDevice> loops_;
 };
 
-// A child process of the test that sits still until this object goes.
+// A child process of the test that sleeps until this object is destroyed.
 class SleepingChild {
  public:
-  // `enter` runs in the child before it falls asleep; false is a failure of the test.
+  // `enter` runs in the child before the child sleeps; false fails the test.
   template <typename Enter>
   explicit SleepingChild(Enter enter) {
     Begin();

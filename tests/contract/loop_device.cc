@@ -19,7 +19,7 @@ namespace quarry::contract {
 namespace {
 
 constexpr const char* kFiles = "/var/tmp";
-// Somebody else may take the free device that we were told of.
+// Another process may take the free device that the kernel named.
 constexpr int kAttempts = 100;
 
 [[noreturn]] void Fail(const char* what) {

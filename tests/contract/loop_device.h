@@ -1,4 +1,4 @@
-// Block devices made of nothing: loop devices over unlinked files. For tests that run as root.
+// Block devices without disks: loop devices over unlinked files. For tests that run as root.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace quarry::contract {
 
-// Gone when the last descriptor of it and the last mount of it are. Throws std::system_error.
+// The device is gone once its last descriptor and its last mount are. Throws std::system_error.
 class LoopDevice {
  public:
-  // A new file, which can punch holes: the device zeroes and discards quickly.
+  // Over a new file that can punch holes: the device zeroes and discards quickly.
   explicit LoopDevice(Bytes size);
-  // Over this file, which gets the size.
+  // Over this file, which is resized to `size`.
   LoopDevice(UniqueFd file, Bytes size);
 
   const std::string& node() const { return node_; }
   void Grow(Bytes size);
-  // Straight to the file below, past the device and its cache.
+  // The file below, bypassing the device and its cache.
   int file() const { return file_.get(); }
 
  private:
@@ -28,10 +28,10 @@ class LoopDevice {
   std::string node_;
 };
 
-// A new file, in memory, of a file system that cannot punch holes: a loop device over it does not discard.
+// A new file in memory, on a file system that cannot punch holes: a loop device over it does not discard.
 UniqueFd FileWithoutHoles();
 
-// Runs a program of the usual places to its end and gives its standard output; throws if it fails.
+// Runs a program from the usual directories to its end and returns its standard output. Throws if it fails.
 std::string RunTool(const std::vector<std::string>& words, const std::string& input = {});
 
 }  // namespace quarry::contract

@@ -1,17 +1,20 @@
-// What LvmApi promises, as tests of any implementation. The engine is tested on the fake; these tests are why
-// that says something about LVM.
+// The promises of LvmApi, as tests of any implementation. The engine is tested on the fake; because of these
+// tests, its results hold for LVM too.
 //
-// A World makes one group, empties it again, and can do to it what the world does:
-//   void Reset();                                            // empty, all disks there, nothing open
+// A World makes one group, empties it again, and can change its surroundings:
+// clang-format off
+//   void Reset();                                       // empty, all disks there, nothing open
 //   lvm::LvmApi& lvm();
-//   std::string group();                                     // of kDisks disks with kDiskExtents extents
-//   each std::shared_ptr<void> Hold(const std::string& lv);       // holds the LV open until dropped void
-//   HideDisk(size_t index); void ShowDisk(size_t index);  // index as in the group's PVs
-//   std::string SpareDisk();                                 // path of a blank disk of the same size
-// and, where LVM is kept from device-mapper, so that nothing is active and raid is out of reach:
+//   std::string group();                                // of kDisks disks with kDiskExtents extents each
+//   std::shared_ptr<void> Hold(const std::string& lv);  // holds the LV open until dropped
+//   void HideDisk(size_t index);                        // index as in the group's PVs
+//   void ShowDisk(size_t index);
+//   std::string SpareDisk();                            // path of a blank disk of the same size
+// If LVM must not use device-mapper, so that nothing is active and raid is not possible:
 //   static constexpr bool kHasDriver = false;
-// and, where there are disks, what differs if LVM's report is read from the text on them instead:
+// If there are disks, the differences between LVM's report and the group read from their text:
 //   static std::string TextDifference(const lvm::VolumeGroup& report);
+// clang-format on
 #pragma once
 
 #include <fcntl.h>
@@ -81,7 +84,7 @@ class LvmContract : public ::testing::Test {
 
   static lvm::Geometry Make(lvm::VolumeType type) { return lvm::Geometry::Make({.type = type}).value(); }
 
-  // Creates `name` where the layout says, and gives the plan.
+  // Creates `name` where the layout says, and returns the plan.
   lvm::Placement CreatePlanned(const std::string& name, const lvm::Geometry& geometry, uint64_t extents,
                                const std::vector<std::string>& tags = {}) {
     const lvm::Snapshot before = Now();
@@ -123,7 +126,7 @@ class LvmContract : public ::testing::Test {
     EXPECT_EQ(status.error().code(), code) << status.error().message();
   }
 
-  // Nothing but the kernel's view may differ.
+  // Only the kernel's view may differ.
   static void ExpectSameMetadata(const lvm::VolumeGroup& a, const lvm::VolumeGroup& b) {
     EXPECT_EQ(a.seqno, b.seqno);
     EXPECT_EQ(a.free_count, b.free_count);
@@ -136,7 +139,7 @@ class LvmContract : public ::testing::Test {
 
 TYPED_TEST_SUITE_P(LvmContract);
 
-// Ends a test that needs device-mapper where there is none.
+// Skips a test that needs device-mapper where there is none.
 #define QUARRY_NEEDS_DRIVER()                           \
   if constexpr (!LvmContract<TypeParam>::HasDriver()) { \
     GTEST_SKIP() << "needs device-mapper";              \
@@ -272,7 +275,7 @@ TYPED_TEST_P(LvmContract, ExtentsInUseAreRefusedAndNothingChanges) {
   lvm::PlacementStep raid{Extents{10}, "contiguous", {}};
   for (const lvm::PhysicalVolume& pv : before->pvs) {
     if (raid.pv_arguments.size() < 2) {
-      raid.pv_arguments.push_back(pv.device + ":0-9");  // one too few: the metadata takes an extent
+      raid.pv_arguments.push_back(pv.device + ":0-9");  // one extent short: the metadata takes one
     }
   }
   this->ExpectError(
@@ -599,7 +602,7 @@ TYPED_TEST_P(LvmContract, ADiskIsAddedAlsoWhileAnotherIsMissing) {
   EXPECT_EQ(this->Now()->MissingPvs(), 0U) << "it held nothing";
 }
 
-// Nobody should ask for it; this is what stands behind those who make sure.
+// Callers check the disk first; this is the safety net behind that check.
 TYPED_TEST_P(LvmContract, ADiskThatBearsASignatureIsNotAdded) {
   const std::string device = this->world_.SpareDisk();
   const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);

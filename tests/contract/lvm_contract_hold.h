@@ -1,5 +1,5 @@
-// What LvmApi::Hold promises. A World as for lvm_contract.h, and
-//   lvm::LvmApi& holder();  // that can hold the group which lvm() changes
+// The promises of LvmApi::Hold. A World as for lvm_contract.h, which also has
+//   lvm::LvmApi& holder();  // can hold the group that lvm() changes
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The LvmApi contract on real LVM, and what only the real one can be asked.
+// The LvmApi contract on real LVM, and questions that only real LVM can answer.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/sysmacros.h>
@@ -28,7 +28,7 @@ TEST_F(LvmSpawnTest, ConfigurationIsValid) {
   EXPECT_THAT(world_.RunLvm({"lvmconfig", "--validate"}), HasSubstr("LVM configuration valid"));
 }
 
-// As boot services and hotplug rules do it.
+// As boot services and hotplug rules activate.
 TEST_F(LvmSpawnTest, VolumesAreLeftAloneByTheHostsAutoactivation) {
   for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
     const std::string name = lvm::NewLvName();
@@ -86,7 +86,7 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
   expect_flushed("remove", [&] { return Remove(other); });
 }
 
-// Somebody may make it after the last look before the volume is removed.
+// A snapshot may be made after the last check before the removal of its origin.
 TEST_F(LvmSpawnTest, ASnapshotDoesNotGoAlongWithItsOrigin) {
   const std::string name = CreateSmall();
   world_.Run({"/usr/sbin/lvm", "lvcreate", "-y", "-s", "-n", "theirs", "-l", "1", Group() + "/" + name});
@@ -98,7 +98,7 @@ TEST_F(LvmSpawnTest, ASnapshotDoesNotGoAlongWithItsOrigin) {
   EXPECT_TRUE(Lvm().Remove(Group(), {name}, 0, Patient()).has_value());
 }
 
-// "Not found" is an answer about all disks, or none.
+// "Not found" is an answer about all disks.
 TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMeansThatWeCouldNotLook) {
   world_.Run({"/usr/sbin/dmsetup", "create", "sick", "--table", "0 8192 error"});
   Result<lvm::Snapshot> read = Lvm().Read("nosuchgroup", Patient());
@@ -132,7 +132,7 @@ TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
   EXPECT_NE(Now()->FindLv(name), nullptr);
 }
 
-// A tenant may write what it likes into its volume, a copy of one of our disks included.
+// A tenant may write anything into a volume, even a copy of one of our disks.
 TEST_F(LvmSpawnTest, APvInsideAVolumeIsNeverOurs) {
   const std::string name = CreateSmall();
   const lvm::Snapshot before = Now();
@@ -154,7 +154,7 @@ TEST_F(LvmSpawnTest, APvInsideAVolumeIsNeverOurs) {
   ExpectSameMetadata(*before, *Now());
 }
 
-// A full metadata area refuses changes with its own words, and gives room back.
+// A full metadata area refuses changes with a message of its own, and releases room.
 TEST_F(LvmSpawnTest, AFullMetadataAreaIsNoSpaceAndSaysSo) {
   const std::string name = CreateSmall();
   const std::string filler(900, 'x');

@@ -1,4 +1,4 @@
-// What LvmApi promises of disks that are to be left: a part of the LVM contract.
+// The promises of LvmApi for evacuating disks: a part of the LVM contract.
 #pragma once
 
 #include "tests/contract/lvm_contract.h"
@@ -8,7 +8,8 @@ namespace quarry::contract {
 template <typename World>
 class LvmMoveContract : public LvmContract<World> {
  protected:
-  // Moves what `name` has on its first leg's PV to a PV without any of it; gives the one it was on.
+  // Moves the extents that `name` has on its first leg's PV to a PV without any of its extents. Returns the
+  // first PV.
   std::string MoveFirstLeg(const std::string& name) {
     const lvm::Snapshot group = this->Now();
     const lvm::LogicalVolume* const lv = group->FindLv(name);
@@ -60,7 +61,7 @@ TYPED_TEST_P(LvmMoveContract, WhatIsMovedIsElsewhereAndAsItWas) {
     const std::string name = lvm::NewLvName();
     const lvm::Geometry geometry = this->Make(type);
     if (geometry.legs() == kDisks) {
-      continue;  // there is no disk without a leg
+      continue;  // every disk has a leg
     }
     this->CreatePlanned(name, geometry, 6 * geometry.data_legs());
     const lvm::LogicalVolume before = *this->Now()->FindLv(name);

@@ -1,4 +1,4 @@
-// The LvmApi contract on the real lvm2 of this host, by both ways of running it: all that is metadata.
+// The LvmApi contract on the real lvm2 of this host, run both ways: the part that is only metadata.
 #include <cstdlib>
 #include <iostream>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Bytes kDiskSize{kGiB};
 
-// One for each way; `runner` outlives it.
+// One world for each way; `runner` outlives it.
 class NativeContractWorld {
  public:
   static constexpr bool kHasDriver = false;
@@ -44,7 +44,7 @@ class NativeContractWorld {
       words.push_back(world_->ShellPath(i));
     }
     world_->Shell(words);
-    // Another group of the same name is none that it knows.
+    // A new object, because it does not know the next group of the same name.
     fresh_ = std::make_unique<lvm::FreshLvm>(world_->lvm(), world_->headers(), nullptr, nullptr, nullptr,
                                              world_->locking_dir());
   }

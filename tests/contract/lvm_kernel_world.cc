@@ -29,7 +29,7 @@ std::vector<std::string> Words(const char* text) {
   return out;
 }
 
-// The label, the metadata area and what else LVM might find.
+// Clears the label, the metadata area, and other signatures that LVM might find.
 void Blank(const std::string& disk) {
   const UniqueFd fd(open(disk.c_str(), O_WRONLY | O_CLOEXEC));
   const std::vector<char> zeros(4 * kMiB.value);
@@ -47,7 +47,7 @@ LvmKernelWorld::LvmKernelWorld(const std::string& zygote) : disks_(Words(getenv(
   fs::create_directory(link_dir());
   EXPECT_EQ(disks_.size(), kDisks + 1) << "QUARRY_TEST_DISKS must name seven blank disks";
   if (disks_.size() != kDisks + 1) {
-    std::abort();  // nothing below can mean anything
+    std::abort();  // no later test would be meaningful
   }
   const Status written = lvm::WriteLvmConfig({.system_dir = system_dir(), .scan_dirs = {link_dir()}});
   EXPECT_TRUE(written.has_value()) << written.error().message();
@@ -82,7 +82,7 @@ LvmZygoteKernelWorld::LvmZygoteKernelWorld()
   EXPECT_NE(getenv("QUARRY_TEST_ZYGOTE"), nullptr) << "must name the program quarry-lvm";
 }
 
-// Made anew only if the last test left it damaged: each lvm command costs a guest most of a second.
+// Rebuilds the group only if the last test left it damaged: each lvm command takes a guest most of a second.
 void LvmKernelWorld::Reset() {
   for (size_t i = 0; i < kDisks; ++i) {
     ShowDisk(i);
@@ -91,7 +91,7 @@ void LvmKernelWorld::Reset() {
     MakeGroup();
   }
   if (std::exchange(spare_used_, false)) {
-    // A group of this name on it would be a second one to whoever looks everywhere.
+    // A group of this name on the disk would be a second one for commands that look everywhere.
     HideDisk(kDisks);
     Blank(disks_.back());
   }
@@ -107,8 +107,8 @@ bool LvmKernelWorld::IsWhole() {
 }
 
 void LvmKernelWorld::MakeGroup() {
-  (void)Start(
-      {"/usr/sbin/lvm", "vgchange", "-y", "--activate", "n", group()});  // may be in any state, or not there
+  (void)Start({"/usr/sbin/lvm", "vgchange", "-y", "--activate", "n",
+               group()});  // the group may be in any state, or absent
   std::vector<std::string> create = {"vgcreate", "-y", "--physicalextentsize", "4m", group()};
   for (size_t i = 0; i < kDisks; ++i) {
     Blank(disks_[i]);

@@ -1,5 +1,5 @@
-// A real volume group for the LvmApi contract, on the disks named in QUARRY_TEST_DISKS (seven of 1
-// GiB, separated by blanks), which it overwrites. Run as root in a guest.
+// A real volume group for the LvmApi contract, on the disks named in QUARRY_TEST_DISKS (seven of 1 GiB,
+// separated by blanks). It overwrites these disks. Run as root in a guest.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace quarry::contract {
 
 class LvmKernelWorld {
  public:
-  // `zygote`: the program quarry-lvm, which then runs the commands; empty: each is lvm started anew.
+  // `zygote`: the program quarry-lvm, which then runs the commands; empty: lvm is started for each command.
   explicit LvmKernelWorld(const std::string& zygote = {});
   ~LvmKernelWorld();
   LvmKernelWorld(const LvmKernelWorld&) = delete;
@@ -29,7 +29,7 @@ class LvmKernelWorld {
   lvm::LvmApi& lvm() { return *lvm_; }
   std::string group() const { return "qtest"; }
   std::shared_ptr<void> Hold(const std::string& lv);
-  // LVM looks for PVs among links in a directory of ours: without its link a disk is gone.
+  // LVM looks for PVs among links in a private directory: a disk without a link is gone for LVM.
   void HideDisk(size_t index);
   void ShowDisk(size_t index);
   std::string SpareDisk();
@@ -39,7 +39,7 @@ class LvmKernelWorld {
   std::string system_dir() const { return root_ + "/lvm"; }
   std::string link_dir() const { return root_ + "/pv"; }
   std::string device(const std::string& lv) const { return "/dev/" + group() + "/" + lv; }
-  // Runs a program to success; a test failure otherwise. Gives its output.
+  // Runs a program and returns its output. The test fails if the program does.
   std::string Run(const std::vector<std::string>& argv);
   std::string RunLvm(std::vector<std::string> arguments);
 
@@ -57,7 +57,7 @@ class LvmKernelWorld {
   std::unique_ptr<lvm::LvmSpawn> lvm_;
 };
 
-// The same by the zygote, whose program is named in QUARRY_TEST_ZYGOTE.
+// The same with the zygote, whose program is named in QUARRY_TEST_ZYGOTE.
 class LvmZygoteKernelWorld : public LvmKernelWorld {
  public:
   LvmZygoteKernelWorld();

@@ -1,4 +1,4 @@
-// What MountApi promises, and a world to hold it in: the fake on any machine, the kernel in a guest. The
+// The promises of MountApi, and a world to test them in: the fake on any machine, the kernel in a guest. The
 // tests of mount_contract_test.cc are linked with either.
 #pragma once
 
@@ -17,23 +17,23 @@ class MountWorld {
   virtual ~MountWorld() = default;
   virtual mount::MountApi& api() = 0;
 
-  // A new block device that reads as zeroes, gone with the world. Path of its node.
+  // A new block device that reads as zeroes and lives as long as the world. Returns the path of its node.
   virtual std::string NewDevice(Bytes size) = 0;
   virtual void GrowDevice(const std::string& node, Bytes size) = 0;
   virtual UniqueFd OpenDevice(const std::string& node) = 0;
   virtual mount::DeviceNumber NumberOf(const std::string& node) = 0;
-  // A signature that is no file system: a swap area's.
+  // Writes a signature that is not a file system's: a swap area's.
   virtual void PutSwap(const std::string& node) = 0;
 
-  // Damage to the ext4 on it: what a check repairs unasked, or what it does not.
+  // Damages the ext4 on the device. `fixable`: a check repairs the damage automatically.
   virtual void Damage(const std::string& node, bool fixable) = 0;
 
-  // A directory of this world, new and empty.
+  // A new, empty directory in this world.
   virtual AbsolutePath NewDirectory() = 0;
   virtual void PutFile(const std::string& path, bool empty) = 0;
   virtual void PutSymlink(const std::string& path, const std::string& to = "/etc") = 0;
 
-  // Whose a path is, and its permissions (of 07777); the path itself, were it a symbolic link.
+  // Owner and permissions (of 07777) of a path, without following a symbolic link.
   struct Access {
     uint32_t gid = 0;
     uint32_t mode = 0;
@@ -41,7 +41,7 @@ class MountWorld {
   virtual Access AccessOf(const std::string& path) = 0;
   virtual void SetAccess(const std::string& path, Access access) = 0;
 
-  // Keeps the mount at `path` busy until the returned object goes.
+  // Keeps the mount at `path` busy until the returned object is destroyed.
   virtual std::shared_ptr<void> Hold(const std::string& path) = 0;
 };
 

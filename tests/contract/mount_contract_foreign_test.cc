@@ -1,4 +1,4 @@
-// What others left on a device is seen for what it is, and survives our mkfs untouched.
+// Foreign content on a device is recognized, and our mkfs does not change it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using mount::Content;
 
 constexpr off_t kBtrfsSuperblock = 64 * 1024;
 
-// Everything that is written in the file below the device, and where: holes count as nothing.
+// All data written to the file below the device, with its place. Holes count as nothing.
 uint64_t Fingerprint(LoopDevice& loop) {
   const UniqueFd device(open(loop.node().c_str(), O_RDONLY | O_CLOEXEC));
   fsync(device.get());

@@ -1,4 +1,4 @@
-// What only a kernel can show: that flags bind, that nothing is followed, who holds what.
+// Behavior that only a kernel can show: flags take effect, no link is followed, holders are named.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ AbsolutePath Path(const std::string& text) {
   return *AbsolutePath::Parse(text);
 }
 
-// A device that refuses writes for a while. A loop device would keep that beyond its life.
+// A device that refuses writes for a while. A loop device would stay read-only beyond its life.
 class ReadOnlyDevice {
  public:
   explicit ReadOnlyDevice(UniqueFd device) : device_(std::move(device)) { Set(1); }
@@ -163,7 +163,7 @@ TEST_F(KernelMountTest, ACopyOfAMountedFileSystemIsMountedTooOrRefusedInWords) {
     const AbsolutePath first = Mounted(original, type);
     const AbsolutePath second = world_.NewDirectory();
     const Status mounted = api().Mount(copy, second, type, {}, call());
-    if (std::string(type) == "btrfs" && !mounted.has_value()) {  // newer kernels let the copy in
+    if (std::string(type) == "btrfs" && !mounted.has_value()) {  // newer kernels accept the copy
       EXPECT_EQ(mounted.error().code(), Code::kPrecondition);
       EXPECT_THAT(Words(mounted), HasSubstr("same UUID"));
       EXPECT_EQ(api().Mounts()->At(second), nullptr);
@@ -225,8 +225,8 @@ TEST_F(KernelMountTest, BelowARootNoLinkIsFollowedAnywhere) {
       << "without a root the link is followed";
 }
 
-// Somebody swaps a directory on the way for a link to elsewhere and back, as fast as can be. Whatever comes
-// of the binds, nothing appears outside of the root.
+// Another thread swaps a directory on the way for a link to elsewhere and back, as fast as possible. Whether
+// the binds succeed or not, nothing appears outside the root.
 TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
   const AbsolutePath root = world_.NewDirectory();
   const AbsolutePath victim = world_.NewDirectory();
@@ -268,7 +268,7 @@ TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
 
 // --- Reaching the host
 
-// We are in a mount namespace of our own here, and its mounts are private: a container without propagation.
+// This test is in a mount namespace of its own, with private mounts: a container without propagation.
 TEST_F(KernelMountTest, WhatWouldNotReachTheHostIsNotMounted) {
   SpawnSubprocess subprocess;
   mount::KernelMount contained(subprocess, {.for_the_host = true});
@@ -282,7 +282,7 @@ TEST_F(KernelMountTest, WhatWouldNotReachTheHostIsNotMounted) {
   const AbsolutePath elsewhere = world_.NewDirectory();
   EXPECT_EQ(contained.Bind(elsewhere.str(), target, {}, call()).error().code(), Code::kPrecondition);
   EXPECT_FALSE((*api().Mounts()).At(target) != nullptr);
-  // Shared, but with nobody of the host's: a slave that shares what it gets (systemd's PrivateTmp does so).
+  // Shared, but not with the host: a slave that shares what it gets (as systemd's PrivateTmp).
   ASSERT_EQ(::mount("none", target.Parent().c_str(), nullptr, MS_SHARED, nullptr), 0);
   EXPECT_EQ(contained.Mount(node, target, "ext4", {}, call()).error().code(), Code::kPrecondition);
   ASSERT_EQ(::mount("none", target.Parent().c_str(), nullptr, MS_PRIVATE, nullptr), 0);
@@ -310,7 +310,7 @@ TEST_F(KernelMountTest, GivesALinkAndNotWhatItNames) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   ASSERT_EQ(symlink((outside.str() + "/file").c_str(), (target.str() + "/link").c_str()), 0);
   ASSERT_EQ(symlink(outside.c_str(), (target.str() + "/tree").c_str()), 0);
-  ASSERT_EQ(mkfifo((target.str() + "/pipe").c_str(), 0600), 0);  // opening it for reading would block
+  ASSERT_EQ(mkfifo((target.str() + "/pipe").c_str(), 0600), 0);  // opening the pipe for reading would block
   ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
   EXPECT_EQ(world_.AccessOf(target.str() + "/link").gid, kGroup);
   EXPECT_EQ(world_.AccessOf(target.str() + "/tree").gid, kGroup);
@@ -339,7 +339,7 @@ TEST_F(KernelMountTest, SubvolumesOfABtrfsAreGivenToo) {
   EXPECT_EQ(world_.AccessOf(target.str() + "/sub/file").gid, kGroup);
 }
 
-// Else a tenant's one file would keep his pod, and every later one, from the volume.
+// Otherwise one file of a tenant would keep his pod, and every later one, from the volume.
 TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
   const AbsolutePath ext4 = Mounted(Formatted("ext4"), "ext4");
   const auto set_flag = [](const std::string& path, int flag) {
@@ -363,7 +363,7 @@ TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
   for (const char* name : {"/frozen", "/log", "/dir"}) {
     EXPECT_EQ(world_.AccessOf(ext4.str() + name).gid, 0U) << name;
   }
-  set_flag(ext4.str(), FS_IMMUTABLE_FL);  // the pod could not write: that is worth an error
+  set_flag(ext4.str(), FS_IMMUTABLE_FL);  // the pod could not write, so this is an error
   given = api().GiveToGroup(ext4, kGroup + 1, call());
   set_flag(ext4.str(), 0);
   ASSERT_FALSE(given.has_value());
@@ -381,7 +381,7 @@ TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
   EXPECT_EQ(world_.AccessOf(btrfs.str() + "/sub/file").gid, 0U);
 }
 
-// Deeper than a path may be long and than there may be descriptors.
+// Deeper than the longest path, and deeper than the number of descriptors.
 TEST_F(KernelMountTest, GivesATreeHoweverDeep) {
   constexpr int kDepth = 3000;
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
@@ -399,8 +399,8 @@ TEST_F(KernelMountTest, GivesATreeHoweverDeep) {
   EXPECT_EQ(st.st_gid, kGroup);
 }
 
-// More levels than keep their names, and in each more names than are read at once: the walk comes back to
-// lists that it has to open anew, and finds its place by each file system's own offsets.
+// More levels than keep their names, and on each level more names than are read at once. The walk returns to
+// directories that it must reopen, and finds its place by each file system's own offsets.
 TEST_F(KernelMountTest, GivesATreeThatIsWideOnEveryLevel) {
   constexpr int kLevels = 18;
   constexpr int kNames = 160;
@@ -496,7 +496,7 @@ TEST_F(KernelMountTest, NamesAMountInAnotherMountNamespace) {
     spec.overwrite = true;
     EXPECT_EQ(api().Make(spec, call()).error().code(), Code::kPrecondition);
   }
-  // A namespace is taken down a moment after its last process.
+  // A namespace disappears a moment after its last process.
   for (int i = 0; i < 100 && !api().Users(world_.NumberOf(node))->empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -507,7 +507,7 @@ TEST_F(KernelMountTest, NamesAFileSystemThatNoProcessShowsAMountOf) {
   for (const char* type : {"ext4", "xfs", "btrfs"}) {
     const std::string node = Formatted(type);
     const AbsolutePath target = Mounted(node, type);
-    // A mount that hangs nowhere: only this descriptor knows it.
+    // A detached mount: only this descriptor knows it.
     UniqueFd tree(open_tree(AT_FDCWD, target.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
     ASSERT_TRUE(tree.valid());
     ASSERT_TRUE(api().Unmount(target, call()).has_value());
@@ -548,7 +548,7 @@ TEST_F(KernelMountTest, ACheckGetsSoMuchMemoryAndNoMore) {
   world_.Damage(node, true);
   SpawnSubprocess subprocess;
   mount::KernelMountConfig config;
-  config.check_memory = {2 * kMiB.value};  // not even libc fits in
+  config.check_memory = {2 * kMiB.value};  // not even libc fits
   mount::KernelMount poor(subprocess, config);
   const auto report = poor.Check("ext4", node, call());
   ASSERT_FALSE(report.has_value());

@@ -19,7 +19,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Large enough for every file system, and for an ext4 with a journal to spare.
+// Large enough for every file system, including an ext4 with a journal.
 constexpr Bytes kSize{320 * kMiB.value};
 
 AbsolutePath Path(const std::string& text) {
@@ -59,7 +59,7 @@ class MountContract : public ::testing::Test {
     EXPECT_TRUE(mounted.has_value()) << mounted.error().message();
     return target;
   }
-  // By value: the table is only looked at here.
+  // By value, because the table is only read here.
   std::optional<mount::MountEntry> At(const AbsolutePath& target) {
     const auto table = api().Mounts();
     EXPECT_TRUE(table.has_value());
@@ -642,7 +642,7 @@ TEST_F(MountContract, DoesNotReplaceWhatIsOfAnotherKind) {
 TEST_F(MountContract, ExchangesAnEmptyDirectoryForAFile) {
   const AbsolutePath directory = world_->NewDirectory();
   const AbsolutePath place = Below(directory, "place");
-  EXPECT_OK(api().MakeFileFromDirectory(place));  // nothing there: as MakeFile
+  EXPECT_OK(api().MakeFileFromDirectory(place));  // the path is absent: as MakeFile
   EXPECT_EQ(*api().Inspect(place), PathKind::kFile);
   EXPECT_OK(api().MakeFileFromDirectory(place));
   const AbsolutePath empty = Below(directory, "empty");
@@ -713,7 +713,7 @@ TEST_F(MountContract, NamesTheBindOfADeviceNode) {
   EXPECT_OK(api().MakeFile(file));
   EXPECT_OK(api().Bind(node, file, {}, call()));
   EXPECT_THAT(*api().Users(world_->NumberOf(node)), Contains("its node is mounted at " + file.str()));
-  // A bind is not an open. udev may be looking at the new device for a moment, more than once.
+  // A bind is not an open. udev may probe the new device for a moment, more than once.
   bool seen_free = false;
   for (int i = 0; i < 600 && !seen_free; ++i) {
     seen_free = api().Openers(world_->NumberOf(node))->empty();

@@ -1,6 +1,6 @@
-// The real lvm2 on this host: a few loop devices over nameless memory, metadata only (no device-mapper
-// needed), seen through a configuration of its own that shows lvm nothing else. For LvmApi, and for all that
-// keeps its answers fresh.
+// The real lvm2 of this host on a few loop devices over unnamed memory, metadata only (no device-mapper
+// needed). A private configuration shows lvm nothing else. For LvmApi, and for everything that keeps its
+// answers fresh.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace quarry::contract {
 
-// Counts what it passes on.
+// Counts the commands that it passes on.
 class CountingSubprocess final : public Subprocess {
  public:
   explicit CountingSubprocess(Subprocess& inner) : inner_(inner) {}
@@ -33,36 +33,37 @@ class CountingSubprocess final : public Subprocess {
 
 class NativeWorld {
  public:
-  // What the LVM under test sees: what the finder of PVs links, as quarryd's does, or what the shell sees.
+  // What the LVM under test sees: the links of the PV finder, as in quarryd, or everything that the shell
+  // sees.
   enum class View { kLinks, kAll };
 
-  // kUnavailable, kNotFound: this host has no loop devices or no lvm2. `runner` runs what is under test.
+  // kUnavailable, kNotFound: this host has no loop devices or no lvm2. `runner` runs the LVM under test.
   static Result<std::unique_ptr<NativeWorld>> Make(Subprocess& runner, View view, size_t disks,
                                                    Bytes disk_size);
   ~NativeWorld();
   NativeWorld(const NativeWorld&) = delete;
   NativeWorld& operator=(const NativeWorld&) = delete;
 
-  // Nobody else's, also if several such tests run at once.
+  // A unique name, also if several such tests run at once.
   const std::string& group() const { return group_; }
-  // Of LVM's locks.
+  // The directory of LVM's locks.
   std::string locking_dir() const { return Under("lock"); }
 
-  // What another shell does: an lvm that sees all disks, to success.
+  // Runs lvm as another shell, which sees all disks. The command must succeed.
   std::string Shell(std::vector<std::string> arguments);
-  // Path under which that shell knows a disk. The device itself.
+  // The path under which that shell sees a disk. The next call returns the device itself.
   std::string ShellPath(size_t disk) const;
   const std::string& device(size_t disk) const { return disks_[disk].path(); }
   // Makes the disks blank.
   void Blank();
-  // Takes a disk out of what the shell sees, and back.
+  // Removes a disk from the shell's view, and restores it.
   void Unlink(size_t disk);
   void Link(size_t disk);
-  // Plugs a disk out of and into what the finder of PVs sees, without a word of the kernel.
+  // Unplugs a disk from the PV finder's view, and plugs it in again, without a kernel event.
   void Hide(size_t disk);
   void Show(size_t disk);
 
-  // Under test.
+  // The LVM under test.
   lvm::LvmSpawn& lvm() { return *lvm_; }
   // Not under test; sees what the shell sees.
   lvm::LvmSpawn& wide() { return *wide_; }

@@ -1,4 +1,4 @@
-// Disks that say of themselves what they are told to say, or say nothing.
+// Disks that report the health that a test gave them, or do not answer.
 #pragma once
 
 #include <condition_variable>
@@ -16,12 +16,12 @@ namespace quarry::fakes {
 // Thread-safe.
 class FakeDiskHealth final : public udev::DiskHealthApi {
  public:
-  // --- The world's side. A disk of which nothing was said is of no kind that is asked.
+  // --- The world's side. A disk without given health is of an unsupported kind.
   void Say(const std::string& node, const udev::DiskHealth& health);
-  // Whoever asks this disk waits until it goes on.
+  // Reads of this disk wait until it resumes.
   void Hang(const std::string& node);
   void GoOn(const std::string& node);
-  // How often this disk was asked, answered or not.
+  // How often this disk was read, answered or not.
   int Asked(const std::string& node) const;
 
   // --- DiskHealthApi. Faults by "Read", or "Read <node>".

@@ -14,7 +14,7 @@
 namespace quarry::fakes {
 namespace {
 
-// A test that cannot get a file cannot go on.
+// Aborts, because a test without a file cannot continue.
 UniqueFd MakeFile(const std::string& name) {
   UniqueFd file(memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!file.valid()) {
@@ -28,8 +28,8 @@ uint64_t InodeOf(int fd) {
   return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_ino : 0;
 }
 
-// Descriptors of this process that refer to the file with this inode number. memfds share one file system,
-// and no other file there bears our name.
+// Descriptors of this process for the file with this inode number. memfds share one file system, and no other
+// file there has our name.
 uint32_t CountDescriptors(uint64_t inode) {
   uint32_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -318,7 +318,7 @@ Result<UniqueFd> FakeDm::Open(const std::string& uuid, int flags) {
   if (!fd.valid()) {
     return ErrnoError(fmt::format("opening {}", state.device.name));
   }
-  // An exclusive open is a lock that goes with its description, whoever closes it last.
+  // An exclusive open is a lock on the open file description; the last close releases it.
   if ((flags & O_EXCL) != 0 && (state.kernel_opens > 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0)) {
     return Error(Code::kPrecondition, fmt::format("{} is in use", state.device.name)).WithErrno(EBUSY);
   }

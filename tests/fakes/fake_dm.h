@@ -1,6 +1,5 @@
-// Device-mapper without a kernel. A device is an unlinked file of its own; Open() gives real descriptors of
-// it, so that whoever gets one may pass it on, dup it, hold it, and this fake still knows what it is and how
-// often it is open.
+// Device-mapper without a kernel. A device is an unlinked file of its own. Open() returns real descriptors of
+// it, which the caller may pass on, dup or keep. The fake still knows each device, and how often it is open.
 #pragma once
 
 #include <cstdint>
@@ -26,36 +25,36 @@ class FakeDm final : public dm::DmApi {
 
   // --- The world's side: what LVM does.
 
-  // Makes the device, with the lowest free minor as the kernel does: a removed device's minor is given out
-  // again. There already: its size (and suspended state) is brought up to date, as by a reload.
+  // Creates the device with the lowest free minor, as the kernel does: the minor of a removed device is
+  // reused. If the device exists, its size (and suspended state) is updated, as by a reload.
   dm::Device AddDevice(const std::string& uuid, const std::string& name, Bytes size, bool read_only = false);
-  // kPrecondition "… is open n times" while a descriptor or a mount has it; gone already is OK.
+  // kPrecondition "… is open n times" while a descriptor or a mount has it open; OK if already gone.
   Status RemoveDevice(const std::string& uuid);
   Status SetSize(const std::string& uuid, Bytes size);
   void SetSuspended(const std::string& uuid, bool suspended);
-  // nullopt: no raid device, as all are at first.
+  // nullopt: not a raid device, as every device is at first.
   void SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status);
-  // What it has been told to do, it has done, as far as a test says so.
+  // The scrub in progress ends with this number of mismatches.
   void EndScrub(const std::string& uuid, uint64_t mismatches);
   void SetOnLostDisk(const std::string& uuid, bool lost);
-  // What its table maps of the block device at `path`, in place of what it did. At first nothing.
+  // What its table maps of the block device at `path`, replacing earlier mappings. At first nothing.
   void SetMappings(const std::string& uuid, const std::string& path,
                    const std::vector<std::pair<Bytes, Bytes>>& offsets_and_lengths);
-  // Its disks are opened anew: legs that had failed are in sync again, as if nothing had been written
-  // meanwhile.
+  // Its disks are reopened: failed legs are in sync again, as if nothing had been written meanwhile.
   void Renew(const std::string& uuid);
-  // Descriptors of this process, plus those the kernel would hold (KernelOpen). 0 if there is no such device.
+  // Descriptors of this process, plus those that the kernel would hold (KernelOpen). 0 if there is no such
+  // device.
   uint32_t OpenCount(const std::string& uuid) const;
   std::vector<dm::Device> Devices() const;
-  // As after a power cut: all devices are gone, whoever had them open. (The descriptors stay; they are
-  // nobody's.)
+  // As after a power cut: all devices are gone, even open ones. (Descriptors stay, but belong to no device.)
   void Reboot();
   void SetTarget(const std::string& target,
                  bool offered);  // at first: linear, striped, mirror, raid, error, zero
 
   // --- For FakeMount.
 
-  // What a descriptor or a node path ("/dev/dm-3", "/dev/mapper/vg-lv") is now; nullopt: no device of ours.
+  // The device of a descriptor or a node path ("/dev/dm-3", "/dev/mapper/vg-lv"); nullopt: not a device of
+  // this fake.
   std::optional<std::string> UuidOfFd(int fd) const;
   std::optional<dm::Device> DeviceOfNode(const std::string& node) const;
   Result<Bytes> SizeOf(const std::string& uuid) const;
@@ -82,7 +81,7 @@ class FakeDm final : public dm::DmApi {
   struct State {
     dm::Device device;
     Bytes size;
-    UniqueFd file;  // keeps the file alive; every Open is a new description of it
+    UniqueFd file;  // keeps the file alive; every Open makes a new open file description
     uint64_t inode = 0;
     int kernel_opens = 0;
     std::optional<dm::RaidStatus> raid;

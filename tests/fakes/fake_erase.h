@@ -1,4 +1,4 @@
-// The eraser's hands without disks: remembers what was cleared.
+// An EraseApi without disks: it remembers what was cleared.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,10 @@ class FakeErase final : public dm::EraseApi {
     dm::EraseMethod method;
   };
 
-  // `device` bears this PV's label. Without any, every device is taken to be the PV it is said to be.
+  // `device` has this PV's label. If no PV was added, every device counts as the PV that the caller names.
   void AddPv(const std::string& device, const std::string& pv_uuid);
   void SetCanDiscard(bool can);
-  // Runs after each piece, outside of any lock: to stop, kill or look.
+  // Runs after each piece, without locks: to stop, kill or inspect.
   void OnPiece(std::function<void(const Piece&)> hook);
 
   // Every piece that was cleared, in order.

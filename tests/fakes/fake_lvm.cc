@@ -32,7 +32,7 @@ Status MayChange(const VolumeGroup& group) {
   return Ok();
 }
 
-// Creates and extends are refused, as lvm does, while any PV is missing.
+// Like lvm, refuses creates and extends while any PV is missing.
 Status MayGrow(const VolumeGroup& group) {
   QUARRY_TRY(MayChange(group));
   if (group.MissingPvs() > 0) {
@@ -44,7 +44,7 @@ Status MayGrow(const VolumeGroup& group) {
   return Ok();
 }
 
-// Where on the PV's device the LV lies, its legs included.
+// Where the LV is on the PV's device, legs included.
 std::vector<std::pair<Bytes, Bytes>> MappedOn(const VolumeGroup& group, const LogicalVolume& lv,
                                               const PhysicalVolume& pv) {
   std::vector<std::pair<Bytes, Bytes>> out;
@@ -197,7 +197,7 @@ void FakeLvm::SetOnCall(std::function<void(const std::string&)> on_call) {
   on_call_ = std::move(on_call);
 }
 
-// The frame of every call: whom to tell, faults, deadline, lock, the group.
+// The common frame of every call: hooks, faults, deadline, lock, group lookup.
 template <typename Function>
 Status FakeLvm::Act(const std::string& method, const std::string& group_name, const Call& call,
                     Function act) {
@@ -431,7 +431,7 @@ Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::str
     if (lv->active) {
       return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} not removed.", group_name, name));
     }
-    // LVM does not ask whether what stands on an inactive one may go, too.
+    // LVM does not ask before it removes volumes that are built on an inactive one.
     std::erase_if(next.lvs, [&](const LogicalVolume& other) {
       return other.name == name || IsOf(other, name) || other.origin == name || other.pool == name;
     });

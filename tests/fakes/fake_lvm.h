@@ -1,5 +1,5 @@
-// LVM without disks. Groups are values in memory; commands place extents as lvm2 does when it is told PVs and
-// ranges, refuse what it refuses, and commit whole or not at all.
+// LVM without disks. Groups are values in memory. Commands place extents as lvm2 does when PVs and ranges are
+// given, refuse what lvm2 refuses, and commit completely or not at all.
 #pragma once
 
 #include <condition_variable>
@@ -26,13 +26,13 @@ struct FakeDisk {
   Extents extents;
 };
 
-// Told under the fake's lock: must not call back into it.
+// Called under the fake's lock: must not call the fake.
 struct FakeLvmHooks {
   // An LV that is not hidden became active, or changed its size while active.
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> active;
-  // It is about to become inactive. An error (in use) stops that, and with it the command.
+  // The LV is about to become inactive. An error (in use) stops the deactivation and the command.
   std::function<Status(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> deactivate;
-  // An active one was refreshed, or has got new legs.
+  // An active LV was refreshed, or got new legs.
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> renewed;
 };
 
@@ -43,43 +43,44 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
 
   void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
   void RemoveGroup(const std::string& name);
-  // Its only disk is pulled: LVM does not find it, until it is back with all that was on it. What is active
-  // stays so.
+  // The group's only disk is pulled. LVM does not find the group until the disk returns with its content.
+  // Active volumes stay active.
   void SetAway(const std::string& name, bool away);
-  // Its disk does not answer: every call for the group waits until that ends, or the call does.
+  // The group's disk does not answer: every call for the group waits until the disk answers, or the call
+  // ends.
   void SetGroupSilent(const std::string& name, bool silent);
-  // A disk that a group may be made of, or that may be added to one.
+  // A disk from which a group may be made, or that may be added to a group.
   void AddBlankDisk(const FakeDisk& disk);
-  // What a disk that is none of a group here says of itself. Disks of groups say what they are, all others
-  // that they are no PV.
+  // The PV facts of a disk that is in no group here. Disks of groups report their group; all others report
+  // that they are not PVs.
   void SetPvFacts(const std::string& device, lvm::PvFacts facts);
-  // What an administrator does: changes the group by hand, in one commit; waits as long as somebody holds the
-  // group. Free ranges, counts, sizes and
-  // partial flags follow from PVs and segments; a PV that is missing keeps its device here and loses it in
-  // what Read gives.
+  // An administrator's change of the group, in one commit. Waits while the group is held. Free ranges,
+  // counts, sizes and partial flags follow from PVs and segments. A missing PV keeps its device here; Read
+  // returns it without device.
   void Edit(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
-  // Whether somebody waits to change it, because it is held.
+  // Whether a writer waits because the group is held.
   bool IsWaitedFor(const std::string& name);
-  // Whether this disk gives no answer, as far as Hold says.
+  // Whether this disk counts as silent in Hold.
   void SetSilent(const std::string& pv_uuid, bool silent);
-  // What happens without a commit: a disk vanishes or returns, a sync goes on, a leg fails.
+  // A change without a commit: a disk vanishes or returns, a sync progresses, a leg fails.
   void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
-  // A disk that was missing is back, but the group was changed without it: it stays missing until RestorePv.
+  // A missing disk is back, but the group was changed without it: it stays missing until RestorePv.
   void ReturnDisk(const std::string& name, const std::string& pv_uuid);
-  // The room for metadata: half of each PV's area, as LVM keeps old and new. At first as good as endless.
+  // Room for metadata: half of each PV's area, because LVM keeps old and new text. At first practically
+  // unlimited.
   void SetMetadataRoom(const std::string& name, Bytes room);
-  // Somebody has the LV open.
+  // A process has the LV open.
   void SetOpen(const std::string& group, const std::string& lv, bool open);
   // New raid volumes are in sync at once (the default), or stay at 0 % until Happen says otherwise.
   void SetInstantSync(bool instant);
   // As after a power cut: nothing is active or open.
   void Reboot();
   void SetHooks(FakeLvmHooks hooks);
-  // Called at the start of every call with its name, without the lock held: may block, to hold a command
-  // there.
+  // Called at the start of every call with its name, without the lock: may block, to hold a command there.
   void SetOnCall(std::function<void(const std::string&)> on_call);
 
-  // Faults by name of the method. Before: nothing happened. After: it happened, and the caller does not know.
+  // Faults by method name. Before: nothing happened. After: the change happened, but the caller gets an
+  // error.
   Faults before;
   Faults after;
 
@@ -109,8 +110,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Result<std::string> Version(const Call& call) override;
   // Faults: "AddPv".
   Status Add(const lvm::AddPv& spec, const Call& call) override;
-  // As LVM's lock does: whoever changes the group waits for those who hold it, and those who come later wait
-  // for him.
+  // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
 
   // --- PvReader.
@@ -121,17 +121,17 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   struct Group {
     lvm::VolumeGroup now;
     Bytes metadata_room;
-    std::set<std::string> back;  // missing PVs that can be seen
+    std::set<std::string> back;  // missing PVs that are visible again
     int holds = 0;
-    int writers = 0;  // that wait for those to end
+    int writers = 0;  // writers waiting for the holds to end
     bool away = false;
   };
   class Holding;
-  // Until nobody holds the group. The call's error if that ends first.
+  // Waits until the group is not held. Returns the call's error if the call ends first.
   Status WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call);
   template <typename Function>
   Status Act(const std::string& method, const std::string& group, const Call& call, Function act);
-  // kTimeout or kCancelled: the disk has not answered before `call` ended.
+  // kTimeout or kCancelled: `call` ended before the disk answered.
   Status AwaitAnswer(const std::string& group, const std::string& method, const Call& call);
   Status Commit(Group& group, lvm::VolumeGroup next);
   Status MayDeactivate(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
@@ -153,7 +153,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   uint64_t uuids_ = 0;
 };
 
-// Lets `dm` have a device for every active LV, and refuse to lose one that is open. Both must outlive their
+// Gives `dm` a device for every active LV, and refuses to deactivate an open one. Both must outlive their
 // use.
 void Follow(FakeLvm& lvm, FakeDm& dm);
 

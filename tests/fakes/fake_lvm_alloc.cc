@@ -13,7 +13,7 @@ using lvm::ExtentRange;
 using lvm::PhysicalRange;
 using lvm::PhysicalVolume;
 
-// Free extents that a command may use on one PV, in the order of its arguments.
+// Free extents that a command may use on one PV, in argument order.
 struct Place {
   const PhysicalVolume* pv = nullptr;
   std::vector<ExtentRange> areas;
@@ -43,7 +43,7 @@ std::optional<ExtentRange> ParseRange(const std::string& text) {
   return ExtentRange{{first}, {last - first + 1}};
 }
 
-// "/dev/a\:b:0-9:20-29": a backslash keeps the next character from having a meaning.
+// "/dev/a\:b:0-9:20-29": a backslash escapes the next character.
 Result<PvArgument> ParseArgument(const std::string& argument) {
   std::vector<std::string> parts(1);
   for (size_t i = 0; i < argument.size(); ++i) {
@@ -123,7 +123,7 @@ Error NoRoom(uint64_t wanted, const std::vector<Place>& places) {
                       there)};
 }
 
-// Whether `a` is to be used before `b`: the smallest that holds all of the rest, else the largest.
+// Whether to use `a` before `b`: the smallest that holds all of the rest, else the largest.
 bool Before(const ExtentRange& a, const ExtentRange& b, uint64_t rest) {
   const bool a_fits = a.count.value >= rest;
   const bool b_fits = b.count.value >= rest;
@@ -152,7 +152,7 @@ void Take(Place& place, ExtentRange& area, uint64_t count, std::vector<PhysicalR
   area = {area.first + Extents{count}, area.count - Extents{count}};
 }
 
-// One leg that may lie on several PVs, largest area first.
+// Allocates one leg that may span several PVs, largest area first.
 Result<std::vector<AllocatedLeg>> AllocateOne(std::vector<Place>& places, const AllocationRequest& request) {
   std::vector<AllocatedLeg> out(1);
   uint64_t rest = request.per_leg;
@@ -180,8 +180,8 @@ Result<std::vector<AllocatedLeg>> AllocateOne(std::vector<Place>& places, const 
   return out;
 }
 
-// The PV of each leg: those with the largest areas, in the order of the arguments among equals; of an extend,
-// where the legs begin.
+// The PV of each leg: for a create those with the largest areas, ties in argument order; for an extend the PV
+// where the leg begins.
 std::vector<Place*> LegPlaces(std::vector<Place>& places, const AllocationRequest& request) {
   std::vector<Place*> chosen;
   if (!request.tails.empty()) {

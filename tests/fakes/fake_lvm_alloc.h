@@ -1,4 +1,4 @@
-// lvm2's allocator for commands that name PVs and ranges: pure, part of FakeLvm.
+// lvm2's allocator for commands that name PVs and ranges. Pure; part of FakeLvm.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct AllocationRequest {
   uint64_t per_leg = 0;   // extents of each leg, or all of them for one leg
   uint64_t metadata = 0;  // extents of each leg's metadata sub-volume, taken from its first area
   std::string policy;     // contiguous, cling, normal
-  // Extending: where each leg begins (PV uuid) and the extent after its last one. Empty: a create.
+  // For an extend: where each leg begins (PV uuid), and the extent after its last one. Empty: a create.
   struct Tail {
     std::string first_pv;
     std::string last_pv;
@@ -29,8 +29,8 @@ struct AllocatedLeg {
   std::vector<lvm::PhysicalRange> metadata;
 };
 
-// One allocated leg for each asked for. kNoSpace; kUnavailable (a PV that the group does not have); kInternal
-// (ranges that lvm would not parse or that overlap).
+// One allocated leg for each requested one. kNoSpace; kUnavailable (a PV that the group does not have);
+// kInternal (ranges that lvm would not parse, or that overlap).
 Result<std::vector<AllocatedLeg>> Allocate(const lvm::VolumeGroup& group,
                                            const std::vector<std::string>& pv_arguments,
                                            const AllocationRequest& request);

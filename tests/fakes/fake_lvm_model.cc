@@ -30,7 +30,7 @@ uint64_t ExtentsOf(const LogicalVolume& lv) {
   return lv.segments.empty() ? 0 : lv.segments.back().logical.end().value;
 }
 
-// One piece at the end, as one with its neighbour if it continues it in every area.
+// Appends a segment at the end, and merges it with the last one if it continues that one in every area.
 void AppendSegment(LogicalVolume& lv, Segment segment) {
   if (!lv.segments.empty()) {
     Segment& last = lv.segments.back();
@@ -172,7 +172,7 @@ void AddVolume(VolumeGroup& group, const lvm::CreateLv& spec, const std::vector<
                          .active = true});
   }
   for (size_t i = 0; i < legs.size() && geometry.has_metadata(); ++i) {
-    // lvcreate copies the tags onto these, and only onto these.
+    // lvcreate copies the tags onto these LVs only.
     LogicalVolume metadata{.name = lvm::MetadataLvName(LegName(spec.name, i)),
                            .uuid = new_uuid(),
                            .hidden = true,
@@ -221,7 +221,7 @@ Status ReplaceLegs(VolumeGroup& group, const LogicalVolume& lv, const std::strin
 
 namespace {
 
-// The pieces of a segment, cut so that each area lies either in `from` or beside it.
+// Cuts a segment so that each area is either inside `from` or outside.
 std::vector<Segment> Cut(const Segment& whole, const PhysicalRange& from) {
   std::set<uint64_t> cuts = {0, whole.areas.front().range.count.value};
   for (const SegmentArea& area : whole.areas) {

@@ -213,8 +213,8 @@ void FakeMount::AddMountLocked(Entry entry) {
   mounts_.push_back(std::move(entry));
 }
 
-// `directory` without links, followed wherever it leads; kNotFound, or kPrecondition naming a link that leads
-// nowhere or in a circle.
+// `directory` with all links resolved. kNotFound; kPrecondition names a link that leads nowhere or in a
+// circle.
 Result<std::string> FakeMount::FollowLocked(const std::string& directory, int links) const {
   constexpr int kMostLinks = 40;
   if (directory == "/") {
@@ -411,7 +411,7 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, st
   }
   Entry entry;
   entry.backing = {state->major, state->minor};
-  // As in the kernel, a btrfs has a number of its own that is no device's.
+  // As in the kernel: a btrfs has a device number of its own, which is no device's.
   entry.device = fs_type == "btrfs" ? DeviceNumber{0, 1000 + state->minor} : entry.backing;
   entry.root = "/";
   entry.target = target.str();
@@ -570,7 +570,7 @@ Result<std::optional<DeviceNumber>> FakeMount::BlockDeviceAt(const AbsolutePath&
   if (top == nullptr || top->device != kDevtmpfs || !top->root.starts_with(kNode)) {
     return std::optional<DeviceNumber>();
   }
-  // The number is the node's own: whatever device has it now.
+  // The node has a number of its own, whichever device has that number now.
   return std::optional(
       DeviceNumber{FakeDm::kMajor, static_cast<uint32_t>(std::stoul(top->root.substr(kNode.size())))});
 }

@@ -1,7 +1,7 @@
-// File systems, mounts and paths without a kernel. What is on a volume belongs to its device-mapper UUID and
-// survives deactivation and Reboot(); mounts and published nodes do not.
+// File systems, mounts and paths without a kernel. A volume's content belongs to its device-mapper UUID, and
+// survives deactivation and Reboot(). Mounts and published nodes do not.
 //
-// Simpler than the world: paths below a mount point are those of the directory it hides, and nothing is
+// Simpler than the kernel: paths below a mount point are those of the directory that it hides, and nothing is
 // propagated.
 #pragma once
 
@@ -26,59 +26,60 @@ class FakeMount final : public mount::MountApi {
 
   // --- The world's side.
 
-  // What a probe of this device finds; blank if never told and never made.
+  // The result of probing this device; blank if never set and never formatted.
   void SetContent(const std::string& dm_uuid, mount::Content content);
   mount::Content ContentOf(const std::string& dm_uuid) const;
-  // What is wrong with the file system on it, and whether a check repairs that unasked. Anew by mkfs.
+  // Damage to the file system, and whether a check repairs it automatically. mkfs resets it.
   enum class Damage { kNone, kFixable, kUnfixable };
   void SetDamage(const std::string& dm_uuid, Damage damage);
   Damage DamageOf(const std::string& dm_uuid) const;
-  // What ProbeDevice finds on a disk that is no device-mapper device.
+  // What ProbeDevice finds on a disk that is not a device-mapper device.
   void SetDiskContent(const std::string& device, mount::Content content);
-  // How large the file system on it is (not its device). 0: none.
+  // Size of the file system on the volume (not of its device). 0: none.
   Bytes FilesystemSize(const std::string& dm_uuid) const;
   void SetFilesystemSize(const std::string& dm_uuid, Bytes size);
 
   void AddDirectory(const std::string& path);  // and its parents
   void AddFile(const std::string& path, bool empty = true);
-  void AddOther(const std::string& path);  // a device node, say
+  void AddOther(const std::string& path);  // for example a device node
   // A symbolic link to an absolute path, which need not exist.
   void AddLink(const std::string& path, const std::string& to);
   void RemoveLink(const std::string& path);
   bool Exists(const std::string& path) const;
-  // Whose it is and what they may do: of the file system's root where one is mounted, else of the path.
+  // Owner and permissions: of the file system's root where one is mounted, else of the path.
   struct Access {
     uint32_t gid = 0;
     uint32_t mode = 0;  // of 07777
   };
   Access AccessOf(const std::string& path) const;
   void SetAccess(const std::string& path, Access access);
-  // Called by Make, Check and GiveToGroup with their names, before they change anything; may block until the
-  // call ends. They go on after it as the call says.
+  // Called by Make, Check and GiveToGroup with their names before they change anything; may block until the
+  // call ends. Afterwards they continue as the call requires.
   using OnCall = std::function<void(const std::string& method, const Call& call)>;
   void SetOnCall(OnCall on_call);
-  // Something else mounts there, on top of what there is.
+  // A foreign mount there, on top of existing ones.
   void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
                        mount::DeviceNumber device = {0, 99});
-  // A node of `device` that a tenant has made in his file system as `root` is mounted at `target`.
+  // A node of `device`, made by a tenant in his file system as `root`, is mounted at `target`.
   void AddNodeMount(const std::string& target, const std::string& root, mount::DeviceNumber device);
-  // Unmounting `target` fails, naming the holder; empty: no more.
+  // Unmounting `target` fails, naming the holder; empty: ends that.
   void SetBusy(const std::string& target, const std::string& holder);
-  // More words for Users() and Openers(); cleared by an empty list.
+  // Additional entries for Users() and Openers(); an empty list clears them.
   void SetUsers(mount::DeviceNumber device, std::vector<std::string> users);
   void SetOpeners(mount::DeviceNumber device, std::vector<std::string> openers);
-  // As the kernel does after an error of the file system that is mounted there: all of it is read-only.
+  // As the kernel does after an error of the file system mounted there: the whole file system becomes
+  // read-only.
   void GoReadOnly(const AbsolutePath& target);
-  // Every mount goes; paths and contents stay. Call FakeDm::Reboot() too.
+  // All mounts go; paths and contents stay. Call FakeDm::Reboot() too.
   void Reboot();
 
-  // What was asked, in order: "mkfs.ext4 /dev/dm-0", "fsck.ext4 /dev/dm-0", "mount /dev/dm-0 /a", "bind /a /b
-  // ro", "umount /b", "grow /a", "group /a 7". Only what changed something and succeeded.
+  // The operations so far, in order: "mkfs.ext4 /dev/dm-0", "fsck.ext4 /dev/dm-0", "mount /dev/dm-0 /a",
+  // "bind /a /b ro", "umount /b", "grow /a", "group /a 7". Only those that changed something and succeeded.
   std::vector<std::string> Journal() const;
   std::vector<mount::MakeFilesystem> Made() const;
 
-  // --- MountApi. Faults by the methods' names; a fault of "Make" leaves the device blank, one of
-  // "MakeInterrupted" leaves what looks like the file system but cannot be mounted.
+  // --- MountApi. Faults by method name. A fault of "Make" leaves the device blank. A fault of
+  // "MakeInterrupted" leaves what looks like a file system but cannot be mounted.
   Result<mount::MountTable> Mounts() override;
   Result<mount::Content> Probe(int fd) override;
   Result<mount::Content> ProbeDevice(const AbsolutePath& device) override;
@@ -96,7 +97,7 @@ class FakeMount final : public mount::MountApi {
   Result<mount::FilesystemUsage> Usage(const AbsolutePath& path) override;
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
-  // All of a piece is trimmed. The journal has "trim /a <from> <length>".
+  // Trims all of a piece. The journal has "trim /a <from> <length>".
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
   Result<AbsolutePath> Resolve(const AbsolutePath& path) override;
   Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
@@ -117,7 +118,7 @@ class FakeMount final : public mount::MountApi {
     mount::PathKind kind = mount::PathKind::kDirectory;
     bool empty = true;  // of a file
     Access access = {0, 0755};
-    std::string link = {};  // where it leads, of a symbolic link
+    std::string link = {};  // the target of a symbolic link
   };
   struct Volume {
     mount::Content content;
@@ -130,14 +131,14 @@ class FakeMount final : public mount::MountApi {
 
   mount::MountTable TableLocked() const { return mount::MountTable(mounts_); }
   mount::PathKind KindLocked(const std::string& path) const;
-  // The same place by a path without links above its last component; the path itself if that leads nowhere.
+  // The same place as a path without links above its last component; the path itself if it leads nowhere.
   AbsolutePath LedLocked(const AbsolutePath& path) const;
   Result<std::string> FollowLocked(const std::string& directory, int links) const;
   // The mount that a path is in.
   Entry MountOfLocked(const std::string& path) const;
   Status CheckTargetLocked(const AbsolutePath& target, mount::PathKind wanted) const;
   void TellCall(const std::string& method, const Call& call);
-  // nullptr: nothing is there. Of a mounted volume its root.
+  // nullptr: the path does not exist. For a mounted volume its root.
   Access* AccessLocked(const std::string& path);
   Status CheckParentLocked(const AbsolutePath& path) const;
   bool IsHeldLocked(const std::string& uuid) const;
@@ -150,8 +151,8 @@ class FakeMount final : public mount::MountApi {
   mutable std::mutex mutex_;
   uint64_t next_id_ = 1;
   std::vector<Entry> mounts_;
-  std::map<uint64_t, std::string> holds_;          // mount id → dm uuid that its file system keeps open
-  std::map<uint64_t, mount::DeviceNumber> nodes_;  // mount id → number of a node that is not devtmpfs'
+  std::map<uint64_t, std::string> holds_;  // mount id → dm uuid of the device that the file system keeps open
+  std::map<uint64_t, mount::DeviceNumber> nodes_;  // mount id → number of a node that is not in devtmpfs
   std::map<std::string, Path> paths_;
   std::map<std::string, Volume> volumes_;        // by dm uuid
   std::map<std::string, mount::Content> disks_;  // by path

@@ -1,4 +1,4 @@
-// FakeMount's care for what is in a file system: checks, and whose it is.
+// FakeMount's part for the content of a file system: checks, ownership.
 #include <algorithm>
 #include <utility>
 

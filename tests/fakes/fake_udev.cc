@@ -61,7 +61,7 @@ void FakeUdev::Unplug(const std::string& name) {
   Tell(false);
 }
 
-// With mutex_ held.
+// Call with mutex_ held.
 void FakeUdev::Tell(bool came) {
   for (const auto& weak : ears_) {
     if (const auto ear = weak.lock(); ear != nullptr) {

@@ -1,4 +1,4 @@
-// Disks without a kernel: what is plugged in is there, and whoever watches is told.
+// Disks without a kernel: plugged disks exist, and monitors get their events.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@
 
 namespace quarry::fakes {
 
-// A disk as the tests need it: "/dev/<name>", NVMe, blocks of 512 bytes.
+// A typical disk for tests: "/dev/<name>", NVMe, blocks of 512 bytes.
 udev::Disk PlainDisk(const std::string& name, const std::string& serial, Bytes size);
 
 // Thread-safe.
 class FakeUdev final : public udev::UdevApi {
  public:
-  // --- The world's side. One of the same name is replaced.
+  // --- The world's side. A disk of the same name is replaced.
   void Plug(udev::Disk disk);
   void Unplug(const std::string& name);
 
-  // --- UdevApi. Faults by the methods' names.
+  // --- UdevApi. Faults by method name.
   Result<std::vector<udev::Disk>> Inventory() override;
   Result<std::unique_ptr<udev::Monitor>> Watch() override;
   Result<std::optional<udev::DeviceNumber>> NumberOf(const std::string& path) override;

@@ -1,4 +1,4 @@
-// Faults on purpose, for fakes: the n-th call of a method fails.
+// Injected faults for fakes: the n-th call of a method fails.
 #pragma once
 
 #include <map>
@@ -36,7 +36,7 @@ class Faults {
     return it == calls_.end() ? 0 : it->second;
   }
 
-  // For the fakes: counts the call and gives its fault, if one is due.
+  // For the fakes: counts the call, and returns its fault if one is due.
   Status Check(const std::string& method) {
     const std::lock_guard lock(mutex_);
     const int call = ++calls_[method];
