@@ -42,8 +42,8 @@ class LogWriterTest : public testing::Test {
   UniqueFd read_, write_;
 };
 
-TEST_F(LogWriterTest, WhoLogsDoesNotWaitForALogThatNobodyReads) {
-  constexpr uint64_t kLines = 200'000;  // several times what may wait
+TEST_F(LogWriterTest, CallersDoNotWaitForALogWithoutReader) {
+  constexpr uint64_t kLines = 200'000;  // several times the queue's limit
   LogWriter writer(write_.get(), &Notice);
   const Logger log(LogLevel::kInfo, LogFormat::kJson, writer);
   for (uint64_t i = 0; i < kLines; ++i) {
@@ -127,7 +127,7 @@ TEST_F(LogWriterTest, LinesOfManyThreadsComeOutWhole) {
   }
 }
 
-TEST_F(LogWriterTest, AClosedLogStopsNobody) {
+TEST_F(LogWriterTest, AClosedLogBlocksNoCaller) {
   LogWriter writer(write_.get(), &Notice);
   read_.Reset();
   for (int i = 0; i < 3; ++i) {

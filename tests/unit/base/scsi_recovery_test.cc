@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Links as sysfs has them: /sys/dev/block/8:0 names the disk's folder, whose "device" names the SCSI unit.
+// Links as in sysfs: /sys/dev/block/8:0 points to the disk's folder, whose "device" points to the SCSI unit.
 class ScsiRecoveryTest : public ::testing::Test {
  protected:
   ScsiRecoveryTest() {
@@ -25,8 +25,9 @@ class ScsiRecoveryTest : public ::testing::Test {
     fs::create_directories(sysfs_ / "dev/block");
     fs::create_symlink(unit / "block/sda", sysfs_ / "dev/block/8:0");
     fs::create_symlink(unit / "block/sda/sda1", sysfs_ / "dev/block/8:1");
-    fs::create_symlink(unit / "block/sda/sda1", sysfs_ / "dev/block/259:7");  // a sixteenth partition, say
-    // A CD drive, and a disk that is not SCSI's though its number is the host's.
+    fs::create_symlink(unit / "block/sda/sda1",
+                       sysfs_ / "dev/block/259:7");  // for example a sixteenth partition
+    // A CD drive, and a disk that is not a SCSI disk though its number equals the host's.
     fs::create_directories(unit / "block/sr0");
     fs::create_symlink("../../../3:0:1:0", unit / "block/sr0/device");
     fs::create_symlink(unit / "block/sr0", sysfs_ / "dev/block/11:0");
@@ -60,7 +61,7 @@ TEST_F(ScsiRecoveryTest, TheHostsStateCountsForDisksPartitionsAndDrives) {
   }
 }
 
-TEST_F(ScsiRecoveryTest, OtherDisksAndWhatIsNotThereAreNotInRecovery) {
+TEST_F(ScsiRecoveryTest, OtherAndAbsentDisksAreNotInRecovery) {
   EXPECT_FALSE(Ask(8, 0)) << "the host has no state";
   SetState("recovery");
   EXPECT_FALSE(Ask(8, 16)) << "no such disk";

@@ -26,7 +26,7 @@ TEST(ParseSize, CountsInPowersOf1024) {
   }
 }
 
-TEST(ParseSize, RefusesWhatItCannotBeSureOf) {
+TEST(ParseSize, RefusesAmbiguousSizes) {
   for (const char* bad : {"", "G", "-1", "+1", "1.5G", "10GB", "10gib", "10g", "1 0G", "1  G", "1X", "1Gi",
                           "0x10", "99999999999999999999", "9007199254740993T", " 1G", "1G "}) {
     const auto parsed = ParseSize(bad);

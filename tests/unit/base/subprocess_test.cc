@@ -61,7 +61,7 @@ TEST(Subprocess, SeesOnlyTheEnvironmentItIsGiven) {
 TEST(Subprocess, InheritsNoDescriptorsBeyondTheThree) {
   SpawnSubprocess run;
   const auto done = run.Run({.argv = {"/bin/ls", "/proc/self/fd"}, .env = {}, .input = ""}, Call{});
-  EXPECT_EQ(done->out, "0\n1\n2\n3\n");  // 3 is the one that ls reads the directory by
+  EXPECT_EQ(done->out, "0\n1\n2\n3\n");  // 3 is ls's own descriptor of the directory
 }
 
 TEST(Subprocess, MissingProgramIsNotFound) {
@@ -109,7 +109,7 @@ TEST(Subprocess, SignalIsReportedAsSuch) {
   EXPECT_EQ(done->exit_status, -1);
 }
 
-// A file of its own, opened as locks are: to be written only.
+// A file of its own, opened like a lock: for writing only.
 class HeldFile : public testing::Test {
  protected:
   HeldFile() : fd_(mkostemp(path_.data(), O_CLOEXEC)) {
@@ -129,7 +129,7 @@ class HeldFile : public testing::Test {
     return got;
   }
 
-  // One that has become the shell.
+  // A child that has become the shell.
   static bool HasAChild() {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
       std::ifstream children(task.path() / "children");
@@ -178,7 +178,7 @@ TEST_F(HeldFile, IsLockedUntilTheChildEnds) {
   close(ends[1]);
 }
 
-TEST(Subprocess, WhatEndsWithUsIsTermedWhenWeDieAndTheRestIsNot) {
+TEST(Subprocess, OnlyChildrenThatEndWithUsGetTermWhenWeDie) {
   for (const bool ends_with_us : {false, true}) {
     std::array<int, 2> ends{};
     ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
@@ -213,7 +213,7 @@ TEST(Subprocess, WhatEndsWithUsIsTermedWhenWeDieAndTheRestIsNot) {
   }
 }
 
-TEST(Subprocess, WhatEndsWithUsAnswersLikeTheRest) {
+TEST(Subprocess, ChildrenThatEndWithUsAnswerLikeOthers) {
   SpawnSubprocess run;
   Command command = Shell("echo out; echo err >&2; kill -TERM $$; exit 7");
   command.ends_with_us = true;

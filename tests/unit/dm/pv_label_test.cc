@@ -16,7 +16,7 @@ constexpr std::string_view kRawUuid = "abcdefGHIJklmnOPQRstuvWXYZ012345";
 constexpr std::string_view kUuid = "abcdef-GHIJ-klmn-OPQR-stuv-WXYZ-012345";
 constexpr uint64_t kSize = 8ULL << 30;
 
-// The checksum of lvm2, written down a second time: by table instead of bit by bit.
+// lvm2's checksum, implemented a second time: by table instead of bit by bit.
 uint32_t Checksum(const std::byte* data, size_t size) {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -87,7 +87,7 @@ TEST(PvLabel, NothingThereIsCorrupt) {
   EXPECT_THAT(ParsePvLabel(zeroes).error().message(), HasSubstr("none"));
 }
 
-TEST(PvLabel, OfAnotherTypeIsNone) {
+TEST(PvLabel, OfAnotherTypeIsRefused) {
   EXPECT_FALSE(Start().Text(24, "LVM3 001").Seal().Parse().has_value());
   EXPECT_FALSE(Start().Text(0, "LABELTWO").Seal().Parse().has_value());
 }
@@ -124,7 +124,7 @@ TEST(PvLabel, MustHaveExactlyOneDataArea) {
   EXPECT_THAT(Start().Number(72, 0).Seal().Parse().error().message(), HasSubstr("data area"));
 }
 
-// No byte of a label may be wrong without being noticed; and whatever is read, nothing is read beyond it.
+// Every wrong byte in a label is detected or harmless, and no read goes beyond the label.
 TEST(PvLabel, EverySingleWrongByteIsNoticedOrHarmless) {
   std::mt19937 random(1);
   for (size_t at = 0; at < 512; ++at) {

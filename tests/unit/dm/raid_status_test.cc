@@ -5,7 +5,7 @@
 namespace quarry::dm {
 namespace {
 
-// Lines as kernels 6.1 and 6.12 gave them.
+// Lines from kernels 6.1 and 6.12.
 TEST(ParseRaidStatus, ReadsWhatTheKernelSaysOfEveryLeg) {
   const auto well = ParseRaidStatus("raid1 2 AA 409600/409600 idle 0 0 -");
   ASSERT_TRUE(well.has_value()) << well.error().message();

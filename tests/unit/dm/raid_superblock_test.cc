@@ -31,7 +31,7 @@ class RaidSuperblockTest : public testing::Test {
   std::array<std::byte, kRaidSuperblock> block_{};
 };
 
-TEST_F(RaidSuperblockTest, SaysWhatTheLegHeardLast) {
+TEST_F(RaidSuperblockTest, HasTheLegsLastKnownState) {
   const auto parsed = ParseRaidSuperblock(block_);
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
   EXPECT_EQ(parsed->legs, 3U);
@@ -43,7 +43,7 @@ TEST_F(RaidSuperblockTest, SaysWhatTheLegHeardLast) {
   EXPECT_EQ(parsed->synced, UINT64_MAX);
 }
 
-TEST_F(RaidSuperblockTest, KnowsWhatIsNotDone) {
+TEST_F(RaidSuperblockTest, ShowsAnIncompleteSync) {
   Put(32, 4096, 8);
   Put(40, 0, 8);
   EXPECT_FALSE(ParseRaidSuperblock(block_)->filled);
@@ -59,7 +59,7 @@ TEST_F(RaidSuperblockTest, TellsALegThatWasNeverStartedFromADamagedOne) {
   EXPECT_EQ(ParseRaidSuperblock(block_).error().code(), Code::kCorrupt);
 }
 
-TEST_F(RaidSuperblockTest, RefusesWhatIsNone) {
+TEST_F(RaidSuperblockTest, RefusesOtherBlocks) {
   EXPECT_EQ(ParseRaidSuperblock(std::span(block_).first(512)).error().code(), Code::kCorrupt);
   Put(8, 1, 4);
   EXPECT_EQ(ParseRaidSuperblock(block_).error().code(), Code::kCorrupt) << "one leg is no raid";
@@ -71,7 +71,7 @@ TEST_F(RaidSuperblockTest, RefusesWhatIsNone) {
   EXPECT_EQ(ParseRaidSuperblock(block_).error().code(), Code::kCorrupt);
 }
 
-TEST_F(RaidSuperblockTest, ChangesOnlyWhoFailedAndWhatIsInSync) {
+TEST_F(RaidSuperblockTest, ChangesOnlyFailedLegsAndSyncState) {
   const auto before = block_;
   SetRaidStart(block_, {.left_out = {true, false, false}, .resync = false});
   EXPECT_THAT(ParseRaidSuperblock(block_)->failed, ElementsAre(true, false, false));
@@ -124,7 +124,7 @@ TEST_F(RaidBitmapTest, IsAsLongAsItsRegionsNeed) {
   EXPECT_EQ(*RaidBitmapSize(block_), 256U + 14);
 }
 
-TEST_F(RaidBitmapTest, RefusesWhatIsNone) {
+TEST_F(RaidBitmapTest, RefusesOtherBlocks) {
   EXPECT_EQ(RaidBitmapSize(std::span(block_).first(512)).error().code(), Code::kCorrupt);
   Put(52, 0, 4);
   EXPECT_EQ(RaidBitmapSize(block_).error().code(), Code::kCorrupt);

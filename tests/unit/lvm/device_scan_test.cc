@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A sysfs and a /dev of files; directories stand for devices that cannot be read.
+// A sysfs and a /dev made of files; directories stand for unreadable devices.
 class DeviceScanTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // O_DIRECT needs a file system that has it, which /tmp may not be.
+    // O_DIRECT needs a file system that supports it; /tmp may not.
     std::string name = (fs::current_path() / "device-scan-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     root_ = name;
@@ -77,7 +77,7 @@ TEST_F(DeviceScanTest, DevicesThatHoldNoPvDoNotMatter) {
   Set("loop0", "size", "0");
   AddUnreadable("nvme0c0n1");
   Set("nvme0c0n1", "hidden", "1");
-  Set("gone", "size", "2048");  // removed meanwhile: no node any more
+  Set("gone", "size", "2048");  // removed meanwhile: the node is gone
   const Status status = Scan();
   EXPECT_TRUE(status.has_value()) << status.error().message();
 }

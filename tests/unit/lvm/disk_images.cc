@@ -62,7 +62,7 @@ void DiskImages::Write(const fs::path& file, const std::string& bytes, uint64_t 
   ASSERT_TRUE(fd.valid()) << file;
   ASSERT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(at)),
             static_cast<ssize_t>(bytes.size()));
-  // A direct read of what is not written back yet has to wait for that.
+  // A direct read waits for data that is not written back yet.
   ASSERT_EQ(fsync(fd.get()), 0);
 }
 

@@ -1,4 +1,4 @@
-// Disks as files, made of what lvm2 wrote (tests/fixtures/lvm/headers).
+// Disks as files, built from what lvm2 wrote (tests/fixtures/lvm/headers).
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace quarry::lvm {
 
-// In a folder of its own on the file system of the build, which knows O_DIRECT (a tmpfs need not); gone with
-// the object.
+// Uses a folder on the file system of the build, which supports O_DIRECT (a tmpfs may not). The folder lives
+// as long as the object.
 class DiskImages {
  public:
   DiskImages();
@@ -17,9 +17,9 @@ class DiskImages {
 
   const std::filesystem::path& folder() const { return folder_; }
   static std::string Fixture(const std::string& state, const std::string& file);
-  // Puts disk 1 or 2 of a fixture's state into a file: label, header, and the committed text at its place.
+  // Writes disk 1 or 2 of a fixture's state into a file: label, header, and the committed text at its place.
   void Put(const std::filesystem::path& file, const std::string& state, int disk) const;
-  // Overwrites bytes of a file, which is made if there is none.
+  // Overwrites bytes of a file, which is created if absent.
   static void Write(const std::filesystem::path& file, const std::string& bytes, uint64_t at = 0);
 
  private:

@@ -31,7 +31,7 @@ class Fresh : public testing::Test {
     EXPECT_TRUE(snapshot.has_value()) << snapshot.error().message();
     return snapshot.value_or(nullptr);
   }
-  // Reports that `reads` reads cost.
+  // The number of reports that `reads` reads cost.
   int Reports(int reads = 1) {
     const int before = world_.reports();
     for (int i = 0; i < reads; ++i) {
@@ -119,7 +119,7 @@ TEST_F(FreshHold, WhatWasCommittedBeforeTheLockWasThereIsSeen) {
   ASSERT_EQ(flock(writer->get(), LOCK_EX), 0);
   std::optional<Result<HeldGroup>> held;
   std::thread holder([&] { held.emplace(locking_->Hold("vg0", Soon())); });
-  std::this_thread::sleep_for(milliseconds(100));  // it has read the group, and waits
+  std::this_thread::sleep_for(milliseconds(100));  // Hold has read the group, and waits
   world_.Commit();
   writer.reset();
   holder.join();
@@ -127,7 +127,7 @@ TEST_F(FreshHold, WhatWasCommittedBeforeTheLockWasThereIsSeen) {
   EXPECT_EQ((*held)->snapshot->seqno, world_.newest());
 }
 
-// Else a group that is changed all the time would never be held.
+// Otherwise a group that changes constantly could never be held.
 TEST_F(FreshHold, WhatWasCommittedIsReadFromTheTextWhileItIsHeld) {
   world_.texts = true;
   ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
@@ -136,7 +136,7 @@ TEST_F(FreshHold, WhatWasCommittedIsReadFromTheTextWhileItIsHeld) {
   ASSERT_EQ(flock(writer->get(), LOCK_EX), 0);
   std::optional<Result<HeldGroup>> held;
   std::thread holder([&] { held.emplace(locking_->Hold("vg0", Soon())); });
-  std::this_thread::sleep_for(milliseconds(100));  // it has read the group, and waits
+  std::this_thread::sleep_for(milliseconds(100));  // Hold has read the group, and waits
   bool locked = false;
   world_.after_text = [&] { locked = locked || !IsFree(); };
   world_.Commit();
@@ -167,7 +167,7 @@ TEST_F(FreshHold, WhatCannotBeProvenIsNotHeld) {
   EXPECT_TRUE(IsFree());
 }
 
-TEST_F(Fresh, HalfACommitShowsAndDoesNotCostAReportOnEveryRead) {
+TEST_F(Fresh, HalfACommitIsDetectedWithoutAReportOnEveryRead) {
   Get();
   world_.CommitOn(1);
   EXPECT_EQ(Get()->seqno, 2U);
@@ -187,7 +187,7 @@ TEST_F(Fresh, ReportThatACommitFellIntoIsNotKept) {
   EXPECT_EQ(Reports(), 0);
 }
 
-TEST_F(Fresh, CommitJustBeforeLvmReadsIsNotTakenForTheOldHeaders) {
+TEST_F(Fresh, CommitJustBeforeTheReportIsNotMatchedToOldHeaders) {
   Get();
   world_.Commit();
   bool done = false;
@@ -201,7 +201,7 @@ TEST_F(Fresh, CommitJustBeforeLvmReadsIsNotTakenForTheOldHeaders) {
   EXPECT_EQ(Reports(), 0);
 }
 
-TEST_F(Fresh, LostPvIsPartOfTheAnswerAndWithoutAFinderAskedForSoThatItsReturnIsSeen) {
+TEST_F(Fresh, WithoutAFinderEveryReadAsksLvmWhileAPvIsLost) {
   Get();
   PvState disk;
   world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
@@ -212,7 +212,7 @@ TEST_F(Fresh, LostPvIsPartOfTheAnswerAndWithoutAFinderAskedForSoThatItsReturnIsS
   EXPECT_EQ(Reports(100), 0);
 }
 
-TEST_F(Fresh, PvThatComesBackIsNoticedThroughTheFinder) {
+TEST_F(Fresh, TheFinderNoticesAReturningPv) {
   const auto get = [&] { return *finding_.Read("vg0", {}); };
   PvState disk;
   world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
@@ -224,12 +224,12 @@ TEST_F(Fresh, PvThatComesBackIsNoticedThroughTheFinder) {
   EXPECT_EQ(get()->MissingPvs(), 0U);
 }
 
-TEST_F(Fresh, PvThatIsPluggedInAgainIsLookedForWhenTheKernelTells) {
+TEST_F(Fresh, AKernelEventStartsTheSearchForAReturnedPv) {
   const auto get = [&] { return *finding_.Read("vg0", {}); };
   PvState disk;
   world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
   EXPECT_EQ(get()->MissingPvs(), 1U);
-  world_.Unlink(2);  // it comes under another name
+  world_.Unlink(2);  // the disk returns under another name
   world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
   const int reports = world_.reports();
   EXPECT_EQ(get()->MissingPvs(), 1U);
@@ -242,11 +242,11 @@ TEST_F(Fresh, PvThatIsPluggedInAgainIsLookedForWhenTheKernelTells) {
   EXPECT_EQ(world_.updates(), updates) << "a whole group has nothing to look for";
 }
 
-TEST_F(Fresh, PvThatLvmCannotSeeIsLookedForOnce) {
+TEST_F(Fresh, APvThatLvmCannotSeeIsSearchedForOnce) {
   world_.Unlink(1);
   EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
   EXPECT_EQ(world_.updates(), 1);
-  // Gone for good: one look for each change of the group, none for reads.
+  // Gone for good: one search for each change of the group, none for reads.
   world_.SetDisk(1, [](PvState& state) { state = PvState(); });
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 1U);
@@ -254,7 +254,7 @@ TEST_F(Fresh, PvThatLvmCannotSeeIsLookedForOnce) {
   EXPECT_EQ(world_.updates(), 2);
 }
 
-TEST_F(Fresh, GroupThatLvmDoesNotFindIsLookedFor) {
+TEST_F(Fresh, AGroupThatLvmDoesNotFindIsSearchedFor) {
   for (size_t disk = 0; disk < 3; ++disk) {
     world_.Unlink(disk);
   }
@@ -262,8 +262,8 @@ TEST_F(Fresh, GroupThatLvmDoesNotFindIsLookedFor) {
   EXPECT_TRUE(finding_.Read("vg0", {}).has_value());
 }
 
-// Which is what "not found" becomes while some disk of the host does not answer.
-TEST_F(Fresh, GroupThatLvmMayHaveMissedIsLookedForToo) {
+// "Not found" becomes this error while a disk of the host does not answer.
+TEST_F(Fresh, AGroupThatLvmMayHaveMissedIsSearchedFor) {
   world_.report_failure = Error(Code::kUnavailable, "LVM did not find the group, but: opening /dev/x");
   EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kUnavailable);
   EXPECT_EQ(world_.updates(), 1);
@@ -303,9 +303,9 @@ TEST_F(Fresh, OneAreaInUseIsEnough) {
   EXPECT_EQ(Get()->seqno, 2U);
 }
 
-TEST_F(Fresh, NothingIsProvenByADiskThatLvmSawAndWeCannotRead) {
+TEST_F(Fresh, ADiskThatOnlyLvmCanReadProvesNothing) {
   Get();
-  // LVM goes on seeing the PV, by another way than ours.
+  // LVM still sees the PV, through a path that FreshLvm lacks.
   class Blind final : public HeaderSource {
    public:
     explicit Blind(FreshWorld& world) : world_(world) {}
@@ -342,8 +342,8 @@ TEST_F(Fresh, NothingIsProvenByADiskThatLvmSawAndWeCannotRead) {
   EXPECT_GE(world_.reports() - before, 2);
 }
 
-// LVM would wait for it, and nothing could end that.
-TEST_F(Fresh, DiskThatFallsSilentIsTakenToSayWhatItSaidLast) {
+// LVM would wait for the disk, and nothing could end that.
+TEST_F(Fresh, ASilentDiskKeepsItsLastState) {
   const Snapshot first = Get();
   std::vector<PvState> before(3);
   const auto silence = [&](size_t disk) {
@@ -368,7 +368,7 @@ TEST_F(Fresh, DiskThatFallsSilentIsTakenToSayWhatItSaidLast) {
   EXPECT_EQ(Reports(5), 0);
 }
 
-TEST_F(Fresh, DiskWithoutAnAreaCannotSpeakForOneThatIsSilent) {
+TEST_F(Fresh, ADiskWithoutAnAreaDoesNotVouchForASilentOne) {
   world_.SetDisk(0, [](PvState& state) { state.areas.clear(); });
   world_.SetDisk(1, [](PvState& state) { state.areas[0].ignored = true; });
   Get();
@@ -407,7 +407,7 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
   EXPECT_TRUE(lvm_.Read("vg0", {}).has_value());
 }
 
-TEST_F(Fresh, GroupThatWeMadeIsTheOneOfItsName) {
+TEST_F(Fresh, AGroupMadeHereReplacesTheKnownOneOfItsName) {
   Get();
   const CreateGroup spec{"vg0", {"/dev/0"}, kMiB, kMiB};
   ASSERT_TRUE(finding_.Create(spec, {}).has_value());
@@ -421,7 +421,7 @@ TEST_F(Fresh, GroupThatWeMadeIsTheOneOfItsName) {
   EXPECT_EQ(world_.newest(), 2U);
 }
 
-TEST_F(Fresh, ADiskThatIsAddedIsShownToLvmForThatTimeOnly) {
+TEST_F(Fresh, LvmSeesAnAddedDiskOnlyDuringTheCommand) {
   Get();
   EXPECT_TRUE(finding_.Add({"vg0", "/dev/9"}, {}).has_value());
   EXPECT_THAT(world_.added, testing::ElementsAre("/shown/dev/9"));
@@ -443,7 +443,7 @@ TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
   EXPECT_TRUE(lvm_.Read("vg1", {}).has_value());
 }
 
-TEST_F(Fresh, OwnChangeShowsAtOnce) {
+TEST_F(Fresh, OwnChangesAreVisibleAtOnce) {
   Get();
   for (const auto& change :
        std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", {"a"}, 0, {}); },
@@ -454,8 +454,8 @@ TEST_F(Fresh, OwnChangeShowsAtOnce) {
   }
 }
 
-// The kernel's view changes without a commit: so nobody is told what it was.
-TEST_F(Fresh, NothingOfTheKernelsViewIsTold) {
+// The kernel's view changes without a commit, so it is never returned.
+TEST_F(Fresh, AnswersLackTheKernelsView) {
   ASSERT_TRUE(lvm_.Activate("vg0", {"a"}, {}).has_value());
   EXPECT_FALSE(Get()->lvs[0].active);
   world_.Commit();
@@ -470,7 +470,7 @@ TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
   EXPECT_EQ(Get()->seqno, 1U);
 }
 
-// Where the disks' texts can be read.
+// For groups whose texts can be read from the disks.
 class FromText : public Fresh {
  protected:
   void SetUp() override {
@@ -479,7 +479,7 @@ class FromText : public Fresh {
     asked_ = world_.reports();
     ASSERT_GE(asked_, 1) << "the first answer is LVM's";
   }
-  // One more report than before was needed for the next read, and none for the one after.
+  // The next read needs one more report than before, and the read after it none.
   void ExpectAsked(uint64_t seqno) {
     const int before = world_.reports();
     EXPECT_EQ(Get()->seqno, seqno);
@@ -509,7 +509,7 @@ TEST_F(FromText, CommitWithinTheReadingIsNoticed) {
   EXPECT_EQ(world_.reports(), asked_);
 }
 
-TEST_F(FromText, HalfACommitIsWaitedForAndThenLvmAsked) {
+TEST_F(FromText, HalfACommitIsWaitedForBeforeLvmIsAsked) {
   world_.CommitOn(0);
   ExpectAsked(2);
   EXPECT_EQ(Reports(10), 0);
@@ -524,7 +524,7 @@ TEST_F(FromText, HalfACommitIsWaitedForAndThenLvmAsked) {
   EXPECT_EQ(Get()->seqno, 4U);
 }
 
-TEST_F(FromText, WhatIsNotUnderstoodIsAskedFor) {
+TEST_F(FromText, UnknownTextMeansAskLvm) {
   for (const char* more :
        {"system_id = \"other\"", "lock_type = \"dlm\"", "x { y = 1 }", "flags = []", "}"}) {
     world_.more_text = more;
@@ -537,7 +537,7 @@ TEST_F(FromText, WhatIsNotUnderstoodIsAskedFor) {
   EXPECT_EQ(Get()->seqno, world_.newest());
 }
 
-TEST_F(FromText, OtherDiskOrAreaIsAskedFor) {
+TEST_F(FromText, AnotherDiskOrAreaMeansAskLvm) {
   uint64_t seqno = 1;
   for (const auto& edit : std::vector<std::function<void(PvState&)>>{
            [](PvState& state) { state.disk_sequence = 7; }, [](PvState& state) { state.device_number = 7; },
@@ -555,7 +555,7 @@ TEST_F(FromText, OtherDiskOrAreaIsAskedFor) {
   }
 }
 
-TEST_F(FromText, OtherPvsAreAskedFor) {
+TEST_F(FromText, OtherPvsMeanAskLvm) {
   world_.Edit([](VolumeGroup& group) { group.pvs.pop_back(); });
   world_.Commit();
   ExpectAsked(2);
@@ -566,7 +566,7 @@ TEST_F(FromText, OtherPvsAreAskedFor) {
   ExpectAsked(3);
 }
 
-TEST_F(FromText, MissingPvIsAskedFor) {
+TEST_F(FromText, AMissingPvMeansAskLvm) {
   PvState disk;
   world_.SetDisk(2, [&](PvState& state) { std::swap(state, disk); });
   world_.Commit();
@@ -591,7 +591,7 @@ TEST_F(FromText, OtherGroupOfTheNameIsRefused) {
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kNotFound);
 }
 
-// As after vgcfgrestore, which may be meant: a person says so by starting quarryd anew.
+// As after vgcfgrestore, which may be intended: an administrator confirms it by restarting quarryd.
 TEST_F(FromText, GroupThatGoesBackInTimeIsRefused) {
   world_.Commit();
   world_.Commit();
@@ -618,8 +618,8 @@ TEST_F(FromText, GroupThatGoesBackInTimeIsRefused) {
   }
 }
 
-// vgcfgrestore of the last backup but one: the number is that of what it undoes.
-TEST_F(Fresh, AnotherGroupOfTheSameNumberIsRefused) {
+// vgcfgrestore of the second-last backup: its number equals that of the metadata that it undoes.
+TEST_F(Fresh, OtherMetadataOfTheSameNumberIsRefused) {
   world_.Edit([](VolumeGroup& group) { group.lvs = {{.name = "new", .uuid = "new"}}; });
   world_.Commit();
   EXPECT_NE(Get()->FindLv("new"), nullptr);
@@ -651,7 +651,7 @@ TEST_F(FromText, CommitBesideASilentDiskIsReadFromTheOthers) {
   ExpectAsked(3);
 }
 
-// The same with a finder, who would know where else a disk is.
+// The same with a finder, which knows other paths of a disk.
 class Finding : public FromText {
  protected:
   void SetUp() override {
@@ -694,7 +694,7 @@ TEST_F(Finding, DisksThatAreGoneAreLostAndLvmIsNotAsked) {
   EXPECT_THAT(Missing(), testing::ElementsAre(false, true, true));
   EXPECT_EQ(world_.updates(), updates);
   EXPECT_EQ(world_.reports(), asked_);
-  // Of one that is back LVM may have more to say.
+  // LVM may report more about a disk that returned.
   world_.SetDisk(2, [&](PvState& state) { state = second; });
   EXPECT_THAT(Missing(), testing::ElementsAre(false, true, false));
   EXPECT_GT(world_.reports(), asked_);
@@ -702,7 +702,7 @@ TEST_F(Finding, DisksThatAreGoneAreLostAndLvmIsNotAsked) {
   EXPECT_THAT(Missing(), testing::ElementsAre(false, false, false));
 }
 
-// One disk is away, the others get commits; they are gone as it returns.
+// One disk is away while the others get commits. When it returns, they are gone.
 class GoesBack : public Finding {
  protected:
   void ReturnOldest(const PvState& oldest) {
@@ -712,7 +712,7 @@ class GoesBack : public Finding {
   }
 };
 
-TEST_F(GoesBack, AnOlderDiskIsNoneToGoBy) {
+TEST_F(GoesBack, AnOutdatedDiskIsNotBelieved) {
   const PvState oldest = Take(1, PvState::Kind::kAbsent);
   world_.Commit();
   EXPECT_EQ(Find()->seqno, 2U);
@@ -727,7 +727,7 @@ TEST_F(GoesBack, AnOlderDiskIsNoneToGoBy) {
   EXPECT_EQ(Find()->seqno, 3U);
 }
 
-TEST_F(GoesBack, WhatWeCommittedWithoutADiskIsRememberedThoughNobodyHasReadIt) {
+TEST_F(GoesBack, OwnUnreadCommitsWithoutADiskAreRemembered) {
   const PvState oldest = Take(1, PvState::Kind::kAbsent);
   EXPECT_EQ(Find()->seqno, 1U);
   ASSERT_TRUE(finding_.ChangeTags("vg0", "a", {"t"}, {}, {}).has_value());
@@ -751,7 +751,7 @@ TEST_F(Finding, ADiskThatCameBackElsewhereIsNotLost) {
   EXPECT_GT(world_.reports(), asked_);
 }
 
-TEST_F(Finding, WhatElseADiskMaySayIsLvmsToTell) {
+TEST_F(Finding, OtherDiskStatesMeanAskLvm) {
   for (const auto& [kind, error] : {std::pair(PvState::Kind::kUnreadable, EACCES),
                                     {PvState::Kind::kUnreadable, EMFILE},
                                     {PvState::Kind::kNoPv, 0},
@@ -773,7 +773,8 @@ TEST_F(Finding, WithoutADiskLeftLvmIsAsked) {
   EXPECT_GT(world_.reports(), asked_);
 }
 
-// The failed command may be stuck and commit yet: LVM waits for its lock, the disks would not say.
+// The failed command may be stuck and commit later. LVM waits for the command's lock; the disks do not show
+// it.
 TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   class Failing final : public LvmApi {
    public:
@@ -865,7 +866,7 @@ class Joining : public Fresh {
   void SetUp() override {
     Get();
     world_.Commit();
-    // The first report from now on waits, having read the disks.
+    // The first report from now on waits after reading the disks.
     world_.after_reading = [this] {
       if (!blocked_.exchange(true)) {
         asked_.count_down();
@@ -900,7 +901,7 @@ TEST_F(Joining, ShareOneReport) {
   EXPECT_LE(world_.reports() - before, 2);
 }
 
-TEST_F(Joining, AreNotGivenWhatWasReadBeforeTheyCame) {
+TEST_F(Joining, NeverGetAnAnswerReadBeforeTheyCame) {
   Snapshot early;
   std::thread first([&] { early = Get(); });
   asked_.wait();
@@ -932,7 +933,7 @@ TEST_F(Joining, MayGiveUpByThemselves) {
   first.join();
 }
 
-TEST_F(Joining, DoNotSufferFromTheEndOfTheOneWhoAsks) {
+TEST_F(Joining, SurviveTheEndOfTheAskingCall) {
   std::stop_source stop;
   Result<Snapshot> first_answer;
   std::thread first([&] { first_answer = lvm_.Read("vg0", Call{.stop = stop.get_token()}); });
@@ -950,15 +951,15 @@ TEST_F(Joining, DoNotSufferFromTheEndOfTheOneWhoAsks) {
   EXPECT_EQ(answer->seqno, 2U);
 }
 
-// The promise itself, under fire: whatever a reader gets was the newest commit at some moment of its call.
-// With LVM alone, and with texts that can be read.
+// The central promise under load: what a reader gets was the newest commit at some moment of its call. With
+// LVM alone, and with readable texts.
 class UnderFire : public Fresh, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Texts, UnderFire, testing::Bool());
 
 TEST_P(UnderFire, NoAnswerIsStaleWhileOthersCommit) {
   world_.texts = GetParam();
   world_.after_text = [] { std::this_thread::sleep_for(std::chrono::microseconds(50)); };
-  std::atomic<uint64_t> whole = 1;  // newest commit that is on a disk: nobody may be told less from now on
+  std::atomic<uint64_t> whole = 1;  // newest commit on a disk: no later read may return an older one
   std::atomic<bool> stop = false;
   std::atomic<int> stale = 0;
   std::atomic<int> reads = 0;

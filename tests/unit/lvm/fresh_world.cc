@@ -100,7 +100,7 @@ uint64_t FreshWorld::newest() const {
   return next_.seqno;
 }
 
-// Disk by disk, as disks answer: a commit may fall in between.
+// Reads disk by disk: a commit may fall in between.
 Result<std::vector<PvState>> FreshWorld::Read(std::span<const std::string> paths, const Call& call) {
   QUARRY_TRY(call.Check("headers"));
   std::vector<PvState> states;
@@ -116,7 +116,7 @@ Result<std::vector<PvState>> FreshWorld::Read(std::span<const std::string> paths
   return states;
 }
 
-// The text of a location is there until the commit after the next.
+// The text of a location exists until the second commit after it.
 Result<std::string> FreshWorld::ReadText(const std::string&, DiskArea, const RawLocation& location,
                                          const Call&) {
   Result<std::string> text = Error(Code::kUnsupported, "texts are not for us");
@@ -196,13 +196,13 @@ Result<Snapshot> FreshWorld::Report(const std::string& group) {
     pv.device = devices.contains(pv.uuid) ? devices[pv.uuid] : "";
     pv.missing = pv.device.empty();
   }
-  if (!texts && answer.lvs.empty()) {  // the texts of this world name none
+  if (!texts && answer.lvs.empty()) {  // the texts of this world name no LVs
     answer.lvs.emplace_back().active = active_;
   }
   return std::make_shared<const VolumeGroup>(std::move(answer));
 }
 
-// In place of the group that was there.
+// Replaces the existing group.
 Status FreshWorld::Create(const CreateGroup& spec, const Call&) {
   Edit([&](VolumeGroup& group) {
     group.name = spec.name;

@@ -1,5 +1,5 @@
-// A volume group on a few disks, as FreshLvm sees it from both sides: headers on the disks, reports of LVM.
-// Commits are done as lvm2 does them, disk by disk; the report is what the newest header stands for.
+// A volume group on a few disks, as FreshLvm sees it from both sides: headers on the disks, and LVM's
+// reports. Commits proceed as in lvm2, disk by disk. The report shows what the newest header stands for.
 #pragma once
 
 #include <functional>
@@ -17,29 +17,29 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   // Disks /dev/0 to /dev/<n-1>, PVs "pv0" to …, group "vg0" at seqno 1.
   explicit FreshWorld(int disks);
 
-  // Commits, one disk after the other; `between` is called before each but the first.
+  // Commits, one disk after the other; `between` is called before each disk except the first.
   void Commit(const std::function<void()>& between = {});
-  void CommitOn(size_t disk);                                // half a commit: seqno rises, this disk has it
-  void Edit(const std::function<void(VolumeGroup&)>& edit);  // of what the next commit writes
+  void CommitOn(size_t disk);  // half a commit: seqno increases, only this disk has it
+  void Edit(const std::function<void(VolumeGroup&)>& edit);  // changes what the next commit writes
   void SetDisk(size_t disk, const std::function<void(PvState&)>& edit);
-  // What LVM sees is what is linked; all disks are.
+  // LVM sees linked disks only. At first all disks are linked.
   void Unlink(size_t disk);
-  // What the kernel tells when a disk comes.
+  // Sends the kernel's event for a disk that came.
   void Announce();
-  // Called within a report, before and after LVM has read the disks.
+  // Called during a report, before and after LVM has read the disks.
   std::function<void()> before_reading;
   std::function<void()> after_reading;
-  // Not OK: what reports fail with.
+  // Not OK: the error of reports.
   Status report_failure;
   int reports() const;
   int updates() const;
   uint64_t newest() const;  // seqno of the newest commit begun
 
-  // The disks' texts can be read; else they are of a kind that only LVM knows.
+  // True: the disks' texts can be read. False: only LVM understands them.
   bool texts = false;
-  // Called within the reading of a text, once the bytes are there.
+  // Called while a text is read, after the bytes were read.
   std::function<void()> after_text;
-  // What else the text of each commit from now on holds.
+  // Added to the text of each commit from now on.
   std::string more_text;
 
   Result<std::vector<PvState>> Read(std::span<const std::string> paths, const Call& call) override;
@@ -76,7 +76,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Status Add(const AddPv& spec, const Call&) override;
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;
-  // What was added, by the path that LVM was told, and what it is shown besides the group's PVs.
+  // Devices that were added, by the path given to LVM, and devices shown to LVM besides the group's PVs.
   std::vector<std::string> added;
   std::vector<std::string> shown;
 

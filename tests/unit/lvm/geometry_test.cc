@@ -36,7 +36,7 @@ TEST(Geometry, EachTypeHasTheLegsThatItsNameMeans) {
   }
 }
 
-TEST(Geometry, WhatIsNotGivenBecomesTheLeastTheTypeAllows) {
+TEST(Geometry, DefaultsAreTheMinimumOfTheType) {
   EXPECT_EQ(MakeGeometry(VolumeType::kStriped).data_legs(), 2);
   EXPECT_EQ(MakeGeometry(VolumeType::kRaid1).legs(), 2);
   EXPECT_EQ(MakeGeometry(VolumeType::kRaid5).legs(), 3);
@@ -58,7 +58,7 @@ struct Refused {
   std::string_view parameter;
 };
 
-TEST(Geometry, RefusesWhatLvmWouldRefuseOrSilentlyChangeAndNamesTheParameter) {
+TEST(Geometry, RefusesWhatLvmWouldRefuseOrChange) {
   using enum VolumeType;
   const std::vector<Refused> cases = {
       {Request(kLinear, 2, 0, 0, 0), "stripes"},           {Request(kRaid1, 2, 0, 0, 0), "stripes"},
@@ -128,7 +128,7 @@ TEST(Geometry, StripesMustDivideTheExtentsOfTheGroup) {
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code(), Code::kOutOfRange);
   EXPECT_THAT(status.error().message(), HasSubstr("stripesize"));
-  // lvm2 takes extents of any multiple of 128 KiB.
+  // lvm2 accepts extents of any multiple of 128 KiB.
   const auto quarter = Geometry::Make(Request(VolumeType::kStriped, 0, 0, 256, 0));
   ASSERT_TRUE(quarter.has_value());
   EXPECT_FALSE(CheckExtentSize(*quarter, Bytes{384 * kKiB.value}).has_value());

@@ -54,7 +54,7 @@ TEST_F(GroupReadLockTest, KeepsWritersOutAndReadersNot) {
   EXPECT_TRUE(Locks(Open(Main()), LOCK_EX));
 }
 
-TEST_F(GroupReadLockTest, WaitsForWhoeverWritesOrWaitsToWrite) {
+TEST_F(GroupReadLockTest, WaitsForWritersAndWaitingWriters) {
   const UniqueFd writing = Open(Main());
   ASSERT_TRUE(Locks(writing, LOCK_EX));
   EXPECT_EQ(Take(50).error().code(), Code::kTimeout);
@@ -69,8 +69,8 @@ TEST_F(GroupReadLockTest, WaitsForWhoeverWritesOrWaitsToWrite) {
   EXPECT_TRUE(Take().has_value());
 }
 
-// LVM removes the file when it lets the lock go: a lock of what was removed keeps nobody out.
-TEST_F(GroupReadLockTest, IsOfTheFileThatBearsTheNameNow) {
+// LVM removes the file when it releases the lock. A lock on a removed file excludes no process.
+TEST_F(GroupReadLockTest, LocksTheFileThatHasTheNameNow) {
   std::optional<UniqueFd> writing = Open(Main());
   ASSERT_TRUE(Locks(*writing, LOCK_EX));
   std::atomic<bool> done = false;
@@ -89,7 +89,7 @@ TEST_F(GroupReadLockTest, IsOfTheFileThatBearsTheNameNow) {
   EXPECT_FALSE(Locks(Open(Main()), LOCK_EX));
 }
 
-TEST_F(GroupReadLockTest, IsTakenAgainAndAgainBesideWhoRemovesTheFile) {
+TEST_F(GroupReadLockTest, IsTakenDespiteRepeatedRemovalsOfTheFile) {
   std::atomic<bool> stop = false;
   std::atomic<int> inside = 0;
   std::atomic<int> wrong = 0;
@@ -123,7 +123,7 @@ TEST_F(GroupReadLockTest, IsTakenAgainAndAgainBesideWhoRemovesTheFile) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(GroupReadLockTest, WithoutTheFolderThereIsNone) {
+TEST_F(GroupReadLockTest, FailsWithoutTheFolder) {
   const auto lock = GroupReadLock::Take(dir_ + "/nowhere", "vg0", CallWithin(milliseconds(1000)));
   ASSERT_FALSE(lock.has_value());
   EXPECT_EQ(lock.error().code(), Code::kUnavailable);

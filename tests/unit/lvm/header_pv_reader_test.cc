@@ -7,7 +7,7 @@
 namespace quarry::lvm {
 namespace {
 
-TEST(HeaderPvReader, TellsWhoseADiskIs) {
+TEST(HeaderPvReader, ReportsTheGroupOfADisk) {
   const DiskImages images;
   const auto path = [&](const char* name) { return (images.folder() / name).string(); };
   images.Put(path("ours"), "changed", 1);

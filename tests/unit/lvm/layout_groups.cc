@@ -17,7 +17,7 @@ struct Argument {
   Runs ranges;
 };
 
-// "/dev/a:0-49:60-80" as lvm reads it (lib/metadata/pv_list.c), ends inclusive.
+// "/dev/a:0-49:60-80" as lvm parses it (lib/metadata/pv_list.c), ends inclusive.
 Argument Parse(std::string_view text) {
   Argument argument;
   size_t at = 0;
@@ -134,7 +134,7 @@ void ApplyToLegs(VolumeGroup& group, const Geometry& geometry, const std::string
     AddSegment(LvFor(group, image, "linear", true), "linear", area.range.count, {area});
     images.push_back({"", image, {{0}, area.range.count}});
   }
-  LogicalVolume& top = *LvNamed(group, name);  // adding sub-volumes may have moved it
+  LogicalVolume& top = *LvNamed(group, name);  // adding sub-volumes may have moved it in memory
   if (is_new) {
     AddSegment(top, ReportedType(geometry), step.logical_extents, images);
   } else {
@@ -168,7 +168,7 @@ void ApplyStep(VolumeGroup& group, const Geometry& geometry, const std::string& 
   }
 }
 
-// The extents that the commands name, leg by leg; a linear volume is one leg.
+// The extents in the commands, leg by leg; a linear volume is one leg.
 std::vector<std::vector<PhysicalRange>> NamedExtents(const FreeSpace& space, const Geometry& geometry,
                                                      const Placement& plan) {
   std::map<std::string, std::string> uuids;

@@ -150,7 +150,7 @@ TEST(Growth, ALegSpreadByOthersGrowsOnTheDiskWhereItBegins) {
   VolumeGroup group = GroupOfSizes({30, 30, 30});
   const Geometry raid1 = MakeGeometry(kRaid1);
   Create(group, raid1, "v", 9);
-  for (LogicalVolume& lv : group.lvs) {  // leg 1 goes on on the third disk
+  for (LogicalVolume& lv : group.lvs) {  // leg 1 continues on the third disk
     if (lv.name == "v_rimage_1") {
       lv.segments.push_back({"linear", {{9}, {2}}, 1, {}, {}, {}, {{"pv2", "", {{0}, {2}}}}});
     } else if (lv.name == "v_rimage_0") {

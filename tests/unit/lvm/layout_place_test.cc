@@ -215,7 +215,7 @@ TEST(Place, FragmentsBecomeDirectedExtendsOfEqualLengthOnEveryLeg) {
   EXPECT_EQ(plan.steps[2].logical_extents, Extents{6});
 }
 
-TEST(Place, TheFirstPieceIsTheLongestSoThatTheRegionSizeIsNotShrunkForATinyOne) {
+TEST(Place, TheFirstPieceIsTheLongestSoLvmKeepsTheRegionSize) {
   const VolumeGroup group = GroupOf({{{{0}, {2}}, {{10}, {40}}}, {{{0}, {2}}, {{10}, {40}}}});
   const Placement plan = MustPlace(group, MakeGeometry(kRaid1), 41);
   EXPECT_EQ(plan.steps.front().logical_extents, Extents{39});
@@ -235,7 +235,7 @@ TEST(Place, FillsTheShortestRunThatSufficesAndKeepsLongOnes) {
   EXPECT_THAT(plan.steps[0].pv_arguments, ElementsAre("/dev/pv0:200-210"));
 }
 
-TEST(Place, TakesTheRoomiestDisksSoThatTheyStayLevel) {
+TEST(Place, ChoosesDisksWithTheMostRoomSoTheyFillEqually) {
   EXPECT_THAT(PvsOf(MustPlace(GroupOfSizes({100, 20, 100, 20}), MakeGeometry(kRaid1), 10)),
               ElementsAre("pv0", "pv2"));
   EXPECT_THAT(PvsOf(MustPlace(GroupOfSizes({50, 60, 200}), MakeGeometry(kRaid1), 10)),
@@ -267,7 +267,8 @@ TEST(Place, SpreadsOverEqualDisks) {
 }
 
 TEST(Place, UnevenDisksServeAsManyMirrorsAsCounting) {
-  // 22 legs of 10 extents fit on disks of 100, 60 and 60; with no two of a volume on one disk: 11 volumes.
+  // 22 legs of 10 extents fit on disks of 100, 60 and 60. With no two legs of a volume on one disk, that is
+  // 11 volumes.
   VolumeGroup group = GroupOfSizes({100, 60, 60});
   const Geometry raid1 = MakeGeometry(kRaid1);
   int made = 0;
@@ -307,7 +308,7 @@ TEST(Place, NoPlanNeedsMoreThanTheDocumentedPieces) {
   }
 }
 
-TEST(Place, EscapesWhatLvmWouldReadAsARangeOrATag) {
+TEST(Place, EscapesPathsThatLvmWouldMisread) {
   VolumeGroup group = GroupOfSizes({10});
   group.pvs[0].device = "/dev/disk/by-path/pci-0000:00:1f.2-ata@1";
   const auto plan = Place(FreeSpaceOf(group), MakeGeometry(kLinear), {4}, group);

@@ -1,5 +1,4 @@
-// What somebody else's volume is made of: every geometry that we make comes back, and what we do not make is
-// refused.
+// The geometry of unmanaged volumes: every geometry that Quarry makes is recognized, all others are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@ using ::testing::HasSubstr;
 using testing::MakeGeometry;
 using testing::SmallGeometries;
 
-// A volume as LVM reports it: the groups of layout tests leave stripe counts and sizes out.
+// A volume as LVM reports it. The groups of the layout tests lack stripe counts and sizes.
 VolumeGroup GroupWith(const Geometry& geometry, uint64_t extents_per_leg) {
   VolumeGroup group = GroupOfSizes({60, 60, 60, 60, 60, 60});
   const auto plan = Place(FreeSpaceOf(group), geometry, {extents_per_leg * geometry.data_legs()}, group);
@@ -62,7 +61,7 @@ TEST(GeometryOf, OtherKindsAreNamed) {
   }
 }
 
-TEST(GeometryOf, WhatIsNotAlikeOrNotWholeIsRefused) {
+TEST(GeometryOf, UnequalOrIncompleteLegsAreRefused) {
   {
     VolumeGroup group = GroupWith(MakeGeometry(VolumeType::kStriped, 2), 12);
     Segment more = Volume(group).segments.front();

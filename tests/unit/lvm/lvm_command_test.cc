@@ -88,7 +88,7 @@ TEST(CreateArgumentsTest, InitialSyncIsSkippedOnlyOnRequestAndNeverForRaid6) {
   EXPECT_THAT(CreateArguments(spec).value(), Not(Contains("--nosync")));
 }
 
-TEST(CreateArgumentsTest, ExtentsOfUnknownPastAreWiped) {
+TEST(CreateArgumentsTest, ExtentsOfUnknownContentAreWiped) {
   CreateLv spec = Spec({});
   spec.wipe = Wipe::kSignaturesAndFirstBlock;
   const auto words = CreateArguments(spec).value();
@@ -96,7 +96,7 @@ TEST(CreateArgumentsTest, ExtentsOfUnknownPastAreWiped) {
   EXPECT_THAT(After(words, "--zero"), ElementsAre("y"));
 }
 
-TEST(CreateArgumentsTest, WhatIsToStayInactiveIsNotWiped) {
+TEST(CreateArgumentsTest, AnInactiveVolumeIsNotWiped) {
   CreateLv spec = Spec({});
   spec.activate = false;
   const auto words = CreateArguments(spec);
@@ -141,7 +141,7 @@ TEST(ActivateArgumentsTest, SwitchVolumes) {
               ElementsAre("lvchange", "-y", "--activate", "n", "--select", "vg_seqno=7", "--", "vg0/qx"));
 }
 
-TEST(MendingArguments, NameWhatTheyAreAbout) {
+TEST(MendingArguments, NameTheirObjects) {
   EXPECT_THAT(RepairArguments({"vg0", "qx", {"/dev/a:0-12", "/dev/b:3-15"}}).value(),
               ElementsAre("lvconvert", "-y", "--repair", "--", "vg0/qx", "/dev/a:0-12", "/dev/b:3-15"));
   EXPECT_THAT(RefreshArguments("vg0", {"qx", "qy"}).value(),
@@ -152,8 +152,8 @@ TEST(MendingArguments, NameWhatTheyAreAbout) {
               ElementsAre("vgreduce", "-y", "--removemissing", "--", "vg0"));
 }
 
-// "@tag" would select every LV that bears the tag; "a/b" names another group's.
-TEST(AllArguments, NamesThatLvmWouldReadOtherwiseAreRefused) {
+// "@tag" would select every LV with that tag; "a/b" names another group's LV.
+TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
     EXPECT_EQ(RemoveArguments("vg0", {bad}, 0).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(RemoveArguments(bad, {"qx"}, 0).error().code(), Code::kInvalidArgument) << bad;

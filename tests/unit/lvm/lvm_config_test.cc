@@ -52,7 +52,7 @@ TEST_F(LvmConfigTest, ReplacesAnOlderOneAndLeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::exists(config_.system_dir + "/lvm.conf.new"));
 }
 
-TEST_F(LvmConfigTest, AnEqualOneIsNotTouched) {
+TEST_F(LvmConfigTest, AnEqualFileIsNotTouched) {
   ASSERT_TRUE(WriteLvmConfig(config_).has_value());
   struct stat before{};
   ASSERT_EQ(stat((config_.system_dir + "/lvm.conf").c_str(), &before), 0);
@@ -88,7 +88,7 @@ TEST_F(LvmConfigTest, SaysWhereItCouldNotWrite) {
   EXPECT_THAT(status.error().message(), HasSubstr(config_.system_dir));
 }
 
-// Every setting exists in the lvm that is installed here, under this name and of this kind.
+// Every setting exists in the installed lvm, with this name and type.
 TEST_F(LvmConfigTest, IsValidForTheInstalledLvm) {
   if (!std::filesystem::exists("/usr/sbin/lvm")) {
     GTEST_SKIP() << "no lvm here";

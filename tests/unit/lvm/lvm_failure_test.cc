@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What each refusal means; the files hold the words of both releases.
+// The meaning of each refusal; the files have the words of both releases.
 const std::map<std::string, Code>& Meanings() {
   static const std::map<std::string, Code> meanings = {
       {"activate_exported", Code::kPrecondition},
@@ -115,7 +115,7 @@ Finished Said(int status, std::string words) {
   return finished;
 }
 
-TEST(LvmFailureTest, UnknownWordsAreADefectWithTheWordsKept) {
+TEST(LvmFailureTest, UnknownWordsAreInternalAndKept) {
   const Error error = LvmFailure("lvcreate vg/x", Said(5, "  Something nobody ever heard of.\n"));
   EXPECT_EQ(error.code(), Code::kInternal);
   EXPECT_EQ(error.message(), "lvcreate vg/x: exit status 5: Something nobody ever heard of.");

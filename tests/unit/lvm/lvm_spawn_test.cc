@@ -26,7 +26,7 @@ std::string Fixture(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Answers in order, and keeps what it was asked.
+// Answers in order, and records the commands.
 class ScriptedSubprocess final : public Subprocess {
  public:
   Result<Finished> Run(const Command& command, const Call& call) override {
@@ -53,7 +53,7 @@ class ScriptedSubprocess final : public Subprocess {
   std::vector<Command> commands;
 };
 
-// Remembers what it was asked, and says what the test wants.
+// Records the calls, and answers as the test wants.
 class ScriptedLocks final : public GroupLocks {
  public:
   Status ClaimName(const std::string& group) override {
@@ -121,7 +121,7 @@ TEST_F(LvmSpawnUnitTest, GivesTheGroupOfTheReport) {
   EXPECT_NE((*read)->FindLv("v_rimage_2"), nullptr);
 }
 
-// Libraries under lvm write to its standard output as well, and 2.03.16 has put NUL bytes there.
+// Libraries below lvm also write to its standard output, and 2.03.16 has put NUL bytes there.
 TEST_F(LvmSpawnUnitTest, WarningsAndNulBytesWithinAReportDoNotMatter) {
   const std::string report = Fixture("raid5.json");
   std::string noisy = "  WARNING: Device mismatch detected for vg0/v.\n";
@@ -154,7 +154,7 @@ TEST_F(LvmSpawnUnitTest, ATornAnswerIsCorruptAndNamesTheGroup) {
   EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kInternal);
 }
 
-TEST_F(LvmSpawnUnitTest, WhatTheProcessDidNotSayIsNotNotFound) {
+TEST_F(LvmSpawnUnitTest, AFailureWithoutWordsIsNotNotFound) {
   subprocess_.answers.emplace_back(Error(Code::kTimeout, "killed after 5 ms"));
   EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kTimeout);
   Finished killed;
@@ -193,7 +193,7 @@ TEST_F(LvmSpawnUnitTest, ChangingNoTagsRunsNothing) {
   EXPECT_TRUE(subprocess_.commands.empty());
 }
 
-TEST_F(LvmSpawnUnitTest, NamesThatLvmWouldReadOtherwiseNeverReachIt) {
+TEST_F(LvmSpawnUnitTest, NamesThatLvmWouldMisreadNeverReachIt) {
   EXPECT_EQ(lvm_->Remove("vg0", {"@tag"}, 0, {}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(lvm_->Read("--all", {}).error().code(), Code::kInvalidArgument);
   EXPECT_TRUE(subprocess_.commands.empty());
@@ -240,7 +240,7 @@ class LvmWithUuidsTest : public LvmWithLocksTest {
   }
 };
 
-TEST_F(LvmWithUuidsTest, AGroupWhoseUuidTheDisksTellIsClaimedBeforeLvmIsAsked) {
+TEST_F(LvmWithUuidsTest, AGroupWithKnownUuidIsClaimedBeforeLvmIsAsked) {
   scripted_.claims.emplace_back(Error(Code::kPrecondition, "pid 7 (lvm) has it"));
   EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kPrecondition);
   EXPECT_TRUE(subprocess_.commands.empty()) << "LVM might wait for that very command";

@@ -36,7 +36,7 @@ std::string ReadFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A folder of disk images on the file system of the build, which knows O_DIRECT (a tmpfs need not).
+// A folder of disk images on the file system of the build, which supports O_DIRECT (a tmpfs may not).
 class Reader : public testing::Test {
  protected:
   Reader() {
@@ -61,7 +61,7 @@ class Reader : public testing::Test {
     file.seekp(static_cast<std::streamoff>(at));
     file << bytes;
     file.close();
-    // A direct read of what is not written back yet has to wait for that.
+    // A direct read waits for data that is not written back yet.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     EXPECT_EQ(fsync(fd.get()), 0);
     return path;
@@ -172,7 +172,7 @@ TEST_F(Reader, WorksWithoutAsynchronousReads) {
   const std::string path = Image("a", Front("changed", 1));
   const PvState expected = One(path);
   PvState state;
-  // As on a host that has used up fs.aio-max-nr, for one thread only.
+  // As on a host with fs.aio-max-nr used up, but for one thread only.
   std::thread([&] {
     const unsigned number = offsetof(struct seccomp_data, nr);
     std::array<sock_filter, 4> filter = {{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
@@ -210,7 +210,7 @@ TEST_F(Reader, ManyThreadsMayReadAtOnce) {
   EXPECT_EQ(equal, 400);
 }
 
-// A disk that holds reads back.
+// A disk that holds its reads.
 class SilentDisk : public Reader {
  protected:
   void SetUp() override {
@@ -242,7 +242,7 @@ milliseconds Took(const std::function<void()>& function) {
   return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
 }
 
-TEST_F(SilentDisk, IsAnAnswerAfterAWhileAndCostsNothingAfterwards) {
+TEST_F(SilentDisk, IsReportedAfterItsTimeAndCostsNothingLater) {
   const auto before = impatient_.Read(paths_, {});
   ASSERT_EQ(before->at(0).kind, Kind::kPv);
   disk_->Hold();
@@ -269,7 +269,7 @@ TEST_F(SilentDisk, IsAnAnswerAfterAWhileAndCostsNothingAfterwards) {
   EXPECT_EQ(*states, *before);
 }
 
-TEST_F(SilentDisk, OneThatFailsIsAskedThriceAndThenFailing) {
+TEST_F(SilentDisk, AFailingDiskIsReadThreeTimesAndThenOnce) {
   const auto before = impatient_.Read(paths_, {});
   disk_->SetFailing(true);
   int asked = disk_->reads();
@@ -284,7 +284,7 @@ TEST_F(SilentDisk, OneThatFailsIsAskedThriceAndThenFailing) {
   disk_->SetFailing(false);
   EXPECT_EQ(*impatient_.Read(paths_, {}), *before);
 
-  // Once in a while is no failure.
+  // A single failed read is not a failed disk.
   disk_->SetFailing(true);
   std::jthread healer([&] {
     std::this_thread::sleep_for(milliseconds(20));

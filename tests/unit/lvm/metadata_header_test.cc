@@ -37,7 +37,7 @@ void Put(Block& block, size_t at, Number value) {
   }
 }
 
-// Makes the checksums right again after a change.
+// Recomputes the checksums after a change.
 void SealLabel(Block& front, size_t sector = 1) {
   Put(front, sector * 512 + 16, Checksum(std::span(front).subspan(sector * 512 + 20, 492)));
 }
@@ -45,7 +45,7 @@ void SealHeader(Block& front, size_t at = 4096) {
   Put(front, at, Checksum(std::span(front).subspan(at + 4, 508)));
 }
 
-// What lvm2 wrote, in the states that tests/fixtures/lvm/headers/collect brings it into; by lvm2 release.
+// Disks written by lvm2 in the states of tests/fixtures/lvm/headers/collect, by lvm2 release.
 class Written : public testing::TestWithParam<const char*> {
  protected:
   fs::path Case(const std::string& name) const {
@@ -63,7 +63,7 @@ class Written : public testing::TestWithParam<const char*> {
   uint32_t TextChecksum(const std::string& name, int disk) const {
     return Checksum(ReadBytes(Case(name) / (std::to_string(disk) + ".text")));
   }
-  // What lvm2 itself said of the disk.
+  // lvm2's own report on the disk.
   std::map<std::string, std::string> Report(const std::string& name, int disk) const {
     std::ifstream in(Case(name) / "report.json");
     const auto report = nlohmann::json::parse(in);
@@ -199,7 +199,7 @@ TEST_P(Written, WrappedTextIsTwoPieces) {
 
 // Torn, stale and foreign content: what was real with one thing wrong.
 // wipefs(8) clears the eight bytes by which libblkid knows a PV. LVM sees none there any more, nor do we.
-TEST_P(Written, AWipedLabelIsNone) {
+TEST_P(Written, AWipedLabelIsNotFound) {
   auto front = Front("elsewhere", 1);
   for (size_t sector = 0; sector < kLabelSectors; ++sector) {
     std::fill_n(front.begin() + static_cast<std::ptrdiff_t>(sector * kSectorSize + 24), 8, std::byte{0});
@@ -255,7 +255,7 @@ TEST_P(Written, MutationsNeverBreakTheParser) {
       Block bad = good;
       const size_t changes = 1 + random() % 6;
       for (size_t i = 0; i < changes; ++i) {
-        // Most of a front is empty: aim at label and header.
+        // Most of a front is empty, so aim at label and header.
         const size_t at = (random() % 2 == 0 ? 512 : 4096) + random() % 128;
         switch (random() % 3) {
           case 0:
@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(Releases, Written, testing::Values("2.03.16", "2.03.31"
   return "lvm" + name;
 });
 
-// A front to be bent: label in sector 1, one area.
+// A front to modify: label in sector 1, one area.
 class Bent : public testing::Test {
  protected:
   Block front_ = ReadBytes(fs::path(QUARRY_FIXTURES) / "lvm/headers/2.03.16/changed/1.front");

@@ -112,7 +112,7 @@ TEST(Tags, OfAReadyVolumeComeBackWhole) {
   ExpectSame(**parsed, tags);
 }
 
-TEST(Tags, SayWhetherItIsAnInlineVolume) {
+TEST(Tags, ShowAnInlineVolume) {
   EXPECT_FALSE((*ParseTags(BuildTags(Sample())))->ephemeral);
   VolumeTags tags = Sample();
   tags.ephemeral = true;
@@ -301,7 +301,7 @@ TEST(VolumeIdTest, ComesApartAgain) {
   }
 }
 
-TEST(VolumeIdTest, WhatLooksLikeAHashAndIsNoneBelongsToThePool) {
+TEST(VolumeIdTest, APseudoHashBelongsToThePoolName) {
   const std::string lv = NewLvName();
   for (const char* pool : {"pool.0123abcg", "pool.0123abc", "pool.0123ABCD", "0123abcd"}) {
     const auto parts = ParseVolumeId(VolumeId(pool, lv));
@@ -330,7 +330,7 @@ TEST(VolumeIdTest, OthersAreRefused) {
   }
 }
 
-TEST(ForeignIdTest, IsMadeOfTheUuidAndNeverOneOfOurs) {
+TEST(ForeignIdTest, IsMadeOfTheUuidAndNeverLooksLikeOurs) {
   constexpr char kUuid[] = "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgj";
   const auto id = ForeignVolumeId("0123456789abcdef0123456789abcdef", kUuid);
   ASSERT_TRUE(id.has_value());

@@ -44,8 +44,8 @@ std::vector<std::string> Sorted(const std::vector<PhysicalRange>& ranges) {
   return out;
 }
 
-// Every report that LVM ever made of a volume that has nothing on it: what is proven is what it occupies.
-TEST(OwnedExtents, OfVolumesOfEveryTypeAreWhatTheyOccupy) {
+// All saved LVM reports with unstacked volumes: the proven extents are the occupied ones.
+TEST(OwnedExtents, EqualTheOccupiedExtentsForEveryType) {
   for (const char* release : {"texts/2.03.16", "texts/2.03.31"}) {
     for (const char* name :
          {"plain", "lost_plain", "lost_striped", "raid1", "lost_raid1", "raid4", "lost_raid4", "raid5",
@@ -85,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Releases, StackedVolumes, ::testing::Values("2.03.16", 
                            return name;
                          });
 
-// What lvm2 reports of volumes on which an administrator put something, or which he has moved.
-TEST_P(StackedVolumes, AreRefusedWithWhatStandsOnThemAndTheRemedy) {
+// lvm2's reports of volumes that an administrator stacked something on, or moved.
+TEST_P(StackedVolumes, AreRefusedNamingTheObstacleAndTheRemedy) {
   const fs::path folder = fs::path("stacked") / GetParam();
   for (const auto& [report, lv, code, words] : std::initializer_list<Stacked>{
            {"cow", "v", Code::kPrecondition, {"vg0/backup is a snapshot of it", "remove that first"}},
@@ -150,7 +150,7 @@ TEST_P(StackedVolumes, GroupsSayTheirLimits) {
   EXPECT_FALSE(fixed.extendable);
 }
 
-// Reports kept from before LVM was asked what stands on what: refused all the same.
+// Saved reports without the stacking fields: still refused.
 TEST(OwnedExtents, AreRefusedWhereTheReportOnlyHints) {
   for (const char* release : {"texts/2.03.16", "texts/2.03.31"}) {
     for (const auto& [report, lv, code] : std::initializer_list<std::tuple<const char*, const char*, Code>>{
@@ -172,7 +172,8 @@ TEST(OwnedExtents, AreRefusedWhereTheReportOnlyHints) {
   }
 }
 
-// A raid1 of ours, a neighbour, and a text to bend: each bend is a shape that LVM should never make.
+// A raid1 of Quarry's, a neighbor, and a text to modify. Each modification is a shape that LVM should never
+// make.
 class Bent : public ::testing::Test {
  protected:
   Bent() : group_(Report("texts/2.03.31/raid1.json")) {}
@@ -221,7 +222,7 @@ TEST_F(Bent, ALegThatAnotherVolumeNamesIsRefused) {
   Lv("one").segments.front().areas = {{"", "v_rimage_0", {{0}, {10}}}};
   EXPECT_EQ(Refused(), Code::kPrecondition);
 }
-TEST_F(Bent, AStrangersLegIsRefused) {
+TEST_F(Bent, AForeignLegIsRefused) {
   for (SegmentArea& area : Lv("v").segments.front().areas) {
     if (area.lv_name == "v_rimage_1") {
       area.lv_name = "w_rimage_1";
@@ -235,11 +236,11 @@ TEST_F(Bent, ALegWithoutItsMetadataIsRefused) {
   Lv("v_rmeta_1").name = "lost";
   EXPECT_EQ(Refused(), Code::kUnsupported);
 }
-TEST_F(Bent, ALegThatIsNotWhollyTheirsIsRefused) {
+TEST_F(Bent, ALegThatIsNotEntirelyTheVolumesIsRefused) {
   Lv("v").segments.front().areas.front().range.count = {3};
   EXPECT_EQ(Refused(), Code::kUnsupported);
 }
-TEST_F(Bent, ALegThatWasGivenUpHasNoExtentsAndTheOthersAreProven) {
+TEST_F(Bent, ALostLegHasNoExtentsAndTheOthersAreProven) {
   for (const char* name : {"v_rimage_1", "v_rmeta_1"}) {
     LogicalVolume& leg = Lv(name);
     leg.segments = {{.type = "error", .logical = {{0}, {leg.size.value / group_.extent_size.value}}}};

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 constexpr const char* kUuid = "Cs6RcW-Zyld-wABZ-N0Eo-03Xo-04mc-FfmcYK";
 constexpr const char* kOther = "7Bd31h-qRQb-WeOo-KPhc-YCea-Kjd2-LqvI04";
 
-// Files that bear PV labels.
+// Files with PV labels.
 class PvFlushTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -27,7 +27,7 @@ class PvFlushTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  // A disk labelled as pvcreate does it: sector 1, header at 32. `header` is where the label says it is.
+  // A disk labelled as by pvcreate: sector 1, header at 32. `header`: the offset in the label.
   std::string Disk(const std::string& name, std::string uuid, size_t sector = 1, char header = 32) {
     std::erase(uuid, '-');
     std::string block(8192, '\0');

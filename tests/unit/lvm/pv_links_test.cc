@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 constexpr char kFirst[] = "rhee3f-5Iq0-ls6J-dzHb-JTHG-eSLX-PViSi0";
 constexpr char kSecond[] = "VU11yt-3VJb-dATj-GzLR-duoq-nUsr-C99NKc";
 
-// A host of disks that are files.
+// A host whose disks are files.
 class Links : public testing::Test {
  protected:
   Links() {
@@ -46,7 +46,7 @@ class Links : public testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << value << "\n";
   }
-  // Plugs in a disk that holds disk 1 or 2 of a fixture's state.
+  // Plugs in a disk with disk 1 or 2 of a fixture's state.
   fs::path Plug(const std::string& name, const std::string& state, int disk) {
     const fs::path path = Root() / "dev" / name;
     images_.Put(path, state, disk);
@@ -82,7 +82,7 @@ TEST_F(Links, PointAtThePvsOfOurGroupsAndAtNothingElse) {
   Plug("sdc", "elsewhere", 1);
   DiskImages::Write(Plug("sdd", "orphans", 1), std::string(8192, '\0'));
   EXPECT_TRUE(Update());
-  // "elsewhere" is another group that is called v as well: which is ours cannot be known at first.
+  // "elsewhere" is another group that is also called v. At first it is unknown which is ours.
   EXPECT_EQ(Now().size(), 3U);
   Unplug("sdc");
   EXPECT_TRUE(Update());
@@ -91,7 +91,7 @@ TEST_F(Links, PointAtThePvsOfOurGroupsAndAtNothingElse) {
   EXPECT_EQ(links_->PathOf(kFirst), Root() / "pv" / kFirst);
 }
 
-TEST_F(Links, StrangeGroupOfOurNameIsLeftOutWhileOursIsThere) {
+TEST_F(Links, AForeignGroupOfOurNameIsLeftOutWhileOursExists) {
   Plug("sda", "changed", 1);
   Plug("sdb", "changed", 2);
   Update();
@@ -121,7 +121,7 @@ TEST_F(Links, UuidOfAGroupIsKnownOnceItIsFoundAndTheOnlyOneOfItsName) {
   EXPECT_EQ(links_->UuidOf("w"), "");
 }
 
-TEST_F(Links, DiskKeepsItsPathUnderWhateverNameItComesBack) {
+TEST_F(Links, AReturningDiskKeepsItsPathUnderAnyName) {
   Plug("nvme0n1", "changed", 1);
   Plug("nvme1n1", "changed", 2);
   Update();
@@ -148,7 +148,7 @@ TEST_F(Links, FollowARenamedGroupOut) {
 
 TEST_F(Links, GroupIsWhatItsNewestTextSays) {
   Plug("sda", "renamed", 1);  // seqno 10, called w
-  Plug("sdb", "changed", 2);  // seqno 2, called v: was away meanwhile
+  Plug("sdb", "changed", 2);  // seqno 2, called v: was absent meanwhile
   Update();
   EXPECT_THAT(Now(), IsEmpty());
   links_ = Make({"w"});
@@ -186,7 +186,7 @@ TEST_F(Links, PvInsideAVolumeIsATenants) {
   EXPECT_THAT(Now(), UnorderedElementsAre(Pair(kFirst, "sda"), Pair(kSecond, "sdb")));
 }
 
-TEST_F(Links, OfADiskInAnArrayOrBehindMultipathTheUpperOneCounts) {
+TEST_F(Links, TheArrayOrMultipathDeviceIsLinkedNotItsParts) {
   Plug("sda", "changed", 1);
   Plug("sdb", "changed", 1);
   Plug("dm-0", "changed", 1);
@@ -198,8 +198,8 @@ TEST_F(Links, OfADiskInAnArrayOrBehindMultipathTheUpperOneCounts) {
   EXPECT_THAT(Now(), ElementsAre(Pair(kFirst, "dm-0")));
 }
 
-// LVM would mark it missing with the next commit.
-TEST_F(Links, WhatIsSuspendedForAMomentKeepsItsLink) {
+// Otherwise LVM would mark it missing with the next commit.
+TEST_F(Links, ASuspendedDeviceKeepsItsLink) {
   Plug("sda", "changed", 1);
   Plug("dm-0", "changed", 1);
   Plug("sdb", "changed", 2);
@@ -230,7 +230,7 @@ TEST_F(Links, DiskThatCannotBeReadNowKeepsItsLink) {
   Plug("sdb", "changed", 2);
   Update();
   fs::remove(Root() / "dev/sdb");
-  fs::create_directory(Root() / "dev/sdb");  // no disk, and not absent either
+  fs::create_directory(Root() / "dev/sdb");  // not a disk, but not absent either
   EXPECT_FALSE(Update());
   EXPECT_EQ(Now().size(), 2U);
 }
@@ -268,16 +268,16 @@ TEST_F(Links, ADeviceIsShownUntilItIsHidden) {
   EXPECT_EQ(links_->Show(blank).error().code(), Code::kAlreadyExists);
   EXPECT_FALSE(Update()) << "a look in between leaves it";
   links_->Hide(blank);
-  Plug("sdc", "changed", 2);  // it has become the second disk of the group
+  Plug("sdc", "changed", 2);  // the second disk of the group returns
   EXPECT_TRUE(Update());
   EXPECT_THAT(Now(), UnorderedElementsAre(Pair(kFirst, "sda"), Pair(kSecond, "sdc")));
   EXPECT_TRUE(links_->Show(blank).has_value()) << "it may be shown again";
 }
 
-TEST_F(Links, AreLeftAloneWhileTheKernelTellsOfNothing) {
+TEST_F(Links, AreNotSearchedWithoutKernelEvents) {
   Plug("sda", "changed", 1);
   Update();
-  const auto quiet = links_->UpdateIfNews({});  // takes what the host itself may have told
+  const auto quiet = links_->UpdateIfNews({});  // consumes events of the host itself
   ASSERT_TRUE(quiet.has_value());
   fs::remove(Root() / "dev/sda");
   fs::create_directory(Root() / "dev/sda");

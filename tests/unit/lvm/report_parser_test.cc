@@ -51,7 +51,7 @@ std::string NameOf(const ::testing::TestParamInfo<std::filesystem::path>& info) 
   return name;
 }
 
-// Of real reports: the type of the volume "v" as it would be adopted.
+// From real reports: the type of the volume "v" as adoption would see it.
 TEST(GeometryOfReports, IsWhatLvmWasAskedFor) {
   const std::vector<std::tuple<std::string, const char*, std::string>> volumes = {
       {"striped", "stripes", "striped with 2 stripes"},
@@ -97,7 +97,7 @@ TEST(Roles, OnlyAVolumeByItselfIsIndependent) {
   }
 }
 
-// Promises that hold for every report LVM ever made.
+// Promises that hold for every LVM report.
 class EveryReport : public ::testing::TestWithParam<std::filesystem::path> {
  protected:
   void SetUp() override {
@@ -173,8 +173,8 @@ TEST_P(EveryReport, OnlyMissingPvsLackADevice) {
   }
 }
 
-// Whatever single field is taken away, the reader says so instead of making something up.
-TEST_P(EveryReport, LacksNoFieldUnnoticed) {
+// If any single field is removed, the parser reports it instead of inventing a value.
+TEST_P(EveryReport, AMissingFieldIsAlwaysNoticed) {
   const nlohmann::json whole = nlohmann::json::parse(text_);
   for (const auto& [section, rows] : whole["report"][0].items()) {
     if (rows.empty()) {
@@ -226,7 +226,7 @@ TEST_P(EveryReport, NoiseAroundAndBetweenLinesChangesNothing) {
   EXPECT_EQ(parsed->pvs.size(), group_.pvs.size());
 }
 
-// What single reports must say, whichever release made them.
+// The content of single reports, the same for every release.
 class OfRelease : public ::testing::TestWithParam<const char*> {
  protected:
   static VolumeGroup Group(const std::string& name) {
@@ -315,7 +315,7 @@ TEST_P(OfRelease, StatesOfDisksAndGroupAreSeen) {
   EXPECT_TRUE(missing.FindLv("mirror_rmeta_1")->partial);
   EXPECT_FALSE(missing.FindLv("one")->partial);
   EXPECT_EQ(SharedPv(missing, *missing.FindLv("mirror")), std::nullopt);
-  // Seen again, but the group went on without it.
+  // Visible again, but the group was changed without it.
   const VolumeGroup returned = Group("pv_returned");
   EXPECT_EQ(returned.MissingPvs(), 1U);
   EXPECT_EQ(std::ranges::count(returned.pvs, "", &PhysicalVolume::device), 0);
@@ -344,7 +344,7 @@ TEST_P(OfRelease, ANearlyFullMetadataAreaShows) {
   EXPECT_LT(group.pvs[0].metadata_free.value, group.pvs[0].metadata_size.value / 10);
 }
 
-// A document of one PV and one LV, to bend.
+// A document of one PV and one LV, to modify.
 nlohmann::json Small() {
   return nlohmann::json::parse(R"({"report":[{
     "vg":[{"vg_uuid":"G","vg_name":"vg","vg_seqno":"7","vg_extent_size":"4194304","vg_extent_count":"20",
@@ -467,8 +467,8 @@ TEST(ParseReportTest, ContradictionsAreCorrupt) {
   }
 }
 
-// Bytes changed, pieces moved: the reader refuses, or what it gives adds up (the fuzzer's own checks, which
-// abort).
+// Bytes changed, pieces moved: the parser refuses, or its result is consistent (the fuzzer's own checks,
+// which abort).
 RC_GTEST_PROP(ParseReportProperty, SurvivesBentReports, ()) {
   static const std::vector<std::filesystem::path> reports = AllReports();
   std::string text = Load(reports[*rc::gen::inRange<size_t>(0, reports.size())]);

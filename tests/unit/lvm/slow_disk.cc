@@ -147,7 +147,7 @@ void SlowDisk::Handle(const std::vector<std::byte>& request) {
 void SlowDisk::Reply(uint64_t unique, int error, const void* body, size_t size) {
   fuse_out_header header{static_cast<uint32_t>(sizeof(fuse_out_header) + size), -error, unique};
   std::array<iovec, 2> parts = {{{&header, sizeof(header)}, {const_cast<void*>(body), size}}};
-  // Fails if the request was given up meanwhile.
+  // Fails if the request was abandoned meanwhile.
   (void)!writev(fuse_.get(), parts.data(), size == 0 ? 1 : 2);
 }
 

@@ -1,5 +1,5 @@
-// A disk that does not answer: a file of a FUSE file system whose server is this object. Real to whoever
-// reads it, with O_DIRECT and asynchronously too. Needs root and FUSE in the kernel.
+// A disk that does not answer: a file of a FUSE file system whose server is this object. Readers see a real
+// file, also with O_DIRECT and asynchronous reads. Needs root and FUSE in the kernel.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace quarry::lvm {
 
-// Unmounts when destroyed; reads that are held then fail.
+// Unmounts when destroyed; held reads then fail.
 class SlowDisk {
  public:
   // Mounts on `folder`, an empty directory.
@@ -25,12 +25,12 @@ class SlowDisk {
   ~SlowDisk();
 
   std::string path() const { return folder_ + "/disk"; }
-  // From now on reads are held back, until Answer().
+  // From now on reads are held until Answer().
   void Hold();
   void Answer();
-  // From now on reads fail with EIO, or no longer.
+  // From now on reads fail with EIO, or succeed again.
   void SetFailing(bool failing) { failing_ = failing; }
-  // Reads that came since the start.
+  // Reads received so far.
   int reads() const { return reads_; }
 
  private:

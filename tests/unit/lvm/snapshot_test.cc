@@ -104,8 +104,8 @@ TEST(PhysicalExtentsTest, ReachThroughIntegrity) {
   EXPECT_THAT(Words(PhysicalExtents(group, group.lvs[0])), UnorderedElementsAre("A:0+1", "A:1+5", "A:6+2"));
 }
 
-// pvmove without a name puts what it moves of all LVs into one.
-TEST(PhysicalExtentsTest, OfAVolumeThatIsBeingMovedAreNobodyElsesBelowTheSameMove) {
+// pvmove without a volume name puts the moved extents of all LVs into one hidden LV.
+TEST(PhysicalExtentsTest, OfAMovingVolumeExcludeOthersInTheSameMove) {
   VolumeGroup group;
   group.lvs.push_back(
       Lv("v", false,

@@ -66,7 +66,7 @@ std::string TextDifference(const VolumeGroup& report) {
   HeaderReader reader;
   std::vector<std::string> paths;
   for (const PhysicalVolume& pv : report.pvs) {
-    paths.push_back(pv.device);  // none if it is lost, and so there is nothing to read
+    paths.push_back(pv.device);  // a lost PV has no device, so there is nothing to read
   }
   const auto states = reader.Read(paths, {});
   std::vector<TextPv> pvs;

@@ -1,5 +1,4 @@
-// Whether a snapshot made from the text on the disks is the one that LVM reports: for tests with disks under
-// them.
+// Whether a snapshot read from the text on the disks equals LVM's report: for tests with real disks.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +8,18 @@
 
 namespace quarry::lvm::testing {
 
-// Every field, one thing a line.
+// Every field, one per line.
 std::string AllOf(const VolumeGroup& group);
 
-// Texts compared in this process, and those of which the reader said that only LVM can tell.
+// Texts compared in this process, and texts that only LVM can read according to the reader.
 struct TextTally {
   uint64_t compared = 0;
   uint64_t asked = 0;
 };
 TextTally& Texts();
 
-// Reads the headers and the text of the group's PVs, where the report says they are, and compares. Empty:
-// equal, or not to be read so. Nobody may change the group meanwhile.
+// Reads headers and text of the group's PVs, where the report locates them, and compares. Empty: equal, or
+// the text cannot be read without LVM. The group must not change meanwhile.
 std::string TextDifference(const VolumeGroup& report);
 
 }  // namespace quarry::lvm::testing

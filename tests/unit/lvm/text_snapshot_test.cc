@@ -42,7 +42,7 @@ std::vector<fs::path> Texts() {
   return out;
 }
 
-// What lvm2 wrote, and what it said of it.
+// A text written by lvm2, and lvm2's report on it.
 struct Case {
   explicit Case(const fs::path& path) : text(Load(path)) {
     auto parsed = ParseReport(Load(fs::path(path).replace_extension(".json")));
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, EveryText, ::testing::ValuesIn(Texts()), [](c
   return name;
 });
 
-TEST_P(EveryText, SaysWhatLvmReportsOrThatLvmMustBeAsked) {
+TEST_P(EveryText, EqualsLvmsReportOrAsksLvm) {
   const Case fixture(GetParam());
   const auto group = fixture.Read();
   if (GetParam().stem().string().starts_with("ask_")) {
@@ -85,8 +85,8 @@ TEST_P(EveryText, SaysWhatLvmReportsOrThatLvmMustBeAsked) {
   EXPECT_TRUE(*group == fixture.report);
 }
 
-// A word more anywhere: not understood, so not passed over.
-TEST_P(EveryText, WithAnythingUnknownInItIsLvmsToRead) {
+// One more word anywhere is not understood, so it is not ignored.
+TEST_P(EveryText, WithAnUnknownWordAsksLvm) {
   const Case fixture(GetParam());
   for (size_t at = fixture.text.find('\n'); at != std::string::npos; at = fixture.text.find('\n', at + 1)) {
     for (const char* more : {"\nnews = 1\n", "\nnews { id = 1 }\n", "\nnews = [\"A\"]\n"}) {
@@ -98,8 +98,8 @@ TEST_P(EveryText, WithAnythingUnknownInItIsLvmsToRead) {
   }
 }
 
-// Nor is anything assumed: without a line it is the same group, or LVM's to read.
-TEST_P(EveryText, WithALineLessIsNeverAnotherGroup) {
+// Nothing is assumed either: with one line removed, the result is the same group, or "ask LVM".
+TEST_P(EveryText, WithoutALineIsNeverAnotherGroup) {
   const Case fixture(GetParam());
   const auto whole = fixture.Read();
   for (size_t at = 0; at < fixture.text.size();) {
@@ -108,7 +108,7 @@ TEST_P(EveryText, WithALineLessIsNeverAnotherGroup) {
     std::string bent = fixture.text;
     bent.replace(at, end - at, std::string(line.size() - 1, ' ') + "\n");
     const auto group = SnapshotFromText(bent, fixture.pvs);
-    // Where there are no tags, or no limit, there is no such line.
+    // These lines are absent where there are no tags or no limit.
     if (group.has_value() && !line.starts_with("tags = ") && !line.starts_with("max_recovery_rate = ")) {
       ASSERT_TRUE(whole.has_value()) << line;
       EXPECT_EQ(AllOf(*group), AllOf(*whole)) << line;
@@ -154,7 +154,7 @@ class Text : public ::testing::Test {
   Case raid_{kFixtures / "2.03.31/raid5.text"};
 };
 
-TEST_F(Text, OfASharedLockedOrForeignGroupIsLvmsToRead) {
+TEST_F(Text, OfASharedLockedOrForeignGroupAsksLvm) {
   ExpectAsks("format = \"lvm2\"", "format = \"lvm1\"");
   ExpectAsks("format = \"lvm2\"", "format = \"lvm2\"\nsystem_id = \"other\"");
   ExpectAsks("format = \"lvm2\"", "format = \"lvm2\"\nlock_type = \"sanlock\"");
@@ -164,7 +164,7 @@ TEST_F(Text, OfASharedLockedOrForeignGroupIsLvmsToRead) {
   ExpectAsks("Text Format Volume Group", "Text Format Something");
 }
 
-TEST_F(Text, OfVolumesOnTheirWayIsLvmsToRead) {
+TEST_F(Text, OfMovingVolumesAsksLvm) {
   for (const char* flag : {"LOCKED", "PVMOVE", "PARTIAL", "REBUILD", "WRITEMOSTLY"}) {
     ExpectAsks("[\"READ\", \"WRITE\", \"VISIBLE\"]",
                std::string("[\"READ\", \"WRITE\", \"VISIBLE\", \"") + flag + "\"]");
@@ -172,10 +172,10 @@ TEST_F(Text, OfVolumesOnTheirWayIsLvmsToRead) {
   ExpectAsks("flags = [\"ACTIVATION_SKIP\"]", "flags = [\"HISTORICAL\"]");
 }
 
-TEST_F(Text, ThatDoesNotAddUpIsLvmsToRead) {
+TEST_F(Text, ThatIsInconsistentAsksLvm) {
   ExpectAsks("\"pv0\", 0", "\"pv9\", 0");
   ExpectAsks("\"pv0\", 0", "\"pv0\", 250");        // beyond the PV
-  ExpectAsks("\"pv0\", 0", "\"pv0\", 536870912");  // beyond all sense
+  ExpectAsks("\"pv0\", 0", "\"pv0\", 536870912");  // beyond any plausible number
   ExpectAsks("\"pv0\", 0", "\"pv0\", 0, \"pv1\", 0");
   ExpectAsks("\"pv1\", 20", "\"pv0\", 5");  // used twice
   ExpectAsks("start_extent = 10", "start_extent = 11");
@@ -191,7 +191,7 @@ TEST_F(Text, ThatDoesNotAddUpIsLvmsToRead) {
   EXPECT_FALSE(raid_.ReadAs("device_count = 3", "device_count = 1").has_value());
 }
 
-TEST_F(Text, OfOtherPvsThanThoseOfTheGroupIsLvmsToRead) {
+TEST_F(Text, OfOtherPvsAsksLvm) {
   std::vector<TextPv> pvs = plain_.pvs;
   std::swap(pvs[0], pvs[3]);
   const auto in_other_order = SnapshotFromText(plain_.text, pvs);

@@ -51,7 +51,7 @@ TEST(FitsZygote, NeitherDoTooManyOrTooLong) {
   EXPECT_FALSE(FitsZygote({"lvs", std::string(70000, 'a')}));
 }
 
-// Remembers what it was asked for, and does it.
+// Records each command, and runs it.
 class Recorder final : public Subprocess {
  public:
   Result<Finished> Run(const Command& command, const Call& call) override {
@@ -71,7 +71,7 @@ std::string ReadFile(const fs::path& path) {
   return text.str();
 }
 
-// The real zygote and the real lvm, with a configuration that sees no disk at all.
+// The real zygote and the real lvm, with a configuration that shows no disk at all.
 class Zygote : public testing::Test {
  protected:
   Zygote() {
@@ -117,13 +117,13 @@ class Zygote : public testing::Test {
   }
   void Release() { lock_.Reset(); }
 
-  // A group's lock, as quarryd has it.
+  // A group's lock file, as in quarryd.
   std::string GroupLock(const std::string& name) const { return (folder_ / (name + ".lock")).string(); }
   UniqueFd TakeGroupLock(const std::string& name) const {
     UniqueFd fd(open(GroupLock(name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     return flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(fd) : UniqueFd();
   }
-  // How often a process has that file open, and as which descriptor.
+  // How often a process has that file open, and under which descriptors.
   static std::vector<std::string> DescriptorsOf(int pid, const std::string& path) {
     std::vector<std::string> out;
     for (const auto& fd : fs::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
@@ -134,7 +134,7 @@ class Zygote : public testing::Test {
     }
     return out;
   }
-  // The zygote's children that wait for that lock. (One that has answered may be about to exit still.)
+  // The zygote's children that wait for that lock. (A child that has answered may not have exited yet.)
   std::vector<int> Waiting(int zygote) const {
     std::istringstream list(ReadFile(fmt::format("/proc/{0}/task/{0}/children", zygote)));
     std::vector<int> pids;
@@ -168,7 +168,7 @@ class Zygote : public testing::Test {
     EXPECT_TRUE(pid.has_value());
     return pid.value_or(-1);
   }
-  // Never everybody: that is what -1 means to kill(2).
+  // Never -1: kill(2) would signal every process.
   static void Signal(int pid, int signal) {
     ASSERT_GT(pid, 1);
     EXPECT_EQ(kill(pid, signal), 0);
@@ -218,8 +218,8 @@ TEST_F(Zygote, AnswersAsTheProgramDoes) {
   EXPECT_TRUE(others_.commands.empty());
 }
 
-// In these two the words differ: the program has some that the library has not.
-TEST_F(Zygote, StatusIsTheProgramsAlsoWhereTheWordsAreNot) {
+// For these two the words differ: the program has commands that the library lacks.
+TEST_F(Zygote, StatusEqualsTheProgramsWhereTheWordsDiffer) {
   EXPECT_EQ(Run({"nosuchcommand"}).exit_status, 2);
   const Finished version = Run({"version"});
   EXPECT_EQ(version.exit_status, 0);
@@ -241,7 +241,7 @@ TEST_F(Zygote, OutputBeyondTheLimitIsDroppedAndFlagged) {
   EXPECT_EQ(finished->out.size(), 100U);
 }
 
-TEST_F(Zygote, WhatDoesNotFitIsPassedOn) {
+TEST_F(Zygote, LinesThatDoNotFitArePassedOn) {
   Run({"version"});
   Command other_env = Lvm({"version"});
   other_env.env.emplace_back("X", "1");
@@ -260,7 +260,7 @@ TEST_F(Zygote, WhatDoesNotFitIsPassedOn) {
   EXPECT_EQ(zygote_->counts().passed_on, 7U);
 }
 
-// 63 words is what lvm2_run() takes: more would not be run at all.
+// lvm2_run() takes 63 words; a longer line would not run at all.
 TEST_F(Zygote, AsManyWordsAsTheLibraryTakes) {
   Words most = {"lvs"};
   most.insert(most.end(), 60, "no/such");
@@ -289,7 +289,7 @@ TEST_F(Zygote, CommandThatIgnoresTermIsKilled) {
   command.kill_grace = milliseconds(100);
   std::stop_source stop;
   std::thread stopper([&] {
-    Signal(WaitForChild(), SIGSTOP);  // TERM has to wait then
+    Signal(WaitForChild(), SIGSTOP);  // TERM must wait then
     stop.request_stop();
   });
   const auto finished = zygote_->Run(command, Call{.stop = stop.get_token()});
@@ -300,8 +300,8 @@ TEST_F(Zygote, CommandThatIgnoresTermIsKilled) {
   EXPECT_TRUE(zygote_->Stuck().empty());
 }
 
-// What has timed out must not be run after all, when nobody expects it any more.
-TEST_F(Zygote, ZygoteThatTakesNothingIsKilledSoThatItNeverWill) {
+// A command that timed out must not run later, when no caller expects it.
+TEST_F(Zygote, AZygoteThatAcceptsNothingIsKilled) {
   Run({"version"});
   const int zygote = ZygotePid();
   Signal(zygote, SIGSTOP);
@@ -425,7 +425,7 @@ TEST_F(Zygote, BlockedCommandDoesNotHoldUpOthers) {
   runner.join();
 }
 
-TEST_F(Zygote, LeavesNoDescriptorBehindAndGivesNoneAway) {
+TEST_F(Zygote, LeaksNoDescriptors) {
   Run({"version"});
   const auto count = [](const std::string& pid) {
     return std::distance(fs::directory_iterator("/proc/" + pid + "/fd"), {});
@@ -438,7 +438,7 @@ TEST_F(Zygote, LeavesNoDescriptorBehindAndGivesNoneAway) {
   }
   EXPECT_EQ(count("self"), own);
   for (int i = 0; i < 100 && count(zygote) > its; ++i) {
-    std::this_thread::sleep_for(milliseconds(10));  // until it has reaped the last one
+    std::this_thread::sleep_for(milliseconds(10));  // until the zygote has reaped the last one
   }
   EXPECT_LE(count(zygote), its);
 
@@ -484,7 +484,7 @@ TEST_F(Zygote, EachCommandKeepsItsOwnLockUntilItEndsAndTheZygoteKeepsNone) {
   }
   EXPECT_THAT(DescriptorsOf(ZygotePid(), GroupLock("a")), testing::IsEmpty());
   EXPECT_THAT(DescriptorsOf(ZygotePid(), GroupLock("b")), testing::IsEmpty());
-  lock_a.Reset();  // as if we had died
+  lock_a.Reset();  // as if quarryd had died
   lock_b.Reset();
   EXPECT_FALSE(TakeGroupLock("a").valid()) << "the command has it still";
   EXPECT_FALSE(TakeGroupLock("b").valid());
@@ -495,7 +495,7 @@ TEST_F(Zygote, EachCommandKeepsItsOwnLockUntilItEndsAndTheZygoteKeepsNone) {
   EXPECT_TRUE(others_.commands.empty());
 }
 
-TEST_F(Zygote, WhatOnlyWatchesEndsWithUs) {
+TEST_F(Zygote, WatchingCommandsEndWithUs) {
   Command command = Blocked();
   command.ends_with_us = true;
   std::array<int, 2> ends{};
@@ -519,11 +519,12 @@ TEST_F(Zygote, WhatOnlyWatchesEndsWithUs) {
   EXPECT_TRUE(GoneSoon(pids[0]));
 }
 
-TEST_F(Zygote, WhatOnlyWatchesEndsWithItsZygote) {
+TEST_F(Zygote, WatchingCommandsEndWithTheirZygote) {
   Run({"version"});
   Command command = Blocked();
   command.ends_with_us = true;
-  // LVM may answer TERM by a failure of its own: then that is the outcome, else it is unknown.
+  // LVM may answer TERM with a failure of its own, which is then the outcome. Otherwise the outcome is
+  // unknown.
   std::thread runner([&] { EXPECT_NE(zygote_->Run(command, {}).value_or(Finished()).exit_status, 0); });
   const int child = WaitForChild();
   Signal(ZygotePid(), SIGKILL);
@@ -577,7 +578,7 @@ TEST_F(Zygote, IsNotEndedBySignalsMeantForUs) {
   EXPECT_EQ(zygote_->counts().starts, 1U);
 }
 
-TEST_F(Zygote, WithoutItsProgramTheOthersDoEverythingAndItIsSaid) {
+TEST_F(Zygote, WithoutItsProgramAllCommandsArePassedOnAndReported) {
   for (const std::string& program :
        {std::string(), std::string("/nowhere/quarry-lvm"), std::string("/bin/false")}) {
     Recorder others;
@@ -595,7 +596,7 @@ TEST_F(Zygote, WithoutItsProgramTheOthersDoEverythingAndItIsSaid) {
   }
 }
 
-TEST_F(Zygote, LineThatDoesNotFitIsSaidToo) {
+TEST_F(Zygote, LinesThatDoNotFitAreReported) {
   std::vector<Code> told;
   ZygoteSubprocess zygote(QUARRY_ZYGOTE, others_,
                           [&](const Command&, const Error& why) { told.push_back(why.code()); });

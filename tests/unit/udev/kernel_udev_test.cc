@@ -1,4 +1,4 @@
-// On the host that the tests run on: whatever disks it has.
+// Runs on the test host, with whatever disks it has.
 #include "udev/kernel_udev.h"
 
 #include <poll.h>
@@ -28,7 +28,7 @@ TEST(KernelUdev, KnowsEachDiskOnceAndByItsNumber) {
   }
 }
 
-TEST(KernelUdev, WhatIsNoBlockDeviceHasNoNumber) {
+TEST(KernelUdev, OtherFilesHaveNoNumber) {
   KernelUdev udev;
   EXPECT_EQ(*udev.NumberOf("/dev/null"), std::nullopt);
   EXPECT_EQ(*udev.NumberOf("/nothing/here"), std::nullopt);
@@ -43,7 +43,7 @@ TEST(KernelUdev, AMonitorHasNoNewsWhereNothingHappens) {
   pollfd ready{(*monitor)->fd(), POLLIN, 0};
   EXPECT_GE(poll(&ready, 1, 0), 0);
   EXPECT_EQ(ready.revents & POLLNVAL, 0);
-  (void)(*monitor)->Drain();  // of this host, whatever it is: it must come back
+  (void)(*monitor)->Drain();  // the result depends on this host; the call must return
 }
 
 }  // namespace

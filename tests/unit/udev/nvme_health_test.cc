@@ -12,8 +12,8 @@ void Put(std::array<std::byte, N>& page, size_t at, uint64_t value, size_t bytes
   }
 }
 
-// Offsets are those of the specification: NVMe base 2.0, figures "SMART / Health Information Log Page" and,
-// of the NVM command set, "Identify Namespace Data Structure".
+// Offsets as in the specification: NVMe base 2.0, figure "SMART / Health Information Log Page", and the NVM
+// command set, figure "Identify Namespace Data Structure".
 SmartPage Smart() {
   SmartPage page{};
   Put(page, 0, 0x0d, 1);
@@ -89,13 +89,13 @@ TEST(DecodeHealth, TheHigherBitsOfTheFormatCount) {
   EXPECT_EQ(DecodeHealth(Smart(), page).write_granularity, Bytes{8 * 512});
 }
 
-TEST(NvmeHealth, WhatIsNoNvmeIsNotAsked) {
+TEST(NvmeHealth, OtherDisksAreNotAsked) {
   const auto asked = NvmeHealth().Read("/dev/null");
   ASSERT_TRUE(asked.has_value()) << asked.error().message();
   EXPECT_EQ(*asked, std::nullopt);
 }
 
-TEST(NvmeHealth, WhatIsNotThereIsNotFound) {
+TEST(NvmeHealth, AnAbsentDiskIsNotFound) {
   const auto asked = NvmeHealth().Read("/dev/quarry-no-such-disk");
   ASSERT_FALSE(asked.has_value());
   EXPECT_EQ(asked.error().code(), Code::kNotFound);

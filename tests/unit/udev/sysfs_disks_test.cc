@@ -1,4 +1,4 @@
-// Disks read from a tree that looks like sysfs, and from links that udevd would have made.
+// Disks read from a tree that looks like sysfs, and from links such as udevd makes.
 #include "udev/sysfs_disks.h"
 
 #include <stdlib.h>
@@ -127,7 +127,7 @@ TEST_F(SysfsDisks, PartitionsVolumesHiddenAndEmptyDevicesAreNoDisks) {
   EXPECT_THAT(Read(), IsEmpty());
 }
 
-TEST_F(SysfsDisks, WhatIsMadeOfOtherThingsIsMarked) {
+TEST_F(SysfsDisks, DevicesMadeOfOthersAreMarked) {
   Set(Add("virtual/block", "dm-1"), "dm/uuid", "mpath-3600508b4");
   Add("virtual/block", "loop0");
   Add("virtual/block", "md127");
