@@ -41,7 +41,7 @@ using Buffer = std::unique_ptr<std::byte, FreeDeleter>;
 class DirectReads::Batch {
  public:
   explicit Batch(size_t capacity) : capacity_(capacity) {
-    // If no context is to be had (all of fs.aio-max-nr is in use), reads are done one by one.
+    // Without a context (all of fs.aio-max-nr is in use) reads are done one by one.
     if (syscall(SYS_io_setup, static_cast<unsigned>(capacity), &context_) != 0) {
       context_ = 0;
     }

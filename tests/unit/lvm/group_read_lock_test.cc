@@ -48,7 +48,7 @@ TEST_F(GroupReadLockTest, KeepsWritersOutAndReadersNot) {
     ASSERT_TRUE(other.has_value()) << other.error().message();
     EXPECT_FALSE(Locks(Open(Main()), LOCK_EX));
     EXPECT_TRUE(Locks(Open(Main()), LOCK_SH));
-    EXPECT_FALSE(std::filesystem::exists(Aux())) << "nobody waits to write";
+    EXPECT_FALSE(std::filesystem::exists(Aux())) << "no writer waits";
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir_)) << "as LVM leaves the folder";
   EXPECT_TRUE(Locks(Open(Main()), LOCK_EX));
