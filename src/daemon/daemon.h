@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "daemon/notify.h"
-#include "daemon/options.h"
+#include "daemon/process/notify.h"
+#include "daemon/settings/options.h"
 #include "engine/world.h"
 
 namespace quarry::daemon {

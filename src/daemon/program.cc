@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/daemon.h"
-#include "daemon/options.h"
+#include "daemon/settings/options.h"
 
 namespace quarry::daemon {
 namespace {

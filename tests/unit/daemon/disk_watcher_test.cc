@@ -1,4 +1,4 @@
-#include "daemon/disk_watcher.h"
+#include "daemon/upkeep/disk_watcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/group_locks.h"
+#include "daemon/locking/group_locks.h"
 
 #include <unistd.h>
 

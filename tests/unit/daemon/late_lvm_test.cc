@@ -1,4 +1,4 @@
-#include "daemon/late_lvm.h"
+#include "daemon/wiring/late_lvm.h"
 
 #include <gtest/gtest.h>
 

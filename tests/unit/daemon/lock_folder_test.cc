@@ -1,4 +1,4 @@
-#include "daemon/lock_folder.h"
+#include "daemon/locking/lock_folder.h"
 
 #include <filesystem>
 #include <fstream>

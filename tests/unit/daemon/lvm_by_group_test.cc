@@ -1,4 +1,4 @@
-#include "daemon/lvm_by_group.h"
+#include "daemon/wiring/lvm_by_group.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/metrics_server.h"
+#include "daemon/monitoring/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -17,8 +17,8 @@
 #include <httplib.h>
 
 #include "base/unique_fd.h"
-#include "daemon/http_request.h"
-#include "daemon/metrics.h"
+#include "daemon/monitoring/http_request.h"
+#include "daemon/monitoring/metrics.h"
 #include "tests/unit/daemon/temporary_directory.h"
 
 namespace quarry::daemon {

@@ -17,12 +17,12 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
-#include "daemon/endpoint.h"
-#include "daemon/lock_holder.h"
-#include "daemon/node_lock.h"
-#include "daemon/notify.h"
-#include "daemon/process_name.h"
-#include "daemon/starter.h"
+#include "daemon/locking/lock_holder.h"
+#include "daemon/locking/node_lock.h"
+#include "daemon/process/endpoint.h"
+#include "daemon/process/notify.h"
+#include "daemon/process/process_name.h"
+#include "daemon/upkeep/starter.h"
 #include "tests/unit/daemon/temporary_directory.h"
 
 namespace quarry::daemon {

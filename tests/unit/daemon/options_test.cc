@@ -1,4 +1,4 @@
-#include "daemon/options.h"
+#include "daemon/settings/options.h"
 
 #include <fstream>
 

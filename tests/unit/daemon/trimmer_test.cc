@@ -1,4 +1,4 @@
-#include "daemon/trimmer.h"
+#include "daemon/upkeep/trimmer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/values.h"
+#include "daemon/settings/values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,171 @@
+#include "daemon/locking/lock_folder.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/path.h"
+#include "base/unique_fd.h"
+
+namespace quarry::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The PID namespace that the kernel starts with (PROC_PID_INIT_INO of linux/proc_ns.h).
+constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
+constexpr size_t kLongestConf = 1 << 20;
+
+std::string Namespace(const LockFolderPlaces& places, const char* process, const char* kind) {
+  std::error_code error;
+  return fs::read_symlink(fmt::format("{}/{}/ns/{}", places.proc, process, kind), error).string();
+}
+
+// Of a path as somebody whose root is `root` sees it, links included.
+UniqueFd OpenIn(const UniqueFd& root, const std::string& path, int flags) {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_IN_ROOT;
+  return UniqueFd(static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
+}
+
+std::string TextIn(const UniqueFd& root, const std::string& path) {
+  const UniqueFd fd = OpenIn(root, path, O_RDONLY);
+  std::string text;
+  std::array<char, 65536> chunk{};
+  for (ssize_t n = 0;
+       fd.valid() && text.size() < kLongestConf && (n = read(fd.get(), chunk.data(), chunk.size())) > 0;) {
+    text.append(chunk.data(), static_cast<size_t>(n));
+  }
+  return text;
+}
+
+// Where the LVM of that root keeps its locks.
+std::string HostFolder(const UniqueFd& root, const std::string& otherwise) {
+  std::string found = otherwise;
+  for (const char* conf : {"/etc/lvm/lvm.conf", "/etc/lvm/lvmlocal.conf"}) {  // the latter overrides
+    const std::string set = LockingDirOf(TextIn(root, conf));
+    found = set.empty() ? found : set;
+  }
+  return found;
+}
+
+bool IsSameFolder(const UniqueFd& root, const std::string& path, const struct stat& ours) {
+  const UniqueFd fd = OpenIn(root, path, O_PATH | O_DIRECTORY);
+  struct stat theirs{};
+  return fd.valid() && fstat(fd.get(), &theirs) == 0 && theirs.st_dev == ours.st_dev &&
+         theirs.st_ino == ours.st_ino;
+}
+
+// Which folder of its file system is mounted at ours (proc_pid_mountinfo(5)). nullopt: ours is no mount.
+std::optional<std::string> MountedHere(const LockFolderPlaces& places) {
+  std::ifstream in(places.proc + "/self/mountinfo");
+  std::optional<std::string> found;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string id, parent, device, root, target;
+    words >> id >> parent >> device >> root >> target;
+    if (target == places.folder) {
+      found = root;  // of several the last one lies on top
+    }
+  }
+  return found;
+}
+
+// The host's folder is one of a larger file system, and called so. A file system of the container's own is
+// mounted by its root, a volume that a runtime made by another name, and an emptyDir may be called anything.
+bool MayBeTheHosts(const std::string& root) {
+  return root.ends_with("/lvm") && root.find("kubernetes.io~empty-dir") == std::string::npos;
+}
+
+Status MakeFolder(const AbsolutePath& folder) {
+  for (const AbsolutePath& path : {folder.Parent(), folder}) {
+    const mode_t mode = path == folder ? 0700 : 0755;
+    if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+      return ErrnoError(fmt::format("making LVM's lock folder '{}'", path.str()));
+    }
+  }
+  return Ok();
+}
+
+Error NotTheHosts(const LockFolderPlaces& places, const std::string& host_folder) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format("LVM's lock folder '{0}' is not the one that the host's LVM uses, '{1}': other LVM "
+                  "commands, and another quarryd, would change the same volume groups at the same time. "
+                  "Mount the host's '{1}' at '{0}'",
+                  places.folder, host_folder));
+}
+
+Error NotByItsName(const LockFolderPlaces& places, const std::string& root) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format("what is mounted at LVM's lock folder '{0}' is '{1}' of its file system, which is not the "
+                  "host's by its name, and the host's process 1 cannot be looked at: in a folder of a "
+                  "container's own no lock excludes anybody. Mount the host's '{0}' at '{0}'; if the host's "
+                  "lvm.conf names another folder, mount that one and let quarryd see the host's processes "
+                  "(hostPID)",
+                  places.folder, root));
+}
+
+}  // namespace
+
+std::string LockingDirOf(const std::string& lvm_conf) {
+  std::string found;
+  std::istringstream in(lvm_conf);
+  for (std::string line; std::getline(in, line);) {
+    line.resize(std::min(line.size(), line.find('#')));
+    constexpr std::string_view kKey = "locking_dir";
+    const size_t key = line.find(kKey);
+    if (key == std::string::npos || (key > 0 && line[key - 1] == '_')) {
+      continue;
+    }
+    const size_t equals = line.find_first_not_of(" \t", key + kKey.size());
+    const size_t open = equals == std::string::npos || line[equals] != '=' ? equals : line.find('"', equals);
+    const size_t close = open == std::string::npos ? open : line.find('"', open + 1);
+    if (close != std::string::npos && line[open] == '"') {
+      found = line.substr(open + 1, close - open - 1);
+    }
+  }
+  return found;
+}
+
+Status CheckLockFolder(const LockFolderPlaces& places) {
+  QUARRY_ASSIGN(const AbsolutePath folder, AbsolutePath::Parse(places.folder));
+  QUARRY_TRY(MakeFolder(folder));
+  struct stat ours{};
+  if (stat(folder.c_str(), &ours) != 0) {
+    return ErrnoError(fmt::format("looking at LVM's lock folder '{}'", folder.str()));
+  }
+  const UniqueFd root(open((places.proc + "/1/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string host_folder = root.valid() ? HostFolder(root, places.folder) : places.folder;
+  const bool same = root.valid() && IsSameFolder(root, host_folder, ours);
+  const bool first_pids = Namespace(places, "self", "pid") == kFirstPidNamespace;
+  const std::string mounts = Namespace(places, "self", "mnt");
+  const bool shares_mounts = !mounts.empty() && mounts == Namespace(places, "1", "mnt");
+  if (first_pids && root.valid()) {  // process 1 is the host's
+    return same ? Ok() : Status(NotTheHosts(places, host_folder));
+  }
+  // Process 1 may not be looked at; or it is the container's own, or of the container that this one runs in.
+  if (first_pids ? shares_mounts : same && !shares_mounts) {
+    return Ok();
+  }
+  const auto mounted = MountedHere(places);
+  if (!mounted.has_value()) {
+    return NotTheHosts(places, places.folder);
+  }
+  return MayBeTheHosts(*mounted) ? Ok() : Status(NotByItsName(places, *mounted));
+}
+
+}  // namespace quarry::daemon

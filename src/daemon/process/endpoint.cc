@@ -1,0 +1,83 @@
+#include "daemon/process/endpoint.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/unique_fd.h"
+#include "daemon/process/process_name.h"
+
+namespace quarry::daemon {
+namespace {
+
+Status CheckDirectory(const AbsolutePath& directory) {
+  struct stat status{};
+  if (stat(directory.c_str(), &status) != 0) {
+    return ErrnoError(fmt::format("directory '{}' of the socket", directory.str()));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("'{}', where the socket should be, is no directory", directory.str()));
+  }
+  return Ok();
+}
+
+int PeerPid(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
+}
+
+// OK if nobody accepts connections there. A full backlog (EAGAIN) is somebody, too.
+Status CheckUnserved(const AbsolutePath& path) {
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) {
+    return ErrnoError("making a socket");
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.str().size() >= sizeof(address.sun_path)) {
+    return Error(Code::kInvalidArgument, fmt::format("'{}' is too long for a socket", path.str()));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return Error(Code::kPrecondition,
+                 fmt::format("socket '{}' is served by {} already; stop that, or choose another "
+                             "endpoint",
+                             path.str(), ProcessName(PeerPid(fd.get()))));
+  }
+  if (errno == EAGAIN) {
+    return Error(Code::kPrecondition,
+                 fmt::format("socket '{}' is served by a busy process already", path.str()));
+  }
+  if (errno != ECONNREFUSED && errno != ENOENT) {
+    return ErrnoError(fmt::format("finding out who serves socket '{}'", path.str()));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status ClaimSocket(const AbsolutePath& path) {
+  QUARRY_TRY(CheckDirectory(path.Parent()));
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0) {
+    return errno == ENOENT ? Ok() : Status(ErrnoError(fmt::format("'{}'", path.str())));
+  }
+  if (!S_ISSOCK(status.st_mode)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("'{}' exists and is no socket; it is left alone", path.str()));
+  }
+  QUARRY_TRY(CheckUnserved(path));
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoError(fmt::format("removing the stale socket '{}'", path.str()));
+  }
+  return Ok();
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,68 @@
+// The command line, as a layer of settings. All parsing of values is left to options.cc, so that flags,
+// environment and file cannot differ in what they accept.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "daemon/settings/options.h"
+
+namespace quarry::daemon {
+namespace {
+
+std::string Describe(const Setting& setting) {
+  return fmt::format("{} ({})", setting.help, setting.env);
+}
+
+}  // namespace
+
+Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::string& version) {
+  CLI::App app{"quarryd: node-local volumes from LVM volume groups, through CSI", "quarryd"};
+  app.set_version_flag("--version", "quarryd " + version);
+  std::map<std::string, std::string> texts;
+  for (const Setting& setting : Settings()) {
+    if (setting.is_switch) {
+      app.add_flag("--" + setting.name, texts[setting.name], Describe(setting));
+    } else {
+      app.add_option("--" + setting.name, texts[setting.name], Describe(setting));
+    }
+  }
+  std::vector<std::string> pools;
+  app.add_option("--pool", pools,
+                 "pool and its volume group, NAME=VG[,key=value...]; repeatable, the first is the default "
+                 "(QUARRY_POOL, several separated by ';')")
+      ->allow_extra_args(false);
+  std::string config;
+  app.add_option("--config", config,
+                 fmt::format("configuration file [{} if it exists] (QUARRY_CONFIG)", kDefaultConfig));
+
+  CommandLine result;
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 wants them backwards
+  } catch (const CLI::CallForHelp&) {
+    result.print = app.help();
+    return result;
+  } catch (const CLI::CallForVersion& call) {
+    result.print = std::string(call.what()) + "\n";
+    return result;
+  } catch (const CLI::Error& error) {
+    return Error(Code::kInvalidArgument, error.what());
+  }
+  for (const Setting& setting : Settings()) {
+    if (app.count("--" + setting.name) > 0) {
+      result.layer.settings[setting.name] = {"--" + setting.name, texts[setting.name]};
+    }
+  }
+  std::vector<PoolDraft> drafts;
+  for (const std::string& pool : pools) {
+    QUARRY_ASSIGN(PoolDraft draft, ParsePoolText("--pool", pool));
+    drafts.push_back(std::move(draft));
+  }
+  if (!drafts.empty()) {
+    result.layer.pools = std::move(drafts);
+  }
+  if (app.count("--config") > 0) {
+    result.config = config;
+  }
+  return result;
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,402 @@
+#include "daemon/settings/options.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/sizes.h"
+#include "csi/topology.h"
+
+namespace quarry::daemon {
+namespace {
+
+constexpr Bytes kLeastExtent{kMiB};
+constexpr Bytes kMostExtent{kGiB};
+
+template <typename T>
+Status Store(T& place, Result<T> parsed) {
+  QUARRY_ASSIGN(place, std::move(parsed));
+  return Ok();
+}
+
+Status ApplyExtentSize(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.extent_size, ParseSize(text)));
+  const Bytes size = options.extent_size;
+  if (!std::has_single_bit(size.value) || size < kLeastExtent || size > kMostExtent) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be a power of two from {} to {}, is '{}'", HumanBytes(kLeastExtent),
+                             HumanBytes(kMostExtent), text));
+  }
+  return Ok();
+}
+
+Status ApplyDefaultSize(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.default_size, ParseSize(text)));
+  if (options.default_size.value == 0) {
+    return Error(Code::kInvalidArgument, "must not be 0");
+  }
+  return Ok();
+}
+
+Status ApplySeveralTargets(Options& options, std::string_view text) {
+  if (text != "allow" && text != "refuse") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of allow, refuse, is '{}'", text));
+  }
+  options.several_targets = text == "allow";
+  return Ok();
+}
+
+Status ApplyFsck(Options& options, std::string_view text) {
+  if (text != "off" && text != "preen") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of off, preen, is '{}'", text));
+  }
+  options.fsck = text == "preen" ? engine::Fsck::kPreen : engine::Fsck::kOff;
+  return Ok();
+}
+
+Status ApplyExpand(Options& options, std::string_view text) {
+  if (text != "controller" && text != "node") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of controller, node, is '{}'", text));
+  }
+  options.expand = text == "node" ? engine::ExpandBy::kNode : engine::ExpandBy::kController;
+  return Ok();
+}
+
+Status ApplyMaxVolumes(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
+  if (value > std::numeric_limits<uint32_t>::max()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be at most {}, is '{}'", std::numeric_limits<uint32_t>::max(), text));
+  }
+  options.max_volumes = static_cast<uint32_t>(value);
+  return Ok();
+}
+
+Status ApplyStuckLimit(Options& options, std::string_view text) {
+  QUARRY_TRY(Store(options.stuck_limit, ParseNumber(text)));
+  if (options.stuck_limit == 0) {
+    return Error(Code::kInvalidArgument, "must not be 0: LVM would never be started");
+  }
+  return Ok();
+}
+
+Status ApplyTrimHours(Options& options, std::string_view text) {
+  constexpr uint64_t kYear = uint64_t{366} * 24;
+  QUARRY_ASSIGN(const uint64_t hours, ParseNumber(text));
+  if (hours > kYear) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
+  }
+  options.trim_interval = std::chrono::hours(hours);
+  return Ok();
+}
+
+Status ApplyRepair(Options& options, std::string_view text) {
+  if (text != "auto" && text != "manual") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of auto, manual, is '{}'", text));
+  }
+  options.repair = text == "auto";
+  return Ok();
+}
+
+Status ApplyRepairDelay(Options& options, std::string_view text) {
+  constexpr uint64_t kMonth = uint64_t{31} * 24 * 3600;
+  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
+  if (seconds > kMonth) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kMonth, text));
+  }
+  options.repair_delay = std::chrono::seconds(seconds);
+  return Ok();
+}
+
+Status ApplyHealthInterval(Options& options, std::string_view text) {
+  constexpr uint64_t kDay = uint64_t{24} * 3600;
+  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
+  if (seconds > kDay) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kDay, text));
+  }
+  options.health_interval = std::chrono::seconds(seconds);
+  return Ok();
+}
+
+Status ApplyScrubDays(Options& options, std::string_view text) {
+  constexpr uint64_t kYear = 366;
+  QUARRY_ASSIGN(const uint64_t days, ParseNumber(text));
+  if (days > kYear) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
+  }
+  options.scrub_interval = std::chrono::days(days);
+  return Ok();
+}
+
+Status ApplyScrubHours(Options& options, std::string_view text) {
+  constexpr uint64_t kDay = 24;
+  const auto wrong = [&] {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("must be two hours of the day such as 1-5 or 22-6, is '{}'", text));
+  };
+  const size_t hyphen = text.find('-');
+  if (hyphen == std::string_view::npos) {
+    return wrong();
+  }
+  const auto first = ParseNumber(text.substr(0, hyphen));
+  const auto last = ParseNumber(text.substr(hyphen + 1));
+  if (!first.has_value() || !last.has_value() || *first >= kDay || *last > kDay || *first == *last) {
+    return wrong();
+  }
+  options.scrub_hours = {static_cast<uint32_t>(*first), static_cast<uint32_t>(*last)};
+  return Ok();
+}
+
+Status ApplyRebuildRate(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const Bytes rate, ParseSize(text));
+  if (rate.value % kKiB.value != 0) {
+    return Error(Code::kInvalidArgument, fmt::format("must be whole KiB, is '{}'", text));
+  }
+  options.rebuild_rate = rate;
+  return Ok();
+}
+
+Status ApplyMetricsAddress(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
+  return Ok();
+}
+
+Status ApplyStateDir(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
+  options.state_dir = path.str();
+  return Ok();
+}
+
+Status ApplyLvm(Options& options, std::string_view text) {
+  if (text != "zygote" && text != "spawn") {
+    return Error(Code::kInvalidArgument, fmt::format("must be one of zygote, spawn, is '{}'", text));
+  }
+  options.lvm = text == "zygote" ? LvmBy::kZygote : LvmBy::kSpawn;
+  return Ok();
+}
+
+Status ApplyDriverName(Options& options, std::string_view text) {
+  options.driver_name = text;
+  return csi::CheckDriverName(text);
+}
+
+Status ApplyNodeId(Options& options, std::string_view text) {
+  options.node_id = text;
+  return csi::CheckNodeId(text);
+}
+
+Status ApplyEndpoint(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.endpoint, ParseEndpoint(text));
+  return Ok();
+}
+
+Status ApplyAdminEndpoint(Options& options, std::string_view text) {
+  options.admin_off = text == "off";
+  if (!options.admin_off) {
+    QUARRY_ASSIGN(options.admin_endpoint, ParseEndpoint(text));
+  }
+  return Ok();
+}
+
+// The first layer that names the setting wins.
+Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
+  for (const Setting& setting : Settings()) {
+    for (const Layer& layer : layers) {
+      const auto given = layer.settings.find(setting.name);
+      if (given != layer.settings.end()) {
+        QUARRY_TRY(setting.apply(options, given->second.text).Context(given->second.origin));
+        break;
+      }
+    }
+  }
+  for (const Layer& layer : layers) {
+    if (layer.pools) {
+      for (const PoolDraft& draft : *layer.pools) {
+        QUARRY_ASSIGN(engine::PoolConfig pool, ParsePool(draft));
+        options.pools.push_back(std::move(pool));
+      }
+      break;
+    }
+  }
+  return CheckPools(options.pools);
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
+// What has no default, or none that is known before the start.
+Status Complete(Options& options, const Environment& environment) {
+  if (!options.endpoint) {
+    return Error(Code::kInvalidArgument,
+                 "--endpoint (CSI_ENDPOINT) is required: unix:///<directory>/<name>.sock");
+  }
+  if (!options.admin_off && !options.admin_endpoint.has_value()) {
+    QUARRY_ASSIGN(options.admin_endpoint,
+                  ParseEndpoint("unix://" + options.state_dir + "/admin.sock").Context("--admin-endpoint"));
+  }
+  if (options.admin_endpoint == options.endpoint) {
+    return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be two sockets");
+  }
+  if (options.pools.empty()) {
+    return Error(
+        Code::kInvalidArgument,
+        "no pool is configured: name a volume group with --pool NAME=VG, QUARRY_POOL or [[pool]] in the "
+        "configuration file");
+  }
+  // A pod's host name is new at each roll-out; the node's topology label and every volume's affinity would
+  // keep the old one.
+  const auto in_pod = environment.find("KUBERNETES_SERVICE_HOST");
+  if (options.node_id.empty() && in_pod != environment.end() && !in_pod->second.empty()) {
+    return Error(Code::kInvalidArgument,
+                 "--node-id is not set, and in a pod of Kubernetes the host name will not do as one, because "
+                 "it changes: set QUARRY_NODE_ID from the field spec.nodeName");
+  }
+  if (options.node_id.empty()) {
+    options.node_id = HostName();
+    return csi::CheckNodeId(options.node_id)
+        .Context("--node-id is not set, and the host name will not do as one");
+  }
+  return Ok();
+}
+
+Result<Layer> FindConfig(const CommandLine& command_line, const Environment& environment,
+                         const std::string& default_config) {
+  const auto env = environment.find("QUARRY_CONFIG");
+  if (command_line.config) {
+    return ReadConfigFile(*command_line.config).Context("--config");
+  }
+  if (env != environment.end() && !env->second.empty()) {
+    return ReadConfigFile(env->second).Context("QUARRY_CONFIG");
+  }
+  Result<Layer> read = ReadConfigFile(default_config);
+  if (!read.has_value() && read.error().code() == Code::kNotFound) {
+    return Layer{};
+  }
+  return read;
+}
+
+}  // namespace
+
+const std::vector<Setting>& Settings() {
+  static const std::vector<Setting> kSettings = {
+      {"endpoint", "CSI_ENDPOINT", "socket to serve on, unix:///<directory>/<name>.sock (required)",
+       &ApplyEndpoint},
+      {"admin-endpoint", "QUARRY_ADMIN_ENDPOINT",
+       "socket for quarryctl, unix:///<directory>/<name>.sock, or off [admin.sock in the state directory]",
+       &ApplyAdminEndpoint},
+      {"driver-name", "QUARRY_DRIVER_NAME", "plugin name and prefix of the topology key [quarry.csi.local]",
+       &ApplyDriverName},
+      {"node-id", "QUARRY_NODE_ID", "this node's id and topology value [the host name]", &ApplyNodeId},
+      {"mode", "QUARRY_MODE", "services to offer: all, controller, node [all]",
+       [](Options& options, std::string_view text) { return Store(options.mode, ParseMode(text)); }},
+      {"default-size", "QUARRY_DEFAULT_SIZE", "size of a volume whose request names none [1GiB]",
+       &ApplyDefaultSize},
+      {"extent-size", "QUARRY_EXTENT_SIZE", "extent size of volume groups that quarryd creates [4MiB]",
+       &ApplyExtentSize},
+      {"several-targets", "QUARRY_SEVERAL_TARGETS",
+       "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
+      {"fsck", "QUARRY_FSCK", "before a file system is mounted: off, preen (what is safe to repair) [off]",
+       &ApplyFsck},
+      {"expand", "QUARRY_EXPAND",
+       "which call grows volumes: controller; node, for Kubernetes, whose resizer asks any node [controller]",
+       &ApplyExpand},
+      {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
+       "the largest inline volume that a pod may ask for, 0 for none at all [0]",
+       [](Options& options, std::string_view text) {
+         return Store(options.ephemeral_max_size, ParseSize(text));
+       }},
+      {"max-volumes", "QUARRY_MAX_VOLUMES", "volumes per node that callers may count on, 0 for no limit [0]",
+       &ApplyMaxVolumes},
+      {"patient", "QUARRY_PATIENT",
+       "callers wait rather than be told that a volume is busy, for Mesos [false]",
+       [](Options& options, std::string_view text) { return Store(options.patient, ParseBool(text)); }, true},
+      {"alpha", "QUARRY_ALPHA", "offer what CSI marks alpha [false]",
+       [](Options& options, std::string_view text) { return Store(options.alpha, ParseBool(text)); }, true},
+      {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
+       &ApplyStateDir},
+      {"lvm", "QUARRY_LVM", "what runs LVM's commands: zygote, spawn [zygote]", &ApplyLvm},
+      {"erase-rate", "QUARRY_ERASE_RATE",
+       "bytes a second at which each disk is cleared after a deletion, 0 for as fast as it goes [0]",
+       [](Options& options, std::string_view text) { return Store(options.erase_rate, ParseSize(text)); }},
+      {"stuck-limit", "QUARRY_STUCK_LIMIT",
+       "commands stuck in the kernel behind a silent disk before no more are started [4]", &ApplyStuckLimit},
+      {"trim-hours", "QUARRY_TRIM_HOURS", "hours between rounds of fstrim on mounted volumes, 0 for none [0]",
+       &ApplyTrimHours},
+      {"repair", "QUARRY_REPAIR",
+       "whether lost raid legs are rebuilt on other disks unasked: auto, manual [auto]", &ApplyRepair},
+      {"repair-delay", "QUARRY_REPAIR_DELAY",
+       "seconds that a disk must have been missing before what it held is rebuilt elsewhere [600]",
+       &ApplyRepairDelay},
+      {"rebuild-rate", "QUARRY_REBUILD_RATE",
+       "bytes a second at which each raid leg is filled or compared at most, 0 for the kernel's limits "
+       "[as LVM has it]",
+       &ApplyRebuildRate},
+      {"scrub-days", "QUARRY_SCRUB_DAYS",
+       "days after which the legs of raid volumes are compared again, 0 for only when asked [28]",
+       &ApplyScrubDays},
+      {"scrub-hours", "QUARRY_SCRUB_HOURS",
+       "hours of the day, local time, at which that may begin: 1-5, 22-6 [0-24]", &ApplyScrubHours},
+      {"health-interval", "QUARRY_HEALTH_INTERVAL",
+       "seconds between two questions to a disk how it is, 0 for none [60]", &ApplyHealthInterval},
+      {"metrics-address", "QUARRY_METRICS_ADDRESS",
+       "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
+       &ApplyMetricsAddress},
+      {"log-level", "QUARRY_LOG_LEVEL", "least level to log: debug, info, warning, error [info]",
+       [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
+      {"log-format", "QUARRY_LOG_FORMAT", "json for machines, text for people [json]",
+       [](Options& options, std::string_view text) {
+         return Store(options.log_format, ParseLogFormat(text));
+       }},
+  };
+  return kSettings;
+}
+
+// Names that begin with QUARRY_ but are not ours are no mistake: Kubernetes puts QUARRY_PORT and the like
+// into every container of a namespace with a service of that name. A variable that is set to nothing is not
+// set.
+Result<Layer> ReadEnvironment(const Environment& environment) {
+  Layer layer;
+  for (const Setting& setting : Settings()) {
+    const auto found = environment.find(setting.env);
+    if (found != environment.end() && !found->second.empty()) {
+      layer.settings[setting.name] = {setting.env, found->second};
+    }
+  }
+  const auto pools = environment.find("QUARRY_POOL");
+  if (pools == environment.end() || pools->second.empty()) {
+    return layer;
+  }
+  layer.pools.emplace();
+  for (std::string_view rest = pools->second; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    QUARRY_ASSIGN(PoolDraft draft, ParsePoolText("QUARRY_POOL", one));
+    layer.pools->push_back(std::move(draft));
+  }
+  return layer;
+}
+
+Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
+                    const std::string& version, const std::string& default_config) {
+  QUARRY_ASSIGN(CommandLine command_line, ReadFlags(args, version));
+  Loaded loaded;
+  if (!command_line.print.empty()) {
+    loaded.print = std::move(command_line.print);
+    return loaded;
+  }
+  QUARRY_ASSIGN(Layer from_environment, ReadEnvironment(environment));
+  QUARRY_ASSIGN(Layer from_file, FindConfig(command_line, environment, default_config));
+  const std::array<Layer, 3> layers = {std::move(command_line.layer), std::move(from_environment),
+                                       std::move(from_file)};
+  QUARRY_TRY(ApplyLayers(layers, loaded.options));
+  QUARRY_TRY(Complete(loaded.options, environment));
+  return loaded;
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,105 @@
+// Rules for disks as text.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/sizes.h"
+#include "daemon/settings/values.h"
+
+namespace quarry::daemon {
+namespace {
+
+// Names of the kernel are handed out anew at each boot: a pattern of them would be a lottery.
+constexpr std::string_view kStableNames = "/dev/disk/by-";
+
+Error Wrong(std::string_view must, std::string_view text) {
+  return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
+}
+
+Status ApplyPath(engine::DeviceRule& rule, const std::string& text) {
+  if (engine::IsPattern(text) && !text.starts_with(kStableNames)) {
+    return Wrong(
+        fmt::format("a pattern of links below {}…, which do not change from boot to boot", kStableNames),
+        text);
+  }
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
+  rule.path = path.str();
+  return Ok();
+}
+
+Status ApplyText(std::string& place, const std::string& text) {
+  if (text.empty()) {
+    return Error(Code::kInvalidArgument, "must not be empty");
+  }
+  place = text;
+  return Ok();
+}
+
+Status ApplyTransport(engine::DeviceRule& rule, const std::string& text) {
+  if (std::ranges::find(udev::Transports(), text) == udev::Transports().end()) {
+    return Wrong(fmt::format("one of {}", fmt::join(udev::Transports(), ", ")), text);
+  }
+  rule.transport = text;
+  return Ok();
+}
+
+Status ApplySize(Bytes& place, const std::string& text) {
+  QUARRY_ASSIGN(place, ParseSize(text));
+  return place.value > 0 ? Ok() : Status(Error(Code::kInvalidArgument, "must not be 0"));
+}
+
+Status ApplyCondition(engine::DeviceRule& rule, const std::string& key, const std::string& value) {
+  if (key == "path") {
+    return ApplyPath(rule, value);
+  }
+  if (key == "model") {
+    return ApplyText(rule.model, value);
+  }
+  if (key == "serial") {
+    return ApplyText(rule.serial, value);
+  }
+  if (key == "transport") {
+    return ApplyTransport(rule, value);
+  }
+  if (key == "min-size") {
+    return ApplySize(rule.min_size, value);
+  }
+  if (key == "max-size") {
+    return ApplySize(rule.max_size, value);
+  }
+  if (key == "rotational") {
+    QUARRY_ASSIGN(rule.rotational, ParseBool(value));
+    return Ok();
+  }
+  if (key == "wipe-ok") {
+    QUARRY_ASSIGN(rule.wipe_ok, ParseBool(value));
+    return Ok();
+  }
+  return Error(Code::kInvalidArgument,
+               "unknown key; known: path, model, serial, transport, min-size, max-size, rotational, wipe-ok");
+}
+
+}  // namespace
+
+Result<engine::DeviceRule> ParseRule(const RuleDraft& draft) {
+  engine::DeviceRule rule;
+  // What is but a path has no key of its own where it was written down.
+  const bool bare = draft.conditions.size() == 1 && draft.conditions.front().first == "path";
+  for (const auto& [key, value] : draft.conditions) {
+    QUARRY_TRY(ApplyCondition(rule, key, value)
+                   .Context(bare ? draft.where : fmt::format("{}: {}", draft.where, key)));
+  }
+  engine::DeviceRule conditions = rule;
+  conditions.wipe_ok = false;
+  if (conditions == engine::DeviceRule()) {
+    return Error(Code::kInvalidArgument, fmt::format("{}: must have at least one condition", draft.where));
+  }
+  if (rule.max_size.value > 0 && rule.max_size < rule.min_size) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{}: max-size: must not be below min-size", draft.where));
+  }
+  return rule;
+}
+
+}  // namespace quarry::daemon

@@ -1,0 +1,41 @@
+#include "daemon/upkeep/health_watcher.h"
+
+#include <algorithm>
+
+namespace quarry::daemon {
+namespace {
+
+// A disk that is well answers within milliseconds. What another one says later is heard in the next round.
+constexpr std::chrono::seconds kPatience{10};
+// The engine may not have started yet.
+constexpr std::chrono::seconds kAfterFailure{5};
+
+}  // namespace
+
+HealthWatcher::HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval)
+    : engine_(engine),
+      log_(log),
+      thread_([this, interval](const std::stop_token& stop) { Run(stop, interval); }) {}
+
+void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interval) {
+  while (!stop.stop_requested()) {
+    const auto pause = Round(stop) ? interval : std::min(interval, kAfterFailure);
+    std::unique_lock lock(mutex_);
+    stopped_.wait_for(lock, stop, pause, [] { return false; });
+  }
+}
+
+bool HealthWatcher::Round(const std::stop_token& stop) {
+  Call call = CallWithin(kPatience);
+  call.stop = stop;
+  const auto changed = engine_.disks().AskDisks(call);
+  if (!changed.has_value()) {
+    log_.Debug("not every disk could be asked how it is", {{"error", changed.error().message()}});
+  } else if (*changed && !stop.stop_requested()) {
+    // Volumes have another condition now: one line in the log for each.
+    (void)engine_.upkeep().Mend(engine::MendCause::kEvent, Call{.stop = stop});
+  }
+  return changed.has_value();
+}
+
+}  // namespace quarry::daemon

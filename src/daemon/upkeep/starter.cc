@@ -1,0 +1,53 @@
+#include "daemon/upkeep/starter.h"
+
+#include <algorithm>
+
+namespace quarry::daemon {
+namespace {
+
+// Finishing what an earlier process left of many volumes takes its time.
+constexpr std::chrono::minutes kLongestStart{10};
+
+}  // namespace
+
+Starter::Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff,
+                 std::string pool)
+    : start_(std::move(start)),
+      log_(log),
+      backoff_(backoff),
+      pool_(std::move(pool)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+void Starter::Run(const std::stop_token& stop) {
+  std::string reported;
+  std::chrono::milliseconds pause = backoff_.first;
+  while (!stop.stop_requested()) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Status started = start_(Call{begin + kLongestStart, stop});
+    tried_ = true;
+    if (started.has_value()) {
+      done_ = true;
+      const auto took = std::chrono::steady_clock::now() - begin;
+      log_.Info("ready", {{"pool", pool_}, {"ms", std::chrono::duration<double, std::milli>(took).count()}});
+      return;
+    }
+    if (stop.stop_requested()) {
+      return;
+    }
+    Report(started.error(), reported);
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, stop, pause, [] { return false; });
+    pause = std::min(pause * 2, backoff_.most);
+  }
+}
+
+void Starter::Report(const Error& error, std::string& reported) const {
+  if (error.message() == reported) {
+    return;
+  }
+  reported = error.message();
+  log_.Warning("not ready yet, trying again",
+               {{"pool", pool_}, {"code", CodeName(error.code())}, {"detail", error.message()}});
+}
+
+}  // namespace quarry::daemon

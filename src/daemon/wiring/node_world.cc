@@ -1,0 +1,218 @@
+#include "daemon/wiring/node_world.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/guarded_subprocess.h"
+#include "daemon/locking/node_lock.h"
+#include "daemon/wiring/late_lvm.h"
+#include "daemon/wiring/lvm_by_group.h"
+#include "dm/block_eraser.h"
+#include "dm/block_raid_legs.h"
+#include "dm/dm_kernel.h"
+#include "lvm/fresh/fresh_lvm.h"
+#include "lvm/fresh/header_pv_reader.h"
+#include "lvm/fresh/metadata_header_reader.h"
+#include "lvm/fresh/pv_links.h"
+#include "lvm/run/lvm_config.h"
+#include "lvm/run/lvm_spawn.h"
+#include "lvm/run/zygote.h"
+#include "mount/kernel_mount.h"
+#include "udev/kernel_udev.h"
+#include "udev/nvme_health.h"
+
+namespace quarry::daemon {
+namespace {
+
+Status MakePrivateDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoError(fmt::format("making the directory '{}'", path));
+  }
+  return Ok();
+}
+
+// What LVM is shown for one group. A group belongs to one quarryd of a node, so its name makes the place its
+// own, should several share a state directory.
+struct Places {
+  Places(const Options& options, const std::string& of)
+      : group(of), own(options.state_dir + "/pools/" + of), pool(own + "/lvm"), links(own + "/pv") {}
+
+  std::string group;
+  std::string own;
+  std::string pool;   // LVM_SYSTEM_DIR in which only `links` is
+  std::string links;  // to the PVs of the group
+};
+
+// LVM_SYSTEM_DIR in which all of /dev is scanned; quarryctl's too.
+std::string PlaceOfEverything(const Options& options) {
+  return options.state_dir + "/lvm";
+}
+
+// A command that is no plain line goes by itself, which is as it should be. That there is no zygote is not.
+void TellOfSpawn(const Logger& log, const Command& command, const Error& why) {
+  log.Log(why.code() == Code::kUnsupported ? LogLevel::kDebug : LogLevel::kWarning,
+          "LVM was started for a command that the zygote did not run",
+          {{"command", command.argv.at(1)}, {"reason", why.message()}});
+}
+
+// LVM's work on one group, which sees no other group's disks and waits for none of them. Each may refer to
+// those above it.
+struct PoolLvm {
+  PoolLvm(const Places& places, const std::string& everything, const Options& options, const Logger& log,
+          lvm::HeaderReader& headers, std::unique_ptr<lvm::PvLinks> pv_links, GuardedSubprocess::Tell observe,
+          lvm::GroupLocks* group_locks)
+      : locks(group_locks),
+        zygote(lvm::ZygoteProgram(), subprocess,
+               [&log](const Command& command, const Error& why) { TellOfSpawn(log, command, why); }),
+        guarded(options.lvm == LvmBy::kZygote ? static_cast<Subprocess&>(zygote) : subprocess,
+                options.stuck_limit, std::move(observe)),
+        links(std::move(pv_links)),
+        asked([this, places](const Call& call) { return MakeAsked(places, call); }),
+        maker([this, everything](const Call& call) -> Result<std::unique_ptr<lvm::LvmApi>> {
+          return lvm::LvmSpawn::Make(subprocess, {.system_dir = everything, .locks = locks}, call);
+        }),
+        fresh(asked, headers, links.get(), &maker, group_locks) {}
+
+  // Runs commands that see nothing but the group's PVs. The links are not touched while another process uses
+  // them: an earlier build, which has the group's lock by name, or one whose /run is not ours.
+  Result<std::unique_ptr<lvm::LvmApi>> MakeAsked(const Places& places, const Call& call) {
+    if (locks != nullptr) {
+      QUARRY_TRY(locks->ClaimName(places.group));
+      if (!folder.has_value()) {
+        QUARRY_ASSIGN(NodeLock lock, NodeLock::TakeFolder(places.own)
+                                         .Context(fmt::format("volume group '{}' belongs to another quarryd",
+                                                              places.group)));
+        folder.emplace(std::move(lock));
+      }
+    }
+    QUARRY_TRY(links->Update(call).Context("looking for the pool's disks"));
+    return lvm::LvmSpawn::Make(guarded,
+                               {.system_dir = places.pool,
+                                .locks = locks,
+                                .uuid_of = [this](const std::string& group) { return links->UuidOf(group); }},
+                               call);
+  }
+
+  lvm::GroupLocks* const locks;
+  std::optional<NodeLock> folder;  // of the links; guarded by the mutex of `asked`
+  SpawnSubprocess subprocess;
+  lvm::ZygoteSubprocess zygote;
+  GuardedSubprocess guarded;
+  std::unique_ptr<lvm::PvLinks> links;
+  LateLvm asked;
+  LateLvm maker;  // of the group: its disks are no PVs yet
+  lvm::FreshLvm fresh;
+};
+
+Result<std::unique_ptr<PoolLvm>> MakePoolLvm(const std::string& group, const Options& options,
+                                             const Logger& log, lvm::HeaderReader& headers,
+                                             GuardedSubprocess::Tell observe, lvm::GroupLocks* locks) {
+  const Places places(options, group);
+  QUARRY_TRY(MakePrivateDirectory(places.own));
+  QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = places.pool, .scan_dirs = {places.links}})
+                 .Context("LVM's private configuration"));
+  QUARRY_ASSIGN(auto links, lvm::PvLinks::Make(headers, {.folder = places.links, .groups = {group}}));
+  return std::make_unique<PoolLvm>(places, PlaceOfEverything(options), options, log, headers,
+                                   std::move(links), std::move(observe), locks);
+}
+
+// What is stuck of all pools' commands, and of all others.
+class Everything final : public Subprocess {
+ public:
+  Everything(Subprocess& others, const std::map<std::string, std::unique_ptr<PoolLvm>>& pools)
+      : others_(others), pools_(pools) {}
+  Result<Finished> Run(const Command& command, const Call& call) override {
+    return others_.Run(command, call);
+  }
+  StuckChildren Stuck() override {
+    StuckChildren out = others_.Stuck();
+    for (const auto& [group, pool] : pools_) {
+      std::ranges::move(pool->guarded.Stuck(), std::back_inserter(out));
+    }
+    return out;
+  }
+
+ private:
+  Subprocess& others_;
+  const std::map<std::string, std::unique_ptr<PoolLvm>>& pools_;
+};
+
+}  // namespace
+
+// Each may refer to those above it.
+struct NodeWorld::Parts {
+  explicit Parts(lvm::GroupLocks* group_locks) : locks(group_locks) {}
+
+  lvm::GroupLocks* const locks;
+  SystemClock clock;
+  SpawnSubprocess subprocess;
+  lvm::HeaderReader headers;
+  std::map<std::string, std::unique_ptr<PoolLvm>> pools;  // by group
+  Everything children{subprocess, pools};
+  std::unique_ptr<LvmByGroup> lvm;
+  dm::DmKernel dm;
+  dm::BlockEraser erase;
+  dm::BlockRaidLegs raid_legs;
+  mount::KernelMount mount{subprocess, {.for_the_host = true}};
+  udev::KernelUdev udev;
+  std::shared_ptr<udev::NvmeHealth> health = std::make_shared<udev::NvmeHealth>();
+  lvm::HeaderPvReader pvs{headers};
+};
+
+NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+NodeWorld::~NodeWorld() = default;
+
+Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const Logger& log,
+                                                   GuardedSubprocess::Tell observe, lvm::GroupLocks* locks) {
+  for (const std::string& path : {options.state_dir, options.state_dir + "/pools"}) {
+    QUARRY_TRY(MakePrivateDirectory(path));
+  }
+  QUARRY_TRY(
+      lvm::WriteLvmConfig({.system_dir = PlaceOfEverything(options)}).Context("LVM's private configuration"));
+  auto parts = std::make_unique<Parts>(locks);
+  std::map<std::string, lvm::LvmApi*> groups;
+  for (const engine::PoolConfig& pool : options.pools) {
+    QUARRY_ASSIGN(auto made, MakePoolLvm(pool.group, options, log, parts->headers, observe, locks));
+    groups[pool.group] = &made->fresh;
+    parts->pools[pool.group] = std::move(made);
+  }
+  parts->lvm = std::make_unique<LvmByGroup>(std::move(groups));
+  return std::unique_ptr<NodeWorld>(new NodeWorld(std::move(parts)));
+}
+
+engine::World NodeWorld::world() {
+  std::map<std::string, Subprocess*> children_of;
+  for (const auto& [group, pool] : parts_->pools) {
+    children_of[group] = &pool->guarded;
+  }
+  return {.lvm = *parts_->lvm,
+          .dm = parts_->dm,
+          .erase = parts_->erase,
+          .mount = parts_->mount,
+          .clock = parts_->clock,
+          .children = &children(),
+          .udev = &parts_->udev,
+          .pvs = &parts_->pvs,
+          .health = parts_->health,
+          .raid_legs = &parts_->raid_legs,
+          .locks = parts_->locks,
+          .children_of = std::move(children_of)};
+}
+
+udev::UdevApi& NodeWorld::udev() {
+  return parts_->udev;
+}
+
+Subprocess& NodeWorld::children() {
+  return parts_->children;
+}
+
+}  // namespace quarry::daemon
