@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/sleep.h"
+
 namespace quarry::csi {
 
 CancelWatch::CancelWatch(std::chrono::milliseconds interval)
@@ -25,8 +27,8 @@ void CancelWatch::Run(const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, stop, [this] { return !entries_.empty(); });
-      wake_.wait_for(lock, stop, interval_, [] { return false; });
     }
+    (void)Sleep(stop, interval_);
     // Outside the lock: whoever listens to the token runs now, and may be finishing a call of its own.
     for (std::stop_source& source : FindCancelled()) {
       source.request_stop();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sleep.h"
+
 namespace quarry::daemon {
 namespace {
 
@@ -20,8 +22,7 @@ HealthWatcher::HealthWatcher(engine::Engine& engine, const Logger& log, std::chr
 void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interval) {
   while (!stop.stop_requested()) {
     const auto pause = Round(stop) ? interval : std::min(interval, kAfterFailure);
-    std::unique_lock lock(mutex_);
-    stopped_.wait_for(lock, stop, pause, [] { return false; });
+    (void)Sleep(stop, pause);
   }
 }
 

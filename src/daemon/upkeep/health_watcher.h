@@ -2,8 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "base/log.h"
@@ -26,8 +24,6 @@ class HealthWatcher {
 
   engine::Engine& engine_;
   const Logger& log_;
-  std::mutex mutex_;
-  std::condition_variable_any stopped_;
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sleep.h"
+
 namespace quarry::daemon {
 namespace {
 
@@ -35,8 +37,7 @@ void Starter::Run(const std::stop_token& stop) {
       return;
     }
     Report(started.error(), reported);
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, pause, [] { return false; });
+    (void)Sleep(stop, pause);
     pause = std::min(pause * 2, backoff_.most);
   }
 }

@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -47,8 +45,6 @@ class Starter {
   const std::string pool_;
   std::atomic<bool> done_ = false;
   std::atomic<bool> tried_ = false;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

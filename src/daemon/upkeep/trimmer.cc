@@ -1,5 +1,7 @@
 #include "daemon/upkeep/trimmer.h"
 
+#include "base/sleep.h"
+
 namespace quarry::daemon {
 namespace {
 
@@ -23,12 +25,9 @@ Trimmer::Trimmer(engine::Engine& engine, const Clock& clock, const Logger& log, 
 void Trimmer::Run(const std::stop_token& stop, std::chrono::hours interval) {
   auto due = NextRound(clock_.WallNow(), interval);
   while (!stop.stop_requested()) {
-    {
-      std::unique_lock lock(mutex_);
-      stopped_.wait_for(lock, stop, kLook, [] { return false; });
-    }
+    const bool slept = Sleep(stop, kLook);
     const auto now = clock_.WallNow();
-    if (now >= due && !stop.stop_requested()) {
+    if (now >= due && slept) {
       Round(stop);
     }
     due = now >= due ? NextRound(clock_.WallNow(), interval) : std::min(due, NextRound(now, interval));
