@@ -35,16 +35,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Service managers and kubelet give 30 s or more from TERM to KILL; all of this fits.
-constexpr milliseconds kDrain{20000};      // for calls in flight to finish by themselves
-constexpr milliseconds kHardLimit{28000};  // for the whole stop, cancelled calls included
+// Service managers and the kubelet wait 30 s or more between SIGTERM and SIGKILL. These limits fit into that
+// time.
+constexpr milliseconds kDrain{20000};      // calls in flight may finish by themselves
+constexpr milliseconds kHardLimit{28000};  // the whole stop, cancelled calls included
 constexpr milliseconds kSignalPoll{50};
-// Mesos gives a plugin 60 s to show its socket, and takes the first error that it gets from there for the
-// end.
+// Mesos gives a plugin 60 s to create its socket. It treats the first error from that socket as final.
 constexpr milliseconds kSocketPatience{45000};
-constexpr milliseconds kLastWords{500};  // for the log, before the process ends at once
+constexpr milliseconds kLastWords{500};  // for the log to be written before the process exits at once
 
-// One quarryd per socket. A volume group that another has is waited for (FlockGroupLocks).
+// One quarryd per socket. Volume groups are locked elsewhere (FlockGroupLocks): their start waits for the
+// lock.
 Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePath& socket) {
   std::vector<NodeLock> locks;
   QUARRY_ASSIGN(NodeLock socket_lock,
@@ -104,7 +105,7 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
           .observe = [&exporter](const csi::RpcOutcome& rpc) { exporter.Observe(rpc); }};
 }
 
-// Ends the process if the stop takes too long, or if somebody asks a second time.
+// Exits the process if the stop takes too long, or when a second stop signal arrives.
 class Impatience {
  public:
   Impatience(const Logger& log, LogWriter& writer)
@@ -116,8 +117,7 @@ class Impatience {
     while (!done.stop_requested()) {
       const bool again = WaitForStopSignal(kSignalPoll).has_value();
       if (again || std::chrono::steady_clock::now() > deadline) {
-        log.Error("exiting at once",
-                  {{"detail", again ? "second signal" : "calls in flight do not come back"}});
+        log.Error("exiting at once", {{"detail", again ? "second signal" : "calls in flight did not end"}});
         writer.Flush(kLastWords);
         _exit(1);
       }
@@ -173,7 +173,7 @@ class Service {
     return Ok();
   }
 
-  // The engine refuses new calls first, so that callers are answered until the socket goes.
+  // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     starters_.clear();
     trimmer_.reset();
@@ -186,8 +186,8 @@ class Service {
   }
 
  private:
-  // Each pool by itself: none waits for another one's start, nor for LVM's work on another one's disks. Disks
-  // that rules may want are looked at for all pools together.
+  // Each pool starts on its own thread. No pool waits for the start of another, or for LVM's work on the
+  // disks of another. Only the search for disks that match device rules covers all pools together.
   void StartEngine() {
     for (const engine::PoolConfig& pool : options_.pools) {
       starters_.push_back(std::make_unique<Starter>(
@@ -196,22 +196,23 @@ class Service {
     }
   }
 
-  // From before the start, which looks itself: what comes in between is looked for after it.
+  // Called before the engine starts. The start itself looks for disks; disks that arrive in the meantime are
+  // looked for afterwards.
   void WatchDisks() {
     if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
       return;
     }
     auto monitor = world_->udev().Watch();
     if (!monitor.has_value()) {
-      log_.Warning("disks that are plugged in will not be noticed before the next start",
+      log_.Warning("new disks will not be noticed before quarryd is restarted",
                    {{"error", monitor.error().message()}});
       return;
     }
     disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*monitor), log_);
   }
 
-  // Until every pool has been tried, and one serves. A stop signal ends it too, and is left for whoever waits
-  // for one.
+  // Waits until every pool has been tried and at least one serves, or until a stop signal arrives. The signal
+  // stays pending for WaitForStopSignal.
   void WaitForEngine() const {
     const auto limit = std::chrono::steady_clock::now() + kSocketPatience;
     const auto settled = [this] {
@@ -228,7 +229,7 @@ class Service {
   const Logger& log_;
   engine::StepWatcher* const steps_;
   const SystemClock clock_;
-  // Each needs those above it.
+  // Each member needs those above it.
   Exporter exporter_;
   std::vector<NodeLock> locks_;
   FlockGroupLocks group_locks_{kLockDirectory, lvm::LvmConfig{}.locking_dir};
@@ -249,19 +250,20 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
         engine::StepWatcher* steps) {
   BlockStopSignals();
   LogWriter writer(STDERR_FILENO, [format = options.log_format](uint64_t lost) {
-    return LogLine(format, LogLevel::kWarning, "log lines were lost: nothing took them",
+    return LogLine(format, LogLevel::kWarning,
+                   "log lines were lost: the reader of standard error was too slow",
                    {{"lines", static_cast<int64_t>(lost)}});
   });
   const Logger log(options.log_level, options.log_format, writer);
   umask(077);
   csi::SendGrpcLogTo(log);
   if (const Status kept = KeepMemory(); !kept.has_value()) {
-    log.Warning("while a disk does not answer, this process cannot end and no other can take its place",
+    log.Warning("while a disk does not answer, this process cannot exit and no other quarryd can take over",
                 {{"error", kept.error().message()}});
   }
 
   if (!options.endpoint.has_value()) {
-    log.Error("cannot start", {{"detail", "no endpoint"}});
+    log.Error("cannot start", {{"detail", "no endpoint is configured"}});
     return 1;
   }
   const AbsolutePath& socket = *options.endpoint;

@@ -9,14 +9,15 @@
 
 namespace quarry::daemon {
 
-// Takes the locks, opens the socket, gets the engine going, serves until SIGTERM or SIGINT, stops gracefully.
-// Returns the exit status: 0 after a clean stop, 1 if it could not start or had to cut calls short. A second
-// signal ends the process at once. Call it from main, before any thread exists. `steps`: see engine/world.h.
+// Takes the locks, opens the socket, starts the engine, serves until SIGTERM or SIGINT, and stops gracefully.
+// Returns the exit status: 0 after a clean stop, 1 if quarryd could not start or had to cut calls short. A
+// second signal ends the process at once. Call Run from main, before any thread exists. `steps`: see
+// engine/world.h.
 int Run(const Options& options, const std::string& version, const Notifier& notifier,
         engine::StepWatcher* steps = nullptr);
 
-// All of main(): settings from the command line, the environment and the file, then Run. Exit status 2 for
-// settings that cannot be used.
+// All of main(): reads the settings from the command line, the environment and the file, then calls Run.
+// Returns exit status 2 if the settings are invalid.
 int Main(int argc, char** argv, const std::string& version, engine::StepWatcher* steps = nullptr);
 
 }  // namespace quarry::daemon

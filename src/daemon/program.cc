@@ -12,15 +12,15 @@
 namespace quarry::daemon {
 namespace {
 
-// What a service manager must not take for a crash worth repeating.
+// Tells the service manager that a restart would not help.
 constexpr int kBadConfiguration = 2;
 
-// glibc gives each thread an arena of its own, up to eight a processor, and what a report of a large group
-// took there stays there. gRPC has many threads, little work is done at a time: two serve it as well, and
-// with 1,000 volumes 3 MiB of 24 are saved.
+// glibc gives each thread its own arena, up to eight per processor. Memory that a report of a large group
+// took from an arena stays there. gRPC has many threads but little work at a time, so two arenas serve it as
+// well. With 1,000 volumes they save 3 MiB of 24.
 constexpr int kArenas = 2;
-// Blocks of this size and more go back to the kernel when they are freed: a metadata text, a report. Said, it
-// stays so; unsaid, glibc raises it to the size of the first such block.
+// Blocks of this size and more (a metadata text, a report) return to the kernel when they are freed. Setting
+// the threshold fixes it. Otherwise glibc raises it to the size of the first such block that is freed.
 constexpr int kLargeBlock = 128 << 10;
 
 Environment ReadEnvironment() {

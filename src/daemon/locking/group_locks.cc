@@ -53,14 +53,14 @@ Result<int> FlockGroupLocks::ForCommand(const std::string& group) const {
   const std::lock_guard guard(mutex_);
   const NodeLock* const lock = Find(group);
   if (lock == nullptr) {
-    return Error(Code::kInternal, fmt::format("nobody has claimed volume group '{}'", group));
+    return Error(Code::kInternal, fmt::format("volume group '{}' was used before it was locked", group));
   }
   QUARRY_TRY(CheckLocked(group));
   return lock->fd();
 }
 
-// The lock by name is of use only to builds that know no other, and may lie in a container's own /run: that
-// it is gone is no reason to stop, unless it is all that there is.
+// The lock by name matters only to earlier builds, which know no other, and it may lie in a container's own
+// /run. Its loss is therefore no reason to stop, unless it is the only lock of the group.
 Status FlockGroupLocks::CheckLocked(const std::string& group) const {
   const NodeLock* const lock = Find(group);
   return lock == nullptr ? Ok() : CheckThere(*lock, group);

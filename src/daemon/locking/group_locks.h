@@ -1,4 +1,4 @@
-// One quarryd a volume group: locks that all processes of the host see, also those in containers.
+// One quarryd per volume group, by locks that all processes of the host see, including those in containers.
 #pragma once
 
 #include <map>
@@ -10,11 +10,12 @@
 
 namespace quarry::daemon {
 
-// Two locks for each group. By its UUID in LVM's lock folder ("quarry-<uuid>.lock"), which all who change the
-// group share by necessity: this is the one that commands hold too. By its name in kLockDirectory, which
-// earlier builds take: it is all that there is of a group that is yet to be made.
+// Two locks for each group:
+// - By UUID, in LVM's lock folder ("quarry-<uuid>.lock"). All processes that change the group must share that
+//   folder. LVM commands hold this lock too.
+// - By name, in kLockDirectory. Earlier builds take this lock. A group that does not exist yet has no other.
 //
-// A group that gets another UUID, since it was made anew, gets another lock; the old one is kept, as its
+// A group that is recreated gets another UUID and therefore another lock. The old lock is kept, because its
 // volumes may live on under another name. Thread-safe.
 class FlockGroupLocks final : public lvm::GroupLocks {
  public:
@@ -28,7 +29,7 @@ class FlockGroupLocks final : public lvm::GroupLocks {
 
  private:
   Status CheckLocked(const std::string& group) const;
-  // The lock that commands hold; nullptr: nothing was claimed.
+  // The lock that commands hold; nullptr if the group was not claimed.
   const NodeLock* Find(const std::string& group) const;
 
   const std::string by_name_;
@@ -36,7 +37,7 @@ class FlockGroupLocks final : public lvm::GroupLocks {
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::map<std::string, NodeLock> names_;     // by the group's name
-  std::map<std::string, std::string> uuids_;  // as of now, by the group's name
+  std::map<std::string, std::string> uuids_;  // current, by the group's name
   std::map<std::string, NodeLock> held_;      // by UUID
 };
 

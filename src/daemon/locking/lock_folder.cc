@@ -32,7 +32,7 @@ std::string Namespace(const LockFolderPlaces& places, const char* process, const
   return fs::read_symlink(fmt::format("{}/{}/ns/{}", places.proc, process, kind), error).string();
 }
 
-// Of a path as somebody whose root is `root` sees it, links included.
+// Opens `path` as a process with the root directory `root` sees it, including links.
 UniqueFd OpenIn(const UniqueFd& root, const std::string& path, int flags) {
   open_how how{};
   how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
@@ -51,7 +51,7 @@ std::string TextIn(const UniqueFd& root, const std::string& path) {
   return text;
 }
 
-// Where the LVM of that root keeps its locks.
+// Where an LVM with this root directory keeps its locks.
 std::string HostFolder(const UniqueFd& root, const std::string& otherwise) {
   std::string found = otherwise;
   for (const char* conf : {"/etc/lvm/lvm.conf", "/etc/lvm/lvmlocal.conf"}) {  // the latter overrides
@@ -68,7 +68,8 @@ bool IsSameFolder(const UniqueFd& root, const std::string& path, const struct st
          theirs.st_ino == ours.st_ino;
 }
 
-// Which folder of its file system is mounted at ours (proc_pid_mountinfo(5)). nullopt: ours is no mount.
+// The folder, within its file system, that is mounted at our lock folder (proc_pid_mountinfo(5)). nullopt:
+// our lock folder is no mount point.
 std::optional<std::string> MountedHere(const LockFolderPlaces& places) {
   std::ifstream in(places.proc + "/self/mountinfo");
   std::optional<std::string> found;
@@ -77,14 +78,15 @@ std::optional<std::string> MountedHere(const LockFolderPlaces& places) {
     std::string id, parent, device, root, target;
     words >> id >> parent >> device >> root >> target;
     if (target == places.folder) {
-      found = root;  // of several the last one lies on top
+      found = root;  // the last of several mounts lies on top
     }
   }
   return found;
 }
 
-// The host's folder is one of a larger file system, and called so. A file system of the container's own is
-// mounted by its root, a volume that a runtime made by another name, and an emptyDir may be called anything.
+// The host's folder is a subfolder called "lvm" of a larger file system. A file system of the container's own
+// is mounted by its root. A volume made by a container runtime has another name. An emptyDir may have any
+// name.
 bool MayBeTheHosts(const std::string& root) {
   return root.ends_with("/lvm") && root.find("kubernetes.io~empty-dir") == std::string::npos;
 }
@@ -111,12 +113,12 @@ Error NotTheHosts(const LockFolderPlaces& places, const std::string& host_folder
 Error NotByItsName(const LockFolderPlaces& places, const std::string& root) {
   return Error(
       Code::kPrecondition,
-      fmt::format("what is mounted at LVM's lock folder '{0}' is '{1}' of its file system, which is not the "
-                  "host's by its name, and the host's process 1 cannot be looked at: in a folder of a "
-                  "container's own no lock excludes anybody. Mount the host's '{0}' at '{0}'; if the host's "
-                  "lvm.conf names another folder, mount that one and let quarryd see the host's processes "
-                  "(hostPID)",
-                  places.folder, root));
+      fmt::format(
+          "LVM's lock folder '{0}' is a mount of '{1}', which by its name is not the host's lock folder, and "
+          "the host's process 1 cannot be inspected to confirm it. Locks in a container's own folder exclude "
+          "no process outside the container. Mount the host's '{0}' at '{0}'; if the host's lvm.conf names "
+          "another folder, mount that one and let quarryd see the host's processes (hostPID)",
+          places.folder, root));
 }
 
 }  // namespace
@@ -157,7 +159,8 @@ Status CheckLockFolder(const LockFolderPlaces& places) {
   if (first_pids && root.valid()) {  // process 1 is the host's
     return same ? Ok() : Status(NotTheHosts(places, host_folder));
   }
-  // Process 1 may not be looked at; or it is the container's own, or of the container that this one runs in.
+  // Process 1 may not be inspected. Or it belongs to this container, or to the container that this one runs
+  // in.
   if (first_pids ? shares_mounts : same && !shares_mounts) {
     return Ok();
   }

@@ -28,7 +28,7 @@ std::string PidNamespace() {
   return fs::read_symlink("/proc/self/ns/pid", error).string();
 }
 
-// An open file that has a flock says so here, in every process that shares it.
+// fdinfo lists the flock of an open file, in every process that shares the open file.
 bool HasFlock(const fs::path& fdinfo) {
   std::ifstream in(fdinfo);
   for (std::string line; std::getline(in, line);) {

@@ -1,18 +1,18 @@
-// Who has a lock, for people.
+// Names the processes that hold a lock, for messages.
 #pragma once
 
 #include <string>
 
 namespace quarry::daemon {
 
-// What a holder writes into its lock file: "412 pid:[4026531836] node-1\n". The process id comes first, for
-// earlier builds, which read no further.
+// The text that a holder writes into its lock file: "412 pid:[4026531836] node-1\n". The process id comes
+// first, because earlier builds read only that.
 std::string DescribeSelf();
 
-// The processes that have the flock of this file, named as by ProcessName(): those that /proc shows. `fd` is
-// the file, opened by somebody who did not get the lock. Where none is shown (another PID namespace, no right
-// to look), what the file at `path` says of the one that took it, who may be dead while a command that it
-// started has the lock still.
+// The processes that hold the flock of this file, named as by ProcessName(), as far as /proc shows them. `fd`
+// is the file, opened by a process that did not get the lock. If /proc shows no holder (another PID
+// namespace, no permission), the result is what the file at `path` says about the process that took the lock.
+// That process may be dead while a command that it started still holds the lock.
 std::string LockHolder(int fd, const std::string& path);
 
 }  // namespace quarry::daemon

@@ -44,7 +44,7 @@ Status Lock(int fd, const std::string& path) {
   if (errno != EWOULDBLOCK) {
     return ErrnoError(fmt::format("locking '{}'", path));
   }
-  return Error(Code::kPrecondition, fmt::format("{} has it (lock '{}')", LockHolder(fd, path), path));
+  return Error(Code::kPrecondition, fmt::format("held by {} (lock '{}')", LockHolder(fd, path), path));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Locks between processes of one node: a volume group has one quarryd, and so has a socket. flock(2) on a
-// file that is never removed. It belongs to the open file: the kernel lets go when the last process that has
-// it open dies, however it dies. Nobody calls LOCK_UN, which would let go for all of them.
+// Locks between processes of one node: one quarryd per volume group, and one per socket. A lock is a flock(2)
+// on a file that is never removed. The lock belongs to the open file: the kernel releases it when the last
+// process that has the file open ends, for whatever reason. quarryd never calls LOCK_UN, which would release
+// the lock for all of them.
 #pragma once
 
 #include <string>
@@ -10,24 +11,24 @@
 
 namespace quarry::daemon {
 
-// The same for every quarryd of the host, whatever its settings. Below /run, so that nobody but root can put
-// something there first.
+// The same for every quarryd of the host, whatever its settings. It lies below /run, where only root can
+// create files.
 inline constexpr const char* kLockDirectory = "/run/quarry/locks";
 
-// Held until destroyed, and for as long as a process lives that was given the descriptor. The file says who
-// took it, for people.
+// Held until destroyed, and as long as any process lives that was given the descriptor. The file names the
+// process that took it, for people.
 class NodeLock {
  public:
-  // `name` becomes the file "<name>.lock" ('/' becomes ':'), 0600. Makes the directory and its parent (0700)
-  // if need be. kPrecondition if another process has it, naming that process.
+  // The file is "<name>.lock" ('/' becomes ':'), mode 0600. Makes the directory and its parent (0700) if
+  // needed. kPrecondition if another process holds the lock; the error names that process.
   static Result<NodeLock> Take(const std::string& directory, std::string name);
-  // On a directory that exists; nothing is written.
+  // Locks an existing directory; writes nothing.
   static Result<NodeLock> TakeFolder(const std::string& path);
 
-  // Cannot be read from: a command that has it as its standard input reads nothing there.
+  // Not readable: a command that gets it as standard input reads nothing.
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
-  // Whether `path` still is the file that is locked: a lock on a file that was removed excludes nobody.
+  // Whether `path` is still the locked file. A lock on a removed file excludes no other process.
   bool IsThere() const;
 
  private:

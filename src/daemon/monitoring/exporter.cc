@@ -8,7 +8,7 @@
 namespace quarry::daemon {
 namespace {
 
-// Monitoring asks every 15 s or so and gives up after 10.
+// A monitoring system asks every 15 s or so, and gives up after 10 s.
 constexpr std::chrono::seconds kPatience{8};
 
 std::string CodeText(grpc::StatusCode code) {
@@ -54,22 +54,21 @@ std::string CodeText(grpc::StatusCode code) {
 }
 
 struct PoolGauges {
-  Gauge ready{"quarry_ready", "1 while any pool serves, else 0", {}};
+  Gauge ready{"quarry_ready", "1 while at least one pool serves, else 0", {}};
   Gauge readable{
       "quarry_pool_readable", "1 if the pool serves and its volume group could be read, else 0", {}};
   Gauge size{"quarry_pool_size_bytes", "Physical extents of the pool's volume group", {}};
-  Gauge free{"quarry_pool_free_bytes", "Physical extents that no logical volume has", {}};
+  Gauge free{"quarry_pool_free_bytes", "Physical extents that belong to no logical volume", {}};
   Gauge erasing{
-      "quarry_erase_pending_bytes", "Physical extents of deleted volumes that are being erased", {}};
+      "quarry_erase_pending_bytes", "Physical extents of deleted volumes that still have to be erased", {}};
   Gauge volumes{"quarry_pool_volumes", "Volumes in the pool", {}};
-  Gauge missing{"quarry_pool_missing_disks", "Disks of the volume group that are not there", {}};
+  Gauge missing{"quarry_pool_missing_disks", "Disks of the volume group that are missing", {}};
   Gauge capacity{"quarry_profile_capacity_bytes",
-                 "Largest volume of a type, with its default geometry, that could be made now",
+                 "Largest volume of a type, with its default geometry, that could be created now",
                  {}};
-  Gauge health{
-      "quarry_volume_health",
-      "1 for the condition that a volume is in: healthy, syncing, degraded, repairing, failed, unknown",
-      {}};
+  Gauge health{"quarry_volume_health",
+               "1 for the current state of a volume: healthy, syncing, degraded, repairing, failed, unknown",
+               {}};
 };
 
 void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
@@ -87,11 +86,12 @@ void Add(const engine::PoolFigures& figures, PoolGauges& gauges) {
 
 struct ScrubGauges {
   Gauge when{"quarry_volume_scrubbed_timestamp_seconds",
-             "When the legs of a raid volume were last compared, since 1970",
+             "End of the last complete scrub of a RAID volume, as seconds since 1970",
              {}};
-  Gauge mismatched{"quarry_volume_mismatched_bytes",
-                   "How much of a raid volume's legs did not agree then, and was not repaired",
-                   {}};
+  Gauge mismatched{
+      "quarry_volume_mismatched_bytes",
+      "Bytes that the last scrub found to differ between the legs of a RAID volume and did not repair",
+      {}};
 };
 
 void AddScrubs(const engine::PoolStatus& pool, ScrubGauges& gauges) {
@@ -110,15 +110,19 @@ struct DiskGauges {
   Gauge warning{"quarry_disk_critical_warning",
                 "1 for each critical warning of an NVMe disk's health log that is set, else 0",
                 {}};
-  Gauge spare{"quarry_disk_available_spare_ratio", "Spare blocks that an NVMe disk has left, 1 is all", {}};
-  Gauge threshold{
-      "quarry_disk_spare_threshold_ratio", "Spare blocks below which a disk calls itself failing", {}};
-  Gauge used{"quarry_disk_percentage_used_ratio",
-             "Life of an NVMe disk that is used up, 1 is what its vendor expects; may exceed 1",
-             {}};
+  Gauge spare{"quarry_disk_available_spare_ratio",
+              "Spare blocks that an NVMe disk has left; 1 means all of them",
+              {}};
+  Gauge threshold{"quarry_disk_spare_threshold_ratio",
+                  "Level of spare blocks below which an NVMe disk reports itself as failing",
+                  {}};
+  Gauge used{
+      "quarry_disk_percentage_used_ratio",
+      "Used part of an NVMe disk's life; 1 is the life that the vendor expects, and more than 1 is possible",
+      {}};
   Gauge temperature{"quarry_disk_temperature_celsius", "Temperature of an NVMe disk", {}};
   Gauge errors{"quarry_disk_media_errors_total",
-               "Times in its life that an NVMe disk could not give data back",
+               "Times in its life that an NVMe disk could not return data",
                {},
                true};
   Gauge shutdowns{"quarry_disk_unsafe_shutdowns_total",
@@ -171,8 +175,8 @@ void AddCapacities(const engine::PoolStatus& pool, Gauge& gauge) {
 }  // namespace
 
 Exporter::Exporter()
-    : rpcs_(metrics_.AddTimings("quarry_rpc_duration_seconds", "How long RPCs took, by what became of them")),
-      commands_(metrics_.AddTimings("quarry_lvm_command_duration_seconds", "How long LVM's commands took")) {}
+    : rpcs_(metrics_.AddTimings("quarry_rpc_duration_seconds", "Duration of RPCs, by result")),
+      commands_(metrics_.AddTimings("quarry_lvm_command_duration_seconds", "Duration of LVM commands")) {}
 
 void Exporter::Observe(const csi::RpcOutcome& rpc) {
   rpcs_.Observe({{"service", std::string(rpc.service)},
@@ -202,32 +206,33 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
         *pools, [](const engine::PoolStatus& pool) { return pool.figures.problem.empty(); });
     gauges.ready.values.push_back({{}, ready ? 1.0 : 0.0});
   }
-  return metrics_.Text({{"quarry_build_info", "The version that runs", {{{{"version", version}}, 1}}},
-                        {"quarry_stuck_processes",
-                         "Commands that survive SIGKILL because a disk does not answer",
-                         {{{}, static_cast<double>(children.Stuck().size())}}},
-                        {"quarry_log_lines_lost_total",
-                         "Log lines that were dropped because nothing took them",
-                         {{{}, static_cast<double>(lost_lines_())}},
-                         true},
-                        gauges.ready,
-                        gauges.readable,
-                        gauges.size,
-                        gauges.free,
-                        gauges.erasing,
-                        gauges.volumes,
-                        gauges.missing,
-                        gauges.capacity,
-                        gauges.health,
-                        scrubs.when,
-                        scrubs.mismatched,
-                        disks.warning,
-                        disks.spare,
-                        disks.threshold,
-                        disks.used,
-                        disks.temperature,
-                        disks.errors,
-                        disks.shutdowns});
+  return metrics_.Text(
+      {{"quarry_build_info", "Version of the running quarryd", {{{{"version", version}}, 1}}},
+       {"quarry_stuck_processes",
+        "Commands that survive SIGKILL because a disk does not answer",
+        {{{}, static_cast<double>(children.Stuck().size())}}},
+       {"quarry_log_lines_lost_total",
+        "Log lines that were dropped because standard error was not read",
+        {{{}, static_cast<double>(lost_lines_())}},
+        true},
+       gauges.ready,
+       gauges.readable,
+       gauges.size,
+       gauges.free,
+       gauges.erasing,
+       gauges.volumes,
+       gauges.missing,
+       gauges.capacity,
+       gauges.health,
+       scrubs.when,
+       scrubs.mismatched,
+       disks.warning,
+       disks.spare,
+       disks.threshold,
+       disks.used,
+       disks.temperature,
+       disks.errors,
+       disks.shutdowns});
 }
 
 }  // namespace quarry::daemon

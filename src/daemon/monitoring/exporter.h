@@ -1,5 +1,5 @@
-// What monitoring is told: how long RPCs and LVM's commands took, and how the pools stand when it asks.
-// docs/metrics.md lists it all.
+// Collects what monitoring reads: how long RPCs and LVM commands took, and the state of the pools at the time
+// of the request. docs/metrics.md lists all metrics.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ class Exporter {
   Exporter();
 
   void Observe(const csi::RpcOutcome& rpc);
-  // A command of LVM's, by its verb.
+  // Counts an LVM command under its verb.
   void Observe(const Command& command, std::chrono::duration<double> took);
-  // Asked at each Text; not set: none. Before anything else is called.
+  // `lost` is called at each Text. Without it no lost lines are reported. Call this before any other method.
   void CountLostLines(std::function<uint64_t()> lost) { lost_lines_ = std::move(lost); }
-  // Everything, with the engine's figures of this moment. What the engine cannot tell now is left out.
+  // All metrics, with the engine's current figures. Figures that the engine cannot give now are left out.
   std::string Text(engine::Engine& engine, Subprocess& children, const std::string& version) const;
 
  private:

@@ -1,4 +1,4 @@
-// As much of HTTP/1.1 (RFC 9112) as a scrape needs: one request without a body, one answer, and the
+// As much of HTTP/1.1 (RFC 9112) as a scrape needs: one request without a body, and one response; then the
 // connection is closed. Pure.
 #pragma once
 
@@ -8,19 +8,19 @@
 namespace quarry::daemon {
 
 enum class HttpAsked {
-  kIncomplete,   // more is to come
+  kIncomplete,   // more bytes have to arrive
   kMetrics,      // GET /metrics, with or without a query
   kNothingHere,  // GET of anything else
   kOtherMethod,
-  kMalformed,  // no HTTP, or more than kLongestRequest
+  kMalformed,  // not HTTP, or longer than kLongestRequest
 };
 
-constexpr size_t kLongestRequest = 8192;  // bytes, head of the request included
+constexpr size_t kLongestRequest = 8192;  // bytes, including the head of the request
 
-// What `request`, all that was received so far, asks for.
+// What the request asks for. `request` holds all bytes received so far.
 HttpAsked ReadHttpRequest(std::string_view request);
 
-// The whole answer; `body` only for kMetrics.
+// The whole response. `body` is used for kMetrics only.
 std::string HttpAnswer(HttpAsked asked, std::string_view content_type, std::string_view body);
 
 }  // namespace quarry::daemon

@@ -1,4 +1,4 @@
-// Numbers for a monitoring system, in the text format that Prometheus reads.
+// Numbers for a monitoring system, in Prometheus' text format.
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,18 @@ namespace quarry::daemon {
 
 using MetricLabels = std::map<std::string, std::string>;
 
-// Values that somebody has looked up just now, one for each set of labels.
+// Values that the caller has just looked up, one for each set of labels.
 struct Gauge {
-  std::string name;  // "quarry_" and a base unit: "quarry_pool_free_bytes"
+  std::string name;  // begins with "quarry_" and includes a base unit: "quarry_pool_free_bytes"
   std::string help;
   std::vector<std::pair<MetricLabels, double>> values;
-  bool counts = false;  // it is a counter that somebody else keeps: it never falls
+  bool counts = false;  // a counter kept elsewhere: it never falls
 };
 
-// Histograms that live as long as the process. Thread-safe.
+// Histograms that last as long as the process. Thread-safe.
 class Metrics {
  public:
-  // How long things of one kind took, in seconds; buckets from half a millisecond to a minute.
+  // Durations of one kind of event, in seconds. Buckets range from half a millisecond to a minute.
   class Timings {
    public:
     virtual ~Timings() = default;
@@ -35,7 +35,7 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Lives as long as this object. Each name once.
+  // The result lives as long as this object. Use each name once.
   Timings& AddTimings(const std::string& name, const std::string& help);
   // All timings, and `gauges`.
   std::string Text(const std::vector<Gauge>& gauges) const;

@@ -29,9 +29,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBacklog = 1024;                   // those wait in the kernel, without a descriptor of ours
-constexpr std::chrono::milliseconds kTick{200};  // between looks at who has been silent for too long
-// Nobody is sent away sooner for somebody else: a caller who has just connected is about to ask.
+constexpr int kBacklog = 1024;  // waiting connections stay in the kernel and use no descriptor of quarryd
+constexpr std::chrono::milliseconds kTick{200};  // interval between checks for silent connections
+// A connection younger than this is never closed to make room: its caller is about to ask.
 constexpr std::chrono::milliseconds kGrace{5};
 
 Result<UniqueFd> Listen(int family, const sockaddr* address, socklen_t length, const std::string& text) {
@@ -52,7 +52,7 @@ Result<UniqueFd> ListenOnSocket(const AbsolutePath& path, const std::string& tex
   QUARRY_TRY(ClaimSocket(path));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);  // ParseEndpoint saw to its length
+  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);  // ParseEndpoint checked its length
   return Listen(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof(address), text);
 }
 
@@ -65,7 +65,7 @@ Result<UniqueFd> ListenOnPort(const MetricsAddress& address) {
     return Listen(AF_INET6, reinterpret_cast<const sockaddr*>(&six), sizeof(six), address.text);
   }
   sockaddr_in four{};
-  inet_pton(AF_INET, address.host.c_str(), &four.sin_addr);  // ParseMetricsAddress saw that it is one
+  inet_pton(AF_INET, address.host.c_str(), &four.sin_addr);  // ParseMetricsAddress checked the address
   four.sin_family = AF_INET;
   four.sin_port = port;
   return Listen(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof(four), address.text);
@@ -96,22 +96,23 @@ class MetricsServer::Loop {
 
  private:
   enum class Phase {
-    kAsking,     // its request is being read
-    kAnswering,  // its answer is being written
-    kLeaving,    // answered; what it still sends is thrown away, so that closing cannot cut the answer short
+    kAsking,     // the request is being read
+    kAnswering,  // the response is being written
+    kLeaving,    // the response is sent; further input is discarded, so that closing cannot cut the response
+                 // short
   };
   struct Connection {
     UniqueFd fd;
     Phase phase = Phase::kAsking;
     std::string request, answer;
     size_t sent = 0;
-    Clock::time_point since;  // of its phase
+    Clock::time_point since;  // start of the current phase
   };
 
   void Run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       Wait();
-      // Those who are there come first: somebody who has asked is not silent.
+      // Existing connections are served first: a caller that has asked is not silent.
       std::erase_if(connections_, [this](Connection& one) { return !Serve(one); });
       Accept();
     }
@@ -135,7 +136,8 @@ class MetricsServer::Loop {
       UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd.valid()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          accept_after_ = Clock::now() + kTick;  // poll would say at once that somebody waits
+          accept_after_ =
+              Clock::now() + kTick;  // otherwise poll would report at once that a connection waits
         }
         if (errno != ECONNABORTED && errno != EINTR) {
           return;
@@ -149,15 +151,15 @@ class MetricsServer::Loop {
     }
   }
 
-  // For one more. They are in the order in which they came; an answer that is under way is the last thing to
-  // be cut short. False: all have come just now, so whoever waits to be accepted waits a moment longer.
+  // Makes room for one more connection. The connections are ordered by arrival. A response in progress is the
+  // last to be cut short. False: all connections are new, so the waiting one has to wait a little longer.
   bool MakeRoom() {
     if (connections_.size() < kMostConnections) {
       return true;
     }
     pollfd waiting{listener_.get(), POLLIN, 0};
     if (poll(&waiting, 1, 0) <= 0) {
-      return false;  // nobody needs the room
+      return false;  // all are too new to be closed
     }
     for (const Phase phase : {Phase::kLeaving, Phase::kAsking, Phase::kAnswering}) {
       const auto found = std::ranges::find_if(connections_, [&](const Connection& one) {
@@ -172,7 +174,7 @@ class MetricsServer::Loop {
     return false;
   }
 
-  // As far as it goes without waiting. False: the connection is done with.
+  // Continues without waiting. False: the connection is finished.
   bool Serve(Connection& one) {
     if (one.phase == Phase::kAsking && !Read(one)) {
       return false;
@@ -225,7 +227,7 @@ class MetricsServer::Loop {
 
   static bool Drain(const Connection& one) {
     std::array<char, 4096> buffer{};
-    // Not for ever: who sends and sends gets his turn again.
+    // Limited, so that a caller that keeps sending takes only its turn.
     for (int i = 0; i < 4; ++i) {
       const ssize_t got = recv(one.fd.get(), buffer.data(), buffer.size(), 0);
       if (got <= 0) {
@@ -250,7 +252,7 @@ class MetricsServer::Loop {
   Clock::time_point made_;
   Clock::time_point accept_after_;
   std::list<Connection> connections_;
-  std::jthread thread_;  // last: it uses the rest
+  std::jthread thread_;  // last: it uses everything above
 };
 
 MetricsServer::MetricsServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}

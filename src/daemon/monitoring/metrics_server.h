@@ -1,9 +1,9 @@
-// The metrics over HTTP: GET /metrics, to whoever can reach the address, without authentication. Nothing else
-// is served and nothing can be changed there.
+// Serves the metrics over HTTP: GET /metrics, without authentication, to all clients that can reach the
+// address. It serves nothing else, and it changes nothing.
 //
-// One thread, and at most kMostConnections descriptors whatever callers do: when one more arrives, the
-// connection that has kept silent longest makes room for it. So callers who only connect cannot keep away one
-// who asks.
+// It uses one thread, and at most kMostConnections descriptors. When one more connection arrives, the one
+// that has been silent longest is closed. Clients that only connect therefore cannot keep out a client that
+// asks.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,16 @@ namespace quarry::daemon {
 class MetricsServer {
  public:
   static constexpr size_t kMostConnections = 16;
-  // For a caller to ask, and again to take the answer.
+  // For a client to send its request, and again to take the response.
   static constexpr std::chrono::seconds kPatience{5};
-  // How long one text answers all who ask: making it looks at the disks' headers.
+  // How long one text is reused for all requests. Making the text reads the headers of the disks.
   static constexpr std::chrono::seconds kFresh{1};
 
-  // Listens at once and answers with what `text` gives, called on the server's thread, until destroyed. A
-  // socket that a dead process left is replaced, as ClaimSocket does. kUnavailable if the address cannot be
-  // had.
+  // Listens at once and answers with the result of `text`, which runs on the server's thread, until
+  // destroyed. Replaces a stale socket, as ClaimSocket does. kUnavailable if the address is not available.
   static Result<std::unique_ptr<MetricsServer>> Start(const MetricsAddress& address,
                                                       std::function<std::string()> text);
-  // Waits for a text that is being made; connections are closed.
+  // Waits for a text that is being made, and closes the connections.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;

@@ -22,7 +22,7 @@ Status CheckDirectory(const AbsolutePath& directory) {
   }
   if (!S_ISDIR(status.st_mode)) {
     return Error(Code::kPrecondition,
-                 fmt::format("'{}', where the socket should be, is no directory", directory.str()));
+                 fmt::format("'{}', which must hold the socket, is not a directory", directory.str()));
   }
   return Ok();
 }
@@ -33,7 +33,7 @@ int PeerPid(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
 }
 
-// OK if nobody accepts connections there. A full backlog (EAGAIN) is somebody, too.
+// OK if no process accepts connections at `path`. A full backlog (EAGAIN) means that a process does.
 Status CheckUnserved(const AbsolutePath& path) {
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
@@ -42,21 +42,22 @@ Status CheckUnserved(const AbsolutePath& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.str().size() >= sizeof(address.sun_path)) {
-    return Error(Code::kInvalidArgument, fmt::format("'{}' is too long for a socket", path.str()));
+    return Error(Code::kInvalidArgument,
+                 fmt::format("'{}' is too long for the path of a socket", path.str()));
   }
   std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    return Error(Code::kPrecondition,
-                 fmt::format("socket '{}' is served by {} already; stop that, or choose another "
-                             "endpoint",
-                             path.str(), ProcessName(PeerPid(fd.get()))));
+    return Error(
+        Code::kPrecondition,
+        fmt::format("socket '{}' is already served by {}; stop that process or choose another endpoint",
+                    path.str(), ProcessName(PeerPid(fd.get()))));
   }
   if (errno == EAGAIN) {
     return Error(Code::kPrecondition,
-                 fmt::format("socket '{}' is served by a busy process already", path.str()));
+                 fmt::format("socket '{}' is already served by another process, which is busy", path.str()));
   }
   if (errno != ECONNREFUSED && errno != ENOENT) {
-    return ErrnoError(fmt::format("finding out who serves socket '{}'", path.str()));
+    return ErrnoError(fmt::format("checking whether a process serves socket '{}'", path.str()));
   }
   return Ok();
 }
@@ -71,7 +72,7 @@ Status ClaimSocket(const AbsolutePath& path) {
   }
   if (!S_ISSOCK(status.st_mode)) {
     return Error(Code::kPrecondition,
-                 fmt::format("'{}' exists and is no socket; it is left alone", path.str()));
+                 fmt::format("'{}' exists and is not a socket; quarryd does not replace it", path.str()));
   }
   QUARRY_TRY(CheckUnserved(path));
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {

@@ -1,4 +1,4 @@
-// The place of our socket in the file system.
+// Prepares the path of quarryd's socket.
 #pragma once
 
 #include "base/path.h"
@@ -6,9 +6,9 @@
 
 namespace quarry::daemon {
 
-// Makes sure that a socket can be bound at `path`: its directory exists, and nothing is there, or a socket
-// that nobody serves, which is removed. kPrecondition naming what stands in the way: a process that serves
-// it, or a file that is no socket. Two processes that do this at once must exclude each other (NodeLock).
+// Makes sure that a socket can be bound at `path`: the directory exists, and `path` is free. A stale socket,
+// which no process serves, is removed. kPrecondition names the obstacle: a process that serves the socket, or
+// a file that is not a socket. Two processes that call this at once must exclude each other (NodeLock).
 Status ClaimSocket(const AbsolutePath& path);
 
 }  // namespace quarry::daemon

@@ -12,14 +12,15 @@
 namespace quarry::daemon {
 namespace {
 
-// It has the thread-local variables of the thread that started it, errno among them: each of these calls is
-// one that does not fail where there is memory to be kept for (Linux 5.9 and later). It must not return.
+// The keeper shares the thread-local variables of the thread that started it, including errno. Each of its
+// system calls therefore is one that cannot fail on a kernel that needs the keeper (Linux 5.9 and later).
+// Keep must not return.
 __attribute__((no_sanitize("address", "thread", "undefined"))) int Keep(void* parent) {
   syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   syscall(SYS_prctl, PR_SET_NAME, "quarryd-memory");
   syscall(SYS_close_range, 0, UINT_MAX, 0);
   while (syscall(SYS_getppid) == *static_cast<const pid_t*>(parent)) {
-    syscall(SYS_ppoll, nullptr, 0, nullptr, nullptr, 0);  // for ever: every signal but KILL is blocked
+    syscall(SYS_ppoll, nullptr, 0, nullptr, nullptr, 0);  // forever: every signal but KILL is blocked
   }
   syscall(SYS_exit_group, 0);
   return 0;
@@ -33,7 +34,7 @@ Status KeepMemory() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // it starts with this mask
+  pthread_sigmask(SIG_BLOCK, &all, &before);  // the keeper starts with this mask
   const int pid = clone(Keep, stack.data() + stack.size(), CLONE_VM, const_cast<pid_t*>(&self));
   const Status started = pid > 0 ? Ok() : Status(ErrnoError("clone"));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -1,17 +1,17 @@
-// Lets quarryd end though a disk has not answered a read of its.
+// Lets quarryd exit although a disk has not answered a read.
 //
-// The kernel takes a process apart only when all its asynchronous reads have ended: their buffers are its
-// memory. On a disk that does not answer that may be never. Until then the dead process, which nothing can
-// kill any more, would keep its descriptors and with them its locks, and no successor could serve the other
-// disks. So a second process shares the memory, and nothing else: what waits for the disk is that one.
+// The kernel frees a process only when all its asynchronous reads have ended, because their buffers lie in
+// its memory. A read from a silent disk may never end. Until then the dead process cannot be killed, and it
+// would keep its descriptors and its locks. No successor could then serve the other disks. Therefore a second
+// process shares the memory, and nothing else: that process is the one that waits for the disk.
 #pragma once
 
 #include "base/result.h"
 
 namespace quarry::daemon {
 
-// Starts it, once in a process, on the thread that lives longest: it ends with that, by itself. It has no
-// descriptors, takes no signals but KILL, and does nothing.
+// Starts the second process. Call it once, on the thread that lives longest: the second process ends when
+// that thread ends. It has no descriptors, takes no signals but KILL, and does nothing.
 Status KeepMemory();
 
 }  // namespace quarry::daemon

@@ -1,4 +1,5 @@
-// Telling a service manager how the start goes: sd_notify(3)'s protocol, one datagram each.
+// Reports the progress of the start to a service manager: the protocol of sd_notify(3), one datagram per
+// message.
 #pragma once
 
 #include <string>
@@ -8,11 +9,12 @@ namespace quarry::daemon {
 
 class Notifier {
  public:
-  // `socket` is the value of NOTIFY_SOCKET: a path, or '@' and an abstract name. Empty: nobody wants to know.
+  // `socket` is the value of NOTIFY_SOCKET: a path, or '@' and an abstract name. Empty: there is no service
+  // manager to notify.
   explicit Notifier(std::string socket) : socket_(std::move(socket)) {}
 
-  // "READY=1", "STOPPING=1", "STATUS=…", several separated by newlines. Best effort: a manager that does not
-  // listen must not keep storage from working. False if it could not be sent.
+  // Sends "READY=1", "STOPPING=1" or "STATUS=…"; several are separated by newlines. Best effort: a service
+  // manager that does not listen must not stop the storage. False if the message could not be sent.
   bool Send(std::string_view message) const;
 
  private:

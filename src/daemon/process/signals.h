@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as something to wait for.
+// Waits for SIGTERM and SIGINT.
 #pragma once
 
 #include <chrono>
@@ -6,16 +6,16 @@
 
 namespace quarry::daemon {
 
-// Blocks both in the calling thread and in all that it makes later, and ignores SIGPIPE. Call it before any
-// thread exists. Children of Subprocess get default dispositions again.
+// Blocks both signals in the calling thread and in all threads that it creates later, and ignores SIGPIPE.
+// Call it before any thread exists. Subprocess restores the default dispositions for its children.
 void BlockStopSignals();
 
-// Waits for one of the two: its number.
+// Waits for one of the two and returns its number.
 int WaitForStopSignal();
-// The same, at most `limit`; nullopt if none came.
+// The same, for at most `limit`; nullopt if no signal came.
 std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit);
 
-// Whether one came and was not waited for yet; it stays.
+// Whether a signal has come that no call has waited for yet. The signal stays pending.
 bool StopSignalPending();
 
 }  // namespace quarry::daemon

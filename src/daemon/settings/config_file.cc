@@ -1,5 +1,5 @@
-// The configuration file (TOML), as a layer of settings. Unknown keys are refused by name and line: a typing
-// error in a file of storage settings must not pass for a default.
+// The configuration file (TOML), as a layer of settings. An unknown key is refused by name and line: a typing
+// error in storage settings must not silently mean the default.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ Result<std::string> ScalarText(const std::string& origin, std::string_view key, 
   return At(origin, node, fmt::format("{}: must be a string, a whole number or a boolean", key));
 }
 
-// devices = ["/dev/disk/by-id/…", { model = "INTEL*", min-size = "1TiB" }], and exclude likewise.
+// devices = ["/dev/disk/by-id/…", { model = "INTEL*", min-size = "1TiB" }]; exclude has the same form.
 Result<std::vector<RuleDraft>> ReadRules(const std::string& origin, std::string_view key,
                                          const toml::node& node) {
   const toml::array* list = node.as_array();
@@ -60,7 +60,7 @@ Result<std::vector<RuleDraft>> ReadRules(const std::string& origin, std::string_
   return rules;
 }
 
-// share = { raid1 = "40%" }: what the command line writes as several keys.
+// share = { raid1 = "40%" }. The command line writes each entry as a key of its own.
 Status ReadShares(const std::string& origin, const toml::node& node, PoolDraft& draft) {
   const toml::table* shares = node.as_table();
   if (shares == nullptr) {
@@ -101,7 +101,7 @@ Result<PoolDraft> ReadPool(const std::string& origin, size_t number, const toml:
 Result<std::vector<PoolDraft>> ReadPools(const std::string& origin, const toml::node& node) {
   const toml::array* array = node.as_array();
   if (array == nullptr || !array->is_homogeneous<toml::table>()) {
-    return At(origin, node, "pool: must be tables, each under its own [[pool]]");
+    return At(origin, node, "pool: must be a list of tables, each under its own [[pool]]");
   }
   std::vector<PoolDraft> pools;
   for (const toml::node& element : *array) {

@@ -1,5 +1,5 @@
-// The command line, as a layer of settings. All parsing of values is left to options.cc, so that flags,
-// environment and file cannot differ in what they accept.
+// The command line, as a layer of settings. Only options.cc parses values, so flags, environment and file
+// always accept the same.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -36,7 +36,7 @@ Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::s
 
   CommandLine result;
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 wants them backwards
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects them in reverse order
   } catch (const CLI::CallForHelp&) {
     result.print = app.help();
     return result;

@@ -79,7 +79,7 @@ Status ApplyMaxVolumes(Options& options, std::string_view text) {
 Status ApplyStuckLimit(Options& options, std::string_view text) {
   QUARRY_TRY(Store(options.stuck_limit, ParseNumber(text)));
   if (options.stuck_limit == 0) {
-    return Error(Code::kInvalidArgument, "must not be 0: LVM would never be started");
+    return Error(Code::kInvalidArgument, "must not be 0: no LVM command could ever start");
   }
   return Ok();
 }
@@ -230,7 +230,7 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
-// What has no default, or none that is known before the start.
+// Fills in settings that have no default, or whose default is known only at the start.
 Status Complete(Options& options, const Environment& environment) {
   if (!options.endpoint) {
     return Error(Code::kInvalidArgument,
@@ -241,7 +241,7 @@ Status Complete(Options& options, const Environment& environment) {
                   ParseEndpoint("unix://" + options.state_dir + "/admin.sock").Context("--admin-endpoint"));
   }
   if (options.admin_endpoint == options.endpoint) {
-    return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be two sockets");
+    return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be different sockets");
   }
   if (options.pools.empty()) {
     return Error(
@@ -249,18 +249,18 @@ Status Complete(Options& options, const Environment& environment) {
         "no pool is configured: name a volume group with --pool NAME=VG, QUARRY_POOL or [[pool]] in the "
         "configuration file");
   }
-  // A pod's host name is new at each roll-out; the node's topology label and every volume's affinity would
-  // keep the old one.
+  // The host name of a pod changes with each roll-out. The node's topology label and every volume's affinity
+  // would keep the old one.
   const auto in_pod = environment.find("KUBERNETES_SERVICE_HOST");
   if (options.node_id.empty() && in_pod != environment.end() && !in_pod->second.empty()) {
     return Error(Code::kInvalidArgument,
-                 "--node-id is not set, and in a pod of Kubernetes the host name will not do as one, because "
-                 "it changes: set QUARRY_NODE_ID from the field spec.nodeName");
+                 "--node-id is not set, and the host name cannot serve as the node id, because the host name "
+                 "of a Kubernetes pod changes: set QUARRY_NODE_ID from the field spec.nodeName");
   }
   if (options.node_id.empty()) {
     options.node_id = HostName();
     return csi::CheckNodeId(options.node_id)
-        .Context("--node-id is not set, and the host name will not do as one");
+        .Context("--node-id is not set, and the host name is not a valid node id");
   }
   return Ok();
 }
@@ -300,56 +300,63 @@ const std::vector<Setting>& Settings() {
       {"extent-size", "QUARRY_EXTENT_SIZE", "extent size of volume groups that quarryd creates [4MiB]",
        &ApplyExtentSize},
       {"several-targets", "QUARRY_SEVERAL_TARGETS",
-       "publishing a volume at several paths of this node: allow, refuse [allow]", &ApplySeveralTargets},
-      {"fsck", "QUARRY_FSCK", "before a file system is mounted: off, preen (what is safe to repair) [off]",
+       "whether a volume may be published at several paths of this node: allow, refuse [allow]",
+       &ApplySeveralTargets},
+      {"fsck", "QUARRY_FSCK",
+       "file system check before a mount: off, preen (repairs only what is safe to repair) [off]",
        &ApplyFsck},
       {"expand", "QUARRY_EXPAND",
-       "which call grows volumes: controller; node, for Kubernetes, whose resizer asks any node [controller]",
+       "which call grows a volume: controller; or node, for Kubernetes, whose resizer may ask any node "
+       "[controller]",
        &ApplyExpand},
       {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
-       "the largest inline volume that a pod may ask for, 0 for none at all [0]",
+       "largest inline volume that a pod may request, 0 for no inline volumes [0]",
        [](Options& options, std::string_view text) {
          return Store(options.ephemeral_max_size, ParseSize(text));
        }},
-      {"max-volumes", "QUARRY_MAX_VOLUMES", "volumes per node that callers may count on, 0 for no limit [0]",
-       &ApplyMaxVolumes},
+      {"max-volumes", "QUARRY_MAX_VOLUMES",
+       "highest number of volumes reported for this node, 0 for no limit [0]", &ApplyMaxVolumes},
       {"patient", "QUARRY_PATIENT",
-       "callers wait rather than be told that a volume is busy, for Mesos [false]",
+       "make callers wait instead of answering that a volume is busy; for Mesos [false]",
        [](Options& options, std::string_view text) { return Store(options.patient, ParseBool(text)); }, true},
-      {"alpha", "QUARRY_ALPHA", "offer what CSI marks alpha [false]",
+      {"alpha", "QUARRY_ALPHA", "announce and serve features that CSI marks as alpha [false]",
        [](Options& options, std::string_view text) { return Store(options.alpha, ParseBool(text)); }, true},
-      {"state-dir", "QUARRY_STATE_DIR", "directory for what need not outlive a boot [/run/quarry]",
+      {"state-dir", "QUARRY_STATE_DIR", "directory for state that may be lost at a reboot [/run/quarry]",
        &ApplyStateDir},
-      {"lvm", "QUARRY_LVM", "what runs LVM's commands: zygote, spawn [zygote]", &ApplyLvm},
+      {"lvm", "QUARRY_LVM",
+       "how LVM commands are run: zygote (one process stays loaded), spawn (a process for each command) "
+       "[zygote]",
+       &ApplyLvm},
       {"erase-rate", "QUARRY_ERASE_RATE",
-       "bytes a second at which each disk is cleared after a deletion, 0 for as fast as it goes [0]",
+       "bytes per second at which each disk is erased after a volume is deleted, 0 for no limit [0]",
        [](Options& options, std::string_view text) { return Store(options.erase_rate, ParseSize(text)); }},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
-       "commands stuck in the kernel behind a silent disk before no more are started [4]", &ApplyStuckLimit},
-      {"trim-hours", "QUARRY_TRIM_HOURS", "hours between rounds of fstrim on mounted volumes, 0 for none [0]",
+       "LVM commands that may hang in the kernel on a silent disk before no more are started [4]",
+       &ApplyStuckLimit},
+      {"trim-hours", "QUARRY_TRIM_HOURS", "hours between runs of fstrim on mounted volumes, 0 for never [0]",
        &ApplyTrimHours},
       {"repair", "QUARRY_REPAIR",
-       "whether lost raid legs are rebuilt on other disks unasked: auto, manual [auto]", &ApplyRepair},
+       "whether lost RAID legs are rebuilt on other disks automatically: auto, manual [auto]", &ApplyRepair},
       {"repair-delay", "QUARRY_REPAIR_DELAY",
-       "seconds that a disk must have been missing before what it held is rebuilt elsewhere [600]",
+       "seconds that a disk must be missing before its RAID legs are rebuilt on other disks [600]",
        &ApplyRepairDelay},
       {"rebuild-rate", "QUARRY_REBUILD_RATE",
-       "bytes a second at which each raid leg is filled or compared at most, 0 for the kernel's limits "
-       "[as LVM has it]",
+       "bytes per second at which a RAID leg is rebuilt or scrubbed at most, 0 for the kernel's limits "
+       "[LVM's setting]",
        &ApplyRebuildRate},
       {"scrub-days", "QUARRY_SCRUB_DAYS",
-       "days after which the legs of raid volumes are compared again, 0 for only when asked [28]",
-       &ApplyScrubDays},
+       "days between scrubs of a RAID volume, 0 for scrubs on request only [28]", &ApplyScrubDays},
       {"scrub-hours", "QUARRY_SCRUB_HOURS",
-       "hours of the day, local time, at which that may begin: 1-5, 22-6 [0-24]", &ApplyScrubHours},
+       "hours of the day, local time, in which a scheduled scrub may start: 1-5, 22-6 [0-24]",
+       &ApplyScrubHours},
       {"health-interval", "QUARRY_HEALTH_INTERVAL",
-       "seconds between two questions to a disk how it is, 0 for none [60]", &ApplyHealthInterval},
+       "interval between disk health polls, in seconds, 0 for never [60]", &ApplyHealthInterval},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
        &ApplyMetricsAddress},
-      {"log-level", "QUARRY_LOG_LEVEL", "least level to log: debug, info, warning, error [info]",
+      {"log-level", "QUARRY_LOG_LEVEL", "lowest level that is logged: debug, info, warning, error [info]",
        [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
-      {"log-format", "QUARRY_LOG_FORMAT", "json for machines, text for people [json]",
+      {"log-format", "QUARRY_LOG_FORMAT", "log format: json for machines, text for people [json]",
        [](Options& options, std::string_view text) {
          return Store(options.log_format, ParseLogFormat(text));
        }},
@@ -357,9 +364,9 @@ const std::vector<Setting>& Settings() {
   return kSettings;
 }
 
-// Names that begin with QUARRY_ but are not ours are no mistake: Kubernetes puts QUARRY_PORT and the like
-// into every container of a namespace with a service of that name. A variable that is set to nothing is not
-// set.
+// A variable that begins with QUARRY_ but names no setting is not an error: Kubernetes puts QUARRY_PORT and
+// the like into every container of a namespace that has a service called quarry. A variable set to the empty
+// string counts as not set.
 Result<Layer> ReadEnvironment(const Environment& environment) {
   Layer layer;
   for (const Setting& setting : Settings()) {

@@ -1,5 +1,6 @@
-// What quarryd was told: flags, environment, configuration file, defaults, in this order of precedence. Each
-// setting comes whole from the first source that names it; pools too: they are not merged.
+// The settings of quarryd: flags, environment, configuration file, defaults, in this order of precedence.
+// Each setting comes whole from the first source that names it. Pools from several sources are not merged
+// either.
 #pragma once
 
 #include <chrono>
@@ -18,13 +19,13 @@
 
 namespace quarry::daemon {
 
-// Who runs LVM's commands: a zygote (lvm/run/zygote.h), or lvm started for each.
+// What runs LVM commands: a zygote (lvm/zygote.h), or an lvm process started for each command.
 enum class LvmBy { kZygote, kSpawn };
 
 struct Options {
   std::optional<AbsolutePath> endpoint;        // set by every successful Load
-  std::optional<AbsolutePath> admin_endpoint;  // likewise, but for admin_off
-  bool admin_off = false;                      // quarryctl is not served
+  std::optional<AbsolutePath> admin_endpoint;  // set by every successful Load unless admin_off is true
+  bool admin_off = false;                      // true: quarryctl is not served
   std::string driver_name = "quarry.csi.local";
   std::string node_id;
   csi::Mode mode = csi::Mode::kAll;
@@ -37,11 +38,12 @@ struct Options {
   Bytes ephemeral_max_size;  // 0: no inline volumes
   uint32_t max_volumes = 0;
   bool alpha = false;
-  // For Mesos: callers wait rather than be told "busy" or "not yet", and find the socket once it can answer.
+  // For Mesos: callers wait instead of getting "busy" or "not yet", and the socket appears once quarryd can
+  // answer.
   bool patient = false;
   std::string state_dir = "/run/quarry";
   LvmBy lvm = LvmBy::kZygote;
-  Bytes erase_rate;  // of each disk, a second; 0: as fast as it goes
+  Bytes erase_rate;  // per disk and second; 0: no limit
   size_t stuck_limit = 4;
   std::chrono::hours trim_interval{0};  // 0: never
   bool repair = true;
@@ -55,13 +57,13 @@ struct Options {
   LogFormat log_format = LogFormat::kJson;
 };
 
-// A setting that one source names.
+// A setting and the value that one source gives it.
 struct Given {
   std::string origin;  // for errors: "--log-level", "QUARRY_LOG_LEVEL", "/etc/quarry/quarry.toml: log-level"
   std::string text;
 };
 
-// What one source names, by setting ("log-level").
+// All that one source sets, by setting ("log-level").
 struct Layer {
   std::map<std::string, Given> settings;
   std::optional<std::vector<PoolDraft>> pools;
@@ -75,7 +77,7 @@ struct Setting {
   Status (*apply)(Options& options, std::string_view text);
   bool is_switch = false;  // "--name" alone means "true"
 };
-const std::vector<Setting>& Settings();  // all but "pool" and "config", which are no single values
+const std::vector<Setting>& Settings();  // all but "pool" and "config", which have no single value
 
 inline constexpr const char* kDefaultConfig = "/etc/quarry/quarry.toml";
 
@@ -83,11 +85,11 @@ using Environment = std::map<std::string, std::string>;
 
 struct Loaded {
   Options options;
-  std::string print;  // not empty: --help or --version; print this and be done
+  std::string print;  // --help or --version: print this text and exit; otherwise empty
 };
 
-// `args` without the program's name. kInvalidArgument in one line naming the setting and where it was given.
-// `default_config` is read if it exists.
+// `args` lacks the program's name. Errors are kInvalidArgument, in one line that names the setting and where
+// it was given. `default_config` is read if it exists.
 Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                     const std::string& version, const std::string& default_config = kDefaultConfig);
 
@@ -99,9 +101,9 @@ struct CommandLine {
 };
 Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::string& version);
 Result<Layer> ReadEnvironment(const Environment& environment);
-// kNotFound if there is no such file.
+// kNotFound if the file does not exist.
 Result<Layer> ReadConfigFile(const std::string& path);
-// `origin` is how errors call the text. Pure.
+// `origin` is the name of the text in error messages. Pure.
 Result<Layer> ParseConfig(std::string_view text, const std::string& origin);
 
 }  // namespace quarry::daemon

@@ -1,4 +1,4 @@
-// Rules for disks as text.
+// Parses rules for disks.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace quarry::daemon {
 namespace {
 
-// Names of the kernel are handed out anew at each boot: a pattern of them would be a lottery.
+// The kernel may give its device names to other disks at each boot, so a pattern of kernel names is refused.
 constexpr std::string_view kStableNames = "/dev/disk/by-";
 
 Error Wrong(std::string_view must, std::string_view text) {
@@ -20,8 +20,7 @@ Error Wrong(std::string_view must, std::string_view text) {
 Status ApplyPath(engine::DeviceRule& rule, const std::string& text) {
   if (engine::IsPattern(text) && !text.starts_with(kStableNames)) {
     return Wrong(
-        fmt::format("a pattern of links below {}…, which do not change from boot to boot", kStableNames),
-        text);
+        fmt::format("a pattern of links below {}…, which stay the same across reboots", kStableNames), text);
   }
   QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
   rule.path = path.str();
@@ -84,7 +83,7 @@ Status ApplyCondition(engine::DeviceRule& rule, const std::string& key, const st
 
 Result<engine::DeviceRule> ParseRule(const RuleDraft& draft) {
   engine::DeviceRule rule;
-  // What is but a path has no key of its own where it was written down.
+  // A rule written as a bare path has no key to name in an error.
   const bool bare = draft.conditions.size() == 1 && draft.conditions.front().first == "path";
   for (const auto& [key, value] : draft.conditions) {
     QUARRY_TRY(ApplyCondition(rule, key, value)

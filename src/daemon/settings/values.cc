@@ -169,7 +169,7 @@ Status ApplyShare(engine::PoolConfig& pool, std::string_view key, std::string_vi
   return Ok();
 }
 
-// "ephemeral" = "20GiB" or "off", and what begins with it.
+// "ephemeral" = "20GiB" or "off", and the keys that begin with "ephemeral-".
 Status ApplyEphemeral(engine::EphemeralLimits& limits, std::string_view key, std::string_view value) {
   if (key == "ephemeral") {
     limits.most = Bytes{};
@@ -193,7 +193,7 @@ Status ApplyEphemeral(engine::EphemeralLimits& limits, std::string_view key, std
     const std::string_view word = value.substr(0, value.find(' '));
     value.remove_prefix(std::min(value.size(), word.size() + 1));
     if (!known.contains(std::string(word))) {
-      return Wrong(fmt::format("words out of {}, one blank between two", fmt::join(known, ", ")), word);
+      return Wrong(fmt::format("words out of {}, separated by single spaces", fmt::join(known, ", ")), word);
     }
     limits.attributes.emplace(word);
   }
@@ -266,8 +266,9 @@ Result<engine::PoolConfig> ParsePool(const PoolDraft& draft) {
   for (const RuleDraft& rule : draft.excludes) {
     QUARRY_ASSIGN(engine::DeviceRule parsed, ParseRule(rule).Context(draft.origin));
     if (parsed.wipe_ok) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{}: wipe-ok: belongs to a rule of devices", rule.where))
+      return Error(
+                 Code::kInvalidArgument,
+                 fmt::format("{}: wipe-ok: is allowed only in rules of devices, not of exclude", rule.where))
           .Context(draft.origin);
     }
     pool.exclude.push_back(std::move(parsed));
@@ -280,7 +281,7 @@ Status CheckPools(const std::vector<engine::PoolConfig>& pools) {
   for (size_t i = 0; i < pools.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
       if (pools[i].name == pools[k].name) {
-        return Error(Code::kInvalidArgument, fmt::format("pool '{}' is there twice", pools[i].name));
+        return Error(Code::kInvalidArgument, fmt::format("pool '{}' is configured twice", pools[i].name));
       }
       if (pools[i].group == pools[k].group) {
         return Error(Code::kInvalidArgument,

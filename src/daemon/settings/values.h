@@ -1,5 +1,5 @@
-// Settings as text, and what they mean. Pure. Every error is kInvalidArgument and says what would be right;
-// which setting it was is for the caller to add.
+// Parses the text of settings. Pure. Every error is kInvalidArgument and states what is allowed. The caller
+// adds which setting it was.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ Result<LogLevel> ParseLogLevel(std::string_view text);
 Result<LogFormat> ParseLogFormat(std::string_view text);
 Result<csi::Mode> ParseMode(std::string_view text);
 
-// The socket's path in a CSI_ENDPOINT (csi-spec section 5): "unix:///dir/name.sock", short enough for
+// The path of the socket in CSI_ENDPOINT (csi-spec section 5): "unix:///dir/name.sock", short enough for
 // sockaddr_un.
 Result<AbsolutePath> ParseEndpoint(std::string_view text);
 
-// Where metrics are served: a socket, or else a port of an address of this node.
+// Where metrics are served: a socket, or an address and port of this node.
 struct MetricsAddress {
-  std::string text;  // as it was given, for messages
+  std::string text;  // as configured, for messages
   std::optional<AbsolutePath> socket;
   std::string host;  // a literal address, without brackets
   int port = 0;
@@ -39,28 +39,28 @@ struct MetricsAddress {
 // "127.0.0.1:9808", "[::1]:9808", "unix:///dir/name.sock".
 Result<MetricsAddress> ParseMetricsAddress(std::string_view text);
 
-// A rule for disks as it was written down.
+// A rule for disks, as written in the settings.
 struct RuleDraft {
   std::string where;                                            // "device", "devices[2]", "exclude[1]"
   std::vector<std::pair<std::string, std::string>> conditions;  // "path" = "/dev/disk/by-id/x"
 };
-// The conditions: path, model, serial, transport, min-size, max-size, rotational; beside them wipe-ok. Errors
-// begin with `where` and the key.
+// Known conditions: path, model, serial, transport, min-size, max-size, rotational. The key wipe-ok is
+// accepted too, but is no condition. Errors begin with `where` and the key.
 Result<engine::DeviceRule> ParseRule(const RuleDraft& draft);
 
-// A pool as it was written down, not yet checked.
+// A pool as written in the settings, not yet checked.
 struct PoolDraft {
   std::string origin;  // "--pool", "/etc/quarry/quarry.toml: [[pool]] 2"
   std::string name;
   std::string group;
   std::vector<std::pair<std::string, std::string>> extras;  // "reserve" = "10G"
-  std::vector<RuleDraft> devices, excludes;                 // besides those among `extras`
+  std::vector<RuleDraft> devices, excludes;                 // in addition to those in `extras`
 };
 // "NAME=VG[,key=value…]".
 Result<PoolDraft> ParsePoolText(std::string origin, std::string_view text);
-// Checks every part; errors begin with the draft's origin.
+// Checks every part. Errors begin with the draft's origin.
 Result<engine::PoolConfig> ParsePool(const PoolDraft& draft);
-// No name and no volume group twice: a pool is one group.
+// Refuses a name or a volume group that occurs twice: a pool is one group.
 Status CheckPools(const std::vector<engine::PoolConfig>& pools);
 
 }  // namespace quarry::daemon

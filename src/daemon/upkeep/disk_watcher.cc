@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A look waits for its turn in the pool, where a create may be clearing extents.
+// The search waits for its turn in the pool. A create that zeroes extents may hold that turn.
 constexpr milliseconds kLookLimit{60000};
 
 }  // namespace
@@ -49,13 +49,13 @@ void DiskWatcher::Wait(std::optional<SteadyTime> until) {
   (void)poll(ready.data(), ready.size(), timeout);
 }
 
-// False: it has to be repeated.
+// False: the search has to be repeated.
 bool DiskWatcher::Look(const std::stop_token& stop) {
   Call call = CallWithin(kLookLimit);
   call.stop = stop;
   const auto taken = engine_.disks().ClaimDisks(call);
   if (!taken.has_value() && !stop.stop_requested()) {
-    log_.Warning("disks that came could not be looked at yet", {{"error", taken.error().message()}});
+    log_.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
   }
   return taken.has_value();
 }

@@ -1,4 +1,4 @@
-// Has the engine look for disks to claim when one is plugged in.
+// Makes the engine look for disks to claim when a disk is plugged in.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,25 @@
 
 namespace quarry::daemon {
 
-// One thread. Only arrivals count: a disk that becomes blank in its place is in somebody's hands.
+// Owns one thread. Only arrivals count: if a disk in place becomes blank, an administrator is working on it.
 class DiskWatcher {
  public:
-  // `engine` and `log` outlive it. Disks that came since `monitor` listens are looked for.
+  // `engine` and `log` outlive the watcher. It looks for disks that arrived since `monitor` began to listen.
   DiskWatcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> monitor, const Logger& log);
-  ~DiskWatcher() = default;  // a look that is under way is called off
+  ~DiskWatcher() = default;  // cancels a search in progress
   DiskWatcher(const DiskWatcher&) = delete;
   DiskWatcher& operator=(const DiskWatcher&) = delete;
 
  private:
   void Run(const std::stop_token& stop);
-  // Until there is news, the time has come, or `stop`.
+  // Returns at the next event, at `until`, or when a stop is requested.
   void Wait(std::optional<SteadyTime> until);
   bool Look(const std::stop_token& stop);
 
   engine::Engine& engine_;
   std::unique_ptr<udev::Monitor> monitor_;
   const Logger& log_;
-  UniqueFd stopped_;     // an eventfd: readable once there is a stop
+  UniqueFd stopped_;     // an eventfd, readable once a stop is requested
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

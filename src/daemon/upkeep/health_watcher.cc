@@ -7,7 +7,7 @@
 namespace quarry::daemon {
 namespace {
 
-// A disk that is well answers within milliseconds. What another one says later is heard in the next round.
+// A healthy disk answers within milliseconds. A later answer of an unhealthy disk is used in the next round.
 constexpr std::chrono::seconds kPatience{10};
 // The engine may not have started yet.
 constexpr std::chrono::seconds kAfterFailure{5};
@@ -31,10 +31,10 @@ bool HealthWatcher::Round(const std::stop_token& stop) {
   call.stop = stop;
   const auto changed = engine_.disks().AskDisks(call);
   if (!changed.has_value()) {
-    log_.Debug("not every disk could be asked how it is", {{"error", changed.error().message()}});
+    log_.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
-    // Volumes have another condition now: one line in the log for each.
-    (void)engine_.upkeep().Mend(engine::MendCause::kEvent, Call{.stop = stop});
+    // The state of some volumes changed. The repair round logs one line for each.
+    (void)engine_.Mend(engine::MendCause::kEvent, Call{.stop = stop});
   }
   return changed.has_value();
 }

@@ -1,4 +1,4 @@
-// Has the engine ask the pools' disks how they are, at the start and at intervals.
+// Makes the engine poll the health of the pools' disks, at the start and at intervals.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 
 namespace quarry::daemon {
 
-// One thread. A round that is under way at the end is called off.
+// Owns one thread. The destructor cancels a round in progress.
 class HealthWatcher {
  public:
-  // All outlive it. `interval` is positive.
+  // The arguments outlive the watcher. `interval` is positive.
   HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval);
   ~HealthWatcher() = default;
   HealthWatcher(const HealthWatcher&) = delete;
@@ -20,7 +20,7 @@ class HealthWatcher {
 
  private:
   void Run(const std::stop_token& stop, std::chrono::seconds interval);
-  bool Round(const std::stop_token& stop);  // false: it has to be repeated
+  bool Round(const std::stop_token& stop);  // false: the round has to be repeated
 
   engine::Engine& engine_;
   const Logger& log_;

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// From one look to the next.
+// Time between two looks.
 constexpr milliseconds kPauses[] = {milliseconds(250), milliseconds(1000), milliseconds(3000),
                                     milliseconds(10000)};
 constexpr milliseconds kAfterFailure{5000};

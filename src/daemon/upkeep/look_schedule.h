@@ -7,18 +7,18 @@
 
 namespace quarry::daemon {
 
-// When to look after a disk has come: at once, and a few times more, because udevd makes its links only then
-// and others may hold the disk for a moment. Pure.
+// When to look after a disk has arrived: at once, and a few times more. udevd makes the disk's links only
+// after it arrives, and other processes may hold the disk for a moment. Pure.
 class LookSchedule {
  public:
   void DiskCame(SteadyTime now);
-  // After a look that was due. One that failed is repeated until one does not.
+  // Call it after each look that was due. A failed look is repeated until one succeeds.
   void Looked(SteadyTime now, bool failed);
-  std::optional<SteadyTime> due() const { return due_; }  // nullopt: nothing to look for
+  std::optional<SteadyTime> due() const { return due_; }  // nullopt: no look is due
 
  private:
   std::optional<SteadyTime> due_;
-  size_t looks_ = 0;  // since the last disk came
+  size_t looks_ = 0;  // since the last disk arrived
 };
 
 }  // namespace quarry::daemon

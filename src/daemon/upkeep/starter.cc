@@ -7,7 +7,7 @@
 namespace quarry::daemon {
 namespace {
 
-// Finishing what an earlier process left of many volumes takes its time.
+// Finishing the work that an earlier process left on many volumes takes time.
 constexpr std::chrono::minutes kLongestStart{10};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gets a pool going in the background, for as long as that takes: while its volume group or a tool is
-// missing, Probe says so, and it is served without a restart once that is there.
+// Starts a pool in the background, however long that takes. While its volume group or a tool is missing,
+// Probe says so. Once that is there, the pool is served without a restart.
 #pragma once
 
 #include <atomic>
@@ -16,23 +16,23 @@ namespace quarry::daemon {
 
 struct Backoff {
   std::chrono::milliseconds first{1000};
-  std::chrono::milliseconds most{10000};  // doubled from `first` up to this
+  std::chrono::milliseconds most{10000};  // the pause doubles from `first` up to this
 };
 
 class Starter {
  public:
-  // Calls `start` on a thread of its own until it succeeds; logs the first failure and every one with other
-  // words. `log` outlives the starter. `pool`: for the log.
+  // Calls `start` on a thread of its own until `start` succeeds. Logs the first failure, and each later
+  // failure whose text differs from the one before. `log` outlives the starter. `pool` is for the log.
   Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff = {},
           std::string pool = "");
-  // Asks a running start to stop and waits for it.
+  // Asks a running start to stop, and waits for it.
   ~Starter() = default;
   Starter(const Starter&) = delete;
   Starter& operator=(const Starter&) = delete;
 
   // Whether `start` has succeeded.
   bool done() const { return done_; }
-  // Whether it has come to an end at all.
+  // Whether `start` has returned at least once, with success or failure.
   bool tried() const { return tried_; }
 
  private:

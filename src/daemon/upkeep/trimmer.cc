@@ -5,7 +5,7 @@
 namespace quarry::daemon {
 namespace {
 
-// The clock may be set meanwhile: it is looked at this often.
+// The wall clock may be set at any time, so it is read this often.
 constexpr std::chrono::minutes kLook{1};
 
 }  // namespace

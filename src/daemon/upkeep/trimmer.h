@@ -1,4 +1,4 @@
-// fstrim by schedule: a round over all mounted volumes at fixed hours of the clock.
+// Runs fstrim by schedule: a round over all mounted volumes at fixed hours of the clock.
 #pragma once
 
 #include <chrono>
@@ -9,15 +9,15 @@
 
 namespace quarry::daemon {
 
-// When the next round is due: at the next multiple of `interval` since 1970, so that a restart neither brings
-// one forward nor puts it off. `interval` is positive. Pure.
+// When the next round is due: at the next multiple of `interval` since 1970. A restart therefore neither
+// advances nor delays a round. `interval` is positive. Pure.
 std::chrono::system_clock::time_point NextRound(std::chrono::system_clock::time_point now,
                                                 std::chrono::hours interval);
 
-// One thread. A round is over at the end of this object, after the piece that it is at.
+// Owns one thread. The destructor ends a round in progress after its current piece.
 class Trimmer {
  public:
-  // All outlive it.
+  // The arguments outlive the trimmer.
   Trimmer(engine::Engine& engine, const Clock& clock, const Logger& log, std::chrono::hours interval);
   ~Trimmer() = default;
   Trimmer(const Trimmer&) = delete;

@@ -16,9 +16,9 @@ namespace {
 using engine::MendCause;
 using std::chrono::milliseconds;
 
-// Of what no event tells, and where there are no events.
+// For changes that cause no event, and for systems without events.
 constexpr milliseconds kLook{30'000};
-// Events come in bursts: a create alone is several.
+// Events come in bursts: a single create causes several.
 constexpr milliseconds kBreath{250};
 
 SteadyTime NextLook(const Result<engine::MendReport>& report, const LookSchedule& looks) {
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::Ud
   }
   auto disks = udev.Watch();
   if (!disks.has_value()) {
-    log.Warning("no events from the kernel: disks are looked at every 30 s",
+    log.Warning("no events from the kernel: disks are checked every 30 s only",
                 {{"detail", disks.error().message()}});
   }
   return std::unique_ptr<Watcher>(
@@ -72,7 +72,7 @@ void Watcher::Run(const std::stop_token& stop) {
       if (auto opened = dm::DmEvents::Open(); opened.has_value()) {
         events.emplace(std::move(*opened));
       } else if (!std::exchange(told, true)) {
-        log_.Warning("no events from device-mapper: raid legs are looked at every 30 s",
+        log_.Warning("no events from device-mapper: RAID legs are checked every 30 s only",
                      {{"detail", opened.error().message()}});
       }
     } else if (!events->Arm().has_value()) {
@@ -86,8 +86,8 @@ void Watcher::Run(const std::stop_token& stop) {
   }
 }
 
-// Looks at the disks, those every 30 s and those that are due since disks came or went, are kept however many
-// other events there are.
+// Other events never delay a look at the disks. Such a look is due every 30 s, and a few times after disks
+// arrive or leave.
 MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   const int disks = disks_ == nullptr ? -1 : disks_->fd();
   std::array<pollfd, 3> fds = {{{woken_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};

@@ -1,4 +1,4 @@
-// Has the engine look after disks and legs whenever the kernel says that something happened.
+// Makes the engine check disks and legs whenever the kernel reports an event.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace quarry::daemon {
 
-// One thread. What it is at when it ends is cancelled.
+// Owns one thread. The destructor cancels a round in progress.
 class Watcher {
  public:
-  // All outlive it. Where there are no events, it looks all the same, every 30 s.
+  // The arguments outlive the watcher. Without events it still checks every 30 s.
   static Result<std::unique_ptr<Watcher>> Start(engine::Engine& engine, udev::UdevApi& udev,
                                                 const Logger& log);
   ~Watcher();
@@ -26,16 +26,17 @@ class Watcher {
  private:
   Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd woken);
   void Run(const std::stop_token& stop);
-  // Until something happens, but no longer.
+  // Returns at the next event, or at `until`.
   engine::MendCause Wait(int device_mapper, SteadyTime until);
 
   engine::Engine& engine_;
   const std::unique_ptr<udev::Monitor> disks_;  // may be nullptr
   const Logger& log_;
-  const UniqueFd woken_;  // an eventfd: readable once there is a stop, or work that no event tells of
-  LookSchedule looks_;    // since disks came or went
-  SteadyTime looked_;     // at the disks, last
-  std::jthread thread_;   // last: everything above exists before it runs
+  const UniqueFd
+      woken_;  // an eventfd, readable once a stop is requested, or when there is work that causes no event
+  LookSchedule looks_;   // since disks arrived or left
+  SteadyTime looked_;    // time of the last look at the disks
+  std::jthread thread_;  // last: everything above exists before it runs
 };
 
 }  // namespace quarry::daemon

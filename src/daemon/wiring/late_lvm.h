@@ -1,5 +1,5 @@
-// LVM that may not be there yet: a node whose lvm2 is missing serves Probe, which says so, and heals once the
-// package is installed.
+// An LVM that may not be installed yet. A node without lvm2 serves Probe, which says so, and recovers once
+// the package is installed.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 
 namespace quarry::daemon {
 
-// Thread-safe if what `make` makes is.
+// Thread-safe if the object that `make` returns is thread-safe.
 class LateLvm final : public lvm::LvmApi {
  public:
   using Make = std::function<Result<std::unique_ptr<lvm::LvmApi>>(const Call&)>;
 
-  // Calls `make` before the first command, and again before later ones until it has succeeded. Its kNotFound
-  // becomes kPrecondition: no LVM is not the same as no such volume group.
+  // Calls `make` before the first command, and before later ones until it has succeeded. A kNotFound of
+  // `make` becomes kPrecondition: a missing LVM is not the same as a missing volume group.
   explicit LateLvm(Make make) : make_(std::move(make)) {}
 
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
@@ -50,7 +50,7 @@ class LateLvm final : public lvm::LvmApi {
 
   const Make make_;
   std::mutex mutex_;
-  std::unique_ptr<lvm::LvmApi> lvm_;  // guarded by mutex_ until made, constant after
+  std::unique_ptr<lvm::LvmApi> lvm_;  // guarded by mutex_ until made, constant afterwards
 };
 
 }  // namespace quarry::daemon

@@ -9,7 +9,7 @@ namespace quarry::daemon {
 Result<lvm::LvmApi*> LvmByGroup::Of(const std::string& group) const {
   const auto found = groups_.find(group);
   if (found == groups_.end()) {
-    return Error(Code::kNotFound, fmt::format("volume group {} is none of this quarryd's", group));
+    return Error(Code::kNotFound, fmt::format("volume group {} is not configured in this quarryd", group));
   }
   return found->second;
 }

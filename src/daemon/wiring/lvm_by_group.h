@@ -1,5 +1,5 @@
-// One LVM for each group. What one command of LVM's waits for (a disk that does not answer, say) is in its
-// own group, and how many are stuck is counted for each.
+// One LVM for each volume group. When an LVM command waits, for example for a silent disk, only its own group
+// waits. Stuck commands are counted for each group.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@
 
 namespace quarry::daemon {
 
-// Thread-safe if those that it asks are.
+// Thread-safe if all members of `groups` are thread-safe.
 class LvmByGroup final : public lvm::LvmApi {
  public:
-  // Not owned; by the group's name, at least one.
+  // By the name of the group; at least one. The pointers are not owned.
   explicit LvmByGroup(std::map<std::string, lvm::LvmApi*> groups) : groups_(std::move(groups)) {}
 
-  // kNotFound for a group that is none of these: to this quarryd it does not exist.
+  // kNotFound for a group that is not in `groups`: to this quarryd it does not exist.
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   Status Create(const lvm::CreateGroup& spec, const Call& call) override;
   Status Create(const lvm::CreateLv& spec, const Call& call) override;
@@ -40,7 +40,7 @@ class LvmByGroup final : public lvm::LvmApi {
   Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
   Status Add(const lvm::AddPv& spec, const Call& call) override;
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
-  // Of any that can tell: they are all of one installation.
+  // Asks any of the LVMs that can answer: all belong to the same installation.
   Result<std::string> Version(const Call& call) override;
 
  private:

@@ -38,32 +38,33 @@ Status MakePrivateDirectory(const std::string& path) {
   return Ok();
 }
 
-// What LVM is shown for one group. A group belongs to one quarryd of a node, so its name makes the place its
-// own, should several share a state directory.
+// What LVM sees of one group. A group belongs to one quarryd per node. Its name therefore makes these folders
+// unique even if several quarryd share a state directory.
 struct Places {
   Places(const Options& options, const std::string& of)
       : group(of), own(options.state_dir + "/pools/" + of), pool(own + "/lvm"), links(own + "/pv") {}
 
   std::string group;
   std::string own;
-  std::string pool;   // LVM_SYSTEM_DIR in which only `links` is
-  std::string links;  // to the PVs of the group
+  std::string pool;   // an LVM_SYSTEM_DIR that scans only `links`
+  std::string links;  // links to the PVs of the group
 };
 
-// LVM_SYSTEM_DIR in which all of /dev is scanned; quarryctl's too.
+// An LVM_SYSTEM_DIR that scans all of /dev. quarryctl uses it too.
 std::string PlaceOfEverything(const Options& options) {
   return options.state_dir + "/lvm";
 }
 
-// A command that is no plain line goes by itself, which is as it should be. That there is no zygote is not.
+// A command that the zygote does not support is started as a process, as intended (debug). A missing zygote
+// is a fault (warning).
 void TellOfSpawn(const Logger& log, const Command& command, const Error& why) {
   log.Log(why.code() == Code::kUnsupported ? LogLevel::kDebug : LogLevel::kWarning,
-          "LVM was started for a command that the zygote did not run",
+          "LVM was started as a process for a command that the zygote did not run",
           {{"command", command.argv.at(1)}, {"reason", why.message()}});
 }
 
-// LVM's work on one group, which sees no other group's disks and waits for none of them. Each may refer to
-// those above it.
+// LVM for one group. It sees the disks of no other group, and waits for none of them. Each member may refer
+// to those above it.
 struct PoolLvm {
   PoolLvm(const Places& places, const std::string& everything, const Options& options, const Logger& log,
           lvm::HeaderReader& headers, std::unique_ptr<lvm::PvLinks> pv_links, GuardedSubprocess::Tell observe,
@@ -80,8 +81,9 @@ struct PoolLvm {
         }),
         fresh(asked, headers, links.get(), &maker, group_locks) {}
 
-  // Runs commands that see nothing but the group's PVs. The links are not touched while another process uses
-  // them: an earlier build, which has the group's lock by name, or one whose /run is not ours.
+  // Makes an LVM that sees nothing but the group's PVs. The links are not changed while another process uses
+  // them. That process may be an earlier build, which holds the group's lock by name, or a quarryd with
+  // another /run.
   Result<std::unique_ptr<lvm::LvmApi>> MakeAsked(const Places& places, const Call& call) {
     if (locks != nullptr) {
       QUARRY_TRY(locks->ClaimName(places.group));
@@ -101,13 +103,13 @@ struct PoolLvm {
   }
 
   lvm::GroupLocks* const locks;
-  std::optional<NodeLock> folder;  // of the links; guarded by the mutex of `asked`
+  std::optional<NodeLock> folder;  // locks the folder of the links; guarded by the mutex of `asked`
   SpawnSubprocess subprocess;
   lvm::ZygoteSubprocess zygote;
   GuardedSubprocess guarded;
   std::unique_ptr<lvm::PvLinks> links;
   LateLvm asked;
-  LateLvm maker;  // of the group: its disks are no PVs yet
+  LateLvm maker;  // creates the group, whose disks are not PVs yet
   lvm::FreshLvm fresh;
 };
 
@@ -123,7 +125,7 @@ Result<std::unique_ptr<PoolLvm>> MakePoolLvm(const std::string& group, const Opt
                                    std::move(links), std::move(observe), locks);
 }
 
-// What is stuck of all pools' commands, and of all others.
+// The stuck commands of all pools and of `others`.
 class Everything final : public Subprocess {
  public:
   Everything(Subprocess& others, const std::map<std::string, std::unique_ptr<PoolLvm>>& pools)
@@ -146,7 +148,7 @@ class Everything final : public Subprocess {
 
 }  // namespace
 
-// Each may refer to those above it.
+// Each member may refer to those above it.
 struct NodeWorld::Parts {
   explicit Parts(lvm::GroupLocks* group_locks) : locks(group_locks) {}
 

@@ -1,5 +1,5 @@
-// The real world, put together: LVM by the zygote or by spawning, its answers kept while the disks prove
-// them, the kernel's device-mapper, its mounts, its block layer.
+// The real world, put together: LVM (by the zygote or by spawned processes, with answers kept while the disks
+// prove them), and the kernel's device-mapper, mounts and block layer.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace quarry::daemon {
 
 class NodeWorld {
  public:
-  // Makes the state directory (0700) and LVM's private configuration in it. What the node lacks (lvm2, kernel
-  // modules) shows when it is used.
-  // `log` hears when LVM is not run as the options say; `observe` of every command of LVM's. Both must
-  // outlive the object, as must `locks`. Without locks nothing may be changed (quarryctl).
+  // Makes the state directory (0700) and LVM's private configuration in it. Missing parts of the node (lvm2,
+  // kernel modules) show only when they are used.
+  // `log` receives a line when LVM is not run as the options say. `observe` is called for every LVM command.
+  // Both, and `locks`, must outlive the object. Without locks, nothing may be changed (quarryctl).
   static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log,
                                                  GuardedSubprocess::Tell observe,
                                                  lvm::GroupLocks* locks = nullptr);
@@ -26,11 +26,11 @@ class NodeWorld {
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;
 
-  // Refers to this object.
+  // The result refers to this object.
   engine::World world();
-  // For what is stuck of all that was started.
+  // For the stuck processes among all that were started.
   Subprocess& children();
-  // For whoever wants to be told of disks.
+  // For watchers of disks.
   udev::UdevApi& udev();
 
  private:

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(LookSchedule, LooksAtOnceAndAFewTimesMoreThenRests) {
+TEST(LookSchedule, LooksAtOnceAndAFewMoreTimesThenRests) {
   const SteadyTime start{};
   LookSchedule schedule;
   EXPECT_FALSE(schedule.due().has_value());
@@ -35,7 +35,7 @@ TEST(LookSchedule, LooksAtOnceAndAFewTimesMoreThenRests) {
   EXPECT_EQ(schedule.due(), now);
 }
 
-TEST(LookSchedule, AFailureIsRepeatedUntilOneLookSucceeds) {
+TEST(LookSchedule, RepeatsAFailedLookUntilOneSucceeds) {
   LookSchedule schedule;
   SteadyTime now{};
   schedule.DiskCame(now);
@@ -49,7 +49,7 @@ TEST(LookSchedule, AFailureIsRepeatedUntilOneLookSucceeds) {
   EXPECT_FALSE(schedule.due().has_value());
 }
 
-TEST(DiskWatcher, ADiskThatIsPluggedInJoinsItsPool) {
+TEST(DiskWatcher, APluggedInDiskJoinsItsPool) {
   fakes::FakeLvm lvm;
   fakes::FakeDm dm;
   fakes::FakeErase erase;
@@ -68,8 +68,8 @@ TEST(DiskWatcher, ADiskThatIsPluggedInJoinsItsPool) {
   auto monitor = udev.Watch();
   ASSERT_TRUE(monitor.has_value());
   const DiskWatcher watcher(engine, std::move(*monitor), log);
-  ASSERT_TRUE(engine.lifecycle().Start(CallWithin(seconds(20))).has_value());
-  udev.Unplug("nothing");  // no arrival: nobody looks
+  ASSERT_TRUE(engine.Start(CallWithin(seconds(20))).has_value());
+  udev.Unplug("nothing");  // no disk arrived: no search
   lvm.AddBlankDisk({"/dev/nvme1n1", Extents{50}});
   mount.SetDiskContent("/dev/nvme1n1", {});
   udev.Plug(fakes::PlainDisk("nvme1n1", "new", kGiB));

@@ -21,7 +21,7 @@ constexpr char kOther[] = "C20Bpt-T7ZQ-KWJG-4SGG-yLAp-2Z3v-3miSLv";
 
 class GroupLocks : public testing::Test {
  protected:
-  // Another process's: flock is per open file.
+  // The locks of another process: a flock belongs to the open file.
   FlockGroupLocks Another(const std::string& run = "own") {
     return {directory_.path() + "/" + run + "/locks", directory_.path() + "/lvm"};
   }
@@ -32,7 +32,7 @@ class GroupLocks : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(GroupLocks, AGroupHasOneOwnerAlsoWhereEachHasARunOfItsOwn) {
+TEST_F(GroupLocks, AGroupHasOneOwnerEvenIfEachProcessHasItsOwnRun) {
   FlockGroupLocks ours = Another("a");
   FlockGroupLocks theirs = Another("b");
   ASSERT_TRUE(ours.ClaimName("vg").has_value());
@@ -49,7 +49,7 @@ TEST_F(GroupLocks, AGroupHasOneOwnerAlsoWhereEachHasARunOfItsOwn) {
   EXPECT_TRUE(theirs.Claim("vg", kOther).value_or(false)) << "another group";
 }
 
-TEST_F(GroupLocks, AGroupThatIsYetToBeMadeIsKeptByItsName) {
+TEST_F(GroupLocks, AGroupThatDoesNotExistYetIsLockedByName) {
   FlockGroupLocks ours = Another();
   FlockGroupLocks theirs = Another();
   ASSERT_TRUE(ours.ClaimName("vg").has_value());
@@ -61,7 +61,7 @@ TEST_F(GroupLocks, AGroupThatIsYetToBeMadeIsKeptByItsName) {
       << "nothing is run for what nobody claimed";
 }
 
-TEST_F(GroupLocks, CommandsGetTheLockByUuidAsSoonAsThereIsOneAndEachGroupItsOwn) {
+TEST_F(GroupLocks, CommandsGetTheLockByUuidOnceItExistsAndEachGroupItsOwn) {
   FlockGroupLocks ours = Another();
   ASSERT_TRUE(ours.ClaimName("vg").has_value());
   const int by_name = *ours.ForCommand("vg");
@@ -75,7 +75,7 @@ TEST_F(GroupLocks, CommandsGetTheLockByUuidAsSoonAsThereIsOneAndEachGroupItsOwn)
   EXPECT_EQ(target(*ours.ForCommand("vg2")), LockFile(kOther));
 }
 
-TEST_F(GroupLocks, AGroupMadeAnewGetsItsOwnLockAndTheOldOneIsKept) {
+TEST_F(GroupLocks, ARecreatedGroupGetsItsOwnLockAndTheOldOneIsKept) {
   FlockGroupLocks ours = Another("a");
   FlockGroupLocks theirs = Another("b");
   ASSERT_TRUE(ours.Claim("vg", kUuid).has_value());
@@ -84,7 +84,7 @@ TEST_F(GroupLocks, AGroupMadeAnewGetsItsOwnLockAndTheOldOneIsKept) {
   EXPECT_FALSE(theirs.Claim("renamed", kUuid).has_value()) << "its volumes may live on";
 }
 
-TEST_F(GroupLocks, ALockFileThatIsGoneStopsTheGroupAndNoOther) {
+TEST_F(GroupLocks, AMissingLockFileStopsItsGroupAndNoOther) {
   FlockGroupLocks ours = Another();
   ASSERT_TRUE(ours.Claim("vg", kUuid).has_value());
   ASSERT_TRUE(ours.Claim("vg2", kOther).has_value());
@@ -100,7 +100,7 @@ TEST_F(GroupLocks, ALockFileThatIsGoneStopsTheGroupAndNoOther) {
   }
 }
 
-TEST_F(GroupLocks, ACommandKeepsTheGroupFromTheNextOwner) {
+TEST_F(GroupLocks, ARunningCommandKeepsTheNextOwnerOut) {
   int command = -1;
   {
     FlockGroupLocks ours = Another("a");

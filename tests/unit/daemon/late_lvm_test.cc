@@ -7,7 +7,7 @@
 namespace quarry::daemon {
 namespace {
 
-TEST(LateLvm, IsAMissingToolUntilItIsInstalledAndNeverAMissingGroup) {
+TEST(LateLvm, ReportsAMissingToolUntilItIsInstalledAndNeverAMissingGroup) {
   bool installed = false;
   int made = 0;
   LateLvm lvm([&](const Call&) -> Result<std::unique_ptr<lvm::LvmApi>> {

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr char kFirst[] = "pid:[4026531836]";
 constexpr char kOwn[] = "pid:[4026532001]";
 
-// /proc of a process in a container or on a host, as far as it is asked.
+// As much of a /proc, of a process in a container or on a host, as the check reads.
 class LockFolder : public testing::Test {
  protected:
   LockFolder() {
@@ -38,13 +38,13 @@ class LockFolder : public testing::Test {
     fs::create_symlink("mnt:[1]", proc() + "/self/ns/mnt");
     fs::create_symlink(shares_mounts ? "mnt:[1]" : "mnt:[2]", proc() + "/1/ns/mnt");
   }
-  // Process 1 has its own root, or the one of this test, in which all paths are the same.
+  // The root of process 1: one of its own, or this test's, in which all paths are the same.
   void Root(const std::string& of_process_1) { fs::create_symlink(of_process_1, proc() + "/1/root"); }
   void Mount(const std::string& root = "/lvm") {
     std::ofstream(proc() + "/self/mountinfo", std::ios::app)
         << "31 30 0:24 " << root << " " << folder() << " rw shared:5 - tmpfs tmpfs rw\n";
   }
-  // The folder of the host, below its root: the same as ours, or not.
+  // Makes the host's folder below the host's root; `ours`: it is the same as this process's.
   void HostHas(const std::string& path, bool ours) {
     fs::create_directories(folder());
     fs::create_directories(fs::path(host() + path).parent_path());
@@ -69,40 +69,40 @@ class LockFolder : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(LockFolder, OnAPlainHostIsMadeAndIsTheHosts) {
+TEST_F(LockFolder, IsMadeOnAPlainHostAndIsTheHosts) {
   Namespaces(kFirst, true);
   Root("/");
   EXPECT_TRUE(Check().has_value()) << Check().error().message();
   EXPECT_EQ(fs::status(folder()).permissions(), fs::perms::owner_all);
 }
 
-TEST_F(LockFolder, OnAPlainHostNeedsNoRightToLookAtProcess1) {
+TEST_F(LockFolder, NeedsNoPermissionToInspectProcess1OnAPlainHost) {
   Namespaces(kFirst, true);
   EXPECT_TRUE(Check().has_value());
 }
 
-TEST_F(LockFolder, OfAServiceWithMountsOfItsOwnThatSharesRunIsTheHosts) {
+TEST_F(LockFolder, IsTheHostsForAServiceWithItsOwnMountsThatSharesRun) {
   Namespaces(kFirst, false);
   Root("/");
   EXPECT_TRUE(Check().has_value());
 }
 
-TEST_F(LockFolder, OfAContainerMustBeTheHostsVeryFolder) {
+TEST_F(LockFolder, MustBeTheHostsVeryFolderInAContainer) {
   Namespaces(kFirst, false);
   Root(host());
   ExpectRefused(folder());
   Mount();
-  ExpectRefused(folder());  // a mount, but of something else
+  ExpectRefused(folder());  // a mount of another folder
 }
 
-TEST_F(LockFolder, OfAContainerThatHasTheHostsIsGood) {
+TEST_F(LockFolder, IsAcceptedInAContainerThatMountsTheHosts) {
   Namespaces(kFirst, false);
   Root(host());
   HostHas(folder(), true);
   EXPECT_TRUE(Check().has_value()) << Check().error().message();
 }
 
-TEST_F(LockFolder, OfAContainerWithoutASightOfTheHostMustBeAMount) {
+TEST_F(LockFolder, MustBeAMountInAContainerThatCannotSeeTheHost) {
   Namespaces(kOwn, true);
   Root("/");
   ExpectRefused(folder());
@@ -110,7 +110,7 @@ TEST_F(LockFolder, OfAContainerWithoutASightOfTheHostMustBeAMount) {
   EXPECT_TRUE(Check().has_value());
 }
 
-// "pause" is process 1 where the containers of a pod share their processes.
+// If the containers of a pod share a PID namespace, process 1 is "pause".
 TEST_F(LockFolder, ProcessOneOfAPodProvesNothing) {
   Namespaces(kOwn, false);
   Root(host());
@@ -119,8 +119,8 @@ TEST_F(LockFolder, ProcessOneOfAPodProvesNothing) {
   EXPECT_TRUE(Check().has_value());
 }
 
-// Of an emptyDir on disk, one in memory, and a volume that a runtime made.
-TEST_F(LockFolder, OfAContainerWithoutASightOfTheHostIsNotAnyMount) {
+// An emptyDir on disk, an emptyDir in memory, and a volume made by a container runtime.
+TEST_F(LockFolder, IsNotAnyMountInAContainerThatCannotSeeTheHost) {
   Namespaces(kOwn, false);
   for (const char* root : {"/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/lvm", "/",
                            "/var/lib/docker/volumes/1/_data", "/srv/locks", "/run/lock/lvm//deleted"}) {
@@ -130,11 +130,11 @@ TEST_F(LockFolder, OfAContainerWithoutASightOfTheHostIsNotAnyMount) {
     EXPECT_THAT(Check().error().message(),
                 AllOf(HasSubstr("'" + std::string(root) + "'"), HasSubstr("(hostPID)")));
   }
-  Mount("/run/lock/lvm");  // on top of those
+  Mount("/run/lock/lvm");  // on top of the others
   EXPECT_TRUE(Check().has_value()) << Check().error().message();
 }
 
-TEST_F(LockFolder, IsLookedAtByNameAlsoWhereTheHostsProcess1MayNotBe) {
+TEST_F(LockFolder, IsCheckedByNameIfTheHostsProcess1MayNotBeInspected) {
   Namespaces(kFirst, false);
   ExpectRefused(folder());
   Mount("/");
@@ -143,7 +143,7 @@ TEST_F(LockFolder, IsLookedAtByNameAlsoWhereTheHostsProcess1MayNotBe) {
   EXPECT_TRUE(Check().has_value()) << Check().error().message();
 }
 
-TEST_F(LockFolder, IsTheOneThatTheHostsLvmIsSetTo) {
+TEST_F(LockFolder, IsTheFolderThatTheHostsLvmConfNames) {
   Namespaces(kFirst, false);
   Root(host());
   HostHas(folder(), true);
@@ -154,7 +154,7 @@ TEST_F(LockFolder, IsTheOneThatTheHostsLvmIsSetTo) {
   EXPECT_TRUE(Check().has_value()) << Check().error().message();
 }
 
-TEST(LockingDirOf, ReadsWhatIsSetAndNothingElse) {
+TEST(LockingDirOf, ReadsTheSettingAndNothingElse) {
   EXPECT_EQ(LockingDirOf(""), "");
   EXPECT_EQ(LockingDirOf("global {\n\t# locking_dir = \"/a\"\n}\n"), "");
   EXPECT_EQ(LockingDirOf("global {\n\tlocking_dir = \"/run/lock/lvm\"\n}\n"), "/run/lock/lvm");

@@ -15,7 +15,7 @@ class LvmByGroupTest : public testing::Test {
     one_.AddGroup("vg-one", kExtent, {{"/dev/a", Extents{100}}});
     two_.AddGroup("vg-two", kExtent, {{"/dev/b", Extents{100}}});
     two_.AddGroup("vg-one", kExtent,
-                  {{"/dev/c", Extents{7}}});  // another one of that name, which is none of ours
+                  {{"/dev/c", Extents{7}}});  // another group of that name, which is not ours
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
 
@@ -23,7 +23,7 @@ class LvmByGroupTest : public testing::Test {
   LvmByGroup lvm_{{{"vg-one", &one_}, {"vg-two", &two_}}};
 };
 
-TEST_F(LvmByGroupTest, EachGroupIsAskedOfItsOwnLvm) {
+TEST_F(LvmByGroupTest, EachGroupIsReadByItsOwnLvm) {
   EXPECT_EQ((*lvm_.Read("vg-one", Soon()))->extent_count, Extents{100});
   EXPECT_EQ((*lvm_.Read("vg-two", Soon()))->extent_count, Extents{100});
   EXPECT_EQ(one_.before.Calls("Read"), 1);
@@ -43,13 +43,13 @@ TEST_F(LvmByGroupTest, ChangesGoToTheLvmOfTheirGroup) {
   EXPECT_EQ(lvm_.Remove("vg-three", {"lv"}, 0, Soon()).error().code(), Code::kNotFound);
 }
 
-TEST_F(LvmByGroupTest, OneThatIsSilentKeepsNobodyFromTheOthers) {
+TEST_F(LvmByGroupTest, ASilentGroupDoesNotBlockTheOthers) {
   one_.SetGroupSilent("vg-one", true);
   EXPECT_EQ(lvm_.Read("vg-one", CallWithin(std::chrono::milliseconds(20))).error().code(), Code::kTimeout);
   EXPECT_TRUE(lvm_.Read("vg-two", Soon()).has_value());
 }
 
-TEST_F(LvmByGroupTest, TheVersionIsToldByAnyThatCan) {
+TEST_F(LvmByGroupTest, AnyLvmThatAnswersGivesTheVersion) {
   one_.before.FailAlways("Version", Error(Code::kUnavailable, "looking for the pool's disks"));
   EXPECT_TRUE(lvm_.Version(Soon()).has_value());
   two_.before.FailAlways("Version", Error(Code::kPrecondition, "no lvm"));

@@ -26,7 +26,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A server on a port of this host that was free.
+// A server on a free port of this host.
 struct OnPort {
   std::unique_ptr<MetricsServer> server;
   int port = 0;
@@ -52,7 +52,7 @@ int Descriptors() {
   return count;
 }
 
-// Connects `count` times from a process of its own, says nothing, and holds what it has until it is ended.
+// A process that connects `count` times, sends nothing, and keeps the connections until it is ended.
 class IdleCallers {
  public:
   IdleCallers(int port, int count) {
@@ -75,7 +75,7 @@ class IdleCallers {
   }
   IdleCallers(const IdleCallers&) = delete;
   IdleCallers& operator=(const IdleCallers&) = delete;
-  // Waits until it has connected so often. False: it could not.
+  // Waits until all connections are made. False: the process could not make them.
   bool Connected() const {
     char told = 'n';
     return read(told_.get(), &told, 1) == 1 && told == 'y';
@@ -100,7 +100,7 @@ class IdleCallers {
   UniqueFd told_;
 };
 
-TEST(MetricsServer, CallersWhoOnlyConnectHoldFewDescriptorsAndKeepNoScrapeAway) {
+TEST(MetricsServer, IdleConnectionsHoldFewDescriptorsAndKeepNoScrapeAway) {
   constexpr int kProcesses = 10;
   constexpr int kEach = 500;  // 5,000 in all; each process stays below the usual limit of 1,024
   const OnPort on = Serve([] { return "quarry_one 1\n"; });
@@ -117,7 +117,7 @@ TEST(MetricsServer, CallersWhoOnlyConnectHoldFewDescriptorsAndKeepNoScrapeAway) 
     const auto answer = client.Get("/metrics");
     return answer && answer->body == "quarry_one 1\n";
   };
-  // One who is slow to ask may be sent away for them, as they are; but not each time.
+  // A slow caller may be disconnected like the idle ones, but not each time.
   bool answered = false;
   for (int i = 0; i < 10 && !answered; ++i) {
     answered = scrape();
@@ -130,7 +130,7 @@ TEST(MetricsServer, CallersWhoOnlyConnectHoldFewDescriptorsAndKeepNoScrapeAway) 
   EXPECT_LE(Descriptors(), before + static_cast<int>(MetricsServer::kMostConnections) + 2 * kProcesses);
 }
 
-TEST(MetricsServer, OneTextAnswersAllWhoAskWithinASecond) {
+TEST(MetricsServer, OneTextAnswersAllRequestsWithinASecond) {
   std::atomic<int> made = 0;
   const OnPort on = Serve([&] { return "quarry_made " + std::to_string(++made) + "\n"; });
   ASSERT_NE(on.server, nullptr);
@@ -162,7 +162,7 @@ TEST(HttpRequest, IsReadAsFarAsAScrapeNeeds) {
   EXPECT_EQ(ReadHttpRequest(std::string(kLongestRequest + 1, 'G')), HttpAsked::kMalformed);
 }
 
-TEST(MetricsServer, ServesTheTextOnASocketAndTakesItAlong) {
+TEST(MetricsServer, ServesTheTextOnASocketAndRemovesTheSocket) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/metrics.sock";
   const auto address = ParseMetricsAddress("unix://" + path);
@@ -187,7 +187,7 @@ TEST(MetricsServer, ServesTheTextOnASocketAndTakesItAlong) {
   EXPECT_NE(lstat(path.c_str(), &status), 0);
 }
 
-TEST(MetricsServer, ListensOnAPortAndSaysWhichItCouldNotHave) {
+TEST(MetricsServer, ListensOnAPortAndNamesAPortThatIsTaken) {
   const OnPort on = Serve([] { return "quarry_one 1\n"; });
   ASSERT_NE(on.server, nullptr);
   httplib::Client client("127.0.0.1", on.port);

@@ -25,7 +25,7 @@ TEST(Metrics, CountsTimingsByLabelInBucketsOfSeconds) {
   EXPECT_THAT(text, HasSubstr("quarry_t_seconds_bucket{verb=\"lvs\",le=\"+Inf\"} 1\n"));
 }
 
-TEST(Metrics, WritesGaugesAsTheyAreHandedIn) {
+TEST(Metrics, WritesGaugesAsGiven) {
   const Metrics metrics;
   const std::string text =
       metrics.Text({{"quarry_free_bytes", "Room", {{{{"pool", "a\"b\n"}}, 1024}, {{{"pool", "c"}}, 0}}}});
@@ -34,12 +34,12 @@ TEST(Metrics, WritesGaugesAsTheyAreHandedIn) {
   EXPECT_THAT(text, HasSubstr("quarry_free_bytes{pool=\"c\"} 0\n"));
 }
 
-TEST(Metrics, WhatSomebodyElseCountsIsACounter) {
+TEST(Metrics, AGaugeThatCountsIsWrittenAsACounter) {
   const std::string text = Metrics().Text({{"quarry_errors_total", "Errors", {{{}, 7}}, true}});
   EXPECT_THAT(text, HasSubstr("# TYPE quarry_errors_total counter\nquarry_errors_total 7\n"));
 }
 
-TEST(Metrics, MayBeObservedFromEveryThread) {
+TEST(Metrics, MayBeObservedFromAnyThread) {
   Metrics metrics;
   auto& timings = metrics.AddTimings("quarry_t_seconds", "How long");
   {

@@ -1,4 +1,4 @@
-// What quarryd does with its surroundings: locks, socket, service manager, retries.
+// quarryd and its surroundings: locks, socket, service manager, retries.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -54,18 +54,18 @@ class ClaimingASocket : public ::testing::Test {
   std::string path_ = directory_.path() + "/csi.sock";
 };
 
-TEST_F(ClaimingASocket, FindsNothingInTheWay) {
+TEST_F(ClaimingASocket, AcceptsAFreePath) {
   EXPECT_TRUE(Claim().has_value());
 }
 
-TEST_F(ClaimingASocket, RemovesWhatADeadProcessLeft) {
+TEST_F(ClaimingASocket, RemovesAStaleSocket) {
   BoundSocket(path_, SOCK_STREAM).Reset();
   ASSERT_TRUE(Exists(path_));
   EXPECT_TRUE(Claim().has_value());
   EXPECT_FALSE(Exists(path_));
 }
 
-TEST_F(ClaimingASocket, RefusesOneThatIsServedNamingTheProcess) {
+TEST_F(ClaimingASocket, RefusesAServedSocketNamingTheProcess) {
   const UniqueFd server = BoundSocket(path_, SOCK_STREAM);
   ASSERT_EQ(listen(server.get(), 4), 0);
   const Status claimed = Claim();
@@ -76,7 +76,7 @@ TEST_F(ClaimingASocket, RefusesOneThatIsServedNamingTheProcess) {
   EXPECT_TRUE(Exists(path_));
 }
 
-TEST_F(ClaimingASocket, RefusesOneWhoseServerIsTooBusyToAnswer) {
+TEST_F(ClaimingASocket, RefusesASocketWhoseServerIsTooBusyToAnswer) {
   const UniqueFd server = BoundSocket(path_, SOCK_STREAM);
   ASSERT_EQ(listen(server.get(), 0), 0);
   sockaddr_un address{};
@@ -95,9 +95,9 @@ TEST_F(ClaimingASocket, RefusesOneWhoseServerIsTooBusyToAnswer) {
   EXPECT_TRUE(Exists(path_));
 }
 
-TEST_F(ClaimingASocket, LeavesAloneWhatIsNoSocket) {
+TEST_F(ClaimingASocket, DoesNotTouchAFileThatIsNotASocket) {
   std::ofstream(path_) << "precious";
-  EXPECT_THAT(Claim().error().message(), AllOf(HasSubstr(path_), HasSubstr("is no socket")));
+  EXPECT_THAT(Claim().error().message(), AllOf(HasSubstr(path_), HasSubstr("is not a socket")));
   EXPECT_TRUE(Exists(path_));
   ASSERT_EQ(unlink(path_.c_str()), 0);
   ASSERT_EQ(symlink("/etc/passwd", path_.c_str()), 0);
@@ -111,14 +111,15 @@ TEST_F(ClaimingASocket, NamesAMissingDirectory) {
   EXPECT_THAT(claimed.error().message(), HasSubstr(directory_.path() + "/none'"));
 }
 
-TEST(NodeLock, IsHeldByOneProcessAtATimeAndNamesIt) {
+TEST(NodeLock, IsHeldByOneProcessAtATimeAndNamesThatProcess) {
   const TemporaryDirectory directory;
   const std::string locks = directory.path() + "/quarry/locks";
   auto held = NodeLock::Take(locks, "vg-a");
   ASSERT_TRUE(held.has_value()) << held.error().message();
   EXPECT_TRUE(NodeLock::Take(locks, "vg-b").has_value());
 
-  const auto again = NodeLock::Take(locks, "vg-a");  // flock is per open file: the same as another process
+  const auto again = NodeLock::Take(
+      locks, "vg-a");  // a flock belongs to the open file, so this is the same as another process
   ASSERT_FALSE(again.has_value());
   EXPECT_EQ(again.error().code(), Code::kPrecondition);
   EXPECT_THAT(again.error().message(), HasSubstr("pid " + std::to_string(getpid()) + " ("));
@@ -129,7 +130,7 @@ TEST(NodeLock, IsHeldByOneProcessAtATimeAndNamesIt) {
   EXPECT_TRUE(NodeLock::Take(locks, "vg-a").has_value());
 }
 
-TEST(NodeLock, OutlivesItsHolderInAProcessThatWasGivenItAndNamesThatOne) {
+TEST(NodeLock, OutlivesItsHolderInAProcessThatGotTheDescriptorAndNamesThatProcess) {
   const TemporaryDirectory directory;
   const std::string locks = directory.path() + "/quarry/locks";
   std::array<int, 2> ends{};
@@ -156,7 +157,7 @@ TEST(NodeLock, OutlivesItsHolderInAProcessThatWasGivenItAndNamesThatOne) {
   close(ends[0]);
 }
 
-TEST(NodeLock, KnowsThatItsFileIsGone) {
+TEST(NodeLock, NoticesThatItsFileIsGone) {
   const TemporaryDirectory directory;
   const auto lock = NodeLock::Take(directory.path(), "vg-a");
   ASSERT_TRUE(lock.has_value());
@@ -167,7 +168,7 @@ TEST(NodeLock, KnowsThatItsFileIsGone) {
   EXPECT_FALSE(lock->IsThere());
 }
 
-TEST(NodeLock, IsForRootAloneAndSaysNothingToWhoHasItAsInput) {
+TEST(NodeLock, IsForRootAloneAndReadsAsEmptyInput) {
   const TemporaryDirectory directory;
   const auto lock = NodeLock::Take(directory.path(), "vg-a");
   ASSERT_TRUE(lock.has_value());
@@ -178,7 +179,7 @@ TEST(NodeLock, IsForRootAloneAndSaysNothingToWhoHasItAsInput) {
   EXPECT_LE(read(lock->fd(), &byte, 1), 0);
 }
 
-TEST(NodeLock, OfAFolderWritesNothing) {
+TEST(NodeLock, OnAFolderWritesNothing) {
   const TemporaryDirectory directory;
   const auto lock = NodeLock::TakeFolder(directory.path());
   ASSERT_TRUE(lock.has_value()) << lock.error().message();
@@ -189,7 +190,7 @@ TEST(NodeLock, OfAFolderWritesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(LockHolder, FallsBackOnWhatTheFileSays) {
+TEST(LockHolder, FallsBackOnTheTextOfTheFile) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/vg-a.lock";
   const auto named = [&](const std::string& text) {
@@ -225,7 +226,7 @@ TEST(NodeLock, KeepsPathsApartAndStaysInItsDirectory) {
   EXPECT_TRUE(Exists(directory.path() + "/socket-:run:csi.sock.lock"));
 }
 
-TEST(NodeLock, DoesNotFollowALinkThatSomebodyLeft) {
+TEST(NodeLock, DoesNotFollowAPlantedLink) {
   const TemporaryDirectory directory;
   const std::string victim = directory.path() + "/victim";
   std::ofstream(victim) << "precious";
@@ -236,7 +237,7 @@ TEST(NodeLock, DoesNotFollowALinkThatSomebodyLeft) {
   EXPECT_EQ(text, "precious");
 }
 
-TEST(ProcessName, TellsPeopleWhoItIs) {
+TEST(ProcessName, DescribesAProcessForPeople) {
   EXPECT_THAT(ProcessName(getpid()), HasSubstr("pid " + std::to_string(getpid()) + " ("));
   EXPECT_EQ(ProcessName(0), "another process");
   EXPECT_EQ(ProcessName(2147483647), "pid 2147483647");
@@ -267,13 +268,13 @@ TEST(Notifier, SendsToAPathAndToAnAbstractName) {
   EXPECT_EQ(Receive(abstract.get()), "STOPPING=1");
 }
 
-TEST(Notifier, DoesNotMindNobodyListening) {
+TEST(Notifier, DoesNotMindAMissingListener) {
   EXPECT_FALSE(Notifier("").Send("READY=1"));
   EXPECT_FALSE(Notifier("/nowhere/notify").Send("READY=1"));
   EXPECT_FALSE(Notifier(std::string(300, 'x')).Send("READY=1"));
 }
 
-// What a Starter writes to its log, which goes to a pipe here.
+// A Starter writes its log to a pipe here.
 class Starting : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -331,7 +332,7 @@ TEST_F(Starting, RepeatsUntilItSucceedsAndLogsEachReasonOnce) {
   EXPECT_EQ(Count(logged, " info    ready"), 1U);
 }
 
-TEST_F(Starting, StopsARunningTryAndAPause) {
+TEST_F(Starting, StopsDuringAStartAndDuringAPause) {
   std::atomic<bool> running = false;
   auto hanging = std::make_unique<Starter>(
       [&](const Call& call) -> Status {

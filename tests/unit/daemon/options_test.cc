@@ -26,7 +26,7 @@ class Loading : public ::testing::Test {
     return daemon::Load(args, environment, "1.2.3", path_);
   }
 
-  // Of a start that is complete but for what the test is about.
+  // Loads settings that are complete except for those under test.
   Result<Loaded> LoadWith(std::vector<std::string> args, Environment environment = {}) {
     environment.try_emplace("CSI_ENDPOINT", kEndpoint);
     environment.try_emplace("QUARRY_POOL", "p=vg0");
@@ -189,7 +189,7 @@ TEST_F(Loading, TakesPoolsWholeFromOneSource) {
   EXPECT_EQ(rules->options.pools[0].exclude, std::vector<engine::DeviceRule>{{.path = "/dev/b"}});
 }
 
-TEST_F(Loading, NamesTheUnknownOrBadThing) {
+TEST_F(Loading, NamesTheUnknownOrBadSetting) {
   ExpectRefused(LoadWith({"--frobnicate", "1"}), "--frobnicate");
   ExpectRefused(LoadWith({"stray"}), "stray");
   ExpectRefused(LoadWith({"--log-level", "loud"}),
@@ -236,8 +236,8 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"mode = 1.5\n", ": line 1: mode: must be a string, a whole number or a boolean"},
       {"mode = [\"all\"]\n", ": line 1: mode: must be a string"},
       {"mode = \"all\nalpha = true\n", ": line 1: "},
-      {"pool = \"p=vg0\"\n", ": line 1: pool: must be tables, each under its own [[pool]]"},
-      {"[pool]\nname = \"p\"\n", "pool: must be tables, each under its own [[pool]]"},
+      {"pool = \"p=vg0\"\n", ": line 1: pool: must be a list of tables, each under its own [[pool]]"},
+      {"[pool]\nname = \"p\"\n", "pool: must be a list of tables, each under its own [[pool]]"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
        ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
        "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
@@ -257,7 +257,7 @@ TEST_F(Loading, NamesFileLineAndKey) {
   }
 }
 
-TEST_F(Loading, TakesNumbersAndBooleansInTheFileAsTheyAre) {
+TEST_F(Loading, TakesNumbersAndBooleansInTheFileUnquoted) {
   File(
       "alpha = true\nmax-volumes = 12\ndefault-size = 1048576\n[[pool]]\nname = \"p\"\nvg = \"v\"\nreserve = "
       "4096\n");
@@ -269,13 +269,13 @@ TEST_F(Loading, TakesNumbersAndBooleansInTheFileAsTheyAre) {
   EXPECT_EQ(loaded->options.pools[0].reserve, Bytes{4096});
 }
 
-TEST_F(Loading, NeedsAnEndpointAndAPoolAndSaysHow) {
+TEST_F(Loading, NeedsAnEndpointAndAPoolAndSaysHowToSetThem) {
   ExpectRefused(Load({"--pool", "p=vg0"}), "--endpoint (CSI_ENDPOINT) is required");
   ExpectRefused(Load({"--endpoint", kEndpoint}),
                 "no pool is configured: name a volume group with --pool NAME=VG");
 }
 
-TEST_F(Loading, NeedsANodeIdInAPodWhoseNameChanges) {
+TEST_F(Loading, NeedsANodeIdInAPodBecauseItsNameChanges) {
   const std::vector<std::string> args = {"--endpoint", kEndpoint, "--pool", "p=vg0"};
   ExpectRefused(Load(args, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}),
                 "set QUARRY_NODE_ID from the field spec.nodeName");
@@ -285,15 +285,15 @@ TEST_F(Loading, NeedsANodeIdInAPodWhoseNameChanges) {
   EXPECT_TRUE(Load(args, {{"KUBERNETES_SERVICE_HOST", ""}}).has_value());
 }
 
-TEST_F(Loading, HasTheAdminSocketInTheStateDirectoryUnlessItIsOff) {
+TEST_F(Loading, PutsTheAdminSocketIntoTheStateDirectoryUnlessItIsOff) {
   EXPECT_EQ(LoadWith({"--state-dir", "/run/b"})->options.admin_endpoint,
             *AbsolutePath::Parse("/run/b/admin.sock"));
   EXPECT_EQ(LoadWith({"--admin-endpoint", "off"})->options.admin_endpoint, std::nullopt);
-  ExpectRefused(LoadWith({"--admin-endpoint", kEndpoint}), "must be two sockets");
+  ExpectRefused(LoadWith({"--admin-endpoint", kEndpoint}), "must be different sockets");
   ExpectRefused(LoadWith({"--admin-endpoint", "on"}), "--admin-endpoint: must be unix:///");
 }
 
-TEST_F(Loading, MissesTheDefaultFileSilentlyAndANamedOneAloud) {
+TEST_F(Loading, MissesTheDefaultFileSilentlyAndANamedFileWithAnError) {
   EXPECT_TRUE(LoadWith({}).has_value());
   const auto named = LoadWith({"--config", directory_.path() + "/none.toml"});
   ASSERT_FALSE(named.has_value());
@@ -311,7 +311,7 @@ TEST_F(Loading, ReadsTheNamedFileInsteadOfTheDefaultOne) {
   EXPECT_EQ(LoadWith({}, {{"QUARRY_CONFIG", other}})->options.mode, csi::Mode::kController);
 }
 
-TEST_F(Loading, IgnoresEmptyAndForeignVariables) {
+TEST_F(Loading, IgnoresEmptyVariablesAndThoseOfOtherPrograms) {
   const auto loaded =
       LoadWith({}, {{"QUARRY_MODE", ""}, {"QUARRY_PORT", "tcp://10.0.0.1:80"}, {"QUARRY_CONFIG", ""}});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();

@@ -1,5 +1,5 @@
-// The program itself: exit statuses, what it says, its socket, its signals. On a volume group that does not
-// exist, which is all it needs to serve Probe. Needs root for the locks in /run.
+// The program itself: exit statuses, output, socket, signals. Its volume group does not exist, which is
+// enough to serve Probe. Needs root for the locks in /run.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -40,7 +40,7 @@ using ::testing::StartsWith;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// A run that ends by itself.
+// Runs quarryd until it exits.
 Finished RunToEnd(std::vector<std::string> args, Variables environment = {}) {
   SpawnSubprocess subprocess;
   args.insert(args.begin(), QUARRYD);
@@ -50,7 +50,7 @@ Finished RunToEnd(std::vector<std::string> args, Variables environment = {}) {
   return finished.has_value() ? std::move(*finished) : Finished{};
 }
 
-// One line, with its end.
+// Expects one line with its newline.
 void ExpectOneLine(const std::string& text) {
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
 }
@@ -100,10 +100,11 @@ TEST(QuarrydStart, PrintsVersionAndHelp) {
   EXPECT_THAT(help.err, IsEmpty());
 }
 
-// A quarryd that runs, on a volume group of this test's own that does not exist.
+// A running quarryd, on a volume group of this test's own that does not exist.
 class Quarryd : public ::testing::Test {
  protected:
-  // LVM's lock folder is a mount of its own, as deployment.md has it for containers: this may run in one.
+  // Mounts a folder of its own as LVM's lock folder, as deployment.md asks of containers: this test may run
+  // in one.
   static void SetUpTestSuite() {
     if (geteuid() != 0) {
       return;
@@ -145,7 +146,7 @@ class Quarryd : public ::testing::Test {
             "--state-dir=" + directory_.path() + "/state", "--node-id=node-1"};
   }
 
-  // Starts it and waits until it says that it is ready to be asked.
+  // Starts quarryd and waits until it is ready to be probed.
   void Start() {
     std::vector<std::string> args = Args(group_, socket_path_);
     args.insert(args.begin(), QUARRYD);
@@ -158,7 +159,7 @@ class Quarryd : public ::testing::Test {
     argv.push_back(nullptr);
     pid_ = fork();
     ASSERT_GE(pid_, 0);
-    if (pid_ == 0) {  // only what is safe after a fork of a process with threads
+    if (pid_ == 0) {  // only calls that are safe after a fork of a process with threads
       const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       dup2(log, 1);
       dup2(log, 2);
@@ -232,7 +233,8 @@ TEST_F(Quarryd, ServesProbeWhileItsVolumeGroupIsMissingAndNamesIt) {
   grpc::ClientContext probing;
   pb::ProbeResponse response;
   const grpc::Status probed = identity->Probe(&probing, {}, &response);
-  if (probed.ok()) {  // a machine whose disks LVM may not open cannot say that there is no such group
+  if (probed.ok()) {  // on a machine that does not let LVM open its disks, LVM cannot say that the group is
+                      // missing
     EXPECT_TRUE(response.has_ready() && !response.ready().value());
     EXPECT_THAT(Log(), HasSubstr("\"code\":\"unavailable\""));
   } else {
@@ -246,7 +248,7 @@ TEST_F(Quarryd, ServesProbeWhileItsVolumeGroupIsMissingAndNamesIt) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(Quarryd, StopsOnRequestAndTakesItsSocketAlong) {
+TEST_F(Quarryd, StopsOnRequestAndRemovesItsSocket) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Start();
     ASSERT_EQ(kill(pid_, signal), 0);
@@ -278,7 +280,7 @@ TEST_F(Quarryd, LogsOnlyJsonLines) {
   EXPECT_GE(count, 3);
 }
 
-TEST_F(Quarryd, ReplacesTheSocketOfOneThatWasKilled) {
+TEST_F(Quarryd, ReplacesTheSocketOfAKilledQuarryd) {
   Start();
   ASSERT_EQ(kill(pid_, SIGKILL), 0);
   EXPECT_EQ(WaitForExit(), -SIGKILL);
@@ -290,7 +292,7 @@ TEST_F(Quarryd, ReplacesTheSocketOfOneThatWasKilled) {
   EXPECT_TRUE(pb::Identity::NewStub(channel)->GetPluginInfo(&context, {}, &info).ok());
 }
 
-TEST_F(Quarryd, WaitsForAVolumeGroupThatAnotherHasAndSaysWho) {
+TEST_F(Quarryd, WaitsForAVolumeGroupOfAnotherQuarrydAndNamesIt) {
   const auto other = NodeLock::Take(kLockDirectory, "vg-" + group_);
   ASSERT_TRUE(other.has_value()) << other.error().message();
   Start();
@@ -306,7 +308,7 @@ TEST_F(Quarryd, WaitsForAVolumeGroupThatAnotherHasAndSaysWho) {
   EXPECT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << "it waits";
 }
 
-TEST_F(Quarryd, GoesOnOnceTheVolumeGroupIsFree) {
+TEST_F(Quarryd, ContinuesOnceTheVolumeGroupIsFree) {
   {
     const auto other = NodeLock::Take(kLockDirectory, "vg-" + group_);
     ASSERT_TRUE(other.has_value());
@@ -316,7 +318,7 @@ TEST_F(Quarryd, GoesOnOnceTheVolumeGroupIsFree) {
   EXPECT_TRUE(LogSays("LVM") || LogSays("lvm")) << "it looks for the group now:\n" << Log();
 }
 
-TEST_F(Quarryd, RefusesASocketThatAnotherServes) {
+TEST_F(Quarryd, RefusesASocketThatAnotherProcessServes) {
   Start();
   const Finished second = RunToEnd(Args(group_ + "-2", socket_path_));
   EXPECT_EQ(second.exit_status, 1);
@@ -325,11 +327,11 @@ TEST_F(Quarryd, RefusesASocketThatAnotherServes) {
   unlink((std::string(kLockDirectory) + "/vg-" + group_ + "-2.lock").c_str());
 }
 
-TEST_F(Quarryd, LeavesAFileInTheSocketsPlaceAlone) {
+TEST_F(Quarryd, DoesNotReplaceAFileAtTheSocketsPath) {
   std::ofstream(socket_path_) << "precious";
   const Finished finished = RunToEnd(Args(group_, socket_path_));
   EXPECT_EQ(finished.exit_status, 1);
-  EXPECT_THAT(finished.err, HasSubstr("is no socket"));
+  EXPECT_THAT(finished.err, HasSubstr("is not a socket"));
   std::string text;
   EXPECT_TRUE(std::getline(std::ifstream(socket_path_), text));
   EXPECT_EQ(text, "precious");

@@ -1,4 +1,4 @@
-// A directory of its own for a test, removed with all that is in it.
+// A directory for one test, removed with its content at the end.
 #pragma once
 
 #include <cstdlib>

@@ -9,7 +9,7 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::system_clock;
 
-TEST(NextRound, IsAtAMultipleOfTheIntervalWheneverItIsAsked) {
+TEST(NextRound, IsAtAMultipleOfTheIntervalWheneverItIsCalled) {
   const system_clock::time_point week(hours(168) * 3000);
   EXPECT_EQ(NextRound(week, hours(168)), week + hours(168));
   EXPECT_EQ(NextRound(week + minutes(1), hours(168)), week + hours(168));

@@ -134,7 +134,7 @@ TEST(ParseRule, NamesTheKeyThatIsWrong) {
   }
 }
 
-TEST(ParsePool, ReadsWhatPodsMayHave) {
+TEST(ParsePool, ReadsLimitsOfInlineVolumes) {
   EXPECT_FALSE(Pool("fast=vg0")->ephemeral.most.has_value());
   EXPECT_TRUE(Pool("fast=vg0")->ephemeral.attributes.contains("type"));
   EXPECT_FALSE(Pool("fast=vg0")->ephemeral.attributes.contains("mkfsoptions"));
@@ -162,7 +162,7 @@ TEST(ParsePool, ReadsWhatPodsMayHave) {
   }
 }
 
-TEST(ParsePool, ForeignVolumesAreHiddenUnlessItSaysSo) {
+TEST(ParsePool, ForeignVolumesAreHiddenUnlessConfigured) {
   EXPECT_FALSE(Pool("fast=vg0")->list_foreign);
   EXPECT_FALSE(Pool("fast=vg0,foreign=hide")->list_foreign);
   EXPECT_TRUE(Pool("fast=vg0,foreign=list")->list_foreign);
@@ -210,7 +210,7 @@ engine::PoolConfig NamedPool(const std::string& name, const std::string& group) 
 TEST(CheckPools, RefusesTheSameNameOrGroupTwice) {
   EXPECT_TRUE(CheckPools({NamedPool("a", "vg1"), NamedPool("b", "vg2")}).has_value());
   EXPECT_THAT(CheckPools({NamedPool("a", "vg1"), NamedPool("a", "vg2")}).error().message(),
-              HasSubstr("'a' is there twice"));
+              HasSubstr("'a' is configured twice"));
   EXPECT_THAT(CheckPools({NamedPool("a", "vg1"), NamedPool("b", "vg1")}).error().message(),
               HasSubstr("'a' and 'b' name the same volume group 'vg1'"));
 }
