@@ -29,7 +29,7 @@ void CancelWatch::Run(const std::stop_token& stop) {
       wake_.wait(lock, stop, [this] { return !entries_.empty(); });
     }
     (void)Sleep(stop, interval_);
-    // Outside the lock: whoever listens to the token runs now, and may be finishing a call of its own.
+    // Outside the lock: the stop callbacks run now, and may be finishing a call of their own.
     for (std::stop_source& source : FindCancelled()) {
       source.request_stop();
     }

@@ -1,4 +1,5 @@
-// Turns "has the caller gone?", which gRPC's synchronous interface only answers when asked, into stop tokens.
+// Turns cancellation by the caller into stop tokens. gRPC's synchronous interface reports a cancellation only
+// when asked.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@
 
 namespace quarry::csi {
 
-// One thread asks for all calls in flight, every `interval` and only while there are any. Thread-safe.
+// One thread asks gRPC about all calls in flight, every `interval`, and only while there are calls.
+// Thread-safe.
 class CancelWatch {
  public:
   explicit CancelWatch(std::chrono::milliseconds interval = std::chrono::milliseconds(50));
@@ -27,7 +29,7 @@ class CancelWatch {
   using Entries = std::list<Entry>;
 
  public:
-  // One call under watch. Once it is destroyed, `cancelled` is not asked any more and may go.
+  // One call under watch. After its destruction `cancelled` is not called again and may be destroyed too.
   class Watched {
    public:
     Watched(CancelWatch& watch, std::function<bool()> cancelled);

@@ -13,13 +13,14 @@
 namespace quarry::csi {
 namespace {
 
-// gRPC carries the message in the trailers, for which clients have 8 KiB by default.
+// gRPC carries the message in the trailers. Clients accept 8 KiB of trailers by default.
 constexpr size_t kMaxMessage = 2000;
 
 SteadyTime SteadyDeadline(std::chrono::system_clock::time_point deadline) {
   const auto now = std::chrono::system_clock::now();
   const auto longest = std::chrono::duration_cast<std::chrono::system_clock::duration>(kLongestCall);
-  // Compared as points in time: "never" is the far end of the clock, and a difference would overflow.
+  // Points in time are compared, not differences: "never" is the far end of the clock, and its difference
+  // from now would overflow.
   const auto left = deadline > now + longest ? longest : deadline - now;
   return std::chrono::steady_clock::now() + left;
 }
@@ -45,7 +46,8 @@ Status RunBody(const google::protobuf::Message& request, const std::function<Sta
   }
 }
 
-// The service of the request's file that has the method: no version of CSI has a name in two of them.
+// The service that has the method, from the file of the request's message. In each CSI version a method name
+// occurs in one service only.
 std::string_view ServiceOf(const google::protobuf::Message& request, std::string_view method) {
   const google::protobuf::FileDescriptor* file = request.GetDescriptor()->file();
   for (int i = 0; i < file->service_count(); ++i) {

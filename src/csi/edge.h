@@ -1,5 +1,5 @@
-// What every RPC goes through, whatever it does: deadline and cancellation in, size limits checked,
-// exceptions caught, error code mapped, one line logged.
+// The common path of every RPC: it sets deadline and cancellation, checks size limits, catches exceptions,
+// maps the error code, and logs one line.
 #pragma once
 
 #include <functional>
@@ -22,30 +22,31 @@ class ServerContext;
 
 namespace quarry::csi {
 
-// How one CSI version spells our error codes.
+// Maps Quarry's error codes to the gRPC codes of one CSI version.
 using CodeMap = grpc::StatusCode (*)(Code);
 
-// What sets the callers of one CSI version apart.
+// How the callers of one CSI version differ from others.
 struct Dialect {
   std::string_view version;  // for the log: "v1"
   CodeMap codes;
   bool patient = false;  // Call::patient of their calls
-  // Who asks, in words for the log, from ServerContext::peer(); may be empty: nobody can tell.
+  // Describes the caller for the log, from ServerContext::peer(). May be empty: then callers are not
+  // described.
   std::function<std::string(const std::string& peer)> caller = {};
 };
 
-// A call without a deadline, or with a far one, gets this. Callers come with 10 s to 2 min.
+// The limit for a call without a deadline, or with a later one. Callers usually set 10 s to 2 min.
 inline constexpr std::chrono::minutes kLongestCall{10};
 
-// One RPC while it runs, as its body sees it.
+// A running RPC, as its body sees it.
 class Rpc {
  public:
   explicit Rpc(Call call) : call_(std::move(call)) {}
 
   const Call& call() const { return call_; }
-  // The volume concerned, for the log, where the request does not name one by id.
+  // Sets the volume for the log, if the request does not name it by id.
   void SetVolume(std::string_view id) { volume_ = id; }
-  // Something that a person reading the log wants to know although the RPC succeeds.
+  // Adds a note for people who read the log, although the RPC succeeds.
   void Note(std::string note) { note_ = std::move(note); }
 
   const std::string& volume() const { return volume_; }
@@ -57,7 +58,7 @@ class Rpc {
   std::string note_;
 };
 
-// What became of an RPC, for monitoring.
+// The result of an RPC, for monitoring.
 struct RpcOutcome {
   std::string_view service;  // "csi.v1.Node"
   std::string_view method;
@@ -69,18 +70,18 @@ using RpcObserver = std::function<void(const RpcOutcome&)>;
 
 struct RpcName {
   std::string_view method;      // "CreateVolume"
-  bool changes_things = false;  // a success is logged at info; that of a mere question at debug
+  bool changes_things = false;  // a success is logged at info if true, else at debug
 };
 
 // Thread-safe; outlives the services that use it.
 class Edge {
  public:
-  // `watch` may be shared by edges. `observe` may be empty.
+  // Several edges may share `watch`. `observe` may be empty.
   Edge(const Logger& log, CancelWatch& watch, const Dialect& dialect, RpcObserver observe)
       : log_(log), watch_(watch), dialect_(dialect), observe_(std::move(observe)) {}
 
-  // Runs `body` for `request`. `volume` is the volume id of the request, empty if it has none. The status has
-  // a message and no details.
+  // Runs `body` for `request`. `volume` is the volume id of the request; empty if the request has none. The
+  // returned status has a message and no details.
   grpc::Status Serve(const RpcName& name, const grpc::ServerContext& context,
                      const google::protobuf::Message& request, std::string_view volume,
                      const std::function<Status(Rpc&)>& body);

@@ -10,8 +10,8 @@
 namespace quarry::csi {
 namespace {
 
-// Takes the first code point off `text`; nullopt if it does not begin with valid UTF-8. Table 3-7 of the
-// Unicode standard.
+// Removes the first code point from `text`; nullopt if `text` does not begin with valid UTF-8 (table 3-7 of
+// the Unicode standard).
 std::optional<char32_t> TakeCodePoint(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -1,5 +1,5 @@
-// Rules that CSI has for single fields (csi-spec section 5), the same in every version. Pure; every message
-// names the field.
+// Rules of CSI for single fields (csi-spec section 5), the same in every version. Pure. Every message names
+// the field.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +23,23 @@ inline constexpr size_t kMaxMountFlags = 4096;  // all flags of one capability t
 
 // "field: what", kInvalidArgument.
 Error Invalid(std::string_view field, std::string_view what);
-// "field: what", kUnsupported: well-formed, but more than this plugin offers.
+// "field: what", kUnsupported: well-formed, but this plugin does not offer it.
 Error Unsupported(std::string_view field, std::string_view what);
 
 // Not empty: proto3 cannot tell an empty string from none.
 Status CheckRequired(std::string_view field, std::string_view value);
 
-// A name that a CO gives: not empty, valid UTF-8, none of U+0000-0008, 000B, 000C, 000E-001F, 007F-009F.
+// A name given by a CO: not empty, valid UTF-8, none of U+0000-0008, 000B, 000C, 000E-001F, 007F-009F.
 Status CheckName(std::string_view field, std::string_view value);
 
 // AbsolutePath::Parse, required, and not the root directory.
 Result<AbsolutePath> ParsePath(std::string_view field, std::string_view value);
 
-// The size limits above on every string and map of `request`, nested messages included. Run on each request
-// before anything else looks at it. Says which field and how long, never what is in it.
+// Checks the size limits above on every string and map of `request`, including nested messages. It runs first
+// on each request. An error names the field and its length, never its content.
 Status CheckLimits(const google::protobuf::Message& request);
 
-// CSI's counts are int64; what is more is the most.
+// CSI counts in int64: larger values become the largest int64.
 int64_t ToInt64(uint64_t value);
 int64_t ToInt64(Bytes bytes);
 

@@ -1,5 +1,5 @@
-// CheckLimits of fields.h. By reflection, so that a field that is added to the definitions is covered from
-// the day it exists.
+// CheckLimits of fields.h. It uses reflection, so a field that is added to the definitions is covered at
+// once.
 #include <array>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Fields with a limit of their own in the specification.
+// Fields with their own limit in the specification.
 bool IsPath(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kPaths = {"staging_target_path", "target_path",
                                                              "volume_path", "volume_publish_path"};
@@ -60,7 +60,7 @@ Status CheckTexts(const Message& message, const FieldDescriptor& field, const st
   return Ok();
 }
 
-// All maps of CSI are from string to string.
+// All maps of CSI map strings to strings.
 Status CheckMap(const Message& message, const FieldDescriptor& field, const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   size_t total = 0;

@@ -1,6 +1,7 @@
-// How a version of CSI older than v1 is served: its requests are raised to v1's messages, v1::Calls does the
-// work, and the answers are lowered again. v1 is a wire superset of its predecessors but for a few messages
-// (proto/README.md), so most are raised and lowered by reading their bytes anew. The few are a version's own.
+// Serves the CSI versions older than v1: requests are converted to messages of v1, v1::Calls does the work,
+// and responses are converted back. Apart from a few messages v1 is a wire superset of its predecessors
+// (proto/README.md). Most messages are therefore converted by parsing their bytes as the other type. The few
+// exceptions belong to each version.
 #pragma once
 
 #include <string>
@@ -16,19 +17,20 @@
 
 namespace quarry::csi {
 
-// The bytes of `from`, read as another message with the same fields under the same numbers. Only what both
-// know comes through: a field that only the later version has must not gain a meaning in the older one.
+// Parses the bytes of `from` as another message with the same fields under the same numbers. Only fields that
+// both messages know pass: a field of the later version must not gain a meaning in the older one.
 template <typename From, typename To>
 void Reread(const From& from, To& to) {
   From known = from;
   known.DiscardUnknownFields();
-  // Cannot fail: what both know has the same types, and strings were proven to be UTF-8 when `from` was read.
+  // Cannot fail: fields that both know have the same types, and strings were checked to be UTF-8 when `from`
+  // was parsed.
   to.ParseFromString(known.SerializeAsString());
   to.DiscardUnknownFields();
 }
 
-// kUnsupported for an access mode that the caller's version does not have, whatever later ones mean by its
-// number.
+// kUnsupported for an access mode that the caller's version does not have, even if a later version gives its
+// number a meaning.
 template <typename Capability>
 Status CheckMode(const std::string& field, const Capability& capability) {
   const auto mode = capability.access_mode().mode();
@@ -60,15 +62,15 @@ std::string_view VolumeIdOf(const Request& request) {
   }
 }
 
-// `Wire` knows one version: Check(request) says what that version alone demands, Raise(request, v1 request)
-// and Lower(v1 response, response) convert; Lower may fail where the older version has no words for the
-// answer. Thread-safe; the arguments outlive it.
+// `Wire` knows one version. Check(request) applies the rules of that version alone. Raise(request, v1
+// request) and Lower(v1 response, response) convert. Lower fails if the older version cannot express the
+// response. Thread-safe; the arguments outlive it.
 template <typename Wire>
 class Passage {
  public:
   Passage(const v1::Calls& calls, Edge& edge) : calls_(calls), edge_(edge) {}
 
-  // One RPC that v1 has too.
+  // Serves an RPC that v1 has too.
   template <typename Request, typename Response, typename V1Request, typename V1Response>
   grpc::Status Serve(const RpcName& name, const grpc::ServerContext& context, const Request& request,
                      Response& response,
@@ -82,7 +84,7 @@ class Passage {
     });
   }
 
-  // One that is this version's own.
+  // Serves an RPC that only this version has.
   template <typename Request, typename Body>
   grpc::Status Answer(const RpcName& name, const grpc::ServerContext& context, const Request& request,
                       const Body& body) const {

@@ -22,7 +22,7 @@
 namespace quarry::csi {
 namespace {
 
-// bind(2) creates the socket with what the mask leaves: 0600, from its first moment.
+// bind(2) creates the socket with the mode that the umask leaves: 0600 from the first moment.
 class PrivateUmask {
  public:
   PrivateUmask() : before_(umask(0177)) {}
@@ -45,10 +45,10 @@ void LogGrpcLine(gpr_log_func_args* args) {
 
 }  // namespace
 
-// Destroyed from the bottom up: the server first, then what its services refer to.
+// Destroyed from the bottom up: first the server, then the objects that its services use.
 struct Server::State {
-  // Mesos, the caller of the older versions that is left, ends an operation for good on most errors: it would
-  // rather wait.
+  // The remaining caller of the older versions is Mesos. Most errors end an operation of Mesos for good, so
+  // it prefers to wait.
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
         v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),
@@ -113,7 +113,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     admin_builder.RegisterService(s.admin_service.get());
     s.admin_server = admin_builder.BuildAndStart();
     if (!s.admin_server) {
-      return Error(Code::kInternal, "gRPC does not make a server for quarryctl");
+      return Error(Code::kInternal, "gRPC could not create the server for quarryctl");
     }
     QUARRY_ASSIGN(s.admin_listener, admin::Listener::Start(*config.admin_socket, *s.admin_server, s.peers));
   }

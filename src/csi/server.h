@@ -1,5 +1,5 @@
-// The gRPC servers: one unix socket with every CSI service that this process offers, in every version of CSI;
-// and one with what quarryctl asks for (proto/quarry/admin/v1), which is not for whoever may ask for volumes.
+// The gRPC servers. One unix socket offers every CSI service of this process, in every version of CSI.
+// Another one serves quarryctl (proto/quarry/admin/v1); callers of the first socket have no access to it.
 #pragma once
 
 #include <chrono>
@@ -15,36 +15,36 @@
 
 namespace quarry::csi {
 
-// Which services a process offers. Identity always; the RPCs of the others answer UNIMPLEMENTED.
+// Which services a process offers. Identity is always offered. RPCs of services that are not offered answer
+// UNIMPLEMENTED.
 enum class Mode { kAll, kController, kNode };
 
 struct ServerConfig {
-  AbsolutePath socket;  // its directory exists, and nothing that must stay is at the path
-  // Likewise; nullopt: quarryctl is not served.
+  AbsolutePath socket;  // the directory exists, and the path is free or holds a stale socket
+  // The same for quarryctl's socket; nullopt: quarryctl is not served.
   std::optional<AbsolutePath> admin_socket = {};
   Mode mode = Mode::kAll;
   v1::Plugin plugin;
-  // Whether v1 callers wait where they would be told that the volume is busy, as those of the older versions
-  // always do.
+  // Whether callers of v1 wait instead of getting "busy". Callers of older versions always wait.
   bool patient = false;
-  // Hears of every RPC, on its thread; may be empty.
+  // Called for every RPC, on the thread of the RPC. May be empty.
   RpcObserver observe;
 };
 
 class Server {
  public:
-  // Binds with mode 0600 and answers from here on. Changes the process's umask for a moment, so call it while
+  // Binds with mode 0600 and serves at once. Changes the umask of the process for a moment, so call it while
   // no other thread creates files. `engine` and `log` outlive the server. kUnavailable if a socket could not
   // be bound.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config, engine::Engine& engine,
                                                const Logger& log);
-  // Cancels what is in flight and waits for it: call Shutdown first to be gentle.
+  // Cancels the calls in flight and waits for them. Call Shutdown first to let them finish.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Takes no new calls, waits `grace` for those in flight, then cancels the rest (their stop tokens fire) and
-  // waits for them to return. Removes the sockets.
+  // Refuses new calls and waits `grace` for the calls in flight. Then cancels the rest (their stop tokens
+  // fire) and waits until they return. Removes the sockets.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
@@ -53,8 +53,8 @@ class Server {
   std::unique_ptr<State> state_;
 };
 
-// gRPC writes warnings and errors of its own to standard error, in a form of its own: this makes them lines
-// of `log`, which must live until the process ends. For the whole process.
+// gRPC writes its own warnings and errors to standard error in its own format. This makes them lines of
+// `log`, for the whole process. `log` must live until the process ends.
 void SendGrpcLogTo(const Logger& log);
 
 }  // namespace quarry::csi

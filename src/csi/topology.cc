@@ -10,7 +10,7 @@
 namespace quarry::csi {
 namespace {
 
-constexpr size_t kMaxPart = 63;  // of a key's prefix, of its name, of a value
+constexpr size_t kMaxPart = 63;  // limit for a key's prefix, for its name, and for a value
 
 bool IsLower(char c) {
   return c >= 'a' && c <= 'z';
@@ -99,8 +99,8 @@ Status CheckSegments(std::string_view field, const Segments& segments) {
   for (const auto& [key, value] : segments) {
     if (!IsKey(key)) {
       return Invalid(
-          field, fmt::format("'{}' is no topology key ([domain/]name, each part at most {} characters)", key,
-                             kMaxPart));
+          field, fmt::format("'{}' is not a topology key ([domain/]name, each part at most {} characters)",
+                             key, kMaxPart));
     }
     if (!IsPart(value)) {
       return Invalid(field,
@@ -109,7 +109,7 @@ Status CheckSegments(std::string_view field, const Segments& segments) {
                                  key, kMaxPart));
     }
     if (!seen.insert(Lower(key)).second) {
-      return Invalid(field, fmt::format("'{}' is there twice, spelt differently", key));
+      return Invalid(field, fmt::format("'{}' occurs twice, in different spellings", key));
     }
   }
   return Ok();

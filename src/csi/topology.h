@@ -1,4 +1,5 @@
-// Where this node is, in CSI's terms: one segment, "<driver name>/node" = node id (csi-spec section 9). Pure.
+// The location of this node in CSI's terms: one segment, "<driver name>/node" = node id (csi-spec section 9).
+// Pure.
 #pragma once
 
 #include <map>
@@ -12,9 +13,9 @@ namespace quarry::csi {
 
 using Segments = std::map<std::string, std::string>;
 
-// A plugin's name: at most 63 of [a-z0-9.-], every label of the dotted name begins and ends alphanumeric.
-// Narrower than CSI, which allows capitals: the name is also the prefix of the topology key, and there they
-// are not allowed.
+// The name of a plugin: at most 63 of [a-z0-9.-], and every label of the dotted name begins and ends with a
+// letter or digit. CSI allows capital letters too. They are refused here, because the name is also the prefix
+// of the topology key, which must not contain them.
 Status CheckDriverName(std::string_view name);
 
 // A node id is a topology value too: 1 to 63 of [A-Za-z0-9._-], alphanumeric at both ends.
@@ -28,15 +29,15 @@ class NodeTopology {
   const Segments& segments() const { return segments_; }
   const std::string& node_id() const { return node_id_; }
 
-  // Whether a volume of this node can be reached from `place`. A place without segments is anywhere; one with
-  // a key that is not ours is not here.
+  // Whether `place` can reach a volume of this node. A place without segments is any node. A place with an
+  // unknown key is another node.
   bool Matches(const Segments& place) const;
 
-  // Whether `requisite` names places, and each is this node and no other.
+  // Whether `requisite` is not empty and every place in it is this node only.
   bool IsJustHere(const std::vector<Segments>& requisite) const;
 
-  // kInvalidArgument for a malformed place, naming it; kNoSpace if `requisite` names places and none is here.
-  // `preferred` may name any place: it is a wish.
+  // kInvalidArgument for a malformed place; the error names it. kNoSpace if `requisite` is not empty and no
+  // place in it is this node. `preferred` may hold any places: they are a wish.
   Status CheckRequirement(std::string_view field, const std::vector<Segments>& requisite,
                           const std::vector<Segments>& preferred) const;
 
@@ -45,7 +46,7 @@ class NodeTopology {
   Segments segments_;
 };
 
-// Keys and values as CSI wants them; `field` is where the segments stand in the request.
+// Checks keys and values against CSI's rules. `field` is the path of the segments in the request.
 Status CheckSegments(std::string_view field, const Segments& segments);
 
 }  // namespace quarry::csi

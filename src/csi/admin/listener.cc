@@ -20,19 +20,20 @@ namespace quarry::csi::admin {
 namespace {
 
 constexpr int kBacklog = 16;
-// What a process without a free descriptor waits before it looks again.
+// How long the listener pauses if the process has no free descriptor.
 constexpr std::chrono::milliseconds kLater{200};
-constexpr std::string_view kFdPrefix = "fd:";  // of the name that gRPC gives such a connection
+constexpr std::string_view kFdPrefix = "fd:";  // begins gRPC's name for such a connection
 
 Result<UniqueFd> Bind(const AbsolutePath& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.str().size() >= sizeof(address.sun_path)) {
-    return Error(Code::kInvalidArgument, fmt::format("'{}' is too long for a socket", path.str()));
+    return Error(Code::kInvalidArgument,
+                 fmt::format("'{}' is too long for the path of a socket", path.str()));
   }
   std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // The socket in the file system gets the mode of the descriptor, less the mask (unix(7) leaves it out).
+  // The socket file gets the mode of the descriptor, reduced by the umask (unix(7) does not mention it).
   if (!fd.valid() || fchmod(fd.get(), 0600) != 0 ||
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       listen(fd.get(), kBacklog) != 0) {
@@ -98,7 +99,7 @@ void Listener::Run(const std::stop_token& stop) {
       peers_.Set(fd.get());
       grpc::AddInsecureChannelFromFd(&server_, fd.Release());
     } else if (!fd.valid() && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      poll(polled.data(), 1, static_cast<int>(kLater.count()));  // only to be told to stop
+      poll(polled.data(), 1, static_cast<int>(kLater.count()));  // waits only for a stop request
     }
   }
 }

@@ -1,5 +1,5 @@
-// The socket of quarry.admin.v1. Connections are accepted here and then given to gRPC, because gRPC tells
-// nobody which process is at the other end of one that it has accepted itself.
+// The socket of quarry.admin.v1. Quarry accepts the connections and then gives them to gRPC: for connections
+// that gRPC accepts itself, it does not report the client process.
 #pragma once
 
 #include <map>
@@ -18,26 +18,26 @@ class Server;
 
 namespace quarry::csi::admin {
 
-// Who made each connection, by its descriptor. Thread-safe.
+// The client of each connection, by its descriptor. Thread-safe.
 class Peers {
  public:
   void Set(int fd);
-  // `peer` as ServerContext::peer() has it. "pid 12, uid 0"; the pid is 0 if it is not to be seen in our PID
-  // namespace. Empty: not a connection of this listener's.
+  // `peer` is the text of ServerContext::peer(). The result is like "pid 12, uid 0". The pid is 0 for a
+  // process outside our PID namespace. Empty: the connection is not from this listener.
   std::string Of(const std::string& peer) const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<int, std::string> words_;  // at most one for each descriptor that the process may have
+  std::map<int, std::string> words_;  // at most one for each descriptor that the process may open
 };
 
 class Listener {
  public:
-  // Listens with mode 0600 until destroyed; `server` and `peers` outlive it, and `server` runs as long.
-  // kUnavailable if the socket could not be bound.
+  // Listens with mode 0600 until destroyed. `server` and `peers` outlive the listener, and `server` runs that
+  // long. kUnavailable if the socket could not be bound.
   static Result<std::unique_ptr<Listener>> Start(const AbsolutePath& socket, grpc::Server& server,
                                                  Peers& peers);
-  // Takes no more connections, and removes the socket.
+  // Accepts no more connections, and removes the socket.
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -50,7 +50,7 @@ class Listener {
   const UniqueFd listening_, wake_;
   grpc::Server& server_;
   Peers& peers_;
-  std::jthread thread_;  // last: it uses the rest
+  std::jthread thread_;  // last: it uses everything above
 };
 
 }  // namespace quarry::csi::admin

@@ -15,7 +15,7 @@ Status CheckAdopt(const pb::AdoptRequest& request) {
   QUARRY_TRY(CheckRequired("volume_group", request.volume_group()));
   QUARRY_TRY(CheckRequired("logical_volume", request.logical_volume()));
   if (request.csilvm() && !request.name().empty()) {
-    return Status(Invalid("name", "comes from the tags of a volume of csilvm's"));
+    return Status(Invalid("name", "is taken from the tags of a csilvm volume"));
   }
   return request.name().empty() ? Ok() : CheckName("name", request.name());
 }

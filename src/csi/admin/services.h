@@ -1,5 +1,5 @@
-// quarry.admin.v1: what quarryctl asks of a running quarryd, on a socket of its own. Adoption takes the
-// engine's locks, so it has to be the process that serves the volumes who does it.
+// quarry.admin.v1: the requests of quarryctl to a running quarryd, on a socket of its own. Adoption takes the
+// engine's locks, so the process that serves the volumes must do it.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 
 namespace quarry::csi::v0 {
 
-// No default: a new code of ours does not compile until it has a place here.
+// No default: a new error code does not compile until it is mapped here.
 grpc::StatusCode ToGrpcCode(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
@@ -19,7 +19,7 @@ grpc::StatusCode ToGrpcCode(Code code) {
     case Code::kOutOfRange:
       return grpc::StatusCode::OUT_OF_RANGE;
     case Code::kBusy:
-      // Not ABORTED: Mesos ends an operation on it, for good, while UNAVAILABLE is tried again.
+      // Not ABORTED: that ends an operation of Mesos for good, while UNAVAILABLE is retried.
     case Code::kUnavailable:
       return grpc::StatusCode::UNAVAILABLE;
     case Code::kTimeout:

@@ -1,4 +1,4 @@
-// How CSI v0 (0.2 and 0.3) spells our error codes (csi-spec section 10). The only place that knows.
+// Maps Quarry's error codes to those of CSI v0 (0.2 and 0.3; csi-spec section 10). No other file does.
 #pragma once
 
 #include <grpcpp/support/status_code_enum.h>

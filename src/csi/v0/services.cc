@@ -19,8 +19,8 @@ class IdentityService final : public pb::Identity::Service {
     return passage_.Serve({"GetPluginInfo"}, *context, *request, *response, &v1::Calls::GetPluginInfo);
   }
 
-  // ACCESSIBILITY_CONSTRAINTS came with 0.3: callers of 0.2, for whom this package is too, refuse what they
-  // do not know.
+  // ACCESSIBILITY_CONSTRAINTS came with 0.3. Callers of 0.2 use this package too, and they refuse unknown
+  // values.
   grpc::Status GetPluginCapabilities(ServerContext* context, const pb::GetPluginCapabilitiesRequest* request,
                                      pb::GetPluginCapabilitiesResponse* response) override {
     return passage_.Answer({"GetPluginCapabilities"}, *context, *request, [&](Rpc&) {
@@ -112,8 +112,9 @@ class NodeService final : public pb::Node::Service {
     return passage_.Serve({"NodeGetId"}, *context, *request, *response, &v1::Calls::NodeGetInfo);
   }
 
-  // None, since publishing does all that staging would. Said as UNKNOWN: the conformance suite of 0.2 takes
-  // an empty list for no answer, and every caller passes over UNKNOWN.
+  // There are no capabilities, because publishing includes all that staging would do. The list holds one
+  // UNKNOWN: the conformance suite of 0.2 takes an empty list for a missing response, and every caller
+  // ignores UNKNOWN.
   grpc::Status NodeGetCapabilities(ServerContext* context, const pb::NodeGetCapabilitiesRequest* request,
                                    pb::NodeGetCapabilitiesResponse* response) override {
     return passage_.Answer({"NodeGetCapabilities"}, *context, *request, [&](Rpc&) {

@@ -1,4 +1,5 @@
-// csi.v0 messages as v1 ones, and back. Its own are only those whose numbers differ.
+// Converts messages of csi.v0 to messages of v1, and back. Only messages with other field numbers need code
+// here.
 #pragma once
 
 #include <csi/v0/csi.pb.h>
@@ -40,7 +41,8 @@ struct Wire {
     response.set_message(answer.message());
     return Ok();
   }
-  // Places are told only where ACCESSIBILITY_CONSTRAINTS is announced, which it is not (services.cc).
+  // Topology is sent only if ACCESSIBILITY_CONSTRAINTS is announced, and v0 does not announce it
+  // (services.cc).
   static Status Lower(const ::csi::v1::CreateVolumeResponse& answer, pb::CreateVolumeResponse& response) {
     Reread(answer, response);
     response.mutable_volume()->clear_accessible_topology();

@@ -109,7 +109,7 @@ class NodeService final : public pb::Node::Service {
     return passage_.Serve({"NodeProbe"}, *context, *request, *response, &v1::Calls::Probe);
   }
 
-  // None: publishing does all that staging would.
+  // None: publishing includes all that staging would do.
   grpc::Status NodeGetCapabilities(ServerContext* context, const pb::NodeGetCapabilitiesRequest* request,
                                    pb::NodeGetCapabilitiesResponse* /*response*/) override {
     return passage_.Answer({"NodeGetCapabilities"}, *context, *request, [](Rpc&) { return Ok(); });

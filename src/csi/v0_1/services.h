@@ -1,4 +1,4 @@
-// The three services of CSI v0.1. Shims over v1::Calls (csi/older.h).
+// The three services of CSI v0.1. They are shims over v1::Calls (csi/older.h).
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ class Service;
 
 namespace quarry::csi::v0_1 {
 
-// No staging: publishing does it all. The caller owns the target path.
+// There is no staging: publishing does everything. The caller owns the target path.
 inline constexpr v1::Rules kRules{"0.1", false, engine::TargetOwner::kCaller, false, false, false};
 
-// The arguments outlive the service. RPCs come from any number of gRPC's threads at once.
+// The arguments outlive the service. RPCs run on several gRPC threads at once.
 std::shared_ptr<grpc::Service> MakeIdentity(const v1::Calls& calls, Edge& edge);
 std::shared_ptr<grpc::Service> MakeController(const v1::Calls& calls, Edge& edge);
 std::shared_ptr<grpc::Service> MakeNode(const v1::Calls& calls, Edge& edge);

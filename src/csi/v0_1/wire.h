@@ -1,5 +1,5 @@
-// csi (0.1) messages as v1 ones, and back. Requests begin with a version, which shifts the numbers of all
-// other fields: those are raised field by field. Answers have v1's numbers.
+// Converts messages of csi (0.1) to messages of v1, and back. Requests begin with a version, which shifts the
+// numbers of all other fields, so requests are converted field by field. Responses have v1's numbers.
 #pragma once
 
 #include <csi/v0_1/csi.pb.h>
@@ -14,7 +14,7 @@ namespace v1pb = ::csi::v1;
 
 // The only version that is served under this package.
 pb::Version ServedVersion();
-// kInvalidArgument: not there, or another one.
+// kInvalidArgument if the version is missing, or is not the served one.
 Status CheckVersion(bool present, const pb::Version& version);
 
 struct Wire {
@@ -46,7 +46,7 @@ struct Wire {
   }
   static Status Lower(const v1pb::ValidateVolumeCapabilitiesResponse& answer,
                       pb::ValidateVolumeCapabilitiesResponse& response);
-  // A probe of 0.1 has no way to say "not yet" but to fail.
+  // In 0.1 a probe can report "not ready yet" only as an error.
   static Status Lower(const v1pb::ProbeResponse& answer, pb::ControllerProbeResponse& response);
   static Status Lower(const v1pb::ProbeResponse& answer, pb::NodeProbeResponse& response);
 };

@@ -7,8 +7,8 @@
 namespace quarry::csi::v1 {
 namespace {
 
-// What Probe has to say about an engine that could not even be asked. CSI knows three answers: ready, not
-// yet, and FAILED_PRECONDITION for a plugin that is not healthy.
+// The result of Probe if the engine could not be asked. CSI has three answers: ready, not ready, and
+// FAILED_PRECONDITION for an unhealthy plugin.
 Result<engine::Readiness> AsReadiness(Result<engine::Readiness> probed) {
   if (probed.has_value()) {
     return probed;

@@ -1,5 +1,5 @@
-// What the RPCs do that every version of CSI has, in messages of v1. The older versions bring their requests
-// into these messages and their answers out of them (csi/older.h), so that there is one set of rules.
+// The RPCs that every version of CSI has, in messages of v1. The older versions convert their requests to
+// these messages, and the responses back (csi/older.h). There is therefore one set of rules.
 //
 // Each call fills `response` only if it succeeds.
 #pragma once
@@ -16,23 +16,23 @@ namespace quarry::csi::v1 {
 
 namespace pb = ::csi::v1;
 
-// Where versions differ in what they promise, not in how they spell it.
+// How versions differ in behaviour, apart from the form of their messages.
 struct Rules {
   std::string_view csi;  // the version that GetPluginInfo names
-  // Publishing follows staging. Else there is no staging, and publishing does it all.
+  // Whether publishing follows staging. If not, there is no staging and publishing does everything.
   bool staging;
   engine::TargetOwner target_owner;
-  bool condition;  // ListVolumes has a field for how a volume is
-  // Publishing makes inline volumes for pods. Kubernetes has asked for that in v1 only.
+  bool condition;  // ListVolumes has a field for a volume's condition
+  // Publishing creates inline volumes for pods. Kubernetes uses them with v1 only.
   bool inline_volumes;
-  // Who creates a volume on this node alone goes to another one on RESOURCE_EXHAUSTED, and on nothing else
-  // (Kubernetes' external-provisioner).
+  // A caller that creates a volume for this node alone tries another node after RESOURCE_EXHAUSTED, and after
+  // no other error (Kubernetes' external-provisioner).
   bool goes_elsewhere;
 };
 
 inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true, true};
 
-// Any thread. The arguments outlive the object.
+// Callable from any thread. The arguments outlive the object.
 class Calls {
  public:
   Calls(const Plugin& plugin, engine::Engine& engine, const Rules& rules)
@@ -40,7 +40,7 @@ class Calls {
 
   Status GetPluginInfo(const pb::GetPluginInfoRequest& request, pb::GetPluginInfoResponse& response,
                        Rpc& rpc) const;
-  // Ready, not ready with the reason as the note, or kPrecondition with what is missing.
+  // The result is ready, or not ready with the reason as the note, or kPrecondition with the missing part.
   Status Probe(const pb::ProbeRequest& request, pb::ProbeResponse& response, Rpc& rpc) const;
 
   Status CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
@@ -54,8 +54,8 @@ class Calls {
   Status GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
                      Rpc& rpc) const;
 
-  // Both ControllerGetVolumeHealth and NodeGetVolumeHealth: one process serves the volume's node and its
-  // controller, and sees the same.
+  // For ControllerGetVolumeHealth and NodeGetVolumeHealth: one process serves both the node and the
+  // controller, and both see the same.
   Status GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const;
 
   Status NodePublishVolume(const pb::NodePublishVolumeRequest& request,

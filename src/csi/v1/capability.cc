@@ -1,4 +1,4 @@
-// Volume capabilities and capacity ranges: the parts that several requests share.
+// Parses volume capabilities and capacity ranges, which several requests share.
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -35,7 +35,7 @@ Result<engine::AccessMode> ParseMode(const std::string& field, const pb::VolumeC
       return engine::AccessMode::kSingleNodeSingleWriter;
     case Mode::SINGLE_NODE_MULTI_WRITER:
       return engine::AccessMode::kSingleNodeMultiWriter;
-    default:  // proto3 enumerations are open: a newer caller may know more modes than this build
+    default:  // proto3 enumerations are open: a newer caller may use modes that this build does not know
       return Unsupported(
           mode_field, fmt::format("mode {} is not known", static_cast<int>(capability.access_mode().mode())));
   }
@@ -56,7 +56,7 @@ bool IsMultiNode(engine::AccessMode mode) {
   return true;
 }
 
-// A gid as decimal digits and nothing else. (gid_t)-1 is no group: chown(2) takes it for "leave as it is".
+// A gid: decimal digits and nothing else. (gid_t)-1 is not a group: chown(2) takes it for "do not change".
 Result<std::optional<uint32_t>> ParseGroup(const std::string& field, const std::string& text) {
   if (text.empty()) {
     return std::optional<uint32_t>();
@@ -103,7 +103,7 @@ Result<engine::Capability> ParseCapability(const std::string& field, const pb::V
 Result<std::vector<engine::Capability>> ParseCapabilities(const std::string& field,
                                                           const Capabilities& capabilities) {
   std::vector<engine::Capability> parsed;
-  std::optional<Error> unsupported;  // a malformed one further on weighs more
+  std::optional<Error> unsupported;  // a malformed capability later in the list takes precedence
   for (int i = 0; i < capabilities.size(); ++i) {
     Result<engine::Capability> one = ParseCapability(fmt::format("{}[{}]", field, i), capabilities[i]);
     if (one.has_value()) {

@@ -2,7 +2,7 @@
 
 namespace quarry::csi::v1 {
 
-// No default: a new code of ours does not compile until it has a place here.
+// No default: a new error code does not compile until it is mapped here.
 grpc::StatusCode ToGrpcCode(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
@@ -20,7 +20,7 @@ grpc::StatusCode ToGrpcCode(Code code) {
     case Code::kOutOfRange:
       return grpc::StatusCode::OUT_OF_RANGE;
     case Code::kUnsupported:
-      // "field invalid or unsupported"; UNIMPLEMENTED is for whole RPCs, and callers stop using them for
+      // "field invalid or unsupported". UNIMPLEMENTED is for whole RPCs: callers would stop using the RPC for
       // good.
       return grpc::StatusCode::INVALID_ARGUMENT;
     case Code::kUnavailable:

@@ -1,4 +1,4 @@
-// How CSI v1 spells our error codes (csi-spec sections 5 and 6). The only place that knows.
+// Maps Quarry's error codes to those of CSI v1 (csi-spec sections 5 and 6). No other file does.
 #pragma once
 
 #include <grpcpp/support/status_code_enum.h>

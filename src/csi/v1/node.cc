@@ -61,7 +61,7 @@ class NodeService final : public pb::Node::Service {
         });
   }
 
-  // The paths may be of a publication that failed; what ails the volume is looked for at all of them.
+  // The paths may belong to a failed publication. Problems are looked for at all paths of the volume.
   grpc::Status NodeGetVolumeHealth(ServerContext* context, const pb::NodeGetVolumeHealthRequest* request,
                                    pb::NodeGetVolumeHealthResponse* response) override {
     return edge_.Serve({"NodeGetVolumeHealth"}, *context, *request, request->volume_id(), [&](Rpc& rpc) {

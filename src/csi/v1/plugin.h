@@ -1,4 +1,4 @@
-// What all three services say about this plugin.
+// Facts about this plugin that all three services report.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace quarry::csi::v1 {
 
-// Immutable once the services run. GetPluginCapabilities must not depend on anything but the version, so
-// nothing here leads to a different answer there.
+// Constant once the services run. GetPluginCapabilities must depend on the version only, so no field here may
+// change its response.
 struct Plugin {
   std::string driver_name;
   std::string version;
   NodeTopology here;
-  // Offer capabilities and fields that CSI marks alpha. Off by default: released callers and csi-sanity
-  // refuse values they do not know.
+  // Offer capabilities and fields that CSI marks as alpha. Off by default: released callers and csi-sanity
+  // refuse unknown values.
   bool alpha = false;
   uint32_t max_volumes = 0;  // 0: the CO decides
   // NodeExpandVolume grows the logical volume too, so ControllerExpandVolume is not offered.

@@ -22,7 +22,7 @@ std::vector<Segments> ToPlaces(const RepeatedPtrField<pb::Topology>& places) {
   return segments;
 }
 
-// A volume is formatted for mounting or handed out raw: no one volume is both.
+// A volume is either formatted and mounted, or raw; never both.
 Status CheckOneAccessType(const std::string& field, const std::vector<engine::Capability>& capabilities) {
   for (size_t i = 1; i < capabilities.size(); ++i) {
     if (capabilities[i].access != capabilities[0].access) {
@@ -50,11 +50,12 @@ Result<engine::Capability> ParseNodeCapability(const Request& request) {
   return capability;
 }
 
-// Set by kubelet where the CSIDriver object says podInfoOnMount; "false" for persistent volumes.
+// kubelet sets this key if the CSIDriver object says podInfoOnMount. The value is "false" for persistent
+// volumes.
 constexpr std::string_view kEphemeralKey = "csi.storage.k8s.io/ephemeral";
 constexpr std::string_view kSizeKey = "size";
 
-// Mounting a volume over, or inside, the place where it is staged would hide or nest it.
+// A mount on or below the volume's staging path would hide or nest the staged mount.
 Status CheckApart(const AbsolutePath& staging, const AbsolutePath& target) {
   if (target.str() == staging.str() || target.str().starts_with(staging.str() + "/")) {
     return Invalid("target_path", "must not be staging_target_path or below it");
@@ -76,11 +77,10 @@ Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request
     QUARRY_ASSIGN(create.range, ParseRange(request.capacity_range()));
   }
   if (request.has_volume_content_source()) {
-    return Unsupported("volume_content_source",
-                       "volumes cannot be made from snapshots or other volumes here");
+    return Unsupported("volume_content_source", "volumes cannot be created from snapshots or other volumes");
   }
   if (!request.mutable_parameters().empty()) {
-    return Unsupported("mutable_parameters", "volumes cannot be modified here; use parameters");
+    return Unsupported("mutable_parameters", "volumes cannot be modified; use parameters");
   }
   const pb::TopologyRequirement& places = request.accessibility_requirements();
   QUARRY_TRY(here.CheckRequirement("accessibility_requirements", ToPlaces(places.requisite()),
@@ -98,7 +98,7 @@ Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabiliti
   QUARRY_ASSIGN(validate.capabilities, ParseRequiredCapabilities(request));
   QUARRY_TRY(CheckSingleNode("volume_capabilities", validate.capabilities));
   if (!request.mutable_parameters().empty()) {
-    return Unsupported("mutable_parameters", "volumes cannot be modified here");
+    return Unsupported("mutable_parameters", "volumes cannot be modified");
   }
   return validate;
 }

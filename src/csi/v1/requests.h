@@ -1,8 +1,9 @@
-// CSI v1 requests as the engine understands them. Each Parse checks everything that can be said without
-// looking at any volume: what is required, then what is well-formed. Pure.
+// Parses CSI v1 requests into the engine's types. Each function checks everything that needs no look at a
+// volume: first required fields, then their form. Pure.
 //
-// kInvalidArgument: can never be right. kUnsupported: well-formed, but not offered here (a volume on several
-// nodes, say); where CSI wants an answer other than an error for that, the caller gives it.
+// kInvalidArgument: the request can never be right. kUnsupported: the request is well-formed, but not offered
+// here, for example a volume on several nodes. If CSI wants a response other than an error for that, the
+// caller produces it.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,20 @@ namespace pb = ::csi::v1;
 
 using Capabilities = google::protobuf::RepeatedPtrField<pb::VolumeCapability>;
 
-// `field` is where it stands in the request. Any known access mode.
+// `field` is the path of the capability in the request. Accepts any known access mode.
 Result<engine::Capability> ParseCapability(const std::string& field, const pb::VolumeCapability& capability);
 Result<std::vector<engine::Capability>> ParseCapabilities(const std::string& field,
                                                           const Capabilities& capabilities);
-// kUnsupported for a mode that lets several nodes have the volume.
+// kUnsupported for a mode in which several nodes use the volume.
 Status CheckSingleNode(const std::string& field, const engine::Capability& capability);
 Status CheckSingleNode(const std::string& field, const std::vector<engine::Capability>& capabilities);
 
-// Of the field "capacity_range", which is there.
+// Parses the field "capacity_range", which must be present.
 Result<engine::CapacityRange> ParseRange(const pb::CapacityRange& range);
 
-// `elsewhere` is set if this node is the only place that is asked for.
+// Sets `elsewhere` if this node is the only place that the request names.
 Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request, const NodeTopology& here);
-// kUnsupported: not confirmed, once it is known that the volume exists.
+// kUnsupported means "not confirmed", provided that the volume exists.
 Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabilitiesRequest& request);
 Result<uint32_t> ParseMaxEntries(int32_t max_entries);
 
@@ -43,7 +44,7 @@ struct CapacityQuestion {
   std::vector<engine::Capability> capabilities;
   engine::Parameters parameters;
 };
-// kUnsupported: the answer is 0.
+// kUnsupported means that the response is 0.
 Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, const NodeTopology& here);
 
 struct ExpandQuestion {
@@ -56,12 +57,12 @@ Result<ExpandQuestion> ParseExpand(const pb::ControllerExpandVolumeRequest& requ
 Result<engine::StageRequest> ParseStage(const pb::NodeStageVolumeRequest& request);
 // kPrecondition without a staging path: staging is announced, so the caller skipped a step.
 Result<engine::PublishRequest> ParsePublish(const pb::NodePublishVolumeRequest& request);
-// Where staging is not announced: a staging path says nothing and is not looked at.
+// For versions that do not announce staging: a staging path has no meaning and is ignored.
 Result<engine::PublishRequest> ParsePublishUnstaged(const pb::NodePublishVolumeRequest& request);
 
-// The inline volume that kubelet wants published (csi-spec has none; Kubernetes' "CSI ephemeral volumes"):
-// one whose volume_context says so, beside what a storage class' parameters would say, and "size". nullopt: a
-// persistent volume.
+// The inline volume that kubelet wants to publish. csi-spec has no such volumes; Kubernetes calls them "CSI
+// ephemeral volumes". The volume_context marks the volume as inline, and has the parameters of a storage
+// class and "size". nullopt: a persistent volume.
 Result<std::optional<engine::EphemeralRequest>> ParseEphemeral(const pb::NodePublishVolumeRequest& request);
 
 struct VolumeAtPath {
@@ -71,7 +72,7 @@ struct VolumeAtPath {
 Result<VolumeAtPath> ParseUnstage(const pb::NodeUnstageVolumeRequest& request);
 Result<VolumeAtPath> ParseUnpublish(const pb::NodeUnpublishVolumeRequest& request);
 
-// The path stays as it is: whether there is such a volume is asked before whether the path makes sense.
+// The path is not checked: whether the volume exists is checked before whether the path makes sense.
 Status CheckStats(const pb::NodeGetVolumeStatsRequest& request);
 Result<engine::NodeExpandRequest> ParseNodeExpand(const pb::NodeExpandVolumeRequest& request);
 

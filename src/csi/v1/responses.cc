@@ -81,18 +81,17 @@ void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::P
       AddProblem(message, pb::STORAGE_UNREACHABLE, "PoolUnreadable",
                  fmt::format("pool {}: {}", pool.pool, pool.problem));
     } else if (pool.missing_disks != 0) {
-      AddProblem(
-          message, pb::STORAGE_DEGRADED, "DiskMissing",
-          fmt::format("pool {}: {} of its disks are not there; nothing can be created or grown until they "
-                      "are back or taken out of the volume group",
-                      pool.pool, pool.missing_disks));
+      AddProblem(message, pb::STORAGE_DEGRADED, "DiskMissing",
+                 fmt::format("pool {}: {} of its disks are missing; nothing can be created or grown until "
+                             "the disks return or are removed from the volume group",
+                             pool.pool, pool.missing_disks));
     }
     if (pool.failing_disks != 0) {
       AddProblem(
           message, pb::STORAGE_DEGRADED, "DiskFailing",
-          fmt::format("pool {}: {} of its disks say that they are failing and get nothing new; replace "
-                      "them",
-                      pool.pool, pool.failing_disks));
+          fmt::format(
+              "pool {}: {} of its disks report that they are failing and get no new volumes; replace the disks",
+              pool.pool, pool.failing_disks));
     }
   }
 }

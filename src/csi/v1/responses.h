@@ -1,4 +1,4 @@
-// Engine values as CSI v1 messages.
+// Converts values of the engine to messages of CSI v1.
 #pragma once
 
 #include <csi/v1/csi.pb.h>
@@ -11,16 +11,17 @@ namespace quarry::csi::v1 {
 namespace pb = ::csi::v1;
 
 void Fill(pb::Topology& message, const NodeTopology& here);
-// Every volume is reachable from this node only.
+// Every volume is accessible from this node only.
 void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology& here);
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha);
-// VolumeCondition (1.3 to 1.12): abnormal, and why; or what goes on, or "healthy".
+// VolumeCondition (1.3 to 1.12): whether the volume is abnormal and why; else the work in progress, or
+// "healthy".
 void Fill(pb::VolumeCondition& message, const engine::Health& health);
-// The same since 1.13.
+// The same, for 1.13 and later.
 void Fill(pb::VolumeHealth& message, const std::string& volume_id, const engine::Health& health);
-// Problems of the pools' disks.
+// Problems of the disks of the pools.
 void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::PoolFigures>& pools);
-// One entry for bytes, and one for inodes where they are known; the condition if it was asked for.
+// One entry for bytes, and one for inodes if they are known; the condition if the caller asked for it.
 void Fill(pb::NodeGetVolumeStatsResponse& message, const engine::VolumeStats& stats);
 
 }  // namespace quarry::csi::v1

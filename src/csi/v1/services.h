@@ -1,5 +1,5 @@
-// The three services of CSI v1. Shims: a request is parsed (requests.h), the engine does it, the answer is
-// put into a message; everything common to all RPCs is in Edge.
+// The three services of CSI v1. They are shims: a request is parsed (requests.h), the engine acts, and the
+// result becomes a message. Steps common to all RPCs are in Edge.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Service;
 
 namespace quarry::csi::v1 {
 
-// The arguments outlive the service. RPCs come from any number of gRPC's threads at once.
+// The arguments outlive the service. RPCs run on several gRPC threads at once.
 std::shared_ptr<grpc::Service> MakeIdentity(const Plugin& plugin, engine::Engine& engine, Edge& edge);
 std::shared_ptr<grpc::Service> MakeController(const Plugin& plugin, engine::Engine& engine, Edge& edge);
 std::shared_ptr<grpc::Service> MakeNode(const Plugin& plugin, engine::Engine& engine, Edge& edge);

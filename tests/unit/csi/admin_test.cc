@@ -1,4 +1,4 @@
-// quarry.admin.v1 over the socket: what quarryctl is told.
+// quarry.admin.v1 over the socket, as quarryctl sees it.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ TEST_F(AdminTest, AdoptsListsAndReleases) {
   EXPECT_TRUE(released.changed());
 }
 
-TEST_F(AdminTest, IsNotForThoseWhoMayAskForVolumes) {
+TEST_F(AdminTest, IsNotServedOnTheSocketForVolumes) {
   struct stat status{};
   ASSERT_EQ(stat(admin_socket.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
@@ -92,7 +92,7 @@ TEST_F(AdminTest, IsNotForThoseWhoMayAskForVolumes) {
   EXPECT_NE(stat(admin_socket.c_str(), &status), 0) << "it is taken along";
 }
 
-TEST_F(AdminTest, WhoAskedForAChangeIsInTheLog) {
+TEST_F(AdminTest, TheCallerOfAChangeIsInTheLog) {
   admin::RepairResponse report;
   ASSERT_TRUE(Do(&admin::Admin::Stub::Repair, *stub_, admin::RepairRequest(), &report).ok());
   const std::string caller = fmt::format("\"caller\":\"pid {}, uid {}\"", getpid(), getuid());
@@ -113,7 +113,7 @@ TEST_F(NodeOnlyAdminTest, IsServedInEveryMode) {
   EXPECT_EQ(answer.pools_size(), 1);
 }
 
-TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
+TEST_F(AdminTest, ReportsEveryDiskEvenBeforeTheStart) {
   udev.Plug(fakes::PlainDisk("d0", "serial0", kGiB));
   udev::Disk other = fakes::PlainDisk("x", "serial1", kGiB);
   other.rotational = true;
@@ -148,7 +148,7 @@ TEST_F(AdminTest, TellsOfEveryDiskAlsoBeforeTheStart) {
   EXPECT_EQ(there.devices_size(), 1);
 }
 
-TEST_F(AdminTest, TellsWhatDisksSayOfThemselves) {
+TEST_F(AdminTest, ReportsTheHealthOfDisks) {
   udev.Plug(fakes::PlainDisk("d0", "serial0", kGiB));
   udev::DiskHealth health;
   health.critical_warning = udev::kReadOnlyMedia;
@@ -207,12 +207,12 @@ TEST_F(AdminTest, RequestsAreCheckedFirst) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(AdminTest, ScrubsWhatHasLegsToCompare) {
-  const auto made = engine->volumes().Create({.name = "mirror",
-                                              .range = {Bytes{16 * kMiB.value}, {}},
-                                              .capabilities = {{}},
-                                              .parameters = {{"type", "raid1"}}},
-                                             Call{});
+TEST_F(AdminTest, ScrubsVolumesThatHaveLegsToCompare) {
+  const auto made = engine->Create({.name = "mirror",
+                                    .range = {Bytes{16 * kMiB.value}, {}},
+                                    .capabilities = {{}},
+                                    .parameters = {{"type", "raid1"}}},
+                                   Call{});
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::string id = made->volume.id;
   const auto group = *lvm.Read("vg0", Call{});

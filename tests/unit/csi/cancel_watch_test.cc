@@ -17,7 +17,7 @@ bool SoonStopped(const std::stop_token& token) {
   return token.stop_requested();
 }
 
-TEST(CancelWatch, StopsTheCallWhoseCallerHasGoneAndNoOther) {
+TEST(CancelWatch, StopsOnlyTheCallWhoseCallerHasGone) {
   CancelWatch watch(milliseconds(1));
   std::atomic<bool> gone = false;
   const CancelWatch::Watched first(watch, [&] { return gone.load(); });
@@ -47,13 +47,13 @@ TEST(CancelWatch, NeverAsksAfterTheCallHasEnded) {
   EXPECT_FALSE(asked_late);
 }
 
-TEST(CancelWatch, MayBeLeftByTheCallThatItStops) {
+TEST(CancelWatch, AStoppedCallMayEndOnTheWatchingThread) {
   CancelWatch watch(milliseconds(1));
   std::optional<CancelWatch::Watched> watched;
   std::atomic<bool> told = false;
   watched.emplace(watch, [] { return true; });
   {
-    // Runs on the watching thread, which must not hold what the next line of a call needs.
+    // Runs on the watching thread. That thread must not hold the lock that the next line needs.
     const std::stop_callback callback(watched->token(), [&] {
       const CancelWatch::Watched other(watch, [] { return false; });
       told = true;

@@ -7,7 +7,7 @@
 namespace quarry::csi::v1 {
 namespace {
 
-TEST(ToGrpcCode, GivesEveryErrorTheCodeThatCsiHasForIt) {
+TEST(ToGrpcCode, MapsEveryErrorToTheCodeThatCsiHasForIt) {
   const std::pair<Code, grpc::StatusCode> table[] = {
       {Code::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
       {Code::kNotFound, grpc::StatusCode::NOT_FOUND},
@@ -30,7 +30,7 @@ TEST(ToGrpcCode, GivesEveryErrorTheCodeThatCsiHasForIt) {
   }
 }
 
-TEST(ToGrpcCode, HasAnAnswerOfItsOwnForCouldNotLook) {
+TEST(ToGrpcCode, CouldNotLookHasACodeOfItsOwn) {
   for (const Code code : {Code::kUnavailable, Code::kIo, Code::kTimeout, Code::kInternal, Code::kCorrupt}) {
     EXPECT_NE(ToGrpcCode(code), grpc::StatusCode::NOT_FOUND) << CodeName(code);
     EXPECT_NE(ToGrpcCode(code), grpc::StatusCode::OK) << CodeName(code);

@@ -1,4 +1,4 @@
-// Inline volumes as kubelet asks for them, through a real socket.
+// Inline volumes as kubelet requests them, through a real socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_F(Ephemeral, RefusalsAreInvalidArgumentsThatNameTheField) {
          [](auto& r) { *r.mutable_volume_capability() = BlockCapability(); });
   expect("staging_target_path: an inline volume is staged nowhere", bad,
          [](auto& r) { r.set_staging_target_path("/staging"); });
-  // Not said to be inline: a persistent volume, which was never staged; or, staged, is not there.
+  // Without the inline mark, the volume is persistent: it was never staged, or, if staged, it does not exist.
   expect("staging_target_path: is not set", StatusCode::FAILED_PRECONDITION,
          [](auto& r) { r.mutable_volume_context()->erase("csi.storage.k8s.io/ephemeral"); });
   expect("volume_id: no volume '" + kHandle, StatusCode::NOT_FOUND, [](auto& r) {
@@ -98,7 +98,7 @@ TEST_F(Ephemeral, RefusalsAreInvalidArgumentsThatNameTheField) {
   });
 }
 
-TEST_F(Ephemeral, IsNothingToThoseWhoHavePersistentVolumes) {
+TEST_F(Ephemeral, IsInvisibleToCallersWithPersistentVolumes) {
   ASSERT_TRUE(Publish(Inline()).ok());
   pb::DeleteVolumeRequest remove;
   remove.set_volume_id(kHandle);

@@ -1,6 +1,6 @@
-// Every error that the CSI specification (sections 5 to 7 of the reference: general rules, the table per RPC,
-// the matrix of second publications) knows for the RPCs served here: its code, and a message that names the
-// field or the thing. Through a real socket.
+// Every error of the CSI specification for the RPCs served here (sections 5 to 7 of the reference: general
+// rules, the table per RPC, the matrix of second publications). Each test checks the code, and a message that
+// names the field or the object. Through a real socket.
 #include <functional>
 #include <thread>
 
@@ -20,7 +20,7 @@ using Mode = pb::VolumeCapability::AccessMode;
 using Controller = pb::Controller::Stub;
 using Node = pb::Node::Stub;
 
-// An id of the form that we give out, of a volume that never was.
+// An id in Quarry's format, of a volume that never existed.
 const std::string kUnknown = "p.qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 void ExpectError(const grpc::Status& status, StatusCode code, const std::string& beginning) {
@@ -31,7 +31,7 @@ void ExpectError(const grpc::Status& status, StatusCode code, const std::string&
 
 class Errors : public ::testing::Test, public ServiceHarness {
  protected:
-  // Changes a good request and expects the error.
+  // Changes a valid request and expects the error.
   template <typename Request>
   struct Row {
     StatusCode code;
@@ -166,8 +166,8 @@ TEST_F(Errors, OfCreateVolumeWithTheNameOfAnotherVolume) {
 }
 
 TEST_F(Errors, OfCreateVolumeWithoutRoomNow) {
-  // Four disks of 255 usable extents or so: one volume that leaves little, then one that would fit an empty
-  // pool.
+  // Four disks of about 255 usable extents: one volume that leaves little room, then one that would fit into
+  // an empty pool.
   pb::CreateVolumeRequest first = CreateRequest("first");
   first.mutable_capacity_range()->set_required_bytes(3LL << 30);
   ASSERT_TRUE(Create(first).ok());
@@ -200,7 +200,7 @@ TEST_F(Errors, OfDeleteVolume) {
   ExpectErrors(&Controller::DeleteVolume, *controller, good, rows);
 }
 
-TEST_F(Errors, DeleteVolumeOfAnIdThatIsNobodysIsNone) {
+TEST_F(Errors, DeleteVolumeOfAnUnknownIdIsNoError) {
   for (const std::string& id : {kUnknown, std::string("fake-vol-id"), std::string("../../etc"),
                                 std::string("p."), std::string("reallyfakesnapshotid")}) {
     pb::DeleteVolumeRequest request;
@@ -396,7 +396,7 @@ TEST_F(Errors, OfNodeUnpublishVolume) {
   ExpectErrors(&Node::NodeUnpublishVolume, *node, good, rows);
 }
 
-TEST_F(Errors, OfNodeGetVolumeStatsLookForTheVolumeBeforeThePath) {
+TEST_F(Errors, OfNodeGetVolumeStatsCheckTheVolumeBeforeThePath) {
   using R = pb::NodeGetVolumeStatsRequest;
   const std::string id = MakeVolume("v");
   StageAndPublish(id);
@@ -419,7 +419,7 @@ TEST_F(Errors, OfNodeGetVolumeStatsLookForTheVolumeBeforeThePath) {
   ExpectErrors(&Node::NodeGetVolumeStats, *node, good, rows);
 }
 
-TEST_F(Errors, OfNodeExpandVolumeLookForTheVolumeBeforeThePath) {
+TEST_F(Errors, OfNodeExpandVolumeCheckTheVolumeBeforeThePath) {
   using R = pb::NodeExpandVolumeRequest;
   const std::string id = MakeVolume("v");
   StageAndPublish(id);
@@ -445,7 +445,7 @@ TEST_F(Errors, OfNodeExpandVolumeLookForTheVolumeBeforeThePath) {
   ExpectErrors(&Node::NodeExpandVolume, *node, good, rows);
 }
 
-// Section 7: T is the target path, P all other arguments.
+// Section 7: T is the target path, P stands for all other arguments.
 class SecondPublication : public Errors, public ::testing::WithParamInterface<Mode::Mode> {
  protected:
   grpc::Status Publish(const std::string& target, bool read_only) {
@@ -464,9 +464,9 @@ class SecondPublication : public Errors, public ::testing::WithParamInterface<Mo
   std::string id_;
 };
 
-TEST_P(SecondPublication, AtTheSamePathIsFineIfTheSameAndElseExistsAlready) {
+TEST_P(SecondPublication, AtTheSamePathSucceedsIfEqualAndElseExistsAlready) {
   EXPECT_TRUE(Publish("/t1", false).ok());
-  if (GetParam() != Mode::SINGLE_NODE_READER_ONLY) {  // which is read-only either way
+  if (GetParam() != Mode::SINGLE_NODE_READER_ONLY) {  // always read-only in this mode
     ExpectError(Publish("/t1", true), StatusCode::ALREADY_EXISTS, "volume " + id_);
   }
 }
@@ -495,7 +495,7 @@ TEST(SecondPublicationByTheLetter, IsRefusedAtAnotherPathForAllButSeveralWriters
   EXPECT_TRUE(ServiceHarness::Do(&Node::NodePublishVolume, *harness.node, several).ok());
 }
 
-TEST_F(Errors, OfADuplicateInFlightIsAbortedAndNamesWhatIsRunning) {
+TEST_F(Errors, OfADuplicateInFlightIsAbortedAndNamesTheRunningCall) {
   Holdup holdup(lvm, "Create");
   grpc::Status first;
   std::thread creating([&] { first = Create(CreateRequest("same")); });
@@ -571,7 +571,7 @@ TEST(ErrorsOfTheMode, AreUnimplementedForTheOtherService) {
   EXPECT_TRUE(ServiceHarness::Do(&Node::NodeGetInfo, *node_only.node, pb::NodeGetInfoRequest()).ok());
 }
 
-TEST_F(Errors, ThatAreTheWorldsAreNeverNotFound) {
+TEST_F(Errors, OfTheWorldAreNeverNotFound) {
   const std::string id = MakeVolume("v");
   lvm.before.FailAlways("Read", Error(Code::kIo, "reading the disks: Input/output error"));
   pb::ControllerGetVolumeRequest get;

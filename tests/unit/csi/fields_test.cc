@@ -32,23 +32,24 @@ TEST(CheckName, RefusesExactlyTheControlCharactersOfTheSpecification) {
   }
 }
 
-TEST(CheckName, NamesTheCharacterItRefuses) {
+TEST(CheckName, NamesTheRefusedCharacter) {
   ExpectInvalid(CheckName("name", "pvc\x07"), "name: must not contain the control character U+0007");
   ExpectInvalid(CheckName("name", "pvc\xC2\x85"), "name: must not contain the control character U+0085");
 }
 
-TEST(CheckName, TakesAnyOtherUnicodeAndRefusesWhatIsNoUnicode) {
+TEST(CheckName, TakesAnyOtherUnicodeAndRefusesInvalidUtf8) {
   for (const char* good : {"pvc-1", "日本語", "\xF4\x8F\xBF\xBF", "tab\tnewline\ncr\r", "é"}) {
     EXPECT_TRUE(CheckName("name", good).has_value()) << good;
   }
-  // Lone continuation, cut short, overlong, surrogate, beyond U+10FFFF, Latin-1.
+  // A lone continuation byte, a truncated sequence, an overlong one, a surrogate, one beyond U+10FFFF,
+  // Latin-1.
   for (const char* bad :
        {"\x80", "a\xC3", "\xC0\xAF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF"}) {
     ExpectInvalid(CheckName("name", bad), "name: must be valid UTF-8");
   }
 }
 
-TEST(CheckName, RefusesNoName) {
+TEST(CheckName, RefusesAnEmptyName) {
   ExpectInvalid(CheckName("name", ""), "name: is required");
 }
 
@@ -114,7 +115,7 @@ TEST(CheckLimits, NamesNestedFields) {
   ExpectInvalid(CheckLimits(places), "accessibility_requirements.requisite[0].segments: keys and values");
 }
 
-TEST(CheckLimits, NeverRepeatsWhatIsInASecret) {
+TEST(CheckLimits, NeverRepeatsTheContentOfASecret) {
   pb::NodeStageVolumeRequest request;
   (*request.mutable_secrets())["password"] = std::string(5000, 's') + "hunter2";
   const Status checked = CheckLimits(request);
@@ -123,7 +124,7 @@ TEST(CheckLimits, NeverRepeatsWhatIsInASecret) {
   EXPECT_THAT(checked.error().message(), Not(HasSubstr("password")));
 }
 
-TEST(CheckLimits, LetsPathsBeLongAndNodeIdsBe256) {
+TEST(CheckLimits, AllowsLongPathsAndNodeIdsOf256Bytes) {
   pb::NodePublishVolumeRequest publish;
   publish.set_target_path("/" + std::string(3000, 'p'));
   publish.set_staging_target_path("/" + std::string(3000, 'p'));

@@ -1,4 +1,4 @@
-// Holds the fake LVM in the first command of one kind until let go.
+// Blocks the fake LVM in the first command of one kind until released.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class Holdup {
       }
     });
   }
-  // Whoever was held has returned by now.
+  // The blocked thread has returned by now.
   ~Holdup() {
     Release();
     lvm_.SetOnCall(nullptr);

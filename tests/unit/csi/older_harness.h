@@ -1,4 +1,4 @@
-// The services of an older version of CSI over the harness, and requests as Mesos writes them.
+// The harness with the services of an older version of CSI, and requests as Mesos writes them.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ class Older : public ::testing::Test, public ServiceHarness {
     capability.mutable_access_mode()->set_mode(Version::Mode::SINGLE_NODE_WRITER);
     return capability;
   }
-  // As Mesos asks: exactly so many bytes.
+  // As Mesos asks: for an exact number of bytes.
   static typename Version::CreateRequest CreateOld(const std::string& name, bool block = false,
                                                    int64_t size = 64 * kMebibyte) {
     auto request = New<typename Version::CreateRequest>();

@@ -1,4 +1,4 @@
-// What CSI v0.1 has of its own, and v0; and the error codes of both.
+// Behaviour that only CSI v0.1 or only v0 has, and the error codes of both.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 using V01 = Older<V0_1>;
 
-// Every request of 0.1 but GetSupportedVersions says its version.
+// Every request of 0.1 except GetSupportedVersions states its version.
 TEST_F(V01, RefusesVersionsThatItDoesNotSpeak) {
   ::csi::GetSupportedVersionsResponse versions;
   ASSERT_TRUE(Do(&::csi::Identity::Stub::GetSupportedVersions, *old_identity,
@@ -53,7 +53,7 @@ TEST_F(V01, RefusesVersionsThatItDoesNotSpeak) {
   expect_refused(&N::NodeGetCapabilities, *old_node, ::csi::NodeGetCapabilitiesRequest());
 }
 
-TEST_F(V01, ProbesFailWhereSomethingIsMissing) {
+TEST_F(V01, AProbeFailsIfSomethingIsMissing) {
   const auto controller_probe = [&] {
     return Do(&::csi::Controller::Stub::ControllerProbe, *old_controller,
               New<::csi::ControllerProbeRequest>());
@@ -68,7 +68,7 @@ TEST_F(V01, ProbesFailWhereSomethingIsMissing) {
   EXPECT_EQ(node_probe().error_code(), StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(V01, TellsTheNodeAndListsMoreThanAnIntHolds) {
+TEST_F(V01, ReturnsTheNodeAndListsMoreThanAnIntHolds) {
   ::csi::GetNodeIDResponse id;
   ASSERT_TRUE(Do(&::csi::Node::Stub::GetNodeID, *old_node, New<::csi::GetNodeIDRequest>(), &id).ok());
   EXPECT_EQ(id.node_id(), "node-1");
@@ -82,7 +82,7 @@ TEST_F(V01, TellsTheNodeAndListsMoreThanAnIntHolds) {
 
 using V03 = Older<V0>;
 
-TEST_F(V03, TellsWhatBelongsTo03InTheWordsOf03) {
+TEST_F(V03, ExpressesConceptsOf03InMessagesOf03) {
   ::csi::v0::NodeGetIdResponse id;
   ASSERT_TRUE(Do(&::csi::v0::Node::Stub::NodeGetId, *old_node, ::csi::v0::NodeGetIdRequest(), &id).ok());
   EXPECT_EQ(id.node_id(), "node-1");
@@ -131,7 +131,7 @@ TEST_F(V03, ServesNoStagingNoSnapshotsNoAttaching) {
   EXPECT_EQ(Do(&C::CreateVolume, *old_controller, never).error_code(), StatusCode::OUT_OF_RANGE);
 }
 
-TEST(OlderErrors, EveryCodeHasItsPlaceAndBusyIsNeverTheEndOfIt) {
+TEST(OlderErrors, EveryCodeIsMappedAndBusyIsNeverFinal) {
   for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i) {
     const Code code = static_cast<Code>(i);
     const bool stale = code == Code::kStaleToken;

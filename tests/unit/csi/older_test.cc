@@ -1,5 +1,5 @@
-// CSI v0 and v0.1 as their callers see them: every error of csi-spec section 10, what Mesos relies on, and
-// one volume through several versions. Through a real socket, over fakes.
+// CSI v0 and v0.1 as their callers see them: every error of csi-spec section 10, the behaviour that Mesos
+// relies on, and one volume used through several versions. Through a real socket, over fakes.
 #include <chrono>
 #include <thread>
 
@@ -38,7 +38,7 @@ TYPED_TEST_P(Older, ErrorsOfCreateVolume) {
              r.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(
                  V::Mode::MULTI_NODE_MULTI_WRITER);
            }},
-          // SINGLE_NODE_SINGLE_WRITER of v1: a number without a meaning here.
+          // SINGLE_NODE_SINGLE_WRITER of v1, a number that has no meaning here.
           {bad, "volume_capabilities[0].access_mode: mode 6 is not known",
            [](R& r) {
              r.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(
@@ -60,7 +60,7 @@ TYPED_TEST_P(Older, ErrorsOfCreateVolume) {
           {bad, "parameters: keys and values must be at most 4096 bytes in all",
            [](R& r) { (*r.mutable_parameters())["type"] = std::string(4093, 'x'); }},
           {bad, "", [](R& r) { V::SecretsOf(r)["key"] = std::string(4094, 'x'); }},
-          // A scalar of Mesos that no number of extents comes to.
+          // A size of Mesos that is not a multiple of the extent size.
           {StatusCode::OUT_OF_RANGE, "capacity_range.limit_bytes: ",
            [](R& r) {
              r.mutable_capacity_range()->set_required_bytes(64 * kMebibyte + 1049);
@@ -174,7 +174,7 @@ TYPED_TEST_P(Older, ThePathBelongsToTheCallerEvenADirectoryForARawVolume) {
   EXPECT_EQ(*this->mount.Inspect(directory), mount::PathKind::kDirectory);
 }
 
-TYPED_TEST_P(Older, PublishesWithoutStagingAfterABootToo) {
+TYPED_TEST_P(Older, PublishesWithoutStagingAlsoAfterAReboot) {
   const std::string id = this->MakeOld("v");
   ASSERT_TRUE(this->Publish(this->PublishOld(id)).ok());
   ASSERT_TRUE(this->Publish(this->PublishOld(id, "/second")).ok());
@@ -217,7 +217,7 @@ TYPED_TEST_P(Older, ARepeatOfWorkInFlightJoinsIt) {
   EXPECT_EQ(this->List().entries_size(), 1);
 }
 
-TYPED_TEST_P(Older, ARepeatThatWaitsInVainIsNeverToldAborted) {
+TYPED_TEST_P(Older, ARepeatThatTimesOutIsNeverAborted) {
   using V = TypeParam;
   Holdup holdup(this->lvm, "Create");
   std::jthread first([&] {
@@ -235,7 +235,7 @@ TYPED_TEST_P(Older, ARepeatThatWaitsInVainIsNeverToldAborted) {
   holdup.Release();
 }
 
-TYPED_TEST_P(Older, TellsSizesAndAttributesInTheSameBytesForEver) {
+TYPED_TEST_P(Older, KeepsSizesAndAttributesByteForByte) {
   using V = TypeParam;
   typename V::CreateResponse created, repeated;
   auto request = this->CreateOld("exact", true, 68 * kMebibyte);
@@ -245,7 +245,7 @@ TYPED_TEST_P(Older, TellsSizesAndAttributesInTheSameBytesForEver) {
   }
   EXPECT_EQ(V::VolumeOf(created).capacity_bytes(), 68 * kMebibyte);
   EXPECT_FALSE(V::VolumeOf(created).attributes().empty());
-  // An administrator's tag is not a fact about the volume.
+  // An administrator's tag does not change what Quarry reports about the volume.
   this->lvm.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs.front().tags.push_back("colour.red"); });
   const auto list = this->List();
   ASSERT_EQ(list.entries_size(), 1);
@@ -289,14 +289,14 @@ TYPED_TEST_P(Older, CapacityIsNeverAnErrorForAProfile) {
     return response.available_capacity();
   };
   EXPECT_GT(ask({}, ""), 0);
-  EXPECT_EQ(ask({{"type", "raid1"}}, ""), 0);  // no such kernel target: and yet Probe is content
+  EXPECT_EQ(ask({{"type", "raid1"}}, ""), 0);  // the kernel target is missing, yet Probe succeeds
   EXPECT_EQ(ask({{"type", "raid77"}}, ""), 0);
   EXPECT_EQ(ask({{"colour", "red"}}, ""), 0);
   EXPECT_EQ(ask({}, "ntfs"), 0);
   EXPECT_TRUE(this->Do(&pb::Identity::Stub::Probe, *this->identity, pb::ProbeRequest()).ok());
 }
 
-TYPED_TEST_P(Older, OffersWhatItServes) {
+TYPED_TEST_P(Older, AnnouncesTheCapabilitiesThatItServes) {
   using V = TypeParam;
   typename V::InfoResponse info;
   ASSERT_TRUE(this->Do(&V::Identity::Stub::GetPluginInfo, *this->old_identity,
@@ -317,7 +317,7 @@ TYPED_TEST_P(Older, OffersWhatItServes) {
   ASSERT_TRUE(this->Do(&V::Node::Stub::NodeGetCapabilities, *this->old_node,
                        this->template New<typename V::NodeCapabilitiesRequest>(), &node_offer)
                   .ok());
-  // Nothing; in v0 as a list of UNKNOWN, for the conformance suite of 0.2 wants a list.
+  // No capabilities. v0 returns a list with UNKNOWN, because the conformance suite of 0.2 expects a list.
   constexpr bool kListed = std::is_same_v<V, V0>;
   EXPECT_EQ(node_offer.capabilities_size(), kListed ? 1 : 0);
   for (const auto& capability : node_offer.capabilities()) {
@@ -335,7 +335,7 @@ TYPED_TEST_P(Older, OneVolumeThroughTwoVersions) {
   ASSERT_EQ(listed.entries_size(), 1);
   EXPECT_EQ(listed.entries(0).volume().volume_id(), id);
   EXPECT_EQ(listed.entries(0).volume().capacity_bytes(), 64 * kMebibyte);
-  // Mounted by the older version, staged and published by v1 as well, and taken down crosswise.
+  // Mounted by the older version, staged and published by v1 too, and unmounted by the respective other one.
   ASSERT_TRUE(this->Publish(this->PublishOld(id, "/old")).ok());
   this->StageAndPublish(id);
   ASSERT_TRUE(this->Unpublish(id, "/old").ok());
@@ -355,7 +355,7 @@ TYPED_TEST_P(Older, OneVolumeThroughTwoVersions) {
   EXPECT_TRUE(this->Delete(id).ok());
 }
 
-TYPED_TEST_P(Older, WaitsForAStartThatIsUnderWay) {
+TYPED_TEST_P(Older, WaitsForAStartInProgress) {
   using V = TypeParam;
   ServiceHarness late({.start = false});
   auto stub = V::Controller::NewStub(late.channel);
@@ -364,8 +364,8 @@ TYPED_TEST_P(Older, WaitsForAStartThatIsUnderWay) {
     status = ServiceHarness::Do(&V::Controller::Stub::ListVolumes, *stub,
                                 this->template New<typename V::ListRequest>());
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // gives it time to be refused, if it would be
-  ASSERT_TRUE(late.engine->lifecycle().Start(Call{}).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // long enough for a refusal to arrive
+  ASSERT_TRUE(late.engine->Start(Call{}).has_value());
   caller.join();
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
@@ -373,10 +373,10 @@ TYPED_TEST_P(Older, WaitsForAStartThatIsUnderWay) {
 REGISTER_TYPED_TEST_SUITE_P(Older, ErrorsOfCreateVolume, ErrorsOfTheOtherControllerCalls,
                             ErrorsOfNodePublishAndUnpublish,
                             ThePathBelongsToTheCallerEvenADirectoryForARawVolume,
-                            PublishesWithoutStagingAfterABootToo, ARepeatOfWorkInFlightJoinsIt,
-                            ARepeatThatWaitsInVainIsNeverToldAborted,
-                            TellsSizesAndAttributesInTheSameBytesForEver, CapacityIsNeverAnErrorForAProfile,
-                            OffersWhatItServes, OneVolumeThroughTwoVersions, WaitsForAStartThatIsUnderWay);
+                            PublishesWithoutStagingAlsoAfterAReboot, ARepeatOfWorkInFlightJoinsIt,
+                            ARepeatThatTimesOutIsNeverAborted, KeepsSizesAndAttributesByteForByte,
+                            CapacityIsNeverAnErrorForAProfile, AnnouncesTheCapabilitiesThatItServes,
+                            OneVolumeThroughTwoVersions, WaitsForAStartInProgress);
 using BothVersions = ::testing::Types<V0, V0_1>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Versions, Older, BothVersions);
 

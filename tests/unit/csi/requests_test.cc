@@ -38,7 +38,7 @@ pb::CreateVolumeRequest Create() {
   return request;
 }
 
-// A change of a good request, and the code and beginning of the message that it must lead to.
+// A change to a valid request, with the code and the beginning of the message that must result.
 template <typename Request>
 struct Spoilt {
   std::function<void(Request&)> spoil;
@@ -59,7 +59,7 @@ void ExpectRefused(const Request& good, const Parse& parse, const std::vector<Sp
   }
 }
 
-TEST(ParseCreate, HandsTheRequestOn) {
+TEST(ParseCreate, PassesTheRequestOn) {
   pb::CreateVolumeRequest request = Create();
   request.mutable_capacity_range()->set_limit_bytes(2LL << 30);
   (*request.mutable_parameters())["type"] = "raid1";
@@ -83,7 +83,7 @@ TEST(ParseCreate, HandsTheRequestOn) {
   EXPECT_TRUE(parsed->elsewhere) << "other nodes are asked next";
 }
 
-TEST(ParseCreate, HasNoOtherNodesToAskIfThisOneIsNotAskedForAlone) {
+TEST(ParseCreate, HasNoOtherNodesToTryUnlessThisNodeAloneIsRequested) {
   pb::CreateVolumeRequest request = Create();
   EXPECT_FALSE(ParseCreate(request, kHere)->elsewhere);
   auto& places = *request.mutable_accessibility_requirements();
@@ -170,7 +170,7 @@ TEST(ParseCreate, RefusesEachBadFieldByName) {
       });
 }
 
-TEST(ParseCreate, RefusesEveryModeForSeveralNodesAndTakesEveryOtherKnownOne) {
+TEST(ParseCreate, RefusesEveryModeForSeveralNodesAndTakesEveryOtherKnownMode) {
   for (int mode = 1; mode <= 7; ++mode) {
     pb::CreateVolumeRequest request = Create();
     *request.mutable_volume_capabilities(0) = Mount(static_cast<Mode::Mode>(mode));
@@ -185,7 +185,7 @@ TEST(ParseCreate, RefusesEveryModeForSeveralNodesAndTakesEveryOtherKnownOne) {
   }
 }
 
-TEST(ParseCapabilities, TakeMalformedForWorseThanUnsupported) {
+TEST(ParseCapabilities, ReportMalformedBeforeUnsupported) {
   Capabilities capabilities;
   *capabilities.Add() = Mount(static_cast<Mode::Mode>(99));
   capabilities.Add();
@@ -223,7 +223,7 @@ TEST(ParseMaxEntries, RefusesANegativeCount) {
   EXPECT_EQ(*ParseMaxEntries(3), 3U);
 }
 
-TEST(ParseCapacity, SaysNoToOtherNodesAndSeveralNodesWithoutAnError) {
+TEST(ParseCapacity, RefusesOtherNodesAndSeveralNodesWithoutAnError) {
   using R = pb::GetCapacityRequest;
   ExpectRefused<R>(R(), [](const R& r) { return ParseCapacity(r, kHere); },
                    {

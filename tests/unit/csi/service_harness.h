@@ -28,7 +28,7 @@ inline constexpr int64_t kMebibyte = 1 << 20;
 struct HarnessOptions {
   Mode mode = Mode::kAll;
   bool alpha = false;
-  bool start = true;  // false: as before the engine has started
+  bool start = true;  // false: the engine has not started
   bool several_targets = true;
   Bytes ephemeral_max_size;
   bool expand_on_node = false;
@@ -50,12 +50,12 @@ class ServiceHarness {
     return (stub.*method)(&context, request, response != nullptr ? response : &ignored);
   }
 
-  // A volume of 64 MiB; fails the test if it cannot be made.
+  // A volume of 64 MiB. Fails the test if the volume cannot be created.
   std::string MakeVolume(const std::string& name, bool block = false);
-  // Stages at /staging and publishes at /target, both of `id`.
+  // Stages volume `id` at /staging and publishes it at /target.
   void StageAndPublish(const std::string& id);
 
-  std::string Logged();  // all that was logged so far
+  std::string Logged();  // everything logged so far
 
   fakes::FakeDm dm;
   fakes::FakeLvm lvm;

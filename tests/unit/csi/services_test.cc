@@ -1,4 +1,4 @@
-// What the services answer when all is well, and how they behave as servers.
+// The answers of the services in normal operation, and their behaviour as servers.
 #include <sys/stat.h>
 
 #include <condition_variable>
@@ -53,7 +53,7 @@ std::vector<int> NodeCapabilities(ServiceHarness& harness) {
 
 class Services : public ::testing::Test, public ServiceHarness {};
 
-TEST_F(Services, SayWhoTheyAre) {
+TEST_F(Services, IdentifyThemselves) {
   pb::GetPluginInfoResponse info;
   ASSERT_TRUE(Do(&Identity::GetPluginInfo, *identity, pb::GetPluginInfoRequest(), &info).ok());
   EXPECT_EQ(info.name(), "quarry.csi.local");
@@ -79,7 +79,7 @@ TEST_F(Services, OfferThePluginCapabilitiesThatTheyServe) {
             pb::PluginCapability::VolumeExpansion::ONLINE);
 }
 
-TEST_F(Services, GrowVolumesByTheNodesCallAloneIfToldSo) {
+TEST_F(Services, GrowVolumesByTheNodeCallAloneIfConfigured) {
   ServiceHarness kubernetes({.expand_on_node = true});
   EXPECT_THAT(ControllerCapabilities(kubernetes),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
@@ -103,7 +103,7 @@ TEST_F(Services, GrowVolumesByTheNodesCallAloneIfToldSo) {
   EXPECT_EQ(grown.capacity_bytes(), 128 * kMebibyte);
 }
 
-TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
+TEST_F(Services, HideAlphaFeaturesUnlessConfigured) {
   EXPECT_THAT(ControllerCapabilities(*this),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME));
@@ -130,7 +130,7 @@ TEST_F(Services, KeepAlphaToThemselvesUnlessToldOtherwise) {
   EXPECT_EQ(capacity.minimum_volume_size().value(), 4 * kMebibyte);
 }
 
-TEST_F(Services, TellHowAVolumeIsInTheWordsOfBothGenerations) {
+TEST_F(Services, ReportVolumeHealthInTheMessagesOfBothGenerations) {
   ServiceHarness alpha({.alpha = true});
   const std::string id = alpha.MakeVolume("pvc-1");
   alpha.MakeVolume("pvc-2", true);
@@ -193,7 +193,7 @@ TEST_F(Services, TellHowAVolumeIsInTheWordsOfBothGenerations) {
   EXPECT_EQ(storage.backend_health(0).status(), pb::STORAGE_DEGRADED);
 }
 
-TEST_F(Services, TellThatADiskOfTheStorageIsFailing) {
+TEST_F(Services, ReportAFailingDiskOfTheStorage) {
   ServiceHarness alpha({.alpha = true});
   udev::DiskHealth failing;
   failing.critical_warning = udev::kSpareLow;
@@ -230,7 +230,7 @@ TEST_F(Services, CreateAVolumeOnceAndFindItAgain) {
   EXPECT_TRUE(got.has_status());
 }
 
-TEST_F(Services, SendThoseElsewhereWhoAskForThisNodeAlone) {
+TEST_F(Services, SendCallersThatNameThisNodeAloneToAnotherNode) {
   pb::CreateVolumeRequest request = CreateRequest("too large");
   request.mutable_capacity_range()->set_required_bytes(int64_t{1} << 50);
   EXPECT_EQ(Do(&Controller::CreateVolume, *controller, request).error_code(), StatusCode::OUT_OF_RANGE);
@@ -264,7 +264,7 @@ TEST_F(Services, ListVolumesPageByPage) {
   EXPECT_THAT(seen, testing::UnorderedElementsAreArray(made));
 }
 
-TEST_F(Services, ConfirmExactlyWhatWasAsked) {
+TEST_F(Services, ConfirmExactlyTheRequestedFields) {
   pb::ValidateVolumeCapabilitiesRequest request;
   pb::CreateVolumeResponse created;
   pb::CreateVolumeRequest create = CreateRequest("v");
@@ -285,7 +285,7 @@ TEST_F(Services, ConfirmExactlyWhatWasAsked) {
   EXPECT_EQ(response.confirmed().volume_context().size(), request.volume_context().size());
 }
 
-TEST_F(Services, DoNotConfirmWhatTheyCannotServeAndSayWhy) {
+TEST_F(Services, DoNotConfirmUnsupportedRequestsAndSayWhy) {
   pb::ValidateVolumeCapabilitiesRequest good;
   good.set_volume_id(MakeVolume("v"));
   *good.add_volume_capabilities() = MountCapability();
@@ -309,7 +309,7 @@ TEST_F(Services, DoNotConfirmWhatTheyCannotServeAndSayWhy) {
   }
 }
 
-TEST_F(Services, TellTheCapacityOfThisNodeOnly) {
+TEST_F(Services, ReportTheCapacityOfThisNodeOnly) {
   pb::GetCapacityRequest request;
   pb::GetCapacityResponse response;
   ASSERT_TRUE(Do(&Controller::GetCapacity, *controller, request, &response).ok());
@@ -395,7 +395,7 @@ TEST_F(Services, CarryAVolumeThroughItsWholeLife) {
   EXPECT_FALSE(mount.Exists("/target"));
 }
 
-TEST_F(Services, StatARawVolumeWithoutWhatTheyCannotKnow) {
+TEST_F(Services, LeaveUnknownFiguresOutOfTheStatsOfARawVolume) {
   const std::string id = MakeVolume("raw", true);
   pb::NodeStageVolumeRequest stage = StageRequest(id);
   *stage.mutable_volume_capability() = BlockCapability();
@@ -442,14 +442,14 @@ TEST_F(Services, LogOneLineForEachRpcWithoutSecretsOrFlags) {
   EXPECT_EQ(lines, 2U);
 }
 
-TEST_F(Services, CutTheIdInTheLogShort) {
+TEST_F(Services, ShortenAnOverlongIdInTheLog) {
   pb::DeleteVolumeRequest request;
   request.set_volume_id(std::string(100000, 'i'));
   EXPECT_EQ(Do(&Controller::DeleteVolume, *controller, request).error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_LT(Logged().size(), 2000U);
 }
 
-TEST(Probe, SaysThatTheEngineHasNotStartedYetAndOtherCallsWaitForIt) {
+TEST(Probe, SaysThatTheEngineHasNotStartedYetAndOtherCallsWait) {
   ServiceHarness harness({.start = false});
   pb::ProbeResponse response;
   ASSERT_TRUE(ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest(), &response).ok());
@@ -478,7 +478,7 @@ TEST(Probe, NamesTheMissingVolumeGroup) {
   EXPECT_THAT(status.error_message(), HasSubstr("vg0"));
 }
 
-TEST(Probe, NamesTheGroupThatVanishedLater) {
+TEST(Probe, NamesAGroupThatVanishedLater) {
   ServiceHarness harness;
   harness.lvm.RemoveGroup("vg0");
   const grpc::Status status = ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest());
@@ -486,7 +486,7 @@ TEST(Probe, NamesTheGroupThatVanishedLater) {
   EXPECT_THAT(status.error_message(), HasSubstr("vg0"));
 }
 
-TEST_F(Services, SayNotReadyWhileTheyCannotLookAndUnhealthyWhenLookingFails) {
+TEST_F(Services, AnswerNotReadyWhileTheyCannotLookAndUnhealthyWhenLookingFails) {
   pb::ProbeResponse response;
   lvm.before.FailAlways("Read", Error(Code::kUnavailable, "the group is locked by somebody"));
   ASSERT_TRUE(Do(&Identity::Probe, *identity, pb::ProbeRequest(), &response).ok());
@@ -504,7 +504,7 @@ TEST_F(Services, SayNotReadyWhileTheyCannotLookAndUnhealthyWhenLookingFails) {
   EXPECT_TRUE(response.ready().value());
 }
 
-TEST_F(Services, HaveASocketForTheOwnerOnlyAndTakeItAlongWhenTheyGo) {
+TEST_F(Services, HaveASocketForTheOwnerOnlyAndRemoveItAtTheEnd) {
   struct stat status{};
   ASSERT_EQ(stat(socket.c_str(), &status), 0);
   EXPECT_TRUE(S_ISSOCK(status.st_mode));
@@ -513,7 +513,7 @@ TEST_F(Services, HaveASocketForTheOwnerOnlyAndTakeItAlongWhenTheyGo) {
   EXPECT_NE(stat(socket.c_str(), &status), 0);
 }
 
-// The engine sees the caller's deadline, and that the caller has gone.
+// The engine sees the caller's deadline, and the cancellation when the caller has gone.
 class HeldCalls : public Services {
  protected:
   void SetUp() override {
@@ -542,8 +542,8 @@ class HeldCalls : public Services {
   bool reached_ = false;
 };
 
-TEST_F(HeldCalls, AreToldThatTheirCallerHasGone) {
-  // A second volume waits for its turn behind the held one: a wait that only the stop token ends.
+TEST_F(HeldCalls, LearnThatTheirCallerHasGone) {
+  // A second volume waits behind the blocked one. Only the stop token can end that wait.
   std::thread first([&] { (void)Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
   WaitUntilReached();
   grpc::ClientContext context;
@@ -576,14 +576,14 @@ TEST_F(HeldCalls, KeepTheDeadlineOfTheirCaller) {
        ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  // Deadline and cancellation reach the server together; either ends the wait.
+  // Deadline and cancellation reach the server together. Either of them ends the wait.
   EXPECT_THAT(Logged(),
               testing::AnyOf(HasSubstr("\"code\":\"timeout\""), HasSubstr("\"code\":\"cancelled\"")));
   Release();
   first.join();
 }
 
-TEST_F(HeldCalls, AreFinishedByAStopThatHasTheTime) {
+TEST_F(HeldCalls, AreFinishedByAStopThatHasEnoughTime) {
   grpc::Status status;
   std::thread first([&] { status = Do(&Controller::CreateVolume, *controller, CreateRequest("first")); });
   WaitUntilReached();

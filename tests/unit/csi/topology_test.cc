@@ -42,7 +42,7 @@ TEST(NodeId, IsATopologyValue) {
   }
 }
 
-TEST(NodeTopology, IsReachedFromHereAndFromAnywhereButNotFromElsewhere) {
+TEST(NodeTopology, IsReachableFromHereAndFromAnywhereButNotFromElsewhere) {
   EXPECT_EQ(Here().segments(), kHere);
   EXPECT_TRUE(Here().Matches(kHere));
   EXPECT_TRUE(Here().Matches({}));
@@ -51,7 +51,7 @@ TEST(NodeTopology, IsReachedFromHereAndFromAnywhereButNotFromElsewhere) {
   EXPECT_FALSE(Here().Matches({{"other.driver/node", "node-1"}}));
 }
 
-TEST(NodeTopology, IsAskedForAloneOnlyIfEachPlaceIsThisNode) {
+TEST(NodeTopology, IsRequestedAloneOnlyIfEachPlaceIsThisNode) {
   EXPECT_TRUE(Here().IsJustHere({kHere}));
   EXPECT_TRUE(Here().IsJustHere({kHere, kHere}));
   EXPECT_FALSE(Here().IsJustHere({})) << "anywhere";
@@ -60,7 +60,7 @@ TEST(NodeTopology, IsAskedForAloneOnlyIfEachPlaceIsThisNode) {
   EXPECT_FALSE(Here().IsJustHere({kThere}));
 }
 
-TEST(CheckRequirement, AcceptsWhereOneOfThePlacesIsHere) {
+TEST(CheckRequirement, AcceptsRequirementsThatIncludeThisNode) {
   EXPECT_TRUE(Here().CheckRequirement("r", {}, {}).has_value());
   EXPECT_TRUE(Here().CheckRequirement("r", {kHere}, {}).has_value());
   EXPECT_TRUE(Here().CheckRequirement("r", {kThere, kHere}, {kThere}).has_value());
@@ -70,7 +70,7 @@ TEST(CheckRequirement, TakesPreferredPlacesAsAWish) {
   EXPECT_TRUE(Here().CheckRequirement("r", {}, {kThere}).has_value());
 }
 
-TEST(CheckRequirement, SaysThatThereIsNoRoomElsewhere) {
+TEST(CheckRequirement, ReportsNoSpaceForOtherNodes) {
   const Status checked = Here().CheckRequirement("accessibility_requirements", {kThere}, {kHere});
   ASSERT_FALSE(checked.has_value());
   EXPECT_EQ(checked.error().code(), Code::kNoSpace);
@@ -80,17 +80,17 @@ TEST(CheckRequirement, SaysThatThereIsNoRoomElsewhere) {
 
 TEST(CheckRequirement, NamesTheMalformedPlace) {
   const std::pair<Segments, const char*> bad[] = {
-      {{{"", "v"}}, "'' is no topology key"},
-      {{{"/node", "v"}}, "'/node' is no topology key"},
-      {{{"a/b/c", "v"}}, "'a/b/c' is no topology key"},
-      {{{"Upper.case/node", "v"}}, "is no topology key"},
-      {{{"-x", "v"}}, "'-x' is no topology key"},
-      {{{k64, "v"}}, "is no topology key"},
-      {{{k64 + "/node", "v"}}, "is no topology key"},
+      {{{"", "v"}}, "'' is not a topology key"},
+      {{{"/node", "v"}}, "'/node' is not a topology key"},
+      {{{"a/b/c", "v"}}, "'a/b/c' is not a topology key"},
+      {{{"Upper.case/node", "v"}}, "is not a topology key"},
+      {{{"-x", "v"}}, "'-x' is not a topology key"},
+      {{{k64, "v"}}, "is not a topology key"},
+      {{{k64 + "/node", "v"}}, "is not a topology key"},
       {{{"zone", ""}}, "the value of 'zone' must be"},
       {{{"zone", k64}}, "the value of 'zone' must be"},
       {{{"zone", "a/b"}}, "the value of 'zone' must be"},
-      {{{"zone", "v"}, {"Zone", "v"}}, "is there twice"},
+      {{{"zone", "v"}, {"Zone", "v"}}, "occurs twice"},
   };
   for (const auto& [place, message] : bad) {
     for (const bool preferred : {false, true}) {
