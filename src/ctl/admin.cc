@@ -18,7 +18,7 @@ namespace {
 
 namespace pb = ::quarry::admin::v1;
 
-// The exit status tells wrong usage from the rest; the words are the server's.
+// The exit status distinguishes wrong usage from other errors. The text is the server's.
 Code CodeOf(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -41,12 +41,11 @@ Status Ask(const std::shared_ptr<grpc::Channel>& channel,
   if (status.ok()) {
     return Ok();
   }
-  // What the server says names the object; what the transport says names nobody.
+  // A message of the server names the object. A message of the transport names nothing useful.
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return Error(
-        CodeOf(status.error_code()),
-        "quarryd does not do this there: say its --admin-endpoint with --endpoint, or it is older than "
-        "quarryctl");
+    return Error(CodeOf(status.error_code()),
+                 "this quarryd does not support the command: either the socket is not its admin socket (set "
+                 "--endpoint to its --admin-endpoint), or quarryd is older than quarryctl");
   }
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return Error(CodeOf(status.error_code()), status.error_message()).Context("quarryd");
@@ -106,7 +105,7 @@ nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
 std::string InWords(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
   const std::string what = fmt::format("{}/{}", request.volume_group(), request.logical_volume());
   if (done.holds().empty()) {
-    return fmt::format("{} is volume {} already\n", what, done.volume_id());
+    return fmt::format("{} is already volume {}\n", what, done.volume_id());
   }
   return fmt::format("{} {} as volume {}: {}, {} bytes, holds {}, access {}, name '{}'\n",
                      done.changed() ? "adopted" : "could adopt", what, done.volume_id(), done.type(),
@@ -188,11 +187,10 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
                      {"dry_run", dry_run}});
   }
   if (done.changed()) {
-    return fmt::format("released volume {}: it is logical volume {}, inactive, with all that was on it\n", id,
-                       lv);
+    return fmt::format("released volume {}: logical volume {} is inactive and keeps all its data\n", id, lv);
   }
   return dry_run ? fmt::format("could release volume {}: logical volume {}\n", id, lv)
-                 : fmt::format("volume {} was released before: it is logical volume {}\n", id, lv);
+                 : fmt::format("volume {} was already released: it is logical volume {}\n", id, lv);
 }
 
 Result<std::string> AdminClient::Devices(const Call& call) {
@@ -262,13 +260,13 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
   const std::string disk =
       fmt::format("disk {} ({}) of group {}", done.device(), done.pv_uuid(), done.volume_group());
   if (wish.cancel) {
-    out.text = fmt::format("{} stays{}\n", disk, wish.dry_run ? ", if you say so" : "");
+    out.text = fmt::format("{} stays{}\n", disk, wish.dry_run ? ", if you confirm it" : "");
     return out;
   }
   out.text = fmt::format("{} {}: {} of {} volume{}\n", disk,
-                         wish.dry_run     ? "can be emptied"
-                         : done.changed() ? "is being emptied"
-                                          : "is being emptied already",
+                         wish.dry_run     ? "can be evacuated"
+                         : done.changed() ? "is being evacuated"
+                                          : "is already being evacuated",
                          HumanBytes(Bytes{static_cast<uint64_t>(done.to_move_bytes())}), volumes.size(),
                          volumes.size() == 1 ? "" : "s");
   return out;
@@ -287,7 +285,7 @@ Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call
       }
       if (disk.state() != "leaving") {
         return Error(Code::kPrecondition,
-                     fmt::format("disk {} is not being emptied any more: it is {}", pv_uuid, disk.state()));
+                     fmt::format("disk {} is no longer being evacuated: it is {}", pv_uuid, disk.state()));
       }
       return std::max<int64_t>(disk.size_bytes() - disk.free_bytes(), 1);
     }
@@ -325,7 +323,7 @@ Result<AdminClient::ScrubState> AdminClient::ScrubOf(const std::string& id, cons
                         .mismatched = volume->scrubbed().mismatched_bytes()};
     }
   }
-  return Error(Code::kPrecondition, fmt::format("volume {} is not there any more", id));
+  return Error(Code::kPrecondition, fmt::format("volume {} no longer exists", id));
 }
 
 }  // namespace quarry::ctl

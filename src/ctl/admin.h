@@ -1,5 +1,6 @@
-// What quarryctl asks of the quarryd that runs: adoption and its opposite, which change things, so the
-// process that serves the volumes does them, under its locks; and the disks, of which it knows what it did.
+// The requests of quarryctl to the running quarryd. Adoption and release change things, so the process that
+// serves the volumes carries them out, under its locks. Disks are reported by quarryd too, because it knows
+// what it did with them.
 #pragma once
 
 #include <chrono>
@@ -25,17 +26,17 @@ struct AdoptWish {
   bool dry_run = false;
 };
 
-// A quarryd behind a unix socket. Every call returns what to print. kUnavailable if none answers there; the
-// other errors are quarryd's, in its words. One thread.
+// Client of a quarryd behind a unix socket. Every call returns the text to print. kUnavailable if no quarryd
+// answers on the socket. All other errors come from quarryd, with its text. For one thread.
 class AdminClient {
  public:
-  // Connects when first used.
+  // Connects at the first use.
   AdminClient(const AbsolutePath& socket, bool json);
 
   Result<std::string> Adopt(const AdoptWish& wish, const Call& call);
 
-  // Everything of csilvm's in the group, one by one, each within `limit`: what is refused does not stop the
-  // rest.
+  // Adopts all csilvm volumes of the group one by one, each within `limit`. A refused volume does not stop
+  // the rest.
   struct Bulk {
     std::string text;
     size_t refused = 0;
@@ -47,15 +48,15 @@ class AdminClient {
   // Every disk of the node, as a table or as JSON.
   Result<std::string> Devices(const Call& call);
 
-  // Pools, disks and volumes, and how they are.
+  // Pools, disks and volumes, with their state.
   Result<std::string> ShowStatus(const Call& call);
 
-  // What ought to be done and could not be is part of the text, and `obstacles` counts it.
+  // The text includes repairs that are needed but not possible; `obstacles` counts those.
   struct Repaired {
     std::string text;
     size_t obstacles = 0;
   };
-  // `ids`: volumes that are started from the legs that are there, though others may be newer.
+  // `ids`: volumes to start from the legs that are present, although missing legs may be newer.
   Result<Repaired> Repair(const std::vector<std::string>& ids, const Call& call);
 
   struct EvacuateWish {
@@ -67,30 +68,30 @@ class AdminClient {
     std::string pv_uuid;
     int64_t to_move = 0;  // bytes
   };
-  // Has a disk emptied: returns once that is written down.
+  // Starts the evacuation of a disk. Returns once the request is recorded.
   Result<Evacuation> Evacuate(const EvacuateWish& wish, const Call& call);
-  // Bytes that are still on a disk that is being emptied; 0 once it has left. kPrecondition: it is not being
-  // emptied any more.
+  // Bytes still on a disk that is being evacuated; 0 once the disk has left its group. kPrecondition: the
+  // disk is no longer being evacuated.
   Result<int64_t> LeftOn(const std::string& pv_uuid, const Call& call);
 
-  // Legs that are being compared, now or after others.
+  // A scrub that runs or waits for others.
   struct Scrubbing {
     struct Volume {
       std::string id, name;
-      std::string refusal;  // why they are not; empty: they are
+      std::string refusal;  // why the volume is not scrubbed; empty: it is scrubbed
     };
     std::vector<Volume> volumes;
     int64_t asked_at = 0;  // seconds since 1970
   };
-  // `ids`: none for every volume that has more than one leg.
+  // `ids`: empty for every volume that has more than one leg.
   Result<Scrubbing> Scrub(const std::vector<std::string>& ids, bool repair, const Call& call);
   struct ScrubState {
-    bool pending = false;             // wanted, or going on
-    std::optional<uint32_t> percent;  // while it goes on
-    int64_t ended_at = 0;             // the last time that it came to its end; 0: never
+    bool pending = false;             // requested or running
+    std::optional<uint32_t> percent;  // while it runs
+    int64_t ended_at = 0;             // end of the last complete scrub; 0: never
     int64_t mismatched = 0;           // bytes
   };
-  // kPrecondition: there is no such volume.
+  // kPrecondition: the volume does not exist.
   Result<ScrubState> ScrubOf(const std::string& id, const Call& call);
 
  private:

@@ -48,7 +48,7 @@ CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalo
   const Extents most = engine::Largest(catalog, pool, geometry);
   row.largest = ToBytes(most, extent);
   if (most == Extents{0}) {
-    // What a create of the smallest volume would be told.
+    // The error that a create of the smallest volume would get.
     auto refused = engine::CheckRoom(catalog, pool, geometry, lvm::RoundUp(geometry, Bytes{1}, extent));
     row.reason = refused.has_value() ? "" : refused.error().message();
   }

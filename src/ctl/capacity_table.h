@@ -1,4 +1,5 @@
-// The largest volume that each profile can still have, pool by pool. Pure but for the kernel-target question.
+// The largest volume that each profile can still get, pool by pool. Pure except for the check of kernel
+// targets.
 #pragma once
 
 #include <functional>
@@ -24,10 +25,10 @@ struct CapacityTable {
   std::vector<CapacityRow> rows;
 };
 
-// Whether this kernel can have volumes of this type; says why not.
+// Whether this kernel supports volumes of this type; the error says why not.
 using TargetCheck = std::function<Status(const lvm::Geometry&)>;
 
-// Rows for `geometries`, or, if there are none, for every type in its usual shapes.
+// Rows for `geometries`; if `geometries` is empty, rows for every type in its usual shapes.
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
                                  std::vector<lvm::Geometry> geometries, const TargetCheck& check);
 std::string DrawCapacityTable(const CapacityTable& table);

@@ -93,7 +93,7 @@ std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
   std::string text;
   for (const engine::DeviceReport& disk : disks) {
     if (!disk.wanted) {
-      text += disk.member ? "" : fmt::format("{} would be left alone: {}\n", disk.disk.node, disk.words);
+      text += disk.member ? "" : fmt::format("{} would not be used: {}\n", disk.disk.node, disk.words);
       continue;
     }
     const auto pool = std::ranges::find(pools, disk.pool, &engine::PoolConfig::name);
@@ -107,9 +107,9 @@ std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
                     {"rule", disk.rule}});
     text += fmt::format("{} ({} {}, {}) {} volume group {} of pool '{}', by the rule {}\n", disk.disk.node,
                         disk.disk.model, disk.disk.serial, HumanBytes(disk.disk.size),
-                        exists ? "would join" : "would be taken for a new", group, disk.pool, disk.rule);
+                        exists ? "would join" : "would be used for a new", group, disk.pool, disk.rule);
   }
-  return json ? JsonLine(rows) : text + (rows.empty() ? "no disk would be taken\n" : "");
+  return json ? JsonLine(rows) : text + (rows.empty() ? "no disk would be used\n" : "");
 }
 
 }  // namespace quarry::ctl

@@ -1,4 +1,4 @@
-// quarryctl's commands: each looks, and prints. None of them changes anything.
+// The commands of quarryctl that read and print. None of them changes anything.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace quarry::ctl {
 
-// What a command works with.
+// Everything that a command works with.
 struct Bench {
   lvm::LvmApi& lvm;
   dm::DmApi& dm;
@@ -21,16 +21,16 @@ struct Bench {
 
 struct ProfileWish {
   engine::Parameters parameters;  // as in a StorageClass
-  std::string size;               // of a plan: "10GiB"; empty: the default
+  std::string size;               // of a plan: "10GiB"; empty: the default size
 };
 
-// Every command returns what to print.
+// Every command returns the text to print.
 Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, const Call& call);
 Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call);
-// Which disks quarryd would take for its pools, by what it would see if it looked now; none is taken.
+// Which disks quarryd would take for its pools if it looked now. No disk is taken.
 std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
                      const std::vector<engine::PoolConfig>& pools, bool json);
-// What CreateVolume would do for this profile and size, line by line, without doing it.
+// The steps that CreateVolume would take for this profile and size, line by line, without taking them.
 Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes size, const Call& call);
 
 }  // namespace quarry::ctl

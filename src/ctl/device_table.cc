@@ -14,7 +14,7 @@ namespace {
 namespace pb = ::quarry::admin::v1;
 using Device = pb::ListDevicesResponse::Device;
 
-// '+' in a pool, '*' to be taken, '-' left alone.
+// '+' in a pool, '*' to be taken, '-' not used.
 char SignOf(const Device& device) {
   return device.member() ? '+' : device.wanted() ? '*' : '-';
 }
@@ -38,7 +38,7 @@ nlohmann::json List(const Words& words) {
   return nlohmann::json(std::vector<std::string>(words.begin(), words.end()));
 }
 
-// Null: it was not asked, or says nothing.
+// Null: the disk was not polled, or reports nothing.
 nlohmann::json HealthOf(const Device& device) {
   if (!device.has_health()) {
     return nullptr;
@@ -67,7 +67,7 @@ std::string DrawDevices(const pb::ListDevicesResponse& devices) {
   for (const Device& device : devices.devices()) {
     text += Draw(device, width);
   }
-  return text + "+ in a pool   * to be taken   - left alone\n";
+  return text + "+ in a pool   * to be taken   - not used\n";
 }
 
 std::string DevicesJson(const pb::ListDevicesResponse& devices) {

@@ -1,4 +1,4 @@
-// The disks of a node, as quarryd tells of them. Pure.
+// The disks of a node, as quarryd reports them. Pure.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace quarry::ctl {
 
-// Two lines for each disk: what it is, and why it is or is not a pool's.
+// Two lines for each disk: its description, and why it is or is not in a pool.
 std::string DrawDevices(const quarry::admin::v1::ListDevicesResponse& devices);
-// One document with all that is known.
+// One document with all that is known about the disks.
 std::string DevicesJson(const quarry::admin::v1::ListDevicesResponse& devices);
 
 }  // namespace quarry::ctl

@@ -79,7 +79,7 @@ struct Cell {
   size_t owner = SIZE_MAX;
 };
 
-// Who has most of the extents [first, end).
+// The owner of most of the extents [first, end).
 Cell Majority(const ExtentMap& map, const DiskMap& disk, uint64_t first, uint64_t end) {
   std::map<std::pair<size_t, Role>, uint64_t> shares;
   uint64_t taken = 0;
@@ -106,7 +106,7 @@ std::string Paint(const Cell& cell, bool colour) {
   if (!colour || cell.owner == SIZE_MAX) {
     return std::string(1, cell.letter);
   }
-  // Foreground 1-6 and their bright forms: readable on dark and light terminals, no two neighbours alike.
+  // Foreground colours 1-6 and their bright forms: readable on dark and light terminals, neighbours differ.
   static constexpr int kColours[] = {32, 34, 35, 36, 33, 31, 92, 94, 95, 96, 93, 91};
   return fmt::format("\x1b[{}m{}\x1b[0m", kColours[cell.owner % std::size(kColours)], cell.letter);
 }

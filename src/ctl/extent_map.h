@@ -1,4 +1,4 @@
-// What lies where on the disks of a volume group: a model made from a snapshot, and its pictures. Pure.
+// The layout of the disks of a volume group: a model made from a snapshot, and pictures of the model. Pure.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace quarry::ctl {
 
 enum class OwnerKind { kVolume, kHalfMade, kErasing, kForeign };
 
-// Somebody's logical volume.
+// A logical volume, Quarry's or another's.
 struct Owner {
   OwnerKind kind = OwnerKind::kForeign;
-  char letter = '?';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for foreign ones
+  char letter = '?';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
   std::string lv_name;
-  std::string name;  // the CO's; empty if there is none
+  std::string name;  // the CO's name for the volume; empty if there is none
   std::string id;
   std::string type;
   Bytes size;
@@ -24,7 +24,7 @@ struct Owner {
 
 enum class Role { kData, kMetadata };
 
-// `count` extents of one disk with one owner and role. What no run covers is free.
+// `count` extents of one disk with the same owner and role. Extents in no run are free.
 struct Run {
   lvm::ExtentRange range;
   size_t owner = 0;  // index into ExtentMap::owners
@@ -50,8 +50,9 @@ struct ExtentMap {
 
 ExtentMap BuildMap(const std::string& pool, const engine::Catalog& catalog);
 
-// One line a disk and a legend, at most `width` columns. A cell stands for several extents and shows whoever
-// has most of them: the owner's letter, '+' for raid metadata, '.' for free. Colours are ANSI, by owner.
+// One line per disk and a legend, at most `width` columns wide. A cell stands for several extents and shows
+// the use of most of them: the owner's letter, '+' for RAID metadata, '.' for free. Colours are ANSI, by
+// owner.
 std::string DrawMap(const ExtentMap& map, size_t width, bool colour);
 std::string MapJson(const ExtentMap& map);
 

@@ -1,4 +1,4 @@
-// JSON as quarryctl writes it: one line, whatever bytes the names in it have.
+// JSON as quarryctl writes it: one line, whatever bytes the names in it contain.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace quarry::ctl {
 
 std::string JsonText(const nlohmann::json& document);
-// With a newline at the end.
+// Ends with a newline.
 std::string JsonLine(const nlohmann::json& document);
 
 }  // namespace quarry::ctl

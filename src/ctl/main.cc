@@ -1,4 +1,4 @@
-// quarryctl: what an administrator asks a node.
+// quarryctl: the command line tool of a node's administrator.
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -32,7 +32,7 @@ namespace quarry::ctl {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{120000};
-// Each leg that is to be rebuilt is some LVM commands; the rebuilding itself is not waited for.
+// Each leg to rebuild takes several LVM commands. The command does not wait for the rebuild itself.
 constexpr std::chrono::milliseconds kRepairPatience{1800000};
 constexpr std::chrono::seconds kWatchInterval{2};
 constexpr const char* kUsualEndpoint = "unix:///run/quarry/admin.sock";
@@ -46,8 +46,8 @@ struct Arguments {
   std::string colour = "auto";
   size_t width = 0;
   bool json = false;
-  // Of the commands that quarryd carries out.
-  std::string endpoint;  // empty: where quarryd listens by default
+  // For the commands that quarryd carries out.
+  std::string endpoint;  // empty: quarryd's default socket
   std::string object;    // VG/LV, VG or a volume id
   std::string name, fs_type, erase;
   bool csilvm = false, dry_run = false;
@@ -76,14 +76,15 @@ Result<engine::Parameters> ParseParameters(const std::vector<std::string>& words
     const size_t equals = word.find('=');
     if (equals == std::string::npos) {
       return Error(Code::kInvalidArgument,
-                   fmt::format("'{}': a parameter is KEY=VALUE, as in type=raid1", word));
+                   fmt::format("'{}': a parameter must be KEY=VALUE, as in type=raid1", word));
     }
     parameters[word.substr(0, equals)] = word.substr(equals + 1);
   }
   return parameters;
 }
 
-// The pools as quarryd would see them: flags, environment, file. What only a server needs is filled in here.
+// The pools as quarryd would see them, from flags, environment and file. Settings that only a server needs
+// are filled in.
 Result<daemon::Options> LoadOptions(const Arguments& arguments) {
   std::vector<std::string> flags = {"--endpoint", "unix:///run/quarryctl.sock", "--node-id", "quarryctl"};
   for (const std::string& pool : arguments.pools) {
@@ -104,7 +105,7 @@ Result<daemon::Options> LoadOptions(const Arguments& arguments) {
   return std::move(loaded.options);
 }
 
-// As a quarryd that starts now would see them; that engine is never started.
+// Looks as a starting quarryd would. The engine is never started.
 Result<std::string> RunDiskPlan(daemon::Options options, bool json, const Call& call) {
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = daemon::LvmBy::kSpawn;
@@ -121,7 +122,7 @@ Result<std::string> RunCommand(const std::string& name, const Arguments& argumen
   const Call call = CallWithin(kPatience);
   if (name == "plan" && arguments.size.empty()) {
     if (!arguments.parameters.empty()) {
-      return Error(Code::kInvalidArgument, "--size is missing: how large is the volume to be?");
+      return Error(Code::kInvalidArgument, "--size is missing: the size of the volume to plan");
     }
     return RunDiskPlan(options, arguments.json, call);
   }
@@ -160,7 +161,7 @@ Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, in
   const size_t slash = arguments.object.find('/');
   if (slash == std::string::npos) {
     return Error(Code::kInvalidArgument,
-                 fmt::format("'{}': say VOLUME-GROUP/LOGICAL-VOLUME, as in vg0/data", arguments.object));
+                 fmt::format("'{}': must be VOLUME-GROUP/LOGICAL-VOLUME, as in vg0/data", arguments.object));
   }
   wish.group = arguments.object.substr(0, slash);
   wish.lv_name = arguments.object.substr(slash + 1);
@@ -180,8 +181,8 @@ Result<std::string> RunEvacuate(AdminClient& client, bool rebuild, const Argumen
   QUARRY_TRY(WaitForEvacuation(client, evacuation));
   return arguments.json ? evacuation.text
                         : fmt::format(
-                              "disk {} has left its group. It bears the label of a physical volume still: "
-                              "`pvremove` makes it blank\n",
+                              "disk {} has left its group. It still has the label of a physical volume: "
+                              "`pvremove` makes the disk blank\n",
                               evacuation.pv_uuid);
 }
 
@@ -206,7 +207,7 @@ bool IsServed(const AbsolutePath& path) {
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// A quarryd of before it had a socket for this answers on that of CSI; one of today does not.
+// A quarryd from before the admin socket answers on its CSI socket. A current one does not.
 Result<AbsolutePath> SocketToAsk(const Arguments& arguments) {
   if (!arguments.endpoint.empty()) {
     return daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint");
@@ -220,12 +221,12 @@ Result<AbsolutePath> SocketToAsk(const Arguments& arguments) {
   if (!csi.has_value() || !IsServed(*csi)) {
     return usual;
   }
-  std::cerr << fmt::format("quarryctl: nobody serves {}; asking {}, where a quarryd of before serves it\n",
+  std::cerr << fmt::format("quarryctl: no quarryd answers on {}; trying {}, which an older quarryd serves\n",
                            usual.str(), csi->str());
   return *csi;
 }
 
-// What quarryd does when asked. `exit_status` is for output that is whole, and yet not all good.
+// Requests that quarryd carries out. `exit_status` becomes 1 if the output is complete but reports a failure.
 Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
   QUARRY_ASSIGN(const AbsolutePath socket, SocketToAsk(arguments));
   AdminClient client(socket, arguments.json);
@@ -252,50 +253,53 @@ Result<std::string> RunRequest(const std::string& name, const Arguments& argumen
 
 void AddRequests(CLI::App& app, Arguments& arguments) {
   CLI::App* adopt = app.add_subcommand(
-      "adopt", "make a logical volume that Quarry did not make a volume of its pool, as it is");
+      "adopt", "turn an existing logical volume into a volume of its pool, without changing its data");
   adopt->add_option("VG/LV", arguments.object, "the logical volume; with --csilvm the volume group")
       ->required();
-  adopt->add_option("--name", arguments.name, "what the orchestrator is to call it [VG/LV]");
-  adopt->add_option("--fs", arguments.fs_type,
-                    "the file system a blank one is to get; what another must hold");
+  adopt->add_option("--name", arguments.name, "name of the volume for the orchestrator [VG/LV]");
+  adopt->add_option(
+      "--fs", arguments.fs_type,
+      "file system to create if the logical volume is blank; otherwise the file system that it must hold");
   adopt->add_option("--erase", arguments.erase,
-                    "what deleting it does to its bytes: zero, discard or none [zero]");
+                    "what happens to the bytes when the volume is deleted: zero, discard or none [zero]");
   adopt
       ->add_flag("--csilvm", arguments.csilvm,
-                 "all of csilvm's volumes in the group, under the names they have")
+                 "adopt all csilvm volumes of the group, under their present names")
       ->excludes("--name");
   CLI::App* release = app.add_subcommand(
-      "release",
-      "make Quarry forget a volume; its logical volume stays, with its name and all that is on it");
-  release->add_option("ID", arguments.object, "the volume's id")->required();
+      "release", "make Quarry forget a volume; its logical volume keeps its name and data");
+  release->add_option("ID", arguments.object, "id of the volume")->required();
   CLI::App* devices = app.add_subcommand(
-      "devices", "every disk: what it is, which pool's rule it meets, and why it is or is not in the pool");
-  CLI::App* status = app.add_subcommand("status", "pools, disks and volumes, and how they are");
-  status->add_flag("--watch", arguments.watch, "again every 2 s, until interrupted");
+      "devices", "every disk: what it is, which pool's rule it matches, and why it is or is not in the pool");
+  CLI::App* status = app.add_subcommand("status", "state of pools, disks and volumes");
+  status->add_flag("--watch", arguments.watch, "refresh every 2 s until interrupted");
   CLI::App* repair = app.add_subcommand(
-      "repair", "rebuild lost raid legs, take back disks and reduce groups now, whatever the repair policy");
+      "repair",
+      "rebuild lost RAID legs, take back returned disks and reduce groups now, whatever the repair policy");
   repair->add_option("ID", arguments.ids,
-                     "ids of volumes that are to be started from the legs that are there, although others "
-                     "that cannot be read may be newer: what only those have is lost");
-  CLI::App* evacuate = app.add_subcommand(
-      "evacuate",
-      "empty a disk, whose volumes stay in use and as safe as they are, and take it out of its group");
-  CLI::App* replace = app.add_subcommand(
-      "replace",
-      "the same for a disk that fails: raid legs are made anew from the others, and not read from it");
+                     "ids of volumes to start from the legs that are present, although legs that cannot be "
+                     "read may be newer; data that only those legs have is lost");
+  CLI::App* evacuate = app.add_subcommand("evacuate",
+                                          "move all data off a disk while its volumes stay in use and as "
+                                          "redundant as before, then remove the disk from its group");
+  CLI::App* replace = app.add_subcommand("replace",
+                                         "like evacuate, for a failing disk: RAID legs are rebuilt from the "
+                                         "other legs and not read from the disk");
   for (CLI::App* sub : {evacuate, replace}) {
-    sub->add_option("DISK", arguments.object, "UUID of its physical volume, or any path of it")->required();
-    sub->add_flag("--cancel", arguments.cancel, "the disk stays after all; what has left has left");
-    sub->add_flag("--no-wait", arguments.no_wait, "do not wait until it is empty");
+    sub->add_option("DISK", arguments.object, "UUID of the disk's physical volume, or any path of the disk")
+        ->required();
+    sub->add_flag("--cancel", arguments.cancel,
+                  "stop the evacuation and keep the disk; data that has already moved stays where it is");
+    sub->add_flag("--no-wait", arguments.no_wait, "do not wait until the disk is empty");
   }
   CLI::App* scrub = app.add_subcommand(
-      "scrub", "compare the legs of raid volumes with each other, all of them, while they are in use");
-  scrub->add_option("ID", arguments.ids, "ids of the volumes [every raid volume]");
+      "scrub", "compare the legs of RAID volumes with each other while the volumes are in use");
+  scrub->add_option("ID", arguments.ids, "ids of the volumes [every RAID volume]");
   scrub->add_flag("--repair", arguments.repair,
-                  "write anew what differs: copies from the first, parity from the data");
-  scrub->add_flag("--no-wait", arguments.no_wait, "do not wait until it is done");
+                  "correct differences: copies from the first leg, parity from the data");
+  scrub->add_flag("--no-wait", arguments.no_wait, "do not wait until the scrub is done");
   for (CLI::App* sub : {adopt, release, evacuate, replace}) {
-    sub->add_flag("--dry-run", arguments.dry_run, "look at everything, change nothing");
+    sub->add_flag("--dry-run", arguments.dry_run, "check everything, change nothing");
   }
   for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace, scrub}) {
     sub->add_option("--endpoint", arguments.endpoint,
@@ -311,8 +315,7 @@ bool IsRequest(const std::string& name) {
   return std::ranges::find(kRequests, name) != kRequests.end();
 }
 
-// The page again and again, each in the place of the last; a quarryd that is restarted meanwhile is waited
-// for.
+// Redraws the page again and again in place. If quarryd restarts in the meantime, waits for it.
 int Watch(const Arguments& arguments) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   while (true) {
@@ -333,8 +336,8 @@ int Watch(const Arguments& arguments) {
 
 int Main(int argc, char** argv) {
   CLI::App app{
-      "quarryctl: looks at the pools and disks of this node, and has quarryd adopt, release and repair "
-      "volumes, and empty disks",
+      "quarryctl: inspects the pools and disks of this node; makes quarryd adopt, release, repair and scrub "
+      "volumes and evacuate disks",
       "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
@@ -345,15 +348,16 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_flag("--json", arguments.json, "print JSON");
 
-  CLI::App* capacity = app.add_subcommand("capacity", "the largest volume that each profile can have now");
+  CLI::App* capacity = app.add_subcommand("capacity", "the largest volume that each profile can get now");
   capacity->add_option("parameters", arguments.parameters,
                        "only this profile: KEY=VALUE…, as in a StorageClass");
-  CLI::App* map = app.add_subcommand("map", "what lies where on each disk");
-  map->add_option("--width", arguments.width, "columns to draw in [the terminal's, else 80]");
+  CLI::App* map = app.add_subcommand("map", "the layout of each disk");
+  map->add_option("--width", arguments.width, "width in columns [the terminal's width, else 80]");
   map->add_option("--color,--colour", arguments.colour, "auto, always or never [auto]")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   CLI::App* plan = app.add_subcommand(
-      "plan", "without --size, which disks quarryd would take; with it, what creating a volume would do");
+      "plan",
+      "without --size: the disks that quarryd would take; with --size: the steps to create such a volume");
   plan->add_option("--size", arguments.size, "size of the volume, such as 10GiB");
   plan->add_option("parameters", arguments.parameters, "KEY=VALUE…, as in a StorageClass");
   for (CLI::App* sub : {capacity, map, plan}) {

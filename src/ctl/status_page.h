@@ -1,4 +1,4 @@
-// The node at a glance, for people.
+// The state of the node on one page, for people.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace quarry::ctl {
 // "[#####     ]" for 50 %.
 std::string ProgressBar(uint32_t percent, size_t width = 20);
 
-// A page for a terminal. What ails comes with what to do about it. Pure but for the names of disks: LVM is
-// shown links, and the page tells where they point now.
+// A page for a terminal. Each problem comes with its remedy. Pure except for the names of disks: LVM uses
+// links, and the page shows where the links point now.
 std::string StatusPage(const quarry::admin::v1::GetStatusResponse& status);
 
 }  // namespace quarry::ctl

@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{120000};
 constexpr std::chrono::seconds kInterval{1};
 
-// A bar that grows in its line on a terminal; else a line for every ten percent.
+// On a terminal a bar that grows within its line; otherwise a line for every ten percent.
 class Bar {
  public:
   explicit Bar(std::string what) : what_(std::move(what)) {}
@@ -41,7 +41,7 @@ class Bar {
   uint32_t told_ = 0;
 };
 
-// What came of one volume; nullopt: it was not compared.
+// Mismatched bytes of one volume; nullopt: the scrub did not complete.
 using Outcomes = std::map<std::string, std::optional<int64_t>>;
 
 std::string Report(const AdminClient::Scrubbing& scrubbing, const Outcomes& outcomes, bool json) {
@@ -56,8 +56,7 @@ std::string Report(const AdminClient::Scrubbing& scrubbing, const Outcomes& outc
     } else if (outcome == outcomes.end() || !outcome->second.has_value()) {
       row["reason"] = "it was broken off";
       text += fmt::format(
-          "{} ({}): not compared: it was broken off; quarryd's log says why, if it was not "
-          "restarted\n",
+          "{} ({}): not compared: the scrub was aborted; unless quarryd was restarted, its log says why\n",
           volume.name, volume.id);
     } else {
       row["compared"] = true;
@@ -69,7 +68,7 @@ std::string Report(const AdminClient::Scrubbing& scrubbing, const Outcomes& outc
     rows.push_back(std::move(row));
   }
   return json           ? JsonLine(rows)
-         : text.empty() ? "there is no raid volume whose legs could be compared\n"
+         : text.empty() ? "there is no RAID volume whose legs could be compared\n"
                         : text;
 }
 
@@ -114,8 +113,8 @@ Result<std::string> WaitForScrubs(AdminClient& client, const AdminClient::Scrubb
   Outcomes outcomes;
   for (const AdminClient::Scrubbing::Volume& volume : scrubbing.volumes) {
     Bar bar(volume.name + " ");
-    // It is recorded a moment before it is not pending any more: a second look tells that from what was
-    // broken off.
+    // quarryd records the result before it clears the pending mark, but these are two reads here. A second
+    // look distinguishes a completed scrub from an aborted one.
     int looks_after = 0;
     while (volume.refusal.empty()) {
       const auto state = client.ScrubOf(volume.id, CallWithin(kPatience));

@@ -1,5 +1,5 @@
-// Looking on while quarryd does what takes its time, with bars on standard error. Whoever interrupts that
-// stops the looking on, not the work; a quarryd that is restarted meanwhile is waited for.
+// Waits for long work of quarryd, with progress bars on standard error. An interrupt ends the waiting, not
+// the work. If quarryd restarts in the meantime, waits for it.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace quarry::ctl {
 
-// Until the disk has left its group.
+// Waits until the disk has left its group.
 Status WaitForEvacuation(AdminClient& client, const AdminClient::Evacuation& evacuation);
 
-// What was asked for, for standard output, without waiting for it.
+// The requested scrubs, for standard output, without waiting for them.
 std::string ScrubsBegun(const AdminClient::Scrubbing& scrubbing, bool json);
 
-// Until the legs of all these volumes have been compared: what came of it, for standard output. `exit_status`
-// becomes 1 if any differ, or were not compared.
+// Waits until all these volumes have been scrubbed; returns the results for standard output. `exit_status`
+// becomes 1 if any legs differ or a scrub did not complete.
 Result<std::string> WaitForScrubs(AdminClient& client, const AdminClient::Scrubbing& scrubbing, bool json,
                                   int& exit_status);
 

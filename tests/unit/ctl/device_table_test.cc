@@ -42,7 +42,7 @@ quarry::admin::v1::ListDevicesResponse ThreeDisks() {
   return devices;
 }
 
-TEST(DeviceTable, SaysWhatEachDiskIsAndWhy) {
+TEST(DeviceTable, DescribesEachDiskAndWhyItIsOrIsNotInAPool) {
   EXPECT_EQ(DrawDevices(ThreeDisks()),
             "+ /dev/nvme10n1        1 TiB  nvme     eui.1\n"
             "      in pool 'p'; holds LVM physical volume of vg  [pool 'p': transport=nvme]\n"
@@ -50,10 +50,10 @@ TEST(DeviceTable, SaysWhatEachDiskIsAndWhy) {
             "      blank and unused: for pool 'p'  [pool 'p': model=*]\n"
             "- /dev/sdb               0 B  usb      (no identity)\n"
             "      not blank, holds ext4\n"
-            "+ in a pool   * to be taken   - left alone\n");
+            "+ in a pool   * to be taken   - not used\n");
 }
 
-TEST(DeviceTable, TheDocumentHasAllThatIsKnown) {
+TEST(DeviceTable, TheJsonDocumentHasAllThatIsKnown) {
   const auto rows = nlohmann::json::parse(DevicesJson(ThreeDisks()));
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0]["size_bytes"], int64_t{1} << 40);

@@ -18,7 +18,7 @@ TEST(ProgressBar, IsFullAtTheEndOnly) {
   EXPECT_EQ(ProgressBar(4000, 4), "[####]");
 }
 
-TEST(StatusPage, TellsWhatAilsAndHowFarItIs) {
+TEST(StatusPage, ShowsProblemsAndProgress) {
   pb::GetStatusResponse status;
   auto& pool = *status.add_pools();
   pool.set_name("main");
@@ -56,7 +56,7 @@ TEST(StatusPage, TellsWhatAilsAndHowFarItIs) {
   EXPECT_THAT(page, HasSubstr("          being checked\n"));
 }
 
-TEST(StatusPage, OfAPoolThatCannotBeReadIsTheReason) {
+TEST(StatusPage, ShowsTheReasonForAPoolThatCannotBeRead) {
   pb::GetStatusResponse status;
   auto& pool = *status.add_pools();
   pool.set_name("main");
