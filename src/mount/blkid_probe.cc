@@ -18,11 +18,11 @@ struct FreeProbe {
 };
 using Probe = std::unique_ptr<std::remove_pointer_t<blkid_probe>, FreeProbe>;
 
-// More signatures than this on one device are a loop that gets nowhere.
+// More signatures than this on one device mean an endless loop.
 constexpr int kMaxSignatures = 256;
 
-// A signature with a wrong checksum counts too: it is something, and not ours to overwrite. FORCE_GPT finds a
-// table of which only the backup in the last sectors is left.
+// A signature with a wrong checksum counts too: it may be data, and Quarry must not overwrite it. FORCE_GPT
+// finds a table of which only the backup in the last sectors is left.
 Result<Probe> MakeProbe(int fd) {
   Probe probe(blkid_new_probe());
   if (!probe) {
@@ -66,8 +66,8 @@ constexpr int kFound = 0;
 constexpr int kNothing = 1;
 constexpr int kAmbivalent = -2;
 
-// Several signatures, or a device that cannot be read? Release 2.41 of libblkid fails the safe probe with the
-// same -1 for both, so this looks for one signature after the other.
+// Distinguishes several signatures from a device that cannot be read. libblkid 2.41 fails the safe probe with
+// -1 for both, so this looks for one signature after the other.
 Result<Content> TellAmbiguousFromUnreadable(int fd) {
   QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
   int signatures = 0;
@@ -102,7 +102,7 @@ Result<Content> ProbeContent(int fd) {
 Status WipeSignatures(int fd) {
   QUARRY_ASSIGN(const Probe probe, MakeProbe(fd));
   for (int count = 0; blkid_do_probe(probe.get()) == 0; ++count) {
-    // The magic is in writing; the probe steps back by itself and looks again behind it.
+    // The magic is overwritten. The probe steps back by itself and searches again behind the magic.
     if (count == kMaxSignatures || blkid_do_wipe(probe.get(), /*dryrun=*/0) != 0) {
       return Error(Code::kIo, "wiping a signature failed");
     }

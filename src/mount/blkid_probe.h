@@ -1,4 +1,4 @@
-// What is on a device, by libblkid's low-level probing (no cache, no udev).
+// Finds what is on a device, by libblkid's low-level probing (no cache, no udev).
 #pragma once
 
 #include "base/result.h"
@@ -6,12 +6,12 @@
 
 namespace quarry::mount {
 
-// Super blocks and partition tables, backups at the end of the device included. Reads through `fd`, whose
-// file offset means nothing. kIo: could not be read; says nothing about what is there.
+// Detects superblocks and partition tables, including backups at the end of the device. Reads through `fd`;
+// the file offset does not matter. kIo: the device could not be read, so its content is unknown.
 Result<Content> ProbeContent(int fd);
 
 // Overwrites the magic of every signature that ProbeContent would find, through the writable `fd`, and
-// flushes. The rest stays as it is.
+// flushes. All other bytes stay as they are.
 Status WipeSignatures(int fd);
 
 }  // namespace quarry::mount

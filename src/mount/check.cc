@@ -1,4 +1,4 @@
-// fsck as preen: what is safe to repair is repaired, everything else is for a person to look at.
+// Runs fsck in preen mode: it repairs what is safe to repair, and leaves everything else to an administrator.
 #include <algorithm>
 #include <initializer_list>
 
@@ -14,7 +14,7 @@ bool SaysOneOf(const std::string& words, std::initializer_list<std::string_view>
                      [&](std::string_view phrase) { return words.find(phrase) != std::string::npos; });
 }
 
-// In the words of the tools and of libc. The second is what a thread that has no room for its stack comes to.
+// Texts of the tools and of libc. The second appears when a thread has no memory for its stack.
 bool LacksMemory(const std::string& words) {
   return SaysOneOf(words, {"emory allocation failed", "Resource temporarily unavailable",
                            "annot allocate memory", "out of memory"});
@@ -32,7 +32,7 @@ Error CheckFailure(const std::string& tool, CheckVerdict verdict, const Finished
   if (SaysOneOf(words, {"Input/output error"})) {
     return {Code::kIo, story};
   }
-  if (SaysOneOf(words, {" is in use.", " is mounted."})) {  // taken since it was claimed here
+  if (SaysOneOf(words, {" is in use.", " is mounted."})) {  // claimed by another process since our claim
     return {Code::kPrecondition, story};
   }
   if (finished.signal == 0 && verdict == CheckVerdict::kDamaged) {
@@ -52,11 +52,12 @@ Result<CheckReport> KernelMount::Check(std::string_view fs_type, const std::stri
   if (!words.has_value()) {
     return CheckReport{};
   }
-  // The tool claims the device itself, but says "in use" in too many ways. It is let go of here.
+  // The tool claims the device itself, but it reports "in use" in too many ways. Our own claim proves that
+  // the device is free, and is released at once.
   QUARRY_TRY(Claim(device, true).Context(what));
   const std::string tool = words->front();
   QUARRY_ASSIGN(words->front(), FindTool(tool, fs->package()));
-  // The limit holds before the tool's first instruction.
+  // The limit applies before the tool's first instruction.
   words->insert(words->begin(), {"prlimit", fmt::format("--as={}", config_.check_memory.value), "--"});
   QUARRY_ASSIGN(words->front(), FindTool("prlimit", "util-linux"));
   QUARRY_ASSIGN(const Finished finished, RunFound(std::move(*words), call).Context(what));

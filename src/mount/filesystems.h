@@ -1,4 +1,4 @@
-// The file systems that we make, mount and grow: one small file each in filesystems/.
+// The file systems that Quarry makes, mounts and grows: one small file each in filesystems/.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@
 
 namespace quarry::mount {
 
-// What the exit status of a checking tool means.
+// The meaning of a checking tool's exit status.
 enum class CheckVerdict { kClean, kRepaired, kDamaged, kFailed };
 
-// How large a mounted file system says it is.
+// The size of a mounted file system, as the file system reports it.
 struct Measured {
   Bytes size;
-  // So much of the device's end may be left over in a file system that fills it: what is too small for one
-  // more allocation group.
+  // A file system that fills the device may leave this much of the device's end unused, because it is too
+  // small for another allocation group.
   Bytes slack;
 };
 
@@ -30,27 +30,27 @@ class Filesystem {
   virtual ~Filesystem() = default;
 
   virtual std::string_view type() const = 0;
-  // Debian package of its tools: the remedy when one is missing.
+  // Debian package of the tools, named when a tool is missing.
   virtual std::string_view package() const = 0;
   virtual Bytes minimum_size() const = 0;
 
-  // mkfs and its arguments; the first is the tool's bare name. `device_size` is that of spec.device.
-  // kInvalidArgument naming an option of spec.extra_options that is not let through.
+  // mkfs and its arguments. The first word is the tool's bare name. `device_size` is the size of spec.device.
+  // kInvalidArgument names an option of spec.extra_options that is not allowed.
   virtual Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                        Bytes device_size) const = 0;
 
-  // Options that every mount of it gets.
+  // Options that every mount of this file system gets.
   virtual std::vector<std::string> standing_options() const { return {}; }
 
-  // The tool that repairs, unasked, what is safe to repair while it is not mounted, in the same form.
-  // nullopt: there is none, or none that is of use: the kernel replays the log when it mounts.
+  // The command, in the same form, that repairs what is safe to repair without asking, while the file system
+  // is not mounted. nullopt: no useful tool exists, because the kernel replays the log at the mount.
   virtual std::optional<std::vector<std::string>> CheckCommand(const std::string& device) const = 0;
   virtual CheckVerdict JudgeCheck(int exit_status) const = 0;
 
-  // The tool that grows it while mounted, in the same form.
+  // The command, in the same form, that grows the file system while it is mounted.
   virtual std::vector<std::string> GrowCommand(const std::string& device,
                                                const std::string& mount_point) const = 0;
-  // `mount_fd`: its root directory, open for reading; `device_fd`: its device.
+  // `mount_fd`: the root directory of the file system, open for reading. `device_fd`: its device.
   virtual Result<Measured> Measure(int mount_fd, int device_fd) const = 0;
 };
 
@@ -60,7 +60,7 @@ const Filesystem& Btrfs();
 
 // In order of preference; the first is the default.
 std::span<const Filesystem* const> Filesystems();
-// kInvalidArgument for a type that is not among them.
+// kInvalidArgument for a type that is not in Filesystems().
 Result<const Filesystem*> FindFilesystem(std::string_view type);
 
 }  // namespace quarry::mount

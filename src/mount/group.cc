@@ -29,13 +29,14 @@ constexpr mode_t kDirectoryBits = S_ISGID | S_IRWXG;
 constexpr mode_t kFileBits = S_IRGRP | S_IWGRP;
 constexpr mode_t kPermissions = 07777;
 
-// What is read of a directory at a time.
+// Bytes of directory entries read at a time.
 constexpr size_t kBatchBytes = 32768;
-// So many levels keep the names that they have still to enter; of those further up they are read again.
+// This many levels keep the names still to enter. Levels further up are read again.
 constexpr size_t kLevelsWithNames = 16;
 
-// One name of an open directory: never through a link, never onto another mount, not even a bind mount of the
-// same file system. Subvolumes of a btrfs are no mounts. Invalid with errno, as openat2(2).
+// Opens one name of an open directory. It never follows a link and never enters another mount, not even a
+// bind mount of the same file system. Subvolumes of a btrfs are not mounts. Invalid with errno, as
+// openat2(2).
 UniqueFd OpenWithin(int directory, const char* name, int flags) {
   open_how how{};
   how.flags = static_cast<uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
@@ -48,7 +49,7 @@ UniqueFd OpenWithin(int directory, const char* name, int flags) {
   }
 }
 
-// Names are made for errors only.
+// Names are built for errors only.
 template <typename Name>
 Error Failed(std::string_view what, const Name& name) {
   const int saved_errno = errno;
@@ -61,8 +62,9 @@ Result<struct stat> StatusOf(int fd, const Name& name) {
   return fstat(fd, &st) == 0 ? Result<struct stat>(st) : Failed("looking at", name);
 }
 
-// `fd` may be O_PATH. Writes only what differs: the group, then the permissions, for the kernel may take
-// set-gid away with the group, and grants it in some groups to CAP_FSETID only, without a word.
+// `fd` may be O_PATH. Writes only differences: first the group, then the permissions. A change of the group
+// may clear set-gid. For some groups the kernel sets set-gid only with CAP_FSETID, and it gives no error
+// otherwise.
 template <typename Name>
 Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   mode_t mode = st.st_mode & kPermissions;
@@ -70,14 +72,15 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
     if (fchownat(fd, "", static_cast<uid_t>(-1), gid, AT_EMPTY_PATH) != 0) {
       return Failed("changing the group of", name);
     }
-    // As the kernel has done just now: a program does not act in the name of a group that it was not of.
+    // The kernel has just done the same: a program must not act for a group that it did not belong to.
     mode &= S_ISDIR(st.st_mode) ? kPermissions : ~static_cast<mode_t>(S_ISUID | S_ISGID);
   }
   const mode_t added = S_ISDIR(st.st_mode) ? kDirectoryBits : kFileBits;
   if (S_ISLNK(st.st_mode) || (mode & added) == added) {
     return Ok();
   }
-  // O_PATH is not for fchmod(2), so by way of /proc; it is no link, so this is the object itself.
+  // fchmod(2) does not accept O_PATH, so this uses the path in /proc. The object is not a link, so the path
+  // leads to the object itself.
   if (fchmod(fd, mode | added) != 0 &&
       (errno != EBADF || chmod(fmt::format("/proc/self/fd/{}", fd).c_str(), mode | added) != 0)) {
     return Failed("changing the permissions of", name);
@@ -92,8 +95,8 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   return Ok();
 }
 
-// Whether nobody can change this object, although its file system is writable: it is immutable or append-only
-// (chattr(1)), or lies in a read-only subvolume of a btrfs. `error`: errno of the change that failed.
+// Whether the object cannot be changed although its file system is writable: it is immutable or append-only
+// (chattr(1)), or in a read-only subvolume of a btrfs. `error`: the errno of the failed change.
 bool IsFrozen(int fd, int error) {
   if (error == EPERM) {
     struct statx about{};
@@ -104,17 +107,17 @@ bool IsFrozen(int fd, int error) {
   return error == EROFS && fstatvfs(fd, &about) == 0 && (about.f_flag & ST_RDONLY) == 0;
 }
 
-// Where to go on in the list of a directory: after what the kernel numbers `cookie`, which holds for every
-// opening of the directory (NFS needs that too), and `skip` entries more, because some file systems number
-// several names alike.
+// A position in the entries of a directory: after the entry that the kernel numbers `cookie`, plus `skip`
+// entries. The number holds for every open of the directory (NFS needs that too). `skip` is needed because
+// some file systems give several names the same number.
 struct Position {
   off64_t cookie = 0;
   size_t skip = 0;
 };
 
-// A walk over everything below a root, in constant memory whatever a tenant has put there. It has two
-// directories open at most, reads names in batches, and forgets those of the levels far above. The way back
-// is "..", proven to be where it came from.
+// Walks everything below a root in constant memory, whatever a tenant has put there. The walk has at most two
+// directories open, reads names in batches, and forgets the names of levels far above. It returns through
+// "..", and proves that ".." is the directory that it came from.
 class Walk {
  public:
   Walk(std::string top, uint32_t gid, const Call& call)
@@ -151,21 +154,20 @@ class Walk {
   struct Level {
     dev_t device = 0;
     ino_t inode = 0;
-    std::vector<Waiting>
-        waiting;        // directories of the last batch that are still to be entered, the last first
-    Position entered;   // after the last one that was entered
-    Position next;      // of what was not read yet
-    bool read = false;  // to the end
+    std::vector<Waiting> waiting;  // directories of the last batch still to be entered, in reverse order
+    Position entered;              // after the last directory that was entered
+    Position next;                 // position of the entries not read yet
+    bool read = false;             // all entries were read
   };
 
-  // One object must not keep a pod from its volume for ever: what nobody can change is passed over.
+  // One object must not block a pod's volume forever, so objects that cannot be changed are skipped.
   template <typename Name>
   Status GiveBelow(int fd, const struct stat& st, const Name& name) {
     Status given = Give(fd, st, gid_, name);
     return !given.has_value() && IsFrozen(fd, given.error().sys_errno()) ? Ok() : given;
   }
 
-  // For people: the kernel's name for an open directory, and a name in it.
+  // For messages: the kernel's name of an open directory, and a name in it.
   std::string PathOf(int directory, std::string_view name = "") const {
     std::array<char, PATH_MAX> text{};
     const ssize_t length =
@@ -175,7 +177,7 @@ class Walk {
     return name.empty() ? path : fmt::format("{}/{}", path, name);
   }
 
-  // Of what openat2(2) did not open.
+  // The error for a name that openat2(2) could not open.
   Error CannotOpen(int directory, const std::string& name) const {
     const int saved_errno = errno;
     const std::string path = PathOf(directory, name);
@@ -191,13 +193,13 @@ class Walk {
     }
   }
 
-  // Begins a level, and gives the directory, unless it is the root.
+  // Starts a level and gives the directory to the group, unless it is the root.
   Status Enter(int directory) {
     const auto path = [&] { return PathOf(directory); };
     QUARRY_ASSIGN(const struct stat st, StatusOf(directory, path));
     if (levels_.size() > kDeepestTree) {
       return Error(Code::kPrecondition,
-                   fmt::format("{}: directories lie more than {} deep in each other", path(), kDeepestTree));
+                   fmt::format("{}: directories are nested more than {} levels deep", path(), kDeepestTree));
     }
     const bool root = levels_.empty();
     Level level;
@@ -232,7 +234,7 @@ class Walk {
     return Enter(here.get());
   }
 
-  // Gives what is no directory, and keeps the names of directories.
+  // Gives everything that is not a directory, and stores the names of directories.
   Status ReadBatch(int directory, Level& level) {
     const auto path = [&] { return PathOf(directory); };
     if (lseek64(directory, level.next.cookie, SEEK_SET) < 0) {
@@ -264,7 +266,7 @@ class Walk {
     }
     if (length > 0 && at.cookie == level.next.cookie && at.skip <= level.next.skip) {
       return Error(Code::kUnsupported,
-                   fmt::format("{}: the file system numbers too many names alike", path()));
+                   fmt::format("{}: the file system gives too many names the same number", path()));
     }
     level.read = length == 0;
     level.next = at;
@@ -272,7 +274,7 @@ class Walk {
     return Ok();
   }
 
-  // A directory that was removed while it is open has nothing in it.
+  // A directory that was removed while open has no entries.
   static Status Removed(Level& level) {
     level.read = true;
     return Ok();
@@ -292,7 +294,7 @@ class Walk {
     return GiveBelow(fd.get(), st, path);
   }
 
-  // One level up, unless this is the root.
+  // Returns one level up, unless this is the root.
   Status Leave(UniqueFd& here) {
     levels_.pop_back();
     if (levels_.empty()) {
@@ -300,7 +302,7 @@ class Walk {
     }
     UniqueFd above = OpenWithin(here.get(), "..", O_RDONLY | O_DIRECTORY);
     if (!above.valid()) {
-      return Failed("going back from", [&] { return PathOf(here.get()); });
+      return Failed("returning from", [&] { return PathOf(here.get()); });
     }
     QUARRY_ASSIGN(const struct stat st, StatusOf(above.get(), [&] { return PathOf(above.get()); }));
     if (st.st_dev != levels_.back().device || st.st_ino != levels_.back().inode) {
@@ -327,7 +329,7 @@ Status GiveTree(int root, const std::string& name, uint32_t gid, const Call& cal
     return Ok();
   }
   QUARRY_TRY(Walk(name, gid, call).Below(root));
-  // Last: a root that is the group's was given to it as a whole.
+  // The root is last: a root that belongs to the group proves that everything below was given too.
   return Give(root, st, gid, top);
 }
 
@@ -343,7 +345,7 @@ Status KernelMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, c
   QUARRY_ASSIGN(const Place place, paths_.Look(mount_point).Context(what));
   struct statvfs about{};
   if (!place.mount_root || place.kind() != PathKind::kDirectory) {
-    return Error(Code::kPrecondition, fmt::format("{}: it is no mount point of a file system", what));
+    return Error(Code::kPrecondition, fmt::format("{}: it is not the mount point of a file system", what));
   }
   if (fstatvfs(place.fd.get(), &about) != 0) {
     return ErrnoError(what);

@@ -1,4 +1,4 @@
-// Growing a mounted file system; done is what was measured.
+// Grows a mounted file system. Success is proven by measuring.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -11,7 +11,8 @@
 namespace quarry::mount {
 namespace {
 
-// Every file system counts in blocks of at least this: what is less at the end of a device is nobody's.
+// Every file system uses blocks of at least this size. A smaller remainder at the end of a device stays
+// unused.
 constexpr Bytes kBlock{4096};
 
 Bytes LeftOver(Bytes device, Bytes file_system) {
@@ -21,11 +22,12 @@ Bytes LeftOver(Bytes device, Bytes file_system) {
 }  // namespace
 
 Status KernelMount::CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point) {
-  QUARRY_ASSIGN(const Place place, paths_.Look(mount_point));  // while it is open, its id is no other mount's
+  QUARRY_ASSIGN(const Place place,
+                paths_.Look(mount_point));  // while it is open, no other mount can get its id
   QUARRY_ASSIGN(const MountTable table, Mounts());
   const MountEntry* entry = place.mount_root ? table.ById(place.mount_id) : nullptr;
   if (entry == nullptr) {
-    return Error(Code::kPrecondition, fmt::format("{} is no mount point", mount_point.str()));
+    return Error(Code::kPrecondition, fmt::format("{} is not a mount point", mount_point.str()));
   }
   if (entry->fs_type != fs.type() || entry->backing != device) {
     return Error(Code::kPrecondition,

@@ -25,12 +25,12 @@
 namespace quarry::mount {
 namespace {
 
-// A table that changes while it is read is read again, so often.
+// If the table changes while it is read, it is read again, at most this many times.
 constexpr int kReadAttempts = 5;
-// For some 70 reads: a disk that needs longer is in trouble.
+// For about 70 reads. A disk that needs longer is faulty or overloaded.
 constexpr std::chrono::seconds kSampling{10};
 
-// Reads to the end from the beginning.
+// Reads the whole file from its beginning.
 Result<std::string> ReadFromStart(int fd, const std::string& path) {
   std::string text;
   std::array<char, 65536> chunk{};
@@ -50,14 +50,14 @@ Result<std::string> ReadFromStart(int fd, const std::string& path) {
   }
 }
 
-// The kernel reports a change of the table since the last look by POLLPRI and POLLERR (proc(5)).
+// The kernel reports changes of the table since the last read as POLLPRI and POLLERR (proc(5)).
 bool ChangedMeanwhile(int fd) {
   pollfd watch{fd, POLLPRI, 0};
   return poll(&watch, 1, 0) > 0 && (watch.revents & POLLPRI) != 0;
 }
 
-// The device of a btrfs, by the node that it was mounted from: as long as it is mounted, that node cannot
-// become another device's.
+// The device of a btrfs, by the node that the btrfs was mounted from. While the btrfs is mounted, that node
+// cannot become another device's.
 DeviceNumber BackingOf(const MountEntry& entry) {
   struct stat st{};
   if (entry.fs_type != "btrfs" || !entry.source.starts_with("/dev/") ||
@@ -69,7 +69,7 @@ DeviceNumber BackingOf(const MountEntry& entry) {
 
 Status RefuseStacking(const Place& target, const AbsolutePath& path) {
   if (target.mount_root) {
-    return Error(Code::kPrecondition, fmt::format("{} is a mount point already", path.str()));
+    return Error(Code::kPrecondition, fmt::format("{} is already a mount point", path.str()));
   }
   return Ok();
 }
@@ -110,7 +110,7 @@ Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
     return ErrnoError(fmt::format("looking at {}", device.str()));
   }
   if (!S_ISBLK(status.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device.str()));
+    return Error(Code::kInvalidArgument, fmt::format("{} is not a block device", device.str()));
   }
   QUARRY_ASSIGN(Content content, ProbeContent(fd.get()).Context(device.str()));
   if (content.kind == Content::Kind::kBlank) {
@@ -129,8 +129,8 @@ Result<Content> KernelMount::Probe(int fd) {
 Result<Bytes> KernelMount::DeviceSize(int fd) {
   uint64_t size = 0;
   if (ioctl(fd, BLKGETSIZE64, &size) != 0) {
-    return errno == ENOTTY ? Error(Code::kInvalidArgument, "asking for a device's size: no block device")
-                           : ErrnoError("asking for a device's size");
+    return errno == ENOTTY ? Error(Code::kInvalidArgument, "reading a device's size: not a block device")
+                           : ErrnoError("reading a device's size");
   }
   return Bytes{size};
 }
@@ -177,7 +177,8 @@ Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, 
                  fmt::format("{}: the source is neither a directory nor a block device", what));
   }
   if (node && (options.flags & MS_NODEV) != 0) {
-    return Error(Code::kInvalidArgument, fmt::format("{}: a device node is of no use with nodev", what));
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{}: with nodev a device node could not be opened", what));
   }
   QUARRY_ASSIGN(const Place to, paths_.Look(target).Context(what));
   QUARRY_TRY(RefuseStacking(to, target));

@@ -1,4 +1,4 @@
-// MountApi on the kernel we run on.
+// MountApi on the running kernel.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,22 @@
 namespace quarry::mount {
 
 struct KernelMountConfig {
-  // Below these directories (the orchestrator's: /var/lib/kubelet) no symbolic link is followed. See Paths.
+  // No symbolic link is followed below these directories, which belong to the orchestrator
+  // (/var/lib/kubelet). See Paths.
   std::vector<AbsolutePath> roots;
   std::string proc = "/proc";
   std::string sys = "/sys";
-  // What is mounted is for processes outside of our mount namespace: Mount and Bind refuse a target from
-  // which it would not reach the host (propagation.h).
+  // Mounts are for processes outside of this mount namespace: Mount and Bind refuse a target from which the
+  // mount would not reach the host (propagation.h).
   bool for_the_host = false;
-  // Address space of a tool that checks a file system: damage can make it ask for any amount.
+  // Limit on the address space of a tool that checks a file system. A damaged file system can make the tool
+  // request any amount.
   Bytes check_memory = kGiB;
-  // Where mkfs and the growing tools may come from, in this order; PATH is not looked at.
+  // The directories of mkfs and of the tools that grow a file system, in search order. PATH is ignored.
   std::vector<std::string> tool_directories = {"/usr/sbin", "/usr/bin", "/sbin", "/bin"};
 };
 
-// No state but its configuration: thread-safe, and several may exist. Acts in the mount namespace of the
+// Has no state but its configuration: thread-safe, and several may exist. Acts in the mount namespace of the
 // process.
 class KernelMount final : public MountApi {
  public:
@@ -71,18 +73,18 @@ class KernelMount final : public MountApi {
   Result<std::vector<std::string>> Openers(DeviceNumber device) override;
 
  private:
-  // In make.cc, check.cc and grow.cc. RunTool: words[0] is the tool's bare name; a non-zero exit is left to
-  // the caller. FindTool: kPrecondition naming the Debian package that has it.
+  // These are in make.cc, check.cc and grow.cc. RunTool: words[0] is the tool's bare name; the caller judges
+  // a non-zero exit status. FindTool: kPrecondition names the Debian package that has the tool.
   Result<Finished> RunTool(std::vector<std::string> words, const Filesystem& fs, const Call& call);
   Result<Finished> RunFound(std::vector<std::string> words, const Call& call);  // words[0] is a path
   Result<std::string> FindTool(const std::string& name, std::string_view package) const;
-  // The device with an exclusive claim, which fails if it is mounted, part of something, or claimed by
-  // another tool. kPrecondition then.
+  // Opens the device with an exclusive claim. kPrecondition if the device is mounted, part of another device,
+  // or claimed by another tool.
   static Result<UniqueFd> Claim(const std::string& device, bool writable);
   Status PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size);
   Status CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point);
 
-  // OK, unless what is mounted at `target` has to reach the host and would not.
+  // OK, unless the mount at `target` has to reach the host and would not.
   Status CheckReaches(const Place& target, const AbsolutePath& path);
 
   // In unmount.cc.

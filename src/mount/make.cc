@@ -1,4 +1,4 @@
-// mkfs, on nothing but a device that was proven blank.
+// Runs mkfs, only on a device that was proven blank.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 namespace quarry::mount {
 namespace {
 
-// What a tool needs of the environment, and no more: its words in English.
+// The environment of a tool: only the setting for messages in English.
 const std::vector<std::pair<std::string, std::string>> kToolEnvironment = {
     {"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}};
 constexpr size_t kToolOutput = 64 * 1024;
@@ -51,7 +51,7 @@ Result<UniqueFd> KernelMount::Claim(const std::string& device, bool writable) {
   }
   struct stat st{};
   if (fstat(fd.get(), &st) != 0 || !S_ISBLK(st.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is no block device", device));
+    return Error(Code::kInvalidArgument, fmt::format("{} is not a block device", device));
   }
   return fd;
 }
@@ -108,7 +108,8 @@ Status KernelMount::Make(const MakeFilesystem& spec, const Call& call) {
   Bytes size;
   QUARRY_TRY(PrepareDevice(spec, *fs, size).Context(what));
   QUARRY_ASSIGN(std::vector<std::string> words, fs->MakeCommand(spec, size));
-  // mkfs claims the device itself; between our claim and its own there is nothing of ours that would use it.
+  // mkfs claims the device itself. Between our claim and the claim of mkfs, nothing in Quarry uses the
+  // device.
   QUARRY_ASSIGN(const Finished finished, RunTool(std::move(words), *fs, call).Context(what));
   if (!finished.ok()) {
     return MkfsFailure(spec, finished).Context(what);

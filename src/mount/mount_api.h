@@ -1,5 +1,5 @@
-// The seam to file systems and mounts: what is on a device, mkfs, mount, bind, unmount, grow, and the paths a
-// CO names.
+// The seam to file systems and mounts: content of a device, mkfs, mount, bind, unmount, grow, and the paths
+// that a CO names.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,15 @@ struct DeviceNumber {
 struct MountEntry {
   uint64_t id = 0;
   uint64_t parent_id = 0;
-  DeviceNumber device;  // st_dev of what is mounted; anonymous (major 0) for btrfs and all that has no device
-  // The block device below: `device` where that is one; for btrfs, found through `source` by
-  // MountApi::Mounts(). 0:0 if there is none or it is not known.
+  DeviceNumber device;  // st_dev of the mounted file system; anonymous (major 0) for btrfs and for file
+                        // systems without a device
+  // The block device below the file system. It is `device` if that is a block device. For btrfs,
+  // MountApi::Mounts() finds it through `source`. 0:0 if there is none or it is not known.
   DeviceNumber backing;
   std::string root;    // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
   std::string target;  // mount point
   std::vector<std::string> options;  // per mount: rw, ro, nosuid, …
-  // The peer group that this mount shares what is mounted and unmounted below it with; 0: it is not shared.
+  // The peer group of this mount, whose members share mounts and unmounts below them; 0: not shared.
   uint64_t peer_group = 0;
   std::string fs_type;
   std::string source;
@@ -43,18 +44,18 @@ struct MountEntry {
 class MountTable {
  public:
   explicit MountTable(std::vector<MountEntry> entries) : entries_(std::move(entries)) {}
-  // kCorrupt naming the line. Pure.
+  // kCorrupt names the faulty line. Pure.
   static Result<MountTable> Parse(std::string_view mountinfo);
 
   const std::vector<MountEntry>& entries() const { return entries_; }
-  // The topmost mount at exactly this path: what a lookup of the path finds, whatever the order of the lines.
-  // nullptr if it is no mount point, or if another mount further up hides it.
+  // The topmost mount at exactly this path, which a lookup of the path finds, whatever the order of the
+  // lines. nullptr if the path is not a mount point, or if a mount further up hides it.
   const MountEntry* At(const AbsolutePath& target) const;
-  // The mount with this id (STATX_MNT_ID of whatever is in it); nullptr if it is not in the table.
+  // The mount with this id (STATX_MNT_ID of any file in it); nullptr if the table does not have it.
   const MountEntry* ById(uint64_t id) const;
-  // How many mounts are stacked at exactly this path, hidden ones as for At().
+  // The number of mounts stacked at exactly this path; 0 if hidden, as for At().
   size_t CountAt(const AbsolutePath& target) const;
-  // Every mount of a file system that lives on `device`, hidden ones too.
+  // Every mount of a file system on `device`, including hidden mounts.
   std::vector<const MountEntry*> Of(DeviceNumber device) const;
 
  private:
@@ -64,7 +65,7 @@ class MountTable {
   std::vector<MountEntry> entries_;
 };
 
-// What is on a device, as libblkid sees it. Only kBlank permits mkfs.
+// The content of a device, as libblkid sees it. Only kBlank permits mkfs.
 struct Content {
   enum class Kind {
     kBlank,       // no signature, no partition table
@@ -75,58 +76,61 @@ struct Content {
   Kind kind = Kind::kBlank;
   std::string type;  // "ext4", "LVM2_member", "gpt", …; empty if blank or ambiguous
   std::string uuid;  // of the file system, if any
-  // By ProbeDevice, of a blank device: the first byte that is not zero, where it was looked at (zeroes.h).
-  // Data without a signature, or what is left of something that was wiped. nullopt: all of that is zero.
+  // Set by ProbeDevice for a blank device: the first byte that is not zero in the sampled places (zeroes.h).
+  // Such a byte is data without a signature, or a remainder of wiped data. nullopt: all samples are zero.
   std::optional<Bytes> residue = {};
 };
 
-// mount_flags of a request, split. Valid by construction.
+// The mount_flags of a request, split. Valid by construction.
 struct MountOptions {
-  uint64_t flags = 0;             // MS_* of mount(2)
-  uint64_t cleared = 0;           // MS_* that were turned off by name ("suid", "dev", "rw"): an opt-out
-  std::vector<std::string> data;  // for the file system: "logbufs=8"; may bear secrets, never logged
+  uint64_t flags = 0;    // MS_* of mount(2)
+  uint64_t cleared = 0;  // MS_* that were turned off by name ("suid", "dev", "rw"): an opt-out
+  std::vector<std::string>
+      data;  // options for the file system: "logbufs=8"; may contain secrets, never logged
 
-  // The same with these MS_* flags on, but for those that were opted out of.
+  // A copy with these MS_* flags set, except those that were opted out of.
   MountOptions WithDefaults(uint64_t default_flags) const;
   auto operator<=>(const MountOptions&) const = default;
 };
-// Splits "noatime", "nodev", "discard", "commit=30" … in order: of two that contradict each other the later
-// one counts. SELinux contexts (context="…", with commas inside the quotes) are data. kInvalidArgument naming
-// the position ("mount_flags[2]"), and the word only if it is one of a fixed list, for what must not be asked
-// for: bind, move, remount, propagation, loop, words of fstab, options that name other devices, empty words,
-// control characters, commas, quotes; or if it is more than mount(2) takes (4 KiB less one).
+// Splits "noatime", "nodev", "discard", "commit=30" … in order. If two words contradict each other, the later
+// word counts. SELinux contexts (context="…", with commas inside the quotes) are data. kInvalidArgument names
+// the position ("mount_flags[2]"); it quotes the word only if the word is in a fixed list. Refused are: bind,
+// move, remount, propagation, loop, words of fstab, options that name other devices, empty words, control
+// characters, commas, quotes, and more text than mount(2) takes (4 KiB less one).
 Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words);
 
-// MS_* flags that belong to a mount rather than to its file system: those that Bind() can set.
+// MS_* flags that belong to a mount and not to its file system: the flags that Bind() can set.
 extern const uint64_t kPerMountFlags;
-// The kPerMountFlags that are in force at a mount, from its mountinfo words. "ro" of the file system counts.
+// The kPerMountFlags in force at a mount, from its words in mountinfo. "ro" of the file system counts too.
 uint64_t PerMountFlagsOf(const MountEntry& entry);
 
-// A file system we make, by one small registry (filesystems.h in this room).
+// The file systems that Quarry makes, from one small registry (filesystems.h in this room).
 std::vector<std::string_view> SupportedFilesystems();  // "ext4", "xfs", "btrfs"; the first is the default
 bool IsSupportedFilesystem(std::string_view type);
-// Smallest device that mkfs of this type makes something sound on (ext4: with a journal); 0 if unsupported.
+// The smallest device on which mkfs of this type makes a sound file system (ext4: with a journal); 0 if the
+// type is not supported.
 Bytes MinimumSize(std::string_view fs_type);
-// Whether `mkfsoptions` may be given for this type: kInvalidArgument naming the option. Let through is what
-// shapes the new file system; refused is what reaches for other devices or files, forces, or only pretends.
+// Whether `mkfsoptions` is allowed for this type. kInvalidArgument names the refused option. Allowed are
+// options that shape the new file system. Refused are options that reach for other devices or files, that
+// force, or that only simulate.
 Status CheckMkfsOptions(std::string_view fs_type, const std::string& extra_options);
 
 struct MakeFilesystem {
   std::string fs_type;
   std::string device;         // block device node
-  std::string extra_options;  // `mkfsoptions` of the class: words split at blanks, no quoting
+  std::string extra_options;  // `mkfsoptions` of the storage class: words split at blanks, no quoting
   Bytes stripe_unit;          // 0: not striped
   uint32_t data_stripes = 1;
-  // The device holds what an interrupted mkfs of ours left, and was never mounted: whatever it probes as is
-  // overwritten.
+  // The device holds the result of an interrupted mkfs by Quarry and was never mounted. Whatever the probe
+  // finds is overwritten.
   bool overwrite = false;
 };
 
-// What came of looking after a file system that is not mounted.
+// The result of checking a file system that is not mounted.
 struct CheckReport {
-  bool checked = false;    // false: there is no tool for it that may run unasked; mounting replays its log
-  bool repaired = false;   // something was wrong, and is right now
-  std::string words = {};  // of the tool, if it repaired
+  bool checked = false;    // false: no tool may run without an administrator; the mount replays the log
+  bool repaired = false;   // a fault was found and repaired
+  std::string words = {};  // output of the tool, if it repaired
 };
 
 struct FilesystemUsage {
@@ -134,107 +138,112 @@ struct FilesystemUsage {
   uint64_t inodes_total = 0, inodes_used = 0, inodes_free = 0;
 };
 
-// What stands at a path. Symbolic links are never followed at the last component.
+// The kind of object at a path. Symbolic links are never followed at the last component.
 enum class PathKind { kAbsent, kDirectory, kFile, kOther };
 
-// Any thread. Every blocking call keeps `call`.
+// Callable from any thread. Every blocking call respects `call`.
 class MountApi {
  public:
   virtual ~MountApi() = default;
 
   virtual Result<MountTable> Mounts() = 0;
 
-  // libblkid safe probe through our own descriptor `fd` (O_RDONLY is enough). kIo if it could not be read.
+  // Safe probe by libblkid through the caller's own descriptor `fd` (O_RDONLY is enough). kIo if the device
+  // could not be read.
   virtual Result<Content> Probe(int fd) = 0;
-  // The same for a device by its path, opened exclusively, and for a blank one whether it reads as zeroes
-  // (Content::residue). kPrecondition: it is mounted or held by another device. kInvalidArgument: no block
-  // device. kTimeout: it could not be read within seconds.
+  // The same for a device by its path, opened exclusively. For a blank device it also finds whether the
+  // device reads as zeroes (Content::residue). kPrecondition: the device is mounted or held by another
+  // device. kInvalidArgument: not a block device. kTimeout: the device could not be read within seconds.
   virtual Result<Content> ProbeDevice(const AbsolutePath& device) = 0;
   // Size of the block device behind `fd` (BLKGETSIZE64).
   virtual Result<Bytes> DeviceSize(int fd) = 0;
 
-  // mkfs.<type>. Proves first, through an exclusive open, that the device is blank and unused: kPrecondition
-  // naming what is there, nothing touched. With spec.overwrite, what is there is wiped first; unused it must
-  // be all the same. kOutOfRange: smaller than MinimumSize(). kInvalidArgument: options that mkfs refuses,
-  // with its words, or that we do (no extra devices or files, no dry run). OK means that the file system was
-  // seen on the device afterwards. After any other failure the device may hold part of one.
+  // Runs mkfs.<type>. First proves, through an exclusive open, that the device is blank and unused; if not,
+  // kPrecondition names its content and nothing is changed. With spec.overwrite the content is wiped first,
+  // but the device must still be unused. kOutOfRange: the device is smaller than MinimumSize().
+  // kInvalidArgument: mkfs refuses the options, and its text is in the message, or Quarry refuses them (no
+  // extra devices or files, no dry run). OK means that the file system was seen on the device afterwards.
+  // After any other failure the device may hold part of a file system.
   virtual Status Make(const MakeFilesystem& spec, const Call& call) = 0;
 
-  // Has a file system that is not mounted checked, and what is safe to repair repaired (fsck's "preen"), by a
-  // tool that gets so much memory and no more (KernelMountConfig). kCorrupt, with the tool's words: it is
-  // damaged beyond that, and must not be mounted. kPrecondition: the device is in use, the memory does not
-  // suffice, or there is no tool. kIo: the device could not be read or written.
+  // Checks a file system that is not mounted, and repairs what is safe to repair (fsck's "preen"). The tool
+  // gets limited memory (KernelMountConfig). kCorrupt, with the tool's text: the damage goes beyond that, and
+  // the file system must not be mounted. kPrecondition: the device is in use, the memory does not suffice, or
+  // there is no tool. kIo: the device could not be read or written.
   virtual Result<CheckReport> Check(std::string_view fs_type, const std::string& device,
                                     const Call& call) = 0;
 
-  // Mounts `device` (a block device node) on the directory `target`, through libmount, no helpers. Nothing is
-  // ever stacked: kPrecondition if something is mounted there. kInvalidArgument: an option that the file
-  // system does not take, by position in options.data. kCorrupt: the file system is damaged. kUnsupported:
-  // the kernel does not have it. kPrecondition too if the mount is for the host and would not reach it
-  // (KernelMountConfig).
+  // Mounts `device` (a block device node) on the directory `target`, through libmount, without helpers.
+  // Mounts are never stacked: kPrecondition if something is mounted at `target`. kInvalidArgument: the file
+  // system does not accept an option, given by its position in options.data. kCorrupt: the file system is
+  // damaged. kUnsupported: the kernel does not have the file system. Also kPrecondition if the mount is for
+  // the host and would not reach it (KernelMountConfig).
   virtual Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                        const MountOptions& options, const Call& call) = 0;
-  // Bind-mounts `source` (directory, or device node onto a file) on `target`, with the per-mount flags of
-  // `options` (ro, nosuid, nodev, noexec, noatime …) set before it becomes visible: open_tree + mount_setattr
-  // + move_mount. Other flags and data are the file system's and are not looked at. Never stacked, as for
-  // Mount. A device node with nodev is kInvalidArgument; "ro" there does not stop writes to the device.
+  // Bind-mounts `source` (a directory, or a device node onto a file) on `target`. The per-mount flags of
+  // `options` (ro, nosuid, nodev, noexec, noatime …) are set before the mount becomes visible: open_tree +
+  // mount_setattr + move_mount. Other flags and data belong to the file system and are ignored. Never
+  // stacked, as for Mount. A device node with nodev is kInvalidArgument; "ro" on a device node does not stop
+  // writes to the device.
   virtual Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
                       const Call& call) = 0;
-  // Unmounts the topmost mount at `target`; nothing there is OK. Never lazy, never forced; waits a moment for
-  // a holder to go. kPrecondition when busy, naming who holds it where that can be found.
+  // Unmounts the topmost mount at `target`. OK if nothing is mounted there. Never lazy, never forced; waits a
+  // moment for a holder to end. kPrecondition if the mount is busy; the error names the holder if it can be
+  // found.
   virtual Status Unmount(const AbsolutePath& target, const Call& call) = 0;
 
-  // Grows the file system mounted at `mount_point` (on `device`) to the size of its device. OK means that its
-  // size was measured afterwards, or that it was that large already. kPrecondition: something else is mounted
-  // there, or it is read-only.
+  // Grows the file system mounted at `mount_point` (on `device`) to the size of its device. OK means that the
+  // size was measured afterwards, or that the file system already had this size. kPrecondition: something
+  // else is mounted there, or the mount is read-only.
   virtual Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
                       const Call& call) = 0;
   virtual Result<FilesystemUsage> Usage(const AbsolutePath& path) = 0;
-  // Discards what the file system mounted at `mount_point` does not use of its bytes from..from+length
-  // (FITRIM); how much, by its own account. Not to be interrupted: ask for pieces. kUnsupported: the device,
-  // or the file system, does not discard.
+  // Discards the unused parts of the bytes from..from+length of the file system mounted at `mount_point`
+  // (FITRIM). Returns the number of bytes that the file system reports. The call cannot be interrupted, so
+  // ask for pieces. kUnsupported: the device or the file system does not support discards.
   virtual Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) = 0;
 
   // The group that the directory at `path` belongs to.
   virtual Result<uint32_t> GroupOf(const AbsolutePath& path) = 0;
-  // Gives the file system mounted at `mount_point` to a group: its root directory belongs to `gid`, which may
-  // do everything in it, and what is made there inherits that (set-gid). A root that is so already: OK, and
-  // nothing else is looked at. Else everything below is given first and the root last, so that what was cut
-  // short is begun again: directories get rwx and set-gid for the group, files rw, symbolic links the group
-  // alone, themselves and never what they name; others' permissions stay, but for the set-id bits that the
-  // kernel takes from a file with its group. What nobody can change is passed over: immutable and append-only
-  // objects, read-only subvolumes of a btrfs. The mount is not left: kPrecondition naming what is mounted
-  // below. kPrecondition too if it is no mount point, or read-only. kUnavailable: somebody moved directories
-  // meanwhile.
+  // Gives the file system mounted at `mount_point` to a group. Its root directory then belongs to `gid`,
+  // which may do everything in it, and new files inherit the group (set-gid). If the root is already so, the
+  // result is OK and nothing else is examined. Otherwise everything below is given first and the root last,
+  // so an interrupted call starts again. Directories get rwx and set-gid for the group, and files get rw. A
+  // symbolic link gets the group alone, itself and never its target. Permissions of others stay, except
+  // set-id bits, which the kernel clears when a file changes its group. Objects that cannot be changed at all
+  // are skipped: immutable and append-only objects, read-only subvolumes of a btrfs. The walk stays within
+  // the mount: kPrecondition names a mount below. Also kPrecondition if `mount_point` is not a mount point or
+  // is read-only. kUnavailable: another process moved directories meanwhile.
   virtual Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) = 0;
 
-  // The path that leads to the same place through no symbolic link, as the mount table spells it: the parent
-  // is walked as every lookup walks it, and the last component, which need not exist, is kept. kNotFound: the
-  // parent does not exist. kPrecondition naming the link: it leads nowhere, or in a circle.
+  // The path to the same place without symbolic links, as the mount table spells it. The parent is resolved
+  // as in every lookup. The last component is kept and need not exist. kNotFound: the parent does not exist.
+  // kPrecondition names the link that leads nowhere or in a circle.
   virtual Result<AbsolutePath> Resolve(const AbsolutePath& path) = 0;
   virtual Result<PathKind> Inspect(const AbsolutePath& path) = 0;
-  // Device number of the block device node that stands at `path` (through a bind mount too); nullopt if it is
-  // no block device.
+  // Device number of the block device node at `path` (also through a bind mount); nullopt if there is no
+  // block device node at `path`.
   virtual Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) = 0;
-  // The file system (st_dev) that `node` of our /dev, the node of `device`, lies in: what a bind mount of it
-  // shows as MountEntry::device. nullopt: there is no block device node of that number.
+  // The file system (st_dev) that contains `node`, the node of `device` in this process's /dev. A bind mount
+  // of the node shows it as MountEntry::device. nullopt: there is no block device node with that number.
   virtual Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node,
                                                                DeviceNumber device) = 0;
-  // Creates the last component only: the parent must exist. There already is OK.
+  // Creates only the last component; the parent must exist. OK if the directory already exists.
   virtual Status MakeDirectory(const AbsolutePath& path) = 0;
   virtual Status MakeFile(const AbsolutePath& path) = 0;
-  // The same, but an empty directory that is no mount point is exchanged for the file, in one step: the path
-  // is never missing. A directory with something in it is kPrecondition and stays.
+  // The same for a regular file. An empty directory that is not a mount point is exchanged for the file in
+  // one step, so the path is never missing. A directory that is not empty stays: kPrecondition.
   virtual Status MakeFileFromDirectory(const AbsolutePath& path) = 0;
-  // Removes an empty directory or an empty regular file that is no mount point; absent is OK. Anything else
-  // there is kPrecondition and stays.
+  // Removes an empty directory or an empty regular file that is not a mount point. OK if the path is absent.
+  // Any other object stays: kPrecondition.
   virtual Status RemovePath(const AbsolutePath& path) = 0;
 
-  // Who uses this block device, for people: "mounted at /x", "mounted in another mount namespace (pid 7,
-  // sshd)", "held by dm-5". From sysfs and every /proc/<pid>/mountinfo that can be read. Empty: nobody found.
+  // The users of this block device, for messages: "mounted at /x", "mounted in another mount namespace (pid
+  // 7, sshd)", "held by dm-5". Taken from sysfs and from every /proc/<pid>/mountinfo that can be read. Empty:
+  // no user was found.
   virtual Result<std::vector<std::string>> Users(DeviceNumber device) = 0;
-  // Processes, but for this one, that have the device node itself open: "pid 12 (qemu)". Walks every
-  // descriptor of every process for at most a second: for messages, not for every call.
+  // Other processes that have the device node itself open: "pid 12 (qemu)". Scans every descriptor of every
+  // process for at most a second, so use it for messages only.
   virtual Result<std::vector<std::string>> Openers(DeviceNumber device) = 0;
 };
 

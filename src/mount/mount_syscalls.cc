@@ -22,8 +22,8 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<libmnt_context, FreeContext>;
 
-// The first of the file system's own options that it does not take, by asking it about each (fsopen(2) makes
-// no mount). nullopt: it takes them all, or the kernel cannot be asked this way.
+// The first option that the file system does not accept. The kernel is asked about each option; fsopen(2)
+// makes no mount. nullopt: the file system accepts all, or the kernel cannot be asked this way.
 std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vector<std::string>& data) {
   const UniqueFd fs(fsopen(fs_type.c_str(), FSOPEN_CLOEXEC));
   for (size_t i = 0; fs.valid() && i < data.size(); ++i) {
@@ -42,7 +42,7 @@ std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vecto
   return std::nullopt;
 }
 
-// What a failed mount(2) means. The options themselves are not for anybody's log.
+// The meaning of a failed mount(2). The options themselves must not reach a log.
 Error MountFailure(const std::string& what, const std::string& fs_type, const MountOptions& options,
                    int saved_errno) {
   Error error = ErrnoError(what, saved_errno);
@@ -50,7 +50,7 @@ Error MountFailure(const std::string& what, const std::string& fs_type, const Mo
     case EINVAL:
       if (const auto refused = RefusedOption(fs_type, options.data)) {
         return Error(Code::kInvalidArgument,
-                     fmt::format("{}: {} does not take file system option {} of {} in mount_flags", what,
+                     fmt::format("{}: {} does not accept file system option {} of {} in mount_flags", what,
                                  fs_type, *refused + 1, options.data.size()))
             .WithErrno(EINVAL);
       }
@@ -92,8 +92,8 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   if (!context) {
     return Error(Code::kUnavailable, fmt::format("{}: out of memory", what));
   }
-  // "/." leads through the link of /proc into the directory itself: newer libmount does not follow a link at
-  // the end.
+  // "/." leads through the link in /proc into the directory itself: newer versions of libmount do not follow
+  // a link at the end.
   const std::string place = ThroughFd(target.fd.get(), ".");
   std::vector<std::string> words = standing;
   words.insert(words.end(), options.data.begin(), options.data.end());
@@ -101,7 +101,7 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   mnt_context_disable_helpers(context.get(), 1);
   mnt_context_disable_mtab(context.get(), 1);
   mnt_context_disable_canonicalize(context.get(), 1);
-  // Else libmount would quietly mount read-only what cannot be mounted for writing.
+  // Otherwise libmount would silently mount a device read-only if it cannot be mounted for writing.
   mnt_context_enable_rwonly_mount(context.get(), (options.flags & MS_RDONLY) == 0 ? 1 : 0);
   const bool ready = mnt_context_set_source(context.get(), device.c_str()) == 0 &&
                      mnt_context_set_target(context.get(), place.c_str()) == 0 &&

@@ -1,4 +1,4 @@
-// Mounting and binding on places that were opened before.
+// Mounts and binds on places that are already open.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace quarry::mount {
 
-// Through libmount: no helpers, no mtab, no lookups in fstab. As MountApi::Mount from there on. `standing`:
-// options of the file system that are ours; errors count the caller's own.
+// Mounts through libmount: no helpers, no mtab, no lookups in fstab. Otherwise as MountApi::Mount.
+// `standing`: options of the file system that Quarry adds; positions in errors count the caller's options
+// only.
 Status MountOnto(const std::string& device, const Place& target, std::string_view fs_type,
                  const MountOptions& options, const std::vector<std::string>& standing);
 
-// open_tree, mount_setattr, move_mount: the bind appears with its flags or not at all.
+// open_tree, mount_setattr, move_mount: the bind mount appears with its flags or not at all.
 Status BindOnto(const Place& source, const Place& target, const MountOptions& options);
 
 }  // namespace quarry::mount

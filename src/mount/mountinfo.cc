@@ -11,8 +11,8 @@
 namespace quarry::mount {
 namespace {
 
-// Takes the text up to the next blank off `rest`. The kernel writes exactly one blank between fields; a field
-// may be empty (a mount without a source name).
+// Removes the text up to the next blank from `rest`. The kernel writes exactly one blank between fields. A
+// field may be empty (a mount without a source name).
 std::string_view TakeField(std::string_view& rest) {
   const size_t blank = rest.find(' ');
   const std::string_view field = rest.substr(0, blank);
@@ -30,8 +30,8 @@ bool IsOctal(char c) {
   return c >= '0' && c <= '7';
 }
 
-// Blanks, tabs, newlines, backslashes and '#' are written as \ooo. A backslash that begins no such escape is
-// kept: some file systems print their options unescaped.
+// Blanks, tabs, newlines, backslashes and '#' are written as \ooo. A backslash that does not begin such an
+// escape is kept: some file systems print their options unescaped.
 std::string Decode(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -48,7 +48,7 @@ std::string Decode(std::string_view text) {
   return out;
 }
 
-// Length of the first option. A comma within a pair of quotes belongs to an SELinux context.
+// The length of the first option. A comma within a pair of quotes belongs to an SELinux context.
 size_t OptionLength(std::string_view text) {
   size_t end = 0;
   while (end < text.size() && text[end] != ',') {
@@ -74,8 +74,8 @@ bool ParseDevice(std::string_view text, DeviceNumber& out) {
          TakeNumber(text.substr(colon + 1), out.minor);
 }
 
-// Of the optional fields only "shared:N" means something to us. False if that is no number, and once the line
-// ends before the lone "-".
+// Of the optional fields only "shared:N" is used. False if N is not a number, or if the line ends before the
+// lone "-".
 bool TakeOptionalFields(std::string_view& rest, MountEntry& entry) {
   constexpr std::string_view kShared = "shared:";
   while (!rest.empty()) {
@@ -128,7 +128,7 @@ Result<MountTable> MountTable::Parse(std::string_view mountinfo) {
     mountinfo.remove_prefix(std::min(line.size() + 1, mountinfo.size()));
     MountEntry entry;
     if (!ParseLine(line, entry)) {
-      return Error(Code::kCorrupt, fmt::format("mountinfo line {} makes no sense: '{}'", number, line));
+      return Error(Code::kCorrupt, fmt::format("mountinfo line {} is malformed: '{}'", number, line));
     }
     entries.push_back(std::move(entry));
   }
@@ -137,14 +137,14 @@ Result<MountTable> MountTable::Parse(std::string_view mountinfo) {
 
 namespace {
 
-// The walk that a path lookup does: from the mount at the root down, at each prefix of the path into the
-// mount that hangs there on the one we are in, and into what is stacked on that.
+// Does the walk of a path lookup. It starts at the root mount. At each prefix of the path it enters the mount
+// there, if its parent is the current mount, and then the mounts stacked on it.
 class Walk {
  public:
   explicit Walk(const std::vector<MountEntry>& entries) : entries_(entries) {}
 
-  // Enters what is mounted at `prefix`, as often as something is. A table whose parents run in a circle is
-  // not the kernel's, but must not hold us for ever.
+  // Enters the mounts at `prefix`, however many are stacked. A table whose parents form a circle does not
+  // come from the kernel, but it must not cause an endless loop.
   void Enter(std::string_view prefix, std::vector<const MountEntry*>* passed) {
     for (size_t steps = 0; steps < entries_.size(); ++steps) {
       const MountEntry* next = Child(prefix);
@@ -159,8 +159,8 @@ class Walk {
   }
 
  private:
-  // The mount at `prefix` whose parent is where we are. Before the first step, one whose parent the table
-  // does not show: the root, or with a root directory that is no mount point, whatever hangs below it.
+  // The mount at `prefix` whose parent is the current mount. Before the first step: a mount whose parent is
+  // not in the table. That is the root or, if the root directory is not a mount point, any mount below it.
   const MountEntry* Child(std::string_view prefix) const {
     for (const MountEntry& entry : entries_) {
       if (entry.target == prefix && (current_ == nullptr ? IsTop(entry) : IsAbove(entry))) {

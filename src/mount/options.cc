@@ -11,7 +11,7 @@
 namespace quarry::mount {
 namespace {
 
-// mount(2) copies its options through one page.
+// mount(2) copies the options into one page.
 constexpr size_t kDataLimit = 4095;
 
 struct FlagWord {
@@ -54,15 +54,16 @@ constexpr std::array kFlagWords = std::to_array<FlagWord>({
     {"defaults", 0, 0},
 });
 
-// Words that must not be asked for. They are told by name: they are ours, not the caller's secret.
+// Words that are refused. Errors may quote them, because they come from this table and not from a caller's
+// secret.
 struct Refused {
   std::string_view word;
   std::string_view why;
 };
-constexpr std::string_view kWhere = "where a volume is mounted is not for mount flags to say";
-constexpr std::string_view kSpread = "mount propagation is the orchestrator's business";
+constexpr std::string_view kWhere = "mount flags must not change where a volume is mounted";
+constexpr std::string_view kSpread = "mount propagation is set by the orchestrator";
 constexpr std::string_view kFstab = "it belongs in fstab";
-constexpr std::string_view kForeign = "a volume must not reach for other devices";
+constexpr std::string_view kForeign = "a volume must not use other devices";
 constexpr std::string_view kLoop = "a volume is a block device already";
 constexpr std::string_view kHelper = "mount helpers are not run";
 
@@ -105,8 +106,8 @@ constexpr std::array kRefusedWords = std::to_array<Refused>({
     {"device", kForeign},
     {"journal_dev", kForeign},
     {"journal_path", kForeign},
-    {"mand", "Linux has no mandatory locks any more"},
-    {"nomand", "Linux has no mandatory locks any more"},
+    {"mand", "Linux no longer has mandatory locks"},
+    {"nomand", "Linux no longer has mandatory locks"},
 });
 // Families of options of mount(8).
 constexpr std::array kRefusedPrefixes = std::to_array<Refused>({
@@ -147,8 +148,8 @@ bool IsContextCharacter(char c) {
          c == '.' || c == ',' || c == '-';
 }
 
-// context="system_u:object_r:container_file_t:s0:c1,c2", with or without the quotes: always with them on the
-// way to the kernel, which needs them where there is a comma. nullopt: not a security context.
+// context="system_u:object_r:container_file_t:s0:c1,c2", with or without the quotes. The kernel always gets
+// the quotes, because it needs them if there is a comma. nullopt: not a security context.
 std::optional<std::string> QuoteContext(std::string_view word) {
   std::string_view value = word.substr(word.find('=') + 1);
   if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
@@ -160,20 +161,21 @@ std::optional<std::string> QuoteContext(std::string_view word) {
   return fmt::format("{}=\"{}\"", KeyOf(word), value);
 }
 
-// What no option may contain: it would end one option and begin another, or confuse those who print it.
+// Characters that no option may contain, because they would end one option and begin another, or confuse
+// programs that print the option.
 std::optional<std::string_view> FaultOf(std::string_view word) {
   if (word.empty()) {
     return "is empty";
   }
   for (const char c : word) {
     if (c == ',') {
-      return "holds a comma: give every flag as an item of its own";
+      return "contains a comma: give each flag as a separate item";
     }
     if (c == '"' || c == '\\') {
-      return "holds a quote or backslash";
+      return "contains a quote or backslash";
     }
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7F) {
-      return "holds a blank or control character";
+      return "contains a blank or control character";
     }
   }
   if (word.front() == '=') {
@@ -189,7 +191,7 @@ Status AddWord(std::string_view word, size_t position, MountOptions& out) {
   if (IsContext(word)) {
     auto quoted = QuoteContext(word);
     if (!quoted.has_value()) {
-      return refuse("is no SELinux context");
+      return refuse("is not an SELinux context");
     }
     out.data.push_back(std::move(*quoted));
     return Ok();
@@ -256,7 +258,7 @@ uint64_t PerMountFlagsOf(const MountEntry& entry) {
   for (const PerMountFlag& row : kPerMount) {
     flags |= has(row.word) ? row.flag : 0;
   }
-  // mountinfo has no word for strictatime: it is the absence of the other two.
+  // mountinfo has no word for strictatime: neither of the other two words means strictatime.
   flags |= has("noatime") ? MS_NOATIME : has("relatime") ? MS_RELATIME : MS_STRICTATIME;
   return flags;
 }
@@ -285,7 +287,7 @@ AttributeChange AttributesOf(const MountOptions& options) {
     change.set |= (options.flags & row.flag) != 0 ? row.attribute : 0;
     change.clear |= (options.cleared & ~options.flags & row.flag) != 0 ? row.attribute : 0;
   }
-  // Access time is a field of several bits: to write it, the kernel wants all of them cleared.
+  // Access time is a field of several bits. To set it, the kernel wants all of its bits cleared.
   if ((options.flags & kAccessTime) != 0) {
     change.clear |= MOUNT_ATTR__ATIME;
     change.set |= (options.flags & MS_NOATIME) != 0       ? MOUNT_ATTR_NOATIME

@@ -1,4 +1,4 @@
-// Mount options in the kernel's three spellings: MS_* of mount(2), MOUNT_ATTR_* of mount_setattr(2), and the
+// Mount options in the three forms of the kernel: MS_* of mount(2), MOUNT_ATTR_* of mount_setattr(2), and the
 // words of mountinfo. Pure.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace quarry::mount {
 
-// What mount_setattr(2) has to be told so that a mount gets the per-mount flags of `options`: what is on goes
-// on, what was opted out of comes off, all else stays as the source mount has it.
+// The arguments of mount_setattr(2) that give a mount the per-mount flags of `options`. Flags that are on are
+// set, flags that were opted out of are cleared, and all others stay as in the source mount.
 struct AttributeChange {
   uint64_t set = 0;
   uint64_t clear = 0;

@@ -18,10 +18,11 @@
 namespace quarry::mount {
 namespace {
 
-// The kernel gives up with EAGAIN when renames race with a guarded walk.
+// The kernel returns EAGAIN when renames race with a guarded walk.
 constexpr int kWalkAttempts = 32;
 
-// A mount point is made for the CO's eyes; who may look inside is for what is mounted there to say.
+// The mount point itself is visible to the CO only. The mounted file system decides who may access its
+// content.
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kFileMode = 0640;
 
@@ -80,13 +81,14 @@ bool IsSamePlace(const Place& a, const Place& b) {
   return a.mount_id == b.mount_id && a.file_system == b.file_system && a.inode == b.inode;
 }
 
-// What /proc calls an open directory: a path to it without links, unless it was removed or moved since.
+// The name that /proc gives an open directory: a path without links, unless the directory was removed or
+// moved meanwhile.
 Result<std::string> NameOf(const UniqueFd& fd) {
   std::array<char, PATH_MAX> text{};
   const ssize_t length =
       readlink(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), text.data(), text.size());
   return length >= 0 ? Result<std::string>(std::string(text.data(), static_cast<size_t>(length)))
-                     : ErrnoError("asking /proc for the path of a directory").As(Code::kUnavailable);
+                     : ErrnoError("reading the path of a directory from /proc").As(Code::kUnavailable);
 }
 
 Error Refusal(const AbsolutePath& path, std::string_view why) {
@@ -128,18 +130,18 @@ Result<Place> Paths::Look(const AbsolutePath& path) const {
 
 Result<UniqueFd> Paths::OpenParent(const AbsolutePath& path) const {
   if (path.str() == "/") {
-    return Error(Code::kInvalidArgument, "the root directory is no path of a volume");
+    return Error(Code::kInvalidArgument, "the root directory cannot be the path of a volume");
   }
   return Open(path.Parent(), O_PATH | O_DIRECTORY);
 }
 
-// By the kernel's own name for the open directory, proven: a walk that may follow no link leads to the same
-// directory in the same mount.
+// Uses the kernel's name of the open directory, and proves it: a walk that follows no link must lead to the
+// same directory in the same mount.
 Result<AbsolutePath> Paths::Resolve(const AbsolutePath& path) const {
   if (path.str() == "/") {
     return path;
   }
-  const std::string what = fmt::format("looking for where {} leads", path.str());
+  const std::string what = fmt::format("resolving {}", path.str());
   for (int attempt = 0; attempt < kWalkAttempts; ++attempt) {
     auto parent = OpenParent(path);
     if (!parent.has_value()) {
@@ -164,7 +166,7 @@ Error Paths::WhyNot(const AbsolutePath& path, Error error) const {
     const auto above = AbsolutePath::Parse(std::string_view(text).substr(0, slash));
     const auto place = above.has_value() ? Look(*above) : Result<Place>(above.error());
     if (!place.has_value()) {
-      return error;  // it is simply not there
+      return error;  // the path simply does not exist
     }
     const auto led = S_ISLNK(place->mode) ? Open(*above, O_PATH) : Result<UniqueFd>(UniqueFd());
     if (led.has_value()) {
@@ -225,7 +227,7 @@ Status Paths::MakeDirectory(const AbsolutePath& path) const {
     return ErrnoError(fmt::format("creating directory {}", path.str()));
   }
   QUARRY_ASSIGN(const PathKind kind, Inspect(path));
-  return kind == PathKind::kDirectory ? Ok() : Status(Refusal(path, "is there, and is not a directory"));
+  return kind == PathKind::kDirectory ? Ok() : Status(Refusal(path, "exists and is not a directory"));
 }
 
 Status Paths::MakeFile(const AbsolutePath& path) const {
@@ -239,12 +241,12 @@ Status Paths::MakeFile(const AbsolutePath& path) const {
     return ErrnoError(fmt::format("creating file {}", path.str()));
   }
   QUARRY_ASSIGN(const PathKind kind, Inspect(path));
-  return kind == PathKind::kFile ? Ok() : Status(Refusal(path, "is there, and is not a regular file"));
+  return kind == PathKind::kFile ? Ok() : Status(Refusal(path, "exists and is not a regular file"));
 }
 
-// The file is made under another name and changes places with the directory (renameat2), which is removed
-// where it is then. What is left by a crash in between is an empty file or directory beside the target, found
-// and used again by the next attempt.
+// The file is created under another name and exchanged with the directory (renameat2). The directory is then
+// removed under that name. A crash in between leaves an empty file or directory beside the target; the next
+// attempt finds and reuses it.
 Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
   auto found = Look(path);
   if (!found.has_value() && found.error().code() != Code::kNotFound) {
@@ -259,11 +261,11 @@ Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
   QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
   const std::string name = path.Name();
   const std::string other = fmt::format(".{}.quarry", name);
-  (void)unlinkat(parent.get(), other.c_str(), AT_REMOVEDIR);  // of an attempt that was interrupted
+  (void)unlinkat(parent.get(), other.c_str(), AT_REMOVEDIR);  // left by an interrupted attempt
   const UniqueFd file(
       openat(parent.get(), other.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!file.valid()) {
-    return ErrnoError(fmt::format("creating a file in the place of directory {}", path.str()));
+    return ErrnoError(fmt::format("creating a file in place of directory {}", path.str()));
   }
   const auto exchange = [&] {
     return renameat2(parent.get(), other.c_str(), parent.get(), name.c_str(), RENAME_EXCHANGE) == 0;
@@ -314,7 +316,7 @@ Status Paths::RemovePath(const AbsolutePath& path) const {
       return Refusal(path, "is a mount point");
     case ENOTDIR:
     case EISDIR:
-      return Refusal(path, "was replaced meanwhile");
+      return Refusal(path, "was replaced by another process meanwhile");
     default:
       return ErrnoError(fmt::format("removing {}", path.str()));
   }
@@ -324,7 +326,7 @@ Result<FilesystemUsage> Paths::Usage(const AbsolutePath& path) const {
   QUARRY_ASSIGN(const UniqueFd fd, Open(path, O_PATH | O_NOFOLLOW));
   struct statfs st{};
   if (fstatfs(fd.get(), &st) != 0) {
-    return ErrnoError(fmt::format("asking for the usage of {}", path.str()));
+    return ErrnoError(fmt::format("reading the usage of {}", path.str()));
   }
   const auto block = static_cast<uint64_t>(st.f_frsize > 0 ? st.f_frsize : st.f_bsize);
   FilesystemUsage usage;

@@ -1,5 +1,5 @@
-// Paths that a CO names, opened once and acted on through descriptors: openat2(2) and the *at calls. What a
-// path says is looked at on the descriptor, so that a swap of the path in between changes nothing.
+// Paths that a CO names. A path is opened once and then used through its descriptor: openat2(2) and the *at
+// calls. Properties are read from the descriptor, so replacing the path meanwhile has no effect.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@
 
 namespace quarry::mount {
 
-// What stands at a path, held open (O_PATH).
+// The object at a path, held open (O_PATH).
 struct Place {
   UniqueFd fd;
   mode_t mode = 0;
@@ -30,18 +30,18 @@ struct Place {
   PathKind kind() const;
 };
 
-// Stateless but for its roots; any thread.
+// Has no state but its roots; callable from any thread.
 class Paths {
  public:
-  // Below each of `roots` no symbolic link is followed anywhere, and nothing leads out of it; a root itself
-  // may be reached through links. Elsewhere links are followed, but for the last component. Links of /proc
-  // never are.
+  // Below each of `roots` no symbolic link is followed, and no path leads out of the root. The root itself
+  // may be reached through links. Outside the roots, links are followed except at the last component. Links
+  // of /proc are never followed.
   explicit Paths(std::vector<AbsolutePath> roots = {}) : roots_(std::move(roots)) {}
 
-  // `flags` as of open(2); O_CLOEXEC is added, O_NOFOLLOW is the caller's to say. kNotFound: nothing stands
-  // there. kPrecondition: the path leads through a symbolic link where none may be.
+  // `flags` are those of open(2). O_CLOEXEC is added; O_NOFOLLOW is the caller's choice. kNotFound: the path
+  // does not exist. kPrecondition: the path leads through a symbolic link where none is allowed.
   Result<UniqueFd> Open(const AbsolutePath& path, int flags) const;
-  // Whatever stands there, a symbolic link too.
+  // Finds any object, including a symbolic link.
   Result<Place> Look(const AbsolutePath& path) const;
   // Directory of the last component, O_PATH. kInvalidArgument for "/".
   Result<UniqueFd> OpenParent(const AbsolutePath& path) const;
@@ -58,13 +58,14 @@ class Paths {
   Result<FilesystemUsage> Usage(const AbsolutePath& path) const;
 
  private:
-  // Why the directory at `path` could not be opened: the first link in it that leads nowhere or in a circle.
+  // The reason why the directory at `path` could not be opened: the first link in it that leads nowhere or in
+  // a circle.
   Error WhyNot(const AbsolutePath& path, Error error) const;
 
   std::vector<AbsolutePath> roots_;
 };
 
-// A name of an open directory for calls that take paths only. The descriptor pins the mount it is in.
+// A name of an open directory, for calls that accept only paths. The descriptor fixes the mount.
 std::string ThroughFd(int fd, std::string_view name);
 
 }  // namespace quarry::mount

@@ -23,7 +23,7 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// What a link of /proc leads to, without asking the file system behind it for anything new.
+// Reads the status of the target of a link in /proc, without a new request to the file system behind it.
 bool Follow(const std::string& link, struct statx& st) {
   return statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
                &st) == 0;
@@ -40,8 +40,9 @@ bool AnyDescriptor(const std::string& process, const std::function<bool(const st
                      [&](const std::string& name) { return test(process + "/fd/" + name); });
 }
 
-// Lines of maps: "55d0c0a00000-55d0c0a21000 r--p 00000000 08:01 1234  /usr/bin/x". The device narrows it
-// down; what is mapped there is then followed, because the same file system may be mounted elsewhere too.
+// Lines of maps: "55d0c0a00000-55d0c0a21000 r--p 00000000 08:01 1234  /usr/bin/x". The device narrows the
+// search. The mapped file is then checked by its mount, because the same file system may be mounted elsewhere
+// too.
 bool MapsFromMount(const std::string& process, uint64_t mount_id, DeviceNumber file_system) {
   const auto maps = ReadWhole(process + "/maps");
   if (!maps.has_value()) {

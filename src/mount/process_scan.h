@@ -1,5 +1,5 @@
-// Looking through /proc for who holds what. Processes come and go, and some may not be looked at: what cannot
-// be read is passed over.
+// Searches /proc for processes that hold a mount or device. Processes come and go, and some may not be
+// inspected: unreadable entries are skipped.
 #pragma once
 
 #include <chrono>
@@ -12,26 +12,26 @@
 
 namespace quarry::mount {
 
-// A whole file of /proc or /sys. Errors of errno.
+// The whole content of a file of /proc or /sys. Errors come from errno.
 Result<std::string> ReadWhole(const std::string& path);
-// Names in a directory but for "." and "..", sorted; empty if it cannot be read.
+// The names in a directory except "." and "..", sorted; empty if the directory cannot be read.
 std::vector<std::string> ListDirectory(const std::string& path);
 
 class ProcessScan {
  public:
-  // `proc`: where procfs is. The scan ends after `limit`, finished or not.
+  // `proc`: the mount point of procfs. The scan ends after `limit`, complete or not.
   explicit ProcessScan(std::string proc, std::chrono::milliseconds limit = std::chrono::seconds(1));
 
   // Ids of all processes, ascending. kUnavailable if /proc cannot be read.
   Result<std::vector<int>> Pids() const;
-  // "pid 12 (postgres)"; "this process (pid 7)" for our own.
+  // "pid 12 (postgres)"; "this process (pid 7)" for the calling process.
   std::string Describe(int pid) const;
 
-  // Processes with anything open, mapped, or as their directory in the mount with this id, seen through
-  // whatever path: at most `most` of them, described.
+  // Processes that have a file of this mount open or mapped, or as a directory (root or working directory),
+  // through any path. Returns at most `most` of them, described.
   Result<std::vector<std::string>> HoldersOfMount(uint64_t mount_id, DeviceNumber file_system,
                                                   size_t most) const;
-  // Processes but for this one that have this block device node open.
+  // Other processes that have this block device node open.
   Result<std::vector<std::string>> OpenersOf(DeviceNumber device, size_t most) const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 // The inode number of the first PID namespace of every kernel (PROC_PID_INIT_INO).
 constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;
 
-// 0: it cannot be seen.
+// 0: the namespace is not visible.
 ino_t NamespaceOf(const std::string& process, std::string_view kind) {
   struct stat st{};
   return stat(fmt::format("{}/ns/{}", process, kind).c_str(), &st) == 0 ? st.st_ino : 0;
@@ -59,9 +59,9 @@ Status CheckPropagates(const MountTable& ours, uint64_t mount_id, const Audience
   }
   return Error(
       Code::kPrecondition,
-      fmt::format("what is mounted at {} would not reach the host: it lies on the mount {}, which is not "
-                  "shared with it. Give quarryd's container that folder with mountPropagation: "
-                  "Bidirectional (rshared), or let quarryd run in the host's mount namespace",
+      fmt::format("a mount at {} would not reach the host: it lies on the mount {}, which is not shared with "
+                  "the host. Give quarryd's container that folder with mountPropagation: Bidirectional "
+                  "(rshared), or let quarryd run in the host's mount namespace",
                   path.str(), parent->target));
 }
 

@@ -1,5 +1,5 @@
-// Whether a mount that we make is seen by the host: a container has a mount namespace of its own, and only
-// what is mounted below a mount that it shares with the host gets there.
+// Whether the host sees a new mount. A container has its own mount namespace, and a mount reaches the host
+// only below a mount that is shared with the host.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace quarry::mount {
 
-// Those for whom we mount.
+// The processes that a mount is for.
 struct Audience {
   bool in_its_namespace = false;   // our mount namespace is the host's
   std::optional<MountTable> host;  // the host's mounts; nullopt if they cannot be seen from here
 };
 
-// By process 1, if that is the host's: in a PID namespace of our own it is not, and says nothing. `proc`:
-// where procfs is. What must not be looked at counts as what cannot be seen; kCorrupt if the host's table
-// makes no sense.
+// Uses process 1, if it is the host's. In a PID namespace of our own, process 1 is another process and proves
+// nothing. `proc`: the mount point of procfs. What may not be inspected counts as not visible. kCorrupt if
+// the host's table is malformed.
 Result<Audience> LookForAudience(const std::string& proc);
 
-// Whether what is mounted at `path`, which lies in the mount `mount_id` of `ours`, reaches them: that mount
-// is shared, and with one of the host's where those can be seen. kPrecondition naming the path, the mount and
-// the remedy. Pure.
+// Whether a mount at `path` reaches the audience. `path` lies in the mount `mount_id` of `ours`. That mount
+// must be shared, and shared with a mount of the host if the host's mounts are visible. kPrecondition names
+// the path, the mount and the remedy. Pure.
 Status CheckPropagates(const MountTable& ours, uint64_t mount_id, const Audience& audience,
                        const AbsolutePath& path);
 

@@ -14,7 +14,7 @@ Result<Bytes> KernelMount::Trim(const AbsolutePath& mount_point, Bytes from, Byt
   QUARRY_TRY(call.Check(what));
   QUARRY_ASSIGN(const Place place, paths_.Look(mount_point).Context(what));
   if (!place.mount_root) {
-    return Error(Code::kPrecondition, fmt::format("{}: it is no mount point", what));
+    return Error(Code::kPrecondition, fmt::format("{}: it is not a mount point", what));
   }
   QUARRY_ASSIGN(const UniqueFd fd,
                 paths_.Open(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));

@@ -1,4 +1,4 @@
-// Unmounting, and telling who is in the way.
+// Unmounts, and names the processes that prevent it.
 #include <fcntl.h>
 #include <sys/mount.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Many holders are gone in a moment: a probe by udev, a statistics call of the orchestrator.
+// Many holders end within a moment: a probe by udev, a statistics call of the orchestrator.
 constexpr milliseconds kPatience{1000};
 constexpr milliseconds kPause{100};
 constexpr size_t kMostHolders = 5;
@@ -33,7 +33,7 @@ bool Pause(const Call& call) {
 Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
   const std::string what = fmt::format("unmounting {}", target.str());
   QUARRY_TRY(call.Check(what));
-  // Through the parent, since a descriptor of the mount itself would keep it busy.
+  // Opens the parent, because a descriptor of the mount itself would keep the mount busy.
   auto parent = paths_.OpenParent(target);
   if (!parent.has_value()) {
     return parent.error().code() == Code::kNotFound ? Ok() : std::move(parent).Context(what).error();
@@ -49,7 +49,7 @@ Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
       case ENOENT:
       case ENOTDIR:
         return Ok();
-      case EINVAL: {  // not a mount point, or one that is not ours to take away
+      case EINVAL: {  // not a mount point, or one that this process may not unmount
         const auto place = paths_.Look(target);
         if (!place.has_value() || !place->mount_root) {
           return Ok();
@@ -93,7 +93,7 @@ Error KernelMount::BusyError(const AbsolutePath& target) {
     }
   }
   const std::string who =
-      holders.empty() ? "nobody who can be seen from here (a loop device, swap or export may be on it)"
+      holders.empty() ? "no process that is visible from here (a loop device, swap or export may be on it)"
                       : fmt::format("{}", fmt::join(holders, ", "));
   return Error(Code::kPrecondition, fmt::format("it is in use by {}", who)).WithErrno(EBUSY);
 }

@@ -21,7 +21,7 @@ std::string ReadLink(const std::string& path) {
   return length > 0 ? std::string(target.data(), static_cast<size_t>(length)) : "";
 }
 
-// Without the newline; empty if it cannot be read.
+// The content without the newline; empty if the file cannot be read.
 std::string ReadWord(const std::string& path) {
   std::string word = ReadWhole(path).value_or("");
   word.erase(std::find(word.begin(), word.end(), '\n'), word.end());
@@ -32,7 +32,7 @@ bool Exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }
 
-// A device by its names: the kernel's, and those that may stand as the source of a mount.
+// The names of a device: the kernel's, and those that may be the source of a mount.
 struct Names {
   std::string directory;  // in sysfs
   std::string kernel;     // "dm-3"
@@ -61,10 +61,10 @@ void AddHolders(const Names& names, std::vector<std::string>& out) {
   }
 }
 
-// nullptr: this mount has nothing to do with the device.
+// nullptr: the mount does not use the device.
 const char* UseOf(const MountEntry& entry, DeviceNumber device, const Names& names) {
   const bool by_number = entry.device == device || entry.backing == device;
-  // The number of a btrfs is anonymous; its source is a name, as that namespace knows it.
+  // The device number of a btrfs is anonymous. Its source is a name, as that mount namespace knows it.
   const bool by_name = entry.device.major == 0 && entry.fs_type == "btrfs" &&
                        std::find(names.nodes.begin(), names.nodes.end(), entry.source) != names.nodes.end();
   if (by_number || by_name) {
@@ -74,7 +74,7 @@ const char* UseOf(const MountEntry& entry, DeviceNumber device, const Names& nam
   return node ? "its node is mounted" : nullptr;
 }
 
-// Adds what one mount namespace shows; `where` tells which, empty for our own.
+// Adds the mounts of one mount namespace. `where` describes the namespace; empty for this process's own.
 void AddMounts(const std::string& mountinfo, const std::string& where, DeviceNumber device,
                const Names& names, std::vector<std::string>& out) {
   const auto text = ReadWhole(mountinfo);
@@ -91,8 +91,7 @@ void AddMounts(const std::string& mountinfo, const std::string& where, DeviceNum
   }
 }
 
-// A file system that is in use leaves its directory in sysfs, also if no process that we see has a mount of
-// it.
+// A file system in use has a directory in sysfs, even if no visible process has a mount of it.
 std::string ActiveFilesystem(const Names& names, const std::string& sys) {
   if (names.kernel.empty()) {
     return "";
@@ -136,7 +135,7 @@ Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string&
   if (users.size() == before_mounts) {
     if (const std::string active = ActiveFilesystem(names, sys); !active.empty()) {
       users.push_back(
-          fmt::format("its file system is in use ({}), though no process shows a mount of it", active));
+          fmt::format("its file system is in use ({}), although no process shows a mount of it", active));
     }
   }
   return users;

@@ -1,4 +1,4 @@
-// Who uses a block device: what sysfs and every mount namespace show.
+// The users of a block device, from sysfs and every mount namespace.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace quarry::mount {
 
-// As MountApi::Users, with procfs and sysfs at these places. Each mount namespace is read once, through its
+// As MountApi::Users, with procfs and sysfs at these paths. Each mount namespace is read once, through its
 // first process.
 Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string& proc,
                                          const std::string& sys);

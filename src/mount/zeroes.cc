@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kEnd = kMiB.value;
 constexpr uint64_t kBetween = uint64_t{64} << 10;
 constexpr uint64_t kPlaces = 62;
-constexpr uint64_t kSmall = 16 * kMiB.value;  // read whole
-constexpr uint64_t kAlignment = 4096;         // of offsets and memory: O_DIRECT wants logical blocks
+constexpr uint64_t kSmall = 16 * kMiB.value;  // devices up to this size are read completely
+constexpr uint64_t kAlignment = 4096;         // of offsets and memory: O_DIRECT requires logical blocks
 
 uint64_t Aligned(uint64_t offset) {
   return offset / kAlignment * kAlignment;
@@ -28,7 +28,7 @@ struct Free {
 };
 using Buffer = std::unique_ptr<char, Free>;
 
-// As much as there is: less than `length` only at the end of the file.
+// Reads as much as there is: less than `length` only at the end of the file.
 Result<size_t> ReadAt(int fd, char* memory, uint64_t length, uint64_t offset) {
   size_t got = 0;
   while (got < length) {

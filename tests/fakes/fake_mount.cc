@@ -277,7 +277,7 @@ Status FakeMount::CheckTargetLocked(const AbsolutePath& target, PathKind wanted)
     return Error(Code::kNotFound, fmt::format("{} does not exist", target.str()));
   }
   if (const MountTable table = TableLocked(); const Entry* there = table.At(target)) {
-    return Error(Code::kPrecondition, fmt::format("{} is a mount point already ({} {})", target.str(),
+    return Error(Code::kPrecondition, fmt::format("{} is already a mount point ({} {})", target.str(),
                                                   there->fs_type, there->source));
   }
   if (kind != wanted) {
@@ -590,7 +590,7 @@ Status FakeMount::MakeDirectory(const AbsolutePath& asked) {
   QUARRY_TRY(CheckParentLocked(path));
   const PathKind kind = KindLocked(path.str());
   if (kind != PathKind::kAbsent && kind != PathKind::kDirectory) {
-    return Error(Code::kPrecondition, fmt::format("{} is there, and is not a directory", path.str()));
+    return Error(Code::kPrecondition, fmt::format("{} exists and is not a directory", path.str()));
   }
   paths_.try_emplace(path.str());
   return Ok();
@@ -603,7 +603,7 @@ Status FakeMount::MakeFile(const AbsolutePath& asked) {
   QUARRY_TRY(CheckParentLocked(path));
   const PathKind kind = KindLocked(path.str());
   if (kind != PathKind::kAbsent && kind != PathKind::kFile) {
-    return Error(Code::kPrecondition, fmt::format("{} is there, and is not a regular file", path.str()));
+    return Error(Code::kPrecondition, fmt::format("{} exists and is not a regular file", path.str()));
   }
   paths_.try_emplace(path.str(), Path{PathKind::kFile, true});
   return Ok();

@@ -91,7 +91,7 @@ Status FakeMount::GiveToGroup(const AbsolutePath& asked, uint32_t gid, const Cal
   const Entry* there = table.At(mount_point);
   if (there == nullptr || there->read_only()) {
     return Error(Code::kPrecondition, fmt::format("{} is {}", mount_point.str(),
-                                                  there == nullptr ? "no mount point" : "read-only"));
+                                                  there == nullptr ? "not a mount point" : "read-only"));
   }
   Access& root = *AccessLocked(mount_point.str());
   if (root.gid == gid && (root.mode & kDirectory) == kDirectory) {
@@ -124,7 +124,7 @@ Result<Bytes> FakeMount::Trim(const AbsolutePath& asked, Bytes from, Bytes lengt
   const Entry* there = table.At(mount_point);
   const auto hold = there == nullptr ? holds_.end() : holds_.find(there->id);
   if (hold == holds_.end()) {
-    return Error(Code::kPrecondition, fmt::format("{} is no mount point", mount_point.str()));
+    return Error(Code::kPrecondition, fmt::format("{} is not a mount point", mount_point.str()));
   }
   const Bytes size = volumes_[hold->second].filesystem_size;
   const Bytes trimmed = from < size ? std::min(length, size - from) : Bytes{};

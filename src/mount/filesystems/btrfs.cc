@@ -9,7 +9,7 @@
 namespace quarry::mount {
 namespace {
 
-// mkfs.btrfs(8). Not let through: -r (reads files), -f, -U, --shrink, -b, and further devices.
+// mkfs.btrfs(8). Refused: -r (reads files), -f, -U, --shrink, -b, and further devices.
 constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-m"},        {"--metadata"},     {"-d"},        {"--data"},
     {"-M", false}, {"--mixed", false}, {"-n"},        {"--nodesize"},
@@ -19,7 +19,7 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-q", false}, {"--quiet", false},
 });
 
-// With metadata twice, its default on one device: 114,294,784 bytes, rounded up to a MiB.
+// The minimum with duplicated metadata, the default on one device: 114,294,784 bytes, rounded up to a MiB.
 constexpr Bytes kMinimum{109 * kMiB.value};
 
 class BtrfsFilesystem final : public Filesystem {
@@ -28,7 +28,7 @@ class BtrfsFilesystem final : public Filesystem {
   std::string_view package() const override { return "btrfs-progs"; }
   Bytes minimum_size() const override { return kMinimum; }
 
-  // btrfs has no notion of the stripes below it.
+  // btrfs does not take the stripes below it into account.
   Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                Bytes /*device_size*/) const override {
     QUARRY_ASSIGN(const std::vector<MkfsOption> extra, ParseMkfsOptions(spec.extra_options, kRules));
@@ -38,7 +38,7 @@ class BtrfsFilesystem final : public Filesystem {
     return words;
   }
 
-  // A copy-on-write tree is consistent whenever it is cut off; `btrfs check --repair` is not for use unasked.
+  // A copy-on-write tree is consistent at every moment, and `btrfs check --repair` needs an administrator.
   std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const override {
     return std::nullopt;
   }
@@ -52,7 +52,7 @@ class BtrfsFilesystem final : public Filesystem {
   Result<Measured> Measure(int mount_fd, int /*device_fd*/) const override {
     btrfs_ioctl_fs_info_args info{};
     if (ioctl(mount_fd, BTRFS_IOC_FS_INFO, &info) != 0) {
-      return ErrnoError("asking btrfs for its devices");
+      return ErrnoError("reading the device count of a btrfs");
     }
     if (info.num_devices != 1) {
       return Error(Code::kPrecondition, "the btrfs has more than one device");
@@ -60,7 +60,7 @@ class BtrfsFilesystem final : public Filesystem {
     btrfs_ioctl_dev_info_args device{};
     device.devid = info.max_id;
     if (ioctl(mount_fd, BTRFS_IOC_DEV_INFO, &device) != 0) {
-      return ErrnoError("asking btrfs for the size of its device");
+      return ErrnoError("reading the size of a btrfs device");
     }
     return Measured{{device.total_bytes}, {info.sectorsize}};
   }

@@ -12,8 +12,8 @@
 namespace quarry::mount {
 namespace {
 
-// mke2fs(8). Not let through: -c -l -d (reads files), -J device=, -E offset= (other places), -n (pretends),
-// -S, -F, -z, -t, -U.
+// mke2fs(8). Refused: -c -l -d (read files), -J device=, -E offset= (other places), -n (only simulates), -S,
+// -F, -z, -t, -U.
 constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-b"},
     {"-C"},
@@ -33,7 +33,7 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
 
 constexpr uint64_t kDefaultBlockSize = 4096;
 
-// Of several -b the last one counts, as for mke2fs.
+// If -b is given several times, the last one counts, as for mke2fs.
 uint64_t BlockSizeOf(std::span<const MkfsOption> options) {
   uint64_t size = kDefaultBlockSize;
   for (const MkfsOption& option : options) {
@@ -50,13 +50,13 @@ class Ext4Filesystem final : public Filesystem {
  public:
   std::string_view type() const override { return "ext4"; }
   std::string_view package() const override { return "e2fsprogs"; }
-  // 2048 blocks: with fewer, mke2fs leaves out the journal.
+  // 2048 blocks: with fewer, mke2fs omits the journal.
   Bytes minimum_size() const override { return {2048 * kDefaultBlockSize}; }
 
   Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                Bytes /*device_size*/) const override {
     QUARRY_ASSIGN(const std::vector<MkfsOption> extra, ParseMkfsOptions(spec.extra_options, kRules));
-    // The checksum seed lets a copy get a new UUID without every checksum being written anew.
+    // With the checksum seed a copy can get a new UUID without rewriting every checksum.
     std::string features = "metadata_csum_seed";
     std::string extended = "nodiscard";
     if (spec.stripe_unit.value != 0) {
@@ -65,7 +65,8 @@ class Ext4Filesystem final : public Filesystem {
         extended += fmt::format(",stride={},stripe_width={}", stride, stride * spec.data_stripes);
       }
     }
-    // mke2fs keeps only the last -E and -O it is given: the class's own are joined to ours, and win.
+    // mke2fs uses only the last -E and -O. The options of the storage class are therefore joined to Quarry's,
+    // and override them.
     std::vector<MkfsOption> rest;
     for (const MkfsOption& option : extra) {
       if (option.name == "-E" || option.name == "-O") {
@@ -86,9 +87,8 @@ class Ext4Filesystem final : public Filesystem {
     return std::vector<std::string>{"e2fsck", "-p", device};
   }
 
-  // fsck(8) and e2fsck(8): 1 repaired, 2 repaired and to be rebooted, which is meant for what is mounted; 4
-  // left unrepaired, 8 could not be checked, the superblock being gone among other reasons; 16, 32, 128: not
-  // run.
+  // fsck(8) and e2fsck(8): 1 repaired; 2 repaired, reboot required, which applies to mounted file systems; 4
+  // not repaired; 8 could not be checked, for example because the superblock is gone; 16, 32, 128: not run.
   CheckVerdict JudgeCheck(int exit_status) const override {
     return exit_status == 0            ? CheckVerdict::kClean
            : exit_status <= 3          ? CheckVerdict::kRepaired
@@ -101,8 +101,8 @@ class Ext4Filesystem final : public Filesystem {
     return {"resize2fs", device};
   }
 
-  // The kernel keeps the superblock of a mounted ext4 in the device's own page cache: a read sees what it
-  // has.
+  // The kernel keeps the superblock of a mounted ext4 in the page cache of the device, so a read returns the
+  // current one.
   Result<Measured> Measure(int /*mount_fd*/, int device_fd) const override {
     std::array<std::byte, kExt4SuperblockSize> raw{};
     const ssize_t n = pread(device_fd, raw.data(), raw.size(), kExt4SuperblockOffset);

@@ -22,7 +22,7 @@ enum Field : size_t {
 };
 constexpr uint16_t kExtMagic = 0xEF53;
 constexpr uint32_t kIncompat64Bit = 0x80;
-// resize2fs does not begin a group that would hold fewer data blocks than this.
+// resize2fs does not start a group with fewer data blocks than this.
 constexpr uint64_t kLeastDataBlocks = 50;
 
 template <typename T>
@@ -53,8 +53,8 @@ Result<Measured> MeasureExt4(std::span<const std::byte> superblock) {
     return Error(Code::kCorrupt, "ext4 superblock with an impossible block count");
   }
 
-  // A last group is begun only if its own metadata fit: superblock and descriptors, what is reserved for more
-  // of them, two bitmaps, the inode table.
+  // A last group is started only if its own metadata fits: superblock and descriptors, blocks reserved for
+  // more descriptors, two bitmaps, the inode table.
   const uint64_t descriptor = wide ? std::max<uint64_t>(Load<uint16_t>(superblock, kDescriptorSize), 32) : 32;
   const uint64_t groups = blocks / per_group + 1;
   const uint64_t descriptors = groups * descriptor / block + 1;

@@ -1,4 +1,4 @@
-// The few fields of an ext4 superblock that tell its size (kernel documentation:
+// The few fields of an ext4 superblock that define its size (kernel documentation:
 // filesystems/ext4/globals.rst). Pure.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace quarry::mount {
 inline constexpr uint64_t kExt4SuperblockOffset = 1024;
 inline constexpr size_t kExt4SuperblockSize = 1024;
 
-// kCorrupt if these bytes are no ext superblock.
+// kCorrupt if the bytes are not an ext superblock.
 Result<Measured> MeasureExt4(std::span<const std::byte> superblock);
 
 }  // namespace quarry::mount

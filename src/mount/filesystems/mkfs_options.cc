@@ -23,7 +23,7 @@ Error Refusal(std::string_view word, std::string_view why) {
   return Error(Code::kInvalidArgument, fmt::format("mkfsoptions: '{}' {}", word, why));
 }
 
-// Calls visit(key) for each key of "a=1,b,c=2"; stops at the first true.
+// Calls visit(key) for each key of "a=1,b,c=2"; stops when visit returns true.
 template <typename Visit>
 bool AnyKey(std::string_view value, Visit visit) {
   while (!value.empty()) {
@@ -40,7 +40,7 @@ bool ListHolds(std::string_view list, std::string_view key) {
   return AnyKey(list, [&](std::string_view listed) { return listed == key; });
 }
 
-// The rule for `word`; what is attached to the name ("-b4096", "--csum=xxhash") is its value.
+// The rule for `word`. Text attached to the name ("-b4096", "--csum=xxhash") is the value.
 const MkfsOptionRule* FindRule(std::span<const MkfsOptionRule> rules, std::string_view word,
                                std::string_view& attached) {
   const bool is_long = word.starts_with("--");
@@ -67,10 +67,10 @@ Result<std::vector<MkfsOption>> ParseMkfsOptions(std::string_view text,
     std::string_view value;
     const MkfsOptionRule* rule = FindRule(rules, word, value);
     if (rule == nullptr) {
-      return Refusal(word, "is not an option that a volume's class may set");
+      return Refusal(word, "is not an option that a storage class may set");
     }
     if (!rule->takes_value && word != rule->name) {
-      return Refusal(word, fmt::format("gives '{}' a value, which it does not take", rule->name));
+      return Refusal(word, fmt::format("gives '{}' a value, but the option takes none", rule->name));
     }
     if (rule->takes_value && value.empty()) {
       value = TakeWord(text);

@@ -11,8 +11,8 @@
 namespace quarry::mount {
 namespace {
 
-// mkfs.xfs(8). Not let through: -r, logdev= (other devices), file= and name= (files), -p and -c (reads
-// files), -N (pretends), -f, and -m uuid= (every volume of the class would have the same).
+// mkfs.xfs(8). Refused: -r, logdev= (other devices), file= and name= (files), -p and -c (read files), -N
+// (only simulates), -f, and -m uuid= (every volume of the class would get the same).
 constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-b"},
     {"-m", true, "uuid"},
@@ -26,10 +26,10 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-q", false},
 });
 
-// mkfs.xfs refuses less: the log would be too small to be of use.
+// mkfs.xfs refuses smaller devices, because their log would be too small to be useful.
 constexpr Bytes kMinimum{300 * kMiB.value};
-// With a stripe, mkfs.xfs plans for many disks and makes 16 groups. Below about 1 GiB the log does not fit in
-// one of those, and it fails; up to here we ask for the four it makes otherwise.
+// With a stripe, mkfs.xfs expects many disks and makes 16 groups. Below about 1 GiB the log does not fit into
+// one of those groups, and mkfs.xfs fails. Up to this size Quarry asks for the four groups of the default.
 constexpr Bytes kFewGroups{4 * kGiB.value};
 
 // XFS_IOC_FSGEOMETRY_V1 of the kernel's fs/xfs/libxfs/xfs_fs.h: a fixed part of its interface.
@@ -43,7 +43,7 @@ struct Geometry {
 };
 static_assert(sizeof(Geometry) == 112);
 constexpr unsigned long kGeometryRequest = _IOR('X', 100, Geometry);
-// XFS_MIN_AG_BLOCKS: the kernel begins no allocation group smaller than this.
+// XFS_MIN_AG_BLOCKS: the kernel starts no allocation group smaller than this.
 constexpr uint64_t kLeastGroupBlocks = 64;
 
 class XfsFilesystem final : public Filesystem {
@@ -54,8 +54,9 @@ class XfsFilesystem final : public Filesystem {
 
   Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec, Bytes device_size) const override {
     QUARRY_ASSIGN(std::vector<MkfsOption> extra, ParseMkfsOptions(spec.extra_options, kRules));
-    std::erase_if(extra,
-                  [](const MkfsOption& option) { return option.value.empty(); });  // -K, -q: ours anyway
+    std::erase_if(extra, [](const MkfsOption& option) {
+      return option.value.empty();
+    });  // -K, -q: Quarry sets these anyway
     std::vector<std::string> words = {"mkfs.xfs", "-q", "-K"};
     bool aligned = false;
     for (const std::string_view key : {"su", "sw", "sunit", "swidth", "noalign"}) {
@@ -73,12 +74,11 @@ class XfsFilesystem final : public Filesystem {
     return words;
   }
 
-  // Which volume this is, device-mapper's UUID has told. That another one, a copy of it, bears the same UUID
-  // and is mounted is no reason to refuse.
+  // The UUID of device-mapper identifies the volume. A mounted copy of it with the same UUID of the file
+  // system is no reason to refuse the mount.
   std::vector<std::string> standing_options() const override { return {"nouuid"}; }
 
-  // fsck.xfs does nothing, and xfs_repair refuses a log that has not been replayed, which is what mounting is
-  // for.
+  // fsck.xfs does nothing. xfs_repair refuses a log that was not replayed, and a mount replays it.
   std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const override {
     return std::nullopt;
   }
@@ -92,7 +92,7 @@ class XfsFilesystem final : public Filesystem {
   Result<Measured> Measure(int mount_fd, int /*device_fd*/) const override {
     Geometry geometry{};
     if (ioctl(mount_fd, kGeometryRequest, &geometry) != 0) {
-      return ErrnoError("asking xfs for its geometry");
+      return ErrnoError("reading the geometry of an xfs");
     }
     return Measured{{geometry.datablocks * geometry.blocksize}, {kLeastGroupBlocks * geometry.blocksize}};
   }

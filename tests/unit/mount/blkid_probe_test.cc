@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kSize = 4 << 20;
 
-// An image in memory: libblkid reads a file as it reads a device.
+// An image in memory. libblkid reads a file like a device.
 class Image {
  public:
   Image() : fd_(memfd_create("image", MFD_CLOEXEC)) { EXPECT_EQ(ftruncate(fd_.get(), kSize), 0); }
@@ -25,7 +25,7 @@ class Image {
     EXPECT_EQ(pwrite(fd_.get(), bytes.data(), bytes.size(), at), static_cast<ssize_t>(bytes.size()));
     return *this;
   }
-  // A swap area of version 1 with some pages: the magic ends the first page.
+  // A swap area of version 1 with a few pages: the magic ends the first page.
   Image& PutSwap() {
     return Put(1024, std::string_view("\1\0\0\0\xFF\3\0\0", 8)).Put(4096 - 10, "SWAPSPACE2");
   }
@@ -51,7 +51,7 @@ TEST(BlkidProbe, DataWithoutASignatureIsBlankToo) {
   EXPECT_EQ(Image().Put(8192, "just bytes").Probe().kind, Content::Kind::kBlank);
 }
 
-TEST(BlkidProbe, ASwapAreaIsNoFileSystem) {
+TEST(BlkidProbe, ASwapAreaIsNotAFileSystem) {
   const Content content = Image().PutSwap().Probe();
   EXPECT_EQ(content.kind, Content::Kind::kOther);
   EXPECT_EQ(content.type, "swap");
@@ -63,11 +63,11 @@ TEST(BlkidProbe, APartitionTableIsNotBlank) {
   EXPECT_EQ(content.type, "dos");
 }
 
-TEST(BlkidProbe, APartitionTableOverSomethingElseIsAmbiguous) {
+TEST(BlkidProbe, APartitionTableAndAnotherSignatureAreAmbiguous) {
   EXPECT_EQ(Image().PutSwap().PutMbr().Probe().kind, Content::Kind::kAmbiguous);
 }
 
-TEST(BlkidProbe, WipingMakesItBlankAndLeavesTheRest) {
+TEST(BlkidProbe, WipingMakesItBlankAndKeepsTheRest) {
   Image image;
   image.PutSwap().PutMbr().Put(8192, "just bytes");
   ASSERT_TRUE(WipeSignatures(image.fd()).has_value());
@@ -78,7 +78,7 @@ TEST(BlkidProbe, WipingMakesItBlankAndLeavesTheRest) {
   EXPECT_TRUE(WipeSignatures(image.fd()).has_value());
 }
 
-TEST(BlkidProbe, WhatCannotBeReadIsAnErrorNotBlank) {
+TEST(BlkidProbe, AnUnreadableDeviceIsAnErrorAndNotBlank) {
   EXPECT_EQ(ProbeContent(-1).error().code(), Code::kIo);
   Image image;
   const UniqueFd write_only(

@@ -29,7 +29,7 @@ MakeFilesystem Spec(std::string_view type, std::string_view extra = {}) {
   return spec;
 }
 
-TEST(Filesystems, AreThreeAndExt4IsTheDefault) {
+TEST(Filesystems, ThereAreThreeAndExt4IsTheDefault) {
   EXPECT_THAT(SupportedFilesystems(), ElementsAre("ext4", "xfs", "btrfs"));
   EXPECT_TRUE(IsSupportedFilesystem("xfs"));
   EXPECT_FALSE(IsSupportedFilesystem("vfat"));
@@ -52,7 +52,7 @@ TEST(Filesystems, NeverForceNeverDiscardAndNameTheDeviceLast) {
   }
 }
 
-TEST(Filesystems, RefuseOptionsThatReachElsewhereOrPretend) {
+TEST(Filesystems, RefuseOptionsThatReachElsewhereOrOnlySimulate) {
   for (const auto& [type, extra] : std::initializer_list<std::pair<const char*, const char*>>{
            {"ext4", "-n"},
            {"ext4", "-J device=/dev/sda"},
@@ -94,7 +94,7 @@ TEST(Ext4, AlignsToTheStripe) {
   EXPECT_THAT(MakeWords(spec), Contains("nodiscard,stride=64,stripe_width=192"));
 }
 
-TEST(Ext4, JoinsTheClassesExtendedOptionsAndFeaturesToOurs) {
+TEST(Ext4, JoinsTheExtendedOptionsAndFeaturesOfTheClassToOurs) {
   EXPECT_THAT(MakeWords(Spec("ext4", "-E lazy_itable_init=0 -m 1 -O ^has_journal -Ediscard")),
               ElementsAre("mkfs.ext4", "-q", "-b", "4096", "-O", "metadata_csum_seed,^has_journal", "-E",
                           "nodiscard,lazy_itable_init=0,discard", "-m", "1", "/dev/dm-7"));
@@ -109,13 +109,13 @@ TEST(Xfs, AlignsToTheStripeUnlessTheClassDoes) {
   EXPECT_THAT(MakeWords(spec), ElementsAre("mkfs.xfs", "-q", "-K", "-d", "su=128k,sw=2", "/dev/dm-7"));
 }
 
-TEST(Xfs, AsksForFewGroupsOnASmallDevice) {
+TEST(Xfs, RequestsFewGroupsOnASmallDevice) {
   EXPECT_THAT(MakeWords(Spec("xfs"), kGiB),
               ElementsAre("mkfs.xfs", "-q", "-K", "-d", "agcount=4", "/dev/dm-7"));
   EXPECT_THAT(MakeWords(Spec("xfs", "-d agcount=2"), kGiB), Not(Contains("agcount=4")));
 }
 
-TEST(Growing, IsDoneByTheFileSystemsOwnTool) {
+TEST(Growing, UsesTheFileSystemsOwnTool) {
   EXPECT_THAT(Ext4().GrowCommand("/dev/dm-1", "/m"), ElementsAre("resize2fs", "/dev/dm-1"));
   EXPECT_THAT(Xfs().GrowCommand("/dev/dm-1", "/m"), ElementsAre("xfs_growfs", "-d", "/m"));
   EXPECT_THAT(Btrfs().GrowCommand("/dev/dm-1", "/m"),
@@ -145,7 +145,7 @@ class Superblock {
   std::array<std::byte, kExt4SuperblockSize> raw_{};
 };
 
-TEST(Ext4Superblock, TellsItsSizeInBlocks) {
+TEST(Ext4Superblock, ReportsItsSizeInBlocks) {
   EXPECT_EQ(Superblock().Measure()->size.value, 1ULL << 30);
   EXPECT_EQ(Superblock().Put32(0x18, 0).Measure()->size.value, 262144ULL << 10);
 }
@@ -156,14 +156,15 @@ TEST(Ext4Superblock, CountsTheHighHalfOnlyWithThe64BitFeature) {
             (1ULL << 44) + (1ULL << 30));
 }
 
-TEST(Ext4Superblock, AllowsForALastGroupTooSmallForItsMetadata) {
-  // 8192 inodes of 256 bytes are 512 blocks and a bit; with 63 reserved and 50 for data, some 2.5 MiB.
+TEST(Ext4Superblock, AllowsForALastGroupThatIsTooSmallForItsMetadata) {
+  // 8192 inodes of 256 bytes are slightly more than 512 blocks. With 63 reserved blocks and 50 data blocks
+  // that is about 2.5 MiB.
   const Bytes slack = Superblock().Measure()->slack;
   EXPECT_GT(slack.value, 512U * 4096);
   EXPECT_LT(slack.value, 700U * 4096);
 }
 
-TEST(Ext4Superblock, RefusesWhatIsNone) {
+TEST(Ext4Superblock, RefusesOtherBytes) {
   EXPECT_EQ(Superblock().Put16(0x38, 0xEF52).Measure().error().code(), Code::kCorrupt);
   EXPECT_FALSE(Superblock().Put32(0x18, 7).Measure().has_value());
   EXPECT_FALSE(Superblock().Put32(0x20, 0).Measure().has_value());

@@ -1,5 +1,5 @@
-// The fuzzer's entry point over a corpus and mutations of it: what a fuzzer does for hours, here for a
-// moment, in every build.
+// Runs the fuzzer's entry point over a corpus and over mutations of it. A fuzzer does this for hours; here it
+// takes a moment, in every build.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -39,7 +39,7 @@ void Feed(const std::string& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
-// One change: a byte, a piece gone, doubled, or taken from another input of the corpus.
+// Makes one change: a byte, a piece removed, doubled, or taken from another input of the corpus.
 std::string Mutate(std::string input, std::mt19937& random) {
   static const std::string spice = "\\\"=,- \n\t/:0479\x7F\xFF";
   const auto at = [&](const std::string& text) { return random() % (text.size() + 1); };

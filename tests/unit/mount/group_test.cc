@@ -44,7 +44,7 @@ UniqueFd OpenDirectory(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// What `run` says in a process of its own: 0 for OK.
+// The result of `run` in a child process: 0 for OK.
 int InChild(const std::function<int()>& run) {
   const pid_t child = fork();
   if (child == 0) {
@@ -55,8 +55,8 @@ int InChild(const std::function<int()>& run) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Directories as they are made in a new volume: the group's, and not yet for the group to write. The memory's
-// file system has room for many and is quick.
+// Directories as they are in a new volume: they belong to the group, but the group cannot write to them yet.
+// The file system is in memory, which has room for many directories and is fast.
 class GroupTest : public ::testing::Test {
  protected:
   GroupTest() {
@@ -67,7 +67,7 @@ class GroupTest : public ::testing::Test {
     fs::create_directory(base_ + "/top");
     root_ = OpenDirectory(base_ + "/top");
   }
-  // No path is long enough for all of them.
+  // No path would be long enough for all of them.
   ~GroupTest() override { EXPECT_EQ(std::system(("rm -rf " + base_).c_str()), 0); }
 
   Status Give(uint32_t gid) const { return GiveTree(root_.get(), "the volume", gid, Soon()); }
@@ -78,7 +78,7 @@ class GroupTest : public ::testing::Test {
     const mode_t bits = S_ISDIR(st.st_mode) ? kDirectoryBits : kFileBits;
     return st.st_gid == getegid() && (st.st_mode & bits) == bits;
   }
-  // How many of what lies below `path`, and is no link, are not the group's.
+  // The number of objects below `path`, except links, that do not belong to the group.
   static size_t NotGiven(const std::string& path) {
     size_t count = 0;
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
@@ -91,7 +91,7 @@ class GroupTest : public ::testing::Test {
   UniqueFd root_;
 };
 
-// By default as many as every run has the time for; the long tier says more.
+// The default count suits every run; the long tier sets a larger one.
 TEST_F(GroupTest, NeedsNoMoreMemoryForMoreDirectories) {
   if (kSanitized) {
     GTEST_SKIP() << "the limit is on address space";
@@ -121,8 +121,8 @@ TEST_F(GroupTest, NeedsNoMoreMemoryForMoreDirectories) {
   EXPECT_TRUE(IsGiven(base_ + "/top"));
 }
 
-TEST_F(GroupTest, GivesEverythingOfATreeThatIsWideAndDeep) {
-  // More levels than keep their names, and more names in each than one batch has.
+TEST_F(GroupTest, GivesEverythingInAWideAndDeepTree) {
+  // More levels than keep their names, and more names per level than one batch holds.
   std::string at = base_ + "/top";
   for (int level = 0; level < 40; ++level) {
     for (int i = 0; i < 100; ++i) {
@@ -141,7 +141,7 @@ TEST_F(GroupTest, GivesEverythingOfATreeThatIsWideAndDeep) {
   EXPECT_EQ(NotGiven(base_ + "/top"), 0U);
 }
 
-TEST_F(GroupTest, RefusesDirectoriesThatAreTooDeep) {
+TEST_F(GroupTest, RefusesDirectoriesNestedTooDeep) {
   UniqueFd at = OpenDirectory(base_ + "/top");
   for (size_t i = 0; i <= kDeepestTree; ++i) {
     ASSERT_EQ(mkdirat(at.get(), "d", 0700), 0);
@@ -155,7 +155,7 @@ TEST_F(GroupTest, RefusesDirectoriesThatAreTooDeep) {
   EXPECT_FALSE(IsGiven(base_ + "/top")) << "so that it is begun again";
 }
 
-TEST_F(GroupTest, ATenantWhoMovesThingsMeanwhileGetsNothingElseGiven) {
+TEST_F(GroupTest, ATenantWhoMovesDirectoriesCannotRedirectTheWalk) {
   fs::create_directories(base_ + "/outside/within");
   ASSERT_EQ(chmod((base_ + "/outside").c_str(), 0700), 0);
   ASSERT_EQ(chmod((base_ + "/outside/within").c_str(), 0700), 0);
@@ -190,8 +190,8 @@ TEST_F(GroupTest, ATenantWhoMovesThingsMeanwhileGetsNothingElseGiven) {
   EXPECT_FALSE(IsGiven(base_ + "/outside/within"));
 }
 
-// Without it the kernel drops set-gid of a group that the process is not of, and says nothing.
-TEST_F(GroupTest, SetGidThatTheKernelDroppedIsAFailure) {
+// Without CAP_FSETID the kernel silently drops set-gid if the process does not belong to the group.
+TEST_F(GroupTest, ADroppedSetGidBitIsAFailure) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root gives files to any group";
   }

@@ -28,12 +28,12 @@ TEST(MkfsOptions, AreWordsSplitAtBlanks) {
   EXPECT_THAT(Words(" \t -b 4096  -K\n"), ElementsAre("-b", "4096", "-K"));
 }
 
-TEST(MkfsOptions, MayHaveTheirValueAttached) {
+TEST(MkfsOptions, MayHaveAnAttachedValue) {
   EXPECT_THAT(Words("-b4096 --csum=xxhash --csum blake2 --mixed"),
               ElementsAre("-b", "4096", "--csum", "xxhash", "--csum", "blake2", "--mixed"));
 }
 
-TEST(MkfsOptions, RefuseByNameWhatIsNotInTheTable) {
+TEST(MkfsOptions, RefuseByNameOptionsThatAreNotInTheTable) {
   for (const char* bad :
        {"-n", "/dev/sda", "4096", "-b 4096 /dev/sda", "--", "-", "--cs", "--csum-more=x", "-Kn", "--mixed=1",
         "-b", "-b -K", "-l logdev=/dev/sda", "-l size=1m,logdev=/dev/sda", "-lfile"}) {
@@ -46,7 +46,7 @@ TEST(MkfsOptions, RefuseByNameWhatIsNotInTheTable) {
   EXPECT_FALSE(ParseMkfsOptions(std::string_view("-b\0", 3), kRules).has_value());
 }
 
-TEST(MkfsOptions, KnowWhichKeysAreSet) {
+TEST(MkfsOptions, FindWhichKeysAreSet) {
   const auto options = *ParseMkfsOptions("-b su=1,sw -l size=2", kRules);
   EXPECT_TRUE(SetsKey(options, "-b", "su"));
   EXPECT_TRUE(SetsKey(options, "-b", "sw"));

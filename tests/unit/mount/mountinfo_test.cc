@@ -37,7 +37,7 @@ TEST(Mountinfo, ReadsEveryFieldOfALine) {
   EXPECT_THAT(entry.super_options, ElementsAre("rw", "errors=continue"));
 }
 
-TEST(Mountinfo, DecodesEscapesAndKeepsBackslashesThatAreNone) {
+TEST(Mountinfo, DecodesEscapesAndKeepsOtherBackslashes) {
   const MountTable table =
       Table("1 1 8:1 / /a\\040b\\011c\\012d\\134e rw - ext4 /dev/\\043x\\9\\ rw,name=a\\054b\n");
   EXPECT_EQ(table.entries()[0].target, "/a b\tc\nd\\e");
@@ -52,7 +52,7 @@ TEST(Mountinfo, TakesLinesWithoutOptionalFieldsAndWithAnEmptySource) {
   EXPECT_EQ(table.entries()[1].target, "/b");
 }
 
-TEST(Mountinfo, TellsThePeerGroupOfASharedMount) {
+TEST(Mountinfo, ReadsThePeerGroupOfASharedMount) {
   const MountTable table = Table(
       "1 1 8:1 / / rw master:4 shared:17 propagate_from:2 - ext4 /dev/x rw\n"
       "2 1 8:2 / /a rw master:17 - ext4 /dev/y rw\n"
@@ -74,7 +74,7 @@ TEST(Mountinfo, KeepsCommasOfSecurityContexts) {
   EXPECT_TRUE(table.entries()[0].read_only());
 }
 
-TEST(Mountinfo, NamesTheLineThatMakesNoSense) {
+TEST(Mountinfo, NamesTheMalformedLine) {
   for (const char* bad :
        {"", "x", "1 1 8:1 / /a rw", "1 1 8:1 / /a rw - ", "1 1 8 / /a rw - t s rw",
         "1 1 8:x / /a rw - t s rw", "-1 1 8:1 / /a rw - t s rw", "1 1 8:1  /a rw - t s rw",
@@ -87,12 +87,12 @@ TEST(Mountinfo, NamesTheLineThatMakesNoSense) {
   }
 }
 
-TEST(Mountinfo, AnEmptyTableIsATable) {
+TEST(Mountinfo, AcceptsAnEmptyTable) {
   EXPECT_TRUE(Table("").entries().empty());
   EXPECT_EQ(Table("").At(Path("/")), nullptr);
 }
 
-TEST(Mountinfo, ReadOnlyIsSaidByTheMountOrByTheFileSystem) {
+TEST(Mountinfo, IsReadOnlyByTheMountOrByTheFileSystem) {
   EXPECT_FALSE(Table("1 1 8:1 / / rw - t s rw\n").entries()[0].read_only());
   EXPECT_TRUE(Table("1 1 8:1 / / ro - t s rw\n").entries()[0].read_only());
   EXPECT_TRUE(Table("1 1 8:1 / / rw - t s ro\n").entries()[0].read_only());
@@ -139,7 +139,7 @@ TEST(MountTable, FollowsMountsWithinMounts) {
   EXPECT_EQ(table.At(Path("/a/b")), nullptr);
 }
 
-TEST(MountTable, WorksWhereTheRootIsNoMountPoint) {
+TEST(MountTable, WorksIfTheRootIsNotAMountPoint) {
   const MountTable table = Table(
       "40 22 8:2 / /a rw - ext4 a rw\n"
       "41 40 8:3 / /a/b rw - ext4 b rw\n");
@@ -147,7 +147,7 @@ TEST(MountTable, WorksWhereTheRootIsNoMountPoint) {
   EXPECT_EQ(table.At(Path("/a/b"))->source, "b");
 }
 
-TEST(MountTable, ParentsInACircleDoNotHoldIt) {
+TEST(MountTable, ACircleOfParentsDoesNotHangIt) {
   const MountTable table = Table(
       "1 9 8:1 / / rw - ext4 root rw\n"
       "2 3 8:2 / /a rw - ext4 x rw\n"
@@ -181,7 +181,7 @@ TEST(MountTable, FindsAMountByItsId) {
   EXPECT_EQ(table.ById(2), nullptr);
 }
 
-TEST(MountTable, TellsTheFlagsInForceAtAMount) {
+TEST(MountTable, ReportsTheFlagsInForceAtAMount) {
   const auto flags = [](std::string_view options, std::string_view super) {
     return PerMountFlagsOf(
         Table("1 0 8:1 / / " + std::string(options) + " - ext4 r " + std::string(super)).entries()[0]);

@@ -28,12 +28,12 @@ std::string Refusal(const std::vector<std::string>& words) {
   return options.error().message();
 }
 
-TEST(MountOptions, NothingAskedIsNothingSet) {
+TEST(MountOptions, NoWordsSetNothing) {
   EXPECT_EQ(Parsed({}), MountOptions{});
   EXPECT_EQ(Parsed({"defaults"}), MountOptions{});
 }
 
-TEST(MountOptions, SplitsFlagsFromWhatIsTheFileSystems) {
+TEST(MountOptions, SplitsFlagsFromOptionsOfTheFileSystem) {
   const MountOptions options = Parsed(
       {"noatime", "discard", "nodev", "logbufs=8", "noexec", "sync", "dirsync", "lazytime", "nodiratime"});
   EXPECT_EQ(options.flags, uint64_t{MS_NOATIME | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS | MS_DIRSYNC |
@@ -41,7 +41,7 @@ TEST(MountOptions, SplitsFlagsFromWhatIsTheFileSystems) {
   EXPECT_THAT(options.data, ElementsAre("discard", "logbufs=8"));
 }
 
-TEST(MountOptions, TheLaterOfTwoThatContradictEachOtherCounts) {
+TEST(MountOptions, TheLaterOfTwoContradictingWordsCounts) {
   EXPECT_EQ(Parsed({"ro", "rw"}).flags, 0U);
   EXPECT_EQ(Parsed({"ro", "rw"}).cleared, uint64_t{MS_RDONLY});
   EXPECT_EQ(Parsed({"rw", "ro"}).flags, uint64_t{MS_RDONLY});
@@ -57,7 +57,7 @@ TEST(MountOptions, DefaultsYieldToAnOptOut) {
   EXPECT_EQ(Parsed({"suid", "nosuid"}).WithDefaults(kDefaults).flags, kDefaults);
 }
 
-TEST(MountOptions, RefusesByNameWhatIsNotForMountFlags) {
+TEST(MountOptions, RefusesByNameWordsThatAreNotForMountFlags) {
   for (const char* word : {"bind",
                            "rbind",
                            "move",
@@ -87,7 +87,7 @@ TEST(MountOptions, RefusesByNameWhatIsNotForMountFlags) {
   EXPECT_THAT(Refusal({"x-systemd.automount"}), HasSubstr("fstab"));
 }
 
-TEST(MountOptions, NamesThePositionAndNeverTheTextOfWhatItDoesNotKnow) {
+TEST(MountOptions, NamesThePositionAndNeverTheTextOfUnknownWords) {
   for (const std::string bad : {"", "secret,ro", "secret ", "se\ncret",
                                 "se\x7f"
                                 "cret",
@@ -106,7 +106,7 @@ TEST(MountOptions, SecurityContextsKeepTheirCommasInQuotes) {
   EXPECT_THAT(Parsed({"seclabel"}).data, ElementsAre("seclabel"));
 }
 
-TEST(MountOptions, RefusesMoreThanThePageThatMountTakes) {
+TEST(MountOptions, RefusesMoreThanOnePageOfOptions) {
   EXPECT_EQ(Parsed({std::string(4000, 'a')}).data.size(), 1U);
   EXPECT_THAT(Refusal({std::string(4000, 'a'), std::string(100, 'b')}), HasSubstr("mount_flags[1]"));
 }
@@ -119,12 +119,12 @@ TEST(BindAttributes, AreSetForPerMountFlagsOnly) {
   EXPECT_EQ(change.clear, 0U);
 }
 
-TEST(BindAttributes, ClearWhatWasOptedOutOfAndKeepTheRest) {
+TEST(BindAttributes, ClearOptedOutFlagsAndKeepTheRest) {
   const AttributeChange change = AttributesOf(Parsed({"rw", "suid"}));
   EXPECT_EQ(change.set, 0U);
   EXPECT_EQ(change.clear, uint64_t{MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID});
   MountOptions forced = Parsed({"rw"});
-  forced.flags |= MS_RDONLY;  // the publication is read-only, whatever the flags say
+  forced.flags |= MS_RDONLY;  // the publication is read-only, whatever the flags are
   EXPECT_EQ(AttributesOf(forced).set, uint64_t{MOUNT_ATTR_RDONLY});
   EXPECT_EQ(AttributesOf(forced).clear, 0U);
 }
@@ -144,7 +144,7 @@ TEST(PerMountWords, AreThoseOfMountinfo) {
   EXPECT_THAT(PerMountWords(MS_STRICTATIME), ElementsAre("rw"));
 }
 
-TEST(PerMountWords, SayTheFlagsThatAreReadBackFromThem) {
+TEST(PerMountWords, MatchTheFlagsThatAreReadBackFromThem) {
   for (const uint64_t flags : {uint64_t{0}, uint64_t{MS_RDONLY}, uint64_t{MS_NOSUID | MS_NODEV | MS_NOEXEC},
                                uint64_t{MS_NODIRATIME | MS_NOSYMFOLLOW}}) {
     for (const uint64_t atime : {uint64_t{MS_NOATIME}, uint64_t{MS_RELATIME}, uint64_t{MS_STRICTATIME}}) {

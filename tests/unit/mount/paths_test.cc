@@ -37,7 +37,7 @@ class PathsTest : public ::testing::Test {
   Paths free_;
 };
 
-TEST_F(PathsTest, TheLastComponentIsNeverFollowed) {
+TEST_F(PathsTest, ALinkAtTheLastComponentIsNeverFollowed) {
   EXPECT_EQ(*free_.Inspect(In("root/near")), PathKind::kOther);
   EXPECT_EQ(CodeOf(free_.MakeDirectory(In("root/near"))), Code::kPrecondition);
   EXPECT_EQ(CodeOf(free_.MakeFile(In("root/near"))), Code::kPrecondition);
@@ -45,14 +45,14 @@ TEST_F(PathsTest, TheLastComponentIsNeverFollowed) {
   EXPECT_TRUE(fs::is_symlink(base_ + "/root/near"));
 }
 
-TEST_F(PathsTest, WithoutARootOthersAre) {
+TEST_F(PathsTest, WithoutARootOtherLinksAreFollowed) {
   EXPECT_TRUE(free_.MakeDirectory(In("root/near/new")).has_value());
   EXPECT_TRUE(fs::is_directory(base_ + "/root/dir/new"));
   EXPECT_TRUE(free_.MakeFile(In("root/away/new")).has_value());
   EXPECT_TRUE(fs::is_regular_file(base_ + "/outside/new"));
 }
 
-TEST_F(PathsTest, BelowARootNoneIs) {
+TEST_F(PathsTest, BelowARootNoLinkIsFollowed) {
   const Paths guarded({In("root")});
   for (const char* name : {"root/near/x", "root/away/x"}) {
     EXPECT_EQ(guarded.Inspect(In(name)).error().code(), Code::kPrecondition);
@@ -75,19 +75,19 @@ TEST_F(PathsTest, ARootMayItselfBeReachedThroughLinks) {
   EXPECT_EQ(CodeOf(guarded.MakeDirectory(In("entrance/near/x"))), Code::kPrecondition);
 }
 
-TEST_F(PathsTest, ARootIsNoPrefixOfAName) {
+TEST_F(PathsTest, ARootIsNotAPrefixOfAName) {
   fs::create_directories(base_ + "/rooted");
   fs::create_symlink("../outside", base_ + "/rooted/away");
   EXPECT_TRUE(Paths({In("root")}).MakeDirectory(In("rooted/away/x")).has_value());
 }
 
-TEST_F(PathsTest, AFileOnTheWayMeansThatNothingStandsThere) {
+TEST_F(PathsTest, APathThroughAFileIsNotFound) {
   EXPECT_EQ(*free_.Inspect(In("root/file/x")), PathKind::kAbsent);
   EXPECT_TRUE(free_.RemovePath(In("root/file/x")).has_value());
   EXPECT_EQ(CodeOf(free_.MakeDirectory(In("root/file/x"))), Code::kNotFound);
 }
 
-TEST_F(PathsTest, TheRootDirectoryIsNoVolumesPath) {
+TEST_F(PathsTest, TheRootDirectoryIsNotAPathOfAVolume) {
   const AbsolutePath root = *AbsolutePath::Parse("/");
   EXPECT_EQ(CodeOf(free_.MakeDirectory(root)), Code::kInvalidArgument);
   EXPECT_EQ(CodeOf(free_.MakeFile(root)), Code::kInvalidArgument);
@@ -102,7 +102,7 @@ TEST_F(PathsTest, LinksAboveTheLastComponentAreResolved) {
   EXPECT_EQ(free_.Resolve(*AbsolutePath::Parse("/"))->str(), "/");
 }
 
-TEST_F(PathsTest, WhatIsMissingAndWhatLeadsNowhereDiffer) {
+TEST_F(PathsTest, AMissingPathAndADanglingLinkDiffer) {
   fs::create_symlink(base_ + "/never", base_ + "/dead");
   fs::create_symlink(base_ + "/dead", base_ + "/root/dead");
   fs::create_symlink(base_ + "/round", base_ + "/turn");
@@ -123,25 +123,25 @@ TEST_F(PathsTest, WhatIsMissingAndWhatLeadsNowhereDiffer) {
   EXPECT_EQ(guarded.Resolve(In("entrance/dir/x"))->str(), base_ + "/root/dir/x");
 }
 
-TEST_F(PathsTest, AFolderWhoseNameLooksRemovedIsStillThere) {
+TEST_F(PathsTest, AFolderWhoseNameLooksRemovedStillExists) {
   fs::create_directories(base_ + "/odd (deleted)");
   EXPECT_EQ(free_.Resolve(In("odd (deleted)/x"))->str(), base_ + "/odd (deleted)/x");
 }
 
-TEST_F(PathsTest, ADeviceNodeIsKnownByItsNumber) {
+TEST_F(PathsTest, ADeviceNodeIsIdentifiedByItsNumber) {
   EXPECT_EQ(*Paths::FileSystemOfNode("/dev/no such node", {7, 0}), std::nullopt);
   EXPECT_EQ(*Paths::FileSystemOfNode("/dev/null", {1, 3}), std::nullopt) << "no block device";
   EXPECT_EQ(*Paths::FileSystemOfNode(base_ + "/root/file", {7, 0}), std::nullopt);
 }
 
-TEST_F(PathsTest, NewPathsAreNotForEverybody) {
+TEST_F(PathsTest, NewPathsAreNotForEveryUser) {
   ASSERT_TRUE(free_.MakeDirectory(In("d")).has_value());
   ASSERT_TRUE(free_.MakeFile(In("f")).has_value());
   EXPECT_EQ(fs::status(base_ + "/d").permissions() & fs::perms::others_all, fs::perms::none);
   EXPECT_EQ(fs::status(base_ + "/f").permissions() & fs::perms::others_all, fs::perms::none);
 }
 
-TEST_F(PathsTest, RemovesNothingButWhatIsEmpty) {
+TEST_F(PathsTest, RemovesOnlyEmptyObjects) {
   EXPECT_EQ(CodeOf(free_.RemovePath(In("root/full"))), Code::kPrecondition);
   EXPECT_EQ(CodeOf(free_.RemovePath(In("root"))), Code::kPrecondition);
   EXPECT_TRUE(free_.RemovePath(In("root/file")).has_value());
@@ -150,7 +150,7 @@ TEST_F(PathsTest, RemovesNothingButWhatIsEmpty) {
   EXPECT_TRUE(fs::exists(base_ + "/root/full"));
 }
 
-TEST_F(PathsTest, ANameAsLongAsTheKernelTakesIsFineAndOneLongerIsNot) {
+TEST_F(PathsTest, ANameMayBeAsLongAsTheKernelAllowsAndNoLonger) {
   EXPECT_TRUE(free_.MakeDirectory(In(std::string(255, 'n'))).has_value());
   EXPECT_FALSE(free_.MakeDirectory(In(std::string(256, 'n'))).has_value());
 }

@@ -38,15 +38,15 @@ Audience TheHost() {
   return {.in_its_namespace = false, .host = *MountTable::Parse(kHosts)};
 }
 
-TEST(Propagation, OnTheHostNothingIsDemanded) {
+TEST(Propagation, OnTheHostNothingIsRequired) {
   EXPECT_TRUE(Check(20, {.in_its_namespace = true, .host = std::nullopt}).has_value());
 }
 
-TEST(Propagation, AFolderSharedWithTheHostIsFine) {
+TEST(Propagation, AFolderSharedWithTheHostIsAccepted) {
   EXPECT_TRUE(Check(21, TheHost()).has_value());
 }
 
-TEST(Propagation, WhatDoesNotReachTheHostIsRefusedWithTheRemedy) {
+TEST(Propagation, AMountThatDoesNotReachTheHostIsRefusedWithTheRemedy) {
   for (const uint64_t mount : {20U, 22U, 23U}) {
     const Status checked = Check(mount, TheHost());
     ASSERT_FALSE(checked.has_value()) << mount;
@@ -56,14 +56,14 @@ TEST(Propagation, WhatDoesNotReachTheHostIsRefusedWithTheRemedy) {
   }
 }
 
-TEST(Propagation, WhereTheHostCannotBeSeenASharedMountIsDemanded) {
+TEST(Propagation, IfTheHostIsNotVisibleASharedMountIsRequired) {
   EXPECT_TRUE(Check(21, {}).has_value());
   EXPECT_TRUE(Check(23, {}).has_value());
   EXPECT_EQ(Check(20, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ(Check(22, {}).error().code(), Code::kPrecondition);
 }
 
-TEST(Propagation, AMountThatIsNotInTheTableWasNotLookedAt) {
+TEST(Propagation, AMountThatIsNotInTheTableIsAnError) {
   EXPECT_EQ(Check(99, TheHost()).error().code(), Code::kUnavailable);
 }
 
@@ -72,7 +72,7 @@ bool InFirstPidNamespace() {
   return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xEFFFFFFC;
 }
 
-// A /proc of links, to processes whose namespaces we know.
+// A /proc of links to processes with known namespaces.
 class ProcTest : public ::testing::Test {
  protected:
   ProcTest() {
@@ -86,7 +86,7 @@ class ProcTest : public ::testing::Test {
   std::string proc_;
 };
 
-TEST_F(ProcTest, AHostThatCannotBeSeenIsNotTheNamespaceWeAreIn) {
+TEST_F(ProcTest, AnInvisibleHostIsNotOurNamespace) {
   Process("self", "/proc/self");
   const auto audience = LookForAudience(proc_);
   ASSERT_TRUE(audience.has_value());
@@ -94,13 +94,14 @@ TEST_F(ProcTest, AHostThatCannotBeSeenIsNotTheNamespaceWeAreIn) {
   EXPECT_FALSE(audience->host.has_value());
 }
 
-TEST_F(ProcTest, AProcess1InOurNamespacesIsTheHosts) {
+TEST_F(ProcTest, Process1InOurNamespacesIsTheHosts) {
   Process("self", "/proc/self");
   Process("1", "/proc/self");
   EXPECT_EQ(LookForAudience(proc_)->in_its_namespace, InFirstPidNamespace());
 }
 
-// It has our mount namespace, as a container's first process has that of all in it.
+// The first process shares our mount namespace, as the first process of a container shares the namespace of
+// all its processes.
 TEST_F(ProcTest, TheFirstProcessOfAnInnerPidNamespaceIsNotTheHosts) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
@@ -119,7 +120,7 @@ TEST_F(ProcTest, TheFirstProcessOfAnInnerPidNamespaceIsNotTheHosts) {
   Process("1", fmt::format("/proc/{}", first));
   const auto audience = LookForAudience(proc_);
   if (first > 0) {
-    kill(first, SIGKILL);  // the first of a namespace does not die with its parent
+    kill(first, SIGKILL);  // the first process of a namespace does not die with its parent
   }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -131,7 +132,7 @@ TEST_F(ProcTest, TheFirstProcessOfAnInnerPidNamespaceIsNotTheHosts) {
   EXPECT_FALSE(audience->host.has_value());
 }
 
-TEST_F(ProcTest, InAMountNamespaceOfOurOwnTheHostsMountsAreLookedAt) {
+TEST_F(ProcTest, InOurOwnMountNamespaceTheHostsMountsAreRead) {
   Process("self", "/proc/self");
   Process("1", fmt::format("/proc/{}", getpid()));
   const pid_t child = fork();

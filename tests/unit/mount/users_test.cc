@@ -57,15 +57,15 @@ class UsersTest : public ::testing::Test {
   std::string base_;
 };
 
-TEST_F(UsersTest, NobodyIsAnAnswer) {
+TEST_F(UsersTest, AnUnusedDeviceHasNoUsers) {
   EXPECT_THAT(Users(), IsEmpty());
 }
 
-TEST_F(UsersTest, ADeviceThatIsGoneHasNone) {
+TEST_F(UsersTest, AMissingDeviceHasNoUsers) {
   EXPECT_THAT(*UsersOf({253, 99}, base_ + "/proc", base_ + "/sys"), IsEmpty());
 }
 
-TEST_F(UsersTest, NotBeingAbleToLookIsAnError) {
+TEST_F(UsersTest, AnUnreadableProcIsAnError) {
   EXPECT_EQ(UsersOf(kDevice, base_ + "/absent", base_ + "/sys").error().code(), Code::kUnavailable);
   EXPECT_EQ(UsersOf(kDevice, base_ + "/proc", base_ + "/absent").error().code(), Code::kUnavailable);
 }
@@ -78,7 +78,7 @@ TEST_F(UsersTest, MountsOfOurNamespace) {
   EXPECT_THAT(Users(), ElementsAre("mounted at /stage", "mounted at /pod a"));
 }
 
-TEST_F(UsersTest, EachOtherNamespaceOnceByItsFirstProcess) {
+TEST_F(UsersTest, EachOtherNamespaceOnceThroughItsFirstProcess) {
   const std::string other = std::string(kRoot) + "9 1 253:3 / /copy rw - xfs /dev/dm-3 rw\n";
   Process(7, "sshd", 2, other);
   Process(8, "bash", 2, other);
@@ -87,7 +87,7 @@ TEST_F(UsersTest, EachOtherNamespaceOnceByItsFirstProcess) {
                                    "mounted at /srv in another mount namespace (pid 20 (nginx))"));
 }
 
-TEST_F(UsersTest, ProcessesThatCannotBeReadArePassedOver) {
+TEST_F(UsersTest, UnreadableProcessesAreSkipped) {
   Process(7, "sshd", 2, "nonsense\n");
   fs::create_directories(base_ + "/proc/9");
   EXPECT_THAT(Users(), IsEmpty());
@@ -109,7 +109,7 @@ TEST_F(UsersTest, BindsOfTheDeviceNode) {
   EXPECT_THAT(Users(), ElementsAre("its node is mounted at /pod/block"));
 }
 
-TEST_F(UsersTest, DevicesOnTopOfIt) {
+TEST_F(UsersTest, DevicesOnTopOfTheDevice) {
   fs::create_directories(base_ + "/sys/devices/virtual/block/dm-5");
   Write("/sys/devices/virtual/block/dm-5/dm/name", "crypt\n");
   fs::create_symlink("../../dm-5", base_ + "/sys/devices/virtual/block/dm-3/holders/dm-5");
@@ -118,7 +118,7 @@ TEST_F(UsersTest, DevicesOnTopOfIt) {
   EXPECT_THAT(Users(), ElementsAre("held by dm-5 (crypt)", "held by md0"));
 }
 
-TEST_F(UsersTest, AFileSystemThatNoMountShows) {
+TEST_F(UsersTest, AFileSystemInUseThatNoMountShows) {
   fs::create_directories(base_ + "/sys/fs/xfs/dm-3");
   EXPECT_THAT(Users(), ElementsAre(HasSubstr("/sys/fs/xfs/dm-3")));
   fs::remove_all(base_ + "/sys/fs/xfs");
@@ -128,14 +128,14 @@ TEST_F(UsersTest, AFileSystemThatNoMountShows) {
   EXPECT_THAT(Users(), ElementsAre("mounted at /stage")) << "a mount that is shown says it better";
 }
 
-TEST(ProcessScan, FindsThisProcessAndCanLeaveItOut) {
+TEST(ProcessScan, FindsThisProcessOrLeavesItOut) {
   const ProcessScan scan("/proc");
   EXPECT_THAT(*scan.Pids(), ::testing::Contains(getpid()));
   EXPECT_THAT(scan.Describe(getpid()), HasSubstr("this process"));
   EXPECT_THAT(*scan.OpenersOf({999, 999}, 8), IsEmpty());
 }
 
-TEST(ProcessScan, GivesUpWhenItsTimeIsOver) {
+TEST(ProcessScan, GivesUpAtItsTimeLimit) {
   const ProcessScan scan("/proc", std::chrono::milliseconds(0));
   EXPECT_THAT(*scan.HoldersOfMount(0, {}, 8), IsEmpty());
 }

@@ -35,20 +35,20 @@ class Device {
 
 constexpr uint64_t kBig = uint64_t{10} << 30;
 
-TEST(Zeroes, AreAllThatAnEmptyDeviceHas) {
+TEST(Zeroes, AreTheWholeContentOfAnEmptyDevice) {
   EXPECT_EQ(Device(kBig).Find(), std::nullopt);
   EXPECT_EQ(Device(0).Find(), std::nullopt);
   EXPECT_EQ(Device(512).Find(), std::nullopt);
 }
 
-TEST(Zeroes, OneByteAtEitherEndIsSeen) {
+TEST(Zeroes, OneByteAtEitherEndIsFound) {
   for (const uint64_t at :
        {uint64_t{0}, uint64_t{70'000}, (uint64_t{1} << 20) - 1, kBig - (uint64_t{1} << 20), kBig - 1}) {
     EXPECT_EQ(Device(kBig).Put(at).Find(), Bytes{at});
   }
 }
 
-TEST(Zeroes, DataThatFillASixtiethOfADeviceAreSeenWhereverTheyLie) {
+TEST(Zeroes, DataOnASixtiethOfADeviceAreFoundWhereverTheyLie) {
   const std::vector<Sample> samples = SamplesOf(Bytes{kBig});
   for (size_t i = 1; i < samples.size(); ++i) {
     EXPECT_LT(samples[i].offset.value - samples[i - 1].offset.value, kBig / 60);
@@ -57,7 +57,7 @@ TEST(Zeroes, DataThatFillASixtiethOfADeviceAreSeenWhereverTheyLie) {
   EXPECT_EQ(Device(kBig).Put(middle.value + 7).Find(), middle + Bytes{7});
 }
 
-TEST(Zeroes, EveryByteOfASmallDeviceIsLookedAt) {
+TEST(Zeroes, EveryByteOfASmallDeviceIsRead) {
   constexpr uint64_t kSize = (uint64_t{5} << 20) + 512;
   for (const uint64_t at : {uint64_t{3} << 20, kSize - 1, uint64_t{1'234'567}}) {
     EXPECT_EQ(Device(kSize).Put(at).Find(), Bytes{at});
@@ -78,14 +78,14 @@ TEST(Zeroes, SamplesLieWithinTheDeviceInOrderAndOnPages) {
   }
 }
 
-TEST(Zeroes, ADeviceThatIsReadTooSlowlyIsNotCalledEmpty) {
+TEST(Zeroes, ASlowDeviceIsNotCalledEmpty) {
   const Device device(kBig);
   const auto found = FindNonZero(device.fd(), Bytes{kBig}, steady_clock::now());
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().code(), Code::kTimeout);
 }
 
-TEST(Zeroes, WhatCannotBeReadIsNotCalledEmpty) {
+TEST(Zeroes, AnUnreadableDeviceIsNotCalledEmpty) {
   EXPECT_FALSE(FindNonZero(-1, Bytes{4096}, steady_clock::now() + std::chrono::minutes(1)).has_value());
 }
 
