@@ -25,8 +25,7 @@ struct DeviceNumber {
 struct MountEntry {
   uint64_t id = 0;
   uint64_t parent_id = 0;
-  DeviceNumber device;  // st_dev of the mounted file system; anonymous (major 0) for btrfs and for file
-                        // systems without a device
+  DeviceNumber device;  // st_dev of the file system; anonymous (major 0) for btrfs or without a device
   // The block device below the file system. It is `device` if that is a block device. For btrfs,
   // MountApi::Mounts() finds it through `source`. 0:0 if there is none or it is not known.
   DeviceNumber backing;

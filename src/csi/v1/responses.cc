@@ -87,11 +87,10 @@ void Fill(pb::NodeGetStorageHealthResponse& message, const std::vector<engine::P
                              pool.pool, pool.missing_disks));
     }
     if (pool.failing_disks != 0) {
-      AddProblem(
-          message, pb::STORAGE_DEGRADED, "DiskFailing",
-          fmt::format(
-              "pool {}: {} of its disks report that they are failing and get no new volumes; replace the disks",
-              pool.pool, pool.failing_disks));
+      AddProblem(message, pb::STORAGE_DEGRADED, "DiskFailing",
+                 fmt::format("pool {}: {} of its disks report that they are failing and get no new volumes; "
+                             "replace the disks",
+                             pool.pool, pool.failing_disks));
     }
   }
 }

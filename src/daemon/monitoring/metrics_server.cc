@@ -136,8 +136,7 @@ class MetricsServer::Loop {
       UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd.valid()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          accept_after_ =
-              Clock::now() + kTick;  // otherwise poll would report at once that a connection waits
+          accept_after_ = Clock::now() + kTick;  // else poll reports at once that a connection waits
         }
         if (errno != ECONNABORTED && errno != EINTR) {
           return;

@@ -164,8 +164,8 @@ TEST_F(AdminTest, ReportsTheHealthOfDisks) {
   admin::ListDevicesResponse devices;
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   ASSERT_EQ(devices.devices_size(), 1);
-  EXPECT_FALSE(devices.devices(0).has_health()) << "nobody has asked it yet";
-  ASSERT_TRUE(engine->disks().AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  EXPECT_FALSE(devices.devices(0).has_health()) << "the disk was not polled yet";
+  ASSERT_TRUE(engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   const admin::DiskHealth& told = devices.devices(devices.devices_size() - 1).health();
   EXPECT_EQ(told.critical_warning(), 8U);

@@ -488,10 +488,10 @@ TEST(Probe, NamesAGroupThatVanishedLater) {
 
 TEST_F(Services, AnswerNotReadyWhileTheyCannotLookAndUnhealthyWhenLookingFails) {
   pb::ProbeResponse response;
-  lvm.before.FailAlways("Read", Error(Code::kUnavailable, "the group is locked by somebody"));
+  lvm.before.FailAlways("Read", Error(Code::kUnavailable, "the group is locked by another process"));
   ASSERT_TRUE(Do(&Identity::Probe, *identity, pb::ProbeRequest(), &response).ok());
   EXPECT_TRUE(response.has_ready() && !response.ready().value());
-  EXPECT_THAT(Logged(), HasSubstr("the group is locked by somebody"));
+  EXPECT_THAT(Logged(), HasSubstr("the group is locked by another process"));
 
   lvm.before.Clear();
   lvm.before.FailAlways("Read", Error(Code::kIo, "reading /dev/d0: Input/output error"));

@@ -58,7 +58,7 @@ TEST_F(GroupLocks, AGroupThatDoesNotExistYetIsLockedByName) {
   EXPECT_EQ(theirs.ClaimName("vg").error().code(), Code::kPrecondition);
   EXPECT_TRUE(theirs.ClaimName("vg2").has_value());
   EXPECT_EQ(theirs.ForCommand("vg").error().code(), Code::kInternal)
-      << "nothing is run for what nobody claimed";
+      << "no command runs for a group that was not claimed";
 }
 
 TEST_F(GroupLocks, CommandsGetTheLockByUuidOnceItExistsAndEachGroupItsOwn) {

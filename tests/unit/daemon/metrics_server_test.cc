@@ -182,7 +182,8 @@ TEST(MetricsServer, ServesTheTextOnASocketAndRemovesTheSocket) {
     EXPECT_EQ(answer->get_header_value("Content-Type"), Metrics::kContentType);
     EXPECT_EQ(client.Get("/")->status, 404);
     EXPECT_EQ(client.Post("/metrics", "x", "text/plain")->status, 405);
-    EXPECT_FALSE(MetricsServer::Start(*address, [] { return ""; }).has_value()) << "somebody serves it";
+    EXPECT_FALSE(MetricsServer::Start(*address, [] { return ""; }).has_value())
+        << "another server has the address";
   }
   EXPECT_NE(lstat(path.c_str(), &status), 0);
 }

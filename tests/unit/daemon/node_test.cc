@@ -118,8 +118,7 @@ TEST(NodeLock, IsHeldByOneProcessAtATimeAndNamesThatProcess) {
   ASSERT_TRUE(held.has_value()) << held.error().message();
   EXPECT_TRUE(NodeLock::Take(locks, "vg-b").has_value());
 
-  const auto again = NodeLock::Take(
-      locks, "vg-a");  // a flock belongs to the open file, so this is the same as another process
+  const auto again = NodeLock::Take(locks, "vg-a");  // a flock is per open file, as in another process
   ASSERT_FALSE(again.has_value());
   EXPECT_EQ(again.error().code(), Code::kPrecondition);
   EXPECT_THAT(again.error().message(), HasSubstr("pid " + std::to_string(getpid()) + " ("));

@@ -233,8 +233,7 @@ TEST_F(Quarryd, ServesProbeWhileItsVolumeGroupIsMissingAndNamesIt) {
   grpc::ClientContext probing;
   pb::ProbeResponse response;
   const grpc::Status probed = identity->Probe(&probing, {}, &response);
-  if (probed.ok()) {  // on a machine that does not let LVM open its disks, LVM cannot say that the group is
-                      // missing
+  if (probed.ok()) {  // LVM cannot say that the group is missing if it may not open the disks
     EXPECT_TRUE(response.has_ready() && !response.ready().value());
     EXPECT_THAT(Log(), HasSubstr("\"code\":\"unavailable\""));
   } else {
