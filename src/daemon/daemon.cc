@@ -26,7 +26,7 @@
 #include "daemon/upkeep/trimmer.h"
 #include "daemon/upkeep/watcher.h"
 #include "daemon/wiring/node_world.h"
-#include "engine/claim.h"
+#include "engine/disks/join.h"
 #include "engine/engine.h"
 #include "lvm/run/lvm_config.h"
 

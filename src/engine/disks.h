@@ -23,12 +23,12 @@ class Disks {
   Result<std::vector<DeviceReport>> Devices(const Call& call);
   // Takes the disks that rules of the pools want and that are proven blank and unused: how many. One that
   // cannot be taken is logged. A start does it too; this is for disks that come later.
-  Result<size_t> ClaimDisks(const Call& call);
+  Result<size_t> JoinDisks(const Call& call);
 
   // Asks the pools' disks how they are (failing_disks.h), and logs what has changed: whether anything has.
   // Waits for those that do not answer until `call` ends; what they are believed to be does not change
   // meanwhile.
-  Result<bool> AskDisks(const Call& call);
+  Result<bool> PollDisks(const Call& call);
 
   // Has a disk emptied and taken out of its group, or calls that off: from then on it gets no more extents,
   // and the mender moves what is there elsewhere (evacuation.cc). Repeated, also after a restart, it goes on.

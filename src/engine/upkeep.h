@@ -24,7 +24,8 @@ class Upkeep {
   // change of a volume's condition. Another round that is under way is waited for. `accepted`: ids of volumes
   // that a person wants started from the legs that are there, though others may be newer (stopped_array.h).
   // kNotFound: there is none of such an id; nothing was done.
-  Result<MendReport> Mend(MendCause cause, const Call& call, const std::set<std::string>& accepted = {});
+  Result<RepairReport> Repair(RepairCause cause, const Call& call,
+                              const std::set<std::string>& accepted = {});
 
   // Has the legs of raid volumes compared, one volume of a pool at a time (plan_scrub.h); NodeStatus shows
   // how far that is, and what came of it. Forgotten at the end of the process. kNotFound: no such volume.

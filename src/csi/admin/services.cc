@@ -188,9 +188,9 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status Repair(ServerContext* context, const pb::RepairRequest* request,
                       pb::RepairResponse* response) override {
     return edge_.Serve({"Repair", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const engine::MendReport report,
-                    engine_.upkeep().Mend(engine::MendCause::kAsked, rpc.call(),
-                                          {request->volume_ids().begin(), request->volume_ids().end()}));
+      QUARRY_ASSIGN(const engine::RepairReport report,
+                    engine_.upkeep().Repair(engine::RepairCause::kAsked, rpc.call(),
+                                            {request->volume_ids().begin(), request->volume_ids().end()}));
       *response->mutable_done() = {report.done.begin(), report.done.end()};
       *response->mutable_obstacles() = {report.obstacles.begin(), report.obstacles.end()};
       return Ok();

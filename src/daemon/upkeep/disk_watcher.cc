@@ -53,7 +53,7 @@ void DiskWatcher::Wait(std::optional<SteadyTime> until) {
 bool DiskWatcher::Look(const std::stop_token& stop) {
   Call call = CallWithin(kLookLimit);
   call.stop = stop;
-  const auto taken = engine_.disks().ClaimDisks(call);
+  const auto taken = engine_.disks().JoinDisks(call);
   if (!taken.has_value() && !stop.stop_requested()) {
     log_.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
   }

@@ -29,12 +29,12 @@ void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interv
 bool HealthWatcher::Round(const std::stop_token& stop) {
   Call call = CallWithin(kPatience);
   call.stop = stop;
-  const auto changed = engine_.disks().AskDisks(call);
+  const auto changed = engine_.disks().PollDisks(call);
   if (!changed.has_value()) {
     log_.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
     // The state of some volumes changed. The repair round logs one line for each.
-    (void)engine_.Mend(engine::MendCause::kEvent, Call{.stop = stop});
+    (void)engine_.upkeep().Repair(engine::RepairCause::kEvent, Call{.stop = stop});
   }
   return changed.has_value();
 }

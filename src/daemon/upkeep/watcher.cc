@@ -13,7 +13,7 @@
 namespace quarry::daemon {
 namespace {
 
-using engine::MendCause;
+using engine::RepairCause;
 using std::chrono::milliseconds;
 
 // For changes that cause no event, and for systems without events.
@@ -21,7 +21,7 @@ constexpr milliseconds kLook{30'000};
 // Events come in bursts: a single create causes several.
 constexpr milliseconds kBreath{250};
 
-SteadyTime NextLook(const Result<engine::MendReport>& report, const LookSchedule& looks) {
+SteadyTime NextLook(const Result<engine::RepairReport>& report, const LookSchedule& looks) {
   const SteadyTime now = std::chrono::steady_clock::now();
   SteadyTime next = std::min(now + kLook, looks.due().value_or(SteadyTime::max()));
   if (report.has_value() && report->next.has_value()) {
@@ -66,7 +66,7 @@ Watcher::~Watcher() {
 void Watcher::Run(const std::stop_token& stop) {
   std::optional<dm::DmEvents> events;
   bool told = false;
-  MendCause cause = MendCause::kDisks;
+  RepairCause cause = RepairCause::kDisks;
   while (!stop.stop_requested()) {
     if (!events.has_value()) {
       if (auto opened = dm::DmEvents::Open(); opened.has_value()) {
@@ -78,7 +78,7 @@ void Watcher::Run(const std::stop_token& stop) {
     } else if (!events->Arm().has_value()) {
       events.reset();
     }
-    const auto report = engine_.upkeep().Mend(cause, Call{.stop = stop});
+    const auto report = engine_.upkeep().Repair(cause, Call{.stop = stop});
     if (stop.stop_requested()) {
       return;
     }
@@ -88,7 +88,7 @@ void Watcher::Run(const std::stop_token& stop) {
 
 // Other events never delay a look at the disks. Such a look is due every 30 s, and a few times after disks
 // arrive or leave.
-MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
+RepairCause Watcher::Wait(int device_mapper, SteadyTime until) {
   const int disks = disks_ == nullptr ? -1 : disks_->fd();
   std::array<pollfd, 3> fds = {{{woken_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
   const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
@@ -110,9 +110,9 @@ MendCause Watcher::Wait(int device_mapper, SteadyTime until) {
   }
   if (due || ready == 0 || now - looked_ >= kLook) {
     looked_ = now;
-    return MendCause::kDisks;
+    return RepairCause::kDisks;
   }
-  return MendCause::kEvent;
+  return RepairCause::kEvent;
 }
 
 }  // namespace quarry::daemon

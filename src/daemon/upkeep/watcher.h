@@ -27,7 +27,7 @@ class Watcher {
   Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd woken);
   void Run(const std::stop_token& stop);
   // Returns at the next event, or at `until`.
-  engine::MendCause Wait(int device_mapper, SteadyTime until);
+  engine::RepairCause Wait(int device_mapper, SteadyTime until);
 
   engine::Engine& engine_;
   const std::unique_ptr<udev::Monitor> disks_;  // may be nullptr

@@ -118,7 +118,7 @@ Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const Cr
 
 // What a turn of making or growing came to: done, or waiting for extents that are being cleared.
 template <typename Done>
-using Outcome = std::variant<Done, std::shared_ptr<Cleaning>>;
+using Outcome = std::variant<Done, std::shared_ptr<Zeroing>>;
 
 // Whether nothing is left.
 bool UndoCreate(Parts& parts, Pool& pool, const std::string& group, const std::string& lv_name) {
@@ -145,7 +145,7 @@ void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
 Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                                    const Call& call) {
   const std::string key = "name:" + wish.name;
-  QUARRY_ASSIGN(const Cleared cleared, TakeCleared(parts.node, pool, parts.erasers.Of(pool), key, call));
+  QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, parts.erasers.Of(pool), key, call));
   if (cleared.under_way != nullptr) {
     return cleared.under_way;
   }
@@ -157,7 +157,7 @@ Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, co
   QUARRY_ASSIGN(wish.size, SizeForCreate(range, wish.profile.geometry, extent, parts.node.config.default_size,
                                          LeastSize(wish.access)));
   const lvm::FreeSpace within =
-      Without(SpaceWithin(*catalog.group, cleared.held), Withheld(*catalog.group, catalog.weak));
+      Without(SpaceWithin(*catalog.group, cleared.held), Excluded(*catalog.group, catalog.weak));
   auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
     plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
@@ -182,13 +182,13 @@ Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, co
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
                  .Context(fmt::format("pool '{}'", pool.config.name)));
   const auto unknown = pool.clean.Unknown(ExtentsOf(plan->actions, false));
-  const bool must_be_clear = MustBeClear(wish.profile, wish.access.access);
+  const bool must_be_clear = MustBeZeroed(wish.profile, wish.access.access);
   if (must_be_clear) {
     ExpectOnlyOurs(plan->actions, catalog.group->seqno);
   }
   if (!unknown.empty() && must_be_clear) {
-    QUARRY_ASSIGN(auto cleaning, StartCleaning(parts.node, pool, parts.erasers.Of(pool), key, catalog,
-                                               plan->actions, unknown, call));
+    QUARRY_ASSIGN(auto cleaning, StartZeroing(parts.node, pool, parts.erasers.Of(pool), key, catalog,
+                                              plan->actions, unknown, call));
     return cleaning;
   }
   lvm::CreateLv& spec = std::get<CreateLvAction>(plan->actions.front()).spec;
@@ -261,7 +261,7 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
 Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::string& id,
                                          const CapacityRange& range, const Call& call) {
   const std::string key = "id:" + id;
-  QUARRY_ASSIGN(const Cleared cleared, TakeCleared(parts.node, pool, parts.erasers.Of(pool), key, call));
+  QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, parts.erasers.Of(pool), key, call));
   if (cleared.under_way != nullptr) {
     return cleared.under_way;
   }
@@ -280,7 +280,7 @@ Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::st
     QUARRY_TRY(CheckAlone(*record));
   }
   const lvm::FreeSpace within =
-      Without(SpaceWithin(*catalog.group, cleared.held), Withheld(*catalog.group, catalog.weak));
+      Without(SpaceWithin(*catalog.group, cleared.held), Excluded(*catalog.group, catalog.weak));
   auto plan =
       PlanExpand(catalog, *record, profile, size, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
@@ -298,9 +298,9 @@ Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::st
                    .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name)));
   }
   const auto unknown = pool.clean.Unknown(ExtentsOf(*plan, false));
-  if (!unknown.empty() && MustBeClear(profile, record->tags.access)) {
-    QUARRY_ASSIGN(auto cleaning, StartCleaning(parts.node, pool, parts.erasers.Of(pool), key, catalog, *plan,
-                                               unknown, call));
+  if (!unknown.empty() && MustBeZeroed(profile, record->tags.access)) {
+    QUARRY_ASSIGN(auto cleaning,
+                  StartZeroing(parts.node, pool, parts.erasers.Of(pool), key, catalog, *plan, unknown, call));
     return cleaning;
   }
   QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
@@ -394,7 +394,7 @@ template <typename Done>
 Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
                        const std::function<Result<Outcome<Done>>()>& attempt) {
   while (true) {
-    std::shared_ptr<Cleaning> cleaning;
+    std::shared_ptr<Zeroing> cleaning;
     {
       QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
       auto outcome = attempt();
@@ -404,9 +404,9 @@ Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
       if (auto* done = std::get_if<Done>(&*outcome); done != nullptr) {
         return std::move(*done);
       }
-      cleaning = std::get<std::shared_ptr<Cleaning>>(*outcome);
+      cleaning = std::get<std::shared_ptr<Zeroing>>(*outcome);
     }
-    QUARRY_TRY(cleaning->Wait(CleaningPatience(call)).Context(what));
+    QUARRY_TRY(cleaning->Wait(ZeroingPatience(call)).Context(what));
   }
 }
 

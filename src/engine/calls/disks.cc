@@ -11,14 +11,14 @@ Result<std::vector<DeviceReport>> Disks::Devices(const Call& call) {
   return DevicesOf(parts_.disks, call);
 }
 
-Result<size_t> Disks::ClaimDisks(const Call& call) {
+Result<size_t> Disks::JoinDisks(const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  return engine::ClaimDisks(parts_.disks, call);
+  return engine::JoinDisks(parts_.disks, call);
 }
 
-Result<bool> Disks::AskDisks(const Call& call) {
+Result<bool> Disks::PollDisks(const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  return engine::AskDisks(parts_.disks, call);
+  return engine::PollDisks(parts_.disks, call);
 }
 
 Result<EvacuateResult> Disks::Evacuate(const EvacuateRequest& request, const Call& call) {

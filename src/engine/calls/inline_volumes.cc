@@ -162,7 +162,7 @@ Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
 }
 
 // The lock is tried for: who has it may publish the volume again, which takes it off the list.
-void EndLeftBehind(Parts& parts, const Call& call, MendReport& report) {
+void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
   std::set<std::string> left = parts.left_behind.All();
   if (left.empty()) {
     return;

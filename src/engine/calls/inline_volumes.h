@@ -13,6 +13,6 @@ namespace quarry::engine {
 Status EndEphemeral(Parts& parts, const Found& found, const Call& call);
 
 // Deletes those in `left_behind` whose time has come. `report` is told when to look again.
-void EndLeftBehind(Parts& parts, const Call& call, MendReport& report);
+void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report);
 
 }  // namespace quarry::engine

@@ -60,7 +60,7 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
   parts_.erasers.Start(*pool);
   pool->gate.Open();
   // What there is can be served without it.
-  if (const auto claimed = ClaimDisks(parts_.disks, call); !claimed.has_value()) {
+  if (const auto claimed = JoinDisks(parts_.disks, call); !claimed.has_value()) {
     parts_.node.log.Warning("disks for the pools could not be looked for",
                             {{"error", claimed.error().message()}});
   }

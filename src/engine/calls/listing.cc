@@ -103,7 +103,7 @@ PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_p
 }
 
 DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
-                    const std::optional<DiskHealths::Known>& known) {
+                    const std::optional<HealthMemory::Known>& known) {
   const Bytes extent_size = catalog.group->extent_size;
   DiskStatus status{.pv_uuid = pv.uuid,
                     .device = pv.device,
@@ -123,7 +123,7 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
       status.state = pv.missing ? status.state : std::string(DiskStateName(state));
     }
   }
-  if (!pv.missing && IsLeaving(pv)) {
+  if (!pv.missing && IsEvacuating(pv)) {
     status.state = "leaving";
   }
   return status;

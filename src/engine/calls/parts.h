@@ -28,8 +28,8 @@ struct Parts {
   Erasers erasers;
   Scrubs scrubs;
   LeftBehind left_behind;
-  Mender repair;
-  LongSteps background;  // last: what it runs uses everything above
+  RepairLoop repair;
+  BackgroundSteps background;  // last: what it runs uses everything above
 };
 
 }  // namespace quarry::engine

@@ -39,10 +39,11 @@ void Upkeep::OnWork(std::function<void()> tell) {
   parts_.node.OnWork(std::move(tell));
 }
 
-Result<MendReport> Upkeep::Mend(MendCause cause, const Call& call, const std::set<std::string>& accepted) {
+Result<RepairReport> Upkeep::Repair(RepairCause cause, const Call& call,
+                                    const std::set<std::string>& accepted) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(CheckKnown(parts_.node, accepted, call));
-  MendReport report = parts_.repair.Round(cause, accepted, call);
+  RepairReport report = parts_.repair.Round(cause, accepted, call);
   EndLeftBehind(parts_, call, report);
   return report;
 }

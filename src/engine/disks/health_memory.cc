@@ -12,8 +12,8 @@ constexpr std::chrono::minutes kLongestRound{1};
 
 }  // namespace
 
-void DiskHealths::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked,
-                         std::string pv, std::string node) {
+void HealthMemory::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked,
+                          std::string pv, std::string node) {
   std::thread([api = std::move(api), asked = std::move(asked), pv = std::move(pv), node = std::move(node)] {
     Answer answer = api->Read(node);
     const std::lock_guard lock(asked->mutex);
@@ -23,8 +23,8 @@ void DiskHealths::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_p
   }).detach();
 }
 
-std::vector<DiskHealths::Change> DiskHealths::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
-                                                  const Round& round, const Call& call) {
+std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
+                                                    const Round& round, const Call& call) {
   const std::lock_guard turn(asking_);
   std::map<std::string, Answer> answers;
   {
@@ -62,7 +62,7 @@ std::vector<DiskHealths::Change> DiskHealths::Ask(const std::shared_ptr<udev::Di
 }
 
 // With mutex_ held.
-std::optional<DiskHealths::Change> DiskHealths::Take(const std::string& pv, Answer answer) {
+std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, Answer answer) {
   const auto known = known_.find(pv);
   const DiskVerdict before = known == known_.end() ? DiskVerdict{} : known->second.verdict;
   if (!answer.has_value()) {
@@ -86,8 +86,8 @@ std::optional<DiskHealths::Change> DiskHealths::Take(const std::string& pv, Answ
 }
 
 // With mutex_ held.
-void DiskHealths::Summarize() {
-  WeakDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
+void HealthMemory::Summarize() {
+  UnhealthyDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
   for (const auto& [pv, words] : blamed_) {
     weak.dropping.insert(pv);
   }
@@ -99,33 +99,33 @@ void DiskHealths::Summarize() {
     }
   }
   if (weak != *weak_) {
-    weak_ = std::make_shared<const WeakDisks>(std::move(weak));
+    weak_ = std::make_shared<const UnhealthyDisks>(std::move(weak));
     if (tell_) {
       tell_(weak_);
     }
   }
 }
 
-void DiskHealths::Blame(const std::string& pv, std::string words) {
+void HealthMemory::MarkFailing(const std::string& pv, std::string words) {
   const std::lock_guard lock(mutex_);
   blamed_.insert_or_assign(pv, std::move(words));
   Summarize();
 }
 
-void DiskHealths::Forgive(const std::string& pv) {
+void HealthMemory::ClearFailing(const std::string& pv) {
   const std::lock_guard lock(mutex_);
   if (blamed_.erase(pv) > 0) {
     Summarize();
   }
 }
 
-std::optional<DiskHealths::Known> DiskHealths::Of(const std::string& pv) const {
+std::optional<HealthMemory::Known> HealthMemory::Of(const std::string& pv) const {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(pv);
   return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::shared_ptr<const WeakDisks> DiskHealths::Weak() const {
+std::shared_ptr<const UnhealthyDisks> HealthMemory::Weak() const {
   const std::lock_guard lock(mutex_);
   return weak_;
 }

@@ -20,11 +20,11 @@
 namespace quarry::engine {
 
 // What the disks said when they were last asked, by PV UUID. In memory only: a start asks anew. Thread-safe.
-class DiskHealths {
+class HealthMemory {
  public:
   // `tell` is called with what Weak() gives from then on, whenever that changes, one call at a time. It must
   // not ask this object.
-  explicit DiskHealths(std::function<void(std::shared_ptr<const WeakDisks>)> tell = nullptr)
+  explicit HealthMemory(std::function<void(std::shared_ptr<const UnhealthyDisks>)> tell = nullptr)
       : tell_(std::move(tell)) {}
 
   struct Known {
@@ -52,11 +52,11 @@ class DiskHealths {
                           const Call& call);
 
   // A disk that fails by what the kernel got of it, whatever it says itself; until it is forgiven.
-  void Blame(const std::string& pv, std::string words);
-  void Forgive(const std::string& pv);
+  void MarkFailing(const std::string& pv, std::string words);
+  void ClearFailing(const std::string& pv);
 
   std::optional<Known> Of(const std::string& pv) const;
-  std::shared_ptr<const WeakDisks> Weak() const;  // the same object until something changes
+  std::shared_ptr<const UnhealthyDisks> Weak() const;  // the same object until something changes
 
  private:
   using Answer = Result<std::optional<udev::DiskHealth>>;
@@ -73,7 +73,7 @@ class DiskHealths {
   std::optional<Change> Take(const std::string& pv, Answer answer);
   void Summarize();
 
-  const std::function<void(std::shared_ptr<const WeakDisks>)> tell_;
+  const std::function<void(std::shared_ptr<const UnhealthyDisks>)> tell_;
   const std::shared_ptr<Asked> asked_ = std::make_shared<Asked>();
   std::mutex asking_;  // one round at a time
   mutable std::mutex mutex_;
@@ -81,7 +81,7 @@ class DiskHealths {
   std::map<std::string, Known> known_;
   std::map<std::string, std::string> silent_;  // errors that were told
   std::map<std::string, std::string> blamed_;
-  std::shared_ptr<const WeakDisks> weak_ = std::make_shared<const WeakDisks>();
+  std::shared_ptr<const UnhealthyDisks> weak_ = std::make_shared<const UnhealthyDisks>();
 };
 
 }  // namespace quarry::engine

@@ -188,7 +188,7 @@ std::string DiskNotes::Failure(const std::string& disk) const {
   return found == failed_.end() ? "" : found->second;
 }
 
-Result<size_t> ClaimDisks(NodeDisks& node_disks, const Call& call) {
+Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call) {
   size_t taken = 0;
   if (std::ranges::none_of(node_disks.node.pools, [](const auto& pool) { return Claims(pool->config); })) {
     return taken;

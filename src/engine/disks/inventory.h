@@ -37,16 +37,16 @@ class DiskNotes {
 struct NodeDisks {
   explicit NodeDisks(Node& n)
       : node(n),
-        healths([&n](std::shared_ptr<const WeakDisks> weak) { n.SetFailingDisks(std::move(weak)); }) {}
+        healths([&n](std::shared_ptr<const UnhealthyDisks> weak) { n.SetFailingDisks(std::move(weak)); }) {}
   Node& node;
   DiskNotes notes;
-  DiskHealths healths;
+  HealthMemory healths;
 };
 
 // Adds to each pool's group the disks that its rules want and that are proven blank and unused: looks without
 // the pool's turn, and once more under it, just before. How many it took. A disk that could not be taken is
 // logged, and told by quarryctl. Pools without rules, and those whose group is not there, are passed over.
-Result<size_t> ClaimDisks(NodeDisks& node_disks, const Call& call);
+Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call);
 
 // Every disk of the node, and why it is or is not a pool's. kUnsupported: they cannot be listed.
 Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& call);

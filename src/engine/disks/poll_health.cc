@@ -7,7 +7,7 @@
 namespace quarry::engine {
 namespace {
 
-void Tell(const Logger& log, const DiskHealths::Change& change, const std::string& node) {
+void Tell(const Logger& log, const HealthMemory::Change& change, const std::string& node) {
   if (change.silent.has_value()) {
     log.Warning("a disk does not say how it is",
                 {{"pv", change.pv}, {"device", node}, {"error", change.silent->message()}});
@@ -23,12 +23,12 @@ void Tell(const Logger& log, const DiskHealths::Change& change, const std::strin
 
 }  // namespace
 
-Result<bool> AskDisks(NodeDisks& node_disks, const Call& call) {
+Result<bool> PollDisks(NodeDisks& node_disks, const Call& call) {
   Node& node = node_disks.node;
   if (node.world.health == nullptr) {
     return false;
   }
-  DiskHealths::Round round;
+  HealthMemory::Round round;
   std::optional<Error> unread;
   for (const auto& pool : node.pools) {
     auto catalog = node.Look(*pool, kOthersPatience, call);
@@ -42,7 +42,7 @@ Result<bool> AskDisks(NodeDisks& node_disks, const Call& call) {
     }
   }
   bool changed = false;
-  for (const DiskHealths::Change& change : node_disks.healths.Ask(node.world.health, round, call)) {
+  for (const HealthMemory::Change& change : node_disks.healths.Ask(node.world.health, round, call)) {
     Tell(node.log, change, round.nodes[change.pv]);
     changed = changed || change.was != change.is;
   }

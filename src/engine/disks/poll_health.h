@@ -7,7 +7,7 @@
 
 namespace quarry::engine {
 
-// Disks::AskDisks (engine/disks.h).
-Result<bool> AskDisks(NodeDisks& node_disks, const Call& call);
+// Disks::PollDisks (engine/disks.h).
+Result<bool> PollDisks(NodeDisks& node_disks, const Call& call);
 
 }  // namespace quarry::engine

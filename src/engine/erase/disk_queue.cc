@@ -35,7 +35,7 @@ void DiskQueue::Stop() {
   thread_.request_stop();
 }
 
-void DiskQueue::Add(std::shared_ptr<Erasure> erasure, size_t part, Haste haste) {
+void DiskQueue::Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste) {
   const std::lock_guard lock(mutex_);
   entries_.push_back({std::move(erasure), part, haste});
   changed_.notify_all();
@@ -150,7 +150,7 @@ void DiskQueue::Pause(const Entry& entry, const Error& why, const std::stop_toke
   changed_.wait_for(lock, stop, pause_, [] { return false; });
 }
 
-Status DiskQueue::ClearPiece(const Erasure& erasure, const EraseAction& piece, const Call& call) {
+Status DiskQueue::ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call) {
   SteadyTime begun;
   const auto method = ClearOwned(world_, erasure.owner(), piece, call, [&] {
     begun = std::chrono::steady_clock::now();

@@ -33,7 +33,7 @@ class DiskQueue {
   DiskQueue(const DiskQueue&) = delete;
   DiskQueue& operator=(const DiskQueue&) = delete;
 
-  void Add(std::shared_ptr<Erasure> erasure, size_t part, Haste haste);
+  void Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste);
   // Asks it to stop, and does not wait for it.
   void Stop();
   // How long what is queued will take, at the speed of late. nullopt: there was none yet.
@@ -50,7 +50,7 @@ class DiskQueue {
 
  private:
   struct Entry {
-    std::shared_ptr<Erasure> erasure;
+    std::shared_ptr<EraseJob> erasure;
     size_t part;
     Haste haste;
   };
@@ -65,7 +65,7 @@ class DiskQueue {
   bool ClearNext(const Entry& entry, const std::stop_token& stop);
   // Until the same piece is tried again, longer each time.
   void Pause(const Entry& entry, const Error& why, const std::stop_token& stop);
-  Status ClearPiece(const Erasure& erasure, const EraseAction& piece, const Call& call);
+  Status ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call);
   Bytes MostAtOnce() const;
   void Pace(Bytes cleared, SteadyTime begun, const std::stop_token& stop);
   std::optional<std::string> StuckLocked() const;

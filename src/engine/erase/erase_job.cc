@@ -93,8 +93,8 @@ std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::
   return done.size() == parts.size() ? done : none;
 }
 
-Erasure::Erasure(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
-                 std::vector<Bytes> done, SteadyTime begun)
+EraseJob::EraseJob(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
+                   std::vector<Bytes> done, SteadyTime begun)
     : owner_(std::move(owner)),
       extents_(std::move(extents)),
       parts_(std::move(parts)),
@@ -102,7 +102,7 @@ Erasure::Erasure(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vect
       done_(std::move(done)),
       open_parts_(parts_.size()) {}
 
-std::optional<EraseAction> Erasure::Next(size_t part, Bytes most) const {
+std::optional<EraseAction> EraseJob::Next(size_t part, Bytes most) const {
   const std::lock_guard lock(mutex_);
   if (error_.has_value()) {
     return std::nullopt;
@@ -121,42 +121,42 @@ std::optional<EraseAction> Erasure::Next(size_t part, Bytes most) const {
   return std::nullopt;
 }
 
-void Erasure::Advance(size_t part, Bytes cleared) {
+void EraseJob::Advance(size_t part, Bytes cleared) {
   const std::lock_guard lock(mutex_);
   done_[part] = done_[part] + cleared;
 }
 
-void Erasure::Fail(Error error) {
+void EraseJob::Fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!error_.has_value()) {
     error_ = std::move(error);
   }
 }
 
-void Erasure::Leave() {
+void EraseJob::Leave() {
   const std::lock_guard lock(mutex_);
   --open_parts_;
   left_.notify_all();
 }
 
-bool Erasure::Finished() const {
+bool EraseJob::Finished() const {
   const std::lock_guard lock(mutex_);
   return open_parts_ == 0;
 }
 
-bool Erasure::WaitFinished(const Call& call) {
+bool EraseJob::WaitFinished(const Call& call) {
   std::unique_lock lock(mutex_);
   const auto done = [&] { return open_parts_ == 0; };
   return call.deadline == SteadyTime::max() ? left_.wait(lock, call.stop, done)
                                             : left_.wait_until(lock, call.stop, call.deadline, done);
 }
 
-std::optional<Error> Erasure::Failure() const {
+std::optional<Error> EraseJob::Failure() const {
   const std::lock_guard lock(mutex_);
   return error_;
 }
 
-std::vector<Bytes> Erasure::Done() const {
+std::vector<Bytes> EraseJob::Done() const {
   const std::lock_guard lock(mutex_);
   return done_;
 }

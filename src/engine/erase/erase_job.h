@@ -32,12 +32,12 @@ std::string ProgressText(const std::vector<DiskPart>& parts, const std::vector<B
 std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::string& text);
 
 // Thread-safe but for what never changes.
-class Erasure {
+class EraseJob {
  public:
   // `extents`: what reads as zeroes in the end, if that is how `parts` are cleared. `done`: what was cleared
   // before, for each part.
-  Erasure(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
-          std::vector<Bytes> done, SteadyTime begun);
+  EraseJob(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
+           std::vector<Bytes> done, SteadyTime begun);
 
   const Owner& owner() const { return owner_; }
   const std::vector<lvm::PhysicalRange>& extents() const { return extents_; }

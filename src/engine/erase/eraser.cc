@@ -197,7 +197,7 @@ void Eraser::NoLaterThan(SteadyTime when) {
   next_round_ = std::min(next_round_, when);
 }
 
-void Eraser::Clear(const std::shared_ptr<Erasure>& extents) {
+void Eraser::Clear(const std::shared_ptr<EraseJob>& extents) {
   for (size_t part = 0; part < extents->parts().size(); ++part) {
     QueueOf(extents->parts()[part].device).Add(extents, part, DiskQueue::Haste::kAwaited);
   }
@@ -259,7 +259,7 @@ void Eraser::Round(const std::stop_token& stop) {
     again();
     return;
   }
-  bool undone = SweepCleanings(pool_, zeroings_, world_, Call{.stop = stop}.Within(kLvmLimit));
+  bool undone = SweepZeroings(pool_, zeroings_, world_, Call{.stop = stop}.Within(kLvmLimit));
   const Catalog catalog = ReadCatalog(pool_.config.name, *group);
   TakeGivenUp(**group);
   ForgetGone(catalog);
@@ -390,9 +390,9 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
     done.assign(parts.size(), Bytes{});
   }
   work.recorded = Sum(done);
-  work.erasure = std::make_shared<Erasure>(OwnerOf(*now, *lv, lvm::StateTag(lvm::VolumeState::kErasing)),
-                                           WithoutLost(*now, std::move(extents), lost_), std::move(parts),
-                                           std::move(done), world_.clock.Now());
+  work.erasure = std::make_shared<EraseJob>(OwnerOf(*now, *lv, lvm::StateTag(lvm::VolumeState::kErasing)),
+                                            WithoutLost(*now, std::move(extents), lost_), std::move(parts),
+                                            std::move(done), world_.clock.Now());
   for (size_t part = 0; part < work.erasure->parts().size(); ++part) {
     QueueOf(work.erasure->parts()[part].device).Add(work.erasure, part, DiskQueue::Haste::kNone);
   }
@@ -491,7 +491,7 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
       log_.Info("removed a half-made volume", {{"pool", pool_.config.name}, {"lv", record->lv->name}});
       continue;
     }
-    const Erasure& erasure = *work->second.erasure;
+    const EraseJob& erasure = *work->second.erasure;
     if (record->lv->partial) {
       log_.Warning("a part of a deleted volume was not erased: it lies on a disk that was given up",
                    {{"pool", pool_.config.name}, {"lv", record->lv->name}});

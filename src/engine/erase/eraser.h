@@ -47,7 +47,7 @@ class Eraser {
   void GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away);
 
   // Has extents cleared that somebody waits for.
-  void Clear(const std::shared_ptr<Erasure>& extents);
+  void Clear(const std::shared_ptr<EraseJob>& extents);
   // What is being zeroed for volumes that are to be made or to grow.
   Zeroings& zeroings() { return zeroings_; }
 
@@ -61,8 +61,8 @@ class Eraser {
  private:
   // A deleted volume, from when it is first seen until it is gone.
   struct Work {
-    std::shared_ptr<Erasure> erasure;  // nullptr: it could not be begun
-    Bytes recorded;                    // of all disks, as its tag has it
+    std::shared_ptr<EraseJob> erasure;  // nullptr: it could not be begun
+    Bytes recorded;                     // of all disks, as its tag has it
     SteadyTime retry_at;
     std::chrono::milliseconds delay{0};  // of the last retry
   };

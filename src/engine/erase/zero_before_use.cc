@@ -21,7 +21,7 @@ constexpr std::chrono::minutes kKept{5};
 
 // Removes the LV that holds the extents. False: somebody has removed or moved that LV meanwhile, so that
 // others may have had them.
-Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Cleaning>& cleaning, const World& world,
+Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, const World& world,
                           const Call& call) {
   const std::string& group = pool.config.group;
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
@@ -43,7 +43,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Cleaning>& cleaning,
 // The same, and remembers that the extents are clear if they are. What others commit meanwhile has it looked
 // at anew.
 Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
-                      const std::shared_ptr<Cleaning>& cleaning, const World& world, const Call& call) {
+                      const std::shared_ptr<Zeroing>& cleaning, const World& world, const Call& call) {
   constexpr int kAttempts = 5;
   Result<bool> held = RemoveHolder(pool, cleaning, world, call);
   for (int attempt = 1; attempt < kAttempts && !held.has_value() && held.error().code() == Code::kUnavailable;
@@ -89,26 +89,25 @@ Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const 
 
 }  // namespace
 
-bool MustBeClear(const Profile& profile, std::string_view access) {
+bool MustBeZeroed(const Profile& profile, std::string_view access) {
   return (profile.erase != ErasePolicy::kNone && access != "mount") ||
          (profile.skip_sync && profile.geometry.has_metadata());
 }
 
-Result<Cleared> TakeCleared(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
-                            const Call& call) {
-  const std::shared_ptr<Cleaning> cleaning = eraser.zeroings().Find(key);
+Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const std::string& key, const Call& call) {
+  const std::shared_ptr<Zeroing> cleaning = eraser.zeroings().Find(key);
   if (cleaning == nullptr) {
-    return Cleared{};
+    return Zeroed{};
   }
   if (!cleaning->Finished()) {
-    return Cleared{cleaning, {}};
+    return Zeroed{cleaning, {}};
   }
   QUARRY_ASSIGN(const bool held, GiveBack(pool, eraser.zeroings(), key, cleaning, node.world, call));
   QUARRY_TRY(cleaning->Outcome());
   if (!held) {
-    return Cleared{};
+    return Zeroed{};
   }
-  return Cleared{nullptr, cleaning->held()};
+  return Zeroed{nullptr, cleaning->held()};
 }
 
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held) {
@@ -121,11 +120,10 @@ lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm:
   return space;
 }
 
-Result<std::shared_ptr<Cleaning>> StartCleaning(Node& node, Pool& pool, Eraser& eraser,
-                                                const std::string& key, const Catalog& catalog,
-                                                const Plan& plan,
-                                                const std::vector<lvm::PhysicalRange>& unknown,
-                                                const Call& call) {
+Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
+                                              const Catalog& catalog, const Plan& plan,
+                                              const std::vector<lvm::PhysicalRange>& unknown,
+                                              const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
   const std::vector<lvm::PhysicalRange> all = ExtentsOf(plan, true);
   QUARRY_TRY(CheckVolumeLimit(catalog).Context("extents to be cleared are held by a logical volume"));
@@ -158,9 +156,9 @@ Result<std::shared_ptr<Cleaning>> StartCleaning(Node& node, Pool& pool, Eraser& 
   }
   std::vector<DiskPart> parts = PartsOf(erase);
   const std::vector<Bytes> nothing_yet(parts.size());
-  const auto work = std::make_shared<Erasure>(std::move(*holder), ExtentsOf(plan, false), std::move(parts),
-                                              nothing_yet, node.world.clock.Now());
-  auto cleaning = std::make_shared<Cleaning>(all, work);
+  const auto work = std::make_shared<EraseJob>(std::move(*holder), ExtentsOf(plan, false), std::move(parts),
+                                               nothing_yet, node.world.clock.Now());
+  auto cleaning = std::make_shared<Zeroing>(all, work);
   eraser.zeroings().Add(key, cleaning);
   node.log.Info(
       "clearing disk space of unknown past",
@@ -169,7 +167,7 @@ Result<std::shared_ptr<Cleaning>> StartCleaning(Node& node, Pool& pool, Eraser& 
   return cleaning;
 }
 
-bool SweepCleanings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
+bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
   if (zeroings.Forgotten(kKept).empty()) {
     return !zeroings.empty();
   }
@@ -183,7 +181,7 @@ bool SweepCleanings(Pool& pool, Zeroings& zeroings, const World& world, const Ca
   return true;
 }
 
-Call CleaningPatience(const Call& call) {
+Call ZeroingPatience(const Call& call) {
   Call patience = call.Within(kPatience);
   if (call.deadline != SteadyTime::max()) {
     patience.deadline = std::min(patience.deadline, call.deadline - kForTheAnswer);

@@ -4,14 +4,14 @@
 
 namespace quarry::engine {
 
-Cleaning::Cleaning(std::vector<lvm::PhysicalRange> held, std::shared_ptr<Erasure> work)
+Zeroing::Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob> work)
     : held_(std::move(held)), work_(std::move(work)), asked_(std::chrono::steady_clock::now()) {
   for (const DiskPart& part : work_->parts()) {
     total_ = total_ + part.total();
   }
 }
 
-Status Cleaning::Wait(const Call& call) {
+Status Zeroing::Wait(const Call& call) {
   {
     const std::lock_guard lock(mutex_);
     asked_ = std::chrono::steady_clock::now();
@@ -19,11 +19,11 @@ Status Cleaning::Wait(const Call& call) {
   return work_->WaitFinished(call) ? Ok() : Status(NotYet());
 }
 
-bool Cleaning::Finished() const {
+bool Zeroing::Finished() const {
   return work_->Finished();
 }
 
-Status Cleaning::Outcome() const {
+Status Zeroing::Outcome() const {
   if (!work_->Finished()) {
     return NotYet();
   }
@@ -31,12 +31,12 @@ Status Cleaning::Outcome() const {
   return failure.has_value() ? Status(std::move(*failure)) : Ok();
 }
 
-std::chrono::steady_clock::duration Cleaning::Unasked() const {
+std::chrono::steady_clock::duration Zeroing::Unasked() const {
   const std::lock_guard lock(mutex_);
   return std::chrono::steady_clock::now() - asked_;
 }
 
-Error Cleaning::NotYet() const {
+Error Zeroing::NotYet() const {
   Bytes done;
   for (const Bytes bytes : work_->Done()) {
     done = done + bytes;
@@ -48,13 +48,13 @@ Error Cleaning::NotYet() const {
                   HumanBytes(done), HumanBytes(total_))};
 }
 
-std::shared_ptr<Cleaning> Zeroings::Find(const std::string& key) const {
+std::shared_ptr<Zeroing> Zeroings::Find(const std::string& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(key);
   return found == all_.end() ? nullptr : found->second;
 }
 
-void Zeroings::Add(const std::string& key, std::shared_ptr<Cleaning> cleaning) {
+void Zeroings::Add(const std::string& key, std::shared_ptr<Zeroing> cleaning) {
   const std::lock_guard lock(mutex_);
   all_[key] = std::move(cleaning);
 }
@@ -69,10 +69,10 @@ bool Zeroings::empty() const {
   return all_.empty();
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> Zeroings::Forgotten(
+std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Zeroings::Forgotten(
     std::chrono::steady_clock::duration kept) const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> out;
+  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> out;
   for (const auto& [key, cleaning] : all_) {
     if (cleaning->Finished() && cleaning->Unasked() > kept) {
       out.emplace_back(key, cleaning);

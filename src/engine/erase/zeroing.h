@@ -22,12 +22,12 @@
 namespace quarry::engine {
 
 // May be asked from any thread.
-class Cleaning {
+class Zeroing {
  public:
   // The owner of `work`, an LV, holds `held`; its extents, a part of them, are clear in the end.
-  Cleaning(std::vector<lvm::PhysicalRange> held, std::shared_ptr<Erasure> work);
-  Cleaning(const Cleaning&) = delete;
-  Cleaning& operator=(const Cleaning&) = delete;
+  Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob> work);
+  Zeroing(const Zeroing&) = delete;
+  Zeroing& operator=(const Zeroing&) = delete;
 
   const std::string& lv_name() const { return work_->owner().lv_name; }
   const std::vector<lvm::PhysicalRange>& held() const { return held_; }
@@ -48,7 +48,7 @@ class Cleaning {
   Error NotYet() const;
 
   const std::vector<lvm::PhysicalRange> held_;
-  const std::shared_ptr<Erasure> work_;
+  const std::shared_ptr<EraseJob> work_;
   Bytes total_;
   mutable std::mutex mutex_;
   SteadyTime asked_;  // guarded by mutex_
@@ -57,17 +57,17 @@ class Cleaning {
 // Those of a pool, by the key of the volume's lock. Changed under the pool's turn; thread-safe.
 class Zeroings {
  public:
-  std::shared_ptr<Cleaning> Find(const std::string& key) const;
-  void Add(const std::string& key, std::shared_ptr<Cleaning> cleaning);
+  std::shared_ptr<Zeroing> Find(const std::string& key) const;
+  void Add(const std::string& key, std::shared_ptr<Zeroing> cleaning);
   void Drop(const std::string& key);
   bool empty() const;
   // Finished ones that nobody has asked for since `kept` ago.
-  std::vector<std::pair<std::string, std::shared_ptr<Cleaning>>> Forgotten(
+  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Forgotten(
       std::chrono::steady_clock::duration kept) const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Cleaning>> all_;  // guarded by mutex_
+  std::map<std::string, std::shared_ptr<Zeroing>> all_;  // guarded by mutex_
 };
 
 }  // namespace quarry::engine

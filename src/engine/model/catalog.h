@@ -29,11 +29,11 @@ struct Record {
 };
 
 // Disks that are not as they should be, by their own word (failing_disks.h): PV UUID → why.
-struct WeakDisks {
+struct UnhealthyDisks {
   std::map<std::string, std::string> failing, worn;
   std::set<std::string>
       dropping;  // of the failing: those on which legs fail each time that they are taken back
-  bool operator==(const WeakDisks&) const = default;
+  bool operator==(const UnhealthyDisks&) const = default;
 };
 
 // A leg that LVM took out of a raid volume of ours, and was killed before it removed it. It may be the last
@@ -52,7 +52,7 @@ struct Unreadable {
 
 struct Catalog {
   lvm::Snapshot group;
-  WeakDisks weak = {};          // as known when the catalog was made
+  UnhealthyDisks weak = {};     // as known when the catalog was made
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<Unreadable> unreadable = {};
   // Legs of volumes of ours that are not there: what LVM, killed while it made or removed one, left of it. By

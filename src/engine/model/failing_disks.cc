@@ -25,11 +25,11 @@ std::vector<std::string> Names(const lvm::VolumeGroup& group, const std::map<std
 }
 
 // `weak`: disks that may have been left out for it.
-Error TellOf(Error error, const lvm::VolumeGroup& group, const WeakDisks& weak) {
+Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& weak) {
   if (error.code() != Code::kNoSpace) {
     return error;
   }
-  const std::set<std::string> withheld = Withheld(group, weak);
+  const std::set<std::string> withheld = Excluded(group, weak);
   std::string words;
   const auto add = [&](const std::map<std::string, std::string>& disks, std::string_view what) {
     if (const auto names = Names(group, disks, withheld); !names.empty()) {
@@ -78,7 +78,7 @@ DiskVerdict JudgeHealth(const udev::DiskHealth& health) {
   return {};
 }
 
-std::set<std::string> Withheld(const lvm::VolumeGroup& group, const WeakDisks& weak) {
+std::set<std::string> Excluded(const lvm::VolumeGroup& group, const UnhealthyDisks& weak) {
   std::set<std::string> failing;
   std::set<std::string> worn;
   bool others = false;
@@ -102,11 +102,11 @@ lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs) {
   return space;
 }
 
-Error TellOfWithheld(Error error, const Catalog& catalog) {
+Error ReportExcluded(Error error, const Catalog& catalog) {
   return TellOf(std::move(error), *catalog.group, catalog.weak);
 }
 
-Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
+Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,
                                              const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
                                              const std::vector<bool>& which) {
   auto placed = PlaceOnSoundDisks(group, weak, [&](const lvm::FreeSpace& space) {
@@ -118,7 +118,7 @@ Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, cons
   return placed;
 }
 
-std::optional<Ailment> DiskFailing(const Record& record, const WeakDisks& weak) {
+std::optional<Ailment> DiskFailing(const Record& record, const UnhealthyDisks& weak) {
   if (weak.failing.empty()) {
     return std::nullopt;
   }

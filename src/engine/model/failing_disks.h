@@ -34,27 +34,27 @@ DiskVerdict JudgeHealth(const udev::DiskHealth& health);
 
 // PVs of the group that get nothing new: those that fail, and those that are worn as long as a present disk
 // of the group is neither. Pure.
-std::set<std::string> Withheld(const lvm::VolumeGroup& group, const WeakDisks& weak);
+std::set<std::string> Excluded(const lvm::VolumeGroup& group, const UnhealthyDisks& weak);
 // `space` less what lies on these PVs. Pure.
 lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs);
 // An error of placing in a pool, with a word on the disks that were left out. Pure.
-Error TellOfWithheld(Error error, const Catalog& catalog);
+Error ReportExcluded(Error error, const Catalog& catalog);
 // What `place` makes of the group's free room: not onto a disk that fails, and onto a worn one only if no
 // other will do, for there it is better than nowhere. Pure if `place` is.
 template <typename Place>
-auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const WeakDisks& weak, Place place) {
+auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const UnhealthyDisks& weak, Place place) {
   const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
-  auto placed = place(Without(all, Withheld(group, weak)));
+  auto placed = place(Without(all, Excluded(group, weak)));
   if (!placed.has_value() && placed.error().code() == Code::kNoSpace && !weak.worn.empty()) {
-    placed = place(Without(all, Withheld(group, {weak.failing, {}, {}})));
+    placed = place(Without(all, Excluded(group, {weak.failing, {}, {}})));
   }
   return placed;
 }
 // lvm::PlaceLegs like that. Pure.
-Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const WeakDisks& weak,
+Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,
                                              const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
                                              const std::vector<bool>& which);
 // What is to be said of a volume with a part on failing disks; nullopt if it has none. Pure.
-std::optional<Ailment> DiskFailing(const Record& record, const WeakDisks& weak);
+std::optional<Ailment> DiskFailing(const Record& record, const UnhealthyDisks& weak);
 
 }  // namespace quarry::engine

@@ -44,8 +44,9 @@ Extents DataWithin(const lvm::Geometry& geometry, Extents raw, bool fresh) {
   return {(per_leg - std::min(per_leg, metadata)) * geometry.data_legs()};
 }
 
-lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const WeakDisks& weak, const PoolConfig& pool) {
-  lvm::FreeSpace space = Without(lvm::FreeSpaceOf(group), Withheld(group, weak));
+lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,
+                             const PoolConfig& pool) {
+  lvm::FreeSpace space = Without(lvm::FreeSpaceOf(group), Excluded(group, weak));
   space.reserve = CeilToExtents(pool.reserve, group.extent_size);
   return space;
 }
@@ -160,7 +161,7 @@ Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geom
                  Extents size) {
   QUARRY_TRY(CheckShare(catalog, pool, geometry, size, true));
   auto placed = lvm::Place(PoolSpace(catalog, pool), geometry, size, *catalog.group);
-  return placed.has_value() ? Ok() : Status(TellOfWithheld(std::move(placed.error()), catalog));
+  return placed.has_value() ? Ok() : Status(ReportExcluded(std::move(placed.error()), catalog));
 }
 
 Bytes ErasingBytes(const Catalog& catalog) {

@@ -206,10 +206,10 @@ struct ReleaseResult {
 
 // Why disks and legs are looked at: something happened to a device of the kernel's; disks may have come or
 // gone; somebody asked, and will not wait for what the policy waits for.
-enum class MendCause { kEvent, kDisks, kAsked };
+enum class RepairCause { kEvent, kDisks, kAsked };
 
 // What a round of mending came to.
-struct MendReport {
+struct RepairReport {
   std::vector<std::string> done;       // steps, in words
   std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
   // When something is due that nothing tells of. nullopt: there is nothing of the kind.

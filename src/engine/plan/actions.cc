@@ -429,7 +429,7 @@ std::string Text(const Action& action) {
             return fmt::format("move {}/{} from {} to {}", a.spec.group, a.spec.name, a.spec.from, a.spec.to);
           },
           [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
-          [](const AbandonMoveAction& a) {
+          [](const AbortMoveAction& a) {
             return fmt::format("call off the move off disk {} of group {}", a.device, a.group);
           },
           [](const ChangePvAction& a) {
@@ -500,7 +500,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
                              [&] { return world.lvm.Move(a.spec, call); });
           },
           [&](const VerifyLeftAction& a) { return VerifyLeft(a, world, call); },
-          [&](const AbandonMoveAction& a) { return world.lvm.AbandonMove(a.group, a.device, call); },
+          [&](const AbortMoveAction& a) { return world.lvm.AbandonMove(a.group, a.device, call); },
           [&](const ChangePvAction& a) { return world.lvm.ChangePv(a.change, call); },
           [&](const ReviveAction& a) { return ReviveNow(a, world, call); },
           [&](const RemovePvAction& a) { return world.lvm.RemovePv(a.group, a.device, call); },

@@ -76,7 +76,7 @@ struct VerifyLeftAction {
   std::vector<lvm::ExtentRange> ranges;
 };
 // What is on its way off this PV goes back to where it was.
-struct AbandonMoveAction {
+struct AbortMoveAction {
   std::string group, device;
 };
 struct ChangePvAction {
@@ -172,7 +172,7 @@ using Action =
                  CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
                  UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
                  RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction,
-                 MoveExtentsAction, VerifyLeftAction, AbandonMoveAction, ChangePvAction, RemovePvAction,
+                 MoveExtentsAction, VerifyLeftAction, AbortMoveAction, ChangePvAction, RemovePvAction,
                  ReviveAction, ScrubAction, LimitRecoveryAction>;
 
 // One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".

@@ -42,7 +42,7 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   auto placed =
       lvm::Place(within != nullptr ? *within : PoolSpace(catalog, pool), geometry, wish.size, group);
   if (!placed.has_value()) {
-    return TellOfWithheld(std::move(placed.error()), catalog);
+    return ReportExcluded(std::move(placed.error()), catalog);
   }
   const lvm::Placement& placement = *placed;
   if (wish.ephemeral) {
@@ -86,7 +86,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
     auto growth = lvm::PlaceGrowth(within != nullptr ? *within : PoolSpace(catalog, pool), profile.geometry,
                                    group, *record.lv, size - now);
     if (!growth.has_value()) {
-      return TellOfWithheld(std::move(growth.error()), catalog);
+      return ReportExcluded(std::move(growth.error()), catalog);
     }
     for (const lvm::PlacementStep& step : growth->steps) {
       plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});

@@ -66,7 +66,7 @@ bool LiesOnJust(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
   return ByPv(lvm::PhysicalExtents(group, lv)) == ByPv(ranges);
 }
 
-void CleanSpace::Look(const lvm::VolumeGroup& group) {
+void ZeroedExtents::Look(const lvm::VolumeGroup& group) {
   const bool ours = seqno_.has_value() && group.uuid == group_uuid_ && group.seqno >= *seqno_ &&
                     group.seqno - *seqno_ <= commits_;
   if (!ours) {
@@ -81,7 +81,7 @@ void CleanSpace::Look(const lvm::VolumeGroup& group) {
   commits_ = 0;
 }
 
-void CleanSpace::Add(const std::vector<PhysicalRange>& ranges) {
+void ZeroedExtents::Add(const std::vector<PhysicalRange>& ranges) {
   for (const auto& [pv, more] : ByPv(ranges)) {
     std::vector<ExtentRange>& known = clear_[pv];
     known.insert(known.end(), more.begin(), more.end());
@@ -89,13 +89,13 @@ void CleanSpace::Add(const std::vector<PhysicalRange>& ranges) {
   }
 }
 
-void CleanSpace::Forget(const std::vector<PhysicalRange>& ranges) {
+void ZeroedExtents::Forget(const std::vector<PhysicalRange>& ranges) {
   for (const auto& [pv, taken] : ByPv(ranges)) {
     clear_[pv] = Without(clear_[pv], taken);
   }
 }
 
-std::vector<PhysicalRange> CleanSpace::Unknown(const std::vector<PhysicalRange>& ranges) const {
+std::vector<PhysicalRange> ZeroedExtents::Unknown(const std::vector<PhysicalRange>& ranges) const {
   std::vector<PhysicalRange> out;
   for (const auto& [pv, wanted] : ByPv(ranges)) {
     const auto known = clear_.find(pv);

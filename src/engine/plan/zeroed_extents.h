@@ -20,7 +20,7 @@
 namespace quarry::engine {
 
 // For one group. Used under its pool's turn only, where also every commit of ours is made.
-class CleanSpace {
+class ZeroedExtents {
  public:
   // The group as it is now. Forgets what is not free any more, and everything if somebody else has committed.
   void Look(const lvm::VolumeGroup& group);

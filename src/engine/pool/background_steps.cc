@@ -13,7 +13,7 @@ constexpr std::chrono::minutes kKept{10};
 
 }  // namespace
 
-class LongSteps::Task {
+class BackgroundSteps::Task {
  public:
   Task(std::string what, milliseconds limit, Work work)
       : what_(std::move(what)), work_(std::move(work)), since_(std::chrono::steady_clock::now()) {
@@ -81,8 +81,8 @@ class LongSteps::Task {
   std::jthread thread_;                   // last: everything above exists before it runs
 };
 
-Status LongSteps::Run(const std::string& id, const std::string& what, milliseconds limit, Work work,
-                      KeyLocks::Guard& guard, const Call& call) {
+Status BackgroundSteps::Run(const std::string& id, const std::string& what, milliseconds limit, Work work,
+                            KeyLocks::Guard& guard, const Call& call) {
   const auto task = std::make_shared<Task>(what, limit, std::move(work));
   if (auto outcome = task->Wait(call); outcome.has_value()) {
     return std::move(*outcome);
@@ -101,7 +101,7 @@ Status LongSteps::Run(const std::string& id, const std::string& what, millisecon
   return *task->Wait(call);  // it has just ended
 }
 
-Status LongSteps::Join(const std::string& id, const Call& call) {
+Status BackgroundSteps::Join(const std::string& id, const Call& call) {
   std::shared_ptr<Task> task;
   {
     const std::lock_guard lock(mutex_);
@@ -124,7 +124,7 @@ Status LongSteps::Join(const std::string& id, const Call& call) {
   return std::move(*outcome);
 }
 
-void LongSteps::Stop() {
+void BackgroundSteps::Stop() {
   std::map<std::string, std::shared_ptr<Task>> all;
   {
     const std::lock_guard lock(mutex_);

@@ -19,7 +19,7 @@
 namespace quarry::engine {
 
 // Any thread. What is under way ends with this object: it is stopped, and waited for.
-class LongSteps {
+class BackgroundSteps {
  public:
   using Work = std::function<Status(const Call&)>;
 

@@ -35,12 +35,12 @@ void Node::Wake() {
   }
 }
 
-void Node::SetFailingDisks(std::shared_ptr<const WeakDisks> weak) {
+void Node::SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak) {
   const std::lock_guard lock(mutex_);
   weak_ = std::move(weak);
 }
 
-std::shared_ptr<const WeakDisks> Node::FailingDisks() const {
+std::shared_ptr<const UnhealthyDisks> Node::FailingDisks() const {
   const std::lock_guard lock(mutex_);
   return weak_;
 }

@@ -25,9 +25,9 @@
 namespace quarry::engine {
 
 // What the kernel says of the legs of a raid volume.
-struct RaidWord {
+struct RaidReport {
   std::optional<dm::RaidStatus> status;  // nullopt: no raid volume, not active, or not understood
-  std::string riddle;                    // what was not understood
+  std::string unrecognized;              // what was not understood
 };
 
 // What a call waits for a pool that it is not for, and does well without.
@@ -113,9 +113,9 @@ struct Node {
   Result<std::optional<Doubt>> LookForDoubt(const Record& record);
   // The volume's device; activates it if need be, also one that a killed LVM left suspended.
   Result<dm::Device> EnsureActive(const Found& found, const Call& call);
-  Result<RaidWord> RaidOf(const Record& record);
+  Result<RaidReport> RaidOf(const Record& record);
   // How the volume is now. Starts no process and waits for no disk.
-  Result<Health> HealthOf(const Record& record, const RaidWord& raid, const mount::MountTable& mounts);
+  Result<Health> HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts);
   Result<Health> HealthOf(const Record& record, const mount::MountTable& mounts);
 
   // The targets where the raw device of this volume is published: bind mounts of the very node in our /dev.
@@ -127,8 +127,8 @@ struct Node {
 
   // Which disks are not as they should be, by the word of whoever asks them (disks/health_memory.h). Every
   // catalog that is read from now on has it.
-  void SetFailingDisks(std::shared_ptr<const WeakDisks> weak);
-  std::shared_ptr<const WeakDisks> FailingDisks() const;
+  void SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak);
+  std::shared_ptr<const UnhealthyDisks> FailingDisks() const;
 
  private:
   Result<std::shared_ptr<const Catalog>> CatalogOf(Pool& pool, Result<lvm::Snapshot> group);
@@ -136,7 +136,8 @@ struct Node {
   std::mutex wake_mutex_;
   std::function<void()> wake_;  // guarded by wake_mutex_
   mutable std::mutex mutex_;
-  std::shared_ptr<const WeakDisks> weak_ = std::make_shared<const WeakDisks>();  // guarded by mutex_
+  std::shared_ptr<const UnhealthyDisks> weak_ =
+      std::make_shared<const UnhealthyDisks>();  // guarded by mutex_
 };
 
 }  // namespace quarry::engine

@@ -37,9 +37,9 @@ struct Pool {
   // the tags of a thousand volumes (4 ms) is for changes only.
   std::mutex catalog_mutex;
   std::shared_ptr<const Catalog> catalog;
-  std::shared_ptr<const WeakDisks> catalog_weak;  // what it was made with
-  std::string told;                               // why it could not be read, as logged last; empty: it could
-  std::optional<Error> start_error;               // of the last start, if that failed
+  std::shared_ptr<const UnhealthyDisks> catalog_weak;  // what it was made with
+  std::string told;                  // why it could not be read, as logged last; empty: it could
+  std::optional<Error> start_error;  // of the last start, if that failed
   // Names of volumes that callers were sent to other nodes with while the group was gone.
   std::set<std::string> given_up;
 
@@ -48,7 +48,7 @@ struct Pool {
   std::set<std::string> making;
   // Since when creates have been told to wait for space that is being erased, by name. Likewise.
   std::map<std::string, SteadyTime> waiting;
-  CleanSpace clean;  // used under the turn
+  ZeroedExtents clean;  // used under the turn
 
   Lookout lookout;  // last: its thread uses the above
 };

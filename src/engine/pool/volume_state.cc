@@ -19,26 +19,26 @@ Ailment DiskNotReopened(const Record& record) {
 
 }  // namespace
 
-Result<RaidWord> Node::RaidOf(const Record& record) {
+Result<RaidReport> Node::RaidOf(const Record& record) {
   if (!record.lv->segment_type.starts_with("raid")) {
-    return RaidWord();
+    return RaidReport();
   }
   auto asked = world.dm.Raid(record.DmUuid());
   if (asked.has_value()) {
-    return RaidWord{std::move(*asked), ""};
+    return RaidReport{std::move(*asked), ""};
   }
   if (asked.error().code() == Code::kCorrupt) {
-    return RaidWord{std::nullopt, asked.error().message()};
+    return RaidReport{std::nullopt, asked.error().message()};
   }
   return std::move(asked.error());
 }
 
 Result<Health> Node::HealthOf(const Record& record, const mount::MountTable& mounts) {
-  QUARRY_ASSIGN(const RaidWord raid, RaidOf(record));
+  QUARRY_ASSIGN(const RaidReport raid, RaidOf(record));
   return HealthOf(record, raid, mounts);
 }
 
-Result<Health> Node::HealthOf(const Record& record, const RaidWord& raid, const mount::MountTable& mounts) {
+Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts) {
   std::vector<const mount::MountEntry*> own;
   if (AnyGoneReadOnly(mounts)) {  // hardly ever: the device need not be looked for
     QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
@@ -47,8 +47,8 @@ Result<Health> Node::HealthOf(const Record& record, const RaidWord& raid, const 
     }
   }
   Health health = Diagnose(record, raid.status, own);
-  if (!raid.riddle.empty()) {
-    health.note = raid.riddle;
+  if (!raid.unrecognized.empty()) {
+    health.note = raid.unrecognized;
   }
   if (auto failing = DiskFailing(record, *FailingDisks()); failing.has_value()) {
     health.ailments.push_back(std::move(*failing));

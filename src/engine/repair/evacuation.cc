@@ -97,7 +97,7 @@ Status Check(Node& node, const FoundDisk& found, const EvacuateRequest& request)
                              pv.uuid));
   }
   if (request.cancel) {
-    if (!IsLeaving(pv)) {
+    if (!IsEvacuating(pv)) {
       return Error(Code::kPrecondition, fmt::format("disk {} is not being emptied", pv.uuid));
     }
     return Ok();
@@ -148,7 +148,7 @@ Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request
     // Somebody else's move off this disk is his to call off.
     const auto move = OwnMoveOff(*found.catalog, *found.pv);
     if (move.has_value() && move->has_value()) {
-      plan.insert(plan.begin(), AbandonMoveAction{found.catalog->group->name, found.pv->device});
+      plan.insert(plan.begin(), AbortMoveAction{found.catalog->group->name, found.pv->device});
     }
   }
   QUARRY_TRY(RunCounted(*found.pool, plan, node.world, call));

@@ -48,9 +48,9 @@ bool IsTakenOut(const Catalog& catalog, const lvm::LogicalVolume& lv) {
   });
 }
 
-const MendVolume* VolumeOf(const MendView& view, const Record& record) {
+const VolumeView* VolumeOf(const RepairView& view, const Record& record) {
   const auto found = std::ranges::find_if(
-      view.volumes, [&](const MendVolume& volume) { return volume.record->lv == record.lv; });
+      view.volumes, [&](const VolumeView& volume) { return volume.record->lv == record.lv; });
   return found == view.volumes.end() ? nullptr : &*found;
 }
 
@@ -67,23 +67,24 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
 }
 
 // What a killed move left. Of an inactive volume nothing would be copied.
-std::optional<MendStep> GoOn(const MendView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
+std::optional<RepairStep> GoOn(const RepairView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
   const lvm::VolumeGroup& group = view.group();
   const std::string& name = move.record->lv->name;
-  return MendStep{.ids = {},
-                  .actions = {ActivateAction{group.name, {name}},
-                              MoveExtentsAction{{.group = group.name,
-                                                 .name = name,
-                                                 .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
-                                                 .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
-                              VerifyLeftAction{group.name, pv.uuid, move.from}},
-                  .kind = MendKind::kLeave,
-                  .unhurried = true};
+  return RepairStep{
+      .ids = {},
+      .actions = {ActivateAction{group.name, {name}},
+                  MoveExtentsAction{{.group = group.name,
+                                     .name = name,
+                                     .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
+                                     .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
+                  VerifyLeftAction{group.name, pv.uuid, move.from}},
+      .kind = RepairKind::kEvacuate,
+      .unhurried = true};
 }
 
-std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::PhysicalVolume& pv,
-                                         const MendVolume& volume, const lvm::Geometry& geometry,
-                                         MendPlan& plan) {
+std::optional<RepairStep> RebuildElsewhere(const RepairView& view, const lvm::PhysicalVolume& pv,
+                                           const VolumeView& volume, const lvm::Geometry& geometry,
+                                           RepairPlan& plan) {
   const Record& record = *volume.record;
   if (IsBusy(volume)) {
     plan.waiting = true;
@@ -107,7 +108,7 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
         fmt::format("volume {} cannot leave {}: {}", record.tags.id, NameOf(pv), placed.error().message()));
     return std::nullopt;
   }
-  MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kLeave};
+  RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kEvacuate};
   if (!volume.active) {
     step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
   }
@@ -117,7 +118,7 @@ std::optional<MendStep> RebuildElsewhere(const MendView& view, const lvm::Physic
   return step;
 }
 
-Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, const WeakDisks& weak,
+Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,
                                               const lvm::PhysicalVolume& pv,
                                               const std::vector<const lvm::LogicalVolume*>& lvs) {
   return PlaceOnSoundDisks(
@@ -136,7 +137,7 @@ std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
                      NameOf(pv), fmt::join(there.strangers, ", "));
 }
 
-MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
+RepairStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
   if (!move.whole) {
     const Extents most{std::max<uint64_t>(kPiece.value / group.extent_size.value, 1)};
     move.from.front().count = std::min(most, move.from.front().count);
@@ -148,12 +149,12 @@ MendStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
                                          .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
                                          .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
                       VerifyLeftAction{group.name, move.from_uuid, move.from}},
-          .kind = MendKind::kLeave,
+          .kind = RepairKind::kEvacuate,
           .unhurried = true};
 }
 
 // The next step for one disk.
-std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& pv, MendPlan& plan) {
+std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolume& pv, RepairPlan& plan) {
   const lvm::VolumeGroup& group = view.group();
   const auto begun = OwnMoveOff(*view.catalog, pv);
   if (!begun.has_value()) {
@@ -166,9 +167,9 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
   const bool rebuild = HasTag(pv, lvm::kReplacingTag);
   std::vector<const Record*> to_copy;
-  std::optional<MendStep> step;
+  std::optional<RepairStep> step;
   for (const Record* const record : there.records) {
-    const MendVolume* const volume = VolumeOf(view, *record);
+    const VolumeView* const volume = VolumeOf(view, *record);
     const auto profile = Profile::FromCanonical(record->tags.profile);
     if (volume == nullptr) {
       plan.waiting = true;  // half made, or being erased: that ends by itself
@@ -200,14 +201,15 @@ std::optional<MendStep> Leave(const MendView& view, const lvm::PhysicalVolume& p
     return Copy(group, moves->front());
   }
   if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
-    return MendStep{.ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = MendKind::kLeave};
+    return RepairStep{
+        .ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-bool IsLeaving(const lvm::PhysicalVolume& pv) {
+bool IsEvacuating(const lvm::PhysicalVolume& pv) {
   return HasTag(pv, lvm::kLeavingTag) || HasTag(pv, lvm::kReplacingTag);
 }
 
@@ -268,7 +270,7 @@ Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::P
       move.to.push_back(segment.areas[1].range);
     }
   }
-  if (!IsLeaving(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
+  if (!IsEvacuating(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
     return Error(
         Code::kUnavailable,
         fmt::format("somebody else moves what lies on {} ({}): let his pvmove finish", NameOf(pv),
@@ -293,7 +295,7 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   for (const Record* const record : there.records) {
     const auto alone = CheckAlone(*record);
     // A move of ours, off a disk that is to leave already, is no obstacle to wanting it gone in another way.
-    if (!alone.has_value() && !(IsLeaving(pv) && alone.error().code() == Code::kUnavailable)) {
+    if (!alone.has_value() && !(IsEvacuating(pv) && alone.error().code() == Code::kUnavailable)) {
       return Error(alone.error()).Context(NameOf(pv) + " cannot be emptied");
     }
   }
@@ -301,8 +303,8 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be emptied"));
 }
 
-void PlanLeaving(const MendView& view, MendPlan& plan) {
-  if (!view.may_empty || std::ranges::none_of(view.group().pvs, IsLeaving)) {
+void PlanEvacuation(const RepairView& view, RepairPlan& plan) {
+  if (!view.may_evacuate || std::ranges::none_of(view.group().pvs, IsEvacuating)) {
     return;
   }
   if (view.group().MissingPvs() > 0) {
@@ -310,7 +312,7 @@ void PlanLeaving(const MendView& view, MendPlan& plan) {
     return;
   }
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
-    if (IsLeaving(pv) && !plan.step.has_value()) {
+    if (IsEvacuating(pv) && !plan.step.has_value()) {
       plan.step = Leave(view, pv, plan);
     }
   }

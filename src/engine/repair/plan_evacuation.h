@@ -13,10 +13,10 @@
 namespace quarry::engine {
 
 // Whether somebody wants it out of the group.
-bool IsLeaving(const lvm::PhysicalVolume& pv);
+bool IsEvacuating(const lvm::PhysicalVolume& pv);
 
 // Adds the next step for the first such disk to `plan`, or why there is none.
-void PlanLeaving(const MendView& view, MendPlan& plan);
+void PlanEvacuation(const RepairView& view, RepairPlan& plan);
 
 // Whether all of it has room elsewhere. kPrecondition: something lies there that is not ours, or there is no
 // other disk. kNoSpace, saying by how much.

@@ -15,7 +15,7 @@ namespace quarry::engine {
 namespace {
 
 // Whether anything may be done to a volume for which something is to be done.
-bool MayChange(const MendVolume& volume, MendPlan& plan) {
+bool MayChange(const VolumeView& volume, RepairPlan& plan) {
   auto alone = CheckAlone(*volume.record);
   if (!alone.has_value()) {
     plan.obstacles.push_back(alone.error().message());
@@ -25,38 +25,38 @@ bool MayChange(const MendVolume& volume, MendPlan& plan) {
 
 // A disk that has returned after the group was changed without it: LVM counts it as missing until it is told.
 // LVM may refuse one; the others are taken back, and everything else goes on.
-std::optional<MendStep> TakeBack(const MendView& view) {
+std::optional<RepairStep> TakeBack(const RepairView& view) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !pv.device.empty() && !view.refused.contains(pv.uuid)) {
-      return MendStep{.ids = {},
-                      .actions = {RestorePvAction{view.group().name, pv.device}},
-                      .kind = MendKind::kTakeBack,
-                      .disk = pv.uuid};
+      return RepairStep{.ids = {},
+                        .actions = {RestorePvAction{view.group().name, pv.device}},
+                        .kind = RepairKind::kTakeBack,
+                        .disk = pv.uuid};
     }
   }
   return std::nullopt;
 }
 
 // What a killed command left suspended: any I/O to it waits. Activation loads what the metadata say.
-std::optional<MendStep> Resume(const MendView& view) {
-  for (const MendVolume& volume : view.volumes) {
+std::optional<RepairStep> Resume(const RepairView& view) {
+  for (const VolumeView& volume : view.volumes) {
     if (volume.suspended) {
-      return MendStep{{volume.record->tags.id},
-                      {ActivateAction{view.group().name, {volume.record->lv->name}}}};
+      return RepairStep{{volume.record->tags.id},
+                        {ActivateAction{view.group().name, {volume.record->lv->name}}}};
     }
   }
   return std::nullopt;
 }
 
-bool HasStopped(const MendVolume& volume) {
+bool HasStopped(const VolumeView& volume) {
   const auto profile = Profile::FromCanonical(volume.record->tags.profile);
   return volume.raid.has_value() && profile.has_value() &&
          engine::HasStopped(profile->geometry, *volume.raid);
 }
 
 // Nothing but a person's word will do; once it is active its legs have been told which of them count.
-std::optional<MendStep> StartAsAsked(const MendView& view) {
-  for (const MendVolume& volume : view.volumes) {
+std::optional<RepairStep> StartAsAsked(const RepairView& view) {
+  for (const VolumeView& volume : view.volumes) {
     if (volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override) {
       const Record& record = *volume.record;
       std::vector<std::string> old;
@@ -65,7 +65,7 @@ std::optional<MendStep> StartAsAsked(const MendView& view) {
       }
       // First, so that no leg that is left out passes for current should those that are taken be gone one
       // day.
-      return MendStep{
+      return RepairStep{
           {record.tags.id},
           {RetagAction{view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
            ActivateAction{.group = view.group().name, .names = {record.lv->name}, .accept_older = true}}};
@@ -76,8 +76,8 @@ std::optional<MendStep> StartAsAsked(const MendView& view) {
 
 // Its disks are back, all of them; whoever had it open when it stopped gets errors, and nothing of what he
 // wrote since was kept.
-std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
-  for (const MendVolume& volume : view.volumes) {
+std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
+  for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     if (!volume.active || record.lv->partial || !HasStopped(volume)) {
       continue;
@@ -90,9 +90,9 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
           record.tags.id));
     } else if (volume.refresh_due && MayChange(volume, plan)) {
       const std::string& group = view.group().name;
-      return MendStep{{record.tags.id},
-                      {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
-                       ActivateAction{group, {record.lv->name}}}};
+      return RepairStep{{record.tags.id},
+                        {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
+                         ActivateAction{group, {record.lv->name}}}};
     }
   }
   return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<MendStep> StartAgain(const MendView& view, MendPlan& plan) {
 
 // The PVs that a volume's legs are to leave: those of legs that it is of no use to take back, because that
 // has been tried or because the disk is failing, and those on which other legs had to be given up so.
-std::set<std::string> PvsToLeave(const MendView& view, const MendVolume& volume) {
+std::set<std::string> PvsToLeave(const RepairView& view, const VolumeView& volume) {
   std::set<std::string> out;
   for (const std::string& uuid : FailedPvs(view, volume)) {
     if (volume.hopeless || view.catalog->weak.failing.contains(uuid)) {
@@ -118,11 +118,11 @@ std::set<std::string> PvsToLeave(const MendView& view, const MendVolume& volume)
 
 // A disk that answers, and not as it should: what its legs had is made anew on others, from the other legs.
 // Where that is not possible a leg that failed is tried again, ever more rarely.
-std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
-  if (!view.may_abandon || view.group().MissingPvs() > 0) {
+std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
+  if (!view.may_replace_legs || view.group().MissingPvs() > 0) {
     return std::nullopt;  // LVM exchanges legs that are there in a whole group only
   }
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     const auto profile = Profile::FromCanonical(record.tags.profile);
     if (volume.on_lost_disk || volume.doubt.has_value() || IsBusy(volume) || !profile.has_value() ||
@@ -140,7 +140,7 @@ std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
       for (size_t i = 0; i < there.size(); ++i) {
         useless[i] = useless[i] || there[i];
       }
-      WeakDisks weak = view.catalog->weak;
+      UnhealthyDisks weak = view.catalog->weak;
       weak.failing.emplace(uuid, "legs on it fail");
       auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv, there);
       if (!placed.has_value() || !Survives(profile->geometry, useless)) {
@@ -151,7 +151,7 @@ std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
                                : placed.error().message() + "; add a disk to the group, or make room"));
         continue;
       }
-      MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kAbandon};
+      RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kReplaceLeg};
       if (!volume.active && !volume.raid.has_value()) {
         step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
       }
@@ -165,10 +165,10 @@ std::optional<MendStep> Abandon(const MendView& view, MendPlan& plan) {
 }
 
 // LVM refuses to refresh what has a part on a missing disk.
-std::optional<MendStep> Refresh(const MendView& view) {
-  MendStep step;
+std::optional<RepairStep> Refresh(const RepairView& view) {
+  RepairStep step;
   std::vector<std::string> names;
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     if (volume.active && !volume.record->lv->partial && volume.refresh_due && !HasStopped(volume) &&
         !volume.doubt.has_value() && (volume.on_lost_disk || HasFailedLeg(volume))) {
       step.ids.push_back(volume.record->tags.id);
@@ -183,12 +183,12 @@ std::optional<MendStep> Refresh(const MendView& view) {
 }
 
 // LVM keeps the rate with the volume, so that it holds for every sync to come.
-std::optional<MendStep> LimitRecovery(const MendView& view, MendPlan& plan) {
+std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan) {
   if (!view.rebuild_rate.has_value() || view.group().MissingPvs() > 0) {
     return std::nullopt;
   }
   std::vector<std::string> names;
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     const lvm::LogicalVolume& lv = *volume.record->lv;
     // A comparison would begin anew.
     if (!IsComparing(volume) && HasRedundancy(lv) &&
@@ -199,13 +199,13 @@ std::optional<MendStep> LimitRecovery(const MendView& view, MendPlan& plan) {
   if (names.empty()) {
     return std::nullopt;
   }
-  return MendStep{.ids = {},
-                  .actions = {LimitRecoveryAction{view.group().name, std::move(names), *view.rebuild_rate}},
-                  .kind = MendKind::kLimit};
+  return RepairStep{.ids = {},
+                    .actions = {LimitRecoveryAction{view.group().name, std::move(names), *view.rebuild_rate}},
+                    .kind = RepairKind::kLimit};
 }
 
 // Whether all missing disks that it lies on have been given up.
-bool MayRebuild(const MendView& view, const Record& record) {
+bool MayRebuild(const RepairView& view, const Record& record) {
   for (const auto& pvs : lvm::LegPvs(view.group(), *record.lv)) {
     for (const std::string& uuid : pvs) {
       if (view.group().LacksPv(uuid) && !view.given_up.contains(uuid)) {
@@ -216,7 +216,7 @@ bool MayRebuild(const MendView& view, const Record& record) {
   return true;
 }
 
-void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
+void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan) {
   const Record& record = *volume.record;
   const auto profile = Profile::FromCanonical(record.tags.profile);
   if (!profile.has_value()) {
@@ -258,7 +258,7 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
   if (plan.step.has_value()) {
     return;
   }
-  plan.step = MendStep{{record.tags.id}, {}};
+  plan.step = RepairStep{{record.tags.id}, {}};
   if (!volume.active) {
     plan.step->actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
   }
@@ -269,7 +269,7 @@ void Rebuild(const MendView& view, const MendVolume& volume, MendPlan& plan) {
 
 // What a conversion that was cut off left goes only once it is of no use any more: until then it may be the
 // last good copy.
-std::optional<MendStep> EndTakenOut(const MendView& view, MendPlan& plan) {
+std::optional<RepairStep> EndTakenOut(const RepairView& view, RepairPlan& plan) {
   for (const std::string& name : view.catalog->unproven_legs) {
     plan.obstacles.push_back(fmt::format(
         "logical volume {}/{} is called like a leg that LVM took out of a volume, but that cannot be proven: "
@@ -278,7 +278,7 @@ std::optional<MendStep> EndTakenOut(const MendView& view, MendPlan& plan) {
   }
   for (const TakenOut& taken : view.catalog->taken_out) {
     const auto volume = std::ranges::find_if(
-        view.volumes, [&](const MendVolume& one) { return one.record->lv->name == taken.volume; });
+        view.volumes, [&](const VolumeView& one) { return one.record->lv->name == taken.volume; });
     if (volume == view.volumes.end()) {
       continue;  // it was deleted: the eraser's business
     }
@@ -288,21 +288,21 @@ std::optional<MendStep> EndTakenOut(const MendView& view, MendPlan& plan) {
           "says that all other legs are there and in sync, for which the volume must be in use",
           volume->record->tags.id, view.group().name, taken.parts.front()->name));
     } else if (MayChange(*volume, plan)) {
-      return MendStep{.ids = {volume->record->tags.id}, .actions = PlanEndOf(*view.catalog, taken)};
+      return RepairStep{.ids = {volume->record->tags.id}, .actions = PlanEndOf(*view.catalog, taken)};
     }
   }
   return std::nullopt;
 }
 
 // The eraser gives up what was deleted and lies on a disk that was given up; the disk goes after that.
-bool WaitsForTheEraser(const MendView& view) {
+bool WaitsForTheEraser(const RepairView& view) {
   return std::ranges::any_of(view.catalog->records, [&](const Record& record) {
     return record.tags.state == lvm::VolumeState::kErasing && record.lv->partial && MayRebuild(view, record);
   });
 }
 
 // LVM refuses as long as anything lies there, whosever it is.
-bool MayDrop(const MendView& view) {
+bool MayDrop(const RepairView& view) {
   size_t given_up = 0;
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !view.given_up.contains(pv.uuid)) {
@@ -316,7 +316,7 @@ bool MayDrop(const MendView& view) {
 
 }  // namespace
 
-std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
+std::vector<bool> UselessLegs(const RepairView& view, const VolumeView& volume) {
   std::vector<bool> out = lvm::LostLegs(view.group(), *volume.record->lv);
   for (size_t i = 0; volume.raid.has_value() && i < volume.raid->legs.size() && i < out.size(); ++i) {
     out[i] = out[i] || volume.raid->legs[i] != 'A';
@@ -324,7 +324,7 @@ std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume) {
   return out;
 }
 
-std::set<std::string> FailedPvs(const MendView& view, const MendVolume& volume) {
+std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume) {
   std::set<std::string> out;
   if (!volume.raid.has_value()) {
     return out;
@@ -341,21 +341,21 @@ std::set<std::string> FailedPvs(const MendView& view, const MendVolume& volume) 
   return out;
 }
 
-bool IsBusy(const MendVolume& volume) {
+bool IsBusy(const VolumeView& volume) {
   return volume.raid.has_value() && !volume.raid->action.empty() && volume.raid->action != "idle";
 }
 
-bool IsComparing(const MendVolume& volume) {
+bool IsComparing(const VolumeView& volume) {
   return volume.raid.has_value() && (volume.raid->action == "check" || volume.raid->action == "repair");
 }
 
-bool HasFailedLeg(const MendVolume& volume) {
+bool HasFailedLeg(const VolumeView& volume) {
   return volume.raid.has_value() &&
          std::ranges::any_of(FailedLegs(*volume.raid), [](bool failed) { return failed; });
 }
 
-MendPlan PlanMending(const MendView& view) {
-  MendPlan plan;
+RepairPlan PlanRepair(const RepairView& view) {
+  RepairPlan plan;
   if (view.group().exported) {
     return plan;
   }
@@ -373,7 +373,7 @@ MendPlan PlanMending(const MendView& view) {
   if (plan.step = StartAgain(view, plan); plan.step.has_value()) {
     return plan;
   }
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     if (volume.record->lv->partial && MayRebuild(view, *volume.record)) {
       Rebuild(view, volume, plan);
     } else if (volume.doubt.has_value() && !volume.record->lv->partial) {
@@ -385,13 +385,13 @@ MendPlan PlanMending(const MendView& view) {
   }
   plan.waiting = plan.waiting || WaitsForTheEraser(view);
   if (!plan.step.has_value() && MayDrop(view)) {
-    plan.step = MendStep{{}, {DropMissingPvsAction{view.group().name}}};
+    plan.step = RepairStep{{}, {DropMissingPvsAction{view.group().name}}};
   }
   if (!plan.step.has_value()) {
     plan.step = LimitRecovery(view, plan);
   }
   if (!plan.step.has_value()) {
-    PlanLeaving(view, plan);
+    PlanEvacuation(view, plan);
   }
   return plan;
 }

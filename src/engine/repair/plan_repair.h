@@ -21,7 +21,7 @@
 namespace quarry::engine {
 
 // A ready volume, as the kernel has it.
-struct MendVolume {
+struct VolumeView {
   const Record* record = nullptr;
   bool active = false;
   bool suspended = false;
@@ -38,45 +38,45 @@ struct MendVolume {
 };
 
 // Whether the kernel has given up a leg, or has none in its place.
-bool HasFailedLeg(const MendVolume& volume);
+bool HasFailedLeg(const VolumeView& volume);
 
-struct MendView {
+struct RepairView {
   const Catalog* catalog = nullptr;  // never nullptr when it is planned on
-  std::vector<MendVolume> volumes;
+  std::vector<VolumeView> volumes;
   std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
   std::set<std::string> refused;   // PV uuids: have returned, and LVM refused a moment ago to take them back
-  bool may_abandon = false;        // whether legs may be made anew whose disks are there
-  bool may_empty = false;          // whether a disk may be emptied now
+  bool may_replace_legs = false;   // whether legs may be made anew whose disks are there
+  bool may_evacuate = false;       // whether a disk may be emptied now
   std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; nullopt also: that was tried a moment ago
 
   const lvm::VolumeGroup& group() const { return *catalog->group; }
 };
 
 // Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
-std::vector<bool> UselessLegs(const MendView& view, const MendVolume& volume);
+std::vector<bool> UselessLegs(const RepairView& view, const VolumeView& volume);
 
 // The PVs, all of them there, of legs that the kernel has given up, by uuid.
-std::set<std::string> FailedPvs(const MendView& view, const MendVolume& volume);
+std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume);
 
 // Whether legs are being filled or compared.
-bool IsBusy(const MendVolume& volume);
+bool IsBusy(const VolumeView& volume);
 // The latter.
-bool IsComparing(const MendVolume& volume);
+bool IsComparing(const VolumeView& volume);
 
-enum class MendKind {
-  kMend,
+enum class RepairKind {
+  kRepair,
   kTakeBack,     // a disk that has returned, `disk`
-  kLeave,        // one of many, of a disk that is being emptied
-  kAbandon,      // a leg on a disk that is there, and fails
+  kEvacuate,     // one of many, of a disk that is being emptied
+  kReplaceLeg,   // a leg on a disk that is there, and fails
   kLimit,        // how fast legs are filled
   kBeginScrub,   // plan_scrub.h
   kRecordScrub,  // likewise
 };
 
-struct MendStep {
+struct RepairStep {
   std::vector<std::string> ids;  // of the volumes that it is about
   Plan actions;
-  MendKind kind = MendKind::kMend;
+  RepairKind kind = RepairKind::kRepair;
   std::string disk = {};   // PV uuid
   bool unhurried = false;  // copies: may take hours, in which others may change the group
   // Of scrubs: whether what differs is written anew, and how much it was.
@@ -84,14 +84,14 @@ struct MendStep {
   Bytes mismatched = {};
 };
 
-struct MendPlan {
-  std::optional<MendStep> step;        // nullopt: there is nothing to do now
+struct RepairPlan {
+  std::optional<RepairStep> step;      // nullopt: there is nothing to do now
   std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
   // There is something that only time can bring: a sync that goes on.
   bool waiting = false;
 };
 
 // One step at a time, each planned on what the one before it left.
-MendPlan PlanMending(const MendView& view);
+RepairPlan PlanRepair(const RepairView& view);
 
 }  // namespace quarry::engine

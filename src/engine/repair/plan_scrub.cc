@@ -22,7 +22,7 @@ std::chrono::sys_seconds LastCompared(const Record& record) {
 }
 
 // It has come to its end.
-MendStep RecordStep(const MendVolume& volume, bool repaired, std::chrono::sys_seconds now) {
+RepairStep RecordStep(const VolumeView& volume, bool repaired, std::chrono::sys_seconds now) {
   const Record& record = *volume.record;
   const Bytes mismatched{volume.raid->mismatches * kSector};
   const ScrubOutcome outcome{now, mismatched};  // none after a repair
@@ -32,21 +32,21 @@ MendStep RecordStep(const MendVolume& volume, bool repaired, std::chrono::sys_se
   }
   return {.ids = {record.tags.id},
           .actions = {std::move(retag)},
-          .kind = MendKind::kRecordScrub,
+          .kind = RepairKind::kRecordScrub,
           .repairs = repaired,
           .mismatched = mismatched};
 }
 
 }  // namespace
 
-std::string WhyNoScrub(const MendView& view, const MendVolume& volume) {
+std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
   if (!HasRedundancy(*volume.record->lv)) {
     return "it has no second leg to compare";
   }
   if (view.group().MissingPvs() > 0) {
     return "a disk of its volume group is missing";
   }
-  if (std::ranges::any_of(view.group().pvs, IsLeaving)) {
+  if (std::ranges::any_of(view.group().pvs, IsEvacuating)) {
     return "a disk of its volume group is being emptied";
   }
   if (volume.suspended || volume.on_lost_disk ||
@@ -79,9 +79,9 @@ bool Scrubs::IsRunning(const std::string& id) const {
   return running_.contains(id);
 }
 
-void Scrubs::Look(const MendView& view, std::vector<std::string>& lost) {
+void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
   const std::lock_guard lock(mutex_);
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     const bool known = running_.contains(record.tags.id);
     if (!known && !IsComparing(volume)) {
@@ -106,13 +106,13 @@ void Scrubs::Look(const MendView& view, std::vector<std::string>& lost) {
   }
 }
 
-std::optional<MendStep> Scrubs::Next(const MendView& view, const ScrubTimes& times,
-                                     std::vector<std::string>& lost) {
+std::optional<RepairStep> Scrubs::Next(const RepairView& view, const ScrubTimes& times,
+                                       std::vector<std::string>& lost) {
   const std::lock_guard lock(mutex_);
   if (std::ranges::any_of(view.volumes, IsComparing)) {
     return std::nullopt;
   }
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     const auto running = running_.find(volume.record->tags.id);
     if (running != running_.end()) {
       return RecordStep(volume, running->second.repair, times.now);
@@ -121,13 +121,13 @@ std::optional<MendStep> Scrubs::Next(const MendView& view, const ScrubTimes& tim
   return Begin(view, times, lost);
 }
 
-std::optional<MendStep> Scrubs::Begin(const MendView& view, const ScrubTimes& times,
-                                      std::vector<std::string>& lost) {
-  const MendVolume* next = nullptr;
+std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes& times,
+                                        std::vector<std::string>& lost) {
+  const VolumeView* next = nullptr;
   bool repair = false;
   for (auto wish = wanted_.begin(); wish != wanted_.end() && next == nullptr;) {
     const auto volume =
-        std::ranges::find(view.volumes, wish->id, [](const MendVolume& one) { return one.record->tags.id; });
+        std::ranges::find(view.volumes, wish->id, [](const VolumeView& one) { return one.record->tags.id; });
     if (volume == view.volumes.end() || IsBusy(*volume)) {
       ++wish;  // of another pool, or gone; or its turn comes when its legs are filled
       continue;
@@ -141,7 +141,7 @@ std::optional<MendStep> Scrubs::Begin(const MendView& view, const ScrubTimes& ti
     repair = wish->repair;
   }
   if (next == nullptr && times.interval.count() > 0 && times.may_begin) {
-    for (const MendVolume& volume : view.volumes) {
+    for (const VolumeView& volume : view.volumes) {
       const bool due = LastCompared(*volume.record) + times.interval <= times.now;
       if (due && volume.scrub_due && WhyNoScrub(view, volume).empty() &&
           (next == nullptr || LastCompared(*volume.record) < LastCompared(*next->record))) {
@@ -153,7 +153,7 @@ std::optional<MendStep> Scrubs::Begin(const MendView& view, const ScrubTimes& ti
     return std::nullopt;
   }
   const Record& record = *next->record;
-  MendStep step{.ids = {record.tags.id}, .actions = {}, .kind = MendKind::kBeginScrub, .repairs = repair};
+  RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kBeginScrub, .repairs = repair};
   if (!next->raid.has_value()) {
     step.actions.push_back(ActivateAction{record.group->name, {record.lv->name}});
   }
@@ -161,21 +161,21 @@ std::optional<MendStep> Scrubs::Begin(const MendView& view, const ScrubTimes& ti
   return step;
 }
 
-void Scrubs::Began(const MendStep& step) {
+void Scrubs::Began(const RepairStep& step) {
   const std::lock_guard lock(mutex_);
   const std::string& id = step.ids.front();
   std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == id; });
   running_[id] = {.repair = step.repairs};
 }
 
-void Scrubs::Recorded(const MendStep& step) {
+void Scrubs::Recorded(const RepairStep& step) {
   const std::lock_guard lock(mutex_);
   running_.erase(step.ids.front());
 }
 
-void Scrubs::Failed(const MendStep& step) {
+void Scrubs::Failed(const RepairStep& step) {
   const std::lock_guard lock(mutex_);
-  if (step.kind == MendKind::kBeginScrub) {
+  if (step.kind == RepairKind::kBeginScrub) {
     std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == step.ids.front(); });
   }
 }

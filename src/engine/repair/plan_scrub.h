@@ -18,7 +18,7 @@
 namespace quarry::engine {
 
 // Why the legs of a volume cannot be compared, now or at all; empty: they can. Pure.
-std::string WhyNoScrub(const MendView& view, const MendVolume& volume);
+std::string WhyNoScrub(const RepairView& view, const VolumeView& volume);
 
 struct ScrubTimes {
   std::chrono::sys_seconds now;
@@ -38,14 +38,15 @@ class Scrubs {
 
   // How what goes on is now, in a pool: before anything is done about it, for what is mended afterwards looks
   // well again. Words for the log, of what was broken off, are added to `lost`, by Next too.
-  void Look(const MendView& view, std::vector<std::string>& lost);
+  void Look(const RepairView& view, std::vector<std::string>& lost);
   // The next step, one volume at a time; nullopt: none now. What was asked for comes first, then what has
   // waited longest.
-  std::optional<MendStep> Next(const MendView& view, const ScrubTimes& times, std::vector<std::string>& lost);
+  std::optional<RepairStep> Next(const RepairView& view, const ScrubTimes& times,
+                                 std::vector<std::string>& lost);
   // Of a step of Next's: it was taken, or failed.
-  void Began(const MendStep& step);
-  void Recorded(const MendStep& step);
-  void Failed(const MendStep& step);
+  void Began(const RepairStep& step);
+  void Recorded(const RepairStep& step);
+  void Failed(const RepairStep& step);
 
  private:
   struct Wish {
@@ -57,8 +58,8 @@ class Scrubs {
     std::optional<uint64_t> instance = {};    // of the device, once it was looked at
     std::vector<lvm::Segment> segments = {};  // where the legs are; likewise
   };
-  std::optional<MendStep> Begin(const MendView& view, const ScrubTimes& times,
-                                std::vector<std::string>& lost);
+  std::optional<RepairStep> Begin(const RepairView& view, const ScrubTimes& times,
+                                  std::vector<std::string>& lost);
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:

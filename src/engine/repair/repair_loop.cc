@@ -38,10 +38,10 @@ std::string PoolKey(const Pool& pool) {
 std::string ReturnKey(const std::string& pv_uuid) {
   return "return:" + pv_uuid;
 }
-std::string LeavingKey(const Pool& pool) {
+std::string EvacuationKey(const Pool& pool) {
   return "leaving:" + pool.config.name;
 }
-std::string AbandonKey(const Pool& pool) {
+std::string ReplaceLegKey(const Pool& pool) {
   return "abandon:" + pool.config.name;
 }
 std::string RateKey(const Pool& pool) {
@@ -67,19 +67,19 @@ milliseconds Until(SteadyTime when, SteadyTime now) {
 
 }  // namespace
 
-MendReport Mender::Round(MendCause cause, const std::set<std::string>& accepted, const Call& call) {
+RepairReport RepairLoop::Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call) {
   const std::lock_guard lock(mutex_);
-  MendReport report;
+  RepairReport report;
   for (const auto& pool : node_.pools) {
-    MendPool(*pool, cause, accepted, call, report);
+    RepairPool(*pool, cause, accepted, call, report);
   }
   return report;
 }
 
 // Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
 // is planned under the turn, on the group as it is then.
-void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& accepted, const Call& call,
-                      MendReport& report) {
+void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted,
+                            const Call& call, RepairReport& report) {
   const std::string key = PoolKey(pool);
   const auto fail = [&](const Error& error) {
     Failed(key, "mending a pool failed", pool, error, call, report);
@@ -111,7 +111,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
         view->refused.insert(pv.uuid);
       }
     }
-    for (MendVolume& volume : view->volumes) {
+    for (VolumeView& volume : view->volumes) {
       volume.accepted = accepted.contains(volume.record->tags.id);
       if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
         // Nobody may have tried to use it since the start.
@@ -122,7 +122,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
     std::vector<std::string> lost;
     scrubs_.Look(*view, lost);
     TellOfLost(pool, lost);
-    MendPlan plan = PlanMending(*view);
+    RepairPlan plan = PlanRepair(*view);
     if (plan.waiting) {
       report.NoLaterThan(kWhileWaiting);
     }
@@ -154,7 +154,7 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
       return;
     }
     if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
-      if (plan.step->kind != MendKind::kTakeBack) {
+      if (plan.step->kind != RepairKind::kTakeBack) {
         return;
       }
       refused.insert(plan.step->disk);
@@ -163,14 +163,14 @@ void Mender::MendPool(Pool& pool, MendCause cause, const std::set<std::string>& 
   report.NoLaterThan(kFirstRetry);
 }
 
-Mender::Copy::Copy(MendStep copied, Node& node)
+RepairLoop::Copy::Copy(RepairStep copied, Node& node)
     : step(std::move(copied)), thread([this, &node](const std::stop_token& stop) {
         result = Execute(step.actions, node.world, Call{.stop = stop});
         done = true;
         node.Wake();
       }) {}
 
-void Mender::CollectCopy(const Pool& pool, const Call& call, MendReport& report) {
+void RepairLoop::CollectCopy(const Pool& pool, const Call& call, RepairReport& report) {
   const auto copy = copies_.find(pool.config.name);
   if (copy == copies_.end() || !copy->second->done) {
     return;
@@ -179,42 +179,42 @@ void Mender::CollectCopy(const Pool& pool, const Call& call, MendReport& report)
   if (copy->second->result.has_value()) {
     Tell(pool, copy->second->step, report);
   }
-  AfterLeaving(pool, copy->second->result, call, report);
+  AfterEvacuation(pool, copy->second->result, call, report);
   copies_.erase(copy);
 }
 
-void Mender::Stop() {
+void RepairLoop::Stop() {
   const std::lock_guard lock(mutex_);
   copies_.clear();
 }
 
-bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
-                       MendReport& report) {
+bool RepairLoop::AfterStep(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
+                           RepairReport& report) {
   switch (step.kind) {
-    case MendKind::kLeave:
-      AfterLeaving(pool, done, call, report);
+    case RepairKind::kEvacuate:
+      AfterEvacuation(pool, done, call, report);
       return false;
-    case MendKind::kBeginScrub:
-    case MendKind::kRecordScrub:
+    case RepairKind::kBeginScrub:
+    case RepairKind::kRecordScrub:
       AfterScrub(pool, step, done, call, report);
       break;
-    case MendKind::kAbandon:
+    case RepairKind::kReplaceLeg:
       if (!done.has_value()) {
-        Failed(AbandonKey(pool), "making a leg anew on another disk failed", pool, done.error(), call,
+        Failed(ReplaceLegKey(pool), "making a leg anew on another disk failed", pool, done.error(), call,
                report);
       }
       break;
-    case MendKind::kLimit:
+    case RepairKind::kLimit:
       if (!done.has_value()) {
         Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
       }
       break;
-    case MendKind::kTakeBack:
+    case RepairKind::kTakeBack:
       if (!done.has_value()) {
         Failed(ReturnKey(step.disk), "LVM did not take a disk back", pool, done.error(), call, report);
       }
       break;
-    case MendKind::kMend:
+    case RepairKind::kRepair:
       if (!done.has_value()) {
         Failed(PoolKey(pool), "mending a pool failed", pool, done.error(), call, report);
       }
@@ -224,23 +224,24 @@ bool Mender::AfterStep(const Pool& pool, const MendStep& step, const Status& don
 }
 
 // One step a round: others, and their repairs, come in between.
-void Mender::AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report) {
+void RepairLoop::AfterEvacuation(const Pool& pool, const Status& done, const Call& call,
+                                 RepairReport& report) {
   if (done.has_value()) {
-    tried_.erase(LeavingKey(pool));
+    tried_.erase(EvacuationKey(pool));
     report.NoLaterThan(milliseconds(1));
     return;
   }
-  Failed(LeavingKey(pool), "emptying a disk failed", pool, done.error(), call, report);
+  Failed(EvacuationKey(pool), "emptying a disk failed", pool, done.error(), call, report);
 }
 
-void Mender::AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
-                        MendReport& report) {
+void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
+                            RepairReport& report) {
   const std::string& id = step.ids.front();
   if (!done.has_value()) {
     scrubs_.Failed(step);
     return Failed(ScrubKey(id), "comparing the legs of a volume failed", pool, done.error(), call, report);
   }
-  if (step.kind == MendKind::kBeginScrub) {
+  if (step.kind == RepairKind::kBeginScrub) {
     scrubs_.Began(step);
     node_.log.Info("comparing the legs of a volume", {{"volume", id}, {"repair", step.repairs}});
     return;
@@ -256,7 +257,7 @@ void Mender::AfterScrub(const Pool& pool, const MendStep& step, const Status& do
                 {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
 }
 
-std::optional<MendStep> Mender::NextScrub(const Pool& pool, const MendView& view) {
+std::optional<RepairStep> RepairLoop::NextScrub(const Pool& pool, const RepairView& view) {
   const auto now = node_.world.clock.WallNow();
   std::vector<std::string> lost;
   auto step = scrubs_.Next(view,
@@ -268,26 +269,26 @@ std::optional<MendStep> Mender::NextScrub(const Pool& pool, const MendView& view
   return step;
 }
 
-void Mender::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
+void RepairLoop::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
   for (const std::string& words : lost) {
     node_.log.Warning("a scrub has come to nothing", {{"pool", pool.config.name}, {"detail", words}});
   }
 }
 
 // Tried again later, and later still each time. What was called off is no failure.
-void Mender::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
-                    const Call& call, MendReport& report) {
+void RepairLoop::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+                        const Call& call, RepairReport& report) {
   if (call.stop.stop_requested()) {
     return;
   }
   node_.log.Warning(what, {{"pool", pool.config.name}, {"error", error.message()}});
   report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
   PutOff(key, kFirstRetry);
-  (void)IsDue(key, MendCause::kEvent, report);
+  (void)IsDue(key, RepairCause::kEvent, report);
 }
 
 // The locks are tried for, not waited for: who has one may be waiting for the turn.
-Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report) {
+Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report) {
   std::vector<KeyLocks::Guard> guards;
   for (const std::string& id : step.ids) {
     QUARRY_ASSIGN(KeyLocks::Guard guard, node_.locks.TryLock("id:" + id, fmt::format("mending of {}", id)));
@@ -305,13 +306,13 @@ Status Mender::Do(Pool& pool, const MendStep& step, const Call& call, MendReport
                           [](const Action& a) { return std::holds_alternative<RetagAction>(a); })) {
     erasers_.Wake(pool);  // there may be a leg less (taken_out.h)
   }
-  if (step.kind != MendKind::kBeginScrub && step.kind != MendKind::kRecordScrub) {
+  if (step.kind != RepairKind::kBeginScrub && step.kind != RepairKind::kRecordScrub) {
     Tell(pool, step, report);
   }
   return Ok();
 }
 
-void Mender::Tell(const Pool& pool, const MendStep& step, MendReport& report) {
+void RepairLoop::Tell(const Pool& pool, const RepairStep& step, RepairReport& report) {
   for (const Action& action : step.actions) {
     report.done.push_back(Text(action));
     node_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}});
@@ -320,9 +321,9 @@ void Mender::Tell(const Pool& pool, const MendStep& step, MendReport& report) {
 
 // `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
 // only.
-Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
-                                  MendReport& report) {
-  MendVolume volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
+Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, RepairCause cause,
+                                      bool disks, RepairReport& report) {
+  VolumeView volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
   const bool failed = HasFailedLeg(volume);
   const bool doubtful = node_.doubts.Of(record.tags.id).has_value();
   if (disks || failed || doubtful || record.lv->partial || node_.lost_in_kernel.Has(record.tags.id)) {
@@ -364,12 +365,13 @@ Result<MendVolume> Mender::LookAt(const Record& record, const RaidWord& raid, Me
   return volume;
 }
 
-Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report) {
+Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCause cause,
+                                    RepairReport& report) {
   const SteadyTime now = node_.world.clock.Now();
   // Emptying a disk may take hours: whoever asks for repairs does not wait for that.
-  const bool may_empty = cause != MendCause::kAsked && !copies_.contains(pool.config.name) &&
-                         IsDue(LeavingKey(pool), cause, report);
-  MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_empty = may_empty};
+  const bool may_evacuate = cause != RepairCause::kAsked && !copies_.contains(pool.config.name) &&
+                            IsDue(EvacuationKey(pool), cause, report);
+  RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_evacuate = may_evacuate};
   if (node_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
     view.rebuild_rate = node_.config.rebuild_rate;
   }
@@ -380,22 +382,22 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
     }
     away.insert(pv.uuid);
     const SteadyTime due = missing_since_.at(pv.uuid) + node_.config.repair_delay;
-    if (cause == MendCause::kAsked || (node_.config.repair && due <= now)) {
+    if (cause == RepairCause::kAsked || (node_.config.repair && due <= now)) {
       view.given_up.insert(pv.uuid);
     } else if (node_.config.repair) {
       report.NoLaterThan(Until(due, now));
     }
   }
   erasers_.GiveUp(pool, view.given_up, away);
-  view.may_abandon =
-      (node_.config.repair || cause == MendCause::kAsked) && IsDue(AbandonKey(pool), cause, report);
-  const bool disks = cause != MendCause::kEvent || catalog.group->MissingPvs() > 0;
+  view.may_replace_legs =
+      (node_.config.repair || cause == RepairCause::kAsked) && IsDue(ReplaceLegKey(pool), cause, report);
+  const bool disks = cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
   QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
   std::map<std::string, std::string> conditions;
   for (const Record& record : catalog.records) {
     if (record.tags.state == lvm::VolumeState::kReady) {
-      QUARRY_ASSIGN(const RaidWord raid, node_.RaidOf(record));
-      QUARRY_ASSIGN(MendVolume volume, LookAt(record, raid, cause, disks, report));
+      QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
+      QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, cause, disks, report));
       view.volumes.push_back(std::move(volume));
       QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
       conditions.emplace(record.tags.id, NoteHealth(pool, record.tags.id, health));
@@ -405,7 +407,7 @@ Result<MendView> Mender::Look(Pool& pool, const Catalog& catalog, MendCause caus
   return view;
 }
 
-void Mender::NoteDisks(Pool& pool, const Catalog& catalog) {
+void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
   std::set<std::string> all_away;
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     const bool away = pv.missing && pv.device.empty();
@@ -419,7 +421,7 @@ void Mender::NoteDisks(Pool& pool, const Catalog& catalog) {
       node_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
       node_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
-      Excuse(catalog, pv);
+      ClearFailures(catalog, pv);
     }
   }
   erasers_.GiveUp(pool, {}, all_away);
@@ -427,7 +429,7 @@ void Mender::NoteDisks(Pool& pool, const Catalog& catalog) {
 
 // A disk that fails reads is missed now and then, although it was there all the time: that is no excuse. What
 // was in use on one that was pulled leads nowhere now.
-void Mender::Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+void RepairLoop::ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   std::vector<std::string> ids;
   bool pulled = false;
   for (const Record& record : catalog.records) {
@@ -440,16 +442,16 @@ void Mender::Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   if (!pulled) {
     return;
   }
-  healths_.Forgive(pv.uuid);
+  healths_.ClearFailing(pv.uuid);
   blamed_since_.erase(pv.uuid);
   for (const std::string& id : ids) {
     tried_.erase(id);
   }
 }
 
-void Mender::NoteFailures(const Pool& pool, const MendView& view) {
+void RepairLoop::NoteFailures(const Pool& pool, const RepairView& view) {
   const SteadyTime now = node_.world.clock.Now();
-  for (const MendVolume& volume : view.volumes) {
+  for (const VolumeView& volume : view.volumes) {
     if (!volume.hopeless) {
       continue;
     }
@@ -458,13 +460,13 @@ void Mender::NoteFailures(const Pool& pool, const MendView& view) {
         const std::string words =
             fmt::format("a leg on it failed again after each of {} attempts to take it back", kAttempts);
         node_.log.Warning("a disk is failing", {{"pool", pool.config.name}, {"pv", uuid}, {"detail", words}});
-        healths_.Blame(uuid, words);
+        healths_.MarkFailing(uuid, words);
       }
     }
   }
   for (auto blamed = blamed_since_.begin(); blamed != blamed_since_.end();) {
     if (blamed->second + kBlame <= now) {
-      healths_.Forgive(blamed->first);
+      healths_.ClearFailing(blamed->first);
       blamed = blamed_since_.erase(blamed);
     } else {
       ++blamed;
@@ -473,7 +475,7 @@ void Mender::NoteFailures(const Pool& pool, const MendView& view) {
 }
 
 // One line for each change.
-std::string Mender::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
+std::string RepairLoop::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
   const std::map<std::string, std::string>& before = conditions_[pool.config.name];
   const auto known = before.find(id);
   const std::string was = known == before.end() ? "healthy" : known->second;
@@ -487,17 +489,17 @@ std::string Mender::NoteHealth(const Pool& pool, const std::string& id, const He
   return now;
 }
 
-bool Mender::IsDue(const std::string& key, MendCause cause, MendReport& report) {
+bool RepairLoop::IsDue(const std::string& key, RepairCause cause, RepairReport& report) {
   const auto found = tried_.find(key);
   const SteadyTime now = node_.world.clock.Now();
-  if (cause == MendCause::kAsked || found == tried_.end() || found->second.next <= now) {
+  if (cause == RepairCause::kAsked || found == tried_.end() || found->second.next <= now) {
     return true;
   }
   report.NoLaterThan(Until(found->second.next, now));
   return false;
 }
 
-void Mender::PutOff(const std::string& key, milliseconds first) {
+void RepairLoop::PutOff(const std::string& key, milliseconds first) {
   Patience& patience = tried_[key];
   patience.delay = std::clamp(2 * patience.delay, first, kLongestRetry);
   patience.next = node_.world.clock.Now() + patience.delay;

@@ -23,15 +23,15 @@
 namespace quarry::engine {
 
 // Thread-safe; one round at a time.
-class Mender {
+class RepairLoop {
  public:
   // What it is given outlives it.
-  Mender(Node& node, Erasers& erasers, DiskHealths& healths, Scrubs& scrubs)
+  RepairLoop(Node& node, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
       : node_(node), erasers_(erasers), healths_(healths), scrubs_(scrubs) {}
 
   // Looks at every pool and does what is due. `accepted`: ids of volumes that a person wants started from the
   // legs that are there.
-  MendReport Round(MendCause cause, const std::set<std::string>& accepted, const Call& call);
+  RepairReport Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call);
   // Breaks off what is being copied, which goes on after the next start. Nothing may be done afterwards.
   void Stop();
 
@@ -45,46 +45,46 @@ class Mender {
   // Extents that are being copied for a disk that is to leave, on a thread of its own: that may take hours,
   // in which other volumes are looked after.
   struct Copy {
-    Copy(MendStep copied, Node& node);
-    const MendStep step;
+    Copy(RepairStep copied, Node& node);
+    const RepairStep step;
     Status result = Ok();  // the thread's until `done`
     std::atomic<bool> done = false;
     std::jthread thread;  // last: everything above exists before it runs
   };
-  void CollectCopy(const Pool& pool, const Call& call, MendReport& report);
-  void Tell(const Pool& pool, const MendStep& step, MendReport& report);
+  void CollectCopy(const Pool& pool, const Call& call, RepairReport& report);
+  void Tell(const Pool& pool, const RepairStep& step, RepairReport& report);
 
-  void MendPool(Pool& pool, MendCause cause, const std::set<std::string>& accepted, const Call& call,
-                MendReport& report);
-  // Everything that PlanMending wants to know, of the group as it is now.
-  Result<MendVolume> LookAt(const Record& record, const RaidWord& raid, MendCause cause, bool disks,
-                            MendReport& report);
-  Result<MendView> Look(Pool& pool, const Catalog& catalog, MendCause cause, MendReport& report);
+  void RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted, const Call& call,
+                  RepairReport& report);
+  // Everything that PlanRepair wants to know, of the group as it is now.
+  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, RepairCause cause, bool disks,
+                            RepairReport& report);
+  Result<RepairView> Look(Pool& pool, const Catalog& catalog, RepairCause cause, RepairReport& report);
   // Since when disks are away, which the eraser is told too.
   void NoteDisks(Pool& pool, const Catalog& catalog);
   // What failed of the absence of a disk that is back is held neither against it nor against its volumes.
-  void Excuse(const Catalog& catalog, const lvm::PhysicalVolume& pv);
+  void ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv);
   // Disks on which legs fail again and again get nothing new.
-  void NoteFailures(const Pool& pool, const MendView& view);
+  void NoteFailures(const Pool& pool, const RepairView& view);
   // The condition in a word.
   std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
-  bool IsDue(const std::string& key, MendCause cause, MendReport& report);
+  bool IsDue(const std::string& key, RepairCause cause, RepairReport& report);
   void PutOff(const std::string& key, std::chrono::milliseconds first);
   void Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
-              const Call& call, MendReport& report);
+              const Call& call, RepairReport& report);
   // Whether there may be another step in this round.
-  bool AfterStep(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
-                 MendReport& report);
-  void AfterLeaving(const Pool& pool, const Status& done, const Call& call, MendReport& report);
-  void AfterScrub(const Pool& pool, const MendStep& step, const Status& done, const Call& call,
-                  MendReport& report);
-  std::optional<MendStep> NextScrub(const Pool& pool, const MendView& view);
+  bool AfterStep(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
+                 RepairReport& report);
+  void AfterEvacuation(const Pool& pool, const Status& done, const Call& call, RepairReport& report);
+  void AfterScrub(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
+                  RepairReport& report);
+  std::optional<RepairStep> NextScrub(const Pool& pool, const RepairView& view);
   void TellOfLost(const Pool& pool, const std::vector<std::string>& lost);
-  Status Do(Pool& pool, const MendStep& step, const Call& call, MendReport& report);
+  Status Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report);
 
   Node& node_;
   Erasers& erasers_;
-  DiskHealths& healths_;
+  HealthMemory& healths_;
   Scrubs& scrubs_;
   std::mutex mutex_;
   // Guarded by mutex_:

@@ -10,9 +10,9 @@ namespace {
 
 // What stands in the way now, and would not go away by itself.
 Result<std::string> Refusal(Node& node, const Catalog& catalog, const Record& record) {
-  const MendView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
-  QUARRY_ASSIGN(const RaidWord raid, node.RaidOf(record));
-  MendVolume volume{.record = &record, .raid = raid.status};
+  const RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
+  QUARRY_ASSIGN(const RaidReport raid, node.RaidOf(record));
+  VolumeView volume{.record = &record, .raid = raid.status};
   volume.on_lost_disk = node.lost_in_kernel.Has(record.tags.id);
   return IsBusy(volume) ? std::string() : WhyNoScrub(view, volume);
 }

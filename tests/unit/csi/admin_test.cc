@@ -165,7 +165,7 @@ TEST_F(AdminTest, ReportsTheHealthOfDisks) {
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   ASSERT_EQ(devices.devices_size(), 1);
   EXPECT_FALSE(devices.devices(0).has_health()) << "the disk was not polled yet";
-  ASSERT_TRUE(engine->AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  ASSERT_TRUE(engine->disks().PollDisks(CallWithin(std::chrono::seconds(20))).has_value());
   ASSERT_TRUE(Do(&admin::Admin::Stub::ListDevices, *stub_, admin::ListDevicesRequest(), &devices).ok());
   const admin::DiskHealth& told = devices.devices(devices.devices_size() - 1).health();
   EXPECT_EQ(told.critical_warning(), 8U);
@@ -208,11 +208,11 @@ TEST_F(AdminTest, RequestsAreCheckedFirst) {
 }
 
 TEST_F(AdminTest, ScrubsVolumesThatHaveLegsToCompare) {
-  const auto made = engine->Create({.name = "mirror",
-                                    .range = {Bytes{16 * kMiB.value}, {}},
-                                    .capabilities = {{}},
-                                    .parameters = {{"type", "raid1"}}},
-                                   Call{});
+  const auto made = engine->volumes().Create({.name = "mirror",
+                                              .range = {Bytes{16 * kMiB.value}, {}},
+                                              .capabilities = {{}},
+                                              .parameters = {{"type", "raid1"}}},
+                                             Call{});
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::string id = made->volume.id;
   const auto group = *lvm.Read("vg0", Call{});
@@ -236,9 +236,9 @@ TEST_F(AdminTest, ScrubsVolumesThatHaveLegsToCompare) {
     return admin::GetStatusResponse::Volume();
   };
   EXPECT_TRUE(told().scrub_pending());
-  ASSERT_TRUE(engine->upkeep().Mend(engine::MendCause::kEvent, Call{}).has_value());
+  ASSERT_TRUE(engine->upkeep().Repair(engine::RepairCause::kEvent, Call{}).has_value());
   dm.EndScrub(dm_uuid, 24);
-  ASSERT_TRUE(engine->upkeep().Mend(engine::MendCause::kEvent, Call{}).has_value());
+  ASSERT_TRUE(engine->upkeep().Repair(engine::RepairCause::kEvent, Call{}).has_value());
   EXPECT_FALSE(told().scrub_pending());
   EXPECT_EQ(told().scrubbed().mismatched_bytes(), 12288);
   EXPECT_GT(told().scrubbed().ended_at(), 0);

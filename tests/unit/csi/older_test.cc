@@ -365,7 +365,7 @@ TYPED_TEST_P(Older, WaitsForAStartInProgress) {
                                 this->template New<typename V::ListRequest>());
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // long enough for a refusal to arrive
-  ASSERT_TRUE(late.engine->Start(Call{}).has_value());
+  ASSERT_TRUE(late.engine->lifecycle().Start(Call{}).has_value());
   caller.join();
   EXPECT_TRUE(status.ok()) << status.error_message();
 }

@@ -198,7 +198,7 @@ TEST_F(Services, ReportAFailingDiskOfTheStorage) {
   udev::DiskHealth failing;
   failing.critical_warning = udev::kSpareLow;
   alpha.disk_health->Say("/dev/d1", failing);
-  ASSERT_TRUE(alpha.engine->disks().AskDisks(CallWithin(std::chrono::seconds(20))).has_value());
+  ASSERT_TRUE(alpha.engine->disks().PollDisks(CallWithin(std::chrono::seconds(20))).has_value());
   pb::NodeGetStorageHealthResponse storage;
   ASSERT_TRUE(Do(&Node::NodeGetStorageHealth, *alpha.node, pb::NodeGetStorageHealthRequest(), &storage).ok());
   ASSERT_EQ(storage.backend_health_size(), 1);

@@ -68,7 +68,7 @@ TEST(DiskWatcher, APluggedInDiskJoinsItsPool) {
   auto monitor = udev.Watch();
   ASSERT_TRUE(monitor.has_value());
   const DiskWatcher watcher(engine, std::move(*monitor), log);
-  ASSERT_TRUE(engine.Start(CallWithin(seconds(20))).has_value());
+  ASSERT_TRUE(engine.lifecycle().Start(CallWithin(seconds(20))).has_value());
   udev.Unplug("nothing");  // no disk arrived: no search
   lvm.AddBlankDisk({"/dev/nvme1n1", Extents{50}});
   mount.SetDiskContent("/dev/nvme1n1", {});

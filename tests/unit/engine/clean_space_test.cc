@@ -26,7 +26,7 @@ lvm::VolumeGroup Group(uint64_t seqno, std::vector<ExtentRange> free) {
   return group;
 }
 
-uint64_t Unknown(const CleanSpace& clean, uint64_t first, uint64_t count) {
+uint64_t Unknown(const ZeroedExtents& clean, uint64_t first, uint64_t count) {
   uint64_t sum = 0;
   for (const PhysicalRange& range : clean.Unknown({{"a", Range(first, count)}})) {
     sum += range.range.count.value;
@@ -35,8 +35,8 @@ uint64_t Unknown(const CleanSpace& clean, uint64_t first, uint64_t count) {
 }
 
 // Extents 10 to 29 are known to be clear, at sequence number 6.
-CleanSpace Known() {
-  CleanSpace clean;
+ZeroedExtents Known() {
+  ZeroedExtents clean;
   clean.Look(Group(5, {Range(0, 10), Range(30, 70)}));
   clean.Committed(1);
   clean.Add({{"a", Range(10, 20)}});
@@ -44,14 +44,14 @@ CleanSpace Known() {
   return clean;
 }
 
-TEST(CleanSpace, KnowsNothingAtFirst) {
-  CleanSpace clean;
+TEST(ZeroedExtents, KnowsNothingAtFirst) {
+  ZeroedExtents clean;
   clean.Look(Group(5, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 0, 100), 100U);
 }
 
-TEST(CleanSpace, KnowsWhatWasClearedAndNothingElse) {
-  const CleanSpace clean = Known();
+TEST(ZeroedExtents, KnowsWhatWasClearedAndNothingElse) {
+  const ZeroedExtents clean = Known();
   EXPECT_EQ(Unknown(clean, 10, 20), 0U);
   EXPECT_EQ(Unknown(clean, 0, 100), 80U);
   EXPECT_EQ(clean.Unknown({{"b", Range(10, 20)}}).size(), 1U) << "another disk";
@@ -61,8 +61,8 @@ TEST(CleanSpace, KnowsWhatWasClearedAndNothingElse) {
   EXPECT_EQ(around[1].range, Range(30, 5));
 }
 
-TEST(CleanSpace, OwnCommitsChangeNothingButWhatTheyTake) {
-  CleanSpace clean = Known();
+TEST(ZeroedExtents, OwnCommitsChangeNothingButWhatTheyTake) {
+  ZeroedExtents clean = Known();
   clean.Committed(3);
   clean.Look(Group(9, {Range(0, 15), Range(20, 80)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 5U);
@@ -70,15 +70,15 @@ TEST(CleanSpace, OwnCommitsChangeNothingButWhatTheyTake) {
   EXPECT_EQ(Unknown(clean, 10, 20), 5U) << "what was taken is unknown when it is free again";
 }
 
-TEST(CleanSpace, ACommitOfOthersMakesAllUnknown) {
-  CleanSpace clean = Known();
+TEST(ZeroedExtents, ACommitOfOthersMakesAllUnknown) {
+  ZeroedExtents clean = Known();
   clean.Committed(2);
   clean.Look(Group(9, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
-TEST(CleanSpace, ACommitThatDidNotComeDoesNotHideOneOfOthersLater) {
-  CleanSpace clean = Known();
+TEST(ZeroedExtents, ACommitThatDidNotComeDoesNotHideOneOfOthersLater) {
+  ZeroedExtents clean = Known();
   clean.Committed(5);
   clean.Look(Group(6, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 0U);
@@ -86,19 +86,19 @@ TEST(CleanSpace, ACommitThatDidNotComeDoesNotHideOneOfOthersLater) {
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
-TEST(CleanSpace, AnotherGroupOrAnOlderStateIsUnknown) {
-  CleanSpace other = Known();
+TEST(ZeroedExtents, AnotherGroupOrAnOlderStateIsUnknown) {
+  ZeroedExtents other = Known();
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.uuid = "another";
   other.Look(group);
   EXPECT_EQ(Unknown(other, 10, 20), 20U);
-  CleanSpace restored = Known();
+  ZeroedExtents restored = Known();
   restored.Look(Group(5, {Range(0, 100)}));
   EXPECT_EQ(Unknown(restored, 10, 20), 20U);
 }
 
-TEST(CleanSpace, ADiskThatWasAwayIsUnknown) {
-  CleanSpace clean = Known();
+TEST(ZeroedExtents, ADiskThatWasAwayIsUnknown) {
+  ZeroedExtents clean = Known();
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.pvs.front().missing = true;
   clean.Look(group);
@@ -106,7 +106,7 @@ TEST(CleanSpace, ADiskThatWasAwayIsUnknown) {
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
-TEST(CleanSpace, RangesAreCutAndJoined) {
+TEST(ZeroedExtents, RangesAreCutAndJoined) {
   EXPECT_EQ(Without({Range(0, 10)}, {Range(2, 3), Range(7, 10)}),
             (std::vector<ExtentRange>{Range(0, 2), Range(5, 2)}));
   EXPECT_EQ(Without({Range(0, 10)}, {Range(0, 10)}), std::vector<ExtentRange>{});

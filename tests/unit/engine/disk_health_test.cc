@@ -61,9 +61,9 @@ TEST(JudgeHealth, WornIsTheWholeLifeAndLessThanFailing) {
   EXPECT_EQ(JudgeHealth(both).state, DiskState::kFailing);
 }
 
-TEST(Withheld, WornDisksServeOnceThereIsNoOther) {
+TEST(Excluded, WornDisksServeOnceThereIsNoOther) {
   const Catalog catalog = GroupBuilder({10, 10, 10}).Build();
-  const auto withheld = [&](WeakDisks weak) { return Withheld(*catalog.group, weak); };
+  const auto withheld = [&](UnhealthyDisks weak) { return Excluded(*catalog.group, weak); };
   EXPECT_THAT(withheld({}), IsEmpty());
   EXPECT_THAT(withheld({.failing = {{"pv0", "x"}}, .worn = {{"pv1", "x"}}}), ElementsAre("pv0", "pv1"));
   EXPECT_THAT(withheld({.failing = {{"pv0", "x"}}, .worn = {{"pv1", "x"}, {"pv2", "x"}}}),
@@ -73,10 +73,10 @@ TEST(Withheld, WornDisksServeOnceThereIsNoOther) {
   EXPECT_THAT(withheld({.failing = {{"stranger", "x"}}, .worn = {}}), IsEmpty());
 }
 
-TEST(Withheld, AMissingDiskIsNoOther) {
+TEST(Excluded, AMissingDiskIsNoOther) {
   GroupBuilder builder({10, 10});
   builder.group().pvs[0].missing = true;
-  EXPECT_THAT(Withheld(*builder.Build().group, {.failing = {}, .worn = {{"pv1", "x"}}}), IsEmpty());
+  EXPECT_THAT(Excluded(*builder.Build().group, {.failing = {}, .worn = {{"pv1", "x"}}}), IsEmpty());
 }
 
 TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
@@ -101,7 +101,7 @@ TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
   lvm.Happen("vg0", [](lvm::VolumeGroup& vg) { vg.pvs.front().missing = true; });
   const lvm::Snapshot group = *lvm.Read("vg0", call);
   const std::string third = group->pvs[2].uuid;
-  const auto place = [&](const WeakDisks& weak) {
+  const auto place = [&](const UnhealthyDisks& weak) {
     return PlaceRebuiltLegs(*group, weak, raid1, *group->FindLv("lv"),
                             lvm::LostLegs(*group, *group->FindLv("lv")));
   };
@@ -137,7 +137,7 @@ class DiskHealthTest : public testing::Test {
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
 
   bool Ask(const Call& call = Soon()) {
-    const auto changed = engine_->disks().AskDisks(call);
+    const auto changed = engine_->disks().PollDisks(call);
     EXPECT_TRUE(changed.has_value());
     return changed.has_value() && *changed;
   }
@@ -324,7 +324,7 @@ TEST_F(DiskHealthTest, APoolThatCannotBeReadIsNotForgotten) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   EXPECT_TRUE(Ask());
   lvm_.before.FailNth("Read", 1, Error(Code::kUnavailable, "not now"));
-  EXPECT_FALSE(engine_->disks().AskDisks(Soon()).has_value());
+  EXPECT_FALSE(engine_->disks().PollDisks(Soon()).has_value());
   EXPECT_EQ(Status("/dev/a").state, "failing");
 }
 

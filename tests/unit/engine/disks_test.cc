@@ -83,7 +83,7 @@ class DisksTest : public testing::Test {
     return {};
   }
   size_t Claim() {
-    const auto taken = engine_->disks().ClaimDisks(Soon());
+    const auto taken = engine_->disks().JoinDisks(Soon());
     EXPECT_TRUE(taken.has_value()) << taken.error().message();
     return taken.value_or(0);
   }
@@ -211,7 +211,7 @@ TEST_F(DisksTest, ADeathBeforeOrAfterTheStepIsMadeGoodByTheNextStart) {
     const std::string name = "nvme" + std::to_string(disk) + "n1";
     Plug(name, "ours" + std::to_string(++disk));
     steps_.moment = moment;
-    EXPECT_THROW((void)engine_->disks().ClaimDisks(Soon()), Death);
+    EXPECT_THROW((void)engine_->disks().JoinDisks(Soon()), Death);
     steps_.moment.clear();
     ASSERT_TRUE(Start(rules_).has_value());
     EXPECT_TRUE(Report(name).member) << moment;
@@ -249,7 +249,7 @@ TEST_F(DisksTest, ANodeWhoseDisksCannotBeListedServesAllTheSame) {
   ASSERT_TRUE(Start(rules_).has_value());
   udev_.faults.FailAlways("Inventory", Error(Code::kUnavailable, "no sysfs"));
   EXPECT_TRUE(Start(rules_).has_value());
-  EXPECT_EQ(engine_->disks().ClaimDisks(Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->disks().JoinDisks(Soon()).error().code(), Code::kUnavailable);
   EXPECT_EQ(engine_->disks().Devices(Soon()).error().code(), Code::kUnavailable);
 }
 

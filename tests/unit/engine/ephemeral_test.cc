@@ -614,7 +614,7 @@ TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   EXPECT_FALSE(mount_.Exists(kTarget));
   lvm_.before.Clear();
   EXPECT_EQ(Alive(), 1U);
-  ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
+  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value());
   UntilErased();
 }
 
@@ -640,14 +640,14 @@ TEST_F(EphemeralTest, EndsForItsPodAlsoIfSomebodyHasASnapshotOfItAndIsDeletedAft
     const Status gone = Unpublish();
     ASSERT_TRUE(gone.has_value()) << gone.error().message();
     EXPECT_FALSE(mount_.Exists(kTarget));
-    ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
+    ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value());
     EXPECT_EQ(LvCount(), 2U);
   }
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     std::erase_if(group.lvs, [](const auto& lv) { return lv.name == "backup"; });
     group.lvs.front().independent = true;
   });
-  ASSERT_TRUE(engine_->upkeep().Mend(MendCause::kEvent, Soon()).has_value());
+  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value());
   UntilErased();
 }
 

@@ -50,7 +50,7 @@ TEST(Progress, IsReadBackForTheSameExtentsOnly) {
 
 TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
   const auto parts = PartsOf({Piece("a", 0, 100), Piece("a", 200, 100)});
-  Erasure erasure({}, {}, parts, {{130}}, {});
+  EraseJob erasure({}, {}, parts, {{130}}, {});
   EXPECT_EQ(erasure.Next(0, {50})->range.offset, Bytes{230});
   EXPECT_EQ(erasure.Next(0, {50})->range.length, Bytes{50});
   EXPECT_EQ(erasure.Next(0, {500})->range.length, Bytes{70}) << "no further than the piece";
@@ -61,7 +61,7 @@ TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
   EXPECT_TRUE(erasure.Finished());
   EXPECT_FALSE(erasure.Failure().has_value());
 
-  Erasure failing({}, {}, parts, {{0}}, {});
+  EraseJob failing({}, {}, parts, {{0}}, {});
   failing.Fail(Error(Code::kIo, "first"));
   failing.Fail(Error(Code::kIo, "second"));
   EXPECT_FALSE(failing.Next(0, {1}).has_value());
@@ -117,7 +117,7 @@ class ErasingTest : public testing::Test {
     const auto deleted = engine_->volumes().Delete(id, Soon());
     ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
   }
-  Bytes Cleared() const {
+  Bytes Zeroed() const {
     Bytes sum;
     for (const auto& piece : erase_.Pieces()) {
       sum = sum + piece.length;
@@ -167,13 +167,13 @@ TEST_F(ErasingTest, AfterARestartOnlyWhatIsMissingIsClearedAgain) {
   ASSERT_TRUE(Eventually([&] { return !ErasedTagOf(0).empty(); })) << "16 GiB are worth a commit";
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "killed"));
   engine_.reset();
-  const Bytes before = Cleared();
+  const Bytes before = Zeroed();
   ASSERT_GE(before, Bytes{16 * kGiB.value});
   erase_.faults.Clear();
   erase_.OnPiece(nullptr);
   Restart();
   ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_LE(Cleared() - before, Bytes{24 * kGiB.value}) << "16 of 40 were known to be clear";
+  EXPECT_LE(Zeroed() - before, Bytes{24 * kGiB.value}) << "16 of 40 were known to be clear";
   const auto first = erase_.Pieces().front();
   EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, Bytes{40 * kGiB.value})) << "and all is";
 }
@@ -196,12 +196,12 @@ TEST_F(ErasingTest, ADiskThatIsSilentForAMomentIsWaitedFor) {
   Delete(id);
   ASSERT_TRUE(Eventually([&] { return silent.load(); }));
   std::this_thread::sleep_for(milliseconds(50));
-  const Bytes before = Cleared();
+  const Bytes before = Zeroed();
   std::this_thread::sleep_for(milliseconds(100));
-  EXPECT_EQ(Cleared(), before);
+  EXPECT_EQ(Zeroed(), before);
   lvm_.SetSilent(pv, false);
   ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_EQ(Cleared(), Bytes{40 * kGiB.value}) << "nothing twice";
+  EXPECT_EQ(Zeroed(), Bytes{40 * kGiB.value}) << "nothing twice";
 }
 
 // The kernel has written superblocks, and may have filled a leg from one that was not clear yet.
@@ -218,7 +218,7 @@ TEST_F(ErasingTest, ARaidThatSomebodyActivatedMeanwhileIsErasedFromItsBeginning)
   });
   Delete(id);
   ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_EQ(Cleared(), all + all);
+  EXPECT_EQ(Zeroed(), all + all);
 }
 
 TEST_F(ErasingTest, DisksAreClearedSideBySide) {
@@ -262,7 +262,7 @@ TEST_F(ErasingTest, WhatIsDoneTogetherIsRemovedByOneCommand) {
   lvm_.SetOnCall([&](const std::string& method) {
     if (method == "Remove") {
       ++removals;
-      (void)Eventually([&] { return Cleared() >= Bytes{ids.size() * kGiB.value}; });
+      (void)Eventually([&] { return Zeroed() >= Bytes{ids.size() * kGiB.value}; });
     }
   });
   Restart();
@@ -401,9 +401,9 @@ TEST_F(ErasingTest, WhatTheKernelMapsForSomebodyIsNotCleared) {
     dm_.SetMappings("somebody-elses", path, {{Bytes{500 * kMiB.value}, Bytes{512}}});
   }
   Delete(id);
-  EXPECT_TRUE(Eventually([&] { return Cleared() > Bytes{400 * kMiB.value}; }));
+  EXPECT_TRUE(Eventually([&] { return Zeroed() > Bytes{400 * kMiB.value}; }));
   std::this_thread::sleep_for(milliseconds(100));
-  EXPECT_LE(Cleared(), Bytes{500 * kMiB.value});
+  EXPECT_LE(Zeroed(), Bytes{500 * kMiB.value});
   EXPECT_EQ(LvCount(), 1U);
   ASSERT_TRUE(dm_.RemoveDevice("somebody-elses").has_value());
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));

@@ -21,10 +21,10 @@ class LeavingTest : public MendingTest {
     return engine_->disks().Evacuate(request, Soon());
   }
   // Mends until something was done, or stood in the way; extents are copied on another thread.
-  MendReport MendSomething() {
-    MendReport report;
+  RepairReport MendSomething() {
+    RepairReport report;
     for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
-      report = Mend(MendCause::kEvent);
+      report = Mend(RepairCause::kEvent);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return report;
@@ -33,7 +33,7 @@ class LeavingTest : public MendingTest {
   std::vector<std::string> MendUntilGone(const std::string& pv_uuid) {
     std::vector<std::string> done;
     while (Group()->FindPv(pv_uuid) != nullptr) {
-      const MendReport report = MendSomething();
+      const RepairReport report = MendSomething();
       done.insert(done.end(), report.done.begin(), report.done.end());
       if (report.done.empty()) {
         ADD_FAILURE() << "no end";
@@ -154,7 +154,7 @@ TEST_F(LeavingTest, ItCanBeCalledOff) {
   ASSERT_TRUE(Evacuate({.disk = leaving}).has_value());
   ASSERT_TRUE(Evacuate({.disk = leaving, .cancel = true}).has_value());
   EXPECT_EQ(StateOf(leaving), "ok");
-  EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty());
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty());
   EXPECT_TRUE(Group()->FindPv(leaving)->allocatable);
   EXPECT_THAT(Group()->FindPv(leaving)->tags, IsEmpty());
 }
@@ -184,7 +184,7 @@ TEST_F(LeavingTest, AVolumeThatCannotDoWithoutItsLegIsNotRebuilt) {
   const std::string leaving = Legs(mirror)[1];
   SetLegs(mirror, "aA");
   ASSERT_TRUE(Evacuate({.disk = leaving, .rebuild = true}).has_value());
-  const MendReport report = Mend(MendCause::kEvent);
+  const RepairReport report = Mend(RepairCause::kEvent);
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("cannot do without its leg")));
   EXPECT_EQ(Legs(mirror)[1], leaving);
@@ -193,7 +193,7 @@ TEST_F(LeavingTest, AVolumeThatCannotDoWithoutItsLegIsNotRebuilt) {
 TEST_F(LeavingTest, WhoAsksForRepairsDoesNotWaitForIt) {
   const std::string id = Create("linear", "linear", 300);
   ASSERT_TRUE(Evacuate({.disk = Legs(id)[0]}).has_value());
-  EXPECT_THAT(Mend(MendCause::kAsked).done, IsEmpty());
+  EXPECT_THAT(Mend(RepairCause::kAsked).done, IsEmpty());
 }
 
 TEST_F(LeavingTest, AFailureIsTriedAgainLaterAndKeepsNobodyElseFromBeingMended) {
@@ -202,12 +202,12 @@ TEST_F(LeavingTest, AFailureIsTriedAgainLaterAndKeepsNobodyElseFromBeingMended) 
   const std::string leaving = Legs(linear)[0];
   ASSERT_TRUE(Evacuate({.disk = leaving}).has_value());
   lvm_.before.FailNth("Move", 1, Error(Code::kIo, "it cannot be read"));
-  const MendReport report = MendSomething();
+  const RepairReport report = MendSomething();
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("it cannot be read")));
   ASSERT_TRUE(report.next.has_value());
   EXPECT_GT(*report.next, std::chrono::seconds(1));
   SetLegs(mirror, "AD");
-  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh")));
   Pass(std::chrono::seconds(3600));
   MendUntilGone(leaving);
   EXPECT_THAT(Pvs(), Not(Contains(leaving)));

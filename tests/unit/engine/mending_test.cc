@@ -19,7 +19,7 @@ TEST_F(MendingTest, WhereNothingIsAmissNothingIsDone) {
   Create("mirror", "raid1");
   Create("linear", "linear");
   const uint64_t before = Group()->seqno;
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, IsEmpty());
   EXPECT_EQ(report.next, std::nullopt);
@@ -30,14 +30,14 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnADiskOfItsOwnOnceItsDiskHasBeenAwayLongEn
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   SetMissing(before[1]);
-  const MendReport early = Mend();
+  const RepairReport early = Mend();
   EXPECT_THAT(early.done, IsEmpty()) << "it may come back";
   ASSERT_TRUE(early.next.has_value());
   EXPECT_LE(*early.next, std::chrono::seconds(60));
   EXPECT_EQ(ConditionOf(id), "degraded");
 
   Pass(std::chrono::seconds(60));
-  const MendReport due = Mend(MendCause::kEvent);
+  const RepairReport due = Mend(RepairCause::kEvent);
   EXPECT_THAT(due.done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify"),
                                     HasSubstr("take lost disks out of group vg0")));
   const std::vector<std::string> after = Legs(id);
@@ -81,14 +81,14 @@ TEST_F(MendingTest, ADiskThatMissedACommitIsTakenBackFirst) {
 TEST_F(MendingTest, WhatLiesOnAPulledDiskIsRefreshedOnceItIsThereAgain) {
   const std::string id = Create("linear", "linear");
   dm_.SetOnLostDisk(DmUuidOf(id), true);
-  EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty()) << "looked for only when disks may have changed";
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty()) << "looked for only when disks may have changed";
   lvm_.before.FailNth("Refresh", 1, Error(Code::kTimeout, "not now"));
-  Mend(MendCause::kDisks);
+  Mend(RepairCause::kDisks);
   EXPECT_EQ(ConditionOf(id), "failed") << "its disk is there, but the kernel has not opened it anew";
   Pass(std::chrono::minutes(1));
-  EXPECT_THAT(Mend(MendCause::kDisks).done, ElementsAre(HasSubstr("refresh")));
+  EXPECT_THAT(Mend(RepairCause::kDisks).done, ElementsAre(HasSubstr("refresh")));
   EXPECT_EQ(ConditionOf(id), "healthy");
-  EXPECT_THAT(Mend(MendCause::kDisks).done, IsEmpty());
+  EXPECT_THAT(Mend(RepairCause::kDisks).done, IsEmpty());
 }
 
 TEST_F(MendingTest, ADiskThatIsPulledAgainAndAgainIsTakenBackEachTime) {
@@ -110,14 +110,14 @@ TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) 
   const std::vector<std::string> before = Legs(id);
   for (int i = 0; i < 3; ++i) {
     SetLegs(id, "AD");
-    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(id, "AD");
-    const MendReport report = Mend(MendCause::kEvent);
+    const RepairReport report = Mend(RepairCause::kEvent);
     EXPECT_THAT(report.done, IsEmpty());
     ASSERT_TRUE(report.next.has_value());
     clock_.now += *report.next;
   }
-  EXPECT_THAT(Mend(MendCause::kEvent).done,
+  EXPECT_THAT(Mend(RepairCause::kEvent).done,
               ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify that the legs")));
   const std::vector<std::string> after = Legs(id);
   EXPECT_EQ(after[0], before[0]);
@@ -145,7 +145,7 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
   }
   for (int i = 0; i < 3; ++i) {
     SetLegs(id, "AD");
-    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(id, "AD");
     // Its label cannot be read for a moment; to the kernel it is there.
     SetMissing(before[1]);
@@ -153,7 +153,8 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
     SetMissing(before[1], false);
     clock_.now += *Mend().next;
   }
-  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done,
+              ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
   const auto is_blamed = [&] {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
     return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state == "failing";
@@ -180,17 +181,17 @@ TEST_F(MendingTest, WhereLegsFailAgainAndAgainOtherVolumesLeaveTheDiskToo) {
   ASSERT_EQ(std::ranges::count(Legs(second), shared), 1);
   for (int i = 0; i < 3; ++i) {
     SetLegs(first, "DAA");
-    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(first, "DAA");
-    clock_.now += *Mend(MendCause::kEvent).next;
+    clock_.now += *Mend(RepairCause::kEvent).next;
   }
   EXPECT_EQ(ConditionOf(second), "healthy");
   SetLegs(second, "AAA", "resync");
-  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
   EXPECT_EQ(std::ranges::count(Legs(first), shared), 0);
   EXPECT_EQ(std::ranges::count(Legs(second), shared), 1) << "not while it is at something else";
   SetLegs(second, "AAA");
-  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
   EXPECT_EQ(std::ranges::count(Legs(second), shared), 0);
   EXPECT_EQ(ConditionOf(second), "healthy");
 }
@@ -202,13 +203,13 @@ TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
   lvm_.before.FailNth("Repair", 1, Error(Code::kTimeout, "not now"));
   for (int i = 0; i < 3; ++i) {
     SetLegs(id, "AD");
-    Mend(MendCause::kEvent);
+    Mend(RepairCause::kEvent);
     SetLegs(id, "AD");
-    clock_.now += *Mend(MendCause::kEvent).next;
+    clock_.now += *Mend(RepairCause::kEvent).next;
   }
-  EXPECT_THAT(Mend(MendCause::kEvent).obstacles, ElementsAre(HasSubstr("not now")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).obstacles, ElementsAre(HasSubstr("not now")));
   SetLegs(other, "DA");
-  EXPECT_THAT(Mend(MendCause::kEvent).done, Contains(HasSubstr("refresh")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, Contains(HasSubstr("refresh")));
   // Nor is it tried while the group lacks a disk, when LVM would refuse.
   SetLegs(id, "AD");
   Pass(std::chrono::hours(1));
@@ -217,7 +218,7 @@ TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
       group->pvs, [&](const lvm::PhysicalVolume& pv) { return std::ranges::count(before, pv.uuid) == 0; });
   ASSERT_NE(unused, group->pvs.end());
   SetMissing(unused->uuid);
-  for (const std::string& step : Mend(MendCause::kEvent).done) {
+  for (const std::string& step : Mend(RepairCause::kEvent).done) {
     EXPECT_EQ(step.find("rebuild"), std::string::npos) << step;
   }
 }
@@ -229,9 +230,9 @@ TEST_F(MendingTest, WithoutAnotherPlaceForItsLegADiskIsTriedOnAndOn) {
   }
   for (int i = 0; i < 5; ++i) {
     SetLegs(id, "ADA");
-    EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
+    EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(id, "ADA");
-    const MendReport report = Mend(MendCause::kEvent);
+    const RepairReport report = Mend(RepairCause::kEvent);
     ASSERT_TRUE(report.next.has_value());
     clock_.now += *report.next;
   }
@@ -245,7 +246,7 @@ TEST_F(MendingTest, ADiskThatFailsAgainAndAgainIsTakenBackEverMoreRarely) {
     SetLegs(id, "AD");
     EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(id, "AD");
-    const MendReport report = Mend();
+    const RepairReport report = Mend();
     EXPECT_THAT(report.done, IsEmpty());
     ASSERT_TRUE(report.next.has_value());
     waits.push_back(*report.next);
@@ -271,7 +272,7 @@ TEST_F(MendingTest, ManualPolicyLeavesLegsAndGroupsAloneUntilAsked) {
   Pass(std::chrono::hours(24));
   EXPECT_THAT(Mend().done, IsEmpty());
   EXPECT_EQ(Legs(id), before);
-  EXPECT_THAT(Mend(MendCause::kAsked).done,
+  EXPECT_THAT(Mend(RepairCause::kAsked).done,
               ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of group")));
   EXPECT_NE(Legs(id), before);
 }
@@ -283,7 +284,7 @@ TEST_F(MendingTest, NothingIsRebuiltFromTooFewLegs) {
   SetMissing(before[2]);
   Mend();
   Pass(std::chrono::hours(24));
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("too few legs")));
   EXPECT_EQ(ConditionOf(id), "failed");
@@ -310,7 +311,7 @@ TEST_F(MendingTest, WhileLegsAreFilledTheNextOneWaits) {
   Mend();
   Pass(std::chrono::hours(24));
   SetLegs(id, "AA", "recover");
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_TRUE(report.next.has_value()) << "it is looked at again soon";
   SetLegs(id, "AA");
@@ -322,7 +323,7 @@ TEST_F(MendingTest, WithoutADiskToGoToItSaysWhatIsMissing) {
   SetMissing(Legs(id)[1]);
   Mend();
   Pass(std::chrono::hours(24));
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("add a disk to the group")));
   EXPECT_EQ(ConditionOf(id), "degraded");
@@ -333,7 +334,7 @@ TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
   SetMissing(Legs(id)[0]);
   Mend();
   Pass(std::chrono::hours(24));
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("nothing else has these data")));
   EXPECT_EQ(Group()->pvs.size(), 4U);
@@ -356,7 +357,7 @@ TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
 
     Pass(std::chrono::seconds(61));
     for (int i = 0; i < 2000 && Group()->pvs.size() == disks; ++i) {
-      Mend(MendCause::kEvent);
+      Mend(RepairCause::kEvent);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     EXPECT_TRUE(Group()->lvs.empty());
@@ -395,7 +396,7 @@ TEST_F(MendingTest, ADiskThatGoesAgainIsWaitedForAgain) {
   EXPECT_NE(Lv(Group(), id), nullptr) << "it has been away for a moment only";
   Pass(std::chrono::seconds(61));
   for (int i = 0; i < 2000 && Lv(Group(), id) != nullptr; ++i) {
-    Mend(MendCause::kEvent);
+    Mend(RepairCause::kEvent);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(Lv(Group(), id), nullptr);
@@ -410,7 +411,7 @@ TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   Pass(std::chrono::seconds(61));
-  Mend(MendCause::kEvent);
+  Mend(RepairCause::kEvent);
   SetMissing(legs[0], false);
   const size_t before = erase_.Pieces().size();
   erase_.faults.Clear();
@@ -433,16 +434,16 @@ TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackHoldsUpNothingElse) {
   Mend();
   lvm_.ReturnDisk("vg0", legs[0]);
   lvm_.before.FailAlways("RestorePv", Error(Code::kIo, "refused"));
-  for (const MendCause cause : {MendCause::kEvent, MendCause::kAsked}) {
+  for (const RepairCause cause : {RepairCause::kEvent, RepairCause::kAsked}) {
     SetLegs(other, "DA");
     Pass(std::chrono::seconds(30));
-    const MendReport report = Mend(cause);
+    const RepairReport report = Mend(cause);
     EXPECT_THAT(report.done, ElementsAre(HasSubstr("refresh")));
     EXPECT_THAT(report.obstacles, Contains(HasSubstr("refused")));
   }
   lvm_.before.Clear();
   Pass(std::chrono::minutes(2));
-  EXPECT_THAT(Mend(MendCause::kEvent).done, Contains(HasSubstr("back into group")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, Contains(HasSubstr("back into group")));
   EXPECT_EQ(Group()->MissingPvs(), 0U);
 }
 
@@ -458,7 +459,7 @@ TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackKeepsNoOtherFromReturning) {
   lvm_.ReturnDisk("vg0", legs[0]);
   lvm_.ReturnDisk("vg0", other);
   lvm_.before.FailNth("RestorePv", 1, Error(Code::kIo, "refused"));  // the first that is asked for
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, Contains(HasSubstr("back into group")));
   EXPECT_THAT(report.obstacles, Contains(HasSubstr("refused")));
   EXPECT_EQ(Group()->MissingPvs(), 1U);
@@ -472,15 +473,15 @@ TEST_F(MendingTest, AReturnCountsAlsoWhileItsPoolHasToWait) {
   SetMissing(legs[0]);
   SetLegs(other, "DA");
   lvm_.before.FailAlways("Refresh", Error(Code::kIo, "refused"));
-  EXPECT_THAT(Mend(MendCause::kEvent).obstacles, Contains(HasSubstr("refused")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).obstacles, Contains(HasSubstr("refused")));
   Pass(std::chrono::seconds(9));
   for (const bool missing : {false, true}) {  // back for a moment, while repairs are put off
     SetMissing(legs[0], missing);
-    EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty());
+    EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty());
   }
   Pass(std::chrono::seconds(52));
   lvm_.before.Clear();
-  EXPECT_THAT(Mend(MendCause::kEvent).done, ElementsAre(HasSubstr("refresh")))
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh")))
       << "it has been away for 52 s, not for 61";
 }
 
@@ -523,10 +524,10 @@ TEST_F(MendingTest, WhoeverIsAtWorkOnTheVolumeGoesFirst) {
   Mend();
   Pass(std::chrono::seconds(61));
   lvm_.before.FailNth("Repair", 1, Error(Code::kBusy, "something else"));
-  const MendReport failed = Mend();
+  const RepairReport failed = Mend();
   EXPECT_THAT(failed.obstacles, ElementsAre(HasSubstr("something else")));
   EXPECT_TRUE(failed.next.has_value());
-  const MendReport soon = Mend();
+  const RepairReport soon = Mend();
   EXPECT_THAT(soon.done, IsEmpty()) << "not over and over";
   ASSERT_TRUE(soon.next.has_value());
   clock_.now += *soon.next;

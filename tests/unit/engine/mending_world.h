@@ -101,10 +101,10 @@ class MendingTest : public testing::Test {
       }
     });
   }
-  MendReport Mend(MendCause cause = MendCause::kDisks, const std::set<std::string>& accepted = {}) {
-    auto report = engine_->upkeep().Mend(cause, Soon(), accepted);
+  RepairReport Mend(RepairCause cause = RepairCause::kDisks, const std::set<std::string>& accepted = {}) {
+    auto report = engine_->upkeep().Repair(cause, Soon(), accepted);
     EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
-    return report.has_value() ? *report : MendReport();
+    return report.has_value() ? *report : RepairReport();
   }
   void Pass(std::chrono::seconds time) { clock_.now += time; }
   std::string ConditionOf(const std::string& id) {

@@ -106,10 +106,10 @@ class OthersTest : public MendingTest {
       calls_.push_back(call);
     });
   }
-  MendReport MendSomething() {
-    MendReport report;
+  RepairReport MendSomething() {
+    RepairReport report;
     for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
-      report = Mend(MendCause::kEvent);
+      report = Mend(RepairCause::kEvent);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return report;
@@ -381,7 +381,7 @@ TEST_F(OthersTest, AVolumeWithASnapshotIsNotRepairedAndTheReasonIsTold) {
   SetMissing(Legs(id).front());
   Snapshot(id, "backup");
   Listen();
-  const MendReport report = Mend(MendCause::kAsked);
+  const RepairReport report = Mend(RepairCause::kAsked);
   EXPECT_THAT(report.obstacles, Contains(AllOf(HasSubstr(id), HasSubstr("vg0/backup is a snapshot of it"))));
   EXPECT_THAT(Changes(), Not(Contains("Repair")));
   EXPECT_THAT(report.done, IsEmpty());
@@ -413,7 +413,7 @@ TEST_F(OthersTest, OurMoveGoesOnAndNobodyElses) {
   BeginMove("his", elsewhere, to, "pvmove1");
   ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv}, Soon()).has_value());
   BeginMove(NameOf(id), pv, to);
-  const MendReport report = MendSomething();
+  const RepairReport report = MendSomething();
   ASSERT_FALSE(report.done.empty()) << (report.obstacles.empty() ? "" : report.obstacles.front());
   EXPECT_FALSE(HasLv("pvmove0"));
   EXPECT_TRUE(HasLv("pvmove1")) << "that is his";
@@ -532,7 +532,7 @@ TEST_F(TakenOutTest, IsKeptWhileItMayBeTheLastGoodCopyAndTold) {
        std::initializer_list<std::pair<const char*, const char*>>{{"Aa", "recover"}, {"AA", "check"}}) {
     SetLegs(id, letters, action);
     Pass(std::chrono::hours(1));
-    const MendReport report = Mend();
+    const RepairReport report = Mend();
     EXPECT_TRUE(HasLv(leg)) << letters;
     EXPECT_THAT(report.obstacles, Contains(AllOf(HasSubstr(id), HasSubstr(leg), HasSubstr("kept"))))
         << letters;

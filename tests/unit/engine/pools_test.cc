@@ -429,11 +429,11 @@ TEST_F(PoolsTest, AnInlineVolumeOfALostPoolIsUnmountedNowAndDeletedWhenThePoolIs
   ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
   EXPECT_FALSE(IsMounted("/pods/inline"));
   ASSERT_TRUE(engine_->volumes().Unpublish(kHandle, Path("/pods/inline"), Soon()).has_value());
-  (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
+  (void)engine_->upkeep().Repair(RepairCause::kEvent, Soon());
   lvm_.SetAway("vg-bad", false);
   EXPECT_EQ(LvsOf("vg-bad"), 1U);
   EXPECT_TRUE(Eventually([&] {
-    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Repair(RepairCause::kEvent, Soon());
     return LvsOf("vg-bad") == 0;
   }));
 }
@@ -448,7 +448,7 @@ TEST_F(PoolsTest, AnInlineVolumeIsUnmountedAlsoByAProcessThatNeverSawItsPool) {
   lvm_.SetAway("vg-bad", false);
   ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   EXPECT_TRUE(Eventually([&] {
-    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Repair(RepairCause::kEvent, Soon());
     return LvsOf("vg-bad") == 0;
   }));
 }
@@ -461,7 +461,7 @@ TEST_F(PoolsTest, AnInlineVolumeThatIsWantedAgainStays) {
   lvm_.SetAway("vg-bad", false);
   ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   for (int i = 0; i < 3; ++i) {
-    (void)engine_->upkeep().Mend(MendCause::kEvent, Soon());
+    (void)engine_->upkeep().Repair(RepairCause::kEvent, Soon());
   }
   EXPECT_TRUE(IsMounted("/pods/inline"));
   EXPECT_EQ(LvsOf("vg-bad"), 1U);

@@ -242,8 +242,8 @@ TEST_F(GateTest, AQueueClearsFirstWhatSomebodyWaitsFor) {
     group.lvs.back().tags = {kTag};
   });
   const auto work = [&](const std::string& name, uint64_t first, uint64_t count) {
-    return std::make_shared<Erasure>(OwnerNamed(name), std::vector<lvm::PhysicalRange>(),
-                                     PartsOf({Piece(0, first, count)}), std::vector<Bytes>(1), clock_.Now());
+    return std::make_shared<EraseJob>(OwnerNamed(name), std::vector<lvm::PhysicalRange>(),
+                                      PartsOf({Piece(0, first, count)}), std::vector<Bytes>(1), clock_.Now());
   };
   const auto deleted = work("deleted", 20, 30);
   const auto wanted = work("wanted", 50, 20);

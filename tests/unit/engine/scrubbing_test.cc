@@ -68,26 +68,26 @@ TEST_F(ScrubbingTest, WhatIsAskedForIsComparedOneAfterTheOtherAndKept) {
   const auto answers = Ask({});
   ASSERT_EQ(answers.size(), 2U) << "the linear one has nothing to compare";
   EXPECT_TRUE(StatusOf(first).scrub_pending);
-  EXPECT_THAT(Mend(MendCause::kEvent).done, IsEmpty()) << "that is no repair";
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty()) << "that is no repair";
   EXPECT_NE(IsChecked(first), IsChecked(second));
   const std::string now = IsChecked(first) ? first : second;
   const std::string then = IsChecked(first) ? second : first;
   EXPECT_EQ(StatusOf(now).detail, "being checked, 0 % done");
   EXPECT_EQ(ConditionOf(now), "healthy");
-  Mend(MendCause::kEvent);
+  Mend(RepairCause::kEvent);
   EXPECT_FALSE(IsChecked(then));
 
   End(now);
   Pass(hours(2));
-  Mend(MendCause::kEvent);
+  Mend(RepairCause::kEvent);
   EXPECT_EQ(OutcomeOf(now), (ScrubOutcome{Now(), Bytes{0}}));
   EXPECT_FALSE(StatusOf(now).scrub_pending);
   EXPECT_TRUE(IsChecked(then));
   EXPECT_TRUE(StatusOf(then).scrub_pending);
   End(then);
-  Mend(MendCause::kEvent);
+  Mend(RepairCause::kEvent);
   EXPECT_EQ(Group()->seqno, before + 2) << "one commit each";
-  Mend(MendCause::kEvent);
+  Mend(RepairCause::kEvent);
   EXPECT_FALSE(IsChecked(first) || IsChecked(second));
 }
 
@@ -268,7 +268,7 @@ TEST_F(ScrubbingTest, OneThatTheKernelRefusesIsLeftAloneForAWhile) {
   BeginEvery(days(28));
   SetCreated(Now() - days(30));
   dm_.faults.FailNth("Scrub", 1, Error(Code::kPrecondition, "not now"));
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("not now")));
   EXPECT_FALSE(IsChecked(first) || IsChecked(second));
   Mend();

@@ -254,11 +254,11 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
     const size_t disks = Group()->pvs.size();
     Mend();
     Pass(std::chrono::hours(24));
-    const MendReport report = Mend();
+    const RepairReport report = Mend();
     for (const std::string& step : report.done) {
       EXPECT_THAT(step, HasSubstr("back into group"));
     }
-    EXPECT_THAT(Mend(MendCause::kAsked).done, IsEmpty()) << "that is asked of all volumes alike";
+    EXPECT_THAT(Mend(RepairCause::kAsked).done, IsEmpty()) << "that is asked of all volumes alike";
     EXPECT_EQ(Legs(id_), legs);
     EXPECT_EQ(Group()->pvs.size(), disks);
     EXPECT_FALSE(IsActive());
@@ -292,7 +292,7 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   const Status still = Stage();
   ASSERT_FALSE(still.has_value());
   if (GetParam().then == Then::kWaits) {
-    EXPECT_THAT(Mend(MendCause::kAsked, {id_}).obstacles, testing::Not(IsEmpty()));
+    EXPECT_THAT(Mend(RepairCause::kAsked, {id_}).obstacles, testing::Not(IsEmpty()));
     EXPECT_FALSE(IsActive());
     return;
   }
@@ -300,11 +300,11 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   const auto status = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(status.has_value());
   EXPECT_THAT(status->front().volumes.front().detail, HasSubstr("quarryctl repair " + id_));
-  EXPECT_EQ(engine_->upkeep().Mend(MendCause::kAsked, Soon(), {"default.nobody"}).error().code(),
+  EXPECT_EQ(engine_->upkeep().Repair(RepairCause::kAsked, Soon(), {"default.nobody"}).error().code(),
             Code::kNotFound);
 
   lvm_.before.FailNth("Repair", 1, Error(Code::kTimeout, "not yet"));
-  EXPECT_THAT(Mend(MendCause::kAsked, {id_}).done, testing::Contains(HasSubstr("as asked for")));
+  EXPECT_THAT(Mend(RepairCause::kAsked, {id_}).done, testing::Contains(HasSubstr("as asked for")));
   ASSERT_TRUE(IsActive());
   Started();
   array_->AcceptLoss();
@@ -347,10 +347,10 @@ TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
   array_->WentOnAlone(0);
   SetMissing(array_->PvOf(0), false);
   lvm_.before.Clear();
-  const MendReport report = Mend();
+  const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, testing::Contains(HasSubstr("leg 0 is back and went on without")));
-  EXPECT_THAT(Mend(MendCause::kAsked, {id_}).done, IsEmpty()) << "it is in use";
+  EXPECT_THAT(Mend(RepairCause::kAsked, {id_}).done, IsEmpty()) << "it is in use";
   const auto grown = engine_->volumes().Expand(id_, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kPrecondition);
