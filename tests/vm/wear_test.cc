@@ -147,7 +147,7 @@ TEST_F(WearTest, AFailingDiskGetsNothingNewAndItsVolumesSaySoUntilItIsWellAgain)
     EXPECT_THAT(ConditionOf(made), Not(HasSubstr("failing")));
   }
   EXPECT_TRUE(Fails(client().Create({"wide", TypeParameters("raid5"), MountCapability(), 24 * kMi}),
-                    grpc::StatusCode::RESOURCE_EXHAUSTED, "left out, because it is failing: PV " + pv));
+                    grpc::StatusCode::RESOURCE_EXHAUSTED, "excluded as failing: PV " + pv));
   EXPECT_TRUE(Eventually([&] { return Logged("condition has changed", there.volume_id()) == 1; }));
 
   Warn(number, 0);

@@ -20,7 +20,8 @@ Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, c
   if (owned.has_value()) {
     return Ok();
   }
-  // Whatever its shape is, somebody gave it that, and only he can take it back.
+  // An unrecognized shape was given to the volume by another command. Only an administrator can undo that, so
+  // the code is kPrecondition.
   const Code code = owned.error().code() == Code::kUnavailable ? Code::kUnavailable : Code::kPrecondition;
   return std::move(owned.error()).As(code).Context(what);
 }

@@ -1,4 +1,4 @@
-// What somebody else put on a volume of ours, or does with it.
+// Whether anything else stands on a volume of Quarry's, or moves it.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace quarry::engine {
 
-// Whether the volume is by itself: every extent its own, nothing on top, nothing moving (lvm/ownership.h). To
-// be asked of the snapshot on which a change of the volume is planned, before anything is changed.
-// kPrecondition naming the volume, what stands on it and the remedy; kUnavailable for what ends by itself.
+// OK if the volume is by itself: its extents are its own, nothing is stacked on it, nothing moves it
+// (lvm/ownership.h). The caller asks this of the snapshot on which it plans a change, before it changes
+// anything. kPrecondition names the volume, what stands on it, and the remedy. kUnavailable: the obstacle
+// ends by itself.
 Status CheckAlone(const Record& record);
-// The same of one that no record is of. `what` names it in the error.
+// The same for an LV without a record. `what` names the LV in the error.
 Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& what);
 
 }  // namespace quarry::engine

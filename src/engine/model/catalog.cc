@@ -71,7 +71,7 @@ Status Catalog::CheckReadableId(std::string_view id) const {
     if (lvm::BearsId(one.lv->tags, id)) {
       return Error(Code::kPrecondition,
                    fmt::format("volume_id: volume {} is logical volume {}/{}, whose tags this build cannot "
-                               "read ({}): have the quarryd serve it that made it, or mend its tags",
+                               "read ({}): use the quarryd version that made it, or correct its tags",
                                id, group->name, one.lv->name, one.why));
     }
   }
@@ -83,7 +83,7 @@ Status Catalog::CheckReadableName(std::string_view co_name) const {
     if (lvm::BearsName(one.lv->tags, co_name)) {
       return Error(Code::kAlreadyExists,
                    fmt::format("name: the volume of this name is logical volume {}/{}, whose tags this build "
-                               "cannot read ({}): have the quarryd serve it that made it, or mend its tags",
+                               "cannot read ({}): use the quarryd version that made it, or correct its tags",
                                group->name, one.lv->name, one.why));
     }
   }
@@ -94,12 +94,12 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
   Catalog catalog{.group = group, .records = {}, .stray_legs = {}};
   for (const lvm::LogicalVolume& lv : group->lvs) {
     if (lv.hidden) {
-      continue;  // legs bear copies of the marker that their volume was created with
+      continue;  // legs have copies of the marker with which their volume was created
     }
     auto tags = lvm::ParseTags(lv.tags);
     if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {
-      // A leg that LVM shows, because it was killed between making and hiding it. It goes with its volume;
-      // without one, both name and tag must be ours.
+      // LVM shows this leg because LVM was killed between making and hiding it. The leg goes with its volume.
+      // Without a volume, both its name and its tag must be Quarry's.
       if (IsEndedLeg(lv, tags)) {
         catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
       } else if (tags.has_value() && tags->has_value() && group->FindLv(volume) == nullptr) {
@@ -111,9 +111,9 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
       catalog.unreadable.push_back({&lv, tags.error().message()});
     } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&
                !lvm::IsOurLvName(lv.name)) {
-      // What bears the marker is removed at the next start, so it must bear a name of ours as well.
+      // The next start removes LVs with the marker, so the LV must have a Quarry name as well.
       catalog.unreadable.push_back(
-          {&lv, fmt::format("it bears {} but has no name of ours", lvm::kCreatingTag)});
+          {&lv, fmt::format("it has tag {} but not a name that Quarry gives", lvm::kCreatingTag)});
     } else if (tags->has_value()) {
       catalog.records.push_back(Record{pool, group, &lv, std::move(**tags)});
     }
@@ -126,7 +126,7 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
 
 Volume Describe(const Record& record) {
   Volume volume{record.tags.id, record.tags.co_name, record.tags.size, record.pool, {}};
-  // The profile was written once and is never edited, so neither is what is read from it here.
+  // The profile is written once and never edited, so this part of the context never changes.
   if (auto profile = Profile::FromCanonical(record.tags.profile); profile.has_value()) {
     volume.context = {{"pool", profile->pool},
                       {"type", std::string(lvm::TypeName(profile->geometry.type()))}};

@@ -1,5 +1,5 @@
-// Our volumes among the logical volumes of a snapshot. Everything else in the group is somebody else's and
-// invisible.
+// The volumes among the logical volumes of a snapshot. All other LVs of the group are unmanaged and not in
+// the catalog.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace quarry::engine {
 
-// One of our LVs with what its tags say. Keeps its snapshot alive.
+// A managed LV with its parsed tags. It keeps its snapshot alive.
 struct Record {
   std::string pool;
   lvm::Snapshot group;
@@ -24,27 +24,27 @@ struct Record {
   lvm::VolumeTags tags;
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
-  // Of the volume, its legs and their metadata. Not of what else may be below it: a pvmove is its owner's.
+  // UUIDs of the volume, its legs and their metadata. Other devices below the volume are left out: a pvmove
+  // belongs to the command that started it.
   std::vector<std::string> DmUuids() const;
 };
 
-// Disks that are not as they should be, by their own word (failing_disks.h): PV UUID → why.
+// Unhealthy disks (failing_disks.h): PV UUID → why.
 struct UnhealthyDisks {
   std::map<std::string, std::string> failing, worn;
-  std::set<std::string>
-      dropping;  // of the failing: those on which legs fail each time that they are taken back
+  std::set<std::string> dropping;  // of the failing disks: legs there fail each time they are taken back
   bool operator==(const UnhealthyDisks&) const = default;
 };
 
-// A leg that LVM took out of a raid volume of ours, and was killed before it removed it. It may be the last
-// good copy of what is on it.
+// A leg that LVM took out of a managed RAID volume and did not remove, because LVM was killed in between. It
+// may be the last good copy of its data.
 struct TakenOut {
-  std::string volume;                            // name of its logical volume, which there is
-  std::vector<const lvm::LogicalVolume*> parts;  // the leg, if it is there, and its metadata
+  std::string volume;                            // name of its logical volume, which exists
+  std::vector<const lvm::LogicalVolume*> parts;  // the leg, if it exists, and its metadata
 };
 
-// A logical volume that bears our tag, but not a whole set that this build can read: a newer build has made
-// it, or somebody has changed its tags. It is left alone.
+// A logical volume with Quarry tags that this build cannot read: a newer build made it, or someone changed
+// its tags. Quarry does not change it.
 struct Unreadable {
   const lvm::LogicalVolume* lv = nullptr;  // in the catalog's group
   std::string why;
@@ -52,39 +52,40 @@ struct Unreadable {
 
 struct Catalog {
   lvm::Snapshot group;
-  UnhealthyDisks weak = {};     // as known when the catalog was made
+  UnhealthyDisks weak = {};     // as of the moment the catalog was made
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<Unreadable> unreadable = {};
-  // Legs of volumes of ours that are not there: what LVM, killed while it made or removed one, left of it. By
-  // LV name.
+  // Names of legs whose volume does not exist. LVM left them when it was killed while it made or removed the
+  // volume.
   std::vector<std::string> stray_legs;
   std::vector<TakenOut> taken_out = {};
-  // LVs that are called like such a leg, but not proven to be one. By name.
+  // Names of LVs that are named like a leg that LVM took out, without proof that they are one.
   std::vector<std::string> unproven_legs = {};
 
-  // Ready volumes only; nullptr if there is none. By its id only a volume that is not ephemeral: nobody was
-  // told the id of one that is. By a name any, since no two may have the same.
+  // These return ready volumes only, or nullptr. ById does not return inline volumes, because no caller ever
+  // got their ids. ByName returns them, because no two volumes may have the same name.
   const Record* ById(std::string_view id) const;
   const Record* ByName(std::string_view co_name) const;
-  // The ready volume, ephemeral or not, whose logical volume has this uuid.
+  // The ready volume, inline or not, whose logical volume has this uuid.
   const Record* ByUuid(std::string_view lv_uuid) const;
-  // kPrecondition, or kAlreadyExists, naming the logical volume that bears this id, or name, and cannot be
-  // read.
+  // kPrecondition (id) or kAlreadyExists (name) if an unreadable logical volume has this id or name. The
+  // error names the logical volume.
   Status CheckReadableId(std::string_view id) const;
   Status CheckReadableName(std::string_view co_name) const;
 };
 
-// `pool` is the name the records get.
+// `pool` becomes the pool name of the records.
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group);
 
-// What a caller may see of a record: immutable facts and the size.
+// The part of a record that callers see: immutable facts and the size.
 Volume Describe(const Record& record);
 
-// Same volume as `request` asks for? nullopt if so, else the difference in words ("capacity_range: …").
+// nullopt if the record is the volume that `request` describes. Otherwise the difference as text
+// ("capacity_range: …").
 std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,
                                            const CreateRequest& request);
 
-// What a set of capabilities comes to: which access a volume is made for, and with which file system.
+// The result of a set of capabilities: the access that a volume is made for, and its file system.
 struct AccessPlan {
   std::string access;   // "block", "mount" or "any"
   std::string fs_type;  // empty for block
@@ -93,7 +94,7 @@ struct AccessPlan {
 // once.
 Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities);
 
-// Whether `record` can be used through `capability`; kPrecondition saying why not.
+// OK if `record` can be used with `capability`; else kPrecondition with the reason.
 Status CheckAccess(const Record& record, const Capability& capability);
 
 bool IsMultiNode(AccessMode mode);

@@ -1,4 +1,4 @@
-// How the node is configured, as it is while the process lives: its pools, and what is done unasked.
+// The node's configuration, fixed while the process lives: its pools, and the automatic work.
 #pragma once
 
 #include <chrono>
@@ -15,16 +15,17 @@
 
 namespace quarry::engine {
 
-// What pods may have of a pool as inline volumes.
+// What pods may take of a pool as inline volumes.
 struct EphemeralLimits {
-  // What they may say of them, but for what the caller adds. mkfsoptions are never among it; sync is, only if
-  // the configuration says so: for sync=skip space is cleared before any limit is met.
+  // Volume attributes that pods may set, in addition to those that the caller adds. mkfsoptions is never
+  // among them. sync is among them only if the configuration permits it: for sync=skip, extents are zeroed
+  // before any limit is checked.
   static std::set<std::string> UsualAttributes() {
     return {"erase", "mirrors", "pool", "regionsize", "size", "stripes", "stripesize", "type"};
   }
 
-  std::optional<Bytes> most;  // of one; 0: none at all. Not said: docs/ephemeral.md
-  Bytes total;                // of all together, all legs counted; 0: no limit
+  std::optional<Bytes> most;  // size of one volume; 0: no inline volumes. nullopt: docs/ephemeral.md
+  Bytes total;                // of all inline volumes together, all legs counted; 0: no limit
   uint64_t most_volumes = 0;  // 0: no limit
   std::set<std::string> attributes = UsualAttributes();
 };
@@ -32,63 +33,64 @@ struct EphemeralLimits {
 struct PoolConfig {
   std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
   std::string group;  // volume group
-  Bytes reserve;      // kept free, out of every promise
-  // Disks to make the group of, should there be none of that name, of those that are blank and unused: what
-  // an explicit path names must all be there. What another rule names is also added to a group that exists.
+  Bytes reserve;      // kept free, left out of every reported capacity
+  // Disks to make the group of if no group has that name. Only blank disks that are not in use are taken.
+  // Every disk that an explicit path names must be present. Disks that other rules match are also added to an
+  // existing group.
   std::vector<DeviceRule> devices;
   // Percent of the pool that volumes of a type may take together, all legs counted; the sum is at most 100.
-  // Types that are not named share what is left. Empty: everybody may have everything, and what is promised
-  // to one profile is promised to the others too.
+  // Types without an entry share the rest. Empty: every type may use the whole pool, and several profiles may
+  // be promised the same space.
   std::map<lvm::VolumeType, uint32_t> shares;
-  // ListVolumes shows the group's other logical volumes too. They can be looked at, and adopted, nothing
-  // else.
+  // ListVolumes also shows the group's unmanaged logical volumes. Callers can read and adopt them, and
+  // nothing else.
   bool list_foreign = false;
-  // Disks that no rule of this pool gets.
+  // Disks that never join this pool, whatever rule they match.
   std::vector<DeviceRule> exclude;
   EphemeralLimits ephemeral = {};
 };
 
-// What is done about a file system before it is mounted: nothing, for journals replay by mounting; or what is
-// safe to repair unasked.
+// What quarryd does to a file system before mounting it: nothing, because mounting replays the journal; or
+// the repairs that are safe without an administrator.
 enum class Fsck { kOff, kPreen };
 
-// Which call grows a volume's logical volume: ControllerExpandVolume, or NodeExpandVolume, for orchestrators
-// that send the former to any node (Kubernetes' external-resizer).
+// The call that grows a volume's logical volume: ControllerExpandVolume; or NodeExpandVolume, for
+// orchestrators that send the former to any node (Kubernetes' external-resizer).
 enum class ExpandBy { kController, kNode };
 
 struct EngineConfig {
   std::vector<PoolConfig> pools;  // at least one; the first is the default
-  // This node's id, by which the ids of new volumes name it. Empty: they do not.
+  // This node's id. The ids of new volumes contain a hash of it. Empty: they do not.
   std::string node;
-  Bytes extent_size{4 * 1024 * 1024};  // of groups that are made
+  Bytes extent_size{4 * 1024 * 1024};  // of groups that quarryd makes
   Bytes default_size = kGiB;           // when a request names no size
-  // Publishing a single-node volume at several targets of this node: several pods of one node may share a
-  // volume. csi-spec section 7 would have it refused; Kubernetes needs it.
+  // Whether a single-node volume may be published at several targets of this node, so that several pods of
+  // one node can share it. csi-spec section 7 wants this refused; Kubernetes needs it.
   bool several_targets = true;
-  // Bytes a second that a disk is cleared at, at most, after volumes were deleted. 0: as fast as it goes.
+  // Upper limit, in bytes per second and disk, for erasing deleted volumes. 0: no limit.
   Bytes erase_rate;
   Fsck fsck = Fsck::kOff;
   ExpandBy expand = ExpandBy::kController;
-  // The largest size of an inline volume, where no pool says what it gives. 0: there are none, because
-  // whoever may make a pod may ask for one.
+  // Largest size of an inline volume if no pool sets a size of its own. 0: no inline volumes, because anyone
+  // who may create a pod may ask for one.
   Bytes ephemeral_max_size;
-  // Whether lost legs are rebuilt on other disks, and groups reduced, unasked; and how long a disk must have
-  // been away for that. What comes back is taken back in any case.
+  // Whether quarryd by itself rebuilds lost legs on other disks and removes missing disks from groups; and
+  // how long a disk must have been missing before that. A returned disk is taken back in any case.
   bool repair = true;
   std::chrono::milliseconds repair_delay = std::chrono::minutes(10);
-  // How long after they were made, or last compared, the legs of raid volumes are compared unasked, and at
-  // which hours of the day that may begin, in local time: from `first` until before `last`, which may be the
-  // next day's. An interval of 0: never.
+  // How long after its creation or its last scrub a RAID volume is scrubbed by itself, and in which hours of
+  // the day a scrub may begin. The hours are local time, from `first` until before `last`, which may be on
+  // the next day. An interval of 0: never.
   std::chrono::seconds scrub_interval{0};
   struct Hours {
     uint32_t first = 0;
     uint32_t last = 24;
   };
   Hours scrub_hours;
-  // Bytes a second that each leg of a raid volume is filled or compared with at most, whole KiB; 0: only the
-  // kernel's own limits. nullopt: whatever LVM's metadata say of each volume.
+  // Upper limit, in bytes per second and leg, for rebuilding and scrubbing a RAID volume; whole KiB. 0: only
+  // the kernel's own limits. nullopt: the limits in LVM's metadata of each volume.
   std::optional<Bytes> rebuild_rate;
-  // With as many commands stuck in the kernel, the node is not healthy (Probe).
+  // From this number of commands stuck in the kernel on, Probe reports that the node is not healthy.
   size_t stuck_limit = 4;
 };
 

@@ -1,4 +1,4 @@
-// Which disks a pool is made of: rules as values, and whether a disk meets one. Pure.
+// Which disks a pool is made of: rules as values, and whether a disk meets a rule. Pure.
 #pragma once
 
 #include <optional>
@@ -9,33 +9,34 @@
 
 namespace quarry::engine {
 
-// Every condition that is set must hold. At least one is.
+// Every condition that is set must hold. At least one is set.
 struct DeviceRule {
-  // The disk's node or one of its links. With '*', '?' or '[' it is a pattern as of fnmatch(3), of links
-  // below /dev/disk only: names of the kernel change from boot to boot.
+  // The disk's device node or one of its links. Text with '*', '?' or '[' is a pattern for fnmatch(3), and
+  // matches links below /dev/disk only: the kernel's names change from boot to boot.
   std::string path;
-  std::string model, serial;  // patterns of the same kind; upper and lower case differ. Empty: any
+  std::string model, serial;  // fnmatch(3) patterns, case-sensitive; empty: any
   std::string transport;      // one of udev::Transports(); empty: any
   Bytes min_size, max_size;   // 0: no limit; both inclusive
   std::optional<bool> rotational;
-  // No condition: whether a disk that libblkid calls blank is taken also if it does not read as zeroes.
+  // Not a condition. True: a disk that libblkid calls blank joins even if it does not read as zeroes.
   bool wipe_ok = false;
 
-  // Nothing but a path that is no pattern: it says "this one", where the others say "such as these".
+  // True if the rule is a path without pattern and nothing else: it names one disk, where other rules
+  // describe a class of disks.
   bool IsExplicit() const;
-  // As an administrator would know it again: "/dev/disk/by-id/x", "model=INTEL*, min-size=1 TiB".
+  // The rule as an administrator writes it: "/dev/disk/by-id/x", "model=INTEL*, min-size=1 TiB".
   std::string Text() const;
   bool operator==(const DeviceRule&) const = default;
 };
 
-// Whether it holds what fnmatch(3) takes for more than itself.
+// Whether the text contains a character that fnmatch(3) treats as a pattern.
 bool IsPattern(const std::string& text);
 
 struct RuleMatch {
   bool meets = false;
-  std::string but;  // it would, but for its size: in words
+  std::string but;  // only the size does not match: how
 };
-// A made-up disk (dm, md, loop …) meets only a rule that names its transport, or just this device.
+// A virtual disk (dm, md, loop …) meets a rule only if the rule names its transport or is explicit.
 RuleMatch Match(const DeviceRule& rule, const udev::Disk& disk);
 
 }  // namespace quarry::engine

@@ -24,7 +24,7 @@ std::vector<std::string> Names(const lvm::VolumeGroup& group, const std::map<std
   return out;
 }
 
-// `weak`: disks that may have been left out for it.
+// `weak`: the disks that placement may have excluded.
 Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& weak) {
   if (error.code() != Code::kNoSpace) {
     return error;
@@ -33,11 +33,11 @@ Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& w
   std::string words;
   const auto add = [&](const std::map<std::string, std::string>& disks, std::string_view what) {
     if (const auto names = Names(group, disks, withheld); !names.empty()) {
-      words += fmt::format("; left out, because {}: PV {}", what, fmt::join(names, ", "));
+      words += fmt::format("; excluded as {}: PV {}", what, fmt::join(names, ", "));
     }
   };
-  add(weak.failing, "it is failing");
-  add(weak.worn, "it is worn");
+  add(weak.failing, "failing");
+  add(weak.worn, "worn");
   return words.empty() ? std::move(error) : Error(error.code(), error.message() + words);
 }
 
@@ -58,12 +58,12 @@ std::string_view DiskStateName(DiskState state) {
 DiskVerdict JudgeHealth(const udev::DiskHealth& health) {
   std::vector<std::string> reasons;
   if ((health.critical_warning & udev::kSpareLow) != 0 || health.available_spare < health.spare_threshold) {
-    reasons.push_back(fmt::format("its spare blocks run out: {} % left, {} % is its own limit",
+    reasons.push_back(fmt::format("its spare blocks run out: {} % left, its own limit is {} %",
                                   health.available_spare, health.spare_threshold));
   }
   if ((health.critical_warning & udev::kReliabilityDegraded) != 0) {
     reasons.push_back(
-        fmt::format("it is not reliable any more by its own word: {} media errors", health.media_errors));
+        fmt::format("it reports that it is not reliable any more: {} media errors", health.media_errors));
   }
   if ((health.critical_warning & udev::kReadOnlyMedia) != 0) {
     reasons.emplace_back("it takes no more writes");
@@ -142,11 +142,11 @@ std::optional<Ailment> DiskFailing(const Record& record, const UnhealthyDisks& w
     reasons.push_back(fmt::format("PV {}: {}", pv, weak.failing.at(pv)));
   }
   const std::string remedy = HasRedundancy(*record.lv)
-                                 ? "replace it before another one goes"
-                                 : "nothing else has these data: move them away while they can be read";
+                                 ? "replace the disk before another one fails"
+                                 : "no other disk has these data: move them away while they can be read";
   return Ailment{
       Problem::kDegraded, "DiskFailing",
-      fmt::format("leg {} of {} lies on a disk that is failing ({}); all data can be read so far; {}",
+      fmt::format("leg {} of {} lies on a disk that is failing ({}); all data can still be read; {}",
                   fmt::join(legs, ", "), pvs_of_legs.size(), fmt::join(reasons, "; "), remedy)};
 }
 

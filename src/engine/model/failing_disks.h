@@ -1,10 +1,10 @@
-// How the pools' disks are by their own word, and what follows from it: what gets no new data, and what is
-// said of the volumes that lie there.
+// How healthy the pools' disks are, and what follows: which disks get no new data, and what the volumes on
+// them report.
 //
-// Failing: the disk says that its spare blocks run out, that it is not reliable any more, or that it takes no
-// more writes. Worn: it has had the whole life that its vendor expects of it (100 % used), and may go on for
-// long. What it says of its temperature concerns neither. Failing is also, of any kind of disk, one on which
-// legs fail again each time that they are taken back.
+// A disk is failing if it reports that its spare blocks run out, that it is not reliable any more, or that it
+// takes no more writes. A disk of any kind is also failing if its legs fail again each time they are taken
+// back. A disk is worn if it has used up the life that its vendor expects (100 % used); it may go on working
+// for long. Temperature warnings count for neither.
 #pragma once
 
 #include <map>
@@ -27,20 +27,20 @@ std::string_view DiskStateName(DiskState state);  // "good", "worn", "failing"
 
 struct DiskVerdict {
   DiskState state = DiskState::kGood;
-  std::string words;  // why; empty if it is good
+  std::string words;  // why; empty if the disk is good
 };
 // Pure.
 DiskVerdict JudgeHealth(const udev::DiskHealth& health);
 
-// PVs of the group that get nothing new: those that fail, and those that are worn as long as a present disk
-// of the group is neither. Pure.
+// PVs of the group that get nothing new: failing PVs always, worn PVs while the group has a present disk that
+// is neither failing nor worn. Pure.
 std::set<std::string> Excluded(const lvm::VolumeGroup& group, const UnhealthyDisks& weak);
-// `space` less what lies on these PVs. Pure.
+// `space` without the free space of these PVs. Pure.
 lvm::FreeSpace Without(lvm::FreeSpace space, const std::set<std::string>& pvs);
-// An error of placing in a pool, with a word on the disks that were left out. Pure.
+// A placement error, extended by the disks that were excluded. Pure.
 Error ReportExcluded(Error error, const Catalog& catalog);
-// What `place` makes of the group's free room: not onto a disk that fails, and onto a worn one only if no
-// other will do, for there it is better than nowhere. Pure if `place` is.
+// Calls `place` with the group's free space on healthy disks. If that gives kNoSpace, worn disks are added,
+// because a leg on a worn disk is better than no leg. Failing disks are never used. Pure if `place` is.
 template <typename Place>
 auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const UnhealthyDisks& weak, Place place) {
   const lvm::FreeSpace all = lvm::FreeSpaceOf(group);
@@ -50,11 +50,11 @@ auto PlaceOnSoundDisks(const lvm::VolumeGroup& group, const UnhealthyDisks& weak
   }
   return placed;
 }
-// lvm::PlaceLegs like that. Pure.
+// lvm::PlaceLegs by the rules of PlaceOnSoundDisks. Pure.
 Result<lvm::LegReplacement> PlaceRebuiltLegs(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,
                                              const lvm::Geometry& geometry, const lvm::LogicalVolume& lv,
                                              const std::vector<bool>& which);
-// What is to be said of a volume with a part on failing disks; nullopt if it has none. Pure.
+// The ailment of a volume with a part on failing disks; nullopt if it has no such part. Pure.
 std::optional<Ailment> DiskFailing(const Record& record, const UnhealthyDisks& weak);
 
 }  // namespace quarry::engine

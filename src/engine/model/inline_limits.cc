@@ -59,13 +59,12 @@ Status CheckEphemeralRequest(const EphemeralMost& most, const PoolConfig& pool,
   }
   for (const std::string& key : given) {
     if (!pool.ephemeral.attributes.contains(key)) {
-      return Refuse(key,
-                    fmt::format("is not for pods to say; what is, ephemeral-attributes of pool '{}' says: {}",
-                                pool.name, fmt::join(pool.ephemeral.attributes, ", ")));
+      return Refuse(key, fmt::format("pods may not set it; ephemeral-attributes of pool '{}' permits: {}",
+                                     pool.name, fmt::join(pool.ephemeral.attributes, ", ")));
     }
   }
   if (request.size > most.size) {
-    return Refuse("size", fmt::format("is {} bytes, an inline volume may have at most {} ({})",
+    return Refuse("size", fmt::format("is {} bytes; an inline volume may have at most {} ({})",
                                       request.size.value, most.size.value, most.setting));
   }
   return Ok();
@@ -85,17 +84,16 @@ Status CheckEphemeralRoom(const Catalog& catalog, const PoolConfig& pool, const 
     }
   }
   if (limits.most_volumes > 0 && volumes >= limits.most_volumes) {
-    return Error(Code::kNoSpace,
-                 fmt::format("there are {} inline volumes, those that are being erased included, and "
-                             "ephemeral-max-count of pool '{}' is {}",
-                             volumes, pool.name, limits.most_volumes));
+    return Error(Code::kNoSpace, fmt::format("there are {} inline volumes, including those being erased, and "
+                                             "ephemeral-max-count of pool '{}' is {}",
+                                             volumes, pool.name, limits.most_volumes));
   }
   const Bytes extent = catalog.group->extent_size;
   const Bytes more = ToBytes(PhysicalExtentsOf(placement), extent);
   if (limits.total > Bytes{0} && ToBytes(taken, extent) + more > limits.total) {
     return Error(Code::kNoSpace,
-                 fmt::format("inline volumes have {} of the disks, all legs counted and those that are being "
-                             "erased included, this one needs {}, and ephemeral-total of pool '{}' is {}",
+                 fmt::format("inline volumes take {} of the disks, including all legs and volumes being "
+                             "erased; this volume needs {}; ephemeral-total of pool '{}' is {}",
                              HumanBytes(ToBytes(taken, extent)), HumanBytes(more), pool.name,
                              HumanBytes(limits.total)));
   }

@@ -1,4 +1,5 @@
-// What pods may have of a pool as inline volumes: whoever may make a pod may ask for one. Pure.
+// What pods may take of a pool as inline volumes. Limits are needed because anyone who may create a pod may
+// ask for an inline volume. Pure.
 #pragma once
 
 #include <string>
@@ -12,21 +13,21 @@
 
 namespace quarry::engine {
 
-// How large one may be, and which setting says so ("--ephemeral-max-size", "ephemeral of pool 'x'").
+// The largest size of an inline volume, and the setting that gives it ("--ephemeral-max-size", "ephemeral of
+// pool 'x'").
 struct EphemeralMost {
-  Bytes size;  // 0: there are none in this pool
+  Bytes size;  // 0: this pool has no inline volumes
   std::string setting;
 };
-// Once one pool says what it gives, the others give nothing unless they say so too, and `general` counts for
-// none.
+// If any pool sets a size of its own, pools without one have no inline volumes, and `general` is not used.
 EphemeralMost EphemeralMostOf(const std::vector<PoolConfig>& pools, Bytes general, const PoolConfig& pool);
 
-// Whether a pod may ask the pool for this. kInvalidArgument naming the attribute and the setting.
+// OK if a pod may ask the pool for this. kInvalidArgument names the attribute and the setting.
 Status CheckEphemeralRequest(const EphemeralMost& most, const PoolConfig& pool,
                              const EphemeralRequest& request);
 
-// Whether one more, placed so, stays within the pool's total and number. Those that are being erased count:
-// their space is not free yet. kNoSpace naming the setting.
+// OK if another inline volume with this placement stays within the pool's limits of total size and number.
+// Volumes that are being erased count, because their space is not free yet. kNoSpace names the setting.
 Status CheckEphemeralRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Placement& placement);
 
 }  // namespace quarry::engine

@@ -13,8 +13,8 @@ Status CheckNotElsewhere(const std::string& node, const std::string& id) {
   }
   return Error(
       Code::kPrecondition,
-      fmt::format("volume_id: volume {} is not on this node ({}), and its id names another ({}): ask the "
-                  "plugin of the node that it was made on; if that node is gone for good, have the "
+      fmt::format("volume_id: volume {} is not on this node ({}), and its id names another ({}): send the "
+                  "call to the plugin of the node that made it; if that node is gone for good, let the "
                   "orchestrator forget the volume",
                   id, lvm::NodeHash(node), parts->node_hash));
 }

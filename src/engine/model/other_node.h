@@ -1,6 +1,6 @@
-// Volumes that are not here. The id of one says which node made it, so that a call that came to the wrong
-// node is not answered as if the volume were gone: it, and its data, would stay there for ever. A volume that
-// is here is served whatever its id says: nodes are renamed, disks are moved.
+// Volumes that are not on this node. A volume's id names the node that made it. So a call that reaches the
+// wrong node gets an error: the answer "the volume is gone" would strand the volume and its data. A volume
+// that is here is served whatever node its id names, because nodes are renamed and disks are moved.
 #pragma once
 
 #include <mutex>
@@ -11,12 +11,12 @@
 
 namespace quarry::engine {
 
-// For a controller's call about a volume that is not here. kPrecondition if its id names a node other than
-// `node`. Ids that name none, and such as were never given out, are anybody's. Pure.
+// For a controller call about a volume that is not here. kPrecondition if its id names a node other than
+// `node`. OK for ids that name no node, and for ids that no build ever issued. Pure.
 Status CheckNotElsewhere(const std::string& node, const std::string& id);
 
-// Ids of volumes that were deleted here although they name another node: a repetition of that is no call that
-// went astray. Thread-safe; forgotten at the end of the process.
+// Ids of volumes that were deleted here although their ids name another node. A repeated deletion of such a
+// volume did not reach the wrong node. Thread-safe. The ids are forgotten when the process ends.
 class DeletedHere {
  public:
   void Add(const std::string& id);

@@ -58,7 +58,7 @@ Result<std::string> ParseMkfsOptions(std::string_view text) {
   return std::string(text);
 }
 
-// A parse in progress: what the strings have said so far.
+// A parse in progress: the values parsed so far.
 struct Draft {
   std::string pool;
   lvm::GeometryRequest geometry;
@@ -251,7 +251,7 @@ std::optional<std::string> Difference(std::string_view existing, const Profile& 
                        value(is, key));
   };
   if (value(was, "type") != value(is, "type")) {
-    return describe("type");  // most of the others follow from it
+    return describe("type");  // most other differences follow from it
   }
   for (const auto* side : {&was, &is}) {
     for (const auto& [key, unused] : *side) {

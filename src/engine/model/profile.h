@@ -1,5 +1,5 @@
-// Volume parameters, parsed once: the strings of a StorageClass or a Mesos profile become a Profile here and
-// nowhere else. Keys and values are those of docs/configuration.md.
+// Volume parameters, parsed once: only here do the strings of a StorageClass or a Mesos profile become a
+// Profile. Keys and values are those of docs/configuration.md.
 #pragma once
 
 #include <map>
@@ -20,27 +20,27 @@ struct Profile {
   std::string pool;
   lvm::Geometry geometry;
   ErasePolicy erase = ErasePolicy::kZero;
-  bool skip_sync = false;  // a permission: used only over extents known to be zero
+  bool skip_sync = false;  // a permission: used only on extents known to be zeroed
   std::string mkfs_options;
-  // Of a recorded profile: parameters that a later build knows and this one does not.
+  // Parameters in a recorded profile that a later build knows and this build does not.
   std::map<std::string, std::string> unknown = {};
 
-  // kInvalidArgument naming the parameter, for unknown keys too. Keys under "csi.storage.k8s.io/" are the
-  // caller's own and ignored. Does not check that the pool exists.
+  // kInvalidArgument names the parameter; unknown keys give it too. Keys under "csi.storage.k8s.io/" are the
+  // caller's own and are ignored. Does not check that the pool exists.
   static Result<Profile> Parse(const Parameters& parameters, std::string_view default_pool);
 
-  // Every parameter with its value, defaults filled in, one "key=value" a line, keys sorted: equal text,
-  // equal profile. Builds that know more parameters write more lines: texts of different builds are compared
-  // by Difference() only.
+  // Every parameter with its value, defaults filled in, one "key=value" a line, keys sorted. Equal texts mean
+  // equal profiles. Builds that know more parameters write more lines, so only Difference() may compare texts
+  // of different builds.
   std::string Canonical() const;
-  // Parameters that are missing have their defaults, those that this build does not know are kept. kCorrupt
-  // if one that it knows has a value that it does not.
+  // Missing parameters get their defaults; parameters that this build does not know are kept. kCorrupt if a
+  // known parameter has an unknown value.
   static Result<Profile> FromCanonical(std::string_view text);
 };
 
 // "parameter 'type' is raid1, was raid5": the first difference in meaning between a recorded canonical text
-// and what is asked for; nullopt if there is none. Parameters that this build does not know make none: nobody
-// asks it for such.
+// and a request; nullopt if there is none. Parameters that this build does not know are no difference,
+// because no caller can ask this build for them.
 std::optional<std::string> Difference(std::string_view existing, const Profile& requested);
 
 }  // namespace quarry::engine

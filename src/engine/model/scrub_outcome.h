@@ -1,4 +1,4 @@
-// What came of comparing the legs of a raid volume, and its text in the volume's tag. Pure.
+// The outcome of a scrub, and its text in the volume's tag. Pure.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace quarry::engine {
 
-// When the legs of a raid volume were last compared, to the end, and how much of them differed, and still
-// does as far as is known.
+// When a scrub of a RAID volume last ran to its end, and how many bytes of the legs differed. As far as is
+// known they still differ.
 struct ScrubOutcome {
   std::chrono::sys_seconds ended;
   Bytes mismatched;
   bool operator==(const ScrubOutcome&) const = default;
 };
 
-// As the tag has it: "<seconds since 1970>:<bytes>". Pure.
+// The text in the tag: "<seconds since 1970>:<bytes>". Pure.
 std::string ScrubText(const ScrubOutcome& outcome);
-// nullopt: never, or in words that this build does not know.
+// nullopt: never scrubbed, or a text that this build does not know.
 std::optional<ScrubOutcome> ReadScrub(std::string_view text);
 
 }  // namespace quarry::engine

@@ -14,7 +14,7 @@ std::string SizeText(Bytes bytes) {
   return fmt::format("{} ({} bytes)", HumanBytes(bytes), bytes.value);
 }
 
-// The largest size of whole granules that is at most `limit`.
+// The largest size in whole granules that is not above `limit`.
 Extents RoundDown(const lvm::Geometry& geometry, Bytes limit, Bytes extent_size) {
   const Bytes granule = lvm::Granule(geometry, extent_size);
   return {limit.value / granule.value * (granule.value / extent_size.value)};
@@ -31,13 +31,14 @@ Error NoSizeFits(Bytes limit, Extents above, const lvm::Geometry& geometry, Byte
           SizeText(ToBytes(below, extent_size)), SizeText(ToBytes(above, extent_size))));
 }
 
-// Type of an LV as LVM reports it: "raid5_ls" is raid5, whatever is not known is linear.
+// Type of an LV as LVM reports it: "raid5_ls" is raid5. Unknown types count as linear.
 lvm::VolumeType TypeOf(const lvm::LogicalVolume& lv) {
   const std::string_view word = std::string_view(lv.segment_type).substr(0, lv.segment_type.find('_'));
   return lvm::ParseVolumeType(word).value_or(lvm::VolumeType::kLinear);
 }
 
-// Largest size of a volume, or of a growth, whose legs together take at most `raw` extents.
+// Largest size of a volume, or of a growth, whose legs together take at most `raw` extents. `fresh`: a new
+// volume, which has metadata.
 Extents DataWithin(const lvm::Geometry& geometry, Extents raw, bool fresh) {
   const uint64_t per_leg = raw.value / geometry.legs();
   const uint64_t metadata = fresh && geometry.has_metadata() ? lvm::kMetadataExtents : 0;
@@ -123,8 +124,8 @@ Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeTyp
     }
   }
   const uint64_t reserve = std::min(CeilToExtents(pool.reserve, group.extent_size), group.extent_count).value;
-  // Divide first: extent counts times 100 could overflow only in groups beyond any disk, but the order costs
-  // nothing.
+  // Divide first. Extent counts times 100 would overflow only in groups larger than any real disk, but this
+  // order costs nothing.
   const uint64_t usable = group.extent_count.value - reserve;
   const uint64_t share = usable / 100 * percent + usable % 100 * percent / 100;
   return {share - std::min(share, taken)};
@@ -232,10 +233,10 @@ Status CheckVolumeLimit(const Catalog& catalog) {
   const bool going = std::ranges::any_of(
       catalog.records, [](const Record& record) { return record.tags.state == lvm::VolumeState::kErasing; });
   return Error(going ? Code::kUnavailable : Code::kNoSpace,
-               fmt::format("volume group {} may have {} logical volumes, and has {}{}; `vgchange "
+               fmt::format("volume group {} may have {} logical volumes and has {}{}; `vgchange "
                            "--maxlogicalvolumes 0 {}` lifts the limit",
                            group.name, group.max_lvs, shown,
-                           going ? ", of which some are being erased and will make room" : "", group.name));
+                           going ? "; some of them are being erased and will make room" : "", group.name));
 }
 
 }  // namespace quarry::engine

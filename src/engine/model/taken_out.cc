@@ -18,7 +18,7 @@ const Record* VolumeNamed(const Catalog& catalog, std::string_view lv_name) {
   return found == catalog.records.end() ? nullptr : &*found;
 }
 
-// Whether the volume has legs as long as this.
+// Whether the volume has legs of the same length.
 bool HasLegsLike(const Record& volume, const lvm::LogicalVolume& leg) {
   if (!volume.lv->segment_type.starts_with("raid")) {
     return false;
@@ -49,7 +49,7 @@ void FindTakenOut(Catalog& catalog) {
       continue;
     }
     const Record* const record = VolumeNamed(catalog, volume);
-    const std::string twin = lvm::MetadataLvName(lv.name);  // empty: this is metadata
+    const std::string twin = lvm::MetadataLvName(lv.name);  // empty: `lv` is metadata
     if (twin.empty()) {
       const bool alone = std::ranges::none_of(group.lvs, [&](const lvm::LogicalVolume& leg) {
         return lvm::MetadataLvName(leg.name) == lv.name && !IsRecord(catalog, leg);

@@ -1,6 +1,6 @@
-// Legs that a conversion of LVM's took out of raid volumes of ours and, killed, did not remove. They stay
-// until they are of no use to anybody; then they are ended as a deleted volume is: tagged, erased, removed.
-// Pure.
+// Legs that an LVM conversion took out of managed RAID volumes and did not remove, because LVM was killed.
+// They stay while they may be the last good copy of their data. After that they end as a deleted volume does:
+// tagged, erased, removed. Pure.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace quarry::engine {
 
-// Whether it was such a leg and is being erased: then it is like a volume that was deleted.
+// Whether `lv` was such a leg and is being erased. It is then treated as a deleted volume.
 bool IsEndedLeg(const lvm::LogicalVolume& lv, const Result<std::optional<lvm::VolumeTags>>& tags);
 
-// Fills in `taken_out` and `unproven_legs`, from the group and the records. A leg is ours only if a raid
-// volume of ours of that name has legs of that size, and the leg's metadata, named after it, bears a tag of
-// ours.
+// Fills in `taken_out` and `unproven_legs` from the group and the records. A leg counts as taken out only if
+// a managed RAID volume of that name has legs of the same size, and the leg's metadata LV, named after the
+// leg, has a Quarry tag.
 void FindTakenOut(Catalog& catalog);
 
-// The volume that it was a leg of, whose logical volume there is.
+// The volume that the leg was part of; its logical volume exists.
 const Record* VolumeOf(const Catalog& catalog, const TakenOut& taken);
 
 }  // namespace quarry::engine

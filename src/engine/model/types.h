@@ -1,4 +1,4 @@
-// What callers ask of the engine and what it answers: plain structs, no CSI version in them.
+// The requests and answers of the engine's callers: plain structs, without any CSI version.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace quarry::engine {
 
 enum class AccessType { kBlock, kMount };
 
-// The access modes of CSI, less UNKNOWN (csi-spec section 3.3).
+// The access modes of CSI, without UNKNOWN (csi-spec section 3.3).
 enum class AccessMode {
   kSingleNodeWriter,
   kSingleNodeReaderOnly,
@@ -37,11 +37,11 @@ struct Capability {
   AccessType access = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
   std::string fs_type;                       // mount only; empty: the default
-  std::vector<std::string> mount_flags;      // mount only; may bear secrets, never logged
-  std::optional<uint32_t> mount_group = {};  // mount only: the gid that all of it is to belong to
+  std::vector<std::string> mount_flags;      // mount only; may contain secrets, never logged
+  std::optional<uint32_t> mount_group = {};  // mount only: gid for all files
 };
 
-// 0: not set. The edge has made sure that required <= limit where both are set, and that neither is negative.
+// 0: not set. The edge has checked that required <= limit if both are set, and that neither is negative.
 struct CapacityRange {
   Bytes required;
   Bytes limit;
@@ -49,30 +49,30 @@ struct CapacityRange {
 
 using Parameters = std::map<std::string, std::string>;
 
-// What ails a volume, in the words of CSI's health RPCs (csi-spec, package csi.v1 since 1.13).
+// A problem of a volume, in the terms of CSI's health RPCs (csi-spec, package csi.v1 since 1.13).
 enum class Problem {
-  kDegraded,      // serves, with less redundancy than its profile promises
-  kInaccessible,  // some of it, or all, cannot be read or written now
+  kDegraded,      // the volume serves, with less redundancy than its profile promises
+  kInaccessible,  // some or all of the volume cannot be read or written now
 };
 struct Ailment {
   Problem problem;
-  std::string reason;   // one CamelCase word, once in a volume: "DiskMissing"
+  std::string reason;   // one CamelCase word, unique within a volume: "DiskMissing"
   std::string message;  // for people, with the remedy
 };
 struct Health {
-  std::vector<Ailment> ailments;  // none: it is well
-  std::string note;               // what goes on though nothing is amiss: "syncing, 40 %"; may be empty
-  std::optional<uint32_t> percent = {};  // of what goes on: a rebuild, a sync, a check
+  std::vector<Ailment> ailments;         // empty: healthy
+  std::string note;                      // activity that is no problem: "syncing, 40 %"; may be empty
+  std::optional<uint32_t> percent = {};  // progress of a rebuild, sync or scrub
 };
 
-// A volume that is whole, as its tags tell it.
+// A complete volume, as its tags describe it.
 struct Volume {
   std::string id;
-  std::string name;  // as the CO called it
+  std::string name;  // the CO's
   Bytes size;
   std::string pool;
-  std::map<std::string, std::string> context;  // immutable facts only: byte-identical for ever
-  std::optional<Health> health = {};           // where it was asked for
+  std::map<std::string, std::string> context;  // immutable facts only: always byte-identical
+  std::optional<Health> health = {};           // if the caller asked for it
 };
 
 struct CreateRequest {
@@ -80,50 +80,49 @@ struct CreateRequest {
   CapacityRange range;
   std::vector<Capability> capabilities;  // at least one
   Parameters parameters;
-  // The caller asks other nodes once it hears kNoSpace, and then forgets this one: whatever this node lacks
-  // is kNoSpace, but only where nothing of that name is here or may yet come of it.
+  // The caller tries other nodes after kNoSpace, and then forgets this node. So anything that this node lacks
+  // becomes kNoSpace, but only if no volume of that name exists here or may still be created here.
   bool elsewhere = false;
 };
 
 struct CreateResult {
   Volume volume;
-  bool created = false;  // false: it was there already
+  bool created = false;  // false: it already existed
 };
 
 struct DeleteResult {
-  bool deleted = false;  // false: there was none
+  bool deleted = false;  // false: it did not exist
 };
 
 struct ValidateRequest {
   std::string id;
   std::vector<Capability> capabilities;
-  Parameters parameters;                       // empty: not asked about
-  std::map<std::string, std::string> context;  // empty: not asked about
+  Parameters parameters;                       // empty: not validated
+  std::map<std::string, std::string> context;  // empty: not validated
 };
 
 struct ValidateResult {
   bool confirmed = false;
-  std::string message;  // why not
+  std::string message;  // why it is not confirmed
 };
 
-// What a list is to tell of volumes.
+// What a list contains.
 enum class Show {
-  kFacts,   // what they are
-  kHealth,  // and how they are
-  kAiling,  // the same, of those only that something ails
+  kFacts,   // the facts of each volume
+  kHealth,  // the facts and the health
+  kAiling,  // the facts and the health, of volumes with ailments only
 };
 
 struct ListResult {
   std::vector<Volume> volumes;
-  std::string next_token;  // empty: that was all
+  std::string next_token;  // empty: the list is complete
 };
 
 struct CapacityResult {
-  Bytes available;     // the largest volume that CreateVolume makes right now; docs/capacity.md says why one
-                       // volume
-  Bytes maximum_size;  // the same number, for callers that read it
+  Bytes available;     // the largest single volume that can be made now (docs/capacity.md has the reason)
+  Bytes maximum_size;  // the same number, for callers that read this field
   Bytes minimum_size;  // smallest size that a request may be limited to
-  std::string reason;  // why available is 0, for the log; empty if it is not
+  std::string reason;  // why available is 0, for the log; else empty
 };
 
 struct ExpandResult {
@@ -137,24 +136,24 @@ struct StageRequest {
   Capability capability;
 };
 
-// Who makes and removes the path at which a volume is published. The caller's: it is there before, a
-// directory even for a raw volume, and it is there afterwards.
+// Who makes and removes the path at which a volume is published. kCaller: the path exists before and after;
+// it is a directory even for a raw volume.
 enum class TargetOwner { kPlugin, kCaller };
 
 struct PublishRequest {
   std::string id;
-  std::optional<AbsolutePath> staging_path;  // nullopt: the caller does not stage; publishing does it all
+  std::optional<AbsolutePath> staging_path;  // nullopt: the caller does not stage; publishing does everything
   AbsolutePath target_path;
   Capability capability;
   bool read_only = false;
   TargetOwner target_owner = TargetOwner::kPlugin;
 };
 
-// An inline volume of a pod: made when it is published, erased when it is unpublished.
+// An inline volume of a pod: publishing makes it, unpublishing erases it.
 struct EphemeralRequest {
-  PublishRequest publish;  // `id` is the CO's handle; nothing is staged
-  Bytes size;              // 0: not said
-  Parameters parameters;   // as of CreateRequest
+  PublishRequest publish;  // `id` is the CO's handle; there is no staging
+  Bytes size;              // 0: not given
+  Parameters parameters;   // as in CreateRequest
 };
 
 struct VolumeStats {
@@ -163,56 +162,56 @@ struct VolumeStats {
   std::optional<Bytes> used;
   std::optional<Bytes> available;
   std::optional<uint64_t> inodes_total, inodes_used, inodes_free;
-  std::optional<Health> health = {};  // where it was asked for
+  std::optional<Health> health = {};  // if the caller asked for it
 };
 
-// What a round of trimming came to.
+// The result of a round of trimming.
 struct TrimResult {
-  size_t volumes = 0;  // whose file systems were asked
-  Bytes trimmed;       // as the file systems say
+  size_t volumes = 0;  // whose file systems were trimmed
+  Bytes trimmed;       // as the file systems report
   std::vector<std::string> failures;
 };
 
 struct NodeExpandRequest {
   std::string id;
-  std::string volume_path;  // not parsed: an unknown volume is reported before an odd path
+  std::string volume_path;  // not parsed: an unknown volume is reported before an invalid path
   std::string staging_path;
   CapacityRange range;
 };
 
-// Taking over a logical volume that somebody else made. It keeps its name, its extents and what is on it.
+// Adoption of an unmanaged logical volume. It keeps its name, its extents and its content.
 struct AdoptRequest {
   std::string group, lv_name;
-  std::string name;      // what the CO is to call it; empty: "<group>/<lv name>"
-  bool csilvm = false;   // one of csilvm's: the name is the one that csilvm's CO gave it, `name` is empty
-  std::string fs_type;   // the file system a blank one is to get; of another, what it must hold. Empty: any
-  std::string erase;     // as the parameter; empty: its default
-  bool dry_run = false;  // looks at everything, changes nothing
+  std::string name;      // the CO's name for it; empty: "<group>/<lv name>"
+  bool csilvm = false;   // a csilvm volume: it gets the name that csilvm's CO gave it; `name` is empty
+  std::string fs_type;   // the file system that it must hold, or that a blank one gets. Empty: any
+  std::string erase;     // as the parameter "erase"; empty: its default
+  bool dry_run = false;  // checks everything, changes nothing
 };
 
 struct AdoptResult {
   Volume volume;
-  std::string access;   // as VolumeTags
-  std::string holds;    // "ext4", "nothing", "raw data"; empty if it was a volume before
+  std::string access;   // as in VolumeTags
+  std::string holds;    // "ext4", "nothing", "raw data"; empty if it was already managed
   std::string profile;  // canonical
   bool changed = false;
 };
 
-// Giving one back: Quarry forgets it, the logical volume stays, inactive, under its name.
+// The release of a volume: it becomes unmanaged. The logical volume stays, inactive, with its name.
 struct ReleaseResult {
   std::string group, lv_name;
-  bool changed = false;  // false: it was given back before, or dry_run
+  bool changed = false;  // false: it was already released, or dry_run
 };
 
-// Why disks and legs are looked at: something happened to a device of the kernel's; disks may have come or
-// gone; somebody asked, and will not wait for what the policy waits for.
+// Why a repair round runs. kEvent: a kernel device changed. kDisks: disks may have come or gone. kAsked: an
+// administrator asked, and does not wait for the delays of the policy.
 enum class RepairCause { kEvent, kDisks, kAsked };
 
-// What a round of mending came to.
+// The result of a repair round.
 struct RepairReport {
-  std::vector<std::string> done;       // steps, in words
-  std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
-  // When something is due that nothing tells of. nullopt: there is nothing of the kind.
+  std::vector<std::string> done;       // steps, as text
+  std::vector<std::string> obstacles;  // repairs that are needed but not possible, with the remedy
+  // When work is due that no event announces. nullopt: there is no such work.
   std::optional<std::chrono::milliseconds> next;
 
   void NoLaterThan(std::chrono::milliseconds when) {
@@ -221,92 +220,92 @@ struct RepairReport {
   }
 };
 
-// A disk that is to leave its group.
+// The evacuation of a disk.
 struct EvacuateRequest {
   std::string disk;      // UUID of its physical volume, or any path of it
-  bool rebuild = false;  // raid legs are made anew from the others: nothing is read that is there elsewhere
-  bool cancel = false;   // it stays after all; what has left has left
-  bool dry_run = false;  // only whether it is possible
+  bool rebuild = false;  // RAID legs are rebuilt from the other legs and not read from this disk
+  bool cancel = false;   // the disk stays; extents that have already moved do not return
+  bool dry_run = false;  // only checks whether it is possible
 };
 struct EvacuateResult {
   std::string pool, group, pv_uuid, device;
-  Bytes to_move;                     // what lies there now
-  std::vector<std::string> volumes;  // whose, by id
-  bool changed = false;              // false: it was so already, or it was a dry run
+  Bytes to_move;                     // on the disk now
+  std::vector<std::string> volumes;  // ids of the volumes on the disk
+  bool changed = false;              // false: nothing to change, or dry_run
 };
 
 struct ForeignLv {
   std::string lv_name;
-  std::string id;  // as ListVolumes may show it; empty if it cannot have one
+  std::string id;  // as ListVolumes may show it; empty: its uuid makes none
   Bytes size;
-  bool csilvm = false;  // bears a name as csilvm gives them
+  bool csilvm = false;  // has a name of the form that csilvm gives
 };
 
-// A disk of the node, and what the pools have to do with it.
+// A disk of the node, and its relation to the pools.
 struct DeviceReport {
   udev::Disk disk;
   std::string pv_uuid;  // empty: no physical volume
-  std::string holds;    // "ext4", "LVM physical volume of vg1", "nothing"; empty: not known, it is in use
-  std::string pool;     // that it is in, or whose rule it meets; empty: none
-  std::string rule;     // that it meets; empty: none
-  bool member = false;  // it is in the pool
-  bool wanted = false;  // it is blank and unused, and to be taken
-  std::string words;    // why it is as it is
-  std::optional<udev::DiskHealth> health = {};  // of a pool's disk, as DiskStatus
+  std::string holds;    // "ext4", "LVM physical volume of vg1", "nothing"; empty: unknown, the disk is in use
+  std::string pool;     // the pool that has the disk or whose rule it meets; empty: none
+  std::string rule;     // the rule that it meets; empty: none
+  bool member = false;  // the disk is in the pool
+  bool wanted = false;  // the disk is blank and free, and will join
+  std::string words;    // the reason for the above
+  std::optional<udev::DiskHealth> health = {};  // of a pool's disk, as in DiskStatus
 };
 
-// Legs that are to be compared.
+// A request to scrub volumes.
 struct ScrubRequest {
-  std::vector<std::string> ids;  // none: of every volume that has more than one
-  bool repair = false;           // and what differs written anew
+  std::vector<std::string> ids;  // empty: every volume with more than one leg
+  bool repair = false;           // rewrite what differs
 };
 struct ScrubAnswer {
-  std::string id, name;  // of a pool that cannot be read: its name, and "pool"
-  std::string refusal;   // why they are not compared; empty: they will be
+  std::string id, name;  // for a pool that cannot be read: its name, and "pool"
+  std::string refusal;   // why it will not be scrubbed; empty: it will be
 };
 
-// Whether the node can serve, and what it is doing about it if not.
+// Whether the node can serve.
 struct Readiness {
   bool ready = false;
-  std::string message;  // what it is still doing, when not ready; what is amiss, when it is
+  std::string message;  // not ready: what it is still doing; ready: the problems of single pools
 };
 
-// A pool as monitoring wants it. Bytes are those of physical extents: every leg of a volume counts.
+// A pool's figures for monitoring. Bytes are those of physical extents: every leg of a volume counts.
 struct PoolFigures {
   std::string pool;
-  std::string problem;  // why it does not serve, or could not be read; the rest is 0 then
+  std::string problem;  // why it does not serve, or could not be read; the rest is then 0
   Bytes size;
-  Bytes free;           // in no logical volume
-  Bytes erase_pending;  // of deleted volumes that are still being erased
-  size_t volumes = 0;   // ready ones
+  Bytes free;           // extents in no logical volume
+  Bytes erase_pending;  // extents of deleted volumes that are still being erased
+  size_t volumes = 0;   // ready volumes only
   size_t missing_disks = 0;
-  size_t failing_disks = 0;  // by their own word
+  size_t failing_disks = 0;
 };
 
-// The node at a glance.
+// The parts of the node's status.
 struct DiskStatus {
   std::string pv_uuid;
-  std::string device;  // as LVM is shown it; empty: it is not there
-  // "ok", "missing", "returned": there, but not yet taken back; "leaving": being emptied;
-  // "failing", "worn": by its own word
+  std::string device;  // its path as LVM sees it; empty: missing
+  // "ok"; "missing"; "returned": present, but not yet taken back; "leaving": to be vacated; "failing";
+  // "worn".
   std::string state;
-  Bytes size, free;                             // of its extents
+  Bytes size, free;                             // sums of its extents
   std::string detail;                           // why it is failing or worn
-  std::optional<udev::DiskHealth> health = {};  // as it last said; nullopt: it was not asked, or says nothing
+  std::optional<udev::DiskHealth> health = {};  // as last polled; nullopt: never, or the disk has none
 };
 struct VolumeStatus {
   std::string id, name, type;
   Bytes size;
-  std::string condition;  // one word, as ConditionWord() says it; "unknown": detail says why
-  std::string detail;     // what ails it, or what goes on; may be empty
+  std::string condition;  // the word of ConditionWord(); "unknown": detail has the reason
+  std::string detail;     // its ailments, or its current activity; may be empty
   std::optional<uint32_t> percent;
   std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
-  bool scrub_pending = false;                 // wanted, or going on
+  bool scrub_pending = false;                 // requested, or running
 };
 struct PoolStatus {
   PoolFigures figures;
   std::string group;
-  std::vector<DiskStatus> disks;      // none if it could not be read: figures.problem says why
+  std::vector<DiskStatus> disks;      // empty if the pool could not be read: figures.problem has the reason
   std::vector<VolumeStatus> volumes;  // by name
   // The largest volume of each type, with its default geometry, that could be made now.
   std::map<lvm::VolumeType, Bytes> largest;

@@ -5,7 +5,7 @@
 namespace quarry::engine {
 
 bool IsForeign(const lvm::LogicalVolume& lv) {
-  // A leg of ours that a killed LVM has not hidden yet is a reconciliation's business.
+  // A leg that a killed LVM has not hidden yet belongs to a Quarry volume. The next start handles it.
   if (lv.hidden || !lv.independent || !lvm::OurLvNameIn(lv.name).empty()) {
     return false;
   }
@@ -43,8 +43,8 @@ std::vector<Volume> ForeignVolumes(const std::string& pool, const Catalog& catal
 Error NotAdopted(const Record& record) {
   return {
       Code::kPrecondition,
-      fmt::format("volume_id: {} is logical volume {}/{}, which Quarry did not make and leaves alone; "
-                  "`quarryctl adopt {}/{}` takes it over",
+      fmt::format("volume_id: {} is logical volume {}/{}, which Quarry does not manage; "
+                  "`quarryctl adopt {}/{}` makes it a volume of Quarry",
                   record.tags.id, record.group->name, record.lv->name, record.group->name, record.lv->name)};
 }
 

@@ -1,5 +1,5 @@
-// The logical volumes of a pool's group that are not ours. They are shown if the pool says so, and never
-// touched: what becomes of one is decided by adoption. Pure.
+// The unmanaged logical volumes of a pool's group. Callers see them if the pool's setting permits it. Quarry
+// never changes them; only adoption makes one managed. Pure.
 #pragma once
 
 #include <string_view>
@@ -10,18 +10,20 @@
 
 namespace quarry::engine {
 
-// Somebody else's, and a volume of its own: no leg, pool, origin or snapshot, and without any tag of ours.
+// Whether the LV is unmanaged and stands alone: not a leg, pool, origin or snapshot, and without any Quarry
+// tag.
 bool IsForeign(const lvm::LogicalVolume& lv);
 
-// One as a record: no tags but an id, and the size that it has. `id` is empty if its uuid makes none.
+// An unmanaged LV as a record: of its tags only an id and its actual size are set. `id` is empty if the LV's
+// uuid makes none.
 Record ForeignRecord(const std::string& pool, const Catalog& catalog, const lvm::LogicalVolume& lv);
 
-// Those that have an id, as ListVolumes shows them: what Describe() would say of them once they were adopted,
-// so that a CO sees the same volume before and after.
+// The unmanaged LVs that have an id, as ListVolumes shows them. The result is the same as that of Describe()
+// after adoption, so a CO sees the same volume before and after.
 std::vector<Volume> ForeignVolumes(const std::string& pool, const Catalog& catalog);
 Volume DescribeForeign(const Record& record);
 
-// kPrecondition: what a CO is told who wants to use one.
+// kPrecondition: the answer to a CO that tries to use an unmanaged LV.
 Error NotAdopted(const Record& record);
 
 }  // namespace quarry::engine

@@ -24,7 +24,8 @@ std::string Numbers(const std::vector<bool>& legs) {
   return fmt::format("{}", fmt::join(numbers, ", "));
 }
 
-// What the metadata say: which legs lie, in part at least, on disks that are not there, or nowhere any more.
+// Missing legs and disks by LVM's metadata: a leg is missing if at least a part of it lies on a missing disk,
+// or if LVM has given it up.
 struct Missing {
   std::vector<bool> legs;
   std::vector<std::string> disks;  // PV uuids
@@ -40,36 +41,35 @@ Missing MissingOf(const Record& record) {
 }
 
 Ailment DiskMissing(const Record& record, const lvm::Geometry& geometry, const Missing& missing) {
-  const std::string where = missing.disks.empty() ? "was given up for lost"
-                                                  : fmt::format("lies on a disk that is not there (PV {})",
-                                                                fmt::join(missing.disks, ", "));
+  const std::string where =
+      missing.disks.empty() ? "was given up as lost"
+                            : fmt::format("lies on a missing disk (PV {})", fmt::join(missing.disks, ", "));
   if (Survives(geometry, missing.legs)) {
     return {Problem::kDegraded, "DiskMissing",
             fmt::format("leg {} of {} ({}) {}; all data can be read and written", Numbers(missing.legs),
                         missing.legs.size(), geometry.Describe(), where)};
   }
   return {Problem::kInaccessible, "DiskMissing",
-          fmt::format("a part of volume {} ({}) {}; bring it back: nothing else has these data",
+          fmt::format("a part of volume {} ({}) {}; bring it back: no other disk has these data",
                       record.tags.id, geometry.Describe(), where)};
 }
 
 Ailment LegFailed(const lvm::Geometry& geometry, const std::vector<bool>& failed) {
   if (!Survives(geometry, failed)) {
-    return {
-        Problem::kInaccessible, "LegFailed",
-        fmt::format("the kernel has stopped the volume: it gave up leg {} of {} ({}), more than it can do "
-                    "without. What is on the legs is left as it is; once their disks are back it is started "
-                    "again, when "
-                    "nobody has it open",
-                    Numbers(failed), failed.size(), geometry.Describe())};
+    return {Problem::kInaccessible, "LegFailed",
+            fmt::format("the kernel has stopped the volume, because it lost leg {} of {} ({}), more than the "
+                        "type can do without. The data on the legs are unchanged. quarryd starts the volume "
+                        "again once the disks are back and no process has it open",
+                        Numbers(failed), failed.size(), geometry.Describe())};
   }
   return {Problem::kDegraded, "LegFailed",
-          fmt::format("the kernel has given up leg {} of {} ({}) after errors of its disk; it is taken back "
-                      "once that answers",
+          fmt::format("the kernel has failed leg {} of {} ({}) after disk errors; quarryd takes it back once "
+                      "the disk answers",
                       Numbers(failed), failed.size(), geometry.Describe())};
 }
 
-// The kernel's view of a raid volume. `lost`: what the metadata say already.
+// The kernel's view of a RAID volume. `missing`: legs that the metadata already report, so they are not
+// reported twice.
 void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, const Missing& missing,
                   Health& health) {
   const std::vector<bool> failed = FailedLegs(raid);
@@ -97,31 +97,31 @@ void DiagnoseRaid(const lvm::Geometry& geometry, const dm::RaidStatus& raid, con
   } else if (raid.in_sync != raid.total && Count(failed) == 0 && Count(missing.legs) == 0) {
     health.ailments.push_back(
         {Problem::kDegraded, "OutOfSync",
-         fmt::format("its legs are in sync to {} % only, and the kernel is not at it ({})", percent,
+         fmt::format("its legs are only {} % in sync, and the kernel is not syncing them ({})", percent,
                      raid.action)});
   }
 }
 
-// What the last comparison of its legs found. With parity each such place is damage of a kind: of a write
-// that the power cut off, or of a disk. Copies may differ where nobody reads: in what was written while it
-// changed (swap), or was discarded (md(4)).
+// What the last scrub found. On parity types each difference is damage: a write cut off by a power failure,
+// or a disk error. Copies may differ where no data are stored: in blocks that changed while they were written
+// (swap), or that were discarded (md(4)).
 void DiagnoseMismatch(const Record& record, const lvm::Geometry& geometry, Health& health) {
   const auto outcome = ReadScrub(record.tags.scrubbed);
   if (!outcome.has_value() || outcome->mismatched.value == 0) {
     return;
   }
   const std::string found =
-      fmt::format("{} of its legs did not agree when they were compared", HumanBytes(outcome->mismatched));
+      fmt::format("the last scrub found {} that differ between its legs", HumanBytes(outcome->mismatched));
   const bool copies =
       geometry.type() == lvm::VolumeType::kRaid1 || geometry.type() == lvm::VolumeType::kRaid10;
   if (!copies) {
     health.ailments.push_back(
         {Problem::kDegraded, "LegsDiffer",
-         fmt::format("{}: look for errors of its disks, and have `quarryctl scrub --repair {}` make the "
-                     "parity anew from the data",
+         fmt::format("{}: check its disks for errors, then let `quarryctl scrub --repair {}` rewrite the "
+                     "parity from the data",
                      found, record.tags.id)});
   } else if (health.note.empty()) {
-    health.note = fmt::format("{}; copies may differ where nothing is stored", found);
+    health.note = fmt::format("{}; copies may differ where no data are stored", found);
   }
 }
 
@@ -129,8 +129,8 @@ bool Has(const std::vector<std::string>& options, std::string_view word) {
   return std::find(options.begin(), options.end(), word) != options.end();
 }
 
-// A file system that was mounted writable and is not: the kernel stopped the writing after an error. One that
-// was asked for read-only is so by its mount as well.
+// Whether the file system was mounted writable and is now read-only: the kernel made it so after an error. A
+// mount that was asked for as read-only has "ro" in the options of the mount as well.
 bool HasGoneReadOnly(const mount::MountEntry& entry) {
   return Has(entry.super_options, "ro") && Has(entry.options, "rw");
 }
@@ -207,8 +207,8 @@ Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
     health.ailments.push_back(
         {Problem::kInaccessible, "FilesystemReadOnly",
          fmt::format(
-             "the kernel made the {} at {} read-only after an error; its log says which. Take the volume "
-             "out of use, check it with fsck, use it again",
+             "the kernel made the {} at {} read-only after an error; the kernel log has the cause. Unpublish "
+             "and unstage the volume, check it with fsck, then use it again",
              (*gone)->fs_type, (*gone)->target)});
   }
   return health;

@@ -1,5 +1,5 @@
-// How a volume is: from what LVM's metadata say of its disks, what the kernel says of its legs, and what
-// became of its file system. Nothing is polled and nothing is kept: each answer is that of the moment.
+// Health of a volume, from three sources: LVM's metadata (its disks), the kernel (its legs), and the mount
+// table (its file system). Nothing is polled and nothing is kept: each answer describes the moment.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,25 @@
 
 namespace quarry::engine {
 
-// Whether such a volume can give all its data without the legs for which `lost` is true: one entry per leg,
-// in order.
+// Whether a volume of this geometry can serve all its data without the legs for which `lost` is true. `lost`
+// has one entry per leg, in order.
 bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost);
 
-// For each leg whether the kernel has given it up, or has none in its place. Pure.
+// For each leg, whether the kernel has failed it, or has no leg in its place. Pure.
 std::vector<bool> FailedLegs(const dm::RaidStatus& raid);
 
-// More legs given up than the type can do without: the kernel has written so on those that are left, and
-// takes none back. Pure.
+// Whether more legs have failed than the type can do without. The kernel has then recorded the failures on
+// the remaining legs, and takes no leg back. Pure.
 bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid);
 
-// Whether it is of a type that can do without a leg. Pure.
+// Whether the volume's type can do without a leg. Pure.
 bool HasRedundancy(const lvm::LogicalVolume& lv);
 
-// Whether there is a file system that was mounted writable and is not so any more. Pure.
+// Whether any file system was mounted writable and has become read-only. Pure.
 bool AnyGoneReadOnly(const mount::MountTable& mounts);
 
-// `raid`: nullopt if it is no raid volume, or not active. `mounts` are those of its file system. Pure.
+// `raid`: nullopt if the volume is not RAID, or not active. `mounts`: the mounts of the volume's file system.
+// Pure.
 Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
                 const std::vector<const mount::MountEntry*>& mounts);
 

@@ -80,7 +80,7 @@ TEST_F(Ephemeral, RefusalsAreInvalidArgumentsThatNameTheField) {
          [](auto& r) { (*r.mutable_volume_context())["size"] = "256MiB"; });
   expect("volume_context['size']: must be a size", bad,
          [](auto& r) { (*r.mutable_volume_context())["size"] = "much"; });
-  expect("volume_context['colour']: is not for pods to say", bad,
+  expect("volume_context['colour']: pods may not set it", bad,
          [](auto& r) { (*r.mutable_volume_context())["colour"] = "red"; });
   expect("volume_context['mkfsoptions']: is not for inline volumes", bad,
          [](auto& r) { (*r.mutable_volume_context())["mkfsoptions"] = "-d /etc"; });

@@ -163,7 +163,7 @@ TEST_F(Services, ReportVolumeHealthInTheMessagesOfBothGenerations) {
   pb::ControllerGetVolumeResponse volume;
   ASSERT_TRUE(Do(&Controller::ControllerGetVolume, *alpha.controller, get, &volume).ok());
   EXPECT_TRUE(volume.status().volume_condition().abnormal());
-  EXPECT_THAT(volume.status().volume_condition().message(), HasSubstr("disk that is not there"));
+  EXPECT_THAT(volume.status().volume_condition().message(), HasSubstr("lies on a missing disk"));
 
   pb::ControllerListVolumeHealthRequest ailing;
   ailing.set_max_entries(1);

@@ -110,7 +110,7 @@ TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
   const auto failing = place({.failing = {{third, "x"}}, .worn = {}});
   ASSERT_FALSE(failing.has_value());
   EXPECT_EQ(failing.error().code(), Code::kNoSpace);
-  EXPECT_THAT(failing.error().message(), HasSubstr("left out, because it is failing: PV " + third));
+  EXPECT_THAT(failing.error().message(), HasSubstr("excluded as failing: PV " + third));
 }
 
 // An engine on disks that talk.
@@ -221,10 +221,10 @@ TEST_F(DiskHealthTest, AFailingDiskGetsNothingNewAndLeavesTheCapacity) {
   EXPECT_EQ(engine_->lifecycle().Pools(Soon())->front().failing_disks, 1U);
   const auto none = Create("wide", "raid5");
   ASSERT_FALSE(none.has_value());
-  EXPECT_THAT(none.error().message(), HasSubstr("left out, because it is failing: PV"));
+  EXPECT_THAT(none.error().message(), HasSubstr("excluded as failing: PV"));
   const auto capacity = engine_->volumes().Capacity({}, {{"type", "raid5"}}, Soon());
   EXPECT_EQ(capacity->available, Bytes{});
-  EXPECT_THAT(capacity->reason, HasSubstr("left out, because it is failing: PV"));
+  EXPECT_THAT(capacity->reason, HasSubstr("excluded as failing: PV"));
 
   disks_->Say("/dev/a", {});
   EXPECT_TRUE(Ask());
@@ -242,7 +242,7 @@ TEST_F(DiskHealthTest, NothingGrowsOntoAFailingDisk) {
   const auto grown = engine_->volumes().Expand(mirror->volume.id, {Bytes{80 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kNoSpace);
-  EXPECT_THAT(grown.error().message(), HasSubstr("left out, because it is failing: PV"));
+  EXPECT_THAT(grown.error().message(), HasSubstr("excluded as failing: PV"));
   const auto others = engine_->volumes().Expand(files->volume.id, {Bytes{400 * kMiB.value}, {}}, {}, Soon());
   ASSERT_TRUE(others.has_value()) << others.error().message();
 }

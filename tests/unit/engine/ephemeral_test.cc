@@ -287,7 +287,8 @@ TEST_F(EphemeralTest, MayBeAskedForOnlyByTheAttributesThatThePoolNames) {
   for (const char* key : {"pool", "type", "erase", "colour"}) {
     EphemeralRequest request = Request();
     request.parameters[key] = "default";
-    ExpectRefused(request, Code::kInvalidArgument, fmt::format("volume_context['{}']: is not for pods", key));
+    ExpectRefused(request, Code::kInvalidArgument,
+                  fmt::format("volume_context['{}']: pods may not set it", key));
     ExpectRefused(request, Code::kInvalidArgument, "ephemeral-attributes of pool 'default' says: size");
   }
   RestartLimited({.most = Bytes{10 * kExtent.value}, .attributes = {}});
@@ -302,7 +303,7 @@ TEST_F(EphemeralTest, IsNotAskedForWithoutASyncUnlessThePoolSaysSo) {
   EphemeralRequest request = Request();
   request.parameters["type"] = "raid1";
   request.parameters["sync"] = "skip";
-  ExpectRefused(request, Code::kInvalidArgument, "volume_context['sync']: is not for pods");
+  ExpectRefused(request, Code::kInvalidArgument, "volume_context['sync']: pods may not set it");
   RestartLimited({.most = kGiB, .attributes = {"size", "sync", "type"}});
   EXPECT_TRUE(Publish(request).has_value());
 }
