@@ -183,7 +183,7 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   ASSERT_TRUE(Eventually([&] { return DiskNode(disks_[0]).empty(); }));
   Start("600");
   EXPECT_TRUE(Eventually([&] {
-    return static_cast<bool>(IsRefused("were left out when somebody had it started without them"));
+    return static_cast<bool>(IsRefused("were left out when an administrator started the volume"));
   })) << IsRefused("").message()
       << Tool({"pvs"}).out;
   EXPECT_TRUE(IsRefused(RepairWords()));

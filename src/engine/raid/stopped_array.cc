@@ -13,7 +13,7 @@
 namespace quarry::engine {
 namespace {
 
-// Of one array, with the leg in its own place.
+// True if the superblock belongs to this array and sits in the right leg.
 bool IsUsable(const lvm::Geometry& geometry, const LegWords& legs, size_t leg) {
   return legs[leg].has_value() && legs[leg]->legs == geometry.legs() && legs[leg]->role == leg;
 }
@@ -26,7 +26,7 @@ uint64_t MostEvents(const lvm::Geometry& geometry, const LegWords& legs) {
   return most;
 }
 
-// The first of those with most events; legs.size(): none is usable.
+// The first leg with the highest event count; legs.size(): no leg is usable.
 size_t Freshest(const lvm::Geometry& geometry, const LegWords& legs) {
   const uint64_t most = MostEvents(geometry, legs);
   size_t i = 0;
@@ -36,8 +36,9 @@ size_t Freshest(const lvm::Geometry& geometry, const LegWords& legs) {
   return i;
 }
 
-// Legs that the freshest counts as failed, and that count the freshest as failed: nothing says whose writes
-// are those that were acknowledged last. A person's word does, and stands in the count of events.
+// Legs that the freshest leg counts as failed, and that count the freshest as failed. Nothing proves which of
+// them has the writes that were acknowledged last. A decision by an administrator proves it, and shows in the
+// event count.
 std::vector<bool> PartedLegs(const lvm::Geometry& geometry, const LegWords& legs) {
   std::vector<bool> out(legs.size(), false);
   const size_t first = Freshest(geometry, legs);
@@ -49,7 +50,7 @@ std::vector<bool> PartedLegs(const lvm::Geometry& geometry, const LegWords& legs
   return out;
 }
 
-// The legs that the freshest count as failed.
+// The legs that the freshest legs count as failed.
 std::vector<bool> KnownFailed(const lvm::Geometry& geometry, const LegWords& legs) {
   std::vector<bool> out(legs.size(), false);
   const uint64_t most = MostEvents(geometry, legs);
@@ -68,13 +69,13 @@ bool Any(const std::vector<bool>& legs) {
 // A leg of an inactive volume.
 struct Leg {
   std::string metadata_lv;  // the logical volume that holds its superblock
-  // Superblock and bitmap; nullopt: its disk is missing, or it was given up.
+  // Place of the superblock and bitmap; nullopt: the disk is missing, or LVM gave the leg up.
   std::optional<dm::EraseRange> place;
   std::optional<dm::RaidSuperblock> word;
-  std::string silence;  // why what it says is not known, though nobody has given it up; else empty
+  std::string silence;  // why the superblock is unknown although LVM has not given the leg up; else empty
 };
 
-// Who is silent may have all that matters to say: kTimeout.
+// kTimeout if a disk does not answer: its leg may be the newest one.
 Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, dm::RaidLegsApi& legs) {
   const lvm::LogicalVolume* const metadata = group.FindLv(lvm::MetadataLvName(area.lv_name));
   if (metadata == nullptr || metadata->segments.empty() || metadata->segments.front().areas.empty()) {
@@ -83,13 +84,13 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
   const auto& areas = metadata->segments.front().areas;
   const lvm::PhysicalVolume* const pv = areas.size() == 1 ? group.FindPv(areas.front().pv_uuid) : nullptr;
   if (pv == nullptr) {
-    return Leg{.metadata_lv = {}, .place = {}, .word = {}, .silence = "is being changed"};
+    return Leg{.metadata_lv = {}, .place = {}, .word = {}, .silence = "is being changed by LVM"};
   }
   if (pv->device.empty()) {
     return Leg{.metadata_lv = {},
                .place = {},
                .word = {},
-               .silence = fmt::format("is on a disk that is not there (PV {})", pv->uuid)};
+               .silence = fmt::format("is on a missing disk (PV {})", pv->uuid)};
   }
   const lvm::ExtentRange& range = areas.front().range;
   const dm::EraseRange place{.device = pv->device,
@@ -106,23 +107,23 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
     leg.silence = fmt::format("cannot be read on {}: {}", pv->device, word.error().message());
   }
   if (!pv->missing) {
-    leg.place = place;  // LVM does not use one that it counts as missing
+    leg.place = place;  // LVM does not use a leg on a PV that it counts as missing
   }
   return leg;
 }
 
-// A volume of ours whose legs have superblocks.
+// A managed volume whose legs have superblocks.
 struct Array {
   std::string id;
-  uint64_t overruled = 0;  // by its tags
+  uint64_t overruled = 0;  // from its tags
   lvm::Geometry geometry;
   std::vector<Leg> legs;
   std::vector<bool> lost;  // per leg: the array would start without it
   LegWords words;          // of the legs that LVM uses
-  LegWords heard;          // of all that can be read
+  LegWords heard;          // of all readable legs
 };
 
-// nullopt: none of ours, or without superblocks. kTimeout: a disk of it does not answer.
+// nullopt: not a managed volume, or without superblocks. kTimeout: one of its disks does not answer.
 Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
                                      dm::RaidLegsApi& legs) {
   const auto tags = lvm::ParseTags(lv.tags);
@@ -136,12 +137,12 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
   QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical((*tags)->profile));
   lvm::Geometry geometry = profile.geometry;
   if (!geometry.has_metadata() || lv.segments.front().areas.size() != geometry.legs()) {
-    // Somebody has made something else of it.
+    // Another command has changed its layout.
     auto made = lvm::GeometryOf(group, lv);
     if (!made.has_value()) {
       return Error(Code::kPrecondition,
-                   fmt::format("volume {} is not started: it is not made as its profile says ({}), and {}: "
-                               "look at it with lvs, and make it what it was (lvconvert)",
+                   fmt::format("volume {} is not started: its layout differs from its profile ({}), and {}: "
+                               "inspect it with lvs, and restore its layout (lvconvert)",
                                (*tags)->id, geometry.Describe(), made.error().message()));
     }
     geometry = *made;
@@ -173,7 +174,7 @@ std::optional<LegsInTheWay> InTheWayOf(const Array& array) {
   return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
 }
 
-// Which legs it is about, and what may be done.
+// The legs that diverged, as text.
 std::string TellParted(const Array& array, const LegsInTheWay& found) {
   std::vector<std::string> others;
   for (size_t i = 0; i < found.legs.size(); ++i) {
@@ -182,8 +183,7 @@ std::string TellParted(const Array& array, const LegsInTheWay& found) {
     }
   }
   return fmt::format(
-      "its legs {} and {} each went on without the other, so that each has writes that the "
-      "other lacks",
+      "its legs {} and {} each went on without the other, so each has writes that the other lacks",
       Freshest(array.geometry, array.heard), fmt::join(others, ", "));
 }
 
@@ -193,8 +193,9 @@ Doubt Explain(const Array& array, const LegsInTheWay& found) {
   if (found.parted) {
     return {.words = fmt::format(
                 "volume {} ({}) is not started: {}. `quarryctl repair {}` starts it from leg {}, which has "
-                "seen more changes, and what only the other has is lost; for the other way, take the disk of "
-                "that leg away for good first (vgreduce --removemissing --force)",
+                "seen more changes; writes that only the other leg has are then lost. To start it from the "
+                "other leg, first remove the disk of the leg with more changes for good (vgreduce "
+                "--removemissing --force)",
                 array.id, array.geometry.Describe(), TellParted(array, found), array.id,
                 Freshest(array.geometry, array.heard)),
             .may_override = found.may_override,
@@ -207,38 +208,39 @@ Doubt Explain(const Array& array, const LegsInTheWay& found) {
       const Leg& leg = array.legs[i];
       each.push_back(fmt::format("leg {} {}", i,
                                  !leg.silence.empty()     ? leg.silence
-                                 : failed[i]              ? "failed before others did and is older"
-                                 : !leg.place.has_value() ? "is not part of it now"
-                                 : leg.word.has_value()   ? "was not filled to its end"
-                                                          : "was never part of it"));
+                                 : failed[i]              ? "failed before other legs did and is older"
+                                 : !leg.place.has_value() ? "is not part of the volume now"
+                                 : leg.word.has_value()   ? "was not rebuilt completely"
+                                                          : "was never part of the volume"));
     }
   }
   const std::string start = fmt::format("volume {} ({}) is not started: {}", array.id,
                                         array.geometry.Describe(), fmt::join(each, ", "));
   if (!found.may_override) {
-    return {.words = start + ". Too few others are left: bring its disks back", .may_override = false};
+    return {.words = start + ". Too few other legs are left: bring its disks back", .may_override = false};
   }
   if (found.left_behind) {
     return {
-        .words = fmt::format("{}, and the others were left out when somebody had it started without them: "
-                             "they lack what was written since. Bring the disk back. If it is gone for "
-                             "good, `quarryctl repair {}` starts the volume from what is there",
+        .words = fmt::format("{}, and the other legs were left out when an administrator started the volume "
+                             "without them: they lack later writes. Bring the disk back. If it is gone for "
+                             "good, `quarryctl repair {}` starts the volume from the other legs",
                              start, array.id),
         .may_override = true,
         .overruled = overruled};
   }
   return {
       .words = fmt::format(
-          "{}, and the other legs do not count that as failed: they may be out of date, because the volume "
-          "may have been written to without them. Bring the disk back. If it is gone for good, `quarryctl "
-          "repair {}` starts the volume from what is there, and what only that disk has is lost",
+          "{}, and the other legs do not count that leg as failed: they may be out of date, because the "
+          "volume may have been written to without them. Bring the disk back. If it is gone for good, "
+          "`quarryctl repair {}` starts the volume from the other legs; writes that only that disk has are "
+          "then lost",
           start, array.id),
       .may_override = true,
       .overruled = overruled};
 }
 
-// All legs that are taken hear the same, the freshest last: where somebody is killed here, one of those at
-// least says what it said before, or all others know.
+// Writes the same record to all legs that are used, to the freshest last. If the process is killed in
+// between, either the freshest leg still has its old superblock, or all other legs have the new one.
 Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& write) {
   const uint64_t most = MostEvents(array.geometry, array.words);
   for (const bool freshest : {false, true}) {
@@ -252,8 +254,9 @@ Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& wri
   return Ok();
 }
 
-// A person's word that is in the tags, and that nobody lived to carry out; now no leg is in the way any more.
-// They get the count of events that legs must have from then on. nullopt: not from these legs.
+// Carries out an administrator's decision that is in the tags but did not reach the legs, because quarryd was
+// killed. By now no leg prevents the start. The legs get the event count that legs need from then on.
+// nullopt: impossible from these legs.
 std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitmaps) {
   auto start = StartOverruled(array.geometry, array.words, array.heard, array.lost, array.overruled);
   if (!start.has_value()) {
@@ -261,7 +264,7 @@ std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitm
   }
   for (size_t i = 0; i < bitmaps.size(); ++i) {
     if (!start->left_out[i] && !bitmaps[i].has_value()) {
-      return std::nullopt;  // nothing can be marked there
+      return std::nullopt;  // this leg's bitmap cannot be marked
     }
   }
   start->resync = !Any(start->left_out);
@@ -270,7 +273,7 @@ std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitm
   return start->resync || in_sync ? start : std::nullopt;
 }
 
-// In sectors; UINT64_MAX: none is.
+// The first marked region, in sectors; UINT64_MAX: no region is marked.
 uint64_t FirstMarked(const dm::RaidBitmap& bitmap) {
   const auto found = std::ranges::find(bitmap.marked, true);
   return found == bitmap.marked.end()
@@ -278,7 +281,8 @@ uint64_t FirstMarked(const dm::RaidBitmap& bitmap) {
              : static_cast<uint64_t>(found - bitmap.marked.begin()) * bitmap.region_size;
 }
 
-// What any of these has marked, of as many regions each; empty: all the same.
+// The regions that any of these legs has marked; the bitmaps have the same number of regions. Empty: all legs
+// have the same marks.
 std::vector<bool> MarkedOnSome(const LegBitmaps& bitmaps, const std::vector<size_t>& taken) {
   std::vector<bool> out;
   bool differ = false;
@@ -323,12 +327,12 @@ Result<std::vector<bool>> LegsToLeaveOut(const lvm::Geometry& geometry, const Le
       continue;
     }
     if (!in_sync && std::ranges::find(out, true) != out.end()) {
-      break;  // what is left out would be worked out from parity that was never made
+      break;  // the legs left out would be rebuilt from parity that was never computed
     }
     return out;
   }
   return Error(Code::kPrecondition,
-               fmt::format("too few legs ({}) are current, or it cannot be told which: nothing is touched",
+               fmt::format("too few legs ({}) are current, or it is unknown which are: nothing is changed",
                            geometry.Describe()));
 }
 
@@ -336,7 +340,7 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
                                              const LegBitmaps& bitmaps) {
   const uint64_t most = MostEvents(geometry, legs);
   dm::RaidStart start{.left_out = KnownFailed(geometry, legs), .resync = false, .marked = {}, .mark_all = {}};
-  bool whole = true;  // every leg is there and filled
+  bool whole = true;  // every leg is present and rebuilt
   for (size_t i = 0; i < legs.size(); ++i) {
     whole = whole && IsUsable(geometry, legs, i) && legs[i]->filled;
   }
@@ -344,8 +348,8 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
     return std::nullopt;
   }
   whole = whole && std::ranges::find(start.left_out, true) == start.left_out.end();
-  bool outdated = false;     // of one leg at least, or they are not of one size
-  bool interrupted = false;  // regions are marked that the kernel takes for synced
+  bool outdated = false;     // at least one bitmap is outdated, or the bitmaps differ in size
+  bool interrupted = false;  // regions are marked that the kernel treats as synced
   bool in_sync = true;
   std::vector<size_t> taken;
   for (size_t i = 0; i < legs.size(); ++i) {
@@ -357,9 +361,10 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
       in_sync = in_sync && legs[i]->in_sync();
     }
   }
-  // One that lacks a leg cannot be compared; the regions that are marked are those that the leg lacks.
+  // An array that lacks a leg cannot be compared. Its marked regions are those that the missing leg lacks.
   start.resync = whole && (outdated || interrupted);
-  // From where the kernel had got to it would compare all the same, and nothing before.
+  // Otherwise the kernel would compare only from the point that the interrupted sync had reached, and nothing
+  // before.
   if (outdated || (start.resync && !in_sync)) {
     start.mark_all = most;
   } else {
@@ -452,9 +457,9 @@ Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
   }
   return Error(
       Code::kPrecondition,
-      fmt::format("volume {} ({}): leg {} is back and went on without those that are in use, so that "
-                  "each has writes that the other lacks: its table is not loaded anew. Take the "
-                  "volume out of use (unpublish and unstage it), then see what quarryctl status says",
+      fmt::format("volume {} ({}): leg {} is back and went on without the legs that are in use, so each has "
+                  "writes that the other lacks: its device-mapper table is not reloaded. Unpublish and "
+                  "unstage the volume, then follow `quarryctl status`",
                   array->id, array->geometry.Describe(), fmt::join(others, ", ")));
 }
 
@@ -506,8 +511,9 @@ Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::R
   }
   for (size_t i = 0; i < array->legs.size(); ++i) {
     if (const Leg& leg = array->legs[i]; !leg.silence.empty() || !leg.place.has_value()) {
-      return Error(Code::kUnavailable,
-                   fmt::format("leg {} {}", i, leg.silence.empty() ? "is not part of it now" : leg.silence));
+      return Error(
+          Code::kUnavailable,
+          fmt::format("leg {} {}", i, leg.silence.empty() ? "is not part of the volume now" : leg.silence));
     }
   }
   QUARRY_ASSIGN(std::vector<bool> out, LegsToLeaveOut(array->geometry, array->words));

@@ -354,7 +354,7 @@ TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
   const auto grown = engine_->volumes().Expand(id_, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kPrecondition);
-  EXPECT_THAT(grown.error().message(), HasSubstr("not loaded anew"));
+  EXPECT_THAT(grown.error().message(), HasSubstr("not reloaded"));
   Pass(std::chrono::hours(24));
   EXPECT_THAT(Mend().done, IsEmpty()) << "nor is it made anew elsewhere";
 }
