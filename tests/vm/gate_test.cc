@@ -87,7 +87,7 @@ TEST_F(GateTest, ExtentsThatWereTakenWhileTheyWereClearedAreNotClearedAnyMore) {
   ASSERT_FALSE(HasFailure());
   std::this_thread::sleep_for(std::chrono::seconds(4));  // as long as the rest would have taken
   EXPECT_TRUE(MineIsWhole(80));
-  EXPECT_TRUE(Fails(client().Create(raw), grpc::StatusCode::UNAVAILABLE, "was removed by somebody"));
+  EXPECT_TRUE(Fails(client().Create(raw), grpc::StatusCode::UNAVAILABLE, "was removed by another process"));
   const auto made = client().Create(raw);
   ASSERT_OK(made);
   EXPECT_TRUE(MineIsWhole(80));

@@ -25,11 +25,10 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
     return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
   }
   if (a.seqno.has_value() && group->seqno > *a.seqno) {
-    return Error(
-        Code::kUnavailable,
-        fmt::format("somebody else has changed volume group {} meanwhile, so that it is not known any "
-                    "more whose bytes the volume would show: try again",
-                    a.group));
+    return Error(Code::kUnavailable,
+                 fmt::format("another process has changed volume group {} meanwhile, so the volume's new "
+                             "extents may hold old data: try again",
+                             a.group));
   }
   return lvm::VerifyPlacement(*group, *lv, a.placement);
 }
@@ -43,20 +42,20 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   for (const std::vector<std::string>& leg : lvm::LegPvs(*group, *lv)) {
     for (const std::string& uuid : leg) {
       if (group->LacksPv(uuid)) {
-        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still, which is not there", uuid));
+        return Error(Code::kUnavailable, fmt::format("a leg is still on disk {}, which is missing", uuid));
       }
       if (uuid == a.left) {
-        return Error(Code::kUnavailable, fmt::format("a leg is on disk {} still", uuid));
+        return Error(Code::kUnavailable, fmt::format("a leg is still on disk {}", uuid));
       }
     }
   }
   if (const auto shared = lvm::SharedPv(*group, *lv); shared.has_value()) {
-    return Error(Code::kCorrupt, fmt::format("two legs are on one disk, {}", *shared));
+    return Error(Code::kCorrupt, fmt::format("two legs are on the same disk, {}", *shared));
   }
   return Ok();
 }
 
-// Of an inactive volume of ours.
+// The writer for the legs of an inactive managed volume.
 LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                    const Call& call) {
   return [owner = OwnerOf(group, lv, lvm::StateTag(lvm::VolumeState::kReady)), &world, &call](
@@ -67,7 +66,8 @@ LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
   };
 }
 
-// Whether LVM may load the table of this volume anew, as it does for whatever changes it (stopped_array.h).
+// Whether LVM may reload the table of this volume, as it does for every change of the volume
+// (stopped_array.h).
 Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
   const lvm::LogicalVolume* const lv = group.FindLv(name);
   if (lv == nullptr || world.raid_legs == nullptr || !lv->segment_type.starts_with("raid")) {
@@ -77,7 +77,7 @@ Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const W
   return raid.has_value() ? MayTakeBack(group, *lv, *raid, *world.raid_legs) : Ok();
 }
 
-// The same on the group as it is now; then `change`.
+// Runs `change` if MayReload() permits it for the group's current metadata.
 Status ReloadNow(const std::string& group, const std::string& name, const World& world, const Call& call,
                  const std::function<Status()>& change) {
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
@@ -85,7 +85,8 @@ Status ReloadNow(const std::string& group, const std::string& name, const World&
   return change();
 }
 
-// Those whose legs may not be taken back keep no other waiting.
+// Runs `change` for all volumes whose tables may be reloaded. The others give an error, but do not block
+// these.
 Status ReloadAll(const std::string& group, const std::vector<std::string>& names, const World& world,
                  const Call& call, const std::function<Status(const std::vector<std::string>&)>& change) {
   std::vector<std::string> allowed;
@@ -104,7 +105,7 @@ Status ReloadAll(const std::string& group, const std::vector<std::string>& names
   return refused;
 }
 
-// Whether a command that was killed left the volume, or a part of it, suspended.
+// Whether a killed command left the volume, or a part of it, suspended.
 Result<bool> IsSuspended(const lvm::Snapshot& group, const lvm::LogicalVolume& lv, const World& world) {
   const Record record{.pool = "", .group = group, .lv = &lv, .tags = {}};
   for (const std::string& uuid : record.DmUuids()) {
@@ -116,8 +117,9 @@ Result<bool> IsSuspended(const lvm::Snapshot& group, const lvm::LogicalVolume& l
   return false;
 }
 
-// What LVM resumes has the table that the killed command had loaded, be it committed or not: a volume that
-// was to grow would have extents that are free. So that of the metadata is loaded behind it.
+// When LVM resumes a volume, the volume gets the table that the killed command had loaded, whether that
+// command committed or not. A volume that was growing would have extents that are free. So the table of the
+// committed metadata is loaded afterwards.
 Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
   std::vector<std::string> suspended;
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
@@ -174,10 +176,10 @@ Status VerifyLeft(const VerifyLeftAction& a, const World& world, const Call& cal
   };
   return std::ranges::all_of(a.ranges, is_free)
              ? Ok()
-             : Status(Error(Code::kInternal, "LVM reported success, but the extents are where they were"));
+             : Status(Error(Code::kInternal, "LVM reported success, but the extents have not moved"));
 }
 
-// Whether the kernel may have any of it: also where it cannot be asked.
+// Whether the kernel may have any of the devices. True also if the kernel cannot be asked.
 bool MayBeActive(const DeactivateAction& a, const World& world) {
   return a.dm_uuids.empty() ||
          std::any_of(a.dm_uuids.begin(), a.dm_uuids.end(), [&](const std::string& uuid) {
@@ -186,16 +188,16 @@ bool MayBeActive(const DeactivateAction& a, const World& world) {
          });
 }
 
-// How often what others keep from being done by their commits is tried.
+// How often a step is tried that commits by other processes prevent.
 constexpr int kAttempts = 5;
 
 Error ChangedBySomebodyElse(const std::string& group) {
   return Error(Code::kUnavailable,
-               fmt::format("somebody else has changed volume group {}: try again", group));
+               fmt::format("another process has changed volume group {}: try again", group));
 }
 
-// What was proven of `lv` a moment ago holds when LVM gets its lock, or nothing is done: to deactivate what
-// somebody has begun to move would break that off, and leave his other volumes hanging.
+// Deactivates `lv` only if the proof about it still holds when LVM gets its lock. Deactivating a volume that
+// another command has begun to move would abort that move, and leave the move's other volumes suspended.
 Status DeactivateAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                        const Call& call) {
   QUARRY_TRY(lvm::RemovesAlone(group, lv));
@@ -211,7 +213,7 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   QUARRY_ASSIGN(lvm::Snapshot group, world.lvm.Read(a.group, call));
   const lvm::LogicalVolume* lv = group->FindLv(a.name);
   if (lv == nullptr) {
-    return world.lvm.Deactivate(a.group, a.name, 0, call);  // which says so
+    return world.lvm.Deactivate(a.group, a.name, 0, call);  // gives the error that it does not exist
   }
   const std::string uuid = lv->uuid;
   Status done = DeactivateAlone(*group, *lv, world, call);
@@ -220,13 +222,13 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
     QUARRY_ASSIGN(group, world.lvm.Read(a.group, call));
     lv = group->FindLv(a.name);
     if (group->seqno == seqno || lv == nullptr || lv->uuid != uuid) {
-      break;  // it was not for what others did, or that concerned this volume
+      break;  // no other commit was the cause, or the commit concerned this volume
     }
     done = DeactivateAlone(*group, *lv, world, call);
   }
   QUARRY_TRY(done);
-  // Legs that the kernel has without the volume on them, as somebody's pvmove of them leaves them: LVM passes
-  // over these.
+  // Removes legs that are active without their volume, as a pvmove of the legs leaves them. LVM does not
+  // deactivate such legs.
   const Record record{.pool = "", .group = group, .lv = lv, .tags = {}};
   for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : record.DmUuids()) {
     QUARRY_TRY(world.dm.Remove(part));
@@ -239,8 +241,8 @@ const lvm::LogicalVolume* FindByUuid(const lvm::VolumeGroup& group, const std::s
   return found == group.lvs.end() ? nullptr : &*found;
 }
 
-// lvremove takes along what stands on a volume. So nothing may, in `group`, and LVM acts only if nobody has
-// committed since. Those that must stay keep no other.
+// lvremove also removes what is stacked on a volume. So nothing may be stacked on it in `group`, and LVM acts
+// only if no process has committed since. Volumes that must stay do not block the others.
 Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>& names, const World& world,
                   const Call& call) {
   const auto may_go = [&](const std::string& name) -> Status {
@@ -276,7 +278,7 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
   return worst;
 }
 
-// Others may commit again and again: each time the look is taken anew, of the same volumes.
+// Other processes may commit repeatedly. Each time the group is read and the same volumes are checked again.
 Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const lvm::Snapshot first, world.lvm.Read(a.group, call));
   if (a.seqno != 0 && first->seqno != a.seqno) {
@@ -287,7 +289,7 @@ Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) 
   for (int attempt = 1; attempt < kAttempts && a.seqno == 0 && !done.has_value(); ++attempt) {
     QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(a.group, call));
     if (now->seqno == seqno) {
-      break;  // it was not for that
+      break;  // no other commit was the cause
     }
     seqno = now->seqno;
     std::vector<std::string> left;
@@ -298,7 +300,7 @@ Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) 
         continue;
       }
       if (is->name != was->name || is->tags != was->tags) {
-        return ChangedBySomebodyElse(a.group);  // whether it is to go at all is for the caller to say
+        return ChangedBySomebodyElse(a.group);  // the caller must decide again whether to remove it
       }
       left.push_back(name);
     }
@@ -316,10 +318,10 @@ Status Check(const CheckFilesystemAction& a, const World& world, const Call& cal
     const bool damaged = report.error().code() == Code::kCorrupt;
     return std::move(report.error())
         .Context(
-            damaged ? fmt::format("it is damaged and not mounted; repair it by hand (fsck.{} {}), or restore "
-                                  "it. Once it is repaired the call succeeds",
+            damaged ? fmt::format("the file system is damaged and is not mounted; repair it by hand (fsck.{} "
+                                  "{}), or restore it. After the repair the call succeeds",
                                   a.fs_type, a.device)
-                    : "it is not mounted before it is checked (setting fsck)");
+                    : "the file system is not mounted before its check succeeds (setting fsck)");
   }
   if (a.tell) {
     a.tell(*report);

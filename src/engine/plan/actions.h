@@ -1,5 +1,6 @@
-// A plan is data: a list of actions, each of which can say what it does (Text) and do it (Commit). What is
-// shown is what is done. Every action may be repeated: what is done already is OK.
+// A plan is data: a list of actions. Each action can describe itself (Text) and execute itself (Commit), so a
+// printed plan is exactly what runs. Every action may be repeated: if its effect is there already, the result
+// is OK.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,13 @@ struct CreateLvAction {
 struct ExtendLvAction {
   lvm::ExtendLv spec;
 };
-// Reads back what LVM made and compares it with the plan.
+// Reads the new layout back and compares it with the plan.
 struct VerifyLayoutAction {
   std::string group, name;
   lvm::Placement placement;
-  // What the group's sequence number must be, if the extents' past counts: who has committed meanwhile may
-  // have had some of them, and given them up again. nullopt: it does not count.
+  // The group's expected sequence number, if the history of the extents matters: another process that has
+  // committed meanwhile may have owned some of the extents and freed them again. nullopt: the history does
+  // not matter.
   std::optional<uint64_t> seqno = {};
 };
 struct RetagAction {
@@ -36,46 +38,46 @@ struct RetagAction {
 struct ActivateAction {
   std::string group;
   std::vector<std::string> names;
-  // Raid volumes also from legs that may be older than those that cannot be asked (stopped_array.h): a person
-  // has said so.
+  // Also activate RAID volumes from legs that may be older than the unreadable legs (stopped_array.h). An
+  // administrator has decided this.
   bool accept_older = false;
 };
-// LVM is started only if the kernel has one of `dm_uuids`, or if these are not given. It leaves none of them.
+// LVM runs only if the kernel has one of the devices `dm_uuids`, or if the list is empty. None of these
+// devices remains.
 struct DeactivateAction {
   std::string group, name;
-  std::vector<std::string> dm_uuids = {};  // of the volume and all that it is made of
+  std::vector<std::string> dm_uuids = {};  // of the volume, its legs and their metadata
 };
-// `seqno`: the state of the group that they were proven of. Without it their names are all that was decided,
-// and what others commit meanwhile only has it looked at them anew.
+// `seqno`: sequence number of the group for which the removal was proven safe. 0: only the names were
+// decided; after commits by other processes the group is read and checked again.
 struct RemoveLvAction {
   std::string group;
   std::vector<std::string> names;
   uint64_t seqno = 0;
 };
-// For disks that are back, or sound again.
+// Reloads the volume's table, so that the kernel takes back legs on disks that have returned or work again.
 struct RefreshAction {
   std::string group;
   std::vector<std::string> names;
 };
-// New legs in place of lost ones.
+// Builds new legs in place of lost ones.
 struct RepairAction {
   lvm::RepairLv spec;
 };
-// Reads back what a repair made: no leg is lost any more, or on the PV that is to be left, and no two share a
-// disk.
+// Reads the result of a repair back: no leg is lost or on the PV `left`, and no two legs share a disk.
 struct VerifyLegsAction {
   std::string group, name;
-  std::string left = {};  // uuid of a PV; may be empty
+  std::string left = {};  // uuid of the PV to be vacated; may be empty
 };
 struct MoveExtentsAction {
   lvm::MoveExtents spec;
 };
-// Reads back what a move made: nothing lies there any more.
+// Reads the result of a move back: nothing lies on these extents any more.
 struct VerifyLeftAction {
   std::string group, pv_uuid;
   std::vector<lvm::ExtentRange> ranges;
 };
-// What is on its way off this PV goes back to where it was.
+// Aborts the move off this PV: its extents go back to where they were.
 struct AbortMoveAction {
   std::string group, device;
 };
@@ -85,14 +87,14 @@ struct ChangePvAction {
 struct RemovePvAction {
   std::string group, device;
 };
-// Lets a raid volume that has stopped start again (stopped_array.h). It must not be active.
+// Prepares a stopped RAID volume to start again (stopped_array.h). The volume must not be active.
 struct ReviveAction {
   std::string group, name;
 };
-// Has the kernel compare the legs of a volume, which goes on by itself.
+// Makes the kernel compare the legs of a volume. The scrub continues after the action.
 struct ScrubAction {
   std::string group, name, dm_uuid;
-  bool repair;  // and write anew what differs
+  bool repair;  // and rewrite what differs
 };
 struct LimitRecoveryAction {
   std::string group;
@@ -105,7 +107,7 @@ struct RestorePvAction {
 struct DropMissingPvsAction {
   std::string group;
 };
-// A device of ours that no logical volume stands behind.
+// Removes a Quarry device without a logical volume.
 struct RemoveDeviceAction {
   std::string name, dm_uuid;
 };
@@ -116,10 +118,10 @@ struct EraseAction {
 struct MakeFilesystemAction {
   mount::MakeFilesystem spec;
 };
-// Before it is mounted.
+// Runs fsck before the file system is mounted.
 struct CheckFilesystemAction {
   std::string fs_type, device;
-  // Told what came of it, if it was not refused; may be empty.
+  // Called with the result unless the check failed; may be empty.
   std::function<void(const mount::CheckReport&)> tell = {};
 };
 struct MountAction {
@@ -128,8 +130,8 @@ struct MountAction {
   std::string fs_type;
   mount::MountOptions options;
 };
-// The whole device, for every opener: a bind mount that is read-only does not keep anybody from writing to
-// the device.
+// Sets the whole device read-only or writable, for every opener: a read-only bind mount of a device node does
+// not prevent writes to the device.
 struct SetReadOnlyAction {
   std::string dm_uuid;
   bool read_only;
@@ -137,7 +139,8 @@ struct SetReadOnlyAction {
 struct MakeTargetAction {
   AbsolutePath path;
   bool directory;
-  // A file, but an empty directory may be in its place: it is exchanged for one, and the path never missing.
+  // Makes a file. If an empty directory is at the path, it is exchanged for a file, and the path is never
+  // missing.
   bool replace_directory = false;
 };
 struct BindAction {
@@ -154,14 +157,15 @@ struct RemoveTargetAction {
 struct GrowFilesystemAction {
   std::string fs_type, device;
   AbsolutePath mount_point;
-  // Told why it did not grow, and the plan goes on; empty: that ends the plan.
+  // Called with the error if the file system did not grow, and the plan continues. Empty: the error ends the
+  // plan.
   std::function<void(const Error&)> tell = {};
 };
 struct GiveToGroupAction {
   AbsolutePath mount_point;
   uint32_t gid;
 };
-// Of a disk that is proven blank and nobody's.
+// Adds a disk to a group. The disk was proven blank and not in use.
 struct AddPvAction {
   lvm::AddPv spec;
 };
@@ -175,13 +179,14 @@ using Action =
                  MoveExtentsAction, VerifyLeftAction, AbortMoveAction, ChangePvAction, RemovePvAction,
                  ReviveAction, ScrubAction, LimitRecoveryAction>;
 
-// One line for people: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26 /dev/b:0-26".
+// One line for administrators: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26
+// /dev/b:0-26".
 std::string Text(const Action& action);
 Status Commit(const Action& action, const World& world, const Call& call);
 
 using Plan = std::vector<Action>;
 
-// Runs the actions in order and stops at the first failure, whose error tells which action it was.
+// Runs the actions in order and stops at the first failure. The error names the action.
 Status Execute(const Plan& plan, const World& world, const Call& call);
 
 }  // namespace quarry::engine

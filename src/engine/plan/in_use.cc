@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long an open that is neither a mount nor another device may last before it counts as use.
+// How long a device may be open, without a mount or another device on it, before it counts as in use.
 constexpr milliseconds kBriefOpens{5000};
 constexpr milliseconds kLookAgain{100};
 

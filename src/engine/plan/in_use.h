@@ -1,4 +1,4 @@
-// Whether anybody uses a device.
+// Whether a device is in use.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace quarry::engine {
 
-// kPrecondition while somebody uses the device of `dm_uuid`, naming who: "<what> is in use: mounted at /x".
-// udevd opens a device for a moment whenever a writer has closed it, so what is merely open, not mounted or
-// held, gets as long as LVM itself would give it. Not active is unused.
+// kPrecondition while the device `dm_uuid` is in use; the error names the users: "<what> is in use: mounted
+// at /x". udevd opens a device briefly whenever a writer has closed it. So a device that is open, but not
+// mounted or held by another device, gets as much time to close as LVM itself would give it. An inactive
+// device is not in use.
 Status CheckUnused(const World& world, const std::string& dm_uuid, const std::string& what, const Call& call);
 
 }  // namespace quarry::engine

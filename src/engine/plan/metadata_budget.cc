@@ -10,16 +10,16 @@ namespace quarry::engine {
 namespace {
 
 // In LVM's texts (tests/fixtures/lvm/texts) a linear volume of one segment takes some 350 bytes besides its
-// tags, a leg of a raid, or its metadata leg, 310 and its name once more, a further segment 125. With room
-// for longer names.
+// tags. A RAID leg, and its metadata leg, take 310 bytes each and their name once more. Each further segment
+// takes 125. The constants leave space for longer names.
 constexpr uint64_t kLvText = 600;
 constexpr uint64_t kSegmentText = 220;
-constexpr uint64_t kTagsText = 1024;  // of a volume with a name as long as callers give them
+constexpr uint64_t kTagsText = 1024;  // for a volume with a name of the usual length
 constexpr uint64_t kTagPunctuation = 4;
 
-// "formatted" is yet to come, "erasing" is longer than "ready", and sizes get more digits.
+// The tag "formatted" is still to be added, "erasing" is longer than "ready", and sizes get more digits.
 constexpr uint64_t kKeptPerVolume = 128;
-// What LVM itself adds for a moment while it changes a raid, and the sequence number.
+// The text that LVM adds temporarily while it changes a RAID volume, and the sequence number.
 constexpr uint64_t kKeptForLvm = 4096;
 
 uint64_t LvsOf(const lvm::Geometry& geometry) {
@@ -47,7 +47,7 @@ uint64_t TextOf(const Action& action) {
   return retag != nullptr ? TextOf(retag->add) : 0;
 }
 
-// The fullest area counts: each commit is written to all of them.
+// The PV with the fullest metadata area. It decides, because each commit is written to all areas.
 const lvm::PhysicalVolume* Fullest(const lvm::VolumeGroup& group) {
   const lvm::PhysicalVolume* fullest = nullptr;
   for (const lvm::PhysicalVolume& pv : group.pvs) {
@@ -85,9 +85,9 @@ Status CheckMetadataRoom(const Catalog& catalog, Bytes more) {
   }
   return Error(
       Code::kNoSpace,
-      fmt::format("the metadata area of volume group {} is full: {} has {} left, {} are kept for using and "
-                  "deleting what is there, and this takes up to {}. Delete volumes, or give the group larger "
-                  "metadata areas",
+      fmt::format("the metadata area of volume group {} is full: {} has {} left, {} are kept for the use and "
+                  "deletion of existing volumes, and this change takes up to {}. Delete volumes, or give the "
+                  "group larger metadata areas",
                   catalog.group->name, fullest->device, HumanBytes(fullest->metadata_free), HumanBytes(kept),
                   HumanBytes(more)));
 }

@@ -1,7 +1,7 @@
-// Room in a group's metadata area: LVM writes the group's whole text anew with each commit, old and new must
-// fit, and a group whose area is full takes no change any more, not even the tag that a deletion begins with.
-// So what would make the text longer for good is refused while there is still room for the commits that the
-// volumes that are there may need.
+// The space in a group's metadata area. LVM writes the group's whole text again with each commit, and the old
+// and the new text must fit. A group whose area is full accepts no change, not even the tag with which a
+// deletion begins. So changes that would make the text longer for good are refused while there is still space
+// for the commits that existing volumes may need.
 #pragma once
 
 #include "engine/model/catalog.h"
@@ -9,16 +9,16 @@
 
 namespace quarry::engine {
 
-// How much longer a plan's commits make the text, at most. Removals make it shorter and are not counted.
+// Upper limit for the growth of the text by a plan's commits. Removals make it shorter and are not counted.
 Bytes MetadataFor(const Plan& plan);
-// The same of a new volume.
+// The same for a new volume.
 Bytes MetadataForVolume(const lvm::Geometry& geometry);
 
-// What is not given to new volumes: for staging, growing file systems, deleting and erasing each of those
-// that there are.
+// Space that new volumes do not get. It is kept for staging, file system growth, deletion and erasing of each
+// existing volume.
 Bytes MetadataKept(const Catalog& catalog);
 
-// kNoSpace saying what is left and what helps, if `more` does not fit beside what is kept.
+// OK if `more` fits beside the space that is kept. kNoSpace gives the sizes and the remedy.
 Status CheckMetadataRoom(const Catalog& catalog, Bytes more);
 
 }  // namespace quarry::engine

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = mount::Content::Kind;
 
-constexpr size_t kMaxName = 128;  // as CSI has it
+constexpr size_t kMaxName = 128;  // bytes; CSI's limit
 
 std::string PathOf(const Record& record) {
   return fmt::format("{}/{}", record.group->name, record.lv->name);
@@ -27,22 +27,22 @@ Status CheckForeign(const Record& record) {
   const lvm::LogicalVolume& lv = *record.lv;
   const auto tags = lvm::ParseTags(lv.tags);
   if (!tags.has_value()) {
-    return Refuse(Code::kPrecondition, record,
-                  fmt::format("bears tags of Quarry's that are damaged or newer than this build: {}",
-                              tags.error().message()));
+    return Refuse(
+        Code::kPrecondition, record,
+        fmt::format("has Quarry tags that are damaged or newer than this build: {}", tags.error().message()));
   }
   if (!IsForeign(lv)) {
     const auto owned = lvm::OwnedExtents(*record.group, lv);
     return Refuse(Code::kPrecondition, record,
-                  fmt::format("is a pool, or the origin or a snapshot of another one{}",
+                  fmt::format("is a pool, or the origin or a snapshot of another volume{}",
                               owned.has_value() ? "" : ": " + owned.error().message()));
   }
   if (record.tags.id.empty()) {
     return Refuse(Code::kPrecondition, record,
-                  fmt::format("has a uuid that makes no volume id: {}", lv.uuid));
+                  fmt::format("has a uuid that cannot be part of a volume id: {}", lv.uuid));
   }
   if (lv.partial) {
-    return Refuse(Code::kUnavailable, record, "has extents on a disk that is missing");
+    return Refuse(Code::kUnavailable, record, "has extents on a missing disk");
   }
   return Ok();
 }
@@ -56,7 +56,7 @@ Result<std::string> NameFor(const Record& record, const AdoptRequest& request) {
     return Refuse(Code::kPrecondition, record, name.error().message());
   }
   if (!name->has_value()) {
-    return Refuse(Code::kPrecondition, record, "has no name as csilvm gives them");
+    return Refuse(Code::kPrecondition, record, "has no name of the form that csilvm gives");
   }
   return std::move(**name);
 }

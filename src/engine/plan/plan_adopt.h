@@ -1,4 +1,4 @@
-// What may be adopted, and as what. Pure: what is on the device is handed in.
+// Which logical volumes may be adopted, and with which tags. Pure: the caller passes what is on the device.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace quarry::engine {
 
-// One that may be adopted, as far as the group tells.
+// A logical volume that may be adopted, judged by the group's metadata alone.
 struct Candidate {
-  Record record;  // of a foreign LV, with the id that it will have
+  Record record;  // of the unmanaged LV, with its future id
   std::string name;
   Profile profile;
 };
-// kNotFound: the group has no such LV. kPrecondition: it is of a kind that is not adopted, and why.
-// kUnavailable: a disk of it is missing. kInvalidArgument: the request.
+// kNotFound: the group has no such LV. kPrecondition: LVs of this kind are not adopted; the error has the
+// reason. kUnavailable: a disk of the LV is missing. kInvalidArgument: the request is wrong.
 Result<Candidate> Examine(const std::string& pool, const Catalog& catalog, const AdoptRequest& request);
 
-// What is on the device.
+// The content of the device.
 struct Findings {
   mount::Content content;
   bool begins_with_zeros = false;
@@ -29,11 +29,12 @@ struct Findings {
 
 struct AdoptionPlan {
   lvm::VolumeTags tags;
-  std::string holds;  // as AdoptResult
+  std::string holds;  // as in AdoptResult
 };
-// With a file system of ours it is for mounting and raw use, and never formatted. Blank and zero at its
-// beginning: the same, and formatted when first mounted. Blank to libblkid but not empty: somebody's raw
-// data, so raw use only. Anything else is kPrecondition, naming it.
+// A volume with a supported file system is for mounting and raw use, and is never formatted. A blank volume
+// that begins with zeroes is for both too, and is formatted when first mounted. A volume that libblkid calls
+// blank but that does not begin with zeroes may hold a tenant's raw data, so it is for raw use only. Any
+// other content gives kPrecondition, and the error names the content.
 Result<AdoptionPlan> PlanAdoption(const Candidate& candidate, const AdoptRequest& request,
                                   const Findings& findings);
 

@@ -9,11 +9,12 @@
 namespace quarry::engine {
 namespace {
 
-// Value of the "formatted" tag while mkfs runs: what is on the device then is ours, unfinished, and was never
-// mounted.
+// Value of the "formatted" tag while mkfs runs. Content that is found on the device then is Quarry's own,
+// unfinished, and was never mounted.
 constexpr std::string_view kMakingPrefix = "making-";
 
-// Volumes of tenants carry neither devices nor set-uid programs unless a class asks for it ("dev", "suid").
+// A tenant's volume gets neither devices nor set-uid programs unless its StorageClass asks for them ("dev",
+// "suid").
 Result<mount::MountOptions> WithDefaults(const std::vector<std::string>& flags) {
   if (auto given = mount::ParseMountOptions(flags); !given.has_value()) {
     return std::move(given.error()).Context("volume_capability.mount.mount_flags");
@@ -27,7 +28,7 @@ bool Has(const std::vector<std::string>& options, std::string_view word) {
   return std::find(options.begin(), options.end(), word) != options.end();
 }
 
-// Whether a mount shows the flags asked for, as far as the kernel lists them.
+// Whether a mount has the requested flags, as far as the kernel lists them.
 bool SameFlags(const mount::MountEntry& entry, uint64_t flags) {
   return ((flags & MS_RDONLY) != 0) == entry.read_only() &&
          ((flags & MS_NOSUID) != 0) == Has(entry.options, "nosuid") &&
@@ -41,12 +42,12 @@ mount::DeviceNumber Number(const dm::Device& device) {
 
 Error InTheWay(std::string_view field, const AbsolutePath& path, const mount::MountEntry& entry) {
   return Error(Code::kPrecondition,
-               fmt::format("{}: {} is mounted at {} already; unmount it, or use another path", field,
+               fmt::format("{}: {} is already mounted at {}; unmount it, or use another path", field,
                            entry.source, path.str()));
 }
 
 Error OtherOptions(const Record& record, std::string_view where, const AbsolutePath& path) {
-  return Error(Code::kAlreadyExists, fmt::format("volume {} is {} at {} already, with other options",
+  return Error(Code::kAlreadyExists, fmt::format("volume {} is already {} at {} with other options",
                                                  record.tags.id, where, path.str()));
 }
 
@@ -66,13 +67,13 @@ Status CheckOtherTargets(const Record& record, const PublishRequest& request,
     return Ok();
   }
   return Error(Code::kPrecondition,
-               fmt::format("volume {} is published at {} already and its access mode allows one "
-                           "target only",
+               fmt::format("volume {} is already published at {}, and its access mode allows only one "
+                           "target",
                            record.tags.id, others.front()));
 }
 
-// Adds what gives the file system, mounted for writing at `mount_point`, to the group that is asked for, if
-// any. `others`: where else it is published.
+// Adds the action that gives the file system to the requested group, if there is one. The file system is
+// mounted for writing at `mount_point`. `others`: its other targets.
 Status AddGroup(Plan& plan, const NodeView& view, const Capability& capability,
                 const AbsolutePath& mount_point, const std::vector<std::string>& others) {
   const std::optional<uint32_t>& wanted = capability.mount_group;
@@ -90,7 +91,7 @@ Status AddGroup(Plan& plan, const NodeView& view, const Capability& capability,
   return Ok();
 }
 
-// Where its file system is to be seen, but for `path`.
+// The targets where the file system is mounted, except `path`.
 std::vector<std::string> OtherMounts(const NodeView& view, const AbsolutePath& path) {
   std::vector<std::string> others;
   for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
@@ -101,7 +102,7 @@ std::vector<std::string> OtherMounts(const NodeView& view, const AbsolutePath& p
   return others;
 }
 
-// Actions that put the right file system on the device; nothing if it is there.
+// Actions that put the right file system on the device; empty if it is already there.
 Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
   const Record& record = view.record;
   const std::string& wanted = record.tags.fs_type;
@@ -119,15 +120,15 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
         Code::kCorrupt,
         fmt::format(
             "volume {} was formatted with {} but reads blank now; it is not formatted again, because that "
-            "would destroy what may still be there. Look at {} and restore, or delete the volume",
+            "would destroy data that may still be there. Inspect {} and restore the data, or delete the "
+            "volume",
             record.tags.id, record.tags.formatted, view.device.Node()));
   }
   if (!interrupted && content.kind != mount::Content::Kind::kBlank) {
     const std::string found =
         content.kind == mount::Content::Kind::kAmbiguous ? "several contradicting signatures" : content.type;
-    return Error(Code::kPrecondition,
-                 fmt::format("volume {} should hold {} but holds {}; it is left as it is", record.tags.id,
-                             wanted, found));
+    return Error(Code::kPrecondition, fmt::format("volume {} should hold {} but holds {}; it is not changed",
+                                                  record.tags.id, wanted, found));
   }
   QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record.tags.profile));
   Plan plan;
@@ -144,15 +145,16 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
   return plan;
 }
 
-// A volume may have grown while it was in use nowhere. Done already costs a look at the superblock.
+// The volume may have grown while unmounted. If the file system already fills it, this reads the superblock
+// and does nothing.
 void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool read_only, Plan& plan) {
   if (!read_only) {
     plan.push_back(GrowFilesystemAction{view.record.tags.fs_type, view.device.Node(), mounted_at});
   }
 }
 
-// What is done to a device that is mounted nowhere, before it is mounted: PlanFormat, or else a look at what
-// is there.
+// Actions before a device that is mounted nowhere is mounted: PlanFormat, or else a check of the existing
+// file system.
 Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content,
                              const mount::MountOptions& options) {
   QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
@@ -160,7 +162,7 @@ Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content
   if (plan.empty() && view.preen && !mounted && (options.flags & MS_RDONLY) == 0) {
     plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.device.Node()});
   }
-  if (view.device.read_only) {  // left so by a read-only publication of the raw device
+  if (view.device.read_only) {  // set by a read-only publication of the raw device
     plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
   }
   return plan;
@@ -226,7 +228,7 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
 Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& request, bool several_targets) {
   const Record& record = view.record;
   QUARRY_ASSIGN(mount::MountOptions options, WithDefaults(request.capability.mount_flags));
-  options.data.clear();  // options of the file system were given when it was staged
+  options.data.clear();  // staging has set the options of the file system
   options.flags |= ReadOnly(request) ? MS_RDONLY : 0;
   const AbsolutePath& staging = *request.staging_path;
   const mount::MountEntry* staged = OurMountAt(view, staging);
@@ -270,8 +272,8 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
     }
     Plan plan;
     AppendGrowth(view, request.target_path, entry->read_only(), plan);
-    // It may have been cut short between the mount and this. A group that is right is not looked behind: what
-    // the permissions are by now is for those to say who use it.
+    // An earlier call may have ended between the mount and this step. If the group is already right, the
+    // permissions are not checked: by now the tenants may have changed them.
     if (!entry->read_only() && view.group != request.capability.mount_group && others.empty()) {
       QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
     }
@@ -288,7 +290,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
                       "a whole",
                       record.tags.id, mounted->target));
     }
-    options.data.clear();  // options of the file system were given when it was mounted
+    options.data.clear();  // the first mount has set the options of the file system
     Plan plan;
     if (!ReadOnly(request) && (options.flags & MS_RDONLY) == 0) {
       QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));

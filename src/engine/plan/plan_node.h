@@ -13,48 +13,52 @@
 
 namespace quarry::engine {
 
-// What every node plan looks at. `device` is the active device of `record`. Paths of requests lead through no
-// symbolic link (MountApi::Resolve), so that the mount table knows them.
+// The input of every node plan. `device` is the active device of `record`. Paths of requests contain no
+// symbolic link (MountApi::Resolve), so they match the paths in the mount table.
 struct NodeView {
   const Record& record;
   const dm::Device& device;
   const mount::MountTable& mounts;
-  // Of the root of its file system, where that is mounted and the request names a group.
+  // Group of the file system's root, if the file system is mounted and the request names a group.
   std::optional<uint32_t> group = {};
-  // The policy: a file system is checked before it is mounted for writing where it is not mounted yet.
+  // The setting fsck: check a file system that is mounted nowhere before it is mounted for writing.
   bool preen = false;
 };
 
-// What is mounted at `path`: nullptr if nothing, or not this volume's file system.
+// The mount of this volume's file system at `path`; nullptr if there is none, or if something else is mounted
+// there.
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path);
-// A place where all of this volume's file system is to be seen; nullptr if there is none.
+// A mount that shows this volume's whole file system; nullptr if there is none.
 const mount::MountEntry* WholeMount(const NodeView& view);
-// Bind mounts of this device's node in `dev`, the file system that our /dev is: candidates that the caller
-// proves by device number. A node of the same name or number that somebody made elsewhere is none.
+// Bind mounts of this device's node in `dev`, the file system of our /dev. They are candidates: the caller
+// proves them by device number. A node with the same name or number in another file system does not count.
 std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts, const dm::Device& device,
                                                 mount::DeviceNumber dev);
 
-// A request with a mount group (VOLUME_MOUNT_GROUP) has all of the file system given to it, where that is
-// mounted for writing. A volume belongs to one group at a time: while it is published elsewhere, publishing
-// it with another one is kPrecondition, and staging leaves the group alone.
+// Mount groups (VOLUME_MOUNT_GROUP): if the request names a group and the file system is mounted for writing,
+// the whole file system is given to that group. A volume belongs to one group at a time. While the volume is
+// published elsewhere, publishing it with another group gives kPrecondition, and staging does not change the
+// group.
 
-// Staging a volume for mounting. `content` is what libblkid found on the device.
-// The file system grows to its volume's size, unless it is mounted read-only.
-// Staged there already with the same options: nothing more than that; with others: kAlreadyExists.
-// kPrecondition: something else is mounted there, or the device holds what we did not put there. kCorrupt: a
-// once formatted device reads blank.
+// Stages a volume for mounting. `content` is what libblkid found on the device. The file system grows to its
+// volume's size, unless it is mounted read-only. If the volume is already staged there with the same options,
+// only this growth is planned; with other options the result is kAlreadyExists. kPrecondition: something else
+// is mounted there, or the device holds content that Quarry did not put there. kCorrupt: a device that was
+// formatted once reads blank.
 Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content);
 
-// Publishing a staged file system at a target. `several_targets`: whether a single-node volume may be at
-// other targets of this node at the same time. kAlreadyExists: at this target already with other options.
+// Publishes a staged file system at a target. `several_targets`: whether a single-node volume may be at
+// several targets of this node at the same time. kAlreadyExists: the volume is already at this target with
+// other options.
 Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& request, bool several_targets);
 
-// Publishing a file system that nobody stages: formatted if need be and mounted at the target itself, or
-// bound there from a target where it is mounted already. `content` as for PlanStage; errors of both.
+// Publishes a file system that the caller does not stage. It is formatted if necessary and mounted at the
+// target itself. If it is already mounted at another target, it is bound from there. `content` as for
+// PlanStage; errors of PlanStage and PlanPublishMount.
 Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& request,
                                  const mount::Content& content, bool several_targets);
 
-// Publishing the raw device. `published`: where its node is bound already, proven.
+// Publishes the raw device. `published`: the proven bind mounts of its node.
 Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,
                               const std::vector<const mount::MountEntry*>& published, bool several_targets);
 

@@ -1,4 +1,4 @@
-// What becomes of the legs that model/taken_out.h finds. Pure.
+// What happens to the legs that model/taken_out.h finds. Pure.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace quarry::engine {
 
-// Tags that make deleted volumes of its parts, which are erased as their volume is. One commit each; the leg
-// itself comes first, since its metadata is what proves it.
+// Retags the leg's parts as deleted volumes, so that they are erased like their volume. One commit each. The
+// leg comes first, because its metadata LV is the proof that the leg is Quarry's.
 Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken);
 
-// Whether the volume has all that is on the leg without it: each of its other legs is there and in sync, by
-// the kernel's word.
+// Whether the volume has all data of the leg without the leg: the kernel reports every other leg as present
+// and in sync.
 bool IsDispensable(const Record& volume, const std::optional<dm::RaidStatus>& raid);
 
 }  // namespace quarry::engine

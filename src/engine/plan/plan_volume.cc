@@ -15,8 +15,8 @@ namespace {
 
 constexpr Bytes kErasePiece = kGiB;
 
-// A growth that was cut off may not have been compared with its plan, which nobody knows any more: LVM makes
-// no other extents than those that it was told. What can be seen is that the legs are what they must be.
+// An interrupted growth may not have been compared with its plan, and the plan is lost. LVM makes no other
+// extents than it was told to make. What can be checked is that the legs match the profile.
 Status CheckGrown(const Record& record, const Profile& profile) {
   const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
   if (geometry.has_value() && geometry->type() == profile.geometry.type() &&
@@ -27,8 +27,8 @@ Status CheckGrown(const Record& record, const Profile& profile) {
   return Error(
       Code::kPrecondition,
       fmt::format(
-          "volume {}: a growth that was cut off left it as it must not be: it {}; look at it with lvs, "
-          "and have it moved as it should be (pvmove)",
+          "volume {}: a growth that was cut off left it with a wrong layout: it {}; inspect it with lvs, "
+          "and correct the layout with pvmove",
           record.tags.id, geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
 }
 
@@ -110,13 +110,13 @@ ErasePolicy PolicyOf(const Record& record) {
       return policy;
     }
   }
-  return ErasePolicy::kZero;  // the safe one
+  return ErasePolicy::kZero;  // the safe policy
 }
 
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
   if (policy == ErasePolicy::kNone) {
-    return {RemoveLvAction{group, {record.lv->name}}};  // which deactivates it
+    return {RemoveLvAction{group, {record.lv->name}}};  // also deactivates it
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
           RetagAction{group,
@@ -163,8 +163,8 @@ Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lv
           fmt::format("disk {} of volume group {} {}", range.pv_uuid, group.name,
                       away ? "is missing, so its extents cannot be erased: return the disk, or give "
                              "it up (`quarryctl repair`)"
-                           : "is back and counts as missing until LVM takes it back, which is tried: "
-                             "if the log says that this fails, take the disk out for good"));
+                           : "has returned, but LVM has not taken it back yet; quarryd keeps trying. If "
+                             "the log says that this fails, remove the disk for good"));
     }
     const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
     const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);

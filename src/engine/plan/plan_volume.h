@@ -1,5 +1,4 @@
-// Plans for making, growing and ending volumes: (what is, what is wanted) → actions. Pure, tested by golden
-// files.
+// Plans for making, growing and deleting volumes: (what is, what is wanted) → actions. Pure.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@ namespace quarry::engine {
 
 struct CreatePlan {
   Plan actions;
-  Volume volume;  // as it will be
+  Volume volume;  // as the caller will see it
 };
 
 struct CreateWish {
@@ -21,40 +20,43 @@ struct CreateWish {
   Profile profile;
   AccessPlan access;
   Extents size;
-  std::string lv_name;  // fresh
+  std::string lv_name;  // new
   bool ephemeral = false;
-  std::string node_hash = {};  // for its id; empty: the id does not name the node
+  std::string node_hash = {};  // part of its id; empty: the id does not name the node
   bool elsewhere = false;      // CreateRequest::elsewhere
 };
 
-// The marker goes on with the creating command and comes off, in one commit with all the other tags, when the
-// volume is whole and proven: a crash before that leaves something that the next start removes. Errors of
-// lvm::Place; kNoSpace naming the setting if inline volumes have what the pool gives them.
-// `within`: the only room it may use; nullptr for all that is free.
+// The creating command sets the marker. When the volume is complete and verified, one commit removes the
+// marker and sets all other tags. After a crash before that commit, the next start removes the LV. Errors of
+// lvm::Place; kNoSpace naming the setting if inline volumes have used up their part of the pool. `within`:
+// the only space that the volume may use; nullptr: all free space.
 Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
                               const lvm::FreeSpace* within = nullptr);
 
-// Grows to `size` extents. The size tag is written last: until then the volume is reported as it was.
+// Grows to `size` extents. The size tag is written last; until then the volume has its old size for callers.
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
                         const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
 
-// What is to be done to a volume's bytes, as its tag says; whatever else that says, kZero.
+// The erase policy in the volume's tag. An unknown value counts as kZero.
 ErasePolicy PolicyOf(const Record& record);
 
-// Deactivates if the kernel has it (which fails if somebody has it open), then retags; or removes, which does
-// both. With an erase policy the volume is out of reach from here on, and the eraser does the rest.
+// Deactivates the volume if it is active, which fails if it is open, and then retags it. With
+// ErasePolicy::kNone the volume is removed instead, which also deactivates it. After the retag the volume is
+// out of reach, and the eraser does the rest.
 Plan PlanDelete(const Record& record, ErasePolicy policy);
 
-// Clears every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
-// OwnedExtents (lvm/ownership.h) if they are not the volume's alone.
+// Erases every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
+// OwnedExtents (lvm/ownership.h) if the extents are not the volume's alone.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up = {});
-// Whether no device of this PV is there. (One that is back counts as missing until LVM is told.)
+// Whether this PV has no device. A PV whose disk has returned still counts as missing in LVM until LVM takes
+// it back; it is not away.
 bool IsAway(const lvm::VolumeGroup& group, const std::string& pv_uuid);
-// `ranges` without those on disks that are away and among `given_up` (PV uuids): nobody can erase these.
+// `ranges` without the ranges on disks that are away and in `given_up` (PV uuids). Those ranges cannot be
+// erased.
 std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
                                             std::vector<lvm::PhysicalRange> ranges,
                                             const std::set<std::string>& given_up);
-// The same for extents of the group, whosever they are. Pieces of at most 1 GiB.
+// PlanErase for any extents of the group, whatever volume they belong to. Pieces have at most 1 GiB.
 Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& ranges,
                              dm::EraseMethod method);
 

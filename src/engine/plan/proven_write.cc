@@ -14,7 +14,7 @@
 namespace quarry::engine {
 namespace {
 
-// Somebody's command that holds LVM's lock for longer is worth a word in the log.
+// A command that holds LVM's lock for longer than this deserves a line in the log.
 constexpr std::chrono::milliseconds kHoldLimit{60000};
 
 struct Held {
@@ -22,7 +22,7 @@ struct Held {
   const lvm::LogicalVolume* lv;  // the owner
 };
 
-// The group, held, with the owner in it.
+// Holds the group and finds the owner in it.
 Result<Held> Hold(const World& world, const Owner& owner, const Call& call) {
   auto got = world.lvm.Hold(owner.group, call.Within(kHoldLimit));
   if (!got.has_value() && got.error().code() == Code::kUnavailable) {
@@ -33,30 +33,31 @@ Result<Held> Hold(const World& world, const Owner& owner, const Call& call) {
     QUARRY_TRY(world.locks->Check(owner.group));
   }
   if (held.snapshot->uuid != owner.group_uuid) {
-    return Error(Code::kUnavailable, fmt::format("volume group {} is another one now", owner.group));
+    return Error(Code::kUnavailable,
+                 fmt::format("volume group {} was replaced by another group of that name", owner.group));
   }
   const lvm::LogicalVolume* const lv = held.snapshot->FindLv(owner.lv_name);
   if (lv == nullptr || lv->uuid != owner.lv_uuid) {
-    return Error(Code::kUnavailable,
-                 fmt::format("logical volume {}/{} was removed by somebody", owner.group, owner.lv_name));
+    return Error(Code::kUnavailable, fmt::format("logical volume {}/{} was removed by another process",
+                                                 owner.group, owner.lv_name));
   }
   if (std::ranges::find(lv->tags, owner.tag) == lv->tags.end()) {
-    return Error(Code::kUnavailable, fmt::format("logical volume {}/{} does not bear the tag {} any more",
+    return Error(Code::kUnavailable, fmt::format("logical volume {}/{} does not have the tag {} any more",
                                                  owner.group, owner.lv_name, owner.tag));
   }
   return Held{std::move(held), lv};
 }
 
-// The extents that a stretch of a PV touches.
+// The extents that a byte range of a PV touches.
 Result<lvm::PhysicalRange> ExtentsAt(const lvm::HeldGroup& held, const dm::EraseRange& range) {
   const lvm::VolumeGroup& group = *held.snapshot;
   const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
   if (pv == nullptr || pv->missing || pv->device != range.device || range.offset < pv->pe_start) {
-    return Error(Code::kUnavailable, fmt::format("disk {} of group {} is not at {} now", range.pv_uuid,
+    return Error(Code::kUnavailable, fmt::format("disk {} of volume group {} is not at {} now", range.pv_uuid,
                                                  group.name, range.device));
   }
   if (std::ranges::find(held.silent, pv->uuid) != held.silent.end()) {
-    return Error(Code::kTimeout, fmt::format("{} does not answer", range.device));
+    return Error(Code::kTimeout, fmt::format("disk {} does not answer", range.device));
   }
   const Bytes begin = range.offset - pv->pe_start;
   const Extents first{begin.value / group.extent_size.value};
@@ -72,8 +73,9 @@ bool Within(const lvm::PhysicalRange& piece, const std::vector<lvm::PhysicalRang
 
 enum class OwnDevices { kMayBeThere, kMustBeGone };
 
-// Of the extents that are to be written: metadata may call free, or ours, what the kernel still maps for
-// somebody. What is cleared below a raid that is active may be filled again from a leg that is not clear yet.
+// Checks the kernel's mappings of the extents that will be written. Extents that are free, or Quarry's, in
+// the metadata may still be mapped for another device. If extents of an active RAID volume were zeroed, the
+// kernel could overwrite them from a leg that is not zeroed yet.
 Status CheckMappings(const World& world, const Record& owner, const dm::EraseRange& range, OwnDevices may) {
   const std::vector<std::string> own = owner.DmUuids();
   QUARRY_ASSIGN(const std::vector<dm::Mapping> mappings, world.dm.MappingsOf(range.device));
@@ -84,15 +86,15 @@ Status CheckMappings(const World& world, const Record& owner, const dm::EraseRan
     const bool is_own = std::ranges::find(own, mapping.uuid) != own.end();
     if (is_own && may == OwnDevices::kMustBeGone) {
       return Error(Code::kUnavailable,
-                   fmt::format("logical volume {}/{} was activated by somebody (device '{}')",
+                   fmt::format("logical volume {}/{} was activated by another process (device '{}')",
                                owner.group->name, owner.lv->name, mapping.name));
     }
     if (!is_own) {
       return Error(
           Code::kPrecondition,
-          fmt::format("device-mapper's device '{}' lies on these extents of {} and is not of logical "
-                      "volume {}/{}: see what it is and remove it (dmsetup remove), or, if it is a volume in "
-                      "use, have its table loaded anew (lvchange --refresh)",
+          fmt::format("device-mapper device '{}' lies on these extents of {} and does not belong to logical "
+                      "volume {}/{}: inspect it and remove it (dmsetup remove), or, if it is a volume in "
+                      "use, reload its table (lvchange --refresh)",
                       mapping.name, range.device, owner.group->name, owner.lv->name));
     }
   }
@@ -103,7 +105,7 @@ Record RecordOf(const Held& held) {
   return {.pool = "", .group = held.group.snapshot, .lv = held.lv, .tags = {}};
 }
 
-// Whether the piece lies within a metadata leg of the owner, and no segment of another LV does.
+// OK if the piece lies within a metadata leg of the owner, and no segment of another LV lies on it.
 Status CheckLeg(const Held& held, const std::string& metadata_lv, const lvm::PhysicalRange& piece) {
   const lvm::VolumeGroup& group = *held.group.snapshot;
   bool leg = false;
@@ -120,8 +122,8 @@ Status CheckLeg(const Held& held, const std::string& metadata_lv, const lvm::Phy
         const bool touches = area.pv_uuid == piece.pv_uuid && !Common({area.range}, {piece.range}).empty();
         if (area.lv_name == metadata_lv ||
             (touches && (lv.name != metadata_lv || segment.type != "linear"))) {
-          return Error(Code::kUnavailable, fmt::format("{}/{} lies on the metadata leg {} as well",
-                                                       group.name, lv.name, metadata_lv));
+          return Error(Code::kUnavailable, fmt::format("{}/{} also lies on the metadata leg {}", group.name,
+                                                       lv.name, metadata_lv));
         }
         if (touches) {
           own.push_back({area.pv_uuid, area.range});
@@ -131,9 +133,9 @@ Status CheckLeg(const Held& held, const std::string& metadata_lv, const lvm::Phy
   }
   return leg && Within(piece, own)
              ? Ok()
-             : Status(
-                   Error(Code::kUnavailable, fmt::format("the metadata leg {} of {}/{} is not there any more",
-                                                         metadata_lv, group.name, held.lv->name)));
+             : Status(Error(Code::kUnavailable,
+                            fmt::format("the metadata leg {} of {}/{} does not exist any more", metadata_lv,
+                                        group.name, held.lv->name)));
 }
 
 }  // namespace
@@ -145,7 +147,8 @@ Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
                                    const Call& call, const std::function<void()>& begins) {
   if (piece.range.length > kMostAtOnce) {
-    return Error(Code::kInternal, fmt::format("a piece of {} bytes", piece.range.length.value));
+    return Error(Code::kInternal,
+                 fmt::format("a piece to erase is too large: {} bytes", piece.range.length.value));
   }
   QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
   QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, piece.range));
@@ -174,7 +177,8 @@ Status WriteToLeg(const World& world, const Owner& owner, const std::string& met
   const Record record = RecordOf(held);
   QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
   if (device.has_value()) {
-    return Error(Code::kPrecondition, fmt::format("{}/{} is active", owner.group, owner.lv_name));
+    return Error(Code::kPrecondition,
+                 fmt::format("logical volume {}/{} is active", owner.group, owner.lv_name));
   }
   QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, place));
   QUARRY_TRY(CheckLeg(held, metadata_lv, extents));

@@ -1,14 +1,14 @@
-// The one gate to the disks below device-mapper: nothing is cleared there and no raid superblock is written
-// but through here, a piece at a time.
+// The one gate to the disks below device-mapper: every erase there, and every write of a RAID superblock,
+// goes through here, one piece at a time.
 //
-// Metadata that was read a moment ago says nothing about now: an administrator's command may have moved or
-// removed the volume, and given its extents to somebody else. So for each piece the group is held by LVM's
-// own lock, which keeps every LVM of this host from committing, and only then it is proven that the piece is
-// this volume's alone, by what is committed and by what the kernel maps. What is not recognised is not
-// written.
+// Metadata that was read a moment ago proves nothing about the present: an administrator's command may have
+// moved or removed the volume, and given its extents to another volume. So for each piece the group is held
+// by LVM's own lock, which stops every LVM of this host from committing. Only then is it proven that the
+// piece belongs to this volume alone, by the committed metadata and by the kernel's mappings. If anything is
+// not recognized, nothing is written.
 //
-// While the group is held every LVM command waits. So pieces are small, and nothing waits for a turn, a
-// command or a pause in here. What can last is the disk itself (DiskQueue::Stuck).
+// While the group is held, every LVM command waits. So pieces are small, and no code here waits for a turn, a
+// command or a pause. Only the disk itself can take long (DiskQueue::Stuck).
 #pragma once
 
 #include <functional>
@@ -21,24 +21,24 @@ namespace quarry::engine {
 
 inline constexpr Bytes kMostAtOnce{64 * 1024 * 1024};
 
-// The logical volume whose extents they must be at that very moment.
+// The logical volume that must own the extents at the moment of the write.
 struct Owner {
   std::string group, group_uuid;
   std::string lv_name, lv_uuid;
-  std::string tag;  // that it must bear
+  std::string tag;  // the LV must have this tag
 };
 Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string tag);
 
-// Clears a piece of at most kMostAtOnce, and says how: a disk that cannot discard gets zeroes. `begins` is
-// called once all is proven. kTimeout: it could not be looked at now, as somebody has the group or a disk is
-// slow: try this piece again. kUnavailable: it is not as it was planned (moved, removed, active): plan anew.
-// kPrecondition and kUnsupported: somebody has to see to it. In each case nothing was written, but for what
-// the disk itself failed to do.
+// Erases a piece of at most kMostAtOnce and returns the method: a disk that cannot discard gets zeroes.
+// `begins` is called when everything is proven. kTimeout: the proof is not possible now, because another
+// process has the group or a disk is slow; try this piece again. kUnavailable: the plan is outdated (the
+// volume was moved, removed or activated); plan again. kPrecondition and kUnsupported: an administrator must
+// act. After an error nothing was written, unless the disk itself failed during the write.
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
                                    const Call& call, const std::function<void()>& begins = nullptr);
 
-// Has `write` write to `place`, extents of `metadata_lv`, which holds the superblock of a raid leg of the
-// owner. Errors as above; kPrecondition also if the owner is active.
+// Calls `write`, which writes to `place`: extents of `metadata_lv`, the LV with the superblock of one of the
+// owner's RAID legs. Errors as above; kPrecondition also if the owner is active.
 Status WriteToLeg(const World& world, const Owner& owner, const std::string& metadata_lv,
                   const dm::EraseRange& place, const Call& call, const std::function<Status()>& write);
 

@@ -73,7 +73,7 @@ void ZeroedExtents::Look(const lvm::VolumeGroup& group) {
     clear_.clear();
   }
   for (auto& [uuid, ranges] : clear_) {
-    // A disk that is away may be given to somebody else before it comes back.
+    // A missing disk may be given to another group before it comes back.
     ranges = group.LacksPv(uuid) ? std::vector<ExtentRange>() : Common(ranges, group.FindPv(uuid)->free);
   }
   group_uuid_ = group.uuid;
@@ -122,7 +122,8 @@ std::vector<PhysicalRange> ExtentsOf(const Plan& plan, bool metadata) {
 
 uint64_t CommitsOf(const Action& action) {
   if (const auto* create = std::get_if<CreateLvAction>(&action); create != nullptr) {
-    // With metadata legs: one for the volume as it is while these are cleared, one to hide them.
+    // With metadata legs LVM makes two commits: one for the volume while the metadata legs are zeroed, one to
+    // hide them.
     return create->spec.geometry.has_metadata() ? 2 : 1;
   }
   const bool commits =

@@ -242,7 +242,7 @@ TEST_F(AdoptionTest, LayoutsAreTakenAsTheyAreOrRefused) {
   ExpectRefused(Adopt("origin"), Code::kPrecondition, "vg0/backup is a snapshot of it: remove that first");
   Make("half");
   Change("half", [](lvm::LogicalVolume& lv) { lv.tags = {"quarry.name=x"}; });
-  ExpectRefused(Adopt("half"), Code::kPrecondition, "bears tags of Quarry's that are damaged");
+  ExpectRefused(Adopt("half"), Code::kPrecondition, "has Quarry tags that are damaged");
   ExpectRefused(Adopt("lv3_rimage_0"), Code::kNotFound, "has no logical volume 'lv3_rimage_0'");
   ExpectRefused(Adopt("none"), Code::kNotFound, "has no logical volume 'none'");
   ExpectRefused(engine_->adoption().Adopt({.group = "vg9", .lv_name = "x"}, Soon()), Code::kNotFound,
@@ -312,7 +312,8 @@ TEST_F(AdoptionTest, CsilvmsVolumesKeepTheirNames) {
   EXPECT_EQ(Adopt("csilvabc", {.csilvm = true})->volume.name, "pool-1");
   EXPECT_EQ(Adopt("csilvdef", {.csilvm = true})->volume.name, "caf\xC3\xA9");
   ExpectRefused(Adopt("csilvghi", {.csilvm = true}), Code::kPrecondition, "none of csilvm's name tags");
-  ExpectRefused(Adopt("plain", {.csilvm = true}), Code::kPrecondition, "no name as csilvm gives them");
+  ExpectRefused(Adopt("plain", {.csilvm = true}), Code::kPrecondition,
+                "no name of the form that csilvm gives");
   EXPECT_THAT(Lv("csilvabc").tags, testing::IsSupersetOf({"VN.pool-1", "other"}));
   EXPECT_EQ(engine_->adoption().Foreign("vg0", Soon())->size(), 2U);
 }

@@ -205,7 +205,7 @@ TEST_F(OthersTest, WhatWasProvenOfAnEarlierStateIsNotRemoved) {
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}, Group()->seqno}};
   Commit();
   ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kUnavailable,
-                "somebody else has changed volume group vg0");
+                "another process has changed volume group vg0");
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
 
@@ -216,7 +216,7 @@ TEST_F(OthersTest, AVolumeThatGotAnotherNameBeforeItsRemovalIsNotCalledRemoved) 
   });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
   ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kUnavailable,
-                "somebody else has changed volume group vg0");
+                "another process has changed volume group vg0");
   EXPECT_TRUE(HasLv("renamed"));
 }
 

@@ -122,7 +122,7 @@ TEST_F(GateTest, NothingOfOneThatIsAnotherByNow) {
   elsewhere.group_uuid = "another";
   EXPECT_THAT(Refused(elsewhere, Piece(0, 0, 1)), HasSubstr("another one"));
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs[0].tags.clear(); });
-  EXPECT_THAT(Refused(owner, Piece(0, 0, 1)), HasSubstr("does not bear the tag"));
+  EXPECT_THAT(Refused(owner, Piece(0, 0, 1)), HasSubstr("does not have the tag"));
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     group.lvs[0].tags = {kTag};
     group.lvs[0].uuid = "made-anew";
@@ -174,7 +174,7 @@ TEST_F(GateTest, NothingOfAVolumeThatSomebodyHasActivated) {
   const std::string own = lvm::DmUuid(owner.group_uuid, owner.lv_uuid);
   dm_.AddDevice(own, "its-own", kMiB);
   dm_.SetMappings(own, "/dev/a", {{kMiB + kExtent, Bytes{512}}});
-  EXPECT_THAT(Refused(owner, Piece(0, 0, 2), Code::kUnavailable), HasSubstr("activated by somebody"));
+  EXPECT_THAT(Refused(owner, Piece(0, 0, 2), Code::kUnavailable), HasSubstr("activated by another process"));
 }
 
 TEST_F(GateTest, NobodyCommitsWhileAPieceIsWritten) {
