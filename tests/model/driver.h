@@ -1,5 +1,5 @@
-// Whatever serves volumes, as the model calls it: sizes in extents, volumes by the names of the sequence, and
-// codes of ours. A driver turns that into calls of the engine, or into RPCs.
+// The service under test, as the model calls it: sizes in extents, volumes by the names of the sequence, and
+// Quarry's error codes. A driver translates this into calls of the engine, or into RPCs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Type {
   const char* name;
   uint64_t granule;  // sizes are multiples of it, in extents
   uint64_t legs;
-  bool metadata;  // each leg of a raid has an extent of its own bookkeeping
+  bool metadata;  // each RAID leg has one extent of metadata
 };
 inline constexpr Type kTypes[] = {
     {"linear", 1, 1, false}, {"striped", 2, 2, false}, {"raid1", 1, 2, true}, {"raid5", 2, 3, true}};
@@ -40,15 +40,14 @@ struct Grown {
   bool node_expansion_required = false;
 };
 
-// Where a volume may be used; what path that is, is the driver's business. Target kStaging is where it is
-// staged.
+// Where a volume may be used; the driver chooses the path. Target kStaging is the staging path.
 inline constexpr int kStaging = -1;
 struct Spot {
   std::string name;
   int target = kStaging;
 };
 
-// One thread. A call that is told to ask again, because extents are being cleared, is asked again.
+// Used by one thread. If a call must be repeated because extents are being zeroed, the driver repeats it.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -56,30 +55,30 @@ class Driver {
   virtual Result<Made> Create(const Wish& wish) = 0;
   virtual Status Delete(const std::string& id) = 0;
   virtual Result<Grown> Expand(const std::string& id, uint64_t required, uint64_t limit) = 0;
-  // Whether it is confirmed.
+  // Whether the volume is confirmed.
   virtual Result<bool> Validate(const std::string& id, bool block, const std::string& type) = 0;
-  // All of them, `page` at a time (0: at once): extents by id.
+  // All volumes, `page` at a time (0: at once): extents by id.
   virtual Result<std::map<std::string, uint64_t>> List(uint32_t page) = 0;
   virtual Result<uint64_t> Get(const std::string& id) = 0;
-  // Largest volume of the type, now.
+  // The largest volume of the type that can be made now.
   virtual Result<uint64_t> Capacity(const std::string& type) = 0;
   virtual Status Stage(const std::string& id, const std::string& name, bool block) = 0;
   virtual Status Unstage(const std::string& id, const std::string& name) = 0;
   virtual Status Publish(const std::string& id, const Spot& spot, bool block, bool read_only) = 0;
   virtual Status Unpublish(const std::string& id, const Spot& spot) = 0;
-  // Bytes: of the device, or of what the file system gives.
+  // Bytes of the device, or of the file system.
   virtual Result<uint64_t> Stats(const std::string& id, const Spot& spot) = 0;
   // Bytes of the device.
   virtual Result<uint64_t> NodeExpand(const std::string& id, const Spot& spot, uint64_t required) = 0;
-  // The process dies, and another one serves.
+  // The process dies, and a new process serves.
   virtual Status Restart() = 0;
 
   // Extents of the empty group.
   virtual uint64_t Total() = 0;
   virtual uint64_t ExtentBytes() = 0;
-  // Whether there is anything at the path of a target.
+  // Whether anything exists at the path of a target.
   virtual bool Exists(const Spot& spot) = 0;
-  // Logical volumes, devices and mounts that are there now, in words; empty: none.
+  // Logical volumes, devices and mounts that exist now, as text; empty: none.
   virtual std::string Leftovers() = 0;
 };
 

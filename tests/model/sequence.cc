@@ -14,7 +14,7 @@
 namespace quarry::model {
 namespace {
 
-constexpr uint64_t kHuge = uint64_t{1} << 30;  // extents: more than any group here has
+constexpr uint64_t kHuge = uint64_t{1} << 30;  // more extents than any group in the tests has
 constexpr char kNeverWas[] = "main.qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 uint64_t RoundedUp(uint64_t extents, uint64_t granule) {
@@ -118,9 +118,10 @@ void Sequence::Create() {
   const auto type = static_cast<size_t>(Pick(4));
   const bool block = OneIn(2);
   const bool unknown_type = OneIn(16);
-  const uint64_t asked = OneIn(16) ? kHuge : 2 + static_cast<uint64_t>(Pick(6));  // a file system takes two
+  const uint64_t asked =
+      OneIn(16) ? kHuge : 2 + static_cast<uint64_t>(Pick(6));  // a file system needs two extents
   const uint64_t rounded = RoundedUp(asked, kTypes[type].granule);
-  const int limited = Pick(3);  // not, to what fits, to what was asked
+  const int limited = Pick(3);  // no limit, a limit that fits, a limit of exactly what is asked
   const uint64_t limit = limited == 0 ? 0 : limited == 1 ? rounded : asked;
   const Wish wish{name, unknown_type ? "raid7" : kTypes[type].name, asked, limit, block};
   Tell(fmt::format("create {}: {} {} of {} to {}", name, Access(block), wish.type, asked, limit));
@@ -218,7 +219,7 @@ void Sequence::Publish() {
   if (known == nullptr) {
     wanted = Code::kNotFound;
   } else if (wrong || (!known->block && !known->staged)) {
-    // A raw device is there as soon as the volume is; a file system has to be staged first.
+    // A raw device exists as soon as the volume does. A file system must be staged first.
     wanted = Code::kPrecondition;
   } else if (const auto here = known->targets.find(spot.target); here != known->targets.end()) {
     wanted = here->second == read_only ? std::nullopt : std::optional(Code::kAlreadyExists);
@@ -243,7 +244,7 @@ void Sequence::Unpublish() {
   EXPECT_FALSE(driver_.Exists(spot));
 }
 
-// Nothing of that volume is there, so that is so; and what is there stays.
+// The other volume is not at this path, so the call succeeds, and the volume at the path stays.
 void Sequence::UnpublishUnderAnotherId() {
   const std::string name = PickName();
   const std::string other = PickName();
@@ -278,7 +279,7 @@ void Sequence::NodeExpand() {
   const uint64_t asked = (known != nullptr ? known->extents : 1) + (too_much ? 1 : 0);
   Tell(fmt::format("node expands {} at {} to {}", name, Text(spot), asked));
   const auto bytes = driver_.NodeExpand(Id(name), spot, asked);
-  // A file system does not grow through a read-only mount of it.
+  // A file system does not grow through a read-only mount.
   const bool read_only = known != nullptr && !known->block && spot.target != kStaging && IsAt(known, spot) &&
                          known->targets.at(spot.target);
   Expect(bytes, !IsAt(known, spot) ? std::optional(Code::kNotFound)
@@ -314,7 +315,7 @@ void Sequence::Get() {
   }
 }
 
-// All that is free is a linear volume's, and erased bytes come back when they come back.
+// A linear volume can use all free extents. It is unknown when erased extents become free.
 void Sequence::Capacity() {
   Tell("capacity of linear");
   const auto most = driver_.Capacity("linear");

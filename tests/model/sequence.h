@@ -1,5 +1,5 @@
-// A random sequence of calls, restarts in between, against a model that a reader can check: a map of volumes.
-// Same answers, same codes. It begins with an empty group and ends with one.
+// A random sequence of calls with restarts in between, compared with a model that a reader can check: a map
+// of volumes. Answers and codes must be the same. The sequence begins and ends with an empty group.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct Shape {
   int calls = 30;
   int names = 5;
   int restart_percent = 11;
-  int settle_seconds = 60;  // for what was deleted to be erased
+  int settle_seconds = 60;  // for erasing the deleted volumes
 };
 
 class Sequence {
@@ -25,20 +25,20 @@ class Sequence {
   Sequence(Driver& driver, unsigned seed, const Shape& shape)
       : driver_(driver), random_(seed), shape_(shape) {}
 
-  // Every difference fails the running gtest; the first ends the sequence.
+  // Every difference fails the running gtest. The first difference ends the sequence.
   void Run();
-  // What was called and what came of it, a call per line.
+  // The calls and their results, a call per line.
   const std::string& story() const { return story_; }
 
  private:
-  // What a volume is, as far as callers can tell.
+  // A volume as callers see it.
   struct Known {
     std::string id;
     uint64_t extents = 0;
     size_t type = 0;
     bool block = false;
     bool staged = false;
-    std::map<int, bool> targets;  // read-only?
+    std::map<int, bool> targets;  // target → read-only
   };
 
   void OneCall();
@@ -64,9 +64,9 @@ class Sequence {
   Spot PickSpot(const std::string& name) { return {name, Pick(3) - 1}; }
   // The volume of this name, if there is one.
   Known* Find(const std::string& name);
-  // Its id; or that of the one before it, or one that never was.
+  // The volume's id; else the id of its predecessor of that name; else an id that never existed.
   std::string Id(const std::string& name);
-  // Whether the volume can be found there by its path.
+  // Whether the volume is at this spot.
   static bool IsAt(const Known* known, const Spot& spot);
   uint64_t TakenByAll() const;
 
@@ -79,12 +79,13 @@ class Sequence {
   const Shape shape_;
   std::map<std::string, Known> model_;       // by name
   std::map<std::string, std::string> gone_;  // ids of deleted volumes, by name
-  uint64_t erasing_ = 0;                     // extents of deleted volumes, at most
+  uint64_t erasing_ = 0;                     // upper limit for the extents of deleted volumes
   std::string story_;
 };
 
-// Sequences seed, seed + 1, …: as many as $QUARRY_MODEL_SEQUENCES says, from $QUARRY_MODEL_SEED on; else as
-// given. Each with what `make` returns. Says which; and of the first that fails, all of it, and ends there.
+// Runs `count` sequences with the seeds `seed`, `seed` + 1, …; the environment variables
+// QUARRY_MODEL_SEQUENCES and QUARRY_MODEL_SEED override both numbers. Each sequence gets a driver from
+// `make`. Prints which seeds run. Stops at the first sequence that fails and prints all its calls.
 void RunSequences(const std::function<std::unique_ptr<Driver>()>& make, unsigned seed, unsigned count,
                   const Shape& shape);
 

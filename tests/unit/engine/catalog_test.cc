@@ -11,7 +11,7 @@ constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbba";
 constexpr const char* kC = "qccccccccccccccccccccccccca";
 
-TEST(Catalog, SeesOnlyOurVolumesAndOnlyReadyOnesByName) {
+TEST(Catalog, HasManagedVolumesOnlyAndFindsReadyOnesByName) {
   lvm::VolumeTags erasing = ReadyTags(kB, "two", 10);
   erasing.state = lvm::VolumeState::kErasing;
   GroupBuilder builder({100});
@@ -30,7 +30,7 @@ TEST(Catalog, SeesOnlyOurVolumesAndOnlyReadyOnesByName) {
   EXPECT_EQ(catalog.ById("root"), nullptr);
 }
 
-TEST(Catalog, DamagedTagsAreReportedAndTheRestIsServed) {
+TEST(Catalog, DamagedTagsAreReportedAndOtherVolumesServed) {
   auto tags = lvm::BuildTags(ReadyTags(kA, "one", 10));
   std::erase_if(tags, [](const std::string& tag) { return tag.starts_with("quarry.id"); });
   GroupBuilder builder({100});
@@ -42,7 +42,7 @@ TEST(Catalog, DamagedTagsAreReportedAndTheRestIsServed) {
   EXPECT_NE(catalog.ByName("two"), nullptr);
 }
 
-TEST(Catalog, TheMarkerOnAForeignNameIsNotOursToRemove) {
+TEST(Catalog, AnUnmanagedNameWithTheMarkerIsNotARecord) {
   GroupBuilder builder({100});
   builder.Linear("precious", 0, {Extents{0}, Extents{10}}, {std::string(lvm::kCreatingTag)});
   const Catalog catalog = builder.Build();
@@ -78,7 +78,7 @@ TEST(PlanAccess, NamesTheFieldItRefuses) {
   EXPECT_EQ(flags.error().message().find("hunter2"), std::string::npos);
 }
 
-TEST(Incompatibility, SaysWhatDiffers) {
+TEST(Incompatibility, NamesTheFieldThatDiffers) {
   GroupBuilder builder({100});
   builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
   const Catalog catalog = builder.Build();
@@ -97,7 +97,7 @@ TEST(Incompatibility, SaysWhatDiffers) {
   EXPECT_NE(Incompatibility(record, *other, request)->find("'erase'"), std::string::npos);
 }
 
-TEST(CheckAccess, HoldsAVolumeToWhatItWasMadeFor) {
+TEST(CheckAccess, PermitsOnlyTheAccessAVolumeWasMadeFor) {
   GroupBuilder builder({100});
   builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
   const Catalog catalog = builder.Build();
@@ -110,8 +110,8 @@ TEST(CheckAccess, HoldsAVolumeToWhatItWasMadeFor) {
             Code::kPrecondition);
 }
 
-// To take a pvmove from the kernel is to break it off, for everybody whose extents it moves.
-TEST(RecordTest, DevicesOfItsOwnAreNotThoseOfAMoveBelowIt) {
+// Removing a pvmove's device from the kernel would abort the move, for every volume whose extents it moves.
+TEST(RecordTest, ItsDevicesDoNotIncludeAPvmoveBelowIt) {
   GroupBuilder builder({100});
   const std::string name = "q0123456789abcdefghijklmnop";
   builder.Linear("pvmove0", 0, {Extents{0}, Extents{10}}, {});

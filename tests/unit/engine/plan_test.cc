@@ -26,7 +26,7 @@ CreateWish Wish(const Parameters& parameters, uint64_t extents) {
   return {"one", *Profile::Parse(parameters, "default"), AccessPlan{"mount", "ext4"}, Extents{extents}, kA};
 }
 
-TEST(PlanCreate, MarksFirstProvesThenTellsInOneCommit) {
+TEST(PlanCreate, MarksVerifiesThenTagsInOneCommit) {
   const Catalog catalog = GroupBuilder({100, 100}).Build();
   const auto plan = PlanCreate(catalog, Wish({{"type", "raid1"}}, 10), PoolConfig{});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
@@ -43,7 +43,7 @@ TEST(PlanCreate, MarksFirstProvesThenTellsInOneCommit) {
   EXPECT_EQ(plan->volume.id, lvm::VolumeId("default", kA));
 }
 
-TEST(PlanCreate, LackOfDisksSaysHowMany) {
+TEST(PlanCreate, LackOfDisksNamesBothNumbers) {
   const Catalog catalog = GroupBuilder({100, 100, 100}).Build();
   const auto plan = PlanCreate(catalog, Wish({{"type", "raid5"}, {"stripes", "3"}}, 3), PoolConfig{});
   ASSERT_FALSE(plan.has_value());
@@ -51,7 +51,7 @@ TEST(PlanCreate, LackOfDisksSaysHowMany) {
   EXPECT_NE(plan.error().message().find("3"), std::string::npos) << plan.error().message();
 }
 
-TEST(PlanDelete, DeactivatesBeforeAnythingElse) {
+TEST(PlanDelete, DeactivatesFirst) {
   GroupBuilder builder({100});
   builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
   const Catalog catalog = builder.Build();
@@ -66,7 +66,7 @@ TEST(PlanDelete, DeactivatesBeforeAnythingElse) {
   EXPECT_TRUE(std::holds_alternative<RemoveLvAction>(none[0])) << "removing deactivates";
 }
 
-TEST(PlanErase, CoversEveryExtentOnItsDisk) {
+TEST(PlanErase, CoversEveryExtentOfTheVolume) {
   GroupBuilder builder({100});
   builder.Linear(kA, 0, {Extents{7}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)));
   const auto plan = PlanErase(builder.Build().records.front(), ErasePolicy::kZero);
@@ -159,7 +159,7 @@ TEST_F(NodePlanTest, AFormattedVolumeIsMountedAndGrownToItsSize) {
   EXPECT_EQ(Texts(*Stage(ext4_)),
             (std::vector<std::string>{"make directory", "mount /dev/dm-4", "grow file"}));
   EXPECT_EQ(Texts(*Stage(ext4_, {"ro"})), (std::vector<std::string>{"make directory", "mount /dev/dm-4"}))
-      << "read-only, it cannot grow";
+      << "a read-only file system cannot grow";
 }
 
 TEST_F(NodePlanTest, AnOnceFormattedVolumeThatReadsBlankIsNeverFormattedAgain) {
@@ -170,7 +170,7 @@ TEST_F(NodePlanTest, AnOnceFormattedVolumeThatReadsBlankIsNeverFormattedAgain) {
   EXPECT_NE(plan.error().message().find("not formatted again"), std::string::npos);
 }
 
-TEST_F(NodePlanTest, AnInterruptedMkfsIsDoneOver) {
+TEST_F(NodePlanTest, AnInterruptedMkfsIsRepeated) {
   Record("making-ext4");
   for (const mount::Content& content : {blank_, ext4_}) {
     const auto plan = Stage(content);
@@ -179,7 +179,7 @@ TEST_F(NodePlanTest, AnInterruptedMkfsIsDoneOver) {
   }
 }
 
-TEST_F(NodePlanTest, ForeignContentIsRefusedByName) {
+TEST_F(NodePlanTest, UnexpectedContentIsRefusedByName) {
   Record("");
   using Kind = mount::Content::Kind;
   for (const auto& [content, word] :
@@ -193,7 +193,7 @@ TEST_F(NodePlanTest, ForeignContentIsRefusedByName) {
   }
 }
 
-TEST_F(NodePlanTest, StagingAgainOnlyGrowsAndOtherOptionsAreAConflict) {
+TEST_F(NodePlanTest, StagingAgainOnlyGrowsAndOtherOptionsConflict) {
   Record("ext4");
   Mounted("/stage", {"rw", "nosuid", "nodev"});
   EXPECT_EQ(Texts(*Stage(ext4_)), (std::vector<std::string>{"grow file"}));
@@ -201,18 +201,18 @@ TEST_F(NodePlanTest, StagingAgainOnlyGrowsAndOtherOptionsAreAConflict) {
   EXPECT_EQ(Stage(ext4_, {"suid"}).error().code(), Code::kAlreadyExists);
 }
 
-TEST_F(NodePlanTest, SomethingElseAtTheStagingPathIsLeftAlone) {
+TEST_F(NodePlanTest, AnotherMountAtTheStagingPathIsNotChanged) {
   Record("ext4");
   Mounted("/stage", {"rw"}, {8, 1});
   EXPECT_EQ(Stage(ext4_).error().code(), Code::kPrecondition);
 }
 
-TEST_F(NodePlanTest, PublishNeedsStage) {
+TEST_F(NodePlanTest, PublishNeedsAStagedVolume) {
   Record("ext4");
   EXPECT_EQ(Publish("/pod/mount").error().code(), Code::kPrecondition);
 }
 
-TEST_F(NodePlanTest, PublishBindsReadOnlyWhenAskedInAnyWay) {
+TEST_F(NodePlanTest, EveryReadOnlyRequestBindsReadOnly) {
   Record("ext4");
   Mounted("/stage", {"rw", "nosuid", "nodev"});
   const auto flags = [](const Result<Plan>& plan) {
@@ -223,8 +223,8 @@ TEST_F(NodePlanTest, PublishBindsReadOnlyWhenAskedInAnyWay) {
   EXPECT_NE(flags(Publish("/pod/mount", false, true, AccessMode::kSingleNodeReaderOnly)) & MS_RDONLY, 0U);
 }
 
-// csi-spec section 7: same target; and the policy for a second target.
-TEST_F(NodePlanTest, SecondPublishFollowsTheMatrix) {
+// csi-spec section 7: the table for the same target, and the setting for a second target.
+TEST_F(NodePlanTest, ASecondPublishFollowsTheTableOfTheSpec) {
   Record("ext4");
   Mounted("/stage", {"rw", "nosuid", "nodev"});
   Mounted("/pod/mount", {"rw", "nosuid", "nodev"});
@@ -258,19 +258,19 @@ class RawPlanTest : public NodePlanTest {
   }
 };
 
-TEST_F(RawPlanTest, BindsTheNodeOnAFile) {
+TEST_F(RawPlanTest, TheDeviceNodeIsBoundOnAFile) {
   Record("", "block");
   EXPECT_EQ(Texts(*PublishRaw("/pod/dev")), (std::vector<std::string>{"make file", "bind /dev/dm-4"}));
 }
 
-TEST_F(RawPlanTest, ReadOnlyMakesTheDeviceItselfReadOnlyAndBackAgain) {
+TEST_F(RawPlanTest, EachPublishMakesTheDeviceReadOnlyOrWritable) {
   Record("", "block");
   EXPECT_TRUE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", true)->front()).read_only);
   device_.read_only = true;
   EXPECT_FALSE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", false)->front()).read_only);
 }
 
-TEST_F(RawPlanTest, RepeatsAndConflicts) {
+TEST_F(RawPlanTest, ARepeatIsOkAndOtherOptionsConflict) {
   Record("", "block");
   Mounted("/pod/dev", {"rw"}, {0, 5}, "/dm-4");
   EXPECT_TRUE(PublishRaw("/pod/dev")->empty());
@@ -279,13 +279,13 @@ TEST_F(RawPlanTest, RepeatsAndConflicts) {
   EXPECT_EQ(PublishRaw("/pod2/dev", true).error().code(), Code::kPrecondition);
 }
 
-TEST_F(RawPlanTest, NodeOfAnotherMinorIsNotOurs) {
+TEST_F(RawPlanTest, ANodeWithAnotherMinorDoesNotCount) {
   Record("", "block");
   Mounted("/pod/dev", {"rw"}, {0, 5}, "/dm-40");
   EXPECT_EQ(PublishRaw("/pod/dev").error().code(), Code::kPrecondition);
 }
 
-TEST_F(RawPlanTest, NodeOutsideOfOurDevIsNotOurs) {
+TEST_F(RawPlanTest, ANodeInAnotherFileSystemDoesNotCount) {
   Record("", "block");
   Mounted("/pod/a", {"rw"}, {253, 9}, "/dm-4");
   Mounted("/pod/b", {"rw"}, {0, 5}, "/sub/dm-4");

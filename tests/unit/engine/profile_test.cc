@@ -23,7 +23,7 @@ TEST(Profile, DefaultsToALinearVolumeOfTheDefaultPoolErasedWithZeroes) {
   EXPECT_EQ(profile->erase, ErasePolicy::kZero);
 }
 
-TEST(Profile, TakesTheExampleOfTheMesosDocumentationVerbatim) {
+TEST(Profile, AcceptsTheExampleOfTheMesosDocumentation) {
   const auto profile = Profile::Parse({{"type", "raid5"}, {"stripes", "3"}, {"stripesize", "64"}}, "default");
   ASSERT_TRUE(profile.has_value());
   EXPECT_EQ(profile->geometry.legs(), 4U);
@@ -53,7 +53,7 @@ TEST(Profile, NamesTheParameterItRefuses) {
   }
 }
 
-TEST(Profile, IgnoresWhatKubernetesAdds) {
+TEST(Profile, IgnoresTheKeysThatKubernetesAdds) {
   EXPECT_TRUE(Profile::Parse({{"csi.storage.k8s.io/pvc/name", "x"}}, "default").has_value());
 }
 
@@ -92,14 +92,14 @@ TEST(Profile, DifferenceNamesParameterAndBothValues) {
   EXPECT_NE(difference->find("'none'"), std::string::npos);
 }
 
-TEST(Profile, WhatAnEarlierBuildDidNotWriteDownIsTheDefault) {
+TEST(Profile, AParameterThatAnEarlierBuildOmittedIsTheDefault) {
   const auto now = Profile::Parse({{"type", "raid1"}}, "default");
   EXPECT_EQ(Difference("pool=default\ntype=raid1", *now), std::nullopt);
   EXPECT_NE(Difference("erase=none\npool=default\ntype=raid1", *now), std::nullopt);
   EXPECT_NE(Difference("pool=default\ntype=raid1\nmirrors=2", *now), std::nullopt);
 }
 
-TEST(Profile, WhatALaterBuildWroteDownIsKeptAndMakesNoDifference) {
+TEST(Profile, AParameterOfALaterBuildIsKeptAndNoDifference) {
   const std::string later = "colour=red\npool=default\ntype=raid1";
   const auto recorded = Profile::FromCanonical(later);
   ASSERT_TRUE(recorded.has_value()) << recorded.error().message();
@@ -107,7 +107,7 @@ TEST(Profile, WhatALaterBuildWroteDownIsKeptAndMakesNoDifference) {
   EXPECT_NE(recorded->Canonical().find("colour=red\n"), std::string::npos);
   EXPECT_EQ(Difference(later, *Profile::Parse({{"type", "raid1"}}, "default")), std::nullopt);
   EXPECT_NE(Difference(later, *Profile::Parse({{"type", "linear"}}, "default")), std::nullopt);
-  EXPECT_FALSE(Profile::Parse({{"colour", "red"}}, "default").has_value()) << "nobody asks for it";
+  EXPECT_FALSE(Profile::Parse({{"colour", "red"}}, "default").has_value()) << "no caller can ask for it";
 }
 
 TEST(Profile, ARecordedProfileThatDoesNotParseIsCorrupt) {

@@ -1,4 +1,4 @@
-// The gate: nothing is written below device-mapper that is not proven at that moment.
+// The gate: nothing is written below device-mapper without proof at that moment.
 #include "engine/plan/proven_write.h"
 
 #include <gmock/gmock.h>
@@ -23,8 +23,8 @@ using ::testing::HasSubstr;
 constexpr Bytes kExtent{4 * 1024 * 1024};
 constexpr const char* kTag = "quarry.erasing";
 
-// "ours" on the first ten extents of a disk, "theirs" on the next ten, "raid" with a leg on each of two
-// others.
+// "ours" lies on the first ten extents of a disk and "theirs" on the next ten. "raid" has a leg on each of
+// two other disks.
 class GateTest : public testing::Test {
  protected:
   GateTest() {
@@ -71,7 +71,7 @@ class GateTest : public testing::Test {
              .length = ToBytes({count}, kExtent)},
             method};
   }
-  // Says why nothing was written.
+  // The error text, after checking that nothing was written.
   std::string Refused(const Owner& owner, const EraseAction& piece, Code code = Code::kUnavailable) {
     const size_t before = erase_.Pieces().size();
     const auto done = ClearOwned(world_, owner, piece, Soon());
@@ -100,14 +100,14 @@ class GateTest : public testing::Test {
   int written_ = 0;
 };
 
-TEST_F(GateTest, WhatIsTheVolumesAloneIsCleared) {
+TEST_F(GateTest, ExtentsOfTheVolumeAloneAreErased) {
   EXPECT_EQ(ClearOwned(world_, OwnerNamed("ours"), Piece(0, 0, 10), Soon()).value(), dm::EraseMethod::kZero);
   EXPECT_EQ(ClearOwned(world_, OwnerNamed("ours"), Piece(0, 9, 1), Soon()).value(), dm::EraseMethod::kZero);
   EXPECT_EQ(ClearOwned(world_, OwnerNamed("raid"), Piece(2, 0, 11), Soon()).value(), dm::EraseMethod::kZero);
   EXPECT_EQ(erase_.Pieces().size(), 3U);
 }
 
-TEST_F(GateTest, NotAnExtentBeyondIt) {
+TEST_F(GateTest, ExtentsBeyondTheVolumeAreNotErased) {
   EXPECT_THAT(Refused(OwnerNamed("ours"), Piece(0, 9, 2)), HasSubstr("moved to other extents"));
   EXPECT_THAT(Refused(OwnerNamed("ours"), Piece(0, 10, 1)), HasSubstr("moved"));
   EXPECT_THAT(Refused(OwnerNamed("ours"), Piece(1, 0, 1)), HasSubstr("moved"));
@@ -116,7 +116,7 @@ TEST_F(GateTest, NotAnExtentBeyondIt) {
   EXPECT_THAT(Refused(OwnerNamed("ours"), half), HasSubstr("moved"));
 }
 
-TEST_F(GateTest, NothingOfOneThatIsAnotherByNow) {
+TEST_F(GateTest, AVolumeThatWasReplacedIsNotErased) {
   const Owner owner = OwnerNamed("ours");
   Owner elsewhere = owner;
   elsewhere.group_uuid = "another";
@@ -134,12 +134,12 @@ TEST_F(GateTest, NothingOfOneThatIsAnotherByNow) {
   EXPECT_EQ(ClearOwned(world_, owner, {}, Soon()).error().code(), Code::kNotFound);
 }
 
-TEST_F(GateTest, NothingThatSomebodyHasPutSomethingOn) {
+TEST_F(GateTest, AVolumeWithAnotherOnItIsNotErased) {
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs[1].origin = "ours"; });
   EXPECT_THAT(Refused(OwnerNamed("ours"), Piece(0, 0, 1), Code::kPrecondition), HasSubstr("snapshot of it"));
 }
 
-TEST_F(GateTest, NothingOfADiskThatIsAwayOrElsewhereOrSilent) {
+TEST_F(GateTest, AMissingMovedOrSilentDiskIsNotErased) {
   const Owner owner = OwnerNamed("ours");
   const EraseAction piece = Piece(0, 0, 1);
   lvm_.SetSilent(piece.range.pv_uuid, true);
@@ -152,15 +152,17 @@ TEST_F(GateTest, NothingOfADiskThatIsAwayOrElsewhereOrSilent) {
   EXPECT_THAT(Refused(owner, piece), HasSubstr("not at"));
   lvm_.Happen("vg0", [](lvm::VolumeGroup& group) { group.pvs[0].missing = false; });
   erase_.AddPv("/dev/a", "another-pv");
-  EXPECT_THAT(Refused(owner, piece, Code::kCorrupt), HasSubstr("another-pv")) << "its label says so";
+  EXPECT_THAT(Refused(owner, piece, Code::kCorrupt), HasSubstr("another-pv"))
+      << "the disk's label has another uuid";
 }
 
-TEST_F(GateTest, NothingThatTheKernelMapsForSomebodyElse) {
+TEST_F(GateTest, ExtentsMappedByAnotherDeviceAreNotErased) {
   const Owner owner = OwnerNamed("ours");
   dm_.AddDevice("stale", "name-of-stale", kMiB);
   dm_.SetMappings("stale", "/dev/a", {{kMiB + kExtent, Bytes{512}}});
   EXPECT_THAT(Refused(owner, Piece(0, 0, 2), Code::kPrecondition), HasSubstr("name-of-stale"));
-  EXPECT_TRUE(ClearOwned(world_, owner, Piece(0, 0, 1), Soon()).has_value()) << "beside it";
+  EXPECT_TRUE(ClearOwned(world_, owner, Piece(0, 0, 1), Soon()).has_value())
+      << "the other mapping lies beside the piece";
   EXPECT_TRUE(ClearOwned(world_, owner, Piece(0, 2, 1), Soon()).has_value());
   ASSERT_TRUE(dm_.RemoveDevice("stale").has_value());
   EXPECT_TRUE(ClearOwned(world_, owner, Piece(0, 0, 2), Soon()).has_value());
@@ -168,8 +170,8 @@ TEST_F(GateTest, NothingThatTheKernelMapsForSomebodyElse) {
   EXPECT_THAT(Refused(owner, Piece(0, 0, 2)), HasSubstr("no device-mapper"));
 }
 
-// The kernel may fill what was cleared from a leg that was not.
-TEST_F(GateTest, NothingOfAVolumeThatSomebodyHasActivated) {
+// The kernel could overwrite zeroed extents from a leg that is not zeroed yet.
+TEST_F(GateTest, AnActiveVolumeIsNotErased) {
   const Owner owner = OwnerNamed("ours");
   const std::string own = lvm::DmUuid(owner.group_uuid, owner.lv_uuid);
   dm_.AddDevice(own, "its-own", kMiB);
@@ -177,7 +179,7 @@ TEST_F(GateTest, NothingOfAVolumeThatSomebodyHasActivated) {
   EXPECT_THAT(Refused(owner, Piece(0, 0, 2), Code::kUnavailable), HasSubstr("activated by another process"));
 }
 
-TEST_F(GateTest, NobodyCommitsWhileAPieceIsWritten) {
+TEST_F(GateTest, NoCommitHappensWhileAPieceIsWritten) {
   std::thread administrator;
   std::atomic<bool> done = false;
   erase_.OnPiece([&](const auto&) {
@@ -196,17 +198,17 @@ TEST_F(GateTest, NobodyCommitsWhileAPieceIsWritten) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(GateTest, ALegsSuperblockIsWrittenToItsOwnMetadataOnly) {
+TEST_F(GateTest, ASuperblockIsWrittenToItsOwnMetadataLegOnly) {
   EXPECT_TRUE(WriteLeg("raid_rmeta_0", Piece(1, 0, 1).range).has_value());
   EXPECT_EQ(written_, 1);
-  EXPECT_FALSE(WriteLeg("raid_rmeta_1", Piece(1, 0, 1).range).has_value()) << "the other leg's";
-  EXPECT_FALSE(WriteLeg("raid_rmeta_0", Piece(1, 0, 2).range).has_value()) << "data";
+  EXPECT_FALSE(WriteLeg("raid_rmeta_1", Piece(1, 0, 1).range).has_value()) << "extents of the other leg";
+  EXPECT_FALSE(WriteLeg("raid_rmeta_0", Piece(1, 0, 2).range).has_value()) << "extents of the leg's data";
   EXPECT_FALSE(WriteLeg("theirs", Piece(0, 10, 1).range).has_value());
   EXPECT_FALSE(WriteLeg("raid_rmeta_2", Piece(1, 0, 1).range).has_value());
   EXPECT_EQ(written_, 1);
 }
 
-TEST_F(GateTest, ASuperblockIsNotWrittenWhereTheLegIsInUseOrMoving) {
+TEST_F(GateTest, ASuperblockOfAnActiveOrMovingLegIsNotWritten) {
   const dm::EraseRange place = Piece(1, 0, 1).range;
   const std::string uuid = lvm::DmUuid(Now()->uuid, "raid-uuid");
   dm_.AddDevice(uuid, "vg0-raid", kMiB);
@@ -217,7 +219,7 @@ TEST_F(GateTest, ASuperblockIsNotWrittenWhereTheLegIsInUseOrMoving) {
   dm_.SetMappings("stale", place.device, {{place.offset, Bytes{512}}});
   EXPECT_EQ(WriteLeg("raid_rmeta_0", place).error().code(), Code::kPrecondition);
   ASSERT_TRUE(dm_.RemoveDevice("stale").has_value());
-  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // pvmove of that leg
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // a pvmove of that leg
     for (lvm::LogicalVolume& lv : group.lvs) {
       if (lv.name == "raid_rmeta_0") {
         lvm::LogicalVolume move = lv;
@@ -230,11 +232,10 @@ TEST_F(GateTest, ASuperblockIsNotWrittenWhereTheLegIsInUseOrMoving) {
   });
   EXPECT_EQ(WriteLeg("raid_rmeta_0", place).error().code(), Code::kUnavailable);
   EXPECT_EQ(written_, 0);
-  EXPECT_TRUE(WriteLeg("raid_rmeta_1", Piece(2, 0, 1).range).has_value())
-      << "that is none of the other's concern";
+  EXPECT_TRUE(WriteLeg("raid_rmeta_1", Piece(2, 0, 1).range).has_value()) << "the other leg is not affected";
 }
 
-TEST_F(GateTest, AQueueClearsFirstWhatSomebodyWaitsFor) {
+TEST_F(GateTest, AQueueErasesFirstWhatACallerWaitsFor) {
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     group.lvs.push_back(Linear("wanted", group.pvs[0].uuid, 50, 20));
     group.lvs.back().tags = {kTag};

@@ -1,4 +1,4 @@
-// A raw volume that is published read-only stays so when it grows, whatever LVM does to its device.
+// A raw volume that is published read-only stays read-only when it grows, although LVM reloads its device.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -54,21 +54,21 @@ class ReadOnlyTest : public testing::Test {
   std::string id_;
 };
 
-TEST_F(ReadOnlyTest, StaysReadOnlyWhenItGrows) {
+TEST_F(ReadOnlyTest, AReadOnlyVolumeStaysReadOnlyWhenItGrows) {
   ASSERT_TRUE(Publish(true).has_value());
   ASSERT_TRUE(Grow().has_value());
   EXPECT_TRUE(IsReadOnly());
-  EXPECT_TRUE(Publish(true).has_value()) << "is there as it was asked for";
+  EXPECT_TRUE(Publish(true).has_value()) << "it is already published as requested";
 }
 
-TEST_F(ReadOnlyTest, StaysReadOnlyWhenGrowthFailsAfterLvmDidIt) {
+TEST_F(ReadOnlyTest, ItStaysReadOnlyWhenGrowthFailsAfterLvmDidIt) {
   ASSERT_TRUE(Publish(true).has_value());
-  lvm_.after.FailNth("Extend", 1, Error(Code::kTimeout, "nobody knows"));
+  lvm_.after.FailNth("Extend", 1, Error(Code::kTimeout, "no answer"));
   EXPECT_FALSE(Grow().has_value());
   EXPECT_TRUE(IsReadOnly());
 }
 
-TEST_F(ReadOnlyTest, WritableStaysWritable) {
+TEST_F(ReadOnlyTest, AWritableVolumeStaysWritable) {
   ASSERT_TRUE(Publish(false).has_value());
   ASSERT_TRUE(Grow().has_value());
   EXPECT_FALSE(IsReadOnly());

@@ -23,11 +23,11 @@ TEST(SizeForCreate, RoundsUpToExtentsAndStripes) {
   EXPECT_EQ(Create(1, 0, Make(lvm::VolumeType::kRaid5, 3))->value, 3U);
 }
 
-TEST(SizeForCreate, UsesTheDefaultWhenNothingIsAsked) {
+TEST(SizeForCreate, UsesTheDefaultIfTheRequestNamesNoSize) {
   EXPECT_EQ(Create(0, 0, Make(lvm::VolumeType::kLinear))->value, 256U);
 }
 
-TEST(SizeForCreate, LimitAloneCapsTheDefaultAndRoundsDown) {
+TEST(SizeForCreate, ALimitAloneCapsTheDefaultAndRoundsDown) {
   EXPECT_EQ(Create(0, 3 * kExtent.value + 5, Make(lvm::VolumeType::kLinear))->value, 3U);
   EXPECT_EQ(Create(0, 2 * kGiB.value, Make(lvm::VolumeType::kLinear))->value, 256U);
 }
@@ -37,7 +37,7 @@ TEST(SizeForCreate, ExactSizesAreExact) {
   EXPECT_EQ(Create(exact, exact, Make(lvm::VolumeType::kRaid5, 3))->value, 6U);
 }
 
-TEST(SizeForCreate, LimitBelowTheRoundedSizeNamesTheNextSizesThatWork) {
+TEST(SizeForCreate, ALimitBelowTheRoundedSizeNamesTheNearestSizes) {
   const auto refused = Create(5 * kExtent.value, 5 * kExtent.value, Make(lvm::VolumeType::kRaid5, 3));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kOutOfRange);
@@ -46,14 +46,14 @@ TEST(SizeForCreate, LimitBelowTheRoundedSizeNamesTheNextSizesThatWork) {
   }
 }
 
-TEST(SizeForCreate, FileSystemsHaveALeastSize) {
+TEST(SizeForCreate, FileSystemsHaveASmallestSize) {
   const Bytes least{300 * kMiB.value};
   EXPECT_EQ(Create(1, 0, Make(lvm::VolumeType::kLinear), least)->value, 75U);
   EXPECT_EQ(Create(1, kMiB.value * 100, Make(lvm::VolumeType::kLinear), least).error().code(),
             Code::kOutOfRange);
 }
 
-TEST(SizeForExpand, NeverShrinksAndKeepsWhatIsLargeEnough) {
+TEST(SizeForExpand, NeverShrinksAndKeepsASufficientSize) {
   const auto geometry = Make(lvm::VolumeType::kLinear);
   const auto expand = [&](uint64_t required, uint64_t limit) {
     return SizeForExpand({Bytes{required}, Bytes{limit}}, geometry, kExtent, Extents{10});
@@ -64,7 +64,7 @@ TEST(SizeForExpand, NeverShrinksAndKeepsWhatIsLargeEnough) {
   EXPECT_EQ(expand(10 * kExtent.value + 1, 10 * kExtent.value + 2).error().code(), Code::kOutOfRange);
 }
 
-TEST(PoolSpace, ReserveIsKeptOutOfEveryPromise) {
+TEST(PoolSpace, TheReserveIsLeftOutOfEveryCapacity) {
   const Catalog catalog = GroupBuilder({100}).Build();
   const auto linear = Make(lvm::VolumeType::kLinear);
   EXPECT_EQ(lvm::MaxExtents(PoolSpace(catalog, PoolConfig{}), linear).value, 100U);
@@ -85,15 +85,15 @@ lvm::VolumeTags LinearTags(const char* name, uint64_t extents) {
   return ReadyTags(name, name, extents);
 }
 
-TEST(Shares, BoundEachTypeByWhatItsVolumesTakeTogether) {
+TEST(Shares, LimitTheTotalSpaceOfEachType) {
   GroupBuilder builder({100, 100});
   builder.Linear("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 0, {Extents{0}, Extents{30}},
                  lvm::BuildTags(LinearTags("qaaaaaaaaaaaaaaaaaaaaaaaaaa", 30)));
   const Catalog catalog = builder.Build();
   PoolConfig pool;
   pool.shares = {{lvm::VolumeType::kLinear, 20}, {lvm::VolumeType::kRaid1, 50}};
-  // 200 extents: 40 for linear of which 30 are taken, 100 for raid1 in two legs with a metadata extent each,
-  // 60 left over.
+  // 200 extents: 40 for linear, of which 30 are taken; 100 for raid1 in two legs with a metadata extent each;
+  // 60 are left.
   EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kLinear)).value, 10U);
   EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kRaid1)).value, 49U);
   EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kStriped)).value, 60U);
@@ -103,7 +103,7 @@ TEST(Shares, BoundEachTypeByWhatItsVolumesTakeTogether) {
   EXPECT_NE(refused.error().message().find("share of linear"), std::string::npos);
 }
 
-TEST(Shares, NeverPromiseMoreThanCanBePlaced) {
+TEST(Shares, NeverExceedThePlaceableSize) {
   const Catalog catalog = GroupBuilder({100, 10}).Build();
   PoolConfig pool;
   pool.shares = {{lvm::VolumeType::kRaid1, 100}};
@@ -111,7 +111,7 @@ TEST(Shares, NeverPromiseMoreThanCanBePlaced) {
   EXPECT_EQ(Largest(catalog, pool, Make(lvm::VolumeType::kLinear)).value, 0U);
 }
 
-TEST(PoolSpaceAfterErasing, JoinsWhatIsErasedToItsNeighbours) {
+TEST(PoolSpaceAfterErasing, JoinsErasedExtentsToTheirNeighbours) {
   lvm::VolumeTags erasing = ReadyTags("qaaaaaaaaaaaaaaaaaaaaaaaaaa", "gone", 20);
   erasing.state = lvm::VolumeState::kErasing;
   GroupBuilder builder({100});

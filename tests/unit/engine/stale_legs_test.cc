@@ -1,5 +1,6 @@
-// Disks of a raid volume go, come back and die in every order: it is never started from legs that may lack
-// what was acknowledged, unless a person says so, and always where the legs prove that they lack nothing.
+// Disks of a RAID volume go, come back and die in every order. The volume never starts from legs that may
+// lack acknowledged writes, unless an administrator decides so. It always starts if the legs prove that they
+// lack nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// An array as the kernel keeps it: superblocks, and on each leg the number of the last write that it has. One
-// volume's, a leg on each of `pvs`.
+// An array as the kernel keeps it: superblocks, and for each leg the number of its last write. It belongs to
+// one volume, with a leg on each of `pvs`.
 class FakeArray final : public dm::RaidLegsApi {
  public:
   FakeArray(lvm::Geometry geometry, std::vector<std::string> pvs) : geometry_(std::move(geometry)) {
@@ -31,7 +32,7 @@ class FakeArray final : public dm::RaidLegsApi {
   void SetThere(size_t leg, bool there) { legs_[leg].there = there; }
   bool IsThere(size_t leg) const { return legs_[leg].there; }
   void SetUnreadable(size_t leg) { legs_[leg].unreadable = true; }
-  // Somebody has used it without the others, for long.
+  // Another process has used this leg without the others for a long time.
   void WentOnAlone(size_t leg) {
     legs_[leg].word.events += 100;
     for (size_t i = 0; i < legs_.size(); ++i) {
@@ -40,8 +41,8 @@ class FakeArray final : public dm::RaidLegsApi {
   }
   const std::string& PvOf(size_t leg) const { return legs_[leg].pv; }
 
-  // What the kernel makes of the legs that it can read: the freshest say which others count. One letter for
-  // each leg as device-mapper shows them; nullopt: it refuses.
+  // Starts from the readable legs as the kernel does: the freshest legs decide which other legs count.
+  // Returns a letter for each leg, as device-mapper shows it; nullopt: the kernel refuses.
   std::optional<std::string> Start() {
     uint64_t most = 0;
     for (const Leg& leg : legs_) {
@@ -60,7 +61,7 @@ class FakeArray final : public dm::RaidLegsApi {
     running_ = true;
     events_ = most;
     Note();
-    // Those that are back are filled from the others.
+    // Returned legs are rebuilt from the others.
     const uint64_t holds = Holds();
     for (size_t i = 0; i < legs_.size(); ++i) {
       if (out_[i] && legs_[i].Reads()) {
@@ -77,13 +78,13 @@ class FakeArray final : public dm::RaidLegsApi {
   }
   void Stop() { running_ = false; }
 
-  // A write that is acknowledged once the legs that it is on know which others it is not on.
+  // A write. It is acknowledged after its legs have recorded which legs did not get it.
   void Write() {
     std::vector<bool> out = out_;
     for (size_t i = 0; i < legs_.size(); ++i) {
       out[i] = out[i] || !legs_[i].there;
     }
-    ASSERT_TRUE(running_ && Survives(geometry_, out)) << "the array takes no writes";
+    ASSERT_TRUE(running_ && Survives(geometry_, out)) << "the array accepts no writes";
     if (out != out_) {
       out_ = out;
       Note();
@@ -93,10 +94,10 @@ class FakeArray final : public dm::RaidLegsApi {
       legs_[i].holds = out_[i] ? legs_[i].holds : acknowledged_;
     }
   }
-  // Writes that were acknowledged and are not there.
+  // The number of acknowledged writes that are lost.
   uint64_t Lost() const { return acknowledged_ - Holds(); }
   uint64_t events() const { return events_; }
-  // Whoever has a say has given up what is lost.
+  // The administrator has accepted the loss.
   void AcceptLoss() { acknowledged_ = Holds(); }
 
   Result<dm::RaidSuperblock> Read(const dm::EraseRange& place) override {
@@ -132,7 +133,7 @@ class FakeArray final : public dm::RaidLegsApi {
     EXPECT_NE(leg, legs_.end()) << place.pv_uuid;
     return *leg;
   }
-  // What the legs that are in use have between them.
+  // The last write that all legs in use have.
   uint64_t Holds() const {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < legs_.size(); ++i) {
@@ -152,25 +153,25 @@ class FakeArray final : public dm::RaidLegsApi {
 
   lvm::Geometry geometry_;
   std::vector<Leg> legs_;
-  std::vector<bool> out_;  // of the array while it runs, or as it ran last
+  std::vector<bool> out_;  // legs out of the array while it runs, or when it last ran
   bool running_ = false;
-  uint64_t events_ = 3;  // of the array as it ran last
+  uint64_t events_ = 3;  // of the array when it last ran
   uint64_t acknowledged_ = 0;
 };
 
 enum class Then {
-  kStarts,  // by itself, and nothing that was acknowledged is missing
-  kAsks,    // a person's word is needed, and enough
-  kWaits,   // for its disks: no word will do
+  kStarts,  // by itself, with every acknowledged write
+  kAsks,    // after a decision by an administrator
+  kWaits,   // only after its disks return; no decision helps
 };
 
 struct Fault {
   std::string name;
   std::string type;
-  // Word by word: "w" writes are acknowledged; "0-", "0+" the disk of leg 0 goes, comes; "0c" it comes, and
-  // the group was changed without it; "0e" its superblock fails to be read; "reboot"; "stop": the volume is
-  // deactivated, quarryd goes on; "start": a pod uses it again; "hand": somebody activates it by hand, writes
-  // to it and deactivates it.
+  // Words: "w": writes are acknowledged; "0-", "0+": the disk of leg 0 goes, comes back; "0c": it comes back
+  // and the group was changed without it; "0e": reading its superblock fails; "reboot"; "stop": the volume is
+  // deactivated, quarryd continues; "start": a pod uses the volume again; "hand": an administrator activates
+  // the volume by hand, writes to it and deactivates it.
   std::string script;
   Then then;
 };
@@ -216,7 +217,7 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
     Deactivate();
     Begin({});
   }
-  // LVM has activated it.
+  // LVM has activated the volume.
   void Started() {
     const auto letters = array_->Start();
     ASSERT_TRUE(letters.has_value()) << "the kernel would have refused";
@@ -248,7 +249,7 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
       SetMissing(array_->PvOf(leg), word[1] == '-');
     }
   }
-  // Nothing of the volume is touched, however long its disks stay away.
+  // Nothing of the volume is changed, however long its disks stay away.
   void ExpectLeftAlone() {
     const std::vector<std::string> legs = Legs(id_);
     const size_t disks = Group()->pvs.size();
@@ -258,7 +259,8 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
     for (const std::string& step : report.done) {
       EXPECT_THAT(step, HasSubstr("back into group"));
     }
-    EXPECT_THAT(Mend(RepairCause::kAsked).done, IsEmpty()) << "that is asked of all volumes alike";
+    EXPECT_THAT(Mend(RepairCause::kAsked).done, IsEmpty())
+        << "a repair without ids applies to all volumes and decides nothing";
     EXPECT_EQ(Legs(id_), legs);
     EXPECT_EQ(Group()->pvs.size(), disks);
     EXPECT_FALSE(IsActive());
@@ -269,13 +271,13 @@ class StaleLegs : public MendingTest, public testing::WithParamInterface<Fault> 
   std::string id_;
 };
 
-TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
+TEST_P(StaleLegs, NoAcknowledgedWriteIsLostWithoutADecision) {
   std::istringstream script(GetParam().script);
   for (std::string word; script >> word;) {
     Play(word);
   }
   if (GetParam().then == Then::kStarts) {
-    Mend();  // takes back what is back
+    Mend();  // takes returned disks back
     const Status staged = Stage();
     ASSERT_TRUE(staged.has_value()) << staged.error().message();
     Started();
@@ -287,7 +289,7 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_THAT(refused.error().message(), HasSubstr(id_));
-  EXPECT_EQ(ConditionOf(id_), "failed") << "before anybody has looked again";
+  EXPECT_EQ(ConditionOf(id_), "failed") << "before the next repair round";
   ExpectLeftAlone();
   const Status still = Stage();
   ASSERT_FALSE(still.has_value());
@@ -310,11 +312,11 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   array_->AcceptLoss();
   array_->Write();
   EXPECT_TRUE(Stage().has_value());
-  // From now on the legs know which of them count.
+  // From now on the superblocks show which legs count.
   Restart();
   EXPECT_TRUE(Stage().has_value());
   Started();
-  // The legs that were taken are away, and those that were overruled back: these lack what was written since.
+  // The chosen legs are away, and the overruled legs are back. These lack later writes.
   Deactivate();
   for (size_t leg = 0; leg < Legs(id_).size(); ++leg) {
     array_->SetThere(leg, !array_->IsThere(leg));
@@ -323,7 +325,7 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   Restart();
   EXPECT_FALSE(Stage().has_value());
   EXPECT_FALSE(IsActive());
-  // The legs that were overruled have more changes behind them than those that go on, and do not count.
+  // The overruled legs have seen more changes than the legs in use, and still do not count.
   for (size_t leg = 0; leg < Legs(id_).size(); ++leg) {
     array_->SetThere(leg, true);
     SetMissing(array_->PvOf(leg), false);
@@ -335,7 +337,8 @@ TEST_P(StaleLegs, NothingAcknowledgedIsLostWithoutAPersonsWord) {
   EXPECT_EQ(array_->Lost(), 0U);
 }
 
-// The kernel goes by the leg with more changes whenever LVM loads the table, under whoever uses the volume.
+// Whenever LVM reloads the table, even while the volume is in use, the kernel follows the leg with more
+// changes.
 class LegThatIsBack : public StaleLegs {};
 
 TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
@@ -350,17 +353,18 @@ TEST_P(LegThatIsBack, IsNotTakenBackIfItWentOnAlone) {
   const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
   EXPECT_THAT(report.obstacles, testing::Contains(HasSubstr("leg 0 is back and went on without")));
-  EXPECT_THAT(Mend(RepairCause::kAsked, {id_}).done, IsEmpty()) << "it is in use";
+  EXPECT_THAT(Mend(RepairCause::kAsked, {id_}).done, IsEmpty()) << "the volume is in use";
   const auto grown = engine_->volumes().Expand(id_, {Bytes{200 * kMiB.value}, {}}, {}, Soon());
   ASSERT_FALSE(grown.has_value());
   EXPECT_EQ(grown.error().code(), Code::kPrecondition);
   EXPECT_THAT(grown.error().message(), HasSubstr("not reloaded"));
   Pass(std::chrono::hours(24));
-  EXPECT_THAT(Mend().done, IsEmpty()) << "nor is it made anew elsewhere";
+  EXPECT_THAT(Mend().done, IsEmpty()) << "the leg is not rebuilt elsewhere either";
 }
 
-// quarryd was killed behind the tag, and then the other leg came back: later losses are judged as ever.
-TEST_P(LegThatIsBack, AWordThatNobodyLivedToCarryOutIsNoDoubtLater) {
+// quarryd was killed after the tag was written, and then the other leg returned. Later losses are judged as
+// usual.
+TEST_P(LegThatIsBack, ADecisionThatAKillInterruptedIsNoObstacleLater) {
   Deactivate();
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
     std::ranges::find(group.lvs, lvm::ParseVolumeId(id_)->lv_name, &lvm::LogicalVolume::name)
@@ -379,11 +383,11 @@ TEST_P(LegThatIsBack, AWordThatNobodyLivedToCarryOutIsNoDoubtLater) {
   EXPECT_EQ(array_->Lost(), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mending, LegThatIsBack, testing::Values(Fault{"InUse", "raid1", "", Then::kWaits}),
+INSTANTIATE_TEST_SUITE_P(Repair, LegThatIsBack, testing::Values(Fault{"InUse", "raid1", "", Then::kWaits}),
                          [](const auto& test) { return test.param.name; });
 
 const Fault kFaults[] = {
-    // The scenario that it is all about: what was written to leg 1 alone is on leg 1 alone.
+    // The main scenario: the last writes are on leg 1 alone.
     {"OlderLegIsBackTheNewerIsDead", "raid1", "0- w reboot 0+ 1-", Then::kAsks},
     {"TheSameWithTheOtherLeg", "raid1", "1- w reboot 1+ 0-", Then::kAsks},
     {"TheSameWithoutAReboot", "raid1", "0- w stop 0+ 1-", Then::kAsks},
@@ -391,13 +395,14 @@ const Fault kFaults[] = {
     {"TheNewerCannotBeRead", "raid1", "0- w reboot 0+ 1e", Then::kAsks},
     {"TheNewerWasStartedAgainAndAgain", "raid1", "0- w stop start stop start stop start w stop 0+ 1-",
      Then::kAsks},
-    // Each has what the other lacks, and is there.
-    {"SomebodyStartedTheOlderByHand", "raid1", "0- w reboot 0+ 1- hand 1+", Then::kAsks},
-    {"HalvesWentTheirOwnWays", "raid10", "0- 2- w reboot 0+ 2+ 1- 3- hand 1+ 3+", Then::kAsks},
-    // Leg 0 has all, but nothing on it can tell: these two are one to it and the scenario above.
+    // Both legs are present, and each has writes that the other lacks.
+    {"TheOlderWasStartedByHand", "raid1", "0- w reboot 0+ 1- hand 1+", Then::kAsks},
+    {"HalvesDiverged", "raid10", "0- 2- w reboot 0+ 2+ 1- 3- hand 1+ 3+", Then::kAsks},
+    // Leg 0 has every write, but nothing on it proves that: leg 0 cannot distinguish these two scenarios from
+    // the main scenario.
     {"ALegDiesWhileItIsStopped", "raid1", "reboot 1-", Then::kAsks},
     {"ALegCannotBeReadAfterAReboot", "raid1", "w reboot 1e", Then::kAsks},
-    // What is left knows of the loss.
+    // The remaining leg has recorded the loss.
     {"ALegDiesAndItIsWrittenTo", "raid1", "1- w reboot", Then::kStarts},
     {"ALegDiesAndItIsStopped", "raid1", "1- w stop", Then::kStarts},
     {"ALegThatFailedBeforeCannotBeRead", "raid1", "1- w reboot 1+ 1e", Then::kStarts},
@@ -405,7 +410,7 @@ const Fault kFaults[] = {
     {"BothAreThereAndTheGroupWasChanged", "raid1", "0- w reboot 0c", Then::kStarts},
     {"TheNewerIsBackInTime", "raid1", "0- w reboot 0+ 1- 1+", Then::kStarts},
     {"NothingHappens", "raid1", "w reboot", Then::kStarts},
-    // With parity one of the legs that suffice has always been there.
+    // With parity, at least one of the legs that suffice has always been there.
     {"OlderLegIsBackANewerIsDead", "raid5", "0- w reboot 0+ 1-", Then::kWaits},
     {"OlderLegIsBackANewerIsDeadWithoutAReboot", "raid5", "0- w stop 0+ 2-", Then::kWaits},
     {"OlderLegIsBackANewerCannotBeRead", "raid5", "0- w reboot 0+ 1e", Then::kWaits},
@@ -421,7 +426,7 @@ const Fault kFaults[] = {
     {"OneIsDead", "raid10", "w reboot 1-", Then::kStarts},
 };
 
-INSTANTIATE_TEST_SUITE_P(Mending, StaleLegs, testing::ValuesIn(kFaults),
+INSTANTIATE_TEST_SUITE_P(Repair, StaleLegs, testing::ValuesIn(kFaults),
                          [](const auto& test) { return test.param.type + "_" + test.param.name; });
 
 }  // namespace

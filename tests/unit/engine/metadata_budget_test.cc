@@ -1,4 +1,5 @@
-// A metadata area that fills up: refused in time, so that what is there can still be used and deleted.
+// When a metadata area fills up, new volumes are refused early enough that existing ones can still be used
+// and deleted.
 #include "engine/plan/metadata_budget.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ class MetadataRoomTest : public testing::Test {
   Bytes Available(const std::string& type) {
     return engine_->volumes().Capacity({}, {{"type", type}}, Soon())->available;
   }
-  // Until one is refused, which is told of.
+  // Creates volumes until one is refused, and returns that error.
   Error Fill(const std::string& type) {
     for (int i = 0;; ++i) {
       auto made = Create(fmt::format("{}-{}", type, i), type);
@@ -71,13 +72,13 @@ class MetadataRoomTest : public testing::Test {
   std::vector<std::string> ids_;
 };
 
-TEST_F(MetadataRoomTest, AFullAreaRefusesWhatIsNewAndLetsGoOfWhatIsThere) {
+TEST_F(MetadataRoomTest, AFullAreaRefusesNewVolumesAndDeletesOldOnes) {
   const Error full = Fill("linear");
   EXPECT_EQ(full.code(), Code::kNoSpace);
   EXPECT_NE(full.message().find("metadata area of volume group vg0"), std::string::npos) << full.message();
   ASSERT_GT(ids_.size(), 10U);
-  EXPECT_EQ(LvCount(), ids_.size()) << "nothing is begun that does not fit";
-  // The first use of each takes tags of its own.
+  EXPECT_EQ(LvCount(), ids_.size()) << "a volume that does not fit is not begun";
+  // The first use of each volume adds tags.
   for (const std::string& id : ids_) {
     const std::string staging = "/stage/" + id;
     mount_.AddDirectory(staging);
@@ -90,7 +91,7 @@ TEST_F(MetadataRoomTest, AFullAreaRefusesWhatIsNewAndLetsGoOfWhatIsThere) {
   const auto grown = engine_->volumes().Expand(ids_[0], {ToBytes(Extents{2000}, kExtent), {}}, {}, Soon());
   EXPECT_EQ(grown.error().code(), Code::kNoSpace);
   EXPECT_EQ(engine_->volumes().Get(ids_[0], Soon())->size, ToBytes(Extents{2}, kExtent));
-  // All at once: as many are marked as there are, before the first is gone.
+  // All at once: every volume gets the deletion tag before the first one is gone.
   lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "not yet"));
   for (const std::string& id : ids_) {
     const auto deleted = engine_->volumes().Delete(id, Soon());

@@ -31,17 +31,17 @@ TEST(DeviceRule, EveryConditionMustHold) {
   EXPECT_FALSE(Meets({.model = "INTEL*", .rotational = true}));
 }
 
-TEST(DeviceRule, APathIsTheNodeALinkOrAPatternOfLinks) {
+TEST(DeviceRule, APathIsANodeALinkOrAPatternOfLinks) {
   EXPECT_TRUE(Meets({.path = "/dev/nvme3n1"}));
   EXPECT_TRUE(Meets({.path = "/dev/disk/by-id/nvme-eui.1"}));
   EXPECT_FALSE(Meets({.path = "/dev/disk/by-id/nvme-eui.2"}));
   EXPECT_TRUE(Meets({.path = "/dev/disk/by-id/nvme-*"}));
   EXPECT_TRUE(Meets({.path = "/dev/disk/by-p?th/pci-*", .min_size = kGiB}));
-  EXPECT_FALSE(Meets({.path = "/dev/disk/*"})) << "a star does not reach over a slash";
-  EXPECT_FALSE(Meets({.path = "/dev/nvme*"})) << "names of the kernel match no pattern";
+  EXPECT_FALSE(Meets({.path = "/dev/disk/*"})) << "a star does not match a slash";
+  EXPECT_FALSE(Meets({.path = "/dev/nvme*"})) << "the kernel's names match no pattern";
 }
 
-TEST(DeviceRule, ASizeThatIsNotRightIsSaidOnlyIfAllElseIs) {
+TEST(DeviceRule, AWrongSizeIsReportedOnlyIfAllElseMatches) {
   const Bytes size = SomeDisk().size;
   EXPECT_TRUE(Meets({.min_size = size, .max_size = size}));
   EXPECT_EQ(Match({.model = "INTEL*", .min_size = size + Bytes{1}}, SomeDisk()).but,
@@ -50,7 +50,7 @@ TEST(DeviceRule, ASizeThatIsNotRightIsSaidOnlyIfAllElseIs) {
   EXPECT_EQ(Match({.model = "ACME", .min_size = size + Bytes{1}}, SomeDisk()).but, "");
 }
 
-TEST(DeviceRule, WhatIsNoDiskIsMetOnlyByItsName) {
+TEST(DeviceRule, AVirtualDiskIsMatchedOnlyByItsName) {
   udev::Disk loop = SomeDisk();
   loop.node = "/dev/loop0";
   loop.transport = "loop";
@@ -68,7 +68,7 @@ TEST(DeviceRule, OnlyAPlainPathIsExplicit) {
   EXPECT_FALSE((DeviceRule{.serial = "x"}.IsExplicit()));
 }
 
-TEST(DeviceRule, TellsWhatItSays) {
+TEST(DeviceRule, TextNamesTheConditions) {
   EXPECT_EQ((DeviceRule{.path = "/dev/a"}.Text()), "/dev/a");
   EXPECT_EQ((DeviceRule{.model = "I*", .min_size = kGiB, .rotational = false}.Text()),
             "model=I*, min-size=1 GiB, rotational=false");

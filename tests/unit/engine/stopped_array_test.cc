@@ -1,4 +1,4 @@
-// Which legs a raid array that has stopped starts from.
+// Which legs a stopped RAID array starts from.
 #include "engine/raid/stopped_array.h"
 
 #include <map>
@@ -29,28 +29,28 @@ std::optional<dm::RaidSuperblock> Leg(uint32_t role, uint64_t events, std::vecto
 
 const lvm::Geometry kRaid5 = Raid(lvm::VolumeType::kRaid5, 2);
 
-TEST(Reviving, AnArrayThatCanDoWithoutItsFailedLegsIsNotStopped) {
+TEST(StoppedArray, AnArrayThatCanDoWithoutItsFailedLegsIsNotStopped) {
   EXPECT_FALSE(IsStopped(kRaid5, {Leg(0, 9, {false, false, false}), Leg(1, 9, {false, false, false}),
                                   Leg(2, 9, {false, false, false})}));
   EXPECT_FALSE(IsStopped(kRaid5, {Leg(0, 5, {false, false, false}), Leg(1, 9, {true, false, false}),
                                   Leg(2, 9, {true, false, false})}));
 }
 
-TEST(Reviving, LegsThatWentTogetherAllComeBack) {
+TEST(StoppedArray, LegsThatFailedTogetherAreAllUsed) {
   const LegWords legs = {Leg(0, 9, {false, false, false}), Leg(1, 9, {false, false, false}),
                          Leg(2, 11, {true, true, false})};
   EXPECT_TRUE(IsStopped(kRaid5, legs));
   EXPECT_THAT(*LegsToLeaveOut(kRaid5, legs), ElementsAre(false, false, false));
 }
 
-TEST(Reviving, ALegThatWentEarlierIsLeftOut) {
+TEST(StoppedArray, ALegThatFailedEarlierIsLeftOut) {
   const LegWords legs = {Leg(0, 4, {false, false, false}), Leg(1, 9, {true, false, false}),
                          Leg(2, 11, {true, true, false})};
   EXPECT_TRUE(IsStopped(kRaid5, legs));
   EXPECT_THAT(*LegsToLeaveOut(kRaid5, legs), ElementsAre(true, false, false));
 }
 
-TEST(Reviving, ALegThatWasBeingFilledIsNeverTaken) {
+TEST(StoppedArray, ALegThatWasBeingRebuiltIsNeverUsed) {
   LegWords legs = {Leg(0, 10, {false, true, false}), Leg(1, 10, {false, true, false}),
                    Leg(2, 11, {true, true, false})};
   legs[1]->filled = false;
@@ -59,14 +59,14 @@ TEST(Reviving, ALegThatWasBeingFilledIsNeverTaken) {
   EXPECT_EQ(LegsToLeaveOut(kRaid5, legs).error().code(), Code::kPrecondition);
 }
 
-TEST(Reviving, WithoutParityThatWasEverMadeNoLegIsLeftOut) {
+TEST(StoppedArray, WithoutASyncedParityNoLegIsLeftOut) {
   LegWords legs = {Leg(0, 4, {false, false, false}), Leg(1, 9, {true, false, false}),
                    Leg(2, 11, {true, true, false})};
   legs[2]->synced = 0;
   EXPECT_EQ(LegsToLeaveOut(kRaid5, legs).error().code(), Code::kPrecondition);
 }
 
-TEST(Reviving, ALegThatCannotBeReadOrIsAnothersIsLeftOut) {
+TEST(StoppedArray, ALegThatIsUnreadableOrOfAnotherArrayIsLeftOut) {
   EXPECT_THAT(*LegsToLeaveOut(
                   kRaid5, {std::nullopt, Leg(1, 9, {false, false, false}), Leg(2, 11, {true, true, false})}),
               ElementsAre(true, false, false));
@@ -75,7 +75,7 @@ TEST(Reviving, ALegThatCannotBeReadOrIsAnothersIsLeftOut) {
               ElementsAre(false, true, false));
 }
 
-TEST(Reviving, Raid6DoesWithoutTwo) {
+TEST(StoppedArray, Raid6StartsWithoutTwoLegs) {
   const lvm::Geometry raid6 = Raid(lvm::VolumeType::kRaid6, 3);
   const std::vector<bool> none(5, false);
   const LegWords legs = {Leg(0, 3, none), Leg(1, 5, none), Leg(2, 7, none), Leg(3, 9, none),
@@ -84,14 +84,14 @@ TEST(Reviving, Raid6DoesWithoutTwo) {
   EXPECT_THAT(*LegsToLeaveOut(raid6, legs), ElementsAre(true, true, false, false, false));
 }
 
-// Which of these legs stand in the way, and whether a person may say "start it" all the same: "-" none, "1?"
-// leg 1, which may be newer, "02!" too few without 0 and 2.
+// The legs that prevent a start, and whether an administrator may override that. "-": no leg; "1?": leg 1,
+// which may be newer; "02!": too few legs without legs 0 and 2.
 std::string InTheWay(const lvm::Geometry& geometry, const LegWords& heard, const std::string& unheard) {
   std::vector<bool> silent;
   std::vector<bool> lost;
   for (const char leg : unheard) {
     silent.push_back(leg == 'x');
-    lost.push_back(leg != '.');  // 'g': given up; 'r': returned, and not used yet
+    lost.push_back(leg != '.');  // 'x': unreadable; 'g': given up; 'r': returned, not used yet
   }
   const auto found = WhatStandsInTheWay(geometry, heard, silent, lost);
   std::string out;
@@ -104,61 +104,61 @@ std::string InTheWay(const lvm::Geometry& geometry, const LegWords& heard, const
 const lvm::Geometry kRaid1 = *lvm::Geometry::Make({.type = lvm::VolumeType::kRaid1});
 const lvm::Geometry kRaid10 = Raid(lvm::VolumeType::kRaid10, 2);
 
-TEST(InTheWay, AMirrorThatKnowsOfTheLossOfTheOtherStarts) {
+TEST(InTheWay, AMirrorThatRecordedTheLossOfTheOtherStarts) {
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), std::nullopt}, ".x"), "-");
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), Leg(1, 9, {false, false})}, ".."), "-");
 }
 
-TEST(InTheWay, AMirrorThatDoesNotMayBeTheOlderOne) {
+TEST(InTheWay, AMirrorWithoutSuchARecordMayBeTheOlderOne) {
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), std::nullopt}, ".x"), "1?");
   EXPECT_EQ(InTheWay(kRaid1, {std::nullopt, Leg(1, 9, {false, false})}, "x."), "0?");
-  EXPECT_EQ(InTheWay(kRaid1, {std::nullopt, std::nullopt}, ".x"), "1?") << "it was never started here";
+  EXPECT_EQ(InTheWay(kRaid1, {std::nullopt, std::nullopt}, ".x"), "1?") << "the array was never started";
 }
 
-TEST(InTheWay, WhatWasGivenUpCannotComeBackNewer) {
+TEST(InTheWay, ALegThatWasGivenUpIsNoObstacle) {
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), std::nullopt}, ".g"), "-");
 }
 
-TEST(InTheWay, ALegThatIsBackAndNotUsedYetIsHeard) {
+TEST(InTheWay, AReturnedLegThatIsNotUsedYetCounts) {
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 7, {false, false})}, ".r"), "-");
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, false}), Leg(1, 9, {false, false})}, ".r"), "-");
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 7, {false, false}), Leg(1, 9, {true, false})}, ".r"), "01!")
-      << "it is the newer one";
+      << "the returned leg is the newer one";
 }
 
-TEST(InTheWay, ALegThatWasBeingFilledIsNoneToStartFrom) {
+TEST(InTheWay, ALegThatWasBeingRebuiltCannotStartTheArray) {
   LegWords legs = {Leg(0, 9, {false, false}), std::nullopt};
   legs[0]->filled = false;
   EXPECT_EQ(InTheWay(kRaid1, legs, ".x"), "01!");
 }
 
-TEST(InTheWay, OfThreeMirrorsOneThatWasThereKnows) {
+TEST(InTheWay, OneOfThreeMirrorsRecordsWhichLegsWereLost) {
   const lvm::Geometry three = *lvm::Geometry::Make({.type = lvm::VolumeType::kRaid1, .mirrors = 2});
   const auto sound = std::vector<bool>(3, false);
-  // Leg 0 went first, then the array was stopped; leg 1 or 2 is dead.
+  // Leg 0 failed first, then the array was stopped. Leg 1 or 2 is dead.
   EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, Leg(2, 9, {true, false, false})}, ".x."), "1?")
       << "leg 1 may have gone on alone";
   EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, Leg(2, 9, {true, true, false})}, ".x."), "-");
   EXPECT_EQ(InTheWay(three, {Leg(0, 5, sound), std::nullopt, std::nullopt}, ".xx"), "12?");
 }
 
-TEST(InTheWay, LegsThatWentOnWithoutEachOtherWaitForAWord) {
+TEST(InTheWay, LegsThatDivergedWaitForAnAdministrator) {
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 8, {true, false})}, ".."), "1?");
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 8, {false, true}), Leg(1, 9, {true, false})}, ".r"), "0!")
       << "the one with more changes is not used by LVM";
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 9, {true, false})}, ".."), "1?");
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9 + kOverruled, {false, true}), Leg(1, 9, {true, false})}, ".."), "-")
-      << "the word was given";
+      << "the administrator has decided";
   EXPECT_EQ(InTheWay(kRaid1, {Leg(0, 9, {false, true}), Leg(1, 8, {false, false})}, ".."), "-");
 }
 
-TEST(Overruled, TheLegsThatAreTakenOutrankAllOthersFromThenOn) {
+TEST(Overruled, TheChosenLegsOutrankAllOthersFromThenOn) {
   const auto start = StartOverruled(kRaid1, {Leg(0, 5, {false, false}), std::nullopt},
                                     {Leg(0, 5, {false, false}), Leg(1, 9, {true, false})}, {false, true});
   ASSERT_TRUE(start.has_value());
   EXPECT_THAT(start->left_out, ElementsAre(false, true));
   EXPECT_EQ(start->events, 9 + kOverruled);
-  EXPECT_EQ(start->mark_all, start->events) << "the other has writes that no bitmap here knows of";
+  EXPECT_EQ(start->mark_all, start->events) << "the other leg has writes that are in no bitmap here";
   EXPECT_FALSE(start->resync);
   EXPECT_FALSE(StartOverruled(kRaid1, {std::nullopt, std::nullopt}, {}, {false, true}).has_value());
   LegWords filling = {Leg(0, 5, {false, false}), std::nullopt};
@@ -166,8 +166,8 @@ TEST(Overruled, TheLegsThatAreTakenOutrankAllOthersFromThenOn) {
   EXPECT_FALSE(StartOverruled(kRaid1, filling, filling, {false, true}).has_value());
 }
 
-// The leg that a person had the array started from is away, and the one that was left out then is back.
-TEST(Overruled, ALegThatWasLeftOutDoesNotPassForCurrent) {
+// The leg from which an administrator started the array is missing. The leg that was left out has returned.
+TEST(Overruled, ALegThatWasLeftOutDoesNotCountAsCurrent) {
   const LegWords left_out = {std::nullopt, Leg(1, 9, {true, false})};
   const std::vector<bool> first = {true, false};
   EXPECT_FALSE(WhatStandsInTheWay(kRaid1, left_out, first, first).has_value());
@@ -176,22 +176,22 @@ TEST(Overruled, ALegThatWasLeftOutDoesNotPassForCurrent) {
   EXPECT_TRUE(found->may_override && found->left_behind);
   EXPECT_THAT(found->legs, ElementsAre(true, false));
   EXPECT_FALSE(WhatStandsInTheWay(kRaid1, left_out, {false, false}, first, 1).has_value())
-      << "somebody has given the other up";
+      << "the other leg was given up";
   const auto start = StartOverruled(kRaid1, left_out, left_out, first, 2);
   ASSERT_TRUE(start.has_value());
   EXPECT_EQ(start->events, 2 * kOverruled);
   EXPECT_FALSE(
       WhatStandsInTheWay(kRaid1, {std::nullopt, Leg(1, *start->events, {true, false})}, first, first, 2)
           .has_value())
-      << "it was the other's turn";
+      << "the second decision was for this leg";
 }
 
-TEST(InTheWay, WithParityOneOfThoseThatSufficeAlwaysKnows) {
+TEST(InTheWay, WithParityALegThatSufficesAlwaysKnows) {
   const auto sound = std::vector<bool>(3, false);
   EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 9, sound), std::nullopt, Leg(2, 9, sound)}, ".x."), "-")
-      << "leg 1 alone cannot have gone on";
+      << "leg 1 cannot have gone on alone";
   EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 5, sound), Leg(1, 9, {true, false, false}), std::nullopt}, "..x"), "02!")
-      << "leg 0 is older, and leg 1 says so";
+      << "leg 0 is older, as leg 1 recorded";
   EXPECT_EQ(InTheWay(kRaid5, {Leg(0, 5, sound), std::nullopt, std::nullopt}, ".xx"), "12!");
   const lvm::Geometry raid6 = Raid(lvm::VolumeType::kRaid6, 3);
   const auto none = std::vector<bool>(5, false);
@@ -200,7 +200,7 @@ TEST(InTheWay, WithParityOneOfThoseThatSufficeAlwaysKnows) {
   EXPECT_EQ(InTheWay(raid6, two_older, "...x."), "013!");
 }
 
-TEST(InTheWay, HalfOfARaid10CannotKnowOfTheOther) {
+TEST(InTheWay, HalfOfARaid10CannotKnowTheOtherHalf) {
   const auto sound = std::vector<bool>(4, false);
   const auto leg = [&](uint32_t role) { return Leg(role, 9, sound); };
   EXPECT_EQ(InTheWay(kRaid10, {leg(0), std::nullopt, leg(2), leg(3)}, ".x.."), "-");
@@ -210,7 +210,8 @@ TEST(InTheWay, HalfOfARaid10CannotKnowOfTheOther) {
       "01!");
 }
 
-// Legs' superblocks in memory, by the PV that they are on. Ends, as if killed, before write `ends_before`.
+// Superblocks in memory, by the PV of their leg. Fails, as if the process were killed, before write
+// `ends_before`.
 class FakeRaidLegs final : public dm::RaidLegsApi {
  public:
   Result<dm::RaidSuperblock> Read(const dm::EraseRange& place) override {
@@ -228,7 +229,7 @@ class FakeRaidLegs final : public dm::RaidLegsApi {
       return Error(Code::kIo, "killed");
     }
     EXPECT_EQ(was, legs.at(place.pv_uuid));
-    EXPECT_GT(place.length, Bytes{dm::kRaidSuperblock}) << "the bitmap lies behind it";
+    EXPECT_GT(place.length, Bytes{dm::kRaidSuperblock}) << "the bitmap follows the superblock";
     written.emplace_back(place.pv_uuid);
     starts.push_back(start);
     legs.at(place.pv_uuid).failed = start.left_out;
@@ -263,7 +264,7 @@ lvm::VolumeGroup Group() {
 
 class ReviveTest : public testing::Test {
  protected:
-  // pv1 went first, then pv0; pv2 is left.
+  // pv1 failed first, then pv0. pv2 is left.
   ReviveTest() {
     legs_.legs = {{"pv0", *Leg(0, 9, {false, true, false})},
                   {"pv1", *Leg(1, 4, {false, false, false})},
@@ -279,20 +280,20 @@ class ReviveTest : public testing::Test {
   };
 };
 
-TEST_F(ReviveTest, LegsThatAreTakenHearTheSameAndTheFreshestLast) {
+TEST_F(ReviveTest, AllUsedLegsGetTheSameRecordTheFreshestLast) {
   ASSERT_TRUE(Run().has_value());
   EXPECT_THAT(legs_.written, ElementsAre("pv0", "pv2"));
   for (const dm::RaidStart& start : legs_.starts) {
     EXPECT_THAT(start.left_out, ElementsAre(false, true, false));
-    EXPECT_FALSE(start.resync) << "there is a leg to be filled, and nothing to compare it with";
+    EXPECT_FALSE(start.resync) << "a leg is to be rebuilt, so there is nothing to compare";
     EXPECT_EQ(start.mark_all, 11U);
   }
   ASSERT_TRUE(Run().has_value());
-  EXPECT_EQ(legs_.written.size(), 2U) << "it is stopped no more";
+  EXPECT_EQ(legs_.written.size(), 2U) << "the array is not stopped any more";
 }
 
-TEST_F(ReviveTest, WhereItIsKilledItGoesOnNextTime) {
-  // With its order turned round the freshest says "start" while the other has its old bitmap.
+TEST_F(ReviveTest, AfterAKillTheNextStartGoesOn) {
+  // In the reverse order, the freshest leg would say "start" while the other leg has its old bitmap.
   std::swap(legs_.legs["pv0"].events, legs_.legs["pv2"].events);
   std::swap(legs_.legs["pv0"].failed, legs_.legs["pv2"].failed);
   legs_.legs["pv0"].failed = {false, true, true};
@@ -304,7 +305,7 @@ TEST_F(ReviveTest, WhereItIsKilledItGoesOnNextTime) {
   EXPECT_THAT(legs_.written, ElementsAre("pv2", "pv2", "pv0"));
 }
 
-TEST_F(ReviveTest, WhereNoLegIsLeftOutAllAreCompared) {
+TEST_F(ReviveTest, AllLegsAreComparedIfNoLegIsLeftOut) {
   legs_.legs["pv1"] = *Leg(1, 9, {false, false, false});
   legs_.legs["pv0"] = *Leg(0, 9, {false, false, false});
   ASSERT_TRUE(Run().has_value());
@@ -316,7 +317,7 @@ const dm::RaidBitmap kCurrent{.events = 9, .region_size = 4096, .marked = {false
 const dm::RaidBitmap kMarked{.events = 9, .region_size = 4096, .marked = {false, true, false}};
 const dm::RaidBitmap kOutdated{.events = 8, .region_size = 4096, .marked = {false, false, false}};
 
-// Of three legs with these bitmaps, all sound but for those that `failed` names.
+// Three legs with these bitmaps. All are sound except those in `failed`.
 std::optional<dm::RaidStart> Start(std::vector<bool> failed, const LegBitmaps& bitmaps,
                                    uint64_t synced = UINT64_MAX) {
   LegWords legs;
@@ -327,42 +328,43 @@ std::optional<dm::RaidStart> Start(std::vector<bool> failed, const LegBitmaps& b
   return StartAfterCrash(kRaid5, legs, bitmaps);
 }
 
-TEST(AfterCrash, AnArrayThatWasStoppedInOrderStartsAsItIs) {
+TEST(AfterCrash, AnArrayThatWasStoppedCleanlyNeedsNoRecord) {
   EXPECT_EQ(Start({false, false, false}, {kCurrent, kCurrent, kCurrent}), std::nullopt);
   EXPECT_EQ(Start({true, false, false}, {kOutdated, kMarked, kMarked}), std::nullopt)
-      << "what the leg that failed lacks is marked on the others";
+      << "the other legs mark the regions that the failed leg lacks";
 }
 
-TEST(AfterCrash, RegionsThatWereBeingWrittenToAreCompared) {
+TEST(AfterCrash, RegionsThatWereBeingWrittenAreCompared) {
   const auto start = Start({false, false, false}, {kCurrent, kMarked, kCurrent});
   ASSERT_TRUE(start.has_value());
   EXPECT_TRUE(start->resync);
-  EXPECT_EQ(start->mark_all, std::nullopt) << "and no others";
+  EXPECT_EQ(start->mark_all, std::nullopt) << "no other regions are marked";
   EXPECT_THAT(start->marked, ElementsAre(false, true, false)) << "the kernel reads one of the bitmaps";
   EXPECT_THAT(start->left_out, ElementsAre(false, false, false));
 }
 
-TEST(AfterCrash, WhatOneLegHasMarkedIsMarkedOnAll) {
+TEST(AfterCrash, ARegionMarkedOnOneLegIsMarkedOnAll) {
   dm::RaidBitmap other = kCurrent;
   other.marked = {false, false, true};
   auto start = Start({false, false, false}, {kMarked, kMarked, kMarked});
   ASSERT_TRUE(start.has_value());
-  EXPECT_THAT(start->marked, IsEmpty()) << "it is";
+  EXPECT_THAT(start->marked, IsEmpty()) << "the bitmaps are the same already";
   start = Start({false, false, false}, {kMarked, kCurrent, other});
   ASSERT_TRUE(start.has_value());
   EXPECT_TRUE(start->resync);
   EXPECT_THAT(start->marked, ElementsAre(false, true, true));
   start = Start({true, false, false}, {kMarked, kCurrent, other});
-  ASSERT_TRUE(start.has_value()) << "by this the first leg is filled when it is back";
+  ASSERT_TRUE(start.has_value()) << "these marks rebuild the first leg when it returns";
   EXPECT_FALSE(start->resync);
-  EXPECT_THAT(start->marked, ElementsAre(false, false, true)) << "of a leg that is left out nothing counts";
+  EXPECT_THAT(start->marked, ElementsAre(false, false, true))
+      << "the bitmap of a leg that is left out does not count";
   start = Start({false, false, false}, {other, kCurrent, kCurrent}, 8192);
-  ASSERT_TRUE(start.has_value()) << "in the midst of a sync, too";
+  ASSERT_TRUE(start.has_value()) << "also during a sync";
   EXPECT_FALSE(start->resync);
   EXPECT_THAT(start->marked, ElementsAre(false, false, true));
 }
 
-TEST(AfterCrash, BitmapsOfTwoSizesStandForAllRegions) {
+TEST(AfterCrash, BitmapsOfDifferentSizesMarkAllRegions) {
   dm::RaidBitmap longer = kCurrent;
   longer.marked.push_back(false);
   const auto start = Start({false, false, false}, {kCurrent, kCurrent, longer});
@@ -370,15 +372,15 @@ TEST(AfterCrash, BitmapsOfTwoSizesStandForAllRegions) {
   EXPECT_EQ(start->mark_all, 9U);
 }
 
-TEST(AfterCrash, InTheMidstOfASyncTheKernelComparesTheRestByItself) {
+TEST(AfterCrash, DuringASyncTheKernelComparesTheRestByItself) {
   EXPECT_EQ(Start({false, false, false}, {kMarked, kMarked, kMarked}, 4096), std::nullopt);
   const auto start = Start({false, false, false}, {kMarked, kMarked, kMarked}, 8192);
   ASSERT_TRUE(start.has_value());
   EXPECT_TRUE(start->resync);
-  EXPECT_EQ(start->mark_all, 9U) << "it would not look at the bitmap";
+  EXPECT_EQ(start->mark_all, 9U) << "the kernel would not read the bitmap";
 }
 
-TEST(AfterCrash, ABitmapThatIsOlderThanTheArrayStandsForAllRegions) {
+TEST(AfterCrash, ABitmapOlderThanTheArrayMarksAllRegions) {
   auto start = Start({false, false, false}, {kOutdated, kCurrent, kCurrent});
   ASSERT_TRUE(start.has_value());
   EXPECT_TRUE(start->resync);
@@ -390,26 +392,26 @@ TEST(AfterCrash, ABitmapThatIsOlderThanTheArrayStandsForAllRegions) {
   EXPECT_THAT(start->left_out, ElementsAre(false, true, false));
 }
 
-TEST(AfterCrash, WithoutALegNothingIsCompared) {
+TEST(AfterCrash, NothingIsComparedIfALegIsMissing) {
   LegWords legs = {Leg(0, 9, {false, false, false}), std::nullopt, Leg(2, 9, {false, false, false})};
   EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, std::nullopt, kMarked}), std::nullopt);
   const auto start = StartAfterCrash(kRaid5, legs, {kOutdated, std::nullopt, kMarked});
-  ASSERT_TRUE(start.has_value()) << "it may come back, and would be filled by what is marked";
+  ASSERT_TRUE(start.has_value()) << "the leg may return, and the marks would decide what is rebuilt";
   EXPECT_FALSE(start->resync);
   EXPECT_EQ(start->mark_all, 9U);
   legs[1] = Leg(1, 9, {false, false, false});
   legs[1]->filled = false;
   EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, kMarked, kMarked}), std::nullopt)
-      << "it was being filled";
+      << "the leg was being rebuilt";
 }
 
-TEST(AfterCrash, AStoppedArrayIsAnotherMatter) {
+TEST(AfterCrash, AStoppedArrayIsNotHandled) {
   const LegWords legs = {Leg(0, 9, {false, false, false}), Leg(1, 9, {false, false, false}),
                          Leg(2, 11, {true, true, false})};
   EXPECT_EQ(StartAfterCrash(kRaid5, legs, {kMarked, kMarked, kMarked}), std::nullopt);
 }
 
-TEST_F(ReviveTest, APreparedStartIsNotedOnTheLegsThatAreTaken) {
+TEST_F(ReviveTest, APreparedStartIsRecordedOnTheUsedLegs) {
   for (uint32_t i = 0; i < 3; ++i) {
     legs_.legs["pv" + std::to_string(i)] = *Leg(i, 9, {false, false, false});
     legs_.bitmaps["pv" + std::to_string(i)] = kMarked;
@@ -422,10 +424,10 @@ TEST_F(ReviveTest, APreparedStartIsNotedOnTheLegsThatAreTaken) {
   legs_.bitmaps["pv2"] = kMarked;
   legs_.ends_before = 4;
   EXPECT_FALSE(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).has_value())
-      << "it must not be started";
+      << "the array must not start";
 }
 
-TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
+TEST_F(ReviveTest, ALegThatWasGivenUpDoesNotPreventAStart) {
   lvm::VolumeGroup group = group_;
   std::erase_if(group.lvs, [](const lvm::LogicalVolume& lv) { return lv.name.ends_with("_rmeta_1"); });
   legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
@@ -435,14 +437,14 @@ TEST_F(ReviveTest, ALegThatWasGivenUpIsNoReasonNotToStart) {
   EXPECT_TRUE(legs_.written.empty());
 }
 
-TEST_F(ReviveTest, OneThatDoesNotAnswerIsNotGoneOnWithout) {
+TEST_F(ReviveTest, ALegThatDoesNotAnswerPreventsAStart) {
   legs_.silent = "pv1";
   EXPECT_EQ(PrepareStart(group_, *group_.FindLv(kName), legs_, write_).error().code(), Code::kTimeout);
   EXPECT_EQ(Run().error().code(), Code::kTimeout);
   EXPECT_TRUE(legs_.written.empty());
 }
 
-TEST_F(ReviveTest, WhereADiskIsMissingTheOthersArePrepared) {
+TEST_F(ReviveTest, TheOtherLegsArePreparedIfADiskIsMissing) {
   legs_.legs["pv0"] = *Leg(0, 9, {false, true, false});
   legs_.legs["pv2"] = *Leg(2, 9, {false, true, false});
   legs_.bitmaps = {{"pv0", kOutdated}, {"pv2", kMarked}};

@@ -20,7 +20,7 @@ Geometry Make(VolumeType type, uint32_t stripes = 0, uint32_t mirrors = 0) {
   return *Geometry::Make({.type = type, .stripes = stripes, .mirrors = mirrors});
 }
 
-TEST(Survives, AsManyLegsLostAsTheTypeCanDoWithout) {
+TEST(Survives, TheLossesThatTheTypeAllows) {
   EXPECT_FALSE(Survives(Make(VolumeType::kLinear), {true}));
   EXPECT_TRUE(Survives(Make(VolumeType::kLinear), {false}));
   EXPECT_FALSE(Survives(Make(VolumeType::kStriped, 2), {false, true}));
@@ -35,7 +35,7 @@ TEST(Survives, AsManyLegsLostAsTheTypeCanDoWithout) {
   EXPECT_FALSE(Survives(Make(VolumeType::kRaid6, 3), {true, false, true, false, true}));
 }
 
-TEST(Survives, OfRaid10OneCopyOfEveryStripe) {
+TEST(Survives, Raid10WithOneCopyOfEveryStripe) {
   const Geometry geometry = Make(VolumeType::kRaid10, 2, 1);
   EXPECT_TRUE(Survives(geometry, {true, false, false, true}));
   EXPECT_TRUE(Survives(geometry, {false, true, true, false}));
@@ -60,7 +60,7 @@ class HealthTest : public testing::Test {
 
   static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
 
-  // So large that no disk has room for a second one.
+  // So large that no disk has space for a second volume.
   std::string Create(const std::string& name, const std::string& type) {
     const auto made = engine_->volumes().Create({.name = name,
                                                  .range = {Bytes{300 * kMiB.value}, {}},
@@ -70,7 +70,7 @@ class HealthTest : public testing::Test {
     EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
     return made.has_value() ? made->volume.id : "";
   }
-  // The only one of its devices that is the volume itself.
+  // The device of the volume itself, without those of its legs.
   std::string DmUuidOf(const std::string& id) {
     const auto group = lvm_.Read("vg0", Soon());
     return lvm::DmUuid((*group)->uuid, (*group)->FindLv(lvm::ParseVolumeId(id)->lv_name)->uuid);
@@ -87,7 +87,7 @@ class HealthTest : public testing::Test {
       }
     });
   }
-  // The disk on which the volume, or its first leg, begins.
+  // The disk with the first extents of the volume, or of its first leg.
   std::string FirstDiskOf(const std::string& id) {
     const auto group = lvm_.Read("vg0", Soon());
     const auto legs = lvm::LegPvs(**group, *(*group)->FindLv(lvm::ParseVolumeId(id)->lv_name));
@@ -115,7 +115,7 @@ TEST_F(HealthTest, AMissingDiskDegradesAMirrorAndFailsALinearVolume) {
   EXPECT_EQ(Of(mirror).ailments[0].problem, Problem::kDegraded);
   EXPECT_EQ(Of(mirror).ailments[0].reason, "DiskMissing");
   SetMissing(disk, false);
-  EXPECT_TRUE(Of(mirror).ailments.empty()) << "it is back";
+  EXPECT_TRUE(Of(mirror).ailments.empty()) << "the disk has returned";
 
   SetMissing(FirstDiskOf(linear), true);
   ASSERT_EQ(Of(linear).ailments.size(), 1U);
@@ -123,7 +123,7 @@ TEST_F(HealthTest, AMissingDiskDegradesAMirrorAndFailsALinearVolume) {
   EXPECT_THAT(Of(linear).ailments[0].message, HasSubstr("bring it back"));
 }
 
-TEST_F(HealthTest, OnlyTheVolumesOfTheMissingDiskAreListedAsAiling) {
+TEST_F(HealthTest, OnlyVolumesOnTheMissingDiskAreListedAsAiling) {
   const std::string one = Create("one", "linear");
   const std::string other = Create("other", "linear");
   SetMissing(FirstDiskOf(one), true);
@@ -135,10 +135,10 @@ TEST_F(HealthTest, OnlyTheVolumesOfTheMissingDiskAreListedAsAiling) {
   ASSERT_EQ(all->volumes.size(), 2U);
   EXPECT_EQ(all->volumes[0].health->ailments.size() + all->volumes[1].health->ailments.size(), 1U);
   EXPECT_FALSE(engine_->volumes().List(0, "", Soon())->volumes[0].health.has_value())
-      << "it was not asked for";
+      << "the caller did not ask for the health";
 }
 
-TEST_F(HealthTest, WhatTheKernelSaysOfTheLegsIsTold) {
+TEST_F(HealthTest, TheKernelStatusOfTheLegsIsReported) {
   const std::string id = Create("mirror", "raid1");
   const std::string uuid = DmUuidOf(id);
   ASSERT_TRUE(engine_->volumes()
@@ -177,7 +177,7 @@ TEST_F(HealthTest, WhatTheKernelSaysOfTheLegsIsTold) {
   EXPECT_EQ(Of(id).ailments[0].reason, "OutOfSync");
 }
 
-TEST_F(HealthTest, ALegIsNotToldOfTwiceBecauseTheKernelHasSeenItsDiskGoToo) {
+TEST_F(HealthTest, ALegThatBothSourcesMissIsReportedOnce) {
   const std::string id = Create("mirror", "raid1");
   ASSERT_TRUE(engine_->volumes()
                   .Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon())
@@ -189,7 +189,7 @@ TEST_F(HealthTest, ALegIsNotToldOfTwiceBecauseTheKernelHasSeenItsDiskGoToo) {
   EXPECT_EQ(Of(id).ailments[0].reason, "DiskMissing");
 }
 
-TEST_F(HealthTest, AFileSystemThatTheKernelMadeReadOnlyIsToldOf) {
+TEST_F(HealthTest, AFileSystemThatTheKernelMadeReadOnlyIsReported) {
   const std::string id = Create("v", "linear");
   ASSERT_TRUE(engine_->volumes()
                   .Publish({id, std::nullopt, *AbsolutePath::Parse("/pods/a"), {}, false}, Soon())
@@ -203,7 +203,7 @@ TEST_F(HealthTest, AFileSystemThatTheKernelMadeReadOnlyIsToldOf) {
   EXPECT_THAT(stats->health->ailments[0].message, HasSubstr("/pods/a"));
 }
 
-TEST_F(HealthTest, WhatCannotBeAskedIsAnErrorAndNotGoodHealth) {
+TEST_F(HealthTest, AFailedQueryIsAnErrorAndNotGoodHealth) {
   const std::string id = Create("mirror", "raid1");
   dm_.faults.FailAlways("Raid", Error(Code::kUnavailable, "no device-mapper"));
   EXPECT_EQ(engine_->volumes().Get(id, Soon(), Show::kHealth).error().code(), Code::kUnavailable);

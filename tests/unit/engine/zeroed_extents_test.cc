@@ -1,4 +1,4 @@
-// What is known to be clear, and when that is forgotten.
+// Which extents are known to be zeroed, and when they are forgotten.
 #include "engine/plan/zeroed_extents.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ uint64_t Unknown(const ZeroedExtents& clean, uint64_t first, uint64_t count) {
   return sum;
 }
 
-// Extents 10 to 29 are known to be clear, at sequence number 6.
+// Extents 10 to 29 are known to be zeroed, at sequence number 6.
 ZeroedExtents Known() {
   ZeroedExtents clean;
   clean.Look(Group(5, {Range(0, 10), Range(30, 70)}));
@@ -44,13 +44,13 @@ ZeroedExtents Known() {
   return clean;
 }
 
-TEST(ZeroedExtents, KnowsNothingAtFirst) {
+TEST(ZeroedExtents, NothingIsKnownAtFirst) {
   ZeroedExtents clean;
   clean.Look(Group(5, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 0, 100), 100U);
 }
 
-TEST(ZeroedExtents, KnowsWhatWasClearedAndNothingElse) {
+TEST(ZeroedExtents, OnlyZeroedExtentsAreKnown) {
   const ZeroedExtents clean = Known();
   EXPECT_EQ(Unknown(clean, 10, 20), 0U);
   EXPECT_EQ(Unknown(clean, 0, 100), 80U);
@@ -61,23 +61,23 @@ TEST(ZeroedExtents, KnowsWhatWasClearedAndNothingElse) {
   EXPECT_EQ(around[1].range, Range(30, 5));
 }
 
-TEST(ZeroedExtents, OwnCommitsChangeNothingButWhatTheyTake) {
+TEST(ZeroedExtents, OwnCommitsForgetOnlyTheExtentsTheyTake) {
   ZeroedExtents clean = Known();
   clean.Committed(3);
   clean.Look(Group(9, {Range(0, 15), Range(20, 80)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 5U);
   clean.Look(Group(9, {Range(0, 100)}));
-  EXPECT_EQ(Unknown(clean, 10, 20), 5U) << "what was taken is unknown when it is free again";
+  EXPECT_EQ(Unknown(clean, 10, 20), 5U) << "extents that were allocated are unknown when they are free again";
 }
 
-TEST(ZeroedExtents, ACommitOfOthersMakesAllUnknown) {
+TEST(ZeroedExtents, ACommitByAnotherProcessForgetsEverything) {
   ZeroedExtents clean = Known();
   clean.Committed(2);
   clean.Look(Group(9, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
-TEST(ZeroedExtents, ACommitThatDidNotComeDoesNotHideOneOfOthersLater) {
+TEST(ZeroedExtents, AMissingOwnCommitDoesNotHideALaterOtherCommit) {
   ZeroedExtents clean = Known();
   clean.Committed(5);
   clean.Look(Group(6, {Range(0, 100)}));
@@ -86,7 +86,7 @@ TEST(ZeroedExtents, ACommitThatDidNotComeDoesNotHideOneOfOthersLater) {
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
-TEST(ZeroedExtents, AnotherGroupOrAnOlderStateIsUnknown) {
+TEST(ZeroedExtents, AnotherGroupOrAnOlderSnapshotIsUnknown) {
   ZeroedExtents other = Known();
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.uuid = "another";
@@ -97,7 +97,7 @@ TEST(ZeroedExtents, AnotherGroupOrAnOlderStateIsUnknown) {
   EXPECT_EQ(Unknown(restored, 10, 20), 20U);
 }
 
-TEST(ZeroedExtents, ADiskThatWasAwayIsUnknown) {
+TEST(ZeroedExtents, ADiskThatWasMissingIsUnknown) {
   ZeroedExtents clean = Known();
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.pvs.front().missing = true;
