@@ -1,4 +1,4 @@
-// Taking over logical volumes that Quarry did not make, and giving them back.
+// Adopting logical volumes that Quarry did not create, and releasing volumes.
 #pragma once
 
 #include <string>
@@ -15,16 +15,17 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Adoption {
  public:
-  // `parts` outlives it.
+  // `parts` must outlive this object.
   explicit Adoption(Parts& parts) : parts_(parts) {}
 
-  // Adoption (adoption.cc); `group` and names as LVM has them. A repetition finds it done.
-  // kPrecondition: it is in use, or is or holds what cannot be taken over, in words. kAlreadyExists: its
-  // name is another volume's. kNotFound: no pool has that group, or the group no such logical volume.
+  // Turns an unmanaged logical volume into a volume (calls/adoption.cc). `group` and names are LVM's. A
+  // repeated call finds it done. kPrecondition: the logical volume is in use, or cannot be adopted, with the
+  // reason. kAlreadyExists: another volume has its name. kNotFound: no pool has that group, or the group has
+  // no such logical volume.
   Result<AdoptResult> Adopt(const AdoptRequest& request, const Call& call);
-  // kPrecondition while it is staged, published, or open for anybody.
+  // kPrecondition while the volume is staged, published, or open for any process.
   Result<ReleaseResult> Release(const std::string& id, bool dry_run, const Call& call);
-  // The group's logical volumes that are not ours and might become so, by name.
+  // The group's unmanaged logical volumes that could be adopted, ordered by name.
   Result<std::vector<ForeignLv>> Foreign(const std::string& group, const Call& call);
 
  private:

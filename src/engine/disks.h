@@ -1,4 +1,5 @@
-// The disks of the node: which there are, which join a pool, how they are, and how one leaves.
+// The disks of the node: which there are, which join a pool, how healthy they are, and how a disk is
+// evacuated.
 #pragma once
 
 #include <string>
@@ -15,25 +16,26 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Disks {
  public:
-  // `parts` outlives it.
+  // `parts` must outlive this object.
   explicit Disks(Parts& parts) : parts_(parts) {}
 
-  // Every disk of the node, and why it is or is not a pool's (inventory.cc). Answered also while the engine
-  // has not started, because why it cannot may be just this. kUnsupported: they cannot be listed.
+  // Every disk of the node, and why it is or is not in a pool (disks/inventory.cc). Works before the engine
+  // has started, because the disks may be the reason why it cannot start. kUnsupported: disks cannot be
+  // listed.
   Result<std::vector<DeviceReport>> Devices(const Call& call);
-  // Takes the disks that rules of the pools want and that are proven blank and unused: how many. One that
-  // cannot be taken is logged. A start does it too; this is for disks that come later.
+  // Adds the disks that match a pool's rules and are proven blank and free. Returns how many joined. A disk
+  // that cannot join is logged. A start does this too; this call is for disks that are plugged in later.
   Result<size_t> JoinDisks(const Call& call);
 
-  // Asks the pools' disks how they are (failing_disks.h), and logs what has changed: whether anything has.
-  // Waits for those that do not answer until `call` ends; what they are believed to be does not change
-  // meanwhile.
+  // Polls the health of the pools' disks (model/failing_disks.h) and logs changes. Returns whether anything
+  // changed. Waits for slow disks until `call` ends; their state does not change meanwhile.
   Result<bool> PollDisks(const Call& call);
 
-  // Has a disk emptied and taken out of its group, or calls that off: from then on it gets no more extents,
-  // and the mender moves what is there elsewhere (evacuation.cc). Repeated, also after a restart, it goes on.
-  // kNotFound: no pool has it. kNoSpace, saying by how much. kPrecondition: it is the last one, missing, or
-  // holds what is not ours. kUnsupported: the kernel cannot.
+  // Begins the evacuation of a disk, or calls it off. From then on the disk gets no more extents, and the
+  // repair loop moves its contents elsewhere and takes the disk out of its group (repair/evacuation.cc). A
+  // repeated call continues, also after a restart. kNotFound: no pool has the disk. kNoSpace: the other disks
+  // lack space, and how much. kPrecondition: the disk is the last one, is missing, or holds unmanaged
+  // volumes. kUnsupported: the kernel cannot do it.
   Result<EvacuateResult> Evacuate(const EvacuateRequest& request, const Call& call);
 
  private:

@@ -1,5 +1,5 @@
-// A node at work: its pools and volumes, below the faces that callers see. One writer per volume group, first
-// come first served.
+// The engine of one node: its pools and volumes, behind the faces that callers use. Each volume group has one
+// writer at a time, first come, first served.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@ namespace quarry::engine {
 
 class Engine {
  public:
-  // What `world` refers to must outlive the engine. Starts no thread and touches nothing yet.
+  // What `world` refers to must outlive the engine. The constructor does not touch the node: Lifecycle
+  // does.
   Engine(EngineConfig config, World world, const Logger& log);
   ~Engine();
   Engine(const Engine&) = delete;

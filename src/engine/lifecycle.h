@@ -1,4 +1,4 @@
-// Starting and stopping, and how the node stands.
+// Start, stop, and the status of the node.
 #pragma once
 
 #include <string>
@@ -15,30 +15,31 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Lifecycle {
  public:
-  // `parts` outlives it.
+  // `parts` must outlive this object.
   explicit Lifecycle(Parts& parts) : parts_(parts) {}
 
-  // Finishes or undoes what an earlier process left half-done of a pool, takes its holds again, then starts
-  // its eraser and serves it. While that runs for the first time calls for the pool wait for it; once it has
-  // failed they are kUnavailable, saying why, until a repetition succeeds. Other pools, and taking volumes
-  // from where they are mounted, do not depend on it. kInvalidArgument: no such pool. A pool that is served:
-  // OK.
+  // Finishes or undoes what an earlier process left unfinished in a pool, opens published raw devices again,
+  // then starts the pool's eraser and serves the pool. While the first start runs, calls for the pool wait.
+  // After a failed start they get kUnavailable and the reason, until a repeated start succeeds. Other pools,
+  // unpublish and unstage do not depend on it. kInvalidArgument: no such pool. OK if the pool is served
+  // already.
   Status StartPool(const std::string& name, const Call& call);
-  // The same for one pool after the other, whatever becomes of each; the first error.
+  // Starts one pool after the other. A pool that fails does not stop the others. Returns the first error.
   Status Start(const Call& call);
-  // Refuses new calls (kUnavailable), waits for those in flight until the deadline, stops the erasers and
-  // what callers left behind (mkfs, fsck). kTimeout if some were still running.
+  // Refuses new calls (kUnavailable), waits until the deadline for calls in flight, and stops the erasers and
+  // the steps that callers left behind (mkfs, fsck). kTimeout: some calls were still running.
   Status Stop(const Call& call);
 
-  // Ready while any pool serves, with the reasons of those that do not. None does: not ready while one
-  // starts, else an error, kPrecondition mostly, naming what is missing (tool, kernel target, volume group),
-  // or which commands are stuck in the kernel, once there are too many of them.
+  // Ready while any pool serves, with the reasons of the pools that do not. If no pool serves: not ready
+  // while one of them starts, otherwise an error, mostly kPrecondition. The error names the missing tool,
+  // kernel target or volume group, or the commands that are stuck in the kernel once there are too many of
+  // them.
   Result<Readiness> Probe(const Call& call);
 
-  // How the pools stand, for monitoring. One that does not serve is there with the reason.
+  // Figures of every pool, for monitoring. A pool that does not serve is included, with the reason.
   Result<std::vector<PoolFigures>> Pools(const Call& call);
 
-  // Every pool with its disks and volumes, and how they are (listing.cc).
+  // Every pool with the state of its disks and volumes (calls/listing.cc).
   Result<std::vector<PoolStatus>> NodeStatus(const Call& call);
 
  private:

@@ -1,4 +1,4 @@
-// What is done unasked, or when a person asks: repairs, comparing of legs, trimming.
+// Upkeep that quarryd does by itself, or when an administrator asks for it: repairs, scrubs, trimming.
 #pragma once
 
 #include <functional>
@@ -17,27 +17,27 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Upkeep {
  public:
-  // `parts` outlives it.
+  // `parts` must outlive this object.
   explicit Upkeep(Parts& parts) : parts_(parts) {}
 
-  // Looks how disks and legs are, and mends what can be mended (repair_loop.h); one line in the log for each
-  // change of a volume's condition. Another round that is under way is waited for. `accepted`: ids of volumes
-  // that a person wants started from the legs that are there, though others may be newer (stopped_array.h).
-  // kNotFound: there is none of such an id; nothing was done.
+  // Inspects disks and legs, and repairs what can be repaired (repair/repair_loop.h). Each change of a
+  // volume's condition is logged once. Waits for a round that is under way. `accepted`: ids of volumes that
+  // an administrator wants started from the present legs, although missing legs may be newer
+  // (raid/stopped_array.h). kNotFound: no volume has such an id; nothing was done.
   Result<RepairReport> Repair(RepairCause cause, const Call& call,
                               const std::set<std::string>& accepted = {});
 
-  // Has the legs of raid volumes compared, one volume of a pool at a time (plan_scrub.h); NodeStatus shows
-  // how far that is, and what came of it. Forgotten at the end of the process. kNotFound: no such volume.
-  // kInvalidArgument: it has no second leg.
+  // Schedules scrubs of RAID volumes, one volume of a pool at a time (repair/plan_scrub.h). NodeStatus shows
+  // progress and outcome. The schedule does not survive the process. kNotFound: no such volume.
+  // kInvalidArgument: the volume has no second leg.
   Result<std::vector<ScrubAnswer>> Scrub(const ScrubRequest& request, const Call& call);
-  // `tell` is called, from any thread, when there is something for Mend to do that no event of the kernel's
-  // tells of. An empty one ends that.
+  // `tell` is called, from any thread, when Repair has work to do that no kernel event announces. An empty
+  // function ends the calls.
   void OnWork(std::function<void()> tell);
 
-  // Has the mounted file systems tell the disks which blocks they no longer use (FITRIM), piece by piece. A
-  // volume with another operation in flight is passed over for that piece; one whose disks take no discards
-  // counts for nothing. kCancelled once `call` is stopped.
+  // Trims the mounted file systems piece by piece (FITRIM): the disks learn which blocks are no longer used.
+  // A volume with another operation in flight is skipped for that piece. A volume whose disks cannot discard
+  // is not counted. kCancelled once `call` is stopped.
   Result<TrimResult> Trim(const Call& call);
 
  private:

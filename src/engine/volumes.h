@@ -1,6 +1,7 @@
-// What orchestrators ask for: the life of volumes, and their use on this node. Every call is idempotent,
-// keeps its deadline, and leaves nothing half-done that the next start does not finish or undo. One operation
-// per volume at a time (kBusy otherwise; a patient call waits, and gets kUnavailable if it waits in vain).
+// What orchestrators ask for: the life of volumes, and their use on this node. Every call is idempotent and
+// keeps its deadline. The next start finishes or undoes everything that a call left unfinished. A volume has
+// one operation at a time. A second call gets kBusy; a patient call waits, and gets kUnavailable at its
+// deadline.
 #pragma once
 
 #include <optional>
@@ -19,49 +20,51 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Volumes {
  public:
-  // `parts` outlives it.
+  // `parts` must outlive this object.
   explicit Volumes(Parts& parts) : parts_(parts) {}
 
-  // Delete, Validate, Get and Expand of a volume that is not here, and whose id names another node, are
-  // kPrecondition: nobody can say from here whether it is gone (other_node.h).
+  // Delete, Validate, Get and Expand return kPrecondition for a volume that is not here and whose id names
+  // another node: this node cannot know whether the volume still exists (model/other_node.h).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
-  // max_entries 0: all. kStaleToken for a token that is not ours. kUnavailable while a pool cannot be read: a
-  // list without its volumes would say that they are gone.
+  // max_entries 0: all. kStaleToken: this quarryd did not issue the token. kUnavailable while a pool cannot
+  // be read: a list without its volumes would mean that they no longer exist.
   Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call,
                           Show show = Show::kFacts);
   Result<Volume> Get(const std::string& id, const Call& call, Show show = Show::kFacts);
-  // Never fails for a profile: what cannot be served has capacity 0 and a reason, as has a pool that is known
-  // not to serve. An error only if the pool could not be looked at in time.
+  // Never fails because of a profile. A profile that cannot be served has capacity 0 and a reason; so has a
+  // pool that is known not to serve. Returns an error only if the pool could not be read in time.
   Result<CapacityResult> Capacity(const std::vector<Capability>& capabilities, const Parameters& parameters,
                                   const Call& call);
   Result<ExpandResult> Expand(const std::string& id, const CapacityRange& range,
                               const std::optional<Capability>& capability, const Call& call);
 
-  // mkfs, fsck and giving many files to a group go on when `call` ends: kUnavailable, telling since when.
-  // A repetition, of Stage or Publish, waits for them; other operations on the volume are kBusy meanwhile.
+  // mkfs, fsck and giving many files to a group go on when `call` ends. The call then returns kUnavailable
+  // and how long the step has been running. A repeated Stage or Publish waits for the step; other operations
+  // on the volume are kBusy meanwhile.
   Status Stage(const StageRequest& request, const Call& call);
-  // Needs no group that can be read: what is mounted there is proven by device-mapper to be this volume's.
+  // Works while the group cannot be read: device-mapper proves that the mount belongs to this volume.
   Status Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call);
   Status Publish(const PublishRequest& request, const Call& call);
-  // Publishes an inline volume (inline_volumes.cc), and makes it if there is none of this handle. It is no
-  // volume for any call but this one, Unpublish and Stats. kInvalidArgument: not permitted, read-only, raw,
-  // or more than the limit. kAlreadyExists: there is one of this handle with other properties, or a volume of
-  // this name.
+  // Publishes an inline volume (calls/inline_volumes.cc), and creates it if this handle has none yet. Only
+  // this call, Unpublish and Stats know inline volumes. kInvalidArgument: not permitted, read-only, raw, or
+  // larger than the limit. kAlreadyExists: the handle has an inline volume with other properties, or a volume
+  // has this name.
   Status PublishEphemeral(const EphemeralRequest& request, const Call& call);
-  // As Unstage. Ends an inline volume, as Delete would, once it is at no target any more; while pools that
-  // may have it cannot be read it is only unmounted, and ended when they are back (LeftBehind).
+  // Works while the group cannot be read, as Unstage does. Deletes an inline volume, as Delete would, once it
+  // is published at no target any more. While pools that may have the inline volume cannot be read, it is
+  // only unmounted; it is deleted when they are back (calls/left_behind.h).
   Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                    TargetOwner target_owner = TargetOwner::kPlugin);
-  // Path as given: kNotFound for an unknown volume or a path where the volume is not, whatever the path looks
-  // like.
+  // The path is taken as given: kNotFound for an unknown volume, or if the volume is not at the path, however
+  // the path looks.
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call,
                             Show show = Show::kFacts);
-  // Grows the file system to its volume; with ExpandBy::kNode the logical volume first, to `required`, if
-  // that is said and more than it has. What keeps it from growing then is told as by Expand if the volume is
-  // published: it is tried again. If it is only staged, it is kPrecondition: the caller goes on with the size
-  // that there is.
+  // Grows the file system to the size of its volume. With ExpandBy::kNode it first grows the logical volume
+  // to `required`, if that is set and larger than the volume. If the logical volume cannot grow and the
+  // volume is published, the error is that of Expand, and the caller tries again. If the volume is only
+  // staged, the error is kPrecondition, and the caller goes on with the present size.
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
  private:

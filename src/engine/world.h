@@ -1,4 +1,4 @@
-// The seams that the engine acts through, handed in by the daemon or by a test.
+// The seams through which the engine acts. The daemon or a test passes them in.
 #pragma once
 
 #include <map>
@@ -19,17 +19,17 @@
 
 namespace quarry::engine {
 
-// Told of every step of every plan, on the thread that takes it. For tests, which end the process there:
-// nothing that users run has one.
+// Is called before and after every step of every plan, on the thread that executes the step. For tests, which
+// end the process there; quarryd has none.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
-  // `step` as Text() of the action says it.
+  // `step` is Text() of the action.
   virtual void Before(const std::string& step) = 0;
   virtual void After(const std::string& step) = 0;
 };
 
-// Not owned; every reference outlives the engine.
+// The seams are not owned; every reference must outlive the engine.
 struct World {
   lvm::LvmApi& lvm;
   dm::DmApi& dm;
@@ -37,18 +37,19 @@ struct World {
   mount::MountApi& mount;
   const Clock& clock;
   StepWatcher* steps = nullptr;
-  Subprocess* children = nullptr;  // asked what is stuck of everything; nullptr: nobody counts
-  // For disks that rules name; nullptr, either of them: disks are not looked at, explicit paths apart.
+  Subprocess* children = nullptr;  // reports all stuck commands; nullptr: stuck commands are not counted
+  // For disks that match rules. If either is nullptr, only explicit paths are looked at.
   udev::UdevApi* udev = nullptr;
   lvm::PvReader* pvs = nullptr;
-  // Shared, because a disk that does not answer keeps whoever asked it; nullptr: disks are not asked.
+  // Shared, because a disk that does not answer keeps the thread that polls it. nullptr: health is not
+  // polled.
   std::shared_ptr<udev::DiskHealthApi> health = nullptr;
-  // For raid volumes that have stopped; nullptr: they stay so.
+  // For starting stopped arrays; nullptr: they stay stopped.
   dm::RaidLegsApi* raid_legs = nullptr;
-  // Check() before bytes are written below device-mapper, which no LVM command does; nullptr: nobody else can
-  // have the groups.
+  // Check() is called before bytes are written below device-mapper, which no LVM command does. nullptr: no
+  // other quarryd can have the groups.
   const lvm::GroupLocks* locks = nullptr;
-  // By group: asked what is stuck of that group's commands. Of a group that is not there: `children`.
+  // By group: reports the stuck commands of that group. For a group without an entry: `children`.
   std::map<std::string, Subprocess*> children_of = {};
 };
 

@@ -9,7 +9,7 @@
 namespace quarry::engine {
 namespace {
 
-// With the other words of the command within what a line to the zygote takes.
+// This many names fit into one line to the zygote, with the other words of the command.
 constexpr size_t kMost = 40;
 
 bool IsActive(const Record& record, const World& world) {
@@ -17,7 +17,7 @@ bool IsActive(const Record& record, const World& world) {
   return device.has_value() && device->has_value() && !(*device)->suspended;
 }
 
-// What cannot be removed is in use, and LVM will say so.
+// A leg that cannot be removed is in use; LVM then fails with the reason.
 void RemoveLooseLegs(const Record& record, const World& world, const Call& call) {
   const auto volume = world.dm.Find(record.DmUuid());
   if (!volume.has_value() || volume->has_value()) {
@@ -59,7 +59,7 @@ Status Activations::Activate(const Record& record, WriterQueue& writers, const W
   return own->done ? Ok() : ActivateAll({own}, world, call);
 }
 
-// Those that are taken along go on waiting for their turn, to learn then what became of them.
+// Wishes that are taken along keep waiting for their own turn, and learn the outcome then.
 Activations::Wishes Activations::Take(const std::shared_ptr<Wish>& own, bool has_turn) {
   const std::lock_guard lock(mutex_);
   std::erase(waiting_, own);
@@ -84,7 +84,7 @@ Status Activations::ActivateAll(const Wishes& wishes, const World& world, const 
       !call.Check("activating").has_value()) {
     return done;
   }
-  // It may have stopped when its disks went, and they are back.
+  // The array may have stopped when its disks disappeared, and the disks may be back.
   RemoveLooseLegs(wishes.front()->record, world, call);
   const Status again = Execute({ReviveAction{activate.group, lv.name}, activate}, world, call);
   return again.has_value() ? again : done;

@@ -1,5 +1,5 @@
-// Activating volumes. After a reboot hundreds are published at once, and each command of LVM's reads the
-// whole group: those that wait for the pool's turn together are activated by one command.
+// Activates volumes. After a reboot hundreds of volumes are published at once, and each LVM command reads the
+// whole group. Volumes that wait for the pool's turn together are therefore activated by one command.
 #pragma once
 
 #include <memory>
@@ -15,31 +15,31 @@
 
 namespace quarry::engine {
 
-// Of one pool. Thread-safe.
+// The activations of one pool. Thread-safe.
 class Activations {
  public:
-  // Waits for its turn in `writers`; it may find then that somebody before it has activated its volume along
-  // with its own. Legs that a killed LVM left active without the volume on them are removed before, because
-  // LVM refuses to activate anything above such. A suspended volume is resumed.
+  // Waits for the turn in `writers`. An earlier caller may have activated this volume along with its own.
+  // First removes legs that a killed LVM left active without the volume above them, because LVM refuses to
+  // activate anything above such legs. A suspended volume is resumed.
   Status Activate(const Record& record, WriterQueue& writers, const World& world, const Call& call);
 
-  // Calls that have not had their turn. For tests.
+  // Calls that have not had their turn yet. For tests.
   size_t waiting() const;
 
  private:
   struct Wish {
     Record record;
     bool done = false;
-    bool alone = false;  // LVM refused it, or one beside it: its error is to be its own
+    bool alone = false;  // the shared command failed: activated alone now, so that the error is its own
   };
   using Wishes = std::vector<std::shared_ptr<Wish>>;
 
-  // `own`, which no longer waits, and with the turn those that wait beside it.
+  // Takes `own` off the queue. Returns `own`, and if the caller has the turn, the wishes that wait with it.
   Wishes Take(const std::shared_ptr<Wish>& own, bool has_turn);
   Status ActivateAll(const Wishes& wishes, const World& world, const Call& call);
 
   mutable std::mutex mutex_;
-  Wishes waiting_;  // guarded by mutex_; what is in a Wish but its record is changed under the turn only
+  Wishes waiting_;  // guarded by mutex_; `done` and `alone` of a Wish change under the turn only
 };
 
 }  // namespace quarry::engine

@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
-// How long the outcome of what was left behind waits for somebody to ask.
+// How long the outcome of an abandoned step is kept for a repeated call.
 constexpr std::chrono::minutes kKept{10};
 
 }  // namespace
@@ -23,7 +23,7 @@ class BackgroundSteps::Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  // What came of it; nullopt if `call` ended first.
+  // The outcome; nullopt if `call` ended first.
   std::optional<Status> Wait(const Call& call) {
     std::unique_lock lock(mutex_);
     const auto done = [&] { return outcome_.has_value(); };
@@ -35,7 +35,8 @@ class BackgroundSteps::Task {
     return outcome_;
   }
 
-  // Keeps the volume's lock until the work is done. False: it is done by now, and the lock stays.
+  // Keeps the volume's lock until the work is done. False: the work is done already, and the caller keeps the
+  // lock.
   bool Take(KeyLocks::Guard& guard) {
     const std::lock_guard lock(mutex_);
     if (outcome_.has_value()) {
@@ -45,7 +46,7 @@ class BackgroundSteps::Task {
     return true;
   }
 
-  // Finished so long ago that nobody will ask any more.
+  // Finished so long ago that no caller will ask for the outcome any more.
   bool Forgotten() const {
     const std::lock_guard lock(mutex_);
     return outcome_.has_value() && std::chrono::steady_clock::now() - ended_ > kKept;
@@ -55,7 +56,7 @@ class BackgroundSteps::Task {
 
   Error StillRunning() const {
     const auto ran = std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
-    return {Code::kUnavailable, fmt::format("{} goes on since {:.1f} s; ask again", what_, ran)};
+    return {Code::kUnavailable, fmt::format("{} has been running for {:.1f} s; ask again", what_, ran)};
   }
 
  private:
@@ -64,7 +65,7 @@ class BackgroundSteps::Task {
     call.stop = stop;
     Status outcome = work_(call);
     const std::lock_guard lock(mutex_);
-    guard_.reset();  // first: who hears of the outcome finds the volume free
+    guard_.reset();  // first, so that a caller that gets the outcome finds the volume free
     outcome_ = std::move(outcome);
     ended_ = std::chrono::steady_clock::now();
     finished_.notify_all();
@@ -88,8 +89,8 @@ Status BackgroundSteps::Run(const std::string& id, const std::string& what, mill
     return std::move(*outcome);
   }
   {
-    // Known before the lock is out of this call's hands: a repetition must not find the volume free and the
-    // work unknown.
+    // Recorded before this call gives up the lock: a repeated call must not find the volume free and the work
+    // unknown.
     const std::lock_guard lock(mutex_);
     std::erase_if(left_, [](const auto& each) { return each.second->Forgotten(); });
     left_[id] = task;
@@ -98,7 +99,7 @@ Status BackgroundSteps::Run(const std::string& id, const std::string& what, mill
     }
     left_.erase(id);
   }
-  return *task->Wait(call);  // it has just ended
+  return *task->Wait(call);  // the work has just ended
 }
 
 Status BackgroundSteps::Join(const std::string& id, const Call& call) {
@@ -118,7 +119,7 @@ Status BackgroundSteps::Join(const std::string& id, const Call& call) {
   const std::lock_guard lock(mutex_);
   const auto found = left_.find(id);
   if (found == left_.end() || found->second != task) {
-    return Ok();  // somebody else was told
+    return Ok();  // another caller got the outcome
   }
   left_.erase(found);
   return std::move(*outcome);
@@ -130,7 +131,7 @@ void BackgroundSteps::Stop() {
     const std::lock_guard lock(mutex_);
     all.swap(left_);
   }
-  for (const auto& [id, task] : all) {  // all at once, then each is waited for
+  for (const auto& [id, task] : all) {  // stops all at once; the destructors then wait for each
     task->RequestStop();
   }
 }

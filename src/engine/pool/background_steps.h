@@ -1,6 +1,5 @@
 // Steps of one volume that may take longer than a caller waits: mkfs, fsck, giving a large tree to a group.
-// They go on when the caller has left, and whoever asks for the volume again waits for them instead of
-// beginning anew.
+// A step goes on when its caller has left. A repeated call waits for the step instead of starting it again.
 #pragma once
 
 #include <condition_variable>
@@ -18,30 +17,30 @@
 
 namespace quarry::engine {
 
-// Any thread. What is under way ends with this object: it is stopped, and waited for.
+// Thread-safe. The destructor stops the steps under way and waits for their end.
 class BackgroundSteps {
  public:
   using Work = std::function<Status(const Call&)>;
 
-  // Runs `work` on a thread of its own with a deadline of its own, `limit` from now, and waits for what comes
-  // of it. If `call` ends first, the work goes on and takes `guard`, the volume's lock, along until it is
-  // done: every other operation on the volume is told that it is busy. kUnavailable then, telling `what` runs
-  // and since when.
+  // Runs `work` on its own thread with its own deadline, `limit` from now, and waits for the outcome. If
+  // `call` ends first, the work goes on and keeps `guard`, the volume's lock, until it is done: every other
+  // operation on the volume gets kBusy. This call then returns kUnavailable, with `what` and how long it has
+  // been running.
   Status Run(const std::string& id, const std::string& what, std::chrono::milliseconds limit, Work work,
              KeyLocks::Guard& guard, const Call& call);
 
-  // For a repeated call, before it takes the lock: waits for the work that an earlier call left behind. Its
-  // error, told once; kUnavailable as above; OK if it is done or if there is none.
+  // For a repeated call, before it takes the lock: waits for the work that an earlier call left behind.
+  // Returns the work's error, once; kUnavailable as above; OK if the work succeeded or if there is none.
   Status Join(const std::string& id, const Call& call);
 
-  // Stops what is under way and waits for it. Nothing may be run afterwards.
+  // Stops the steps under way and waits for their end. Run must not be called afterwards.
   void Stop();
 
  private:
   class Task;
 
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Task>> left_;  // by volume id: those whose caller did not wait
+  std::map<std::string, std::shared_ptr<Task>> left_;  // by volume id: tasks whose caller has left
 };
 
 }  // namespace quarry::engine

@@ -1,4 +1,4 @@
-// Looking for volumes: by id, by name, by the device that the kernel has.
+// Finds volumes by id, by name, and by their device in the kernel.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,15 +12,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For any pool that may have what is looked for: LVM's answer may wait for whoever changes the group.
+// For a pool that may have the volume: LVM's answer may wait for another process that is changing the group.
 constexpr milliseconds kAllPatience{10'000};
-// A group that is gone is no reason to conclude that there is nothing.
+// A missing group must not read as "there is no such volume".
 Error CouldNotLook(Error error) {
   return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
 }
 
-// Whether device-mapper's name is that of a logical volume of this name, in whatever group. `lv_name` is one
-// of ours, without hyphens: those of the group's name are doubled, so that an odd one is the joint.
+// Whether `dm_name` is device-mapper's name of a logical volume `lv_name` in any group. `lv_name` is a name
+// that Quarry gave, without hyphens. Hyphens of the group's name are doubled, so an odd number of them marks
+// the joint.
 bool IsDmNameOf(std::string_view dm_name, std::string_view lv_name) {
   if (!dm_name.ends_with(lv_name)) {
     return false;
@@ -35,7 +36,7 @@ bool IsDmNameOf(std::string_view dm_name, std::string_view lv_name) {
 Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call& call) {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value()) {
-    return std::optional<Found>();  // not an id that we ever gave out
+    return std::optional<Found>();  // Quarry never issues such an id
   }
   const auto named =
       std::ranges::find_if(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
@@ -92,8 +93,8 @@ Result<Found> Node::GetForController(const std::string& id, const Call& call) {
   return found;
 }
 
-// A create that is repeated names the pool that it named before, so that nothing of its can be in another;
-// and an id is of one pool. (Where no pool is named it is the first one: docs/configuration.md.)
+// A repeated create names the same pool as before, so its volume cannot be in another pool. (If no pool is
+// named, the first pool is meant: docs/configuration.md.)
 Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* asked, const Call& call) {
   const milliseconds patience = asked == nullptr ? kAllPatience : kOthersPatience;
   std::optional<Error> unread;
@@ -134,7 +135,7 @@ Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const 
   if (!parts.has_value()) {
     return std::optional<dm::Device>();
   }
-  // An id stands for one logical volume for ever, so that what was read once is good enough.
+  // An id always stands for the same logical volume, so a catalog that was read earlier is good enough.
   for (const auto& pool : pools) {
     std::shared_ptr<const Catalog> known;
     {
@@ -149,11 +150,12 @@ Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const 
           return record.tags.ephemeral && record.lv->name == parts->lv_name;
         });
     if (inline_one) {
-      return std::optional<dm::Device>();  // known by its handle only
+      return std::optional<dm::Device>();  // an inline volume is known by its handle only
     }
   }
-  // Of a name of ours device-mapper says enough. Whether a logical volume that somebody else made is ours,
-  // only its group says, where that can be read: not if its pool was taken out of the configuration.
+  // For a name that Quarry gave, device-mapper's names suffice. Whether an adopted logical volume is still a
+  // volume, only its group tells, and the group of a pool that was removed from the configuration cannot be
+  // read.
   bool unread =
       std::ranges::none_of(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
   for (const auto& pool : pools) {
@@ -183,7 +185,7 @@ Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const 
       return std::optional(device);
     }
   }
-  // Of a pool that is no longer configured not even the group's name is known. 128 random bits say enough.
+  // The group's name is unknown for a pool that is no longer configured. 128 random bits in the name suffice.
   for (const dm::Device& device : devices) {
     if (!parts->lv_name.empty() && IsDmNameOf(device.name, parts->lv_name)) {
       return std::optional(device);
@@ -204,7 +206,7 @@ Result<std::optional<Found>> Node::FindForeign(const std::string& id, const Call
       continue;
     }
     for (const lvm::LogicalVolume& lv : (*catalog)->group->lvs) {
-      // By the uuid alone: the pool may have been renamed since the id was shown.
+      // Compares the UUID only: the pool may have been renamed since the id was shown.
       if (IsForeign(lv) && lvm::ForeignVolumeId(parts->pool, lv.uuid) == id) {
         Record record = ForeignRecord(pool->config.name, **catalog, lv);
         record.tags.id = id;

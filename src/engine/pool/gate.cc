@@ -14,7 +14,7 @@ Gate::Pass::~Pass() {
   }
 }
 
-// A stop of the caller's, or its deadline, ends the wait as well.
+// A stop request or the deadline of the call ends the wait as well.
 Status Gate::WaitLocked(std::unique_lock<std::mutex>& lock, const Call& call, SteadyTime until) {
   changed_.wait_until(lock, call.stop, std::min(until, call.deadline),
                       [&] { return phase_ != Phase::kStarting; });

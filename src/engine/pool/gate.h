@@ -1,4 +1,5 @@
-// Whether there is service: of the node, which counts the calls in flight, and of each pool.
+// Where calls wait or are refused. The node has a gate, which counts the calls in flight, and so has each
+// pool.
 #pragma once
 
 #include <chrono>
@@ -12,8 +13,8 @@
 
 namespace quarry::engine {
 
-// A call that comes during a pool's first start waits for that; one that comes after a start has failed, or
-// during the stop, is turned away.
+// A call that arrives during a pool's first start waits for that start. A call that arrives after a failed
+// start, or during the stop, is refused. Thread-safe.
 class Gate {
  public:
   class Pass {
@@ -28,12 +29,12 @@ class Gate {
   };
   enum class Phase { kStarting, kOpen, kClosed };
 
-  // Waits while the first start runs, not past the call's deadline, and not once that start takes longer than
-  // anybody should wait for. kUnavailable with the reason while closed.
+  // Waits while the first start runs, at most until the call's deadline and at most kLongestWait.
+  // kUnavailable, with the reason, while closed.
   Result<Pass> Enter(const Call& call);
-  // The same, for those who need not be counted.
+  // The same for calls that need not be counted, but only within kLongestStart of the gate's creation.
   Status Wait(const Call& call);
-  // For those who can do without: waits for the first seconds of the start only.
+  // For calls that can do without this pool: waits only during the first seconds of the start.
   Status WaitBriefly(const Call& call);
   void Open();
   void Close(std::string reason);
@@ -42,13 +43,14 @@ class Gate {
   Phase phase() const;
   bool is_open() const { return phase() == Phase::kOpen; }
   std::string reason() const;
-  // Whether it has not been open for so long since it was made.
+  // Whether the first start has been running for more than kLongestStart.
   bool is_late() const;
 
  private:
-  // Callers give up after 10 s to 2 min. What takes longer than this is worth a word of why.
+  // Callers give up after 10 s to 2 min. A start that takes longer than this deserves an error with the
+  // reason.
   static constexpr std::chrono::seconds kLongestWait{30};
-  // A start that takes longer than this waits for something that may never come.
+  // A start that takes longer than this may be waiting for something that never comes.
   static constexpr std::chrono::seconds kLongestStart{60};
   static constexpr std::chrono::seconds kBriefly{5};
 

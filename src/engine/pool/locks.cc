@@ -8,7 +8,8 @@
 namespace quarry::engine {
 namespace {
 
-// What a call waits for housekeeping that it could be told of: some steps take LVM a second or two.
+// How long an impatient call waits for housekeeping before it gets kBusy: some steps take LVM a second or
+// two.
 constexpr std::chrono::seconds kPatience{10};
 
 }  // namespace
@@ -52,7 +53,8 @@ Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::
   const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now, housekeeping});
   if (!inserted) {
     const auto held = std::chrono::duration<double>(now - holder->second.since).count();
-    return Error(Code::kBusy, fmt::format("{} is in flight since {:.1f} s", holder->second.operation, held));
+    return Error(Code::kBusy,
+                 fmt::format("{} has been in flight for {:.1f} s", holder->second.operation, held));
   }
   return Guard(this, key);
 }

@@ -1,4 +1,4 @@
-// One operation per volume at a time.
+// One operation per volume, and one writer per volume group.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,8 @@
 
 namespace quarry::engine {
 
-// Keys are volume ids and CO names, each with a prefix of its own. Thread-safe.
+// Locks by key. Keys are volume ids and the orchestrator's volume names, each with its own prefix.
+// Thread-safe.
 class KeyLocks {
  public:
   class Guard {
@@ -28,12 +29,12 @@ class KeyLocks {
     std::string key_;
   };
 
-  // For a call. kBusy if another call has the key: "CreateVolume of 'x' is in flight since 3.2 s"; a patient
-  // one waits for it, first come first served or not: kUnavailable, naming the holder, if its deadline comes
-  // first. For housekeeping every call waits, the others for a few seconds. kCancelled: stopped meanwhile.
-  // The guard must not outlive this object.
+  // For a call. kBusy if another call holds the key: "CreateVolume of 'x' has been in flight for 3.2 s". A
+  // patient call waits, in no particular order, and gets kUnavailable, naming the holder, at its deadline. If
+  // housekeeping holds the key, every call waits: a patient call until its deadline, others up to 10 s.
+  // kCancelled: the call was stopped meanwhile. The guard must not outlive this object.
   Result<Guard> Lock(const std::string& key, const std::string& operation, const Call& call);
-  // For housekeeping, which no call asked for. Never waits: kBusy, as above.
+  // For housekeeping, which no call asked for. Never waits: kBusy as above.
   Result<Guard> TryLock(const std::string& key, const std::string& operation);
   bool Held(const std::string& key) const;
 
@@ -50,7 +51,7 @@ class KeyLocks {
   std::map<std::string, Holder> held_;
 };
 
-// The queue of those who want to change one volume group: first come, first served.
+// The queue for the turn: the right to change one volume group. First come, first served. Thread-safe.
 class WriterQueue {
  public:
   class Turn {
@@ -65,7 +66,8 @@ class WriterQueue {
     WriterQueue* queue_;
   };
 
-  // Waits for its turn. kTimeout / kCancelled once `call` ends, naming what stands at the head of the queue.
+  // Waits for the turn. kTimeout or kCancelled once `call` ends; the error names the operation that has the
+  // turn.
   Result<Turn> Wait(const std::string& operation, const Call& call);
 
  private:
@@ -73,7 +75,7 @@ class WriterQueue {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   uint64_t next_ticket_ = 0;
-  std::map<uint64_t, std::string> waiting_;  // by ticket; the first one has the turn
+  std::map<uint64_t, std::string> waiting_;  // operations by ticket; the first one has the turn
 };
 
 }  // namespace quarry::engine

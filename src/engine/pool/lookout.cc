@@ -10,10 +10,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long a group that is missing is so for others too: LVM goes through all disks for each question.
+// How long "the group is missing" is the answer for later calls too: LVM scans all disks to find that out.
 constexpr milliseconds kRemembered{1000};
-// A command of LVM's behind a silent disk ends when that answers. One that waits for something else has ended
-// long before.
+// An LVM command that waits for a silent disk ends when the disk answers. A command that waits for anything
+// else has ended long before this.
 constexpr std::chrono::minutes kLongest{10};
 
 }  // namespace
@@ -47,7 +47,7 @@ Lookout::Question Lookout::Ask() {
   if (begun_ == finished_ && steady_clock::now() < missing_until_) {
     return finished_;
   }
-  // What is being read now may be older than what the caller knows of.
+  // The reading under way may be older than what the caller knows, so a new one is needed.
   wanted_ = std::max(wanted_, begun_ + 1);
   changed_.notify_all();
   return begun_ + 1;
@@ -58,8 +58,7 @@ Error Lookout::Silent() {
   const SteadyTime since = begun_ > finished_ ? began_at_ : steady_clock::now();
   failing_since_ = std::min(failing_since_.value_or(since), since);
   const auto waited = std::chrono::duration<double>(steady_clock::now() - *failing_since_).count();
-  return {Code::kUnavailable,
-          fmt::format("no answer since {:.1f} s: LVM or a disk is not to be had", waited)};
+  return {Code::kUnavailable, fmt::format("no answer for {:.1f} s: LVM or a disk does not respond", waited)};
 }
 
 Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, const Call& call) {
@@ -78,7 +77,7 @@ Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, c
   if (done()) {
     return outcome_;
   }
-  QUARRY_TRY(call.Check("looking at a volume group"));
+  QUARRY_TRY(call.Check("reading a volume group"));
   return Silent();
 }
 

@@ -1,6 +1,6 @@
-// Looks at a pool's group for those who did not ask for that pool: a volume of the same name may be there, a
-// list or a scrape wants every pool. The pool's own thread reads, so that none of them waits for a disk that
-// does not answer.
+// Reads a pool's group for calls that are not for this pool: a create checks whether a volume with its name
+// is there, a list or a metrics scrape needs every pool. The pool's own thread reads, so no such call waits
+// for a disk that does not answer.
 #pragma once
 
 #include <chrono>
@@ -21,30 +21,30 @@ namespace quarry::engine {
 class Lookout {
  public:
   using Read = std::function<Result<lvm::Snapshot>(const Call&)>;
-  // What Await waits for.
+  // A reading that Await waits for.
   using Question = uint64_t;
 
-  // `read` is called on one thread, once at a time.
+  // `read` is called on one thread, one call at a time.
   explicit Lookout(Read read);
-  // Has a reading that is under way stop, and waits for it.
+  // Stops a reading that is under way, and waits for its end.
   ~Lookout() = default;
   Lookout(const Lookout&) = delete;
   Lookout& operator=(const Lookout&) = delete;
 
-  // Has the group read from now on. Does not wait.
+  // Requests a reading that begins after this call. Does not wait.
   Question Ask();
-  // The group as it was at some moment since Ask. The error of the reading; that the group is missing also if
-  // it was so less than a second ago. kUnavailable: it takes longer than `patience`, counted from when the
-  // reading began, so that of many who ask only the first waits.
+  // The group at some moment since Ask, or the error of the reading. "The group is missing" may be up to a
+  // second old. kUnavailable: the reading takes longer than `patience`. Patience counts from the beginning of
+  // the reading, so only the first of many callers waits.
   Result<lvm::Snapshot> Await(Question question, std::chrono::milliseconds patience, const Call& call);
   Result<lvm::Snapshot> Look(std::chrono::milliseconds patience, const Call& call) {
     return Await(Ask(), patience, call);
   }
 
-  // The group was read by somebody else: it is not missing any more.
+  // Forgets that the group was missing: another path has just read it.
   void Forget();
 
-  // Since when nobody has got an answer; nullopt: the last who asked has got one.
+  // Since when no reading has succeeded. nullopt: the last one did.
   std::optional<SteadyTime> failing_since() const;
 
  private:
@@ -55,11 +55,11 @@ class Lookout {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_:
-  Question wanted_ = 0;    // the newest that somebody has asked for
+  Question wanted_ = 0;    // the newest reading that was requested
   Question begun_ = 0;     // the last reading that began
-  Question finished_ = 0;  // the last that ended
+  Question finished_ = 0;  // the last reading that ended
   SteadyTime began_at_;
-  SteadyTime missing_until_;                         // as far as others are concerned
+  SteadyTime missing_until_;                         // until then "missing" is answered without a reading
   Result<lvm::Snapshot> outcome_ = lvm::Snapshot();  // of `finished_`
   std::optional<SteadyTime> failing_since_;
   std::jthread thread_;  // last: everything above exists before it runs

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A pool that has given no answer for so long is broken, as far as promises of capacity go.
+// A pool that has not answered for this long is broken: it promises no capacity any more.
 constexpr std::chrono::minutes kGivenUp{1};
 
 }  // namespace
@@ -54,22 +54,23 @@ Result<Pool*> Node::FindPool(const std::string& name) {
     known += fmt::format("{}'{}'", known.empty() ? "" : ", ", pool->config.name);
   }
   return Error(Code::kInvalidArgument,
-               fmt::format("parameters['pool']: no pool '{}'; there are {}", name, known));
+               fmt::format("parameters['pool']: no pool '{}'; configured pools: {}", name, known));
 }
 
 Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::Snapshot> group) {
   if (!group.has_value()) {
-    // A missing group is the node's trouble. It must not read as "there is no such volume".
+    // A missing group is a fault of the node. It must not read as "there is no such volume".
     const Code code = group.error().code() == Code::kNotFound ? Code::kPrecondition : group.error().code();
     Error error =
         std::move(group.error())
             .As(code)
             .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
     const std::lock_guard lock(pool.catalog_mutex);
-    // What ended with a caller's patience says nothing of the pool. That it has not started the start tells.
+    // A read that ended with a caller's deadline says nothing about the pool. A failed start is logged by the
+    // start itself.
     if (code == Code::kPrecondition && pool.gate.is_open() && pool.told.empty()) {
       pool.told = error.message();
-      log.Warning("a pool has gone", {{"pool", pool.config.name}, {"detail", error.message()}});
+      log.Warning("a pool became unavailable", {{"pool", pool.config.name}, {"detail", error.message()}});
     }
     return error;
   }
@@ -83,13 +84,13 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
     pool.catalog_weak = std::move(weak);
   }
   if (!std::exchange(pool.told, "").empty()) {
-    log.Info("a pool is back", {{"pool", pool.config.name}});
+    log.Info("a pool is available again", {{"pool", pool.config.name}});
   }
   for (const std::string& name : std::exchange(pool.given_up, {})) {
     if (const Record* record = pool.catalog->ByName(name); record != nullptr) {
       log.Warning(
-          "a volume is back whose creation was sent to other nodes while its pool was gone: if another "
-          "one serves in its stead, delete this one",
+          "the creation of this volume was sent to other nodes while its pool was unavailable: if another "
+          "volume with its name is in use there, delete this one",
           {{"pool", pool.config.name}, {"volume", record->tags.id}, {"name", name}});
     }
   }
@@ -130,8 +131,8 @@ std::vector<Result<std::shared_ptr<const Catalog>>> Node::LookAtAll(milliseconds
   return out;
 }
 
-// Other causes have the same code (another quarryd has it, it went back in time), and the group is there
-// then.
+// Other causes have the same code: another quarryd has the group, or its metadata went back in time. In those
+// cases the group exists, so LVM is asked.
 bool Node::IsGone(Pool& pool, const Error& error) {
   bool refused = pool.gate.is_open() && error.code() == Code::kPrecondition;
   if (pool.gate.phase() == Gate::Phase::kClosed) {
@@ -150,7 +151,7 @@ bool Node::IsBroken(Pool& pool, const Error& error) {
     case Gate::Phase::kStarting:
       return pool.gate.is_late();
     case Gate::Phase::kClosed:
-      return gate.is_open();  // else it is stopping
+      return gate.is_open();  // otherwise quarryd is stopping
     case Gate::Phase::kOpen:
       break;
   }

@@ -1,4 +1,4 @@
-// What is kept in memory of a pool. None of it must survive a restart.
+// What quarryd keeps in memory for one pool. None of it has to survive a restart.
 #pragma once
 
 #include <map>
@@ -23,37 +23,39 @@
 
 namespace quarry::engine {
 
-// A pool at work. Each is on its own: its start, its gate, its turns.
+// A pool at work. Each pool has its own start, gate and turns.
 struct Pool {
   Pool(PoolConfig c, lvm::LvmApi& lvm)
       : config(std::move(c)),
         lookout([this, &lvm](const Call& call) { return lvm.Read(config.group, call); }) {}
   PoolConfig config;
-  Gate gate;  // opened by its start
+  Gate gate;  // opened by the pool's start
   WriterQueue writers;
   Activations activations;
 
-  // What the last snapshot came to. A snapshot that is proven fresh is the same object again, so that reading
-  // the tags of a thousand volumes (4 ms) is for changes only.
+  // The catalog of the last snapshot. A snapshot that is proven fresh is the same object again, so the tags
+  // of a thousand volumes (4 ms) are read only after a change.
   std::mutex catalog_mutex;
   std::shared_ptr<const Catalog> catalog;
-  std::shared_ptr<const UnhealthyDisks> catalog_weak;  // what it was made with
-  std::string told;                  // why it could not be read, as logged last; empty: it could
+  std::shared_ptr<const UnhealthyDisks> catalog_weak;  // the unhealthy disks that `catalog` was made with
+  std::string told;                  // the logged reason why the group could not be read; empty: it could
   std::optional<Error> start_error;  // of the last start, if that failed
-  // Names of volumes that callers were sent to other nodes with while the group was gone.
+  // Names of volumes whose creation was sent to other nodes while the group was missing.
   std::set<std::string> given_up;
 
-  // LVs that a CreateVolume of this process is making: bearing the creating marker, yet not left over.
+  // Logical volumes that a CreateVolume of this process is making. They carry the creating marker, but they
+  // are not left over from a crash.
   std::mutex making_mutex;
   std::set<std::string> making;
-  // Since when creates have been told to wait for space that is being erased, by name. Likewise.
+  // Since when each create, by name, has been waiting for space that is being erased. Guarded by
+  // making_mutex.
   std::map<std::string, SteadyTime> waiting;
-  ZeroedExtents clean;  // used under the turn
+  ZeroedExtents clean;  // used under the turn only
 
   Lookout lookout;  // last: its thread uses the above
 };
 
-// Execute, under the pool's turn, with what it commits told to `pool.clean`.
+// Executes `plan` under the pool's turn, and records its commits in `pool.clean`.
 Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call);
 
 }  // namespace quarry::engine

@@ -10,11 +10,11 @@ namespace quarry::engine {
 struct Trouble {
   Error error;
   bool starting = false;
-  bool silent = false;  // it could only not be looked at in time
+  bool silent = false;  // the only fault: the pool could not be read in time
 };
 
-// nullopt: it serves. Too many commands that are stuck are a trouble too. `read`: what looking at the pool
-// has come to.
+// nullopt: the pool serves. Too many stuck commands count as trouble too. `read`: the result of reading the
+// pool.
 std::optional<Trouble> TroubleOf(const Node& node, Pool& pool, const Status& read);
 
 }  // namespace quarry::engine

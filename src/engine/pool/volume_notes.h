@@ -1,4 +1,4 @@
-// What is remembered of single volumes, by id. Thread-safe.
+// What quarryd remembers in memory about single volumes, by id. Thread-safe.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace quarry::engine {
 
-// Descriptors that keep published raw devices from going away (a bind-mounted node is no open). By volume id.
+// Open descriptors of published raw devices, by volume id. They keep the devices in use: a bind mount of a
+// device node does not open the device.
 class Holds {
  public:
   void Keep(const std::string& id, UniqueFd fd);
@@ -24,7 +25,7 @@ class Holds {
   std::map<std::string, UniqueFd> fds_;
 };
 
-// Volumes that lie on a disk that the kernel no longer has, as the mender last saw them. By volume id.
+// Ids of volumes that lie on a disk that the kernel no longer has, as the repair loop last saw them.
 class LostInKernel {
  public:
   void Set(const std::string& id, bool lost);
@@ -35,8 +36,7 @@ class LostInKernel {
   std::set<std::string> ids_;
 };
 
-// Volumes that are not started by themselves (stopped_array.h), as they were last looked at: why. By volume
-// id.
+// Why quarryd does not start certain volumes (raid/stopped_array.h), as of the last inspection. By volume id.
 class Doubts {
  public:
   void Set(const std::string& id, const std::optional<Doubt>& doubt);

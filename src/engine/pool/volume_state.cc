@@ -1,4 +1,4 @@
-// How single volumes are: active, published, held, well.
+// The state of single volumes: active, published, kept open, healthy.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 namespace quarry::engine {
 namespace {
 
-// It is back, but device-mapper still holds what was pulled.
+// The disk has returned, but device-mapper still holds the device that was pulled.
 Ailment DiskNotReopened(const Record& record) {
   return {HasRedundancy(*record.lv) ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
-          "a disk of it was pulled and is back; the kernel is about to open it anew"};
+          "a disk of the volume was pulled and is back; the kernel has not opened it again yet"};
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Result<Health> Node::HealthOf(const Record& record, const mount::MountTable& mou
 
 Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts) {
   std::vector<const mount::MountEntry*> own;
-  if (AnyGoneReadOnly(mounts)) {  // hardly ever: the device need not be looked for
+  if (AnyGoneReadOnly(mounts)) {  // rare: without it the device need not be looked up
     QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
     if (device.has_value()) {
       own = mounts.Of({device->major, device->minor});
@@ -78,10 +78,11 @@ Result<dm::Device> Node::EnsureActive(const Found& found, const Call& call) {
     return std::move(*device);
   }
   if (!device.has_value() && found.record.lv->partial) {
-    // Those that are activated beside it are not to wait for a volume that will not be.
+    // Checked first, so that volumes activated by the same command do not wait for a volume that does not
+    // start.
     QUARRY_ASSIGN(const std::optional<Doubt> doubt, LookForDoubt(found.record));
     if (doubt.has_value()) {
-      Wake();  // the mender tells the log of every change of a condition
+      Wake();  // the repair loop logs every change of a condition
       return Error(Code::kPrecondition, doubt->words);
     }
   }
@@ -107,12 +108,12 @@ Result<std::vector<const mount::MountEntry*>> Node::Published(const mount::Mount
   std::vector<const mount::MountEntry*> proven;
   QUARRY_ASSIGN(const auto dev, world.mount.FileSystemOfNode(device.Node(), ours));
   if (!dev.has_value()) {
-    return proven;  // a node that /dev does not have is published nowhere
+    return proven;  // a device without a node in /dev is published nowhere
   }
   for (const mount::MountEntry* entry : NodeBinds(mounts, device, *dev)) {
     auto path = AbsolutePath::Parse(entry->target);
     if (!path.has_value()) {
-      continue;  // no path that we could have been given
+      continue;  // quarryd accepts no such path, so it published nothing there
     }
     QUARRY_ASSIGN(const auto number, world.mount.BlockDeviceAt(*path));
     if (number == ours) {

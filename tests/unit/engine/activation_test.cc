@@ -17,7 +17,7 @@ namespace {
 constexpr Bytes kExtent{4 * 1024 * 1024};
 constexpr size_t kVolumes = 50;
 
-// Fifty volumes, none of them active, that are all to be so while somebody has the turn.
+// Fifty inactive volumes, all of which are activated while another writer has the turn.
 class ActivationTest : public testing::Test {
  protected:
   ActivationTest() {
@@ -42,7 +42,7 @@ class ActivationTest : public testing::Test {
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
   bool IsActive(const Record& record) { return dm_.Find(record.DmUuid())->has_value(); }
 
-  // What each got.
+  // The result of each activation.
   std::vector<Status> ActivateTogether(const std::vector<Record>& records) {
     std::vector<Status> out(records.size());
     std::vector<std::jthread> threads;
@@ -73,7 +73,7 @@ class ActivationTest : public testing::Test {
   std::atomic<int> commands_ = 0;
 };
 
-TEST_F(ActivationTest, ThoseThatWaitTogetherAreOneCommand) {
+TEST_F(ActivationTest, VolumesThatWaitTogetherShareOneCommand) {
   ASSERT_EQ(catalog_.records.size(), kVolumes);
   for (const Status& status : ActivateTogether(catalog_.records)) {
     EXPECT_TRUE(status.has_value()) << status.error().message();
@@ -81,11 +81,11 @@ TEST_F(ActivationTest, ThoseThatWaitTogetherAreOneCommand) {
   for (const Record& record : catalog_.records) {
     EXPECT_TRUE(IsActive(record));
   }
-  EXPECT_EQ(commands_, 2) << "of forty at most";
+  EXPECT_EQ(commands_, 2) << "a command activates at most forty volumes";
   EXPECT_EQ(activations_.waiting(), 0U);
 }
 
-TEST_F(ActivationTest, OneThatFailsFailsAlone) {
+TEST_F(ActivationTest, AVolumeThatFailsDoesNotFailTheOthers) {
   std::vector<Record> records = catalog_.records;
   lvm::LogicalVolume gone = *records[3].lv;
   gone.name = lvm::NewLvName();
@@ -101,7 +101,7 @@ TEST_F(ActivationTest, OneThatFailsFailsAlone) {
   EXPECT_LE(commands_, 3);
 }
 
-TEST_F(ActivationTest, OneThatGaveUpWaitingIsForgotten) {
+TEST_F(ActivationTest, ACallThatGaveUpWaitingIsNotActivated) {
   auto turn = writers_.Wait("somebody else's work", Soon());
   ASSERT_TRUE(turn.has_value());
   const Status waited =

@@ -1,5 +1,5 @@
-// mkfs and its like outlive their callers: a repeated call joins, the volume is busy for others, and a stop
-// ends them.
+// mkfs and similar steps outlive their callers: a repeated call joins them, the volume is busy for other
+// operations, and a stop ends them.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ AbsolutePath Path(const std::string& text) {
   return *AbsolutePath::Parse(text);
 }
 
-// Holds the first call of a method until it is let go of, or until that call ends.
+// Blocks the first call of a method until Release(), or until that call ends.
 class Holdup {
  public:
   Holdup(fakes::FakeMount& mount, const std::string& method) : mount_(mount) {
@@ -65,9 +65,9 @@ class Holdup {
   milliseconds limit_{0};
 };
 
-class LongStepsTest : public testing::Test {
+class BackgroundStepsTest : public testing::Test {
  protected:
-  LongStepsTest() {
+  BackgroundStepsTest() {
     lvm_.AddGroup("vg0", kExtent, {{"/dev/a", Extents{200}}});
     fakes::Follow(lvm_, dm_);
     for (const char* path : {"/stage", "/pods"}) {
@@ -84,7 +84,7 @@ class LongStepsTest : public testing::Test {
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(60)); }
-  // One whose caller has gone already.
+  // A call whose caller has left already.
   static Call Gone() {
     std::stop_source stop;
     stop.request_stop();
@@ -92,7 +92,7 @@ class LongStepsTest : public testing::Test {
     call.stop = stop.get_token();
     return call;
   }
-  // Makes a call and leaves it once it is held up.
+  // Makes a call, and cancels the call once it is blocked.
   static Status Leave(Holdup& holdup, const std::function<Status(const Call&)>& make) {
     std::stop_source stop;
     Call call = Soon();
@@ -120,7 +120,8 @@ class LongStepsTest : public testing::Test {
   void ExpectGoesOn(const Status& status) {
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(CodeName(status.error().code()), "unavailable") << status.error().message();
-    EXPECT_NE(status.error().message().find("goes on since"), std::string::npos) << status.error().message();
+    EXPECT_NE(status.error().message().find("has been running for"), std::string::npos)
+        << status.error().message();
     EXPECT_NE(status.error().message().find(id_), std::string::npos) << status.error().message();
   }
 
@@ -134,7 +135,7 @@ class LongStepsTest : public testing::Test {
   std::string id_;
 };
 
-TEST_F(LongStepsTest, AFormatOutlivesItsCallerAndARepetitionJoins) {
+TEST_F(BackgroundStepsTest, MkfsOutlivesItsCallerAndARepeatedCallJoinsIt) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(Stage(id_, CallWithin(std::chrono::seconds(4))));
   EXPECT_GT(holdup.AwaitLimit(), std::chrono::minutes(20)) << "the deadline is its own";
@@ -146,7 +147,7 @@ TEST_F(LongStepsTest, AFormatOutlivesItsCallerAndARepetitionJoins) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(LongStepsTest, PublishingJoinsToo) {
+TEST_F(BackgroundStepsTest, ARepeatedPublishJoinsTheStep) {
   Holdup holdup(mount_, "Make");
   const PublishRequest request{.id = id_,
                                .staging_path = std::nullopt,
@@ -160,7 +161,7 @@ TEST_F(LongStepsTest, PublishingJoinsToo) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(LongStepsTest, TheVolumeIsBusyForOthersAndOtherVolumesAreNot) {
+TEST_F(BackgroundStepsTest, OnlyTheVolumeOfTheStepIsBusy) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(StageAndLeave(holdup));
   const auto deleted = engine_->volumes().Delete(id_, Soon());
@@ -181,7 +182,7 @@ TEST_F(LongStepsTest, TheVolumeIsBusyForOthersAndOtherVolumesAreNot) {
       << "it is staged now";
 }
 
-TEST_F(LongStepsTest, WhatFailsWhileNobodyWaitsIsToldOnceAndThenBegunAnew) {
+TEST_F(BackgroundStepsTest, AFailureWithoutACallerIsReportedOnceThenRetried) {
   Holdup holdup(mount_, "Make");
   mount_.faults.FailNth("MakeInterrupted", 1, Error(Code::kIo, "a bad block"));
   ExpectGoesOn(StageAndLeave(holdup));
@@ -194,7 +195,7 @@ TEST_F(LongStepsTest, WhatFailsWhileNobodyWaitsIsToldOnceAndThenBegunAnew) {
   EXPECT_TRUE(mount_.Made().back().overwrite);
 }
 
-TEST_F(LongStepsTest, AStopEndsItAndTheNextStartBeginsAnew) {
+TEST_F(BackgroundStepsTest, AStopEndsTheStepAndTheNextStartRepeatsIt) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(StageAndLeave(holdup));
   ASSERT_TRUE(engine_->lifecycle().Stop(Soon()).has_value());
@@ -204,7 +205,7 @@ TEST_F(LongStepsTest, AStopEndsItAndTheNextStartBeginsAnew) {
   EXPECT_TRUE(mount_.Made().back().overwrite);
 }
 
-TEST_F(LongStepsTest, AnEngineThatGoesTakesItAlong) {
+TEST_F(BackgroundStepsTest, TheStepEndsWithItsEngine) {
   Holdup holdup(mount_, "Make");
   ExpectGoesOn(StageAndLeave(holdup));
   Restart();
@@ -212,7 +213,7 @@ TEST_F(LongStepsTest, AnEngineThatGoesTakesItAlong) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(LongStepsTest, GivingToAGroupOutlivesItsCallerToo) {
+TEST_F(BackgroundStepsTest, GivingToAGroupOutlivesItsCaller) {
   Holdup holdup(mount_, "GiveToGroup");
   ExpectGoesOn(StageAndLeave(holdup, 7));
   EXPECT_EQ(CodeName(engine_->volumes().Unstage(id_, Path("/stage/x"), Soon()).error().code()), "busy");

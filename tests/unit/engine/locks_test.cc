@@ -12,13 +12,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(KeyLocks, SecondTakerIsToldWhoHoldsIt) {
+TEST(KeyLocks, ASecondCallGetsTheNameOfTheHolder) {
   KeyLocks locks;
   {
     const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
     ASSERT_TRUE(held.has_value());
     for (const auto& second :
-         {locks.Lock("id:a", "NodeStageVolume of a", Call{}), locks.TryLock("id:a", "mending of a")}) {
+         {locks.Lock("id:a", "NodeStageVolume of a", Call{}), locks.TryLock("id:a", "repair of a")}) {
       EXPECT_EQ(second.error().code(), Code::kBusy);
       EXPECT_NE(second.error().message().find("DeleteVolume of a"), std::string::npos);
     }
@@ -29,7 +29,7 @@ TEST(KeyLocks, SecondTakerIsToldWhoHoldsIt) {
 
 TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
   KeyLocks locks;
-  auto held = std::make_optional(locks.TryLock("id:a", "mending of a"));
+  auto held = std::make_optional(locks.TryLock("id:a", "repair of a"));
   std::atomic<int> got = 0;
   std::vector<std::jthread> waiters;
   for (const bool patient : {false, true}) {
@@ -43,7 +43,7 @@ TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
           return;
         }
         EXPECT_NE(mine.error().message().find("NodeStageVolume"), std::string::npos)
-            << "told of the housekeeping: " << mine.error().message();
+            << "must wait for housekeeping: " << mine.error().message();
       }
     });
   }
@@ -56,16 +56,16 @@ TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
 
 TEST(KeyLocks, HousekeepingThatTakesLongerThanTheCallIsNamed) {
   KeyLocks locks;
-  const auto held = locks.TryLock("id:a", "mending of a");
+  const auto held = locks.TryLock("id:a", "repair of a");
   const auto late = locks.Lock("id:a", "NodeStageVolume of a", CallWithin(milliseconds(20)));
   EXPECT_EQ(late.error().code(), Code::kBusy);
-  EXPECT_NE(late.error().message().find("mending of a"), std::string::npos);
+  EXPECT_NE(late.error().message().find("repair of a"), std::string::npos);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(locks.Lock("id:a", "x", Call{.stop = stop.get_token()}).error().code(), Code::kCancelled);
 }
 
-TEST(KeyLocks, PatientCallWaitsForTheKey) {
+TEST(KeyLocks, APatientCallWaitsForTheKey) {
   KeyLocks locks;
   auto held = std::make_optional(locks.Lock("id:a", "DeleteVolume of a", Call{}));
   std::atomic<bool> got = false;
@@ -76,8 +76,7 @@ TEST(KeyLocks, PatientCallWaitsForTheKey) {
     EXPECT_TRUE(mine.has_value());
     got = true;
   });
-  EXPECT_EQ(locks.Lock("id:a", "x", Call{}).error().code(), Code::kBusy)
-      << "an impatient one is told at once";
+  EXPECT_EQ(locks.Lock("id:a", "x", Call{}).error().code(), Code::kBusy) << "an impatient call does not wait";
   EXPECT_FALSE(got);
   held.reset();
   waiter.join();
@@ -85,7 +84,7 @@ TEST(KeyLocks, PatientCallWaitsForTheKey) {
   EXPECT_FALSE(locks.Held("id:a"));
 }
 
-TEST(KeyLocks, PatienceEndsWithTheCallAndNamesTheHolder) {
+TEST(KeyLocks, PatienceEndsAtTheDeadlineAndNamesTheHolder) {
   KeyLocks locks;
   const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
   Call call = CallWithin(milliseconds(20));
@@ -99,7 +98,7 @@ TEST(KeyLocks, PatienceEndsWithTheCallAndNamesTheHolder) {
   EXPECT_EQ(locks.Lock("id:a", "x", call).error().code(), Code::kCancelled);
 }
 
-TEST(WriterQueue, ServesFirstComeFirst) {
+TEST(WriterQueue, ServesInOrderOfArrival) {
   WriterQueue queue;
   std::vector<int> order;
   std::vector<std::jthread> threads;
@@ -121,7 +120,7 @@ TEST(WriterQueue, ServesFirstComeFirst) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST(WriterQueue, WaiterWhoseTimeIsUpLearnsWhoWasInFront) {
+TEST(WriterQueue, AWaiterAtItsDeadlineLearnsWhoHasTheTurn) {
   WriterQueue queue;
   const auto turn = queue.Wait("CreateVolume of 'slow'", Call{});
   const auto late = queue.Wait("DeleteVolume of x", CallWithin(milliseconds(50)));
@@ -129,7 +128,7 @@ TEST(WriterQueue, WaiterWhoseTimeIsUpLearnsWhoWasInFront) {
   EXPECT_NE(late.error().message().find("CreateVolume of 'slow'"), std::string::npos);
 }
 
-TEST(WriterQueue, CancelledWaiterLeavesNoGap) {
+TEST(WriterQueue, ACancelledWaiterDoesNotBlockTheQueue) {
   WriterQueue queue;
   auto head = std::make_unique<Result<WriterQueue::Turn>>(queue.Wait("head", Call{}));
   std::stop_source source;

@@ -1,4 +1,4 @@
-// Looking at a pool whose disks may not answer: who waits, and for how long.
+// Reading a pool whose disks may not answer: which caller waits, and for how long.
 #include "engine/pool/lookout.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class LookoutTest : public testing::Test {
   Lookout lookout_{[this](const Call& call) { return told_.Read(call); }};
 };
 
-TEST_F(LookoutTest, EveryAnswerIsFromAfterTheQuestion) {
+TEST_F(LookoutTest, EveryAnswerIsNewerThanItsQuestion) {
   for (int i = 0; i < 100; ++i) {
     const uint64_t before = told_.commits;
     const auto group = lookout_.Look(seconds(10), Soon());
@@ -55,7 +55,7 @@ TEST_F(LookoutTest, EveryAnswerIsFromAfterTheQuestion) {
   }
 }
 
-TEST_F(LookoutTest, ManyWhoAskAtOnceAreAnsweredByFewReadings) {
+TEST_F(LookoutTest, ManySimultaneousQuestionsShareFewReadings) {
   told_.silent = true;
   std::vector<std::jthread> callers;
   std::atomic<int> answered = 0;
@@ -65,14 +65,14 @@ TEST_F(LookoutTest, ManyWhoAskAtOnceAreAnsweredByFewReadings) {
   while (told_.reads == 0) {
     std::this_thread::sleep_for(milliseconds(1));
   }
-  std::this_thread::sleep_for(milliseconds(100));  // the others have come by now
+  std::this_thread::sleep_for(milliseconds(100));  // the others have asked by now
   told_.silent = false;
   callers.clear();
   EXPECT_EQ(answered, 20);
   EXPECT_LT(told_.reads, 10);
 }
 
-TEST_F(LookoutTest, OnlyTheFirstWaitsForOneThatDoesNotAnswer) {
+TEST_F(LookoutTest, OnlyTheFirstCallerWaitsForASilentGroup) {
   told_.silent = true;
   const auto first = lookout_.Look(milliseconds(300), Soon());
   EXPECT_EQ(first.error().code(), Code::kUnavailable);
@@ -80,7 +80,7 @@ TEST_F(LookoutTest, OnlyTheFirstWaitsForOneThatDoesNotAnswer) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(lookout_.Look(milliseconds(300), Soon()).error().code(), Code::kUnavailable);
   }
-  EXPECT_LT(steady_clock::now() - begin, seconds(10)) << "30 s, had each of them waited";
+  EXPECT_LT(steady_clock::now() - begin, seconds(10)) << "30 s if each call had waited";
   EXPECT_EQ(told_.reads, 1);
   EXPECT_TRUE(lookout_.failing_since().has_value());
 
@@ -89,12 +89,12 @@ TEST_F(LookoutTest, OnlyTheFirstWaitsForOneThatDoesNotAnswer) {
   EXPECT_FALSE(lookout_.failing_since().has_value());
 }
 
-TEST_F(LookoutTest, ACallersOwnEndIsNotThePoolsFault) {
+TEST_F(LookoutTest, ACallersOwnDeadlineIsNotThePoolsFault) {
   told_.silent = true;
   EXPECT_EQ(lookout_.Look(seconds(10), CallWithin(milliseconds(50))).error().code(), Code::kTimeout);
 }
 
-TEST_F(LookoutTest, AMissingGroupIsLookedForNowAndThenAndOneThatWasReadIsNotMissing) {
+TEST_F(LookoutTest, AMissingGroupIsReadRarelyAndItsReturnIsNoticed) {
   told_.failing = true;
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(lookout_.Look(seconds(10), Soon()).error().code(), Code::kNotFound);
@@ -110,10 +110,10 @@ TEST_F(LookoutTest, AMissingGroupIsLookedForNowAndThenAndOneThatWasReadIsNotMiss
   while (!lookout_.Look(seconds(10), Soon()).has_value() && steady_clock::now() < end) {
     std::this_thread::sleep_for(milliseconds(10));
   }
-  EXPECT_TRUE(lookout_.Look(seconds(10), Soon()).has_value()) << "it is noticed without a word from anybody";
+  EXPECT_TRUE(lookout_.Look(seconds(10), Soon()).has_value()) << "the return is noticed without Forget";
 }
 
-TEST_F(LookoutTest, OneThatGoesEndsWhatItReads) {
+TEST_F(LookoutTest, TheDestructorEndsAReadingUnderWay) {
   told_.silent = true;
   Lookout other([this](const Call& call) { return told_.Read(call); });
   EXPECT_FALSE(other.Look(milliseconds(10), Soon()).has_value());

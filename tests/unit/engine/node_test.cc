@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kA = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbba";
 
-// Gives the snapshot that it was told to, as long as it is told so: what a proven read does.
+// Returns the snapshot that the test has set, the same object each time, as a proven read does.
 class ToldLvm final : public lvm::LvmApi {
  public:
   Result<lvm::Snapshot> Read(const std::string&, const Call&) override { return told; }
@@ -55,7 +55,7 @@ class ToldLvm final : public lvm::LvmApi {
   static Status Refused() { return Error(Code::kUnsupported, "only reads"); }
 };
 
-class StateTest : public testing::Test {
+class NodeTest : public testing::Test {
  protected:
   static lvm::Snapshot GroupWith(const char* lv, const std::string& name) {
     GroupBuilder builder({100});
@@ -77,7 +77,7 @@ class StateTest : public testing::Test {
       {.pools = {{.name = "default", .group = "vg0"}}}, World{lvm_, dm_, erase_, mount_, clock_}, log_};
 };
 
-TEST_F(StateTest, ASnapshotIsReadForVolumesOnce) {
+TEST_F(NodeTest, TheSameSnapshotGivesTheSameCatalog) {
   lvm_.told = GroupWith(kA, "one");
   const auto first = Read();
   ASSERT_NE(first, nullptr);
@@ -85,7 +85,7 @@ TEST_F(StateTest, ASnapshotIsReadForVolumesOnce) {
   EXPECT_EQ(Read(), first);
 }
 
-TEST_F(StateTest, AnotherSnapshotIsReadAnewAndTheFirstStaysAsItWas) {
+TEST_F(NodeTest, ANewSnapshotGivesANewCatalogAndKeepsTheOld) {
   lvm_.told = GroupWith(kA, "one");
   const auto first = Read();
   lvm_.told = GroupWith(kB, "two");

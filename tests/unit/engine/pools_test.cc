@@ -1,5 +1,5 @@
-// Several pools of which some are lost: pulled, or silent. Each costs its own calls and nothing else,
-// whatever its place in the configuration.
+// Several pools, some of them missing (pulled) or silent. Such a pool costs its own calls and nothing else,
+// wherever it stands in the configuration.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr Bytes kExtent{4 * 1024 * 1024};
 const std::string kHandle = "csi-" + std::string(63, '0') + "a";
-// Ids of volumes that there never were.
+// The name part of ids of volumes that never existed.
 const std::string kNobody = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 AbsolutePath Path(const std::string& text) {
@@ -44,7 +44,7 @@ bool Eventually(const std::function<bool()>& holds) {
   return holds();
 }
 
-// "bad" comes first, and is what requests get that name no pool.
+// "bad" comes first, so requests that name no pool get it.
 class PoolsTest : public testing::Test {
  protected:
   PoolsTest() {
@@ -69,7 +69,7 @@ class PoolsTest : public testing::Test {
     return ends;
   }
 
-  // As after kill -9: everything in memory is gone, the world is as it was.
+  // As after kill -9: the memory of quarryd is lost, and the world is unchanged.
   Status Restart(const std::vector<std::string>& names = {"bad", "good", "last"}) {
     engine_.reset();
     EngineConfig config;
@@ -97,7 +97,7 @@ class PoolsTest : public testing::Test {
   std::string MustCreate(const std::string& name, const std::string& pool,
                          AccessType access = AccessType::kMount) {
     Result<CreateResult> made = Error(Code::kInternal, "");
-    // Raw volumes are made of space that is being cleared meanwhile.
+    // The space of raw volumes is zeroed first, so a create may have to be repeated.
     EXPECT_TRUE(Eventually([&] { return (made = Create(name, pool, false, access)).has_value(); }))
         << made.error().message();
     return made.has_value() ? made->volume.id : "";
@@ -120,7 +120,7 @@ class PoolsTest : public testing::Test {
     EXPECT_FALSE(IsMounted("/stage/" + name));
   }
   bool IsMounted(const std::string& path) { return mount_.Mounts()->At(Path(path)) != nullptr; }
-  // That the good pool is served, whatever becomes of the others.
+  // Expects that the good pool is served, whatever happens to the others.
   void ExpectGoodServes(const std::string& name) {
     const auto begin = steady_clock::now();
     const std::string id = MustCreate(name, "good");
@@ -163,7 +163,7 @@ class PoolsTest : public testing::Test {
       now.lvs.push_back(lv);
     });
   }
-  // What an administrator makes by hand.
+  // An unmanaged logical volume, as an administrator makes it by hand.
   void AddTheirs(const std::string& group, const std::string& name) {
     const auto now = *lvm_.Read(group, Soon());
     const auto geometry = *lvm::Geometry::Make({});
@@ -174,7 +174,7 @@ class PoolsTest : public testing::Test {
                     Soon())
             .has_value());
   }
-  // What was logged so far.
+  // The log so far.
   std::string Logged() {
     std::string text;
     std::array<char, 65536> buffer{};
@@ -198,7 +198,7 @@ class PoolsTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(PoolsTest, PoolsBehindOneThatDoesNotStartAreReconciledAndServed) {
+TEST_F(PoolsTest, PoolsAfterAFailedPoolAreStartedAndServed) {
   lvm_.SetAway("vg-bad", true);
   AddHalfMade("vg-good");
   AddHalfMade("vg-last");
@@ -213,7 +213,7 @@ TEST_F(PoolsTest, PoolsBehindOneThatDoesNotStartAreReconciledAndServed) {
   EXPECT_EQ(Create("three", "").error().code(), Code::kUnavailable);
 }
 
-TEST_F(PoolsTest, APoolThatDidNotStartIsServedOnceItIsThere) {
+TEST_F(PoolsTest, AFailedPoolIsServedOnceItsGroupIsThere) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
   EXPECT_FALSE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
@@ -223,7 +223,7 @@ TEST_F(PoolsTest, APoolThatDidNotStartIsServedOnceItIsThere) {
   EXPECT_EQ(engine_->lifecycle().StartPool("none", Soon()).error().code(), Code::kInvalidArgument);
 }
 
-TEST_F(PoolsTest, APoolThatGoesWhileItIsServedCostsItsOwnCallsOnlyAndComesBackByItself) {
+TEST_F(PoolsTest, APoolLostWhileServedCostsOnlyItsOwnCallsAndReturns) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("there", "bad");
   lvm_.SetAway("vg-bad", true);
@@ -235,7 +235,7 @@ TEST_F(PoolsTest, APoolThatGoesWhileItIsServedCostsItsOwnCallsOnlyAndComesBackBy
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
-TEST_F(PoolsTest, ASilentPoolKeepsNobodyElseWaiting) {
+TEST_F(PoolsTest, ASilentPoolDoesNotDelayOtherPools) {
   ASSERT_TRUE(Restart().has_value());
   lvm_.SetGroupSilent("vg-bad", true);
   lvm_.SetGroupSilent("vg-last", true);
@@ -246,7 +246,7 @@ TEST_F(PoolsTest, ASilentPoolKeepsNobodyElseWaiting) {
   EXPECT_TRUE(Create("three", "bad").has_value());
 }
 
-TEST_F(PoolsTest, AStartWarnsOfVolumesThatNameAnotherNode) {
+TEST_F(PoolsTest, AStartWarnsAboutVolumesThatNameAnotherNode) {
   const auto start_as = [&](const std::string& node) {
     engine_.reset();
     engine_ =
@@ -261,7 +261,7 @@ TEST_F(PoolsTest, AStartWarnsOfVolumesThatNameAnotherNode) {
   EXPECT_NE(start_as("renamed").find("name another node"), std::string::npos);
 }
 
-TEST_F(PoolsTest, ASilentPoolDoesNotKeepOthersFromStarting) {
+TEST_F(PoolsTest, ASilentPoolDoesNotPreventOthersFromStarting) {
   lvm_.SetGroupSilent("vg-bad", true);
   engine_.reset();
   EngineConfig config;
@@ -275,7 +275,7 @@ TEST_F(PoolsTest, ASilentPoolDoesNotKeepOthersFromStarting) {
   EXPECT_TRUE(Eventually([&] { return Create("late", "bad").has_value(); }));
 }
 
-TEST_F(PoolsTest, ANameIsLookedUpInThePoolAskedForAndInThoseThatCanBeRead) {
+TEST_F(PoolsTest, ANameIsLookedUpInTheNamedPoolAndInReadablePools) {
   ASSERT_TRUE(Restart().has_value());
   MustCreate("one", "last");
   lvm_.SetAway("vg-bad", true);
@@ -287,7 +287,7 @@ TEST_F(PoolsTest, ANameIsLookedUpInThePoolAskedForAndInThoseThatCanBeRead) {
   EXPECT_EQ(again->volume.id, id);
 }
 
-TEST_F(PoolsTest, AnIdIsGoneOnlyIfThePoolThatItNamesSaysSo) {
+TEST_F(PoolsTest, AnIdIsGoneOnlyIfItsOwnPoolSaysSo) {
   ASSERT_TRUE(Restart().has_value());
   EXPECT_FALSE(engine_->volumes().Delete("bad." + kNobody, Soon())->deleted);
   EXPECT_EQ(engine_->volumes().Delete("older." + kNobody, Soon()).error().code(), Code::kPrecondition);
@@ -300,7 +300,7 @@ TEST_F(PoolsTest, AnIdIsGoneOnlyIfThePoolThatItNamesSaysSo) {
   EXPECT_EQ(engine_->volumes().Get("bad." + kNobody, Soon()).error().code(), Code::kUnavailable);
 }
 
-TEST_F(PoolsTest, AVolumeOfAPoolThatWasRenamedIsFoundThoughAnotherIsLost) {
+TEST_F(PoolsTest, AVolumeOfARenamedPoolIsFoundWhileAnotherPoolIsLost) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   lvm_.SetAway("vg-last", true);
@@ -309,7 +309,7 @@ TEST_F(PoolsTest, AVolumeOfAPoolThatWasRenamedIsFoundThoughAnotherIsLost) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
-TEST_F(PoolsTest, WhatWasDeletedFromAPoolThatWasRenamedIsGone) {
+TEST_F(PoolsTest, AVolumeDeletedFromARenamedPoolIsGone) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   ASSERT_TRUE(Restart({"renamed", "good", "last"}).has_value());
@@ -320,7 +320,7 @@ TEST_F(PoolsTest, WhatWasDeletedFromAPoolThatWasRenamedIsGone) {
   EXPECT_FALSE(again->deleted);
 }
 
-TEST_F(PoolsTest, PodsOfAPoolThatIsNoLongerConfiguredEnd) {
+TEST_F(PoolsTest, PodsOfAPoolRemovedFromTheConfigurationEnd) {
   ASSERT_TRUE(Restart().has_value());
   const std::string mounted = MustCreate("mounted", "bad");
   const std::string raw = MustCreate("raw", "bad", AccessType::kBlock);
@@ -341,7 +341,7 @@ TEST_F(PoolsTest, PodsOfAPoolThatIsNoLongerConfiguredEnd) {
   EndUse(adopted->volume.id, "adopted");
 }
 
-TEST_F(PoolsTest, AVolumeOfAPoolThatIsNoLongerConfiguredIsNotGone) {
+TEST_F(PoolsTest, AVolumeOfAPoolRemovedFromTheConfigurationIsNotGone) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   ASSERT_TRUE(Restart({"good", "last"}).has_value());
@@ -356,7 +356,7 @@ TEST_F(PoolsTest, AVolumeOfAPoolThatIsNoLongerConfiguredIsNotGone) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon())->deleted);
 }
 
-TEST_F(PoolsTest, AListWithoutAPoolIsNone) {
+TEST_F(PoolsTest, ListFailsWhileAPoolCannotBeRead) {
   ASSERT_TRUE(Restart().has_value());
   MustCreate("one", "good");
   lvm_.SetAway("vg-bad", true);
@@ -365,7 +365,7 @@ TEST_F(PoolsTest, AListWithoutAPoolIsNone) {
   EXPECT_TRUE(Eventually([&] { return engine_->volumes().List(0, "", Soon()).has_value(); }));
 }
 
-// Before and after a restart, which knows of the lost group nothing but its name.
+// Before and after a restart. After it, quarryd knows only the name of the lost group.
 TEST_F(PoolsTest, PodsOfALostPoolEnd) {
   ASSERT_TRUE(Restart().has_value());
   std::vector<std::string> ids;
@@ -386,7 +386,7 @@ TEST_F(PoolsTest, PodsOfALostPoolEnd) {
   }
 }
 
-TEST_F(PoolsTest, PodsOfASilentPoolEndAndAtOnce) {
+TEST_F(PoolsTest, PodsOfASilentPoolEndAtOnce) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "bad");
   ASSERT_NO_FATAL_FAILURE(Use(id, "one"));
@@ -397,7 +397,7 @@ TEST_F(PoolsTest, PodsOfASilentPoolEndAndAtOnce) {
   lvm_.SetGroupSilent("vg-bad", false);
 }
 
-TEST_F(PoolsTest, WhatIsNotProvenToBeTheVolumeIsNotUnmounted) {
+TEST_F(PoolsTest, AMountNotProvenToBeTheVolumesIsNotUnmounted) {
   ASSERT_TRUE(Restart().has_value());
   const std::string one = MustCreate("one", "bad");
   const std::string two = MustCreate("two", "bad");
@@ -422,7 +422,7 @@ TEST_F(PoolsTest, WhatIsNotProvenToBeTheVolumeIsNotUnmounted) {
   }
 }
 
-TEST_F(PoolsTest, AnInlineVolumeOfALostPoolIsUnmountedNowAndDeletedWhenThePoolIsBack) {
+TEST_F(PoolsTest, AnInlineVolumeOfALostPoolIsDeletedWhenThePoolReturns) {
   ASSERT_TRUE(Restart().has_value());
   ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
@@ -438,7 +438,7 @@ TEST_F(PoolsTest, AnInlineVolumeOfALostPoolIsUnmountedNowAndDeletedWhenThePoolIs
   }));
 }
 
-TEST_F(PoolsTest, AnInlineVolumeIsUnmountedAlsoByAProcessThatNeverSawItsPool) {
+TEST_F(PoolsTest, AnInlineVolumeOfAPoolNeverReadIsUnmounted) {
   ASSERT_TRUE(Restart().has_value());
   ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
@@ -453,7 +453,7 @@ TEST_F(PoolsTest, AnInlineVolumeIsUnmountedAlsoByAProcessThatNeverSawItsPool) {
   }));
 }
 
-TEST_F(PoolsTest, AnInlineVolumeThatIsWantedAgainStays) {
+TEST_F(PoolsTest, AnInlineVolumeThatIsPublishedAgainStays) {
   ASSERT_TRUE(Restart().has_value());
   ASSERT_TRUE(engine_->volumes().PublishEphemeral(Inline("bad"), Soon()).has_value());
   lvm_.SetAway("vg-bad", true);
@@ -467,7 +467,7 @@ TEST_F(PoolsTest, AnInlineVolumeThatIsWantedAgainStays) {
   EXPECT_EQ(LvsOf("vg-bad"), 1U);
 }
 
-TEST_F(PoolsTest, InlineVolumesOfOtherPoolsAreMadeAndEnded) {
+TEST_F(PoolsTest, InlineVolumesOfOtherPoolsAreMadeAndDeleted) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
   const Status published = engine_->volumes().PublishEphemeral(Inline("good"), Soon());
@@ -477,7 +477,7 @@ TEST_F(PoolsTest, InlineVolumesOfOtherPoolsAreMadeAndEnded) {
   EXPECT_TRUE(Eventually([&] { return LvsOf("vg-good") == 0; }));
 }
 
-TEST_F(PoolsTest, ProbeIsWellWhileAnyPoolServesAndNamesThoseThatDoNot) {
+TEST_F(PoolsTest, ProbeIsReadyWhileAnyPoolServesAndNamesTheOthers) {
   ASSERT_TRUE(Restart().has_value());
   EXPECT_EQ(engine_->lifecycle().Probe(Soon())->message, "");
   lvm_.SetAway("vg-bad", true);
@@ -497,7 +497,7 @@ TEST_F(PoolsTest, ProbeIsWellWhileAnyPoolServesAndNamesThoseThatDoNot) {
   EXPECT_TRUE(engine_->lifecycle().Probe(Soon())->ready);
 }
 
-TEST_F(PoolsTest, StatusTellsOfEveryPoolAndOneVolumesFailureHidesNoOther) {
+TEST_F(PoolsTest, StatusHasEveryPoolAndAFailedVolumeHidesNoOther) {
   ASSERT_TRUE(Restart().has_value());
   for (const char* name : {"one", "two"}) {
     ASSERT_TRUE(engine_->volumes()
@@ -529,7 +529,7 @@ TEST_F(PoolsTest, StatusTellsOfEveryPoolAndOneVolumesFailureHidesNoOther) {
   EXPECT_EQ((*pools)[2].figures.problem, "");
 }
 
-TEST_F(PoolsTest, AListTellsOfAVolumeWhoseHealthCannotBeTold) {
+TEST_F(PoolsTest, ListIncludesAVolumeWhoseHealthIsUnknown) {
   ASSERT_TRUE(Restart().has_value());
   ASSERT_TRUE(engine_->volumes()
                   .Create({.name = "one",
@@ -545,7 +545,7 @@ TEST_F(PoolsTest, AListTellsOfAVolumeWhoseHealthCannotBeTold) {
   EXPECT_NE(listed->volumes[0].health->note.find("the ioctl failed"), std::string::npos);
 }
 
-TEST_F(PoolsTest, StatusIsToldWhateverTheStartHasComeTo) {
+TEST_F(PoolsTest, StatusIsReportedWhetherOrNotTheStartSucceeded) {
   lvm_.SetAway("vg-bad", true);
   ASSERT_FALSE(Restart().has_value());
   auto pools = engine_->lifecycle().NodeStatus(Soon());
@@ -562,7 +562,7 @@ TEST_F(PoolsTest, StatusIsToldWhateverTheStartHasComeTo) {
   EXPECT_NE(pools->front().figures.problem.find("starting"), std::string::npos);
 }
 
-TEST_F(PoolsTest, CapacityOfAPoolThatIsKnownToBeBrokenIsNothing) {
+TEST_F(PoolsTest, CapacityOfABrokenPoolIsZero) {
   const auto capacity = [&] { return engine_->volumes().Capacity({}, {{"pool", "bad"}}, Soon()); };
   ASSERT_TRUE(Restart().has_value());
   EXPECT_TRUE(capacity()->available > Bytes{0});
@@ -572,9 +572,9 @@ TEST_F(PoolsTest, CapacityOfAPoolThatIsKnownToBeBrokenIsNothing) {
   EXPECT_NE(capacity()->reason, "");
   (void)Create("one", "bad");
   const std::string logged = Logged();
-  const size_t told = logged.find("a pool has gone");
+  const size_t told = logged.find("a pool became unavailable");
   ASSERT_NE(told, std::string::npos) << logged;
-  EXPECT_EQ(logged.find("a pool has gone", told + 1), std::string::npos) << "once is enough";
+  EXPECT_EQ(logged.find("a pool became unavailable", told + 1), std::string::npos) << "logged once";
 
   ASSERT_FALSE(Restart().has_value());
   ASSERT_TRUE(capacity().has_value());
@@ -584,12 +584,12 @@ TEST_F(PoolsTest, CapacityOfAPoolThatIsKnownToBeBrokenIsNothing) {
   lvm_.SetAway("vg-bad", false);
   ASSERT_TRUE(engine_->lifecycle().StartPool("bad", Soon()).has_value());
   lvm_.SetGroupSilent("vg-bad", true);
-  EXPECT_FALSE(capacity().has_value()) << "it could only not be looked at in time";
+  EXPECT_FALSE(capacity().has_value()) << "the pool could not be read in time";
   lvm_.SetGroupSilent("vg-bad", false);
   EXPECT_TRUE(Eventually([&] { return capacity().has_value() && capacity()->available > Bytes{0}; }));
 }
 
-TEST_F(PoolsTest, WhoHasOtherNodesToAskIsSentThereByAPoolThatIsGone) {
+TEST_F(PoolsTest, AMissingPoolSendsCreatesToOtherNodesIfThereAreAny) {
   ASSERT_TRUE(Restart().has_value());
   MustCreate("was there", "bad");
   lvm_.SetAway("vg-bad", true);
@@ -606,12 +606,12 @@ TEST_F(PoolsTest, WhoHasOtherNodesToAskIsSentThereByAPoolThatIsGone) {
   ASSERT_TRUE(found.has_value());
   EXPECT_FALSE(found->created);
   const std::string logged = Logged();
-  EXPECT_NE(logged.find("was there"), std::string::npos) << "an orphan is told";
+  EXPECT_NE(logged.find("was there"), std::string::npos) << "the orphan is logged";
   EXPECT_NE(logged.find("sent to other nodes"), std::string::npos) << logged;
   EXPECT_TRUE(Create("one", "bad", true)->created);
 }
 
-TEST_F(PoolsTest, ASilentPoolSendsNobodyElsewhere) {
+TEST_F(PoolsTest, ASilentPoolSendsNoCreateElsewhere) {
   ASSERT_TRUE(Restart().has_value());
   lvm_.SetGroupSilent("vg-bad", true);
   const auto made = engine_->volumes().Create({.name = "one",
@@ -624,7 +624,7 @@ TEST_F(PoolsTest, ASilentPoolSendsNobodyElsewhere) {
   lvm_.SetGroupSilent("vg-bad", false);
 }
 
-TEST_F(PoolsTest, WhatThisNodeLacksSendsThoseElsewhereWhoHaveOtherNodesToAsk) {
+TEST_F(PoolsTest, WhatThisNodeLacksSendsCreatesToOtherNodes) {
   ASSERT_TRUE(Restart().has_value());
   const auto code = [&](bool elsewhere, uint64_t extents) {
     const auto made = Create("one", "good", elsewhere, AccessType::kMount, extents);
@@ -636,14 +636,14 @@ TEST_F(PoolsTest, WhatThisNodeLacksSendsThoseElsewhereWhoHaveOtherNodesToAsk) {
   lvm_.Happen("vg-good", [](lvm::VolumeGroup& group) { group.pvs.back().missing = true; });
   EXPECT_EQ(code(false, 10), "precondition") << "a disk is missing";
   EXPECT_EQ(code(true, 10), "no_space");
-  EXPECT_TRUE(Create("most", "good", true).has_value()) << "what is there is there";
+  EXPECT_TRUE(Create("most", "good", true).has_value()) << "an existing volume is found";
   lvm_.Happen("vg-good", [](lvm::VolumeGroup& group) { group.pvs.back().missing = false; });
   dm_.SetTarget("linear", false);
   EXPECT_EQ(code(false, 10), "invalid_argument");
   EXPECT_EQ(code(true, 10), "no_space");
 }
 
-TEST_F(PoolsTest, APoolThatThisNodeLacksSendsThoseElsewhereWhoHaveOtherNodesToAsk) {
+TEST_F(PoolsTest, AnUnconfiguredPoolSendsCreatesToOtherNodes) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("was there", "bad");
   ASSERT_TRUE(Restart({"renamed", "good", "last"}).has_value());
@@ -653,12 +653,12 @@ TEST_F(PoolsTest, APoolThatThisNodeLacksSendsThoseElsewhereWhoHaveOtherNodesToAs
   EXPECT_NE(refused.error().message().find("no pool 'bad'"), std::string::npos) << refused.error().message();
   const auto found = Create("was there", "bad", true);
   ASSERT_TRUE(found.has_value()) << found.error().message();
-  EXPECT_EQ(found->volume.id, id) << "nobody is sent away from what is here";
+  EXPECT_EQ(found->volume.id, id) << "an existing volume is found";
   lvm_.SetAway("vg-last", true);
   EXPECT_EQ(Create("one", "bad", true).error().code(), Code::kUnavailable) << "the volume may be there";
 }
 
-TEST_F(PoolsTest, RoomThatErasingGivesBackIsWaitedForOnlyIfThatIsSoon) {
+TEST_F(PoolsTest, ACreateWaitsForErasedSpaceOnlyIfThatIsSoon) {
   ASSERT_TRUE(Restart().has_value());
   const auto made = Create("all", "last", false, AccessType::kMount, 100);
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -677,13 +677,13 @@ TEST_F(PoolsTest, RoomThatErasingGivesBackIsWaitedForOnlyIfThatIsSoon) {
     return refused.error().code();
   };
   EXPECT_EQ(next(false), Code::kUnavailable);
-  EXPECT_EQ(next(true), Code::kNoSpace) << "nobody knows how long that takes";
+  EXPECT_EQ(next(true), Code::kNoSpace) << "the time is unknown";
   go_on = true;
   go_on.notify_all();
   EXPECT_TRUE(Eventually([&] { return Create("next", "last", true, AccessType::kMount, 50).has_value(); }));
 }
 
-TEST_F(PoolsTest, AVolumeThatErasingMakesWayForIsWaitedForOnlyIfThatIsSoon) {
+TEST_F(PoolsTest, ACreateAtTheVolumeLimitWaitsOnlyIfErasingEndsSoon) {
   ASSERT_TRUE(Restart().has_value());
   const std::string id = MustCreate("one", "last");
   lvm_.Edit("vg-last", [](lvm::VolumeGroup& group) { group.max_lvs = 1; });
@@ -696,20 +696,20 @@ TEST_F(PoolsTest, AVolumeThatErasingMakesWayForIsWaitedForOnlyIfThatIsSoon) {
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   ASSERT_TRUE(Eventually([&] { return erasing.load(); }));
   EXPECT_EQ(Create("next", "last", false).error().code(), Code::kUnavailable);
-  EXPECT_EQ(Create("next", "last", true).error().code(), Code::kNoSpace)
-      << "nobody knows how long that takes";
+  EXPECT_EQ(Create("next", "last", true).error().code(), Code::kNoSpace) << "the time is unknown";
   go_on = true;
   go_on.notify_all();
   EXPECT_TRUE(Eventually([&] { return Create("next", "last", true).has_value(); }));
 }
 
-TEST_F(PoolsTest, AHalfMadeVolumeThatStaysSendsNobodyElsewhere) {
+TEST_F(PoolsTest, AnUnfinishedVolumeThatStaysSendsNoCreateElsewhere) {
   ASSERT_TRUE(Restart().has_value());
   lvm_.after.FailNth("Create", 1, Error(Code::kNoSpace, "no room in the metadata area"));
   lvm_.before.FailNth("Remove", 1, Error(Code::kUnavailable, "the lock is taken"));
   EXPECT_EQ(Create("one", "good", true).error().code(), Code::kUnavailable);
   lvm_.after.FailNth("Create", 1, Error(Code::kNoSpace, "no room in the metadata area"));
-  EXPECT_EQ(Create("two", "good", true).error().code(), Code::kNoSpace) << "nothing is left of it";
+  EXPECT_EQ(Create("two", "good", true).error().code(), Code::kNoSpace)
+      << "the unfinished volume was removed";
 }
 
 }  // namespace
