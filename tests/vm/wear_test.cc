@@ -157,7 +157,7 @@ TEST_F(WearTest, AFailingDiskGetsNothingNewAndItsVolumesSaySoUntilItIsWellAgain)
   ASSERT_FALSE(HasFailure());
   EXPECT_TRUE(DevicesOf(wide).contains(node));
   EXPECT_TRUE(Eventually([&] { return Logged("condition has changed", there.volume_id()) == 2; }));
-  EXPECT_EQ(Logged("disk's health has changed", pv), 2U) << "one line for each change";
+  EXPECT_EQ(Logged("disk health changed", pv), 2U) << "one line for each change";
   const auto rest = client().List();
   ASSERT_OK(rest);
   for (const v1::Volume& volume : rest.value) {

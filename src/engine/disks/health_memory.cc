@@ -41,7 +41,7 @@ std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::
                                 [&] { return std::ranges::none_of(now, owes); });
     answers = std::exchange(asked_->answers, {});
     for (const std::string& pv : asked_->open) {
-      answers.insert_or_assign(pv, Error(Code::kTimeout, "it has not answered yet"));
+      answers.insert_or_assign(pv, Error(Code::kTimeout, "the disk has not answered yet"));
     }
   }
   const std::lock_guard lock(mutex_);

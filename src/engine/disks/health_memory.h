@@ -1,4 +1,5 @@
-// What the pools' disks last said of their health. Asked by poll_health.h, judged by model/failing_disks.h.
+// The last health report of each disk of the pools. poll_health.h polls the disks, model/failing_disks.h
+// judges the reports.
 #pragma once
 
 #include <condition_variable>
@@ -19,11 +20,11 @@
 
 namespace quarry::engine {
 
-// What the disks said when they were last asked, by PV UUID. In memory only: a start asks anew. Thread-safe.
+// The last health reports, by PV UUID. In memory only: a start polls the disks again. Thread-safe.
 class HealthMemory {
  public:
-  // `tell` is called with what Weak() gives from then on, whenever that changes, one call at a time. It must
-  // not ask this object.
+  // `tell` is called with the new result of Weak() whenever it changes, one call at a time. It must not call
+  // this object.
   explicit HealthMemory(std::function<void(std::shared_ptr<const UnhealthyDisks>)> tell = nullptr)
       : tell_(std::move(tell)) {}
 
@@ -31,36 +32,38 @@ class HealthMemory {
     udev::DiskHealth health;
     DiskVerdict verdict;
   };
-  // One that is as it was is none.
+  // A change of a disk's state, or of the reason why its health is unavailable. Unchanged disks are not
+  // reported.
   struct Change {
     std::string pv;
     DiskState was = DiskState::kGood, is = DiskState::kGood;
     std::string words;
-    std::optional<Error> silent;  // it does not answer, or not as it should; what it is, it stays
+    std::optional<Error> silent;  // why the health is unavailable; the disk keeps its state meanwhile
   };
 
-  // Whom to ask.
+  // The disks to poll.
   struct Round {
-    std::map<std::string, std::string> nodes;  // by PV UUID; empty: it is away
-    bool complete = true;                      // there are no others: what is known of others is forgotten
+    std::map<std::string, std::string> nodes;  // device nodes by PV UUID; empty: the disk is missing
+    bool complete = true;                      // `nodes` has all disks: the state of other disks is forgotten
   };
 
-  // Asks each disk on a thread of its own, for one that does not answer must not hold up the others; one that
-  // owes an answer is not asked again. Waits for the answers until `call` ends, at most a minute; what comes
-  // later is told by the next call.
+  // Polls each disk on its own thread, so that a disk that does not answer delays no other disk. A disk with
+  // an outstanding answer is not polled again. Waits for the answers until `call` ends, at most a minute. The
+  // next call reports answers that arrive later.
   std::vector<Change> Ask(const std::shared_ptr<udev::DiskHealthApi>& api, const Round& round,
                           const Call& call);
 
-  // A disk that fails by what the kernel got of it, whatever it says itself; until it is forgiven.
+  // Marks a disk as failing because the kernel keeps getting errors from it, whatever the disk reports
+  // itself. Lasts until ClearFailing.
   void MarkFailing(const std::string& pv, std::string words);
   void ClearFailing(const std::string& pv);
 
   std::optional<Known> Of(const std::string& pv) const;
-  std::shared_ptr<const UnhealthyDisks> Weak() const;  // the same object until something changes
+  std::shared_ptr<const UnhealthyDisks> Weak() const;  // the unhealthy disks; the same object until a change
 
  private:
   using Answer = Result<std::optional<udev::DiskHealth>>;
-  // What the threads that ask share with us, and keep when we are gone.
+  // Shared with the polling threads, which keep it when this object is destroyed.
   struct Asked {
     std::mutex mutex;
     std::condition_variable_any answered;
@@ -79,8 +82,8 @@ class HealthMemory {
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::map<std::string, Known> known_;
-  std::map<std::string, std::string> silent_;  // errors that were told
-  std::map<std::string, std::string> blamed_;
+  std::map<std::string, std::string> silent_;  // errors that were reported, by PV UUID
+  std::map<std::string, std::string> blamed_;  // reasons of MarkFailing, by PV UUID
   std::shared_ptr<const UnhealthyDisks> weak_ = std::make_shared<const UnhealthyDisks>();
 };
 

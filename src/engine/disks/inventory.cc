@@ -18,7 +18,7 @@ std::string KeyOf(const udev::Disk& disk) {
   return disk.node + " " + disk.identity;
 }
 
-// A path that a rule names may be any link to the disk, not only one that udevd made.
+// A path in a rule may be any link to the disk, not only a link that udevd made.
 Status ResolvePaths(NodeDisks& node_disks, std::vector<udev::Disk>& disks) {
   for (const auto& pool : node_disks.node.pools) {
     for (const auto* rules : {&pool->config.devices, &pool->config.exclude}) {
@@ -43,7 +43,7 @@ Result<SeenPool> LookAtPool(NodeDisks& node_disks, Pool& pool, const Call& call)
   SeenPool seen{.config = &pool.config};
   auto group = pool.lookout.Look(kPatience, call);
   if (!group.has_value()) {
-    QUARRY_TRY(call.Check("looking at the pools' disks"));
+    QUARRY_TRY(call.Check("reading the pools' disks"));
     seen.problem = group.error().code() == Code::kNotFound ? "" : group.error().message();
     return seen;
   }
@@ -60,10 +60,10 @@ Result<SeenPool> LookAtPool(NodeDisks& node_disks, Pool& pool, const Call& call)
   return seen;
 }
 
-// Everything but libblkid's answers. Waits for no disk longer than a second.
+// The survey without libblkid's answers. Waits for each disk at most a second.
 Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
   if (node_disks.node.world.udev == nullptr || node_disks.node.world.pvs == nullptr) {
-    return Error(Code::kUnsupported, "disks cannot be listed here");
+    return Error(Code::kUnsupported, "this quarryd cannot list disks");
   }
   QUARRY_ASSIGN(std::vector<udev::Disk> disks, node_disks.node.world.udev->Inventory());
   QUARRY_TRY(ResolvePaths(node_disks, disks));
@@ -76,7 +76,8 @@ Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
     QUARRY_ASSIGN(SeenPool seen, LookAtPool(node_disks, *pool, call));
     survey.pools.push_back(std::move(seen));
   }
-  // After the groups: a disk that joins one in between is seen as a stranger's, never as nobody's.
+  // Read after the groups: a disk that joins a group in between is taken for a PV of another group, never for
+  // a free disk.
   QUARRY_ASSIGN(std::vector<lvm::PvFacts> pvs, node_disks.node.world.pvs->ReadPvs(nodes, call));
   for (size_t i = 0; i < disks.size(); ++i) {
     survey.disks.push_back({.disk = std::move(disks[i]), .pv = std::move(pvs[i])});
@@ -84,19 +85,19 @@ Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
   return survey;
 }
 
-// Has libblkid look into the disks for which `asked` holds, each claimed exclusively.
+// libblkid probes the disks for which `asked` holds. Each disk is opened exclusively (O_EXCL) for that.
 Status LookInto(NodeDisks& node_disks, Survey& survey, const std::function<bool(size_t disk)>& asked,
                 const Call& call) {
   constexpr std::chrono::seconds kPatience{5};
   const std::unique_lock probing(node_disks.notes.probing, kPatience);
   if (!probing.owns_lock()) {
-    return Error(Code::kUnavailable, "looking into disks: another look waits for one that does not answer");
+    return Error(Code::kUnavailable, "probing disks: another probe waits for a disk that does not answer");
   }
   for (size_t i = 0; i < survey.disks.size(); ++i) {
     if (!asked(i)) {
       continue;
     }
-    QUARRY_TRY(call.Check("looking into disks"));
+    QUARRY_TRY(call.Check("probing disks"));
     SeenDisk& seen = survey.disks[i];
     const auto path = AbsolutePath::Parse(seen.disk.node);
     seen.content = path.has_value() ? node_disks.node.world.mount.ProbeDevice(*path)
@@ -107,8 +108,7 @@ Status LookInto(NodeDisks& node_disks, Survey& survey, const std::function<bool(
 
 using Chosen = std::function<bool(const udev::Disk&, const Verdict&)>;
 
-// The survey with libblkid's answers for those of the wanted that are `chosen`, and what follows from all
-// that.
+// Fills `survey`, with libblkid's answers for the wanted disks that are `chosen`. Returns the verdicts.
 Result<std::vector<Verdict>> LookForWanted(NodeDisks& node_disks, Survey& survey, const Chosen& chosen,
                                            const Call& call) {
   QUARRY_ASSIGN(survey, Look(node_disks, call));
@@ -130,16 +130,16 @@ void TellOfLeft(NodeDisks& node_disks, const Survey& survey, const std::vector<V
     const udev::Disk& disk = survey.disks[i].disk;
     if (verdict.standing == Standing::kLeft && !verdict.rule.empty() &&
         node_disks.notes.Say(KeyOf(disk), verdict.words)) {
-      node_disks.node.log.Info("a disk that a pool's rule names is left alone", {{"pool", verdict.named},
-                                                                                 {"disk", disk.node},
-                                                                                 {"identity", disk.identity},
-                                                                                 {"rule", verdict.rule},
-                                                                                 {"reason", verdict.words}});
+      node_disks.node.log.Info("a disk matches a pool's rule but does not join", {{"pool", verdict.named},
+                                                                                  {"disk", disk.node},
+                                                                                  {"identity", disk.identity},
+                                                                                  {"rule", verdict.rule},
+                                                                                  {"reason", verdict.words}});
     }
   }
 }
 
-// Under the pool's turn.
+// Adds the disk. Needs the pool's turn.
 void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::string& rule, size_t& taken,
           const Call& call) {
   auto added = RunCounted(pool, {AddPvAction{{.group = pool.config.group, .device = disk.node}}},
@@ -206,10 +206,11 @@ Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call) {
     }
     Pool& pool = *node_disks.node.pools[i];
     if (free.empty() || !pool.gate.is_open()) {
-      continue;  // a pool that is yet to start looks for disks itself
+      continue;  // a pool's start adds disks itself
     }
     QUARRY_ASSIGN(const auto turn, pool.writers.Wait("adding disks", call));
-    // What was not free a moment ago is left for the next time: others wait for the turn.
+    // Probes only disks that were free a moment ago, because other calls wait for the turn. The next round
+    // takes the others.
     const auto still = [&](const udev::Disk& disk, const Verdict&) { return free.contains(KeyOf(disk)); };
     Survey now;
     QUARRY_ASSIGN(const std::vector<Verdict> proven, LookForWanted(node_disks, now, still, call));
@@ -236,7 +237,7 @@ Result<std::vector<std::string>> DisksForNewGroup(NodeDisks& node_disks, const P
     const SeenDisk& seen = survey.disks[i];
     if (seen.pv.group == pool.group) {
       return Error(Code::kUnavailable,
-                   fmt::format("{} says that it is of a volume group {}, which LVM does not find",
+                   fmt::format("{} carries the label of a volume group {}, which LVM does not find",
                                seen.disk.node, pool.group));
     }
     const bool named = std::ranges::any_of(pool.devices, [&](const DeviceRule& rule) {
@@ -252,7 +253,7 @@ Result<std::vector<std::string>> DisksForNewGroup(NodeDisks& node_disks, const P
 
 Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& call) {
   QUARRY_ASSIGN(Survey survey, Look(node_disks, call));
-  // In use is not to be opened exclusively: that could only fail, and get in the way of others.
+  // A disk in use is not opened exclusively: the open would fail, and might disturb other processes.
   const auto quiet = [&](size_t i) {
     const SeenDisk& seen = survey.disks[i];
     return seen.pv.kind == lvm::PvFacts::Kind::kNoPv && seen.disk.partitions.empty() &&

@@ -1,4 +1,4 @@
-// Looks at the disks of the node, and takes those that join.h says a pool may have.
+// Surveys the disks of the node, and adds those to a pool that join.h permits.
 #pragma once
 
 #include <map>
@@ -14,18 +14,19 @@
 
 namespace quarry::engine {
 
-// What was said of disks, and what became of the last attempt to take one. By node and identity. Thread-safe.
+// The last logged reason, and the last failed attempt to add, of each disk. By device node and identity.
+// Thread-safe.
 class DiskNotes {
  public:
-  // Whether this is news of the disk.
+  // Records the reason. True if it differs from the last one for this disk.
   bool Say(const std::string& disk, const std::string& words);
   void Failed(const std::string& disk, const std::string& why);
   void Took(const std::string& disk);
-  // Empty: no attempt failed.
+  // Why the last attempt to add the disk failed. Empty: no attempt failed.
   std::string Failure(const std::string& disk) const;
 
-  // Held while libblkid looks into disks: each is claimed exclusively for that time, and who meets a claim
-  // takes the disk for used. A disk that hangs holds it up for everybody.
+  // Held while libblkid probes disks. Each probe opens its disk exclusively (O_EXCL), so a concurrent probe
+  // would take the disk for in use. A disk that hangs blocks all probes.
   std::timed_mutex probing;
 
  private:
@@ -33,7 +34,7 @@ class DiskNotes {
   std::map<std::string, std::string> said_, failed_;
 };
 
-// What this room remembers.
+// This room's memory.
 struct NodeDisks {
   explicit NodeDisks(Node& n)
       : node(n),
@@ -43,17 +44,17 @@ struct NodeDisks {
   HealthMemory healths;
 };
 
-// Adds to each pool's group the disks that its rules want and that are proven blank and unused: looks without
-// the pool's turn, and once more under it, just before. How many it took. A disk that could not be taken is
-// logged, and told by quarryctl. Pools without rules, and those whose group is not there, are passed over.
+// Adds to each pool's group the disks that match its rules and are proven blank and free. Checks each disk
+// without the pool's turn, and again under the turn, just before the disk joins. Returns how many joined. A
+// disk that could not join is logged, and quarryctl shows it. Pools without rules, and pools whose group does
+// not exist, are skipped.
 Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call);
 
-// Every disk of the node, and why it is or is not a pool's. kUnsupported: they cannot be listed.
+// Every disk of the node, and why it is or is not in a pool. kUnsupported: disks cannot be listed.
 Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& call);
 
-// Nodes of the disks that the pool's rules want for a group that is to be made, but for those that an
-// explicit path names. kUnavailable if a disk says that it is of a group of this name, which LVM did not
-// find.
+// Device nodes of the disks that match the pool's rules, for a new group. Disks that an explicit path names
+// are not included. kUnavailable: a disk's label names a group with this name, which LVM did not find.
 Result<std::vector<std::string>> DisksForNewGroup(NodeDisks& node_disks, const PoolConfig& pool,
                                                   const Call& call);
 

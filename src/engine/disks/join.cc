@@ -11,7 +11,7 @@
 namespace quarry::engine {
 namespace {
 
-// Label and header before the metadata area.
+// LVM's label and header, which lie before the metadata area.
 constexpr Bytes kBeforeMetadata = kMiB;
 
 Verdict Left(Verdict verdict, std::string words) {
@@ -24,21 +24,21 @@ bool HasPv(const SeenPool& pool, const std::string& uuid) {
   return pool.group != nullptr && pool.group->FindPv(uuid) != nullptr;
 }
 
-// How many disks say that they are this PV.
+// How many disks carry this PV UUID.
 size_t Bearers(const Survey& survey, const std::string& uuid) {
   return static_cast<size_t>(std::ranges::count_if(survey.disks, [&](const SeenDisk& seen) {
     return seen.pv.kind == lvm::PvFacts::Kind::kPv && seen.pv.uuid == uuid;
   }));
 }
 
-// Two disks with one UUID: LVM refuses to change a group of such.
+// Whether two disks carry the UUID of one PV of the group: LVM refuses to change such a group.
 bool HasCopies(const Survey& survey, const SeenPool& pool) {
   return pool.group != nullptr && std::ranges::any_of(pool.group->pvs, [&](const lvm::PhysicalVolume& pv) {
            return Bearers(survey, pv.uuid) > 1;
          });
 }
 
-// What goes to one of them goes to both.
+// Whether another device has the same identity. Then both are paths to one disk, and a write reaches both.
 bool HasTwin(const Survey& survey, const udev::Disk& disk) {
   return !disk.identity.empty() && std::ranges::any_of(survey.disks, [&](const SeenDisk& other) {
     return other.disk.identity == disk.identity && other.disk.number != disk.number;
@@ -57,8 +57,8 @@ Verdict JudgeMember(const Survey& survey, size_t index, const SeenDisk& seen, Ve
   const bool itself = place != pool.members.end() && place->second == seen.disk.number;
   if (Bearers(survey, seen.pv.uuid) > 1 && !itself) {
     return Left(std::move(verdict),
-                fmt::format("bears the UUID of another disk of pool '{}' ({}): a copy of it. LVM changes "
-                            "nothing in the group while both are there",
+                fmt::format("bears the UUID of another disk of pool '{}' ({}), so it is a copy. LVM changes "
+                            "nothing in the group until one of them is removed",
                             pool.config->name, seen.pv.uuid));
   }
   verdict.standing = Standing::kMember;
@@ -71,8 +71,8 @@ Verdict JudgeStranger(const Survey& survey, const SeenDisk& seen, Verdict verdic
   std::string words;
   if (pv.group.empty()) {
     words =
-        "a physical volume of LVM's in no group: somebody, or a claim that was cut short, made it; it is "
-        "taken once it is cleared (blkdiscard --zeroout)";
+        "an LVM physical volume in no group, made by another program or by a join that was interrupted; it "
+        "joins once it is cleared (blkdiscard --zeroout)";
   } else {
     const bool same_name = std::ranges::any_of(
         survey.pools, [&](const SeenPool& pool) { return pool.config->group == pv.group; });
@@ -80,16 +80,16 @@ Verdict JudgeStranger(const Survey& survey, const SeenDisk& seen, Verdict verdic
     words += same_name ? " of this name, not the pool's" : "";
   }
   if (Bearers(survey, pv.uuid) > 1) {
-    words += fmt::format("; another disk bears the same UUID {}", pv.uuid);
+    words += fmt::format("; another disk has the same UUID {}", pv.uuid);
   }
   return Left(std::move(verdict), std::move(words));
 }
 
-// What the disk meets first, in the order of the pools: an exclusion stands before the rules of its pool.
+// The first rule that the disk matches, in the order of the pools. A pool's exclusions come before its rules.
 struct Wish {
   size_t pool = 0;
-  const DeviceRule* rule = nullptr;  // nullptr: none
-  std::string against;               // why not, where something speaks against it
+  const DeviceRule* rule = nullptr;  // nullptr: no rule
+  std::string against;               // why the disk nearly matched a rule, or was excluded
 };
 
 Wish FindRule(const Survey& survey, const udev::Disk& disk) {
@@ -103,7 +103,7 @@ Wish FindRule(const Survey& survey, const udev::Disk& disk) {
       if (!match.meets) {
         if (!match.but.empty() && miss.against.empty()) {
           miss.against =
-              fmt::format("would be pool '{}'s by [{}], but is {}", pool.name, rule.Text(), match.but);
+              fmt::format("would join pool '{}' by [{}], but is {}", pool.name, rule.Text(), match.but);
         }
         continue;
       }
@@ -119,7 +119,7 @@ Wish FindRule(const Survey& survey, const udev::Disk& disk) {
   return miss;
 }
 
-// What of the kernel's speaks against taking the disk; empty: nothing.
+// Why the kernel's view forbids that the disk joins; empty: it does not.
 std::string InUse(const udev::Disk& disk) {
   if (!disk.partitions.empty()) {
     return fmt::format("has partitions: {}", fmt::join(disk.partitions, ", "));
@@ -130,7 +130,7 @@ std::string InUse(const udev::Disk& disk) {
   return disk.read_only ? "read-only" : "";
 }
 
-// What of the pool's speaks against taking any disk like this; empty: nothing.
+// Why the pool cannot take such a disk now; empty: it can.
 std::string NotNow(const Survey& survey, const SeenPool& pool, const DeviceRule& rule,
                    const udev::Disk& disk) {
   if (!pool.problem.empty()) {
@@ -138,29 +138,29 @@ std::string NotNow(const Survey& survey, const SeenPool& pool, const DeviceRule&
   }
   const Bytes extent = pool.group == nullptr ? Bytes{0} : pool.group->extent_size;
   if (disk.size < kBeforeMetadata + lvm::kMetadataSize + extent) {
-    return fmt::format("too small: {} go to LVM's metadata alone", HumanBytes(lvm::kMetadataSize));
+    return fmt::format("too small: LVM's metadata alone takes {}", HumanBytes(lvm::kMetadataSize));
   }
   if (HasTwin(survey, disk)) {
-    return fmt::format(
-        "another device says that it is {} as well: two paths to one disk, which want multipath",
-        disk.identity);
+    return fmt::format("another device has the same identity {}: two paths to one disk need multipath",
+                       disk.identity);
   }
   if (pool.group == nullptr) {
     return "";
   }
   if (rule.IsExplicit()) {
     return fmt::format(
-        "volume group {} is there already: an explicit path makes a group and adds nothing to it; say it as "
-        "a rule (by serial, say) to have the disk added",
+        "volume group {} exists already: an explicit path makes a group and adds nothing to it; to add the "
+        "disk, name it by a rule, for example by its serial number",
         pool.group->name);
   }
   if (HasCopies(survey, pool)) {
-    return fmt::format("two disks of volume group {} bear one UUID: LVM changes nothing until one is gone",
-                       pool.group->name);
+    return fmt::format(
+        "two disks of volume group {} have the same UUID: LVM changes nothing until one is removed",
+        pool.group->name);
   }
   for (const SeenDisk& other : survey.disks) {
     if (HasPv(pool, other.pv.uuid) && other.disk.logical_block != disk.logical_block) {
-      return fmt::format("its logical blocks are of {} bytes, those of the group's disks of {}",
+      return fmt::format("its logical blocks have {} bytes, those of the group's disks have {}",
                          disk.logical_block.value, other.disk.logical_block.value);
     }
   }
@@ -180,11 +180,11 @@ std::string Contents(const mount::Content& content) {
   return content.type;
 }
 
-// The last and only one who may say that a disk is blank.
+// The last check. Only libblkid's answer proves that a disk is blank.
 Verdict JudgeContent(const SeenDisk& seen, const DeviceRule& rule, Verdict verdict) {
   if (!seen.content.has_value()) {
     verdict.standing = Standing::kWanted;
-    verdict.words = fmt::format("met by a rule of pool '{}', and not looked into yet", verdict.named);
+    verdict.words = fmt::format("matches a rule of pool '{}', and is not probed yet", verdict.named);
     return verdict;
   }
   if (!seen.content->has_value()) {
@@ -194,12 +194,14 @@ Verdict JudgeContent(const SeenDisk& seen, const DeviceRule& rule, Verdict verdi
     std::string words = fmt::format("not blank, holds {}", verdict.holds);
     return Left(std::move(verdict), std::move(words));
   }
-  // Who names this very disk knows it; a rule is met by disks that nobody thought of.
+  // An administrator who names a path means that disk. A rule may match disks that the administrator did not
+  // think of.
   if (const auto& residue = (*seen.content)->residue;
       residue.has_value() && !rule.IsExplicit() && !rule.wipe_ok) {
     std::string words = fmt::format(
-        "no signature, but not empty: byte {} is not zero. These may be somebody's data (a database, plain "
-        "dm-crypt); where they are not, clear the disk (blkdiscard --zeroout {}) or say wipe-ok in the rule",
+        "no signature, but not empty: byte {} is not zero. This may be data (a database, plain dm-crypt). If "
+        "it "
+        "is not, clear the disk (blkdiscard --zeroout {}) or set wipe-ok in the rule",
         residue->value, seen.disk.node);
     return Left(std::move(verdict), std::move(words));
   }
@@ -228,7 +230,7 @@ Verdict JudgeOne(const Survey& survey, const SeenDisk& seen) {
       return JudgeStranger(survey, seen, std::move(verdict));
     case Kind::kDamaged:
       verdict.holds = "a damaged LVM label";
-      return Left(std::move(verdict), "bears a label of LVM's that does not check out");
+      return Left(std::move(verdict), "its LVM label is damaged");
     case Kind::kSilent:
       return Left(std::move(verdict), "does not answer");
     case Kind::kUnreadable:
@@ -243,7 +245,7 @@ Verdict JudgeOne(const Survey& survey, const SeenDisk& seen) {
     return Left(std::move(verdict), std::move(use));
   }
   if (wish.rule == nullptr) {
-    return Left(std::move(verdict), wish.against.empty() ? "no pool's rule is met" : wish.against);
+    return Left(std::move(verdict), wish.against.empty() ? "matches no pool's rule" : wish.against);
   }
   const SeenPool& pool = survey.pools[wish.pool];
   if (std::string why = NotNow(survey, pool, *wish.rule, seen.disk); !why.empty()) {

@@ -1,10 +1,10 @@
-// What becomes of each disk of the node: whose it is, whether a pool is to take it, and why not. Pure: from
-// what was seen, no I/O.
+// Decides for each disk of the node whether it is in a pool, may join one, or is left alone, and why. Pure:
+// judges a survey, no I/O.
 //
-// A disk is taken only if all who may know agree that it is nobody's: the kernel has nothing on it (no
-// partitions, no holders), LVM has no label on it, and libblkid, with the disk claimed exclusively, finds it
-// blank. By a rule that is not just its path, only if it reads as zeroes, too, or the rule says wipe-ok.
-// Whatever else is said of it, it is left alone.
+// A disk joins only if every source agrees that it is free: the kernel has nothing on it (no partitions, no
+// holders), it carries no LVM label, and libblkid, which opens it exclusively, finds it blank. A disk that
+// matches a rule other than an explicit path must also read as zeroes, unless the rule has wipe-ok. In every
+// other case the disk is left alone.
 #pragma once
 
 #include <map>
@@ -21,21 +21,21 @@
 
 namespace quarry::engine {
 
-// What was seen of one disk.
+// The survey's facts about one disk.
 struct SeenDisk {
   udev::Disk disk;
   lvm::PvFacts pv;
-  // libblkid's answer, or why there is none (kPrecondition: somebody has the disk open for himself). nullopt:
-  // it was not asked.
+  // libblkid's answer, or why there is none (kPrecondition: another process has the disk open exclusively).
+  // nullopt: the disk was not probed.
   std::optional<Result<mount::Content>> content = std::nullopt;
 };
 
-// And of one pool.
+// The survey's facts about one pool.
 struct SeenPool {
   const PoolConfig* config = nullptr;
-  lvm::Snapshot group;  // nullptr: there is none of its name; or `problem` says why it could not be read
+  lvm::Snapshot group;  // nullptr: no group has this name, or it could not be read and `problem` says why
   std::string problem;
-  // Where LVM says that the group's PVs are, by their UUIDs: tells the member from its copy.
+  // Where LVM sees the group's PVs, by PV UUID. Distinguishes a PV from a copy of it.
   std::map<std::string, udev::DeviceNumber> members;
 };
 
@@ -45,25 +45,25 @@ struct Survey {
 };
 
 enum class Standing {
-  kMember,  // of the pool's group
-  kWanted,  // of a pool, and nothing is known against it so far: libblkid is to be asked
-  kFree,    // of a pool, and proven blank and unused: it is to be taken
-  kLeft,    // alone
+  kMember,  // a PV of the pool's group
+  kWanted,  // matches a pool's rule, and nothing speaks against it so far: libblkid has to probe it
+  kFree,    // matches a pool's rule, and is proven blank and free: it joins
+  kLeft,    // left alone
 };
 
 struct Verdict {
   Standing standing = Standing::kLeft;
-  size_t pool = 0;    // index in the survey; meaningful but for kLeft
-  std::string named;  // the pool whose rule it met, or whose member it is; empty: none's
-  std::string rule;   // that it met, if any
-  std::string holds;  // what is on it: "ext4", "LVM physical volume of vg1", "nothing"; empty: not known
-  std::string words;  // why it stands so
+  size_t pool = 0;    // index in the survey; has no meaning for kLeft
+  std::string named;  // the pool whose rule the disk matches, or whose PV it is; empty: no pool
+  std::string rule;   // the rule that the disk matches, if any
+  std::string holds;  // contents: "ext4", "LVM physical volume of vg1", "nothing"; empty: not known
+  std::string words;  // the reason for the verdict
 };
 
-// One for each disk, in their order.
+// One verdict for each disk, in the order of the survey.
 std::vector<Verdict> Judge(const Survey& survey);
 
-// Whether the pool takes disks by rules: explicit paths alone make its group, and never add to it.
+// Whether disks join this pool by rules. Explicit paths only make its group; they never add to it.
 bool Claims(const PoolConfig& pool);
 
 }  // namespace quarry::engine

@@ -9,11 +9,11 @@ namespace {
 
 void Tell(const Logger& log, const HealthMemory::Change& change, const std::string& node) {
   if (change.silent.has_value()) {
-    log.Warning("a disk does not say how it is",
+    log.Warning("disk health unavailable",
                 {{"pv", change.pv}, {"device", node}, {"error", change.silent->message()}});
     return;
   }
-  log.Log(change.is == DiskState::kGood ? LogLevel::kInfo : LogLevel::kWarning, "a disk's health has changed",
+  log.Log(change.is == DiskState::kGood ? LogLevel::kInfo : LogLevel::kWarning, "disk health changed",
           {{"pv", change.pv},
            {"device", node},
            {"was", DiskStateName(change.was)},

@@ -1,4 +1,4 @@
-// Asks the pools' disks how they are.
+// Polls the health of the pools' disks.
 #pragma once
 
 #include "base/call.h"

@@ -14,8 +14,7 @@
 namespace quarry::engine {
 namespace {
 
-// How much of a device that libblkid finds blank is read to see whether it is. File systems, databases and
-// the like begin within this.
+// How much of the device is read. File systems, databases and similar data begin within this.
 constexpr Bytes kLookedAt{kMiB};
 
 }  // namespace

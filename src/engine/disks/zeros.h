@@ -1,4 +1,4 @@
-// Whether a device that libblkid finds blank is.
+// Checks whether a device on which libblkid finds no signature is really empty.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace quarry::engine {
 
-// Whether the beginning of the device, where file systems, databases and the like begin, reads as zeroes.
-// `what` names it in errors.
+// Whether the first MiB of the device reads as zeroes: file systems, databases and similar data begin there.
+// `what` names the device in errors.
 Result<bool> BeginsWithZeros(int fd, const std::string& what);
 
 }  // namespace quarry::engine

@@ -1,4 +1,4 @@
-// Pools that are made of rules, and take disks as they come: on fakes.
+// Pools made by rules, which disks join as they are plugged in: on fakes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Ends a step as a death of the process would: nothing behind it runs.
+// Ends a step as the death of the process would: nothing after it runs.
 struct Death : std::runtime_error {
   Death() : std::runtime_error("killed") {}
 };
@@ -37,7 +37,7 @@ class DyingAt final : public StepWatcher {
   }
 };
 
-class DisksTest : public testing::Test {
+class InventoryTest : public testing::Test {
  protected:
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
 
@@ -101,7 +101,7 @@ class DisksTest : public testing::Test {
   const mount::Content ext4_{mount::Content::Kind::kFilesystem, "ext4", "u"};
 };
 
-TEST_F(DisksTest, AGroupIsMadeOfTheBlankDisksThatMeetARule) {
+TEST_F(InventoryTest, AGroupIsMadeOfTheBlankDisksThatMatchARule) {
   Plug("nvme0n1", "ours1");
   Plug("nvme1n1", "ours2", ext4_);
   Plug("nvme2n1", "theirs");
@@ -114,7 +114,7 @@ TEST_F(DisksTest, AGroupIsMadeOfTheBlankDisksThatMeetARule) {
   EXPECT_THAT(Report("nvme2n1").words, HasSubstr("no pool's rule"));
 }
 
-TEST_F(DisksTest, ADiskThatIsNotEmptyWaitsUntilItIs) {
+TEST_F(InventoryTest, ADiskThatIsNotEmptyJoinsOnceItIs) {
   Plug("nvme0n1", "ours1");
   Plug("nvme1n1", "ours2", {.residue = Bytes{5}});
   ASSERT_TRUE(Start(rules_).has_value());
@@ -127,25 +127,25 @@ TEST_F(DisksTest, ADiskThatIsNotEmptyWaitsUntilItIs) {
   EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1", "/dev/nvme1n1"));
 }
 
-TEST_F(DisksTest, WithoutABlankDiskThereIsNoGroupButThereIsAnAnswerWhy) {
+TEST_F(InventoryTest, WithoutABlankDiskTheErrorSaysWhyThereIsNoGroup) {
   Plug("nvme0n1", "ours1", ext4_);
   const Status refused = Start(rules_);
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_THAT(refused.error().message(), HasSubstr("no blank disk meets its rules"));
   EXPECT_THAT(Report("nvme0n1").words, HasSubstr("holds ext4"));
   Plug("nvme1n1", "ours2");
-  EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value()) << "one has come";
+  EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value()) << "a blank disk was plugged in";
 }
 
-TEST_F(DisksTest, NoSecondGroupIsMadeWhileADiskSaysThatThereIsOne) {
+TEST_F(InventoryTest, NoSecondGroupIsMadeWhileALabelNamesTheGroup) {
   Plug("nvme0n1", "ours1");
   Plug("nvme1n1", "ours2");
   lvm_.SetPvFacts("/dev/nvme1n1", {lvm::PvFacts::Kind::kPv, "pv-x", "vg", "uuid-x"});
   const Status refused = Start(rules_);
-  EXPECT_THAT(refused.error().message(), HasSubstr("/dev/nvme1n1 says that it is of a volume group vg"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("/dev/nvme1n1 carries the label of a volume group vg"));
 }
 
-TEST_F(DisksTest, ExplicitPathsMustAllBeThereAndRulesAddToThem) {
+TEST_F(InventoryTest, ExplicitPathsMustAllExistAndRulesAddToThem) {
   Plug("nvme0n1", "ours1");
   Plug("nvme1n1", "ours2");
   EXPECT_FALSE(Start({{.path = "/dev/nvme0n1"}, {.path = "/dev/nvme9n1"}}).has_value());
@@ -153,7 +153,7 @@ TEST_F(DisksTest, ExplicitPathsMustAllBeThereAndRulesAddToThem) {
   EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1", "/dev/nvme1n1"));
 }
 
-TEST_F(DisksTest, ABlankDiskThatComesIsAddedAndCountsAtOnce) {
+TEST_F(InventoryTest, ANewBlankDiskJoinsAndCountsAtOnce) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   const Bytes before = engine_->volumes().Capacity({}, {}, Soon())->available;
@@ -166,7 +166,7 @@ TEST_F(DisksTest, ABlankDiskThatComesIsAddedAndCountsAtOnce) {
   EXPECT_EQ(Claim(), 0U);
 }
 
-TEST_F(DisksTest, AStartAddsWhatCameWhileNobodyRan) {
+TEST_F(InventoryTest, AStartAddsDisksThatCameWhileQuarrydWasDown) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   Plug("nvme1n1", "ours2");
@@ -176,7 +176,7 @@ TEST_F(DisksTest, AStartAddsWhatCameWhileNobodyRan) {
   EXPECT_THAT(Report("nvme2n1").words, HasSubstr("excluded"));
 }
 
-TEST_F(DisksTest, AListOfPathsAddsNothingToAGroupThatExists) {
+TEST_F(InventoryTest, AListOfPathsAddsNothingToAnExistingGroup) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start({{.path = "/dev/nvme0n1"}}).has_value());
   Plug("nvme1n1", "ours2");
@@ -186,7 +186,7 @@ TEST_F(DisksTest, AListOfPathsAddsNothingToAGroupThatExists) {
   EXPECT_THAT(Report("nvme1n1").words, HasSubstr("explicit path"));
 }
 
-TEST_F(DisksTest, ADiskThatIsNoMoreBlankUnderTheTurnIsNotTouched) {
+TEST_F(InventoryTest, ADiskNoLongerBlankUnderTheTurnIsNotTouched) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   Plug("nvme1n1", "ours2");
@@ -203,7 +203,7 @@ TEST_F(DisksTest, ADiskThatIsNoMoreBlankUnderTheTurnIsNotTouched) {
   EXPECT_THAT(Members(), ElementsAre("/dev/nvme0n1"));
 }
 
-TEST_F(DisksTest, ADeathBeforeOrAfterTheStepIsMadeGoodByTheNextStart) {
+TEST_F(InventoryTest, TheNextStartRecoversFromADeathBeforeOrAfterTheStep) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   int disk = 1;
@@ -220,20 +220,20 @@ TEST_F(DisksTest, ADeathBeforeOrAfterTheStepIsMadeGoodByTheNextStart) {
   EXPECT_THAT(steps_.steps.front(), HasSubstr("add disk /dev/nvme1n1 to volume group vg"));
 }
 
-TEST_F(DisksTest, WhatLvmRefusesIsToldAndTriedAgain) {
+TEST_F(InventoryTest, ARefusalByLvmIsReportedAndRetried) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   Plug("nvme1n1", "ours2");
   Plug("nvme2n1", "ours3");
   lvm_.before.FailNth("AddPv", 1, Error(Code::kPrecondition, "device is filtered"));
-  EXPECT_EQ(Claim(), 1U) << "the other one is none the worse for it";
+  EXPECT_EQ(Claim(), 1U) << "the other disk is not affected";
   EXPECT_THAT(Report("nvme1n1").words, HasSubstr("could not be added: "));
   EXPECT_THAT(Report("nvme1n1").words, HasSubstr("device is filtered"));
   EXPECT_EQ(Claim(), 1U);
   EXPECT_EQ(Members().size(), 3U);
 }
 
-TEST_F(DisksTest, AGroupThatLacksADiskTakesASpareAsWell) {
+TEST_F(InventoryTest, ASpareJoinsAGroupWithAMissingDisk) {
   Plug("nvme0n1", "ours1");
   Plug("nvme1n1", "ours2");
   ASSERT_TRUE(Start(rules_).has_value());
@@ -244,7 +244,7 @@ TEST_F(DisksTest, AGroupThatLacksADiskTakesASpareAsWell) {
   EXPECT_TRUE(Report("nvme2n1").member);
 }
 
-TEST_F(DisksTest, ANodeWhoseDisksCannotBeListedServesAllTheSame) {
+TEST_F(InventoryTest, ANodeWhoseDisksCannotBeListedStillServes) {
   Plug("nvme0n1", "ours1");
   ASSERT_TRUE(Start(rules_).has_value());
   udev_.faults.FailAlways("Inventory", Error(Code::kUnavailable, "no sysfs"));

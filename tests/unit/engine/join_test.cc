@@ -1,4 +1,4 @@
-// What is said of each disk, from what was seen.
+// The verdict on each disk, from the facts of a survey.
 #include "engine/disks/join.h"
 
 #include <gmock/gmock.h>
@@ -15,9 +15,9 @@ const Result<mount::Content> kBlank = mount::Content{};
 const Result<mount::Content> kExt4 = mount::Content{mount::Content::Kind::kFilesystem, "ext4", "u"};
 
 // Pool "p" on group "vg" of one disk, "nvme0n1", taking NVMe disks of 1 GiB or more.
-class ClaimTest : public testing::Test {
+class JoinTest : public testing::Test {
  protected:
-  ClaimTest() {
+  JoinTest() {
     pool_.name = "p";
     pool_.group = "vg";
     pool_.devices = {{.transport = "nvme", .min_size = kGiB}};
@@ -31,7 +31,7 @@ class ClaimTest : public testing::Test {
     SeenDisk& member = Add("nvme0n1", std::nullopt);
     member.pv = {PvFacts::Kind::kPv, "pv0", "vg", "group-uuid"};
   }
-  // One that everybody agrees about, if libblkid says so.
+  // A disk that only libblkid's answer can keep from joining.
   SeenDisk& Add(const std::string& name, std::optional<Result<mount::Content>> content = kBlank) {
     SeenDisk seen;
     seen.disk.name = name;
@@ -68,7 +68,7 @@ class ClaimTest : public testing::Test {
   Survey survey_;
 };
 
-TEST_F(ClaimTest, AMemberIsOneByItsUuidWhateverItsName) {
+TEST_F(JoinTest, AMemberIsKnownByItsUuidNotByItsName) {
   const Verdict verdict = Last();
   EXPECT_EQ(verdict.standing, Standing::kMember);
   EXPECT_EQ(verdict.named, "p");
@@ -76,7 +76,7 @@ TEST_F(ClaimTest, AMemberIsOneByItsUuidWhateverItsName) {
   EXPECT_EQ(verdict.rule, "transport=nvme, min-size=1 GiB");
 }
 
-TEST_F(ClaimTest, ABlankDiskThatMeetsARuleIsFree) {
+TEST_F(JoinTest, ABlankDiskThatMeetsARuleIsFree) {
   Add("nvme1n1");
   EXPECT_EQ(Last().standing, Standing::kFree);
   EXPECT_EQ(Last().named, "p");
@@ -84,12 +84,12 @@ TEST_F(ClaimTest, ABlankDiskThatMeetsARuleIsFree) {
   EXPECT_EQ(Last().standing, Standing::kFree) << "for the group that is to be made";
 }
 
-TEST_F(ClaimTest, WhatNobodyLookedIntoIsWantedAndNotFree) {
+TEST_F(JoinTest, ADiskThatWasNotProbedIsWantedAndNotFree) {
   Add("nvme1n1", std::nullopt);
   EXPECT_EQ(Last().standing, Standing::kWanted);
 }
 
-TEST_F(ClaimTest, NothingIsTakenThatAnybodyHasADoubtAbout) {
+TEST_F(JoinTest, ADiskInDoubtNeverJoins) {
   Add("nvme1n1", kExt4);
   ExpectLeft("not blank, holds ext4");
   survey_.disks.back().content = mount::Content{mount::Content::Kind::kAmbiguous, "", ""};
@@ -112,10 +112,10 @@ TEST_F(ClaimTest, NothingIsTakenThatAnybodyHasADoubtAbout) {
   survey_.disks.back().pv.kind = PvFacts::Kind::kUnreadable;
   ExpectLeft("cannot be read");
   survey_.disks.back().pv.kind = PvFacts::Kind::kDamaged;
-  ExpectLeft("a label of LVM's that does not check out");
+  ExpectLeft("its LVM label is damaged");
 }
 
-TEST_F(ClaimTest, ADiskOfBytesWithoutASignatureIsTakenByNoRuleThatDoesNotSaySo) {
+TEST_F(JoinTest, BytesWithoutASignatureJoinOnlyByWipeOkOrByPath) {
   Add("nvme1n1", mount::Content{.residue = Bytes{123456}});
   ExpectLeft("byte 123456 is not zero");
   ExpectLeft("blkdiscard --zeroout /dev/nvme1n1");
@@ -132,7 +132,7 @@ TEST_F(ClaimTest, ADiskOfBytesWithoutASignatureIsTakenByNoRuleThatDoesNotSaySo) 
   ExpectLeft("byte 123456 is not zero");
 }
 
-TEST_F(ClaimTest, OtherPeoplesPvsAreLeftWhateverElseIsSaid) {
+TEST_F(JoinTest, PvsOfOtherGroupsAreLeftAlone) {
   Add("nvme1n1").pv = {PvFacts::Kind::kPv, "other", "vg9", "uuid9"};
   ExpectLeft("belongs to volume group vg9");
   EXPECT_EQ(Last().holds, "LVM physical volume of vg9");
@@ -142,15 +142,15 @@ TEST_F(ClaimTest, OtherPeoplesPvsAreLeftWhateverElseIsSaid) {
   ExpectLeft("in no group");
 }
 
-TEST_F(ClaimTest, ACopyOfAMemberIsToldFromTheMember) {
+TEST_F(JoinTest, ACopyOfAMemberIsDistinguishedFromTheMember) {
   Add("nvme1n1").pv = {PvFacts::Kind::kPv, "pv0", "vg", "group-uuid"};
   EXPECT_EQ(JudgeAll()[0].standing, Standing::kMember);
   ExpectLeft("bears the UUID of another disk of pool 'p'");
   Add("nvme2n1");
-  ExpectLeft("two disks of volume group vg bear one UUID");
+  ExpectLeft("two disks of volume group vg have the same UUID");
 }
 
-TEST_F(ClaimTest, TheFirstRuleThatIsMetCountsAndExclusionsStandBefore) {
+TEST_F(JoinTest, TheFirstMatchingRuleCountsAfterTheExclusions) {
   Add("nvme1n1");
   pool_.exclude = {{.path = "/dev/nvme1n1"}};
   ExpectLeft("excluded from pool 'p' by [/dev/nvme1n1]");
@@ -159,19 +159,19 @@ TEST_F(ClaimTest, TheFirstRuleThatIsMetCountsAndExclusionsStandBefore) {
   pool_.devices = {{.serial = "none"}, {.transport = "nvme"}, {.model = "*"}};
   EXPECT_EQ(Last().rule, "transport=nvme");
   pool_.devices = {{.serial = "none"}};
-  ExpectLeft("no pool's rule is met");
+  ExpectLeft("matches no pool's rule");
 }
 
-TEST_F(ClaimTest, ADiskOfTheWrongSizeIsToldSo) {
+TEST_F(JoinTest, ADiskOfTheWrongSizeIsReported) {
   Add("nvme1n1").disk.size = Bytes{100 * kMiB.value};
-  ExpectLeft("would be pool 'p's by [transport=nvme, min-size=1 GiB], but is smaller than 1 GiB");
+  ExpectLeft("would join pool 'p' by [transport=nvme, min-size=1 GiB], but is smaller than 1 GiB");
   pool_.devices = {{.transport = "nvme"}};
   EXPECT_EQ(Last().standing, Standing::kFree);
   survey_.disks.back().disk.size = Bytes{65 * kMiB.value};
   ExpectLeft("too small");
 }
 
-TEST_F(ClaimTest, TwoPathsToOneDiskAreNotTwoDisks) {
+TEST_F(JoinTest, TwoPathsToOneDiskAreNotTwoDisks) {
   Add("nvme1n1").disk.identity = "naa.1";
   Add("nvme2n1").disk.identity = "naa.1";
   ExpectLeft("another device says that it is naa.1 as well");
@@ -179,10 +179,10 @@ TEST_F(ClaimTest, TwoPathsToOneDiskAreNotTwoDisks) {
   there_ = false;
   ExpectLeft("another device says that it is naa.1 as well");
   survey_.disks[1].disk.identity = survey_.disks[2].disk.identity = "";
-  EXPECT_EQ(Last().standing, Standing::kFree) << "a disk that says nothing is nobody's twin";
+  EXPECT_EQ(Last().standing, Standing::kFree) << "a disk without an identity has no twin";
 }
 
-TEST_F(ClaimTest, NothingIsAddedToAGroupThatLvmWouldNotChange) {
+TEST_F(JoinTest, NoDiskJoinsAGroupThatLvmWouldNotChange) {
   Add("nvme1n1");
   there_ = false;
   problem_ = "timed out";
@@ -190,10 +190,10 @@ TEST_F(ClaimTest, NothingIsAddedToAGroupThatLvmWouldNotChange) {
   there_ = true;
   problem_.clear();
   survey_.disks.back().disk.logical_block = Bytes{4096};
-  ExpectLeft("logical blocks are of 4096 bytes");
+  ExpectLeft("logical blocks have 4096 bytes");
 }
 
-TEST_F(ClaimTest, AnExplicitPathMakesAGroupAndAddsNothingToIt) {
+TEST_F(JoinTest, AnExplicitPathMakesAGroupAndAddsNothingToIt) {
   Add("nvme1n1");
   pool_.devices = {{.path = "/dev/nvme1n1"}};
   EXPECT_FALSE(Claims(pool_));

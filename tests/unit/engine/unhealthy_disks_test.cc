@@ -1,4 +1,5 @@
-// Disks that wear out or fail, by their own word: what gets nothing new, and what is said of the volumes.
+// Disks whose own reports say that they are worn or failing: they are excluded, and their volumes' health
+// says so.
 #include "engine/model/failing_disks.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +39,7 @@ udev::DiskHealth Spare(uint32_t left, uint32_t threshold) {
   return health;
 }
 
-TEST(JudgeHealth, OnlyWhatThreatensDataMakesADiskFailing) {
+TEST(JudgeHealth, OnlyWarningsThatThreatenDataMakeADiskFailing) {
   for (const uint8_t bit : {udev::kSpareLow, udev::kReliabilityDegraded, udev::kReadOnlyMedia}) {
     EXPECT_EQ(JudgeHealth(Warns(bit)).state, DiskState::kFailing) << int{bit};
     EXPECT_FALSE(JudgeHealth(Warns(bit)).words.empty()) << int{bit};
@@ -46,13 +47,13 @@ TEST(JudgeHealth, OnlyWhatThreatensDataMakesADiskFailing) {
   EXPECT_EQ(JudgeHealth(Warns(udev::kTemperature | udev::kBackupFailed)).state, DiskState::kGood);
 }
 
-TEST(JudgeHealth, BelowItsOwnThresholdOfSpareItIsFailing) {
+TEST(JudgeHealth, ADiskBelowItsOwnSpareThresholdIsFailing) {
   EXPECT_EQ(JudgeHealth(Spare(10, 10)).state, DiskState::kGood);
   EXPECT_EQ(JudgeHealth(Spare(9, 10)).state, DiskState::kFailing);
   EXPECT_THAT(JudgeHealth(Spare(9, 10)).words, HasSubstr("9 % left"));
 }
 
-TEST(JudgeHealth, WornIsTheWholeLifeAndLessThanFailing) {
+TEST(JudgeHealth, ADiskIsWornAtItsFullLifeAndFailingOutranksWorn) {
   EXPECT_EQ(JudgeHealth(Used(99)).state, DiskState::kGood);
   EXPECT_EQ(JudgeHealth(Used(100)).state, DiskState::kWorn);
   EXPECT_THAT(JudgeHealth(Used(130)).words, HasSubstr("130 %"));
@@ -61,7 +62,7 @@ TEST(JudgeHealth, WornIsTheWholeLifeAndLessThanFailing) {
   EXPECT_EQ(JudgeHealth(both).state, DiskState::kFailing);
 }
 
-TEST(Excluded, WornDisksServeOnceThereIsNoOther) {
+TEST(Excluded, WornDisksServeIfThereAreNoOthers) {
   const Catalog catalog = GroupBuilder({10, 10, 10}).Build();
   const auto withheld = [&](UnhealthyDisks weak) { return Excluded(*catalog.group, weak); };
   EXPECT_THAT(withheld({}), IsEmpty());
@@ -73,13 +74,13 @@ TEST(Excluded, WornDisksServeOnceThereIsNoOther) {
   EXPECT_THAT(withheld({.failing = {{"stranger", "x"}}, .worn = {}}), IsEmpty());
 }
 
-TEST(Excluded, AMissingDiskIsNoOther) {
+TEST(Excluded, AMissingDiskDoesNotCountAsAnotherDisk) {
   GroupBuilder builder({10, 10});
   builder.group().pvs[0].missing = true;
   EXPECT_THAT(Excluded(*builder.Build().group, {.failing = {}, .worn = {{"pv1", "x"}}}), IsEmpty());
 }
 
-TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
+TEST(PlaceRebuiltLegs, AWornDiskServesIfNeededAndAFailingDiskNever) {
   fakes::FakeLvm lvm;
   lvm.AddGroup("vg0", Bytes{4 * kMiB.value},
                {{"/dev/a", Extents{50}}, {"/dev/b", Extents{50}}, {"/dev/c", Extents{50}}});
@@ -113,10 +114,10 @@ TEST(PlaceRebuiltLegs, RatherOnAWornDiskThanNowhereButNeverOnAFailingOne) {
   EXPECT_THAT(failing.error().message(), HasSubstr("excluded as failing: PV " + third));
 }
 
-// An engine on disks that talk.
-class DiskHealthTest : public testing::Test {
+// An engine on disks that report their health.
+class UnhealthyDisksTest : public testing::Test {
  protected:
-  DiskHealthTest() {
+  UnhealthyDisksTest() {
     lvm_.AddGroup("vg0", Bytes{4 * kMiB.value},
                   {{"/dev/a", Extents{100}}, {"/dev/b", Extents{100}}, {"/dev/c", Extents{100}}});
     fakes::Follow(lvm_, dm_);
@@ -129,7 +130,7 @@ class DiskHealthTest : public testing::Test {
     engine_ = std::make_unique<Engine>(config, world, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
-  ~DiskHealthTest() override {
+  ~UnhealthyDisksTest() override {
     for (const char* node : {"/dev/a", "/dev/b", "/dev/c"}) {
       disks_->GoOn(node);
     }
@@ -148,7 +149,7 @@ class DiskHealthTest : public testing::Test {
                                       .parameters = {{"type", type}}},
                                      Soon());
   }
-  // Nodes that the volume lies on.
+  // Device nodes of the disks that the volume lies on.
   std::set<std::string> NodesOf(const CreateResult& made) {
     const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
     std::set<std::string> nodes;
@@ -195,20 +196,20 @@ class DiskHealthTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(DiskHealthTest, OfDisksThatSayNothingNothingIsSaid) {
+TEST_F(UnhealthyDisksTest, DisksWithoutAHealthReportHaveNone) {
   EXPECT_FALSE(Ask());
   EXPECT_EQ(Status("/dev/a").state, "ok");
   EXPECT_FALSE(Status("/dev/a").health.has_value());
   EXPECT_EQ(Capacity("linear"), 300U);
 }
 
-TEST_F(DiskHealthTest, AFailingDiskGetsNothingNewAndLeavesTheCapacity) {
+TEST_F(UnhealthyDisksTest, AFailingDiskIsExcludedFromCreatesAndCapacity) {
   disks_->Say("/dev/a", Warns(udev::kReliabilityDegraded));
   disks_->Say("/dev/b", {});
   disks_->Say("/dev/c", {});
-  EXPECT_EQ(Capacity("linear"), 300U) << "nobody has asked yet";
+  EXPECT_EQ(Capacity("linear"), 300U) << "the disks are not polled yet";
   EXPECT_TRUE(Ask());
-  EXPECT_FALSE(Ask()) << "it is no news";
+  EXPECT_FALSE(Ask()) << "an unchanged disk is not reported";
   EXPECT_EQ(Capacity("linear"), 200U);
   for (int i = 0; i < 6; ++i) {
     const auto made = Create("v" + std::to_string(i), i % 2 == 0 ? "linear" : "raid1");
@@ -232,7 +233,7 @@ TEST_F(DiskHealthTest, AFailingDiskGetsNothingNewAndLeavesTheCapacity) {
   EXPECT_TRUE(Create("wide", "raid5").has_value());
 }
 
-TEST_F(DiskHealthTest, NothingGrowsOntoAFailingDisk) {
+TEST_F(UnhealthyDisksTest, NothingGrowsOntoAFailingDisk) {
   const auto mirror = Create("mirror", "raid1");
   const auto files = Create("files", "linear", 40);
   ASSERT_TRUE(mirror.has_value() && files.has_value());
@@ -247,7 +248,7 @@ TEST_F(DiskHealthTest, NothingGrowsOntoAFailingDisk) {
   ASSERT_TRUE(others.has_value()) << others.error().message();
 }
 
-TEST_F(DiskHealthTest, VolumesOnAFailingDiskRaiseTheConditionAndOthersDoNot) {
+TEST_F(UnhealthyDisksTest, OnlyVolumesOnAFailingDiskReportTheCondition) {
   const auto files = Create("files", "linear");
   const auto mirror = Create("mirror", "raid1");  // on the roomiest
   ASSERT_TRUE(mirror.has_value() && files.has_value());
@@ -270,7 +271,7 @@ TEST_F(DiskHealthTest, VolumesOnAFailingDiskRaiseTheConditionAndOthersDoNot) {
   EXPECT_THAT(Reasons(*mirror), IsEmpty());
 }
 
-TEST_F(DiskHealthTest, AWornDiskGetsNothingNewButItsVolumesAreWell) {
+TEST_F(UnhealthyDisksTest, AWornDiskIsExcludedButItsVolumesAreHealthy) {
   const auto files = Create("files", "linear");
   ASSERT_TRUE(files.has_value());
   const std::string node = *NodesOf(*files).begin();
@@ -283,10 +284,10 @@ TEST_F(DiskHealthTest, AWornDiskGetsNothingNewButItsVolumesAreWell) {
     disks_->Say(all, Used(120));
   }
   EXPECT_TRUE(Ask());
-  EXPECT_EQ(Capacity("linear"), 290U) << "there is no other";
+  EXPECT_EQ(Capacity("linear"), 290U) << "all disks are worn";
 }
 
-TEST_F(DiskHealthTest, ADiskThatDoesNotAnswerHoldsUpNobodyAndIsNotAskedAgain) {
+TEST_F(UnhealthyDisksTest, ASilentDiskDelaysNoOtherAndIsNotPolledAgain) {
   disks_->Hang("/dev/a");
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   disks_->Say("/dev/b", Used(100));
@@ -294,7 +295,7 @@ TEST_F(DiskHealthTest, ADiskThatDoesNotAnswerHoldsUpNobodyAndIsNotAskedAgain) {
   EXPECT_EQ(Status("/dev/b").state, "worn");
   EXPECT_EQ(Status("/dev/a").state, "ok");
   disks_->Say("/dev/b", {});
-  EXPECT_TRUE(Ask()) << "who owes an answer is not waited for again";
+  EXPECT_TRUE(Ask()) << "a disk with an outstanding answer is not waited for again";
   EXPECT_EQ(disks_->Asked("/dev/a"), 1);
   disks_->GoOn("/dev/a");
   bool heard = false;
@@ -306,7 +307,7 @@ TEST_F(DiskHealthTest, ADiskThatDoesNotAnswerHoldsUpNobodyAndIsNotAskedAgain) {
   EXPECT_EQ(Status("/dev/a").state, "failing");
 }
 
-TEST_F(DiskHealthTest, WhatItIsItStaysWhileItDoesNotSay) {
+TEST_F(UnhealthyDisksTest, ADiskKeepsItsStateWhileItsHealthIsUnavailable) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   EXPECT_TRUE(Ask());
   disks_->faults.FailAlways("Read /dev/a", Error(Code::kIo, "no answer"));
@@ -315,12 +316,12 @@ TEST_F(DiskHealthTest, WhatItIsItStaysWhileItDoesNotSay) {
   disks_->faults.Clear();
   SetMissing(true);
   EXPECT_FALSE(Ask());
-  EXPECT_EQ(Status("").state, "missing") << "which says more";
+  EXPECT_EQ(Status("").state, "missing") << "missing outranks failing";
   SetMissing(false);
   EXPECT_FALSE(Ask());
 }
 
-TEST_F(DiskHealthTest, APoolThatCannotBeReadIsNotForgotten) {
+TEST_F(UnhealthyDisksTest, DisksOfAnUnreadablePoolKeepTheirState) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   EXPECT_TRUE(Ask());
   lvm_.before.FailNth("Read", 1, Error(Code::kUnavailable, "not now"));
@@ -328,7 +329,7 @@ TEST_F(DiskHealthTest, APoolThatCannotBeReadIsNotForgotten) {
   EXPECT_EQ(Status("/dev/a").state, "failing");
 }
 
-TEST_F(DiskHealthTest, TheReportOfDisksHasWhatTheySay) {
+TEST_F(UnhealthyDisksTest, TheListOfDisksHasTheirHealthReports) {
   udev::Disk disk = fakes::PlainDisk("a", "s1", kGiB);
   udev_.Plug(disk);
   udev::DiskHealth says = Warns(udev::kSpareLow);
