@@ -41,7 +41,7 @@ class ErasureTest : public VmTest {
   int Clearings() {
     int count = 0;
     for (const std::string& line : Lines(quarryd().Log())) {
-      count += line.find("clearing disk space of unknown past") != std::string::npos ? 1 : 0;
+      count += line.find("zeroing disk space before use") != std::string::npos ? 1 : 0;
     }
     return count;
   }

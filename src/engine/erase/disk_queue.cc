@@ -11,11 +11,11 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Under a rate: some four pieces a second, so that others' requests come between them.
+// Under a rate limit: about four pieces a second, so that other requests get between them.
 constexpr uint64_t kPiecesPerSecond = 4;
-// LVM's commands wait for a piece: about half a second.
+// LVM commands wait while a piece is written: about half a second.
 constexpr double kPieceSeconds = 0.5;
-constexpr Bytes kFirstPiece{16 * kMiB.value};  // of a disk whose speed is not known
+constexpr Bytes kFirstPiece{16 * kMiB.value};  // while the speed of the disk is not known
 constexpr std::chrono::seconds kStuckAfter{5};
 constexpr std::chrono::milliseconds kFirstPause{1000};
 constexpr std::chrono::milliseconds kLongestPause{30'000};
@@ -67,9 +67,8 @@ std::optional<std::string> DiskQueue::StuckLocked() const {
     return std::nullopt;
   }
   return fmt::format(
-      "every LVM command on volume group {} waits for {} that are being cleared on {} for {} s: that disk "
-      "does "
-      "not answer",
+      "every LVM command on volume group {} waits for the erasing of {} on {}, which has taken {} s so far: "
+      "the disk does not answer",
       writing_->group, HumanBytes(writing_->range.length), writing_->range.device,
       std::chrono::duration_cast<std::chrono::seconds>(now - writing_->since).count());
 }
@@ -120,7 +119,7 @@ bool DiskQueue::ClearNext(const Entry& entry, const std::stop_token& stop) {
   }
   const SteadyTime begun = std::chrono::steady_clock::now();
   if (Status done = ClearPiece(*entry.erasure, *piece, Call{.stop = stop}); !done.has_value()) {
-    // Hours of clearing are not to be done again for a disk that was slow for a second.
+    // A disk that was slow for a second must not cost hours of erasing again.
     if (done.error().code() == Code::kTimeout && !stop.stop_requested()) {
       Pause(entry, done.error(), stop);
       return true;
@@ -141,9 +140,9 @@ bool DiskQueue::ClearNext(const Entry& entry, const std::stop_token& stop) {
 
 void DiskQueue::Pause(const Entry& entry, const Error& why, const std::stop_token& stop) {
   if (pause_.count() == 0) {
-    log_.Warning("clearing has to wait", {{"group", entry.erasure->owner().group},
-                                          {"lv", entry.erasure->owner().lv_name},
-                                          {"error", why.message()}});
+    log_.Warning("erasing is delayed", {{"group", entry.erasure->owner().group},
+                                        {"lv", entry.erasure->owner().lv_name},
+                                        {"error", why.message()}});
   }
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   std::unique_lock lock(mutex_);
@@ -166,7 +165,7 @@ Status DiskQueue::ClearPiece(const EraseJob& erasure, const EraseAction& piece, 
   const double speed = static_cast<double>(piece.range.length.value) / took;
   write_speed_ = write_speed_ <= 0 ? speed : (write_speed_ + speed) / 2;
   if (*method != piece.method && !std::exchange(told_of_zeroes_, true)) {
-    log_.Info("a disk cannot discard: what is deleted from it is overwritten with zeroes",
+    log_.Info("a disk cannot discard: deleted volumes on it are overwritten with zeroes",
               {{"group", erasure.owner().group}, {"device", piece.range.device}});
   }
   return Ok();

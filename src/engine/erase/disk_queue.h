@@ -1,5 +1,5 @@
-// Clearing bytes of one disk: a piece at a time, volume after volume, no faster than allowed. Nothing else
-// clears bytes, so no disk has two that write to it.
+// Erases and zeroes bytes of one disk: one piece at a time, one volume after another, no faster than allowed.
+// Nothing else writes below device-mapper, so no disk has two such writers.
 #pragma once
 
 #include <chrono>
@@ -18,32 +18,32 @@
 
 namespace quarry::engine {
 
-// One thread. May be called from any.
+// Has one thread. May be called from any thread.
 class DiskQueue {
  public:
-  // Whether somebody waits for it: then it goes before what nobody waits for.
+  // Whether a caller waits for the work. Awaited work goes first.
   enum class Haste { kNone, kAwaited };
 
-  // `rate`: bytes a second at most; 0: as fast as the disk goes. `tell` is called, on the queue's thread and
-  // without a lock, after each volume's part, and each time that kTold more bytes are cleared. `world`, `log`
-  // and what `tell` refers to outlive it.
+  // `rate`: bytes a second at most; 0: as fast as possible. `tell` is called, on the queue's thread and
+  // without a lock, after each volume's part, and after each further kTold bytes. `world`, `log`, and
+  // everything that `tell` refers to, must outlive this object.
   DiskQueue(World world, const Logger& log, Bytes rate, std::function<void()> tell);
-  // Stops after the piece it is at; what is left stays undone.
+  // Stops after the present piece. The rest stays undone.
   ~DiskQueue();
   DiskQueue(const DiskQueue&) = delete;
   DiskQueue& operator=(const DiskQueue&) = delete;
 
   void Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste);
-  // Asks it to stop, and does not wait for it.
+  // Requests a stop, and does not wait for it.
   void Stop();
-  // How long what is queued will take, at the speed of late. nullopt: there was none yet.
+  // How long the queued work will take at the recent rate. nullopt: the rate is not known yet.
   std::optional<std::chrono::duration<double>> Expected() const;
 
   bool IsWriting() const;
-  // In words, which piece is being written for longer than any should: its group is held meanwhile. nullopt:
-  // none.
+  // A message about a piece whose write takes longer than any piece should. Its group is held meanwhile.
+  // nullopt: no write is stuck.
   std::optional<std::string> Stuck() const;
-  // The same, once for each piece.
+  // The same, but only once for each piece.
   std::optional<std::string> NewlyStuck();
 
   static constexpr Bytes kTold{16 * kGiB.value};
@@ -61,9 +61,9 @@ class DiskQueue {
     bool told = false;
   };
   void Run(const std::stop_token& stop);
-  // A piece. False: there is none left to be cleared.
+  // Writes one piece. False: the part has no piece left, or it failed.
   bool ClearNext(const Entry& entry, const std::stop_token& stop);
-  // Until the same piece is tried again, longer each time.
+  // Waits before the same piece is tried again, longer each time.
   void Pause(const Entry& entry, const Error& why, const std::stop_token& stop);
   Status ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call);
   Bytes MostAtOnce() const;
@@ -79,10 +79,10 @@ class DiskQueue {
   std::deque<Entry> entries_;           // guarded by mutex_
   std::optional<Writing> writing_;      // guarded by mutex_
   double speed_ = 0;                    // bytes a second, pauses included; guarded by mutex_
-  double write_speed_ = 0;              // of writing alone, of the thread
-  Bytes untold_;                        // of the thread
-  std::chrono::milliseconds pause_{0};  // the last one since a piece was cleared, of the thread
-  bool told_of_zeroes_ = false;         // of the thread
+  double write_speed_ = 0;              // bytes a second, without pauses; used by the thread only
+  Bytes untold_;                        // since the last `tell_`; used by the thread only
+  std::chrono::milliseconds pause_{0};  // the last one since a piece succeeded; used by the thread only
+  bool told_of_zeroes_ = false;         // used by the thread only
   std::jthread thread_;                 // last: everything above exists before it runs
 };
 

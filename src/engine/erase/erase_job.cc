@@ -9,7 +9,7 @@
 namespace quarry::engine {
 namespace {
 
-// FNV-1a: tells layouts of one volume apart, nothing more.
+// FNV-1a. It only has to distinguish the layouts of one volume.
 class Digest {
  public:
   void Add(std::string_view text) {

@@ -1,5 +1,5 @@
-// The clearing of one volume's bytes, or of those that are to be one's: which bytes of which disks, how far
-// it is, and the words for that in a deleted volume's tags, so that a restart goes on there.
+// The job of erasing one deleted volume, or of zeroing the extents that a volume will get: which bytes of
+// which disks, and how far it is. A deleted volume's tag records the progress, so a restart continues there.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace quarry::engine {
 
-// What is to be cleared on one disk, from its start to its end.
+// The pieces on one disk, ordered from its start to its end.
 struct DiskPart {
   std::string pv_uuid;
   std::string device;
@@ -25,17 +25,17 @@ struct DiskPart {
 // The pieces of a plan (PlanErase: erase actions only), disk by disk, in the order of their PV uuids. Pure.
 std::vector<DiskPart> PartsOf(const Plan& erase);
 
-// "<digest of the parts>:<bytes done of the first>:<…>": tag-safe. Pure.
+// "<digest of the parts>:<bytes done of the first part>:<…>". Has only characters that a tag may have. Pure.
 std::string ProgressText(const std::vector<DiskPart>& parts, const std::vector<Bytes>& done);
-// The bytes done of each part; all 0 if `text` is of other parts (the volume was moved since), or of nothing
-// that makes sense. Pure.
+// The bytes done of each part. All 0 if `text` belongs to other parts (the volume was moved since), or is
+// malformed. Pure.
 std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::string& text);
 
-// Thread-safe but for what never changes.
+// Thread-safe.
 class EraseJob {
  public:
-  // `extents`: what reads as zeroes in the end, if that is how `parts` are cleared. `done`: what was cleared
-  // before, for each part.
+  // `extents`: they read as zeroes in the end, if `parts` are erased by zeroes. `done`: the bytes of each
+  // part that an earlier process erased.
   EraseJob(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
            std::vector<Bytes> done, SteadyTime begun);
 
@@ -44,22 +44,22 @@ class EraseJob {
   const std::vector<DiskPart>& parts() const { return parts_; }
   SteadyTime begun() const { return begun_; }
 
-  // What is still to be cleared of a part: the next piece, or the rest of one, of at most `most`. nullopt:
-  // the part is done, or another part has failed.
+  // The next piece of a part, or the rest of one, of at most `most`. nullopt: the part is done, or any part
+  // has failed.
   std::optional<EraseAction> Next(size_t part, Bytes most) const;
-  // It was cleared and flushed.
+  // So many bytes more were erased and flushed.
   void Advance(size_t part, Bytes cleared);
   void Fail(Error error);
 
-  // No piece will be begun any more.
+  // True if no further piece will be begun.
   bool Finished() const;
-  // Until it is finished, or `call` ends; the former?
+  // Waits until the job is finished or `call` ends. True: it is finished.
   bool WaitFinished(const Call& call);
-  // Once it is finished: why not all is cleared; nullopt if all is.
+  // Of a finished job: why not everything was erased. nullopt: everything was.
   std::optional<Error> Failure() const;
   std::vector<Bytes> Done() const;
 
-  // A disk's queue is done with one part: nothing more of it will be begun.
+  // A disk's queue calls this when it is done with one part and begins no further piece of it.
   void Leave();
 
  private:
@@ -70,7 +70,7 @@ class EraseJob {
   mutable std::mutex mutex_;
   std::condition_variable_any left_;
   std::vector<Bytes> done_;
-  size_t open_parts_;  // not left yet
+  size_t open_parts_;  // parts whose queue has not called Leave yet
   std::optional<Error> error_;
 };
 

@@ -22,17 +22,17 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{2000};
 constexpr milliseconds kLastRetry{60000};
-// An LVM command that outlived the quarryd that ran it may leave something half-made after the start has
-// looked.
+// A round runs at least this often: an LVM command that outlived its quarryd may leave an unfinished volume
+// after the start has looked for them.
 constexpr std::chrono::minutes kLookAnyway{5};
 constexpr std::chrono::seconds kLookAtQueues{10};
 constexpr milliseconds kReadLimit{60000};
 constexpr milliseconds kLvmLimit{120000};
-// A commit for the progress of a volume is worth that much clearing.
+// The progress of a volume is recorded, which costs a commit, after each further so many bytes.
 constexpr Bytes kRecordEvery = DiskQueue::kTold;
 // LVM's limit for a tag.
 constexpr size_t kLongestTag = 1024;
-// So many volumes are removed by one command: it holds LVM's lock, and has kLvmLimit for all of them.
+// One command removes at most so many volumes: it holds LVM's lock, and has kLvmLimit for all of them.
 constexpr size_t kRemovedAtOnce = 40;
 
 milliseconds Longer(milliseconds delay) {
@@ -52,7 +52,7 @@ Bytes Sum(const std::vector<Bytes>& sizes) {
   return sum;
 }
 
-// Where a range of extents is on its disk; nullopt: that is away.
+// Where a range of extents lies on its disk; nullopt: the disk is missing.
 std::optional<dm::EraseRange> PlaceOf(const lvm::VolumeGroup& group, const lvm::PhysicalRange& range) {
   const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
   if (pv == nullptr || pv->missing || pv->device.empty()) {
@@ -64,7 +64,7 @@ std::optional<dm::EraseRange> PlaceOf(const lvm::VolumeGroup& group, const lvm::
                         .length = ToBytes(range.range.count, group.extent_size)};
 }
 
-// Whether the superblock at `place` is within what is cleared of its disk.
+// Whether the superblock at `place` is within the bytes of its disk that are erased already.
 bool IsDone(const std::vector<DiskPart>& parts, const std::vector<Bytes>& done, const dm::EraseRange& place) {
   for (size_t i = 0; i < parts.size(); ++i) {
     Bytes before;
@@ -85,10 +85,11 @@ bool IsErasing(const Record& record) {
   return record.tags.state == lvm::VolumeState::kErasing;
 }
 
-// Whether a raid's superblocks, where they were cleared, still read as zeroes. Whoever activates a raid that
-// is being erased has the kernel write new ones, and then copy legs that are not clear over those that are.
-// False also where not all of them were cleared yet: nothing tells then. Others are never filled from one
-// another, and what discards leave is not known.
+// Whether the erased superblocks of a RAID volume still read as zeroes. If an administrator activates a RAID
+// volume that is being erased, the kernel writes new superblocks, and then copies legs that are not erased
+// over legs that are. False also while not all superblocks are erased, because then nothing shows an
+// activation. True for volumes without RAID, whose legs are never filled from each other, and for discards,
+// whose result is not known.
 bool SuperblocksStayedClear(const World& world, const Record& record, const std::vector<DiskPart>& parts,
                             const std::vector<Bytes>& done) {
   if (world.raid_legs == nullptr || PolicyOf(record) != ErasePolicy::kZero || Sum(done) == Bytes{} ||
@@ -101,7 +102,7 @@ bool SuperblocksStayedClear(const World& world, const Record& record, const std:
     for (const lvm::PhysicalRange& range :
          metadata == nullptr ? std::vector<lvm::PhysicalRange>() : lvm::PhysicalExtents(group, *metadata)) {
       if (group.LacksPv(range.pv_uuid)) {
-        continue;  // it was given up, or the volume could not be erased
+        continue;  // the disk was given up; otherwise the volume would not have been erased
       }
       const auto place = PlaceOf(group, range);
       if (!place.has_value() || !IsDone(parts, done, *place)) {
@@ -134,7 +135,7 @@ Eraser::~Eraser() {
   thread_.request_stop();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, queue] : queues_) {
-    queue->Stop();  // all at once: each is joined when it goes
+    queue->Stop();  // stops all at once; their destructors wait for each
   }
 }
 
@@ -253,7 +254,7 @@ void Eraser::Round(const std::stop_token& stop) {
   auto group = world_.lvm.Read(pool_.config.group, Call{.stop = stop}.Within(kReadLimit));
   if (!group.has_value()) {
     if (!stop.stop_requested()) {
-      log_.Warning("eraser cannot read a volume group",
+      log_.Warning("the eraser cannot read a volume group",
                    {{"pool", pool_.config.name}, {"error", group.error().message()}});
     }
     again();
@@ -292,7 +293,8 @@ void Eraser::Round(const std::stop_token& stop) {
   }
 }
 
-// Of volumes that were deleted. They must bear their own tags before the volume that proves them goes.
+// The legs must carry tags of their own before the deleted volume is removed, because until then only that
+// volume proves where they come from.
 bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
   bool any = false;
   for (const Record& record : catalog.records) {
@@ -308,7 +310,7 @@ bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
       }
       if (const auto done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
           !done.has_value()) {
-        log_.Warning("a leg of a deleted volume cannot be cleared away yet",
+        log_.Warning("a leg that a conversion left of a deleted volume cannot be erased yet",
                      {{"pool", pool_.config.name},
                       {"lv", taken.parts.front()->name},
                       {"error", done.error().message()}});
@@ -355,7 +357,7 @@ void Eraser::PutOff(const Record& record, Work& work, const Error& why) {
   work.retry_at = std::chrono::steady_clock::now() + work.delay;
   NoLaterThan(work.retry_at);
   if (why.code() != Code::kCancelled) {
-    log_.Warning("a deleted volume could not be cleared away yet",
+    log_.Warning("a deleted volume could not be erased yet",
                  {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", why.message()}});
   }
 }
@@ -363,16 +365,16 @@ void Eraser::PutOff(const Record& record, Work& work, const Error& why) {
 Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& stop) {
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
   QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("deactivating before erasing", limited));
-  // What was read before the turn is old by now.
+  // The group may have changed before this turn.
   QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
   const lvm::LogicalVolume* const lv = now->FindLv(record.lv->name);
   if (lv == nullptr || lv->uuid != record.lv->uuid) {
-    return Error(Code::kUnavailable, "somebody has removed or renamed it");
+    return Error(Code::kUnavailable, "another process has removed or renamed the logical volume");
   }
   Record current = record;
   current.group = now;
   current.lv = lv;
-  // First, because to deactivate what somebody is moving would break that off.
+  // First, because deactivating a volume that an administrator is moving would abort the move.
   QUARRY_TRY(CheckAlone(current));
   QUARRY_ASSIGN(std::vector<lvm::PhysicalRange> extents, lvm::OwnedExtents(*now, *lv));
   bool was_active = false;
@@ -383,8 +385,8 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   QUARRY_TRY(Execute({DeactivateAction{now->name, lv->name, current.DmUuids()}}, world_, limited));
   QUARRY_ASSIGN(const Plan plan, PlanErase(current, PolicyOf(current), lost_));
   std::vector<DiskPart> parts = PartsOf(plan);
-  // The tag's digest tells of which extents it is good. What was active may have been filled from a leg that
-  // is not cleared yet.
+  // The tag's digest shows for which extents the progress is valid. A volume that was active starts again
+  // from the beginning: the kernel may have copied a leg that is not erased over one that is.
   std::vector<Bytes> done = ParseProgress(parts, was_active ? std::string() : current.tags.erased);
   if (!SuperblocksStayedClear(world_, current, parts, done)) {
     done.assign(parts.size(), Bytes{});
@@ -399,7 +401,7 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   return Ok();
 }
 
-// Best effort: without it, a restart only has more to do again.
+// Best effort: without the record, a restart only has to erase more again.
 void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_token& stop) {
   const std::vector<Bytes> done = work.erasure->Done();
   if (Sum(done) < work.recorded + kRecordEvery) {
@@ -416,7 +418,7 @@ void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_to
     old.push_back(lvm::ErasedTag(record.tags.erased));
   }
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
-  const auto turn = pool_.writers.Wait("recording how far erasing is", limited);
+  const auto turn = pool_.writers.Wait("recording erase progress", limited);
   const RetagAction retag{record.group->name, record.lv->name, {tag}, old};
   if (turn.has_value()) {
     (void)RunCounted(pool_, {retag}, world_, limited);
@@ -426,13 +428,14 @@ void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_to
 bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record) {
   Work& work = work_.at(lv.uuid);
   auto owned = lvm::OwnedExtents(*now, lv);
-  if (!owned.has_value()) {  // lvremove would take along what somebody has put on it
-    work.erasure = nullptr;  // and who knows what is written there by then
+  if (!owned.has_value()) {  // lvremove would also remove what another program put on the volume
+    work.erasure = nullptr;  // that program may have written there meanwhile
     PutOff(record, work, owned.error());
     return false;
   }
   if (ByPv(WithoutLost(*now, *std::move(owned), lost_)) != ByPv(work.erasure->extents())) {
-    // It was moved to other extents while it was erased, or a disk is back that was lost: these come next.
+    // The volume was moved to other extents during the erasure, or a lost disk is back: those extents come
+    // next.
     work_.erase(lv.uuid);
     NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
     return false;
@@ -441,7 +444,7 @@ bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const
   current.group = now;
   current.lv = &lv;
   if (!SuperblocksStayedClear(world_, current, work.erasure->parts(), work.erasure->Done())) {
-    log_.Warning("a deleted volume was activated while it was erased: it is erased from its beginning",
+    log_.Warning("a deleted volume was activated during its erasure: it is erased again from the beginning",
                  {{"pool", pool_.config.name}, {"lv", lv.name}});
     work_.erase(lv.uuid);
     NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
@@ -462,8 +465,8 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
       work_.erase(record.lv->uuid);
       continue;
     }
-    // Between the report and this turn a create may have finished, or somebody have taken a volume for his
-    // own: only what still bears the tag, and that nobody is making, goes.
+    // Before this turn, a create may have finished, or an administrator may have reused a logical volume.
+    // Only a logical volume that still carries the tag, and that no create is making, is removed.
     const std::string tag =
         IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
     if (std::ranges::find(lv->tags, tag) == lv->tags.end() ||
@@ -472,7 +475,7 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
     }
     if (const auto alone = lvm::RemovesAlone(*now, *lv); !alone.has_value()) {
       log_.Warning(
-          "a deleted volume is not removed",
+          "a deleted volume cannot be removed",
           {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", alone.error().message()}});
       NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
       continue;
@@ -493,7 +496,7 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
     }
     const EraseJob& erasure = *work->second.erasure;
     if (record->lv->partial) {
-      log_.Warning("a part of a deleted volume was not erased: it lies on a disk that was given up",
+      log_.Warning("part of a deleted volume was not erased: it lies on a missing disk that was given up",
                    {{"pool", pool_.config.name}, {"lv", record->lv->name}});
     }
     if (PolicyOf(*record) == ErasePolicy::kZero) {

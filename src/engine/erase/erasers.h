@@ -1,4 +1,4 @@
-// The erasers of the pools that are served: one for each, from its start to the stop.
+// The erasers: one for each pool that is served, from the pool's start to the stop.
 #pragma once
 
 #include <map>
@@ -17,17 +17,17 @@ namespace quarry::engine {
 // Thread-safe.
 class Erasers {
  public:
-  // `rate` as for Eraser. What it is given outlives it.
+  // `rate`: as for Eraser. `world` and `log` must outlive this object.
   Erasers(const World& world, const Logger& log, Bytes rate) : world_(world), log_(log), rate_(rate) {}
 
   void Start(Pool& pool);
-  // All at the same time, since each waits for its own command. What they zero for volumes that are to be
-  // made is given back by the next start.
+  // Stops all erasers at the same time, since each waits for its own LVM command. The next start gives back
+  // the extents that are being zeroed for new volumes.
   void Stop();
-  // Of a pool that is served.
+  // The eraser of `pool`, which must be served.
   Eraser& Of(const Pool& pool);
 
-  // Eraser's calls of these names; nothing where the pool has no eraser.
+  // The calls of Eraser with these names. They do nothing for a pool without an eraser.
   void Wake(const Pool& pool);
   void GiveUp(const Pool& pool, const std::set<std::string>& pvs, const std::set<std::string>& away);
   std::string Stuck(const Pool& pool);

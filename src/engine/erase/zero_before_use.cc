@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPatience{4000};
 constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
 constexpr milliseconds kUndoLimit{60000};
-// How long cleared extents wait for the call to be repeated.
+// How long zeroed extents are kept for a repeated call.
 constexpr std::chrono::minutes kKept{5};
 
-// Removes the LV that holds the extents. False: somebody has removed or moved that LV meanwhile, so that
-// others may have had them.
+// Removes the LV that holds the extents. False: another process has removed or moved that LV meanwhile, so
+// the extents may have been used by others.
 Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, const World& world,
                           const Call& call) {
   const std::string& group = pool.config.group;
@@ -31,7 +31,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
     return false;
   }
   const bool held = LiesOnJust(*now, *holder, cleaning->held());
-  // What somebody has put on it would go along with it.
+  // Removing the LV would also remove anything that another program has put on it.
   const auto owned = lvm::OwnedExtents(*now, *holder);
   if (!owned.has_value()) {
     return Error(owned.error()).Context(fmt::format("logical volume {}/{}", group, holder->name));
@@ -40,8 +40,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
   return held;
 }
 
-// The same, and remembers that the extents are clear if they are. What others commit meanwhile has it looked
-// at anew.
+// The same, and records the extents as zeroed if they are. After a commit by another process it tries again.
 Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
                       const std::shared_ptr<Zeroing>& cleaning, const World& world, const Call& call) {
   constexpr int kAttempts = 5;
@@ -64,7 +63,7 @@ Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
   return held;
 }
 
-// One command's worth of room for everything that `placement` takes, as one linear LV.
+// Places one linear LV, which one command can create, on exactly the extents in `all`.
 Result<lvm::Placement> PlaceHolder(const lvm::VolumeGroup& group,
                                    const std::vector<lvm::PhysicalRange>& all) {
   QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
@@ -75,14 +74,15 @@ Result<lvm::Placement> PlaceHolder(const lvm::VolumeGroup& group,
   return lvm::Place(SpaceWithin(group, all), linear, {size}, group);
 }
 
-// Makes the LV that holds the extents, as `plan` says.
+// Executes `plan`, which creates the LV that holds the extents. Returns that LV as an owner.
 Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const World& world,
                    const Call& call) {
   QUARRY_TRY(RunCounted(pool, plan, world, call));
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(pool.config.group, call));
   const lvm::LogicalVolume* const holder = now->FindLv(name);
   if (holder == nullptr) {
-    return Error(Code::kUnavailable, fmt::format("{} was removed as soon as it was made", name));
+    return Error(Code::kUnavailable,
+                 fmt::format("logical volume {} was removed right after its creation", name));
   }
   return OwnerOf(*now, *holder, std::string(lvm::kCreatingTag));
 }
@@ -126,7 +126,8 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
                                               const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
   const std::vector<lvm::PhysicalRange> all = ExtentsOf(plan, true);
-  QUARRY_TRY(CheckVolumeLimit(catalog).Context("extents to be cleared are held by a logical volume"));
+  QUARRY_TRY(
+      CheckVolumeLimit(catalog).Context("zeroing before use needs a logical volume that holds the extents"));
   QUARRY_ASSIGN(const lvm::Placement hold, PlaceHolder(group, all));
   QUARRY_ASSIGN(Plan erase, PlanEraseRanges(group, unknown, dm::EraseMethod::kZero));
   QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
@@ -161,7 +162,7 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
   auto cleaning = std::make_shared<Zeroing>(all, work);
   eraser.zeroings().Add(key, cleaning);
   node.log.Info(
-      "clearing disk space of unknown past",
+      "zeroing disk space before use",
       {{"pool", pool.config.name}, {"for", key}, {"bytes", static_cast<int64_t>(cleaning->total().value)}});
   eraser.Clear(work);
   return cleaning;
@@ -171,11 +172,12 @@ bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Cal
   if (zeroings.Forgotten(kKept).empty()) {
     return !zeroings.empty();
   }
-  const auto turn = pool.writers.Wait("giving back cleared space", call);
+  const auto turn = pool.writers.Wait("giving back zeroed space", call);
   if (turn.has_value()) {
     for (const auto& [key, cleaning] :
-         zeroings.Forgotten(kKept)) {                              // somebody may have come for it meanwhile
-      (void)GiveBack(pool, zeroings, key, cleaning, world, call);  // what fails is tried in the next round
+         zeroings.Forgotten(kKept)) {  // again, under the turn: a caller may have come back
+      (void)GiveBack(pool, zeroings, key, cleaning, world,
+                     call);  // a failure is tried again in the next round
     }
   }
   return true;

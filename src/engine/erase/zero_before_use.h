@@ -1,5 +1,5 @@
-// Sees to it that a plan's extents show nobody's old bytes before it is carried out. For plans that create or
-// grow; everything here happens under the pool's turn.
+// Zeroes the extents of a plan that creates or grows a volume before the plan is executed, so that they show
+// no old bytes. Everything here happens under the pool's turn, except where noted.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,34 @@
 
 namespace quarry::engine {
 
-// Whether tenants could read the extents of such a volume past what they wrote themselves: raw devices,
-// unless erasing is turned off for it. Files of a file system never show what was not written. A raid that
-// was not synced must not get unequal legs either, by growing onto old bytes.
+// Whether a tenant could read old bytes in the extents of such a volume. That is the case for raw devices,
+// unless the volume has `erase=none`; a file system never shows bytes that were not written through it. A
+// RAID volume that skips its first sync needs zeroed extents too, or its legs would differ.
 bool MustBeZeroed(const Profile& profile, std::string_view access);
 
-// What an earlier call for the same volume had cleared.
+// The result of a zeroing that an earlier call for the same volume began.
 struct Zeroed {
   std::shared_ptr<Zeroing> under_way;    // not finished: nothing else is set
-  std::vector<lvm::PhysicalRange> held;  // free again, and for this volume
+  std::vector<lvm::PhysicalRange> held;  // zeroed extents, free again, meant for this volume
 };
-// Looks for the cleaning of `key`; if it is finished, gives its extents back to the group. The cleaning's
-// error, if it failed: the next call begins anew.
+// Looks for the zeroing of `key`. If it is finished, gives its extents back to the group. Returns the error
+// of a failed zeroing; the next call then begins a new one.
 Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const std::string& key, const Call& call);
 
-// The room that `held` is, for a plan that takes just that.
+// The free space within `held`, for a plan that must take exactly those extents.
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held);
 
-// Holds the extents that `plan` places and has `unknown` of them cleared.
+// Creates a logical volume that holds the extents of `plan`, and zeroes the part `unknown` of them.
 Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
                                               const Catalog& catalog, const Plan& plan,
                                               const std::vector<lvm::PhysicalRange>& unknown,
                                               const Call& call);
 
-// Gives back what was cleared and nobody has come for. True if there are cleanings left. Takes the turn
-// itself.
+// Gives back zeroed extents for which no caller has come back. True if there were zeroings when it began.
+// Takes the turn itself.
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call);
 
-// How long a caller is kept waiting for a cleaning: shorter than the patience of those who call, who may ask
-// again.
+// How long a call waits for a zeroing: shorter than the patience of orchestrators, which may repeat the call.
 Call ZeroingPatience(const Call& call);
 
 }  // namespace quarry::engine

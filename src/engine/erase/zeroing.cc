@@ -41,11 +41,9 @@ Error Zeroing::NotYet() const {
   for (const Bytes bytes : work_->Done()) {
     done = done + bytes;
   }
-  return {
-      Code::kUnavailable,
-      fmt::format("disk space of unknown past is being cleared before a volume is made of it: {} of {} are "
-                  "done; ask again",
-                  HumanBytes(done), HumanBytes(total_))};
+  return {Code::kUnavailable,
+          fmt::format("disk space is being zeroed before the volume gets it: {} of {} are done; ask again",
+                      HumanBytes(done), HumanBytes(total_))};
 }
 
 std::shared_ptr<Zeroing> Zeroings::Find(const std::string& key) const {

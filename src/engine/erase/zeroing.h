@@ -1,10 +1,9 @@
-// Extents of unknown past, being cleared before a volume is made of them or grows onto them.
+// Extents that may hold old bytes are zeroed before a volume gets them or grows onto them.
 //
-// An LV of our own holds exactly the extents that the volume is to get, so that nobody else gets them
-// meanwhile. It bears the creating marker: a crash leaves what every half-made volume leaves, and the next
-// start removes it. The clearing goes on whether or not anybody waits, in the queues of the eraser; whoever
-// asks for the volume again finds it, done or under way. If that LV is removed or moved, by whomever, nothing
-// more is cleared.
+// A logical volume (the holder) takes exactly the extents that the volume will get, so that no other volume
+// gets them meanwhile. The holder carries the creating marker: after a crash the next start removes it like
+// any unfinished volume. The zeroing goes on in the eraser's queues whether or not a caller waits; a repeated
+// call joins it. If any process removes or moves the holder, nothing more is zeroed.
 #pragma once
 
 #include <chrono>
@@ -21,27 +20,29 @@
 
 namespace quarry::engine {
 
-// May be asked from any thread.
+// May be called from any thread.
 class Zeroing {
  public:
-  // The owner of `work`, an LV, holds `held`; its extents, a part of them, are clear in the end.
+  // The holder, the owner of `work`, has the extents `held`. The extents of `work`, a part of `held`, read as
+  // zeroes in the end.
   Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob> work);
   Zeroing(const Zeroing&) = delete;
   Zeroing& operator=(const Zeroing&) = delete;
 
   const std::string& lv_name() const { return work_->owner().lv_name; }
   const std::vector<lvm::PhysicalRange>& held() const { return held_; }
-  // What reads as zeroes once it has succeeded.
+  // The extents that read as zeroes after success.
   const std::vector<lvm::PhysicalRange>& cleared() const { return work_->extents(); }
 
-  Bytes total() const { return total_; }  // to be cleared
+  Bytes total() const { return total_; }  // bytes to be zeroed
 
-  // Until it is done, with whatever result, or `call` ends: then kUnavailable, telling how far it is.
+  // Waits until the zeroing has ended, successfully or not: OK. If `call` ends first: kUnavailable, with the
+  // progress.
   Status Wait(const Call& call);
   bool Finished() const;
-  // Once it is finished.
+  // The outcome of a finished zeroing; kUnavailable, with the progress, before that.
   Status Outcome() const;
-  // Since somebody last waited for it.
+  // How long ago a caller last waited for this zeroing.
   std::chrono::steady_clock::duration Unasked() const;
 
  private:
@@ -54,14 +55,14 @@ class Zeroing {
   SteadyTime asked_;  // guarded by mutex_
 };
 
-// Those of a pool, by the key of the volume's lock. Changed under the pool's turn; thread-safe.
+// The zeroings of a pool, by the key of the volume's lock. Changed under the pool's turn; thread-safe.
 class Zeroings {
  public:
   std::shared_ptr<Zeroing> Find(const std::string& key) const;
   void Add(const std::string& key, std::shared_ptr<Zeroing> cleaning);
   void Drop(const std::string& key);
   bool empty() const;
-  // Finished ones that nobody has asked for since `kept` ago.
+  // Finished zeroings for which no caller has waited for longer than `kept`.
   std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Forgotten(
       std::chrono::steady_clock::duration kept) const;
 

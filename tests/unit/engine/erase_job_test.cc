@@ -1,5 +1,5 @@
-// Deletion's second half: how far it is survives, disks are cleared side by side, and nothing is cleared that
-// is not the deleted volume's any more.
+// The second half of deletion: progress survives a restart, disks are erased side by side, and nothing is
+// erased that no longer belongs to the deleted volume.
 #include "engine/erase/erase_job.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ EraseAction Piece(const std::string& pv, uint64_t offset, uint64_t length) {
   return {{.device = "/dev/" + pv, .pv_uuid = pv, .offset = {offset}, .length = {length}}, {}};
 }
 
-TEST(PartsOf, AreDiskByDiskFromItsStartToItsEnd) {
+TEST(PartsOf, GroupsPiecesByDiskInAscendingOrder) {
   const auto parts = PartsOf({Piece("b", 10, 5), Piece("a", 30, 5), Piece("b", 0, 5), Piece("a", 0, 9)});
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0].pv_uuid, "a");
@@ -35,20 +35,21 @@ TEST(PartsOf, AreDiskByDiskFromItsStartToItsEnd) {
   EXPECT_EQ(parts[1].pieces[1].range.offset, Bytes{10});
 }
 
-TEST(Progress, IsReadBackForTheSameExtentsOnly) {
+TEST(Progress, IsValidForTheSameExtentsOnly) {
   const auto parts = PartsOf({Piece("a", 0, 100), Piece("b", 0, 100)});
   const std::vector<Bytes> none(2);
   const std::vector<Bytes> done = {{100}, {42}};
   const std::string text = ProgressText(parts, done);
   EXPECT_EQ(ParseProgress(parts, text), done);
-  EXPECT_EQ(ParseProgress(PartsOf({Piece("a", 0, 100), Piece("b", 1, 100)}), text), none) << "it was moved";
+  EXPECT_EQ(ParseProgress(PartsOf({Piece("a", 0, 100), Piece("b", 1, 100)}), text), none)
+      << "the volume was moved";
   for (const std::string& bad : {std::string(), text + ":1", text.substr(0, text.size() - 3), text + "x",
                                  text + "0000", std::string("0:0"), text.substr(0, 16)}) {
     EXPECT_EQ(ParseProgress(parts, bad), none) << bad;
   }
 }
 
-TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
+TEST(EraseJobTest, ContinuesWhereItWasAndStopsAtAFailure) {
   const auto parts = PartsOf({Piece("a", 0, 100), Piece("a", 200, 100)});
   EraseJob erasure({}, {}, parts, {{130}}, {});
   EXPECT_EQ(erasure.Next(0, {50})->range.offset, Bytes{230});
@@ -68,7 +69,7 @@ TEST(ErasureTest, GoesOnWhereItWasAndStopsForAFailure) {
   EXPECT_EQ(failing.Failure()->message(), "first");
 }
 
-// Superblocks that read as zeroes, or not.
+// Superblocks that read as zeroes, unless `written` is set.
 class FakeSuperblocks final : public dm::RaidLegsApi {
  public:
   Result<dm::RaidSuperblock> Read(const dm::EraseRange&) override {
@@ -79,17 +80,17 @@ class FakeSuperblocks final : public dm::RaidLegsApi {
   }
   Result<dm::RaidBitmap> ReadBitmap(const dm::EraseRange&) override { return dm::RaidBitmap(); }
   Status Write(const dm::EraseRange&, const dm::RaidSuperblock&, const dm::RaidStart&) override {
-    return Error(Code::kInternal, "nobody writes one here");
+    return Error(Code::kInternal, "no test writes one");
   }
   std::atomic<bool> written = false;
 };
 
-class ErasingTest : public testing::Test {
+class EraserTest : public testing::Test {
  protected:
   static constexpr uint64_t kExtentsPerGib = 256;
   static constexpr Bytes kExtentSize{4 * kMiB.value};
 
-  ErasingTest() {
+  EraserTest() {
     lvm_.AddGroup("vg0", kExtentSize,
                   {{"/dev/a", Extents{41 * kExtentsPerGib}}, {"/dev/b", Extents{41 * kExtentsPerGib}}});
     fakes::Follow(lvm_, dm_);
@@ -154,9 +155,9 @@ class ErasingTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(ErasingTest, AfterARestartOnlyWhatIsMissingIsClearedAgain) {
+TEST_F(EraserTest, ARestartErasesOnlyTheUnrecordedRest) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
-  // Behind 20 GiB the disk becomes slow, and the process is killed meanwhile.
+  // After 20 GiB the disk becomes slow, and then the process is killed.
   std::atomic<uint64_t> cleared = 0;
   erase_.OnPiece([&](const auto& piece) {
     if ((cleared += piece.length.value) > 20 * kGiB.value) {
@@ -173,13 +174,14 @@ TEST_F(ErasingTest, AfterARestartOnlyWhatIsMissingIsClearedAgain) {
   erase_.OnPiece(nullptr);
   Restart();
   ASSERT_TRUE(Eventually([&] { return LvCount() == 0; }));
-  EXPECT_LE(Zeroed() - before, Bytes{24 * kGiB.value}) << "16 of 40 were known to be clear";
+  EXPECT_LE(Zeroed() - before, Bytes{24 * kGiB.value}) << "16 of 40 GiB were recorded as erased";
   const auto first = erase_.Pieces().front();
-  EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, Bytes{40 * kGiB.value})) << "and all is";
+  EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, Bytes{40 * kGiB.value}))
+      << "everything is erased in the end";
 }
 
-// Hours of clearing are not done again for it.
-TEST_F(ErasingTest, ADiskThatIsSilentForAMomentIsWaitedFor) {
+// Hours of erasing must not be repeated for it.
+TEST_F(EraserTest, ErasingWaitsForADiskThatIsSilentForAMoment) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
   const std::string pv = (*lvm_.Read("vg0", Soon()))
                              ->FindLv(lvm::ParseVolumeId(id)->lv_name)
@@ -204,8 +206,8 @@ TEST_F(ErasingTest, ADiskThatIsSilentForAMomentIsWaitedFor) {
   EXPECT_EQ(Zeroed(), Bytes{40 * kGiB.value}) << "nothing twice";
 }
 
-// The kernel has written superblocks, and may have filled a leg from one that was not clear yet.
-TEST_F(ErasingTest, ARaidThatSomebodyActivatedMeanwhileIsErasedFromItsBeginning) {
+// The kernel has written superblocks, and may have rebuilt a leg from a leg that was not erased yet.
+TEST_F(EraserTest, ARaidActivatedMeanwhileIsErasedFromItsBeginning) {
   const std::string id = Create("mirror", kGiB, {{"type", "raid1"}});
   const Bytes all = Bytes{2 * kGiB.value} + Bytes{2 * kExtentSize.value};
   bool once = false;
@@ -221,10 +223,10 @@ TEST_F(ErasingTest, ARaidThatSomebodyActivatedMeanwhileIsErasedFromItsBeginning)
   EXPECT_EQ(Zeroed(), all + all);
 }
 
-TEST_F(ErasingTest, DisksAreClearedSideBySide) {
+TEST_F(EraserTest, DisksAreErasedSideBySide) {
   const std::string one = Create("one", Bytes{40 * kGiB.value});
   const std::string other = Create("other", Bytes{40 * kGiB.value});
-  // Nothing can be cleared before both are deleted.
+  // Nothing can be erased before both are deleted.
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
   Delete(one);
   Delete(other);
@@ -245,19 +247,19 @@ TEST_F(ErasingTest, DisksAreClearedSideBySide) {
   EXPECT_TRUE(together) << "neither waited for the other";
 }
 
-TEST_F(ErasingTest, WhatIsDoneTogetherIsRemovedByOneCommand) {
+TEST_F(EraserTest, VolumesDoneTogetherAreRemovedByOneCommand) {
   std::vector<std::string> ids;
   for (int i = 0; i < 10; ++i) {
     ids.push_back(Create("v" + std::to_string(i), kGiB));
   }
-  // Nothing can be cleared before all are deleted; after a restart the first round begins them all.
+  // Nothing can be erased before all are deleted. After a restart the first round begins all of them.
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
   for (const std::string& id : ids) {
     Delete(id);
   }
   engine_.reset();
   erase_.faults.Clear();
-  // Whoever removes is slower than those who clear.
+  // Removing is slower than erasing.
   std::atomic<int> removals = 0;
   lvm_.SetOnCall([&](const std::string& method) {
     if (method == "Remove") {
@@ -270,9 +272,9 @@ TEST_F(ErasingTest, WhatIsDoneTogetherIsRemovedByOneCommand) {
   EXPECT_LE(removals, 2);
 }
 
-// While the third piece is written an administrator's command waits for its lock: it has it before the
-// fourth.
-TEST_F(ErasingTest, NothingIsClearedThatSomebodyElseHasGot) {
+// While the third piece is written, an administrator's command waits for LVM's lock, and gets it before the
+// fourth piece.
+TEST_F(EraserTest, ErasingStopsWhenAnAdministratorTakesTheExtents) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
   std::atomic<int> pieces = 0;
   std::atomic<bool> waits = false;
@@ -295,11 +297,11 @@ TEST_F(ErasingTest, NothingIsClearedThatSomebodyElseHasGot) {
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(pieces, 3);
   EXPECT_EQ(LvCount(), 1U);
-  engine_.reset();  // before what its disks look at
+  engine_.reset();  // ends before the variables that OnPiece uses
 }
 
-// pvmove of the whole disk, while what is deleted is cleared: below pvmove0 there is somebody else's as well.
-TEST_F(ErasingTest, NothingIsClearedThatIsBeingMoved) {
+// pvmove of the whole disk during an erasure: extents of other volumes lie below pvmove0 as well.
+TEST_F(EraserTest, ExtentsThatAreBeingMovedAreNotErased) {
   const std::string id = Create("big", Bytes{40 * kGiB.value});
   std::atomic<int> pieces = 0;
   std::atomic<bool> waits = false;
@@ -326,15 +328,15 @@ TEST_F(ErasingTest, NothingIsClearedThatIsBeingMoved) {
   administrator.join();
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(pieces, 2);
-  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // and back, as pvmove --abort does
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {  // undoes the move, as pvmove --abort does
     group.lvs.front().segments.front().areas = {group.lvs.back().segments.front().areas.front()};
     group.lvs.pop_back();
   });
-  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; })) << "it is gone on with";
+  EXPECT_TRUE(Eventually([&] { return LvCount() == 0; })) << "erasing continues";
   engine_.reset();
 }
 
-TEST_F(ErasingTest, WhatSomebodyHasPutOnADeletedVolumeIsNotRemovedAlongWithIt) {
+TEST_F(EraserTest, ASnapshotOfADeletedVolumeIsNotRemovedWithIt) {
   const std::string id = Create("one", kGiB);
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "not yet"));
   Delete(id);
@@ -352,10 +354,10 @@ TEST_F(ErasingTest, WhatSomebodyHasPutOnADeletedVolumeIsNotRemovedAlongWithIt) {
   Restart();
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(LvCount(), 2U);
-  EXPECT_TRUE(erase_.Pieces().empty()) << "what is cleared the snapshot shares";
+  EXPECT_TRUE(erase_.Pieces().empty()) << "the LVM snapshot shares these extents";
 }
 
-TEST_F(ErasingTest, PiecesAreSmallAndSmallerUnderARate) {
+TEST_F(EraserTest, PiecesAreSmallAndSmallerUnderARateLimit) {
   Restart();
   Delete(Create("fast", Bytes{4 * kGiB.value}));
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
@@ -369,7 +371,7 @@ TEST_F(ErasingTest, PiecesAreSmallAndSmallerUnderARate) {
   EXPECT_EQ(erase_.Pieces().size(), 2U) << "a quarter of a second's worth each";
 }
 
-TEST_F(ErasingTest, ASlowDiskGetsSmallPieces) {
+TEST_F(EraserTest, ASlowDiskGetsSmallPieces) {
   erase_.OnPiece([](const auto& piece) {  // 16 MiB a second
     std::this_thread::sleep_for(milliseconds(piece.length.value * 1000 / (16 * kMiB.value)));
   });
@@ -382,7 +384,7 @@ TEST_F(ErasingTest, ASlowDiskGetsSmallPieces) {
   }
 }
 
-TEST_F(ErasingTest, ADiskThatCannotDiscardGetsZeroes) {
+TEST_F(EraserTest, ADiskThatCannotDiscardGetsZeroes) {
   erase_.SetCanDiscard(false);
   const auto made = engine_->volumes().Create(
       {.name = "one", .range = {kGiB, {}}, .capabilities = {{}}, .parameters = {{"erase", "discard"}}},
@@ -394,7 +396,7 @@ TEST_F(ErasingTest, ADiskThatCannotDiscardGetsZeroes) {
   EXPECT_TRUE(erase_.IsZeroed(first.pv_uuid, first.offset, kGiB));
 }
 
-TEST_F(ErasingTest, WhatTheKernelMapsForSomebodyIsNotCleared) {
+TEST_F(EraserTest, ExtentsThatAnotherDeviceMapsAreNotErased) {
   const std::string id = Create("one", kGiB);
   dm_.AddDevice("somebody-elses", "stale", kGiB);
   for (const char* path : {"/dev/a", "/dev/b"}) {
@@ -409,7 +411,7 @@ TEST_F(ErasingTest, WhatTheKernelMapsForSomebodyIsNotCleared) {
   EXPECT_TRUE(Eventually([&] { return LvCount() == 0; }));
 }
 
-TEST_F(ErasingTest, WhatIsStuckIsNamed) {
+TEST_F(EraserTest, ProbeNamesTheDiskOfAStuckWrite) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const auto&) { go.wait(false); });
   Delete(Create("one", kGiB));
@@ -427,7 +429,7 @@ TEST_F(ErasingTest, WhatIsStuckIsNamed) {
   EXPECT_EQ(words(), "");
 }
 
-TEST_F(ErasingTest, WhoLacksRoomIsToldHowLongItWillTake) {
+TEST_F(EraserTest, ACreateWithoutSpaceIsToldHowLongErasingTakes) {
   const std::string id = Create("one", Bytes{40 * kGiB.value});
   Create("other", Bytes{40 * kGiB.value});
   std::mutex mutex;
@@ -436,7 +438,7 @@ TEST_F(ErasingTest, WhoLacksRoomIsToldHowLongItWillTake) {
   std::atomic<int> pieces = 0;
   erase_.OnPiece([&](const auto&) {
     std::unique_lock lock(mutex);
-    if (++pieces == 2) {  // of one the speed is known
+    if (++pieces == 2) {  // after one piece the rate is known
       changed.wait(lock, [&] { return !held; });
     }
   });
@@ -453,7 +455,7 @@ TEST_F(ErasingTest, WhoLacksRoomIsToldHowLongItWillTake) {
     held = false;
     changed.notify_all();
   }
-  engine_.reset();  // before what its disks wait for
+  engine_.reset();  // ends before the variables that OnPiece uses
 }
 
 }  // namespace

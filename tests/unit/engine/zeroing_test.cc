@@ -1,4 +1,4 @@
-// Nobody's old bytes: what raw volumes are made of, and grow onto, reads as zeroes before they are visible.
+// No old bytes: the extents that raw volumes get, and grow onto, read as zeroes before a tenant sees them.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 
 constexpr Bytes kExtent{4 * 1024 * 1024};
 
-class ClearingTest : public testing::Test {
+class ZeroingTest : public testing::Test {
  protected:
-  ClearingTest() {
+  ZeroingTest() {
     lvm_.AddGroup("vg0", kExtent,
                   {{"/dev/a", Extents{100}},
                    {"/dev/b", Extents{100}},
@@ -32,7 +32,7 @@ class ClearingTest : public testing::Test {
     fakes::Follow(lvm_, dm_);
     Restart();
   }
-  ~ClearingTest() override { erase_.OnPiece(nullptr); }
+  ~ZeroingTest() override { erase_.OnPiece(nullptr); }
 
   void Restart(ExpandBy expand = ExpandBy::kController) {
     engine_.reset();
@@ -54,7 +54,7 @@ class ClearingTest : public testing::Test {
   lvm::Snapshot Group() { return *lvm_.Read("vg0", Soon()); }
   size_t Pieces() { return erase_.Pieces().size(); }
 
-  // Every extent of data that the volume has: of its legs, or its own.
+  // Whether every data extent of the volume, or of its legs, reads as zeroes.
   bool IsClear(const std::string& id) {
     const lvm::Snapshot group = Group();
     const std::string name = lvm::ParseVolumeId(id)->lv_name;
@@ -85,13 +85,13 @@ class ClearingTest : public testing::Test {
     ASSERT_TRUE(Group()->lvs.empty());
   }
 
-  // Called while a piece is written: until somebody waits for the group.
+  // Called while a piece is written: waits until another writer waits for the group.
   void AwaitWriter() {
     while (!lvm_.IsWaitedFor("vg0")) {
       std::this_thread::sleep_for(milliseconds(1));
     }
   }
-  // As pvmove of a whole disk does it: one hidden volume below all that lies on that disk.
+  // As pvmove of a whole disk does it: one hidden volume lies below everything on that disk.
   static void BeginMove(lvm::VolumeGroup& group) {
     lvm::LogicalVolume& moved = group.lvs.front();
     lvm::LogicalVolume move{.name = "pvmove0", .uuid = "pvmove-uuid", .hidden = true, .size = moved.size};
@@ -115,7 +115,7 @@ class ClearingTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(ClearingTest, RawVolumesOfEveryTypeAreMadeOfClearedExtents) {
+TEST_F(ZeroingTest, RawVolumesOfEveryTypeGetZeroedExtents) {
   const std::vector<Parameters> types = {{},
                                          {{"type", "striped"}},
                                          {{"type", "raid0"}},
@@ -135,8 +135,8 @@ TEST_F(ClearingTest, RawVolumesOfEveryTypeAreMadeOfClearedExtents) {
   }
 }
 
-// As Kubernetes has it: the resizer grows nothing, kubelet asks the node.
-class NodeGrowthTest : public ClearingTest {
+// As in Kubernetes: the resizer grows nothing, and kubelet calls NodeExpandVolume.
+class NodeGrowthTest : public ZeroingTest {
  protected:
   NodeGrowthTest() {
     Restart(ExpandBy::kNode);
@@ -161,7 +161,7 @@ class NodeGrowthTest : public ClearingTest {
   Bytes SizeOf(const std::string& id) { return engine_->volumes().Get(id, Soon())->size; }
 };
 
-TEST_F(NodeGrowthTest, GrowsVolumeAndFileSystemAndNeverShrinks) {
+TEST_F(NodeGrowthTest, GrowsVolumeAndFileSystemAndNeverShrinksThem) {
   const std::string id = Create("one", 10, {}, AccessType::kMount)->volume.id;
   Stage(id, AccessType::kMount);
   EXPECT_EQ(*Grow(id, "/stage/v", 20), Bytes{20 * kExtent.value}) << "before the pod starts";
@@ -174,11 +174,11 @@ TEST_F(NodeGrowthTest, GrowsVolumeAndFileSystemAndNeverShrinks) {
             Bytes{30 * kExtent.value});
   EXPECT_EQ(*Grow(id, "/pods/a", 30), Bytes{30 * kExtent.value}) << "repeated";
   EXPECT_EQ(*Grow(id, "/pods/a", 20), Bytes{30 * kExtent.value});
-  EXPECT_EQ(*Grow(id, "/pods/a", 0), Bytes{30 * kExtent.value}) << "no size is said: it stays as it is";
+  EXPECT_EQ(*Grow(id, "/pods/a", 0), Bytes{30 * kExtent.value}) << "without a size the volume keeps its size";
   EXPECT_EQ(SizeOf(id), Bytes{30 * kExtent.value});
 }
 
-TEST_F(NodeGrowthTest, WithoutRoomAPublishedVolumeIsAskedAgainAndAStagedOneStartsAsItIs) {
+TEST_F(NodeGrowthTest, WithoutSpaceOnlyAPublishedVolumeIsToBeRetried) {
   const std::string id = Create("one", 10, {{"type", "raid1"}}, AccessType::kMount)->volume.id;
   ASSERT_TRUE(Create("two", 90, {{"type", "raid1"}}, AccessType::kMount).has_value());
   ASSERT_TRUE(Create("three", 80, {{"type", "raid1"}}, AccessType::kMount).has_value());
@@ -193,7 +193,7 @@ TEST_F(NodeGrowthTest, WithoutRoomAPublishedVolumeIsAskedAgainAndAStagedOneStart
   EXPECT_EQ(SizeOf(id), Bytes{10 * kExtent.value});
 }
 
-TEST_F(NodeGrowthTest, WhatIsBeingClearedIsWaitedForOnceItIsPublished) {
+TEST_F(NodeGrowthTest, GrowthOfAPublishedVolumeWaitsForZeroing) {
   const std::string id = Create("raw", 10)->volume.id;
   Stage(id, AccessType::kBlock);
   Publish(id, AccessType::kBlock);
@@ -213,7 +213,7 @@ TEST_F(NodeGrowthTest, WhatIsBeingClearedIsWaitedForOnceItIsPublished) {
   EXPECT_TRUE(IsClear(id));
 }
 
-TEST_F(ClearingTest, WhatHoldsTheExtentsMeanwhileIsNoVolume) {
+TEST_F(ZeroingTest, TheHolderOfTheExtentsIsNoVolume) {
   std::atomic<bool> seen = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
     EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
@@ -230,15 +230,15 @@ TEST_F(ClearingTest, WhatHoldsTheExtentsMeanwhileIsNoVolume) {
   EXPECT_EQ(engine_->volumes().List(0, "", Soon())->volumes.size(), 1U);
 }
 
-TEST_F(ClearingTest, FileSystemsAndVolumesThatOptOutAreNotKeptWaiting) {
+TEST_F(ZeroingTest, FileSystemsAndVolumesThatOptOutDoNotWait) {
   ASSERT_TRUE(Create("fs", 10, {}, AccessType::kMount).has_value());
   ASSERT_TRUE(Create("none", 10, {{"erase", "none"}}).has_value());
   EXPECT_EQ(Pieces(), 0U);
   ASSERT_TRUE(Create("discard", 10, {{"erase", "discard"}}).has_value());
-  EXPECT_GT(Pieces(), 0U) << "others' bytes are not for a volume to show whose own may be left";
+  EXPECT_GT(Pieces(), 0U) << "a volume whose own bytes may stay must not show old bytes of others";
 }
 
-TEST_F(ClearingTest, WhatADeletionClearedIsNotClearedAgain) {
+TEST_F(ZeroingTest, ExtentsThatADeletionZeroedAreNotZeroedAgain) {
   for (const char* type : {"linear", "raid1", "striped"}) {
     const auto made = Create("one", 10, {{"type", type}});
     ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -252,18 +252,18 @@ TEST_F(ClearingTest, WhatADeletionClearedIsNotClearedAgain) {
   }
 }
 
-TEST_F(ClearingTest, WhatSomebodyElseMayHaveHadIsClearedAgain) {
+TEST_F(ZeroingTest, ExtentsThatAnotherProgramMayHaveUsedAreZeroedAgain) {
   const auto made = Create("one", 10);
   DeleteAndWait(made->volume.id);
   erase_.Forget();
-  lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});  // an LV came and went, for all that we know
+  lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});  // an LV may have been created and removed
   lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});
   const auto again = Create("two", 10);
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(IsClear(again->volume.id));
 }
 
-TEST_F(ClearingTest, ADiscardOrNoErasureLeavesExtentsOfUnknownPast) {
+TEST_F(ZeroingTest, ExtentsThatWereDiscardedOrNotErasedAreZeroed) {
   for (const char* policy : {"discard", "none"}) {
     const auto made = Create("one", 10, {{"erase", policy}});
     DeleteAndWait(made->volume.id);
@@ -275,13 +275,13 @@ TEST_F(ClearingTest, ADiscardOrNoErasureLeavesExtentsOfUnknownPast) {
   }
 }
 
-TEST_F(ClearingTest, ALongClearingIsUnavailableAndARepeatJoinsIt) {
+TEST_F(ZeroingTest, ALongZeroingIsUnavailableAndARepeatedCallJoinsIt) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
   const auto early = Create("big", 50, {{"type", "raid1"}}, AccessType::kBlock, 800);
   ASSERT_FALSE(early.has_value());
   EXPECT_EQ(early.error().code(), Code::kUnavailable);
-  EXPECT_NE(early.error().message().find("being cleared"), std::string::npos) << early.error().message();
+  EXPECT_NE(early.error().message().find("being zeroed"), std::string::npos) << early.error().message();
   const size_t lvs = Group()->lvs.size();
   EXPECT_EQ(Create("big", 50, {{"type", "raid1"}}, AccessType::kBlock, 800).error().code(),
             Code::kUnavailable);
@@ -294,8 +294,9 @@ TEST_F(ClearingTest, ALongClearingIsUnavailableAndARepeatJoinsIt) {
   EXPECT_EQ(Group()->lvs.size(), 5U) << "the volume, two images, two metadata legs";
 }
 
-// While the first piece is written, an administrator's command waits for its lock: it has it before the next.
-TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsNotClearedAnyMore) {
+// While the first piece is written, an administrator's command waits for LVM's lock, and gets it before the
+// next piece.
+TEST_F(ZeroingTest, ZeroingStopsWhenAnAdministratorTakesTheExtents) {
   std::thread administrator;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
     if (administrator.joinable()) {
@@ -322,15 +323,16 @@ TEST_F(ClearingTest, WhatWasTakenFromUsWhileItWasClearedIsNotClearedAnyMore) {
   erase_.Forget();
   const auto made = Create("one", 50);
   ASSERT_TRUE(made.has_value()) << made.error().message();
-  EXPECT_TRUE(IsClear(made->volume.id)) << "nothing is taken for clear of what somebody may have had";
+  EXPECT_TRUE(IsClear(made->volume.id))
+      << "extents that another program may have used do not count as zeroed";
   const lvm::Snapshot group = Group();
   for (const lvm::PhysicalRange& theirs : lvm::PhysicalExtents(*group, *group->FindLv("theirs"))) {
     EXPECT_FALSE(erase_.IsZeroed(theirs.pv_uuid, kMiB + ToBytes(theirs.range.first, kExtent), kExtent));
   }
 }
 
-// pvmove of the whole disk takes the holder along.
-TEST_F(ClearingTest, WhatIsBeingMovedIsNotCleared) {
+// pvmove of the whole disk moves the holder too.
+TEST_F(ZeroingTest, ExtentsThatAreBeingMovedAreNotZeroed) {
   std::thread administrator;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
     if (administrator.joinable()) {
@@ -347,7 +349,7 @@ TEST_F(ClearingTest, WhatIsBeingMovedIsNotCleared) {
   EXPECT_EQ(Pieces(), 1U);
 }
 
-TEST_F(ClearingTest, ADiskIsClearedNoFasterThanAllowed) {
+TEST_F(ZeroingTest, ADiskIsZeroedNoFasterThanAllowed) {
   rate_ = Bytes{4 * kMiB.value};
   Restart();
   const SteadyTime begun = std::chrono::steady_clock::now();
@@ -356,7 +358,7 @@ TEST_F(ClearingTest, ADiskIsClearedNoFasterThanAllowed) {
   EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(700));
 }
 
-TEST_F(ClearingTest, OthersAreServedWhileOneIsBeingCleared) {
+TEST_F(ZeroingTest, OtherCallsAreServedDuringAZeroing) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
     while (!go && !lvm_.IsWaitedFor("vg0")) {
@@ -370,7 +372,7 @@ TEST_F(ClearingTest, OthersAreServedWhileOneIsBeingCleared) {
   engine_.reset();
 }
 
-TEST_F(ClearingTest, AFailureToClearIsTheCallersAndTheNextCallBeginsAnew) {
+TEST_F(ZeroingTest, AFailedZeroingIsReportedAndTheNextCallRetries) {
   erase_.faults.FailNth("Erase", 1, Error(Code::kIo, "bad disk"));
   const auto failed = Create("one", 10);
   ASSERT_FALSE(failed.has_value());
@@ -381,7 +383,7 @@ TEST_F(ClearingTest, AFailureToClearIsTheCallersAndTheNextCallBeginsAnew) {
   EXPECT_TRUE(IsClear(made->volume.id));
 }
 
-TEST_F(ClearingTest, KilledAmidClearingTheNextStartGivesTheExtentsBack) {
+TEST_F(ZeroingTest, TheNextStartGivesBackExtentsOfAKilledZeroing) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) {
     while (!go && !lvm_.IsWaitedFor("vg0")) {
@@ -404,7 +406,7 @@ TEST_F(ClearingTest, KilledAmidClearingTheNextStartGivesTheExtentsBack) {
   EXPECT_TRUE(IsClear(made->volume.id));
 }
 
-TEST_F(ClearingTest, AnotherSizeForTheSameNameGetsWhatItAsksFor) {
+TEST_F(ZeroingTest, AnotherSizeForTheSameNameIsHonored) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
   EXPECT_EQ(Create("one", 50, {}, AccessType::kBlock, 800).error().code(), Code::kUnavailable);
@@ -416,7 +418,7 @@ TEST_F(ClearingTest, AnotherSizeForTheSameNameGetsWhatItAsksFor) {
   EXPECT_TRUE(IsClear(made->volume.id));
 }
 
-TEST_F(ClearingTest, ARaidSkipsItsSyncOnlyOverClearedExtents) {
+TEST_F(ZeroingTest, ARaidSkipsItsSyncOnlyOverZeroedExtents) {
   lvm_.SetInstantSync(false);
   const auto synced = [&](const std::string& id) {
     return Group()->FindLv(lvm::ParseVolumeId(id)->lv_name)->sync_percent.value_or(-1) == 100;
@@ -429,7 +431,7 @@ TEST_F(ClearingTest, ARaidSkipsItsSyncOnlyOverClearedExtents) {
   ASSERT_TRUE(engine_->volumes()
                   .Expand(first->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon())
                   .has_value());
-  EXPECT_TRUE(IsClear(first->volume.id)) << "it would not be synced after it was grown";
+  EXPECT_TRUE(IsClear(first->volume.id)) << "the kernel does not sync the new part of a grown volume";
   const auto full = Create("two", 10, {{"type", "raid1"}}, AccessType::kMount);
   EXPECT_FALSE(synced(full->volume.id));
 }
