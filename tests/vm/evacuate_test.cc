@@ -122,7 +122,7 @@ TEST_F(EvacuateTest, WhatDoesNotFitIsRefusedAndCalledOffItStays) {
   ASSERT_TRUE(Ctl({"evacuate", node, "--no-wait"}).ok());
   ASSERT_TRUE(Ctl({"evacuate", node, "--cancel"}).ok());
   EXPECT_THAT(Tool({"pvs", "--noheadings", "-o", "pv_name,pv_attr,pv_tags", node}).out, HasSubstr("a--"));
-  EXPECT_THAT(Ctl({"evacuate", node, "--cancel"}).err, HasSubstr("not being emptied"));
+  EXPECT_THAT(Ctl({"evacuate", node, "--cancel"}).err, HasSubstr("not being evacuated"));
   // What was on its way may have arrived.
   EXPECT_TRUE(Eventually([&] { return client().Delete(volumes[0].volume_id()).ok(); }));
   EXPECT_TRUE(Eventually(

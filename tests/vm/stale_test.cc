@@ -63,7 +63,7 @@ class StaleTest : public DisksUnderLoad {
                  grpc::StatusCode::FAILED_PRECONDITION, words);
   }
   void ExpectLeftAlone() {
-    EXPECT_TRUE(Eventually([&] { return quarryd().Log().find("mending has to wait") != std::string::npos; }));
+    EXPECT_TRUE(Eventually([&] { return quarryd().Log().find("repair has to wait") != std::string::npos; }));
     EXPECT_EQ(quarryd().Log().find("rebuild lost legs"), std::string::npos);
     EXPECT_EQ(quarryd().Log().find("take lost disks out"), std::string::npos);
     EXPECT_EQ(Trim(Tool({"vgs", "--noheadings", "-o", "pv_count", kGroup}).out), "3");
@@ -389,7 +389,7 @@ TEST_F(StaleReboot, After) {
     volumes[type] = Volume(type);
     EXPECT_TRUE(Fails(Stage(volumes[type], type), grpc::StatusCode::FAILED_PRECONDITION, "is not started"));
   }
-  EXPECT_TRUE(Eventually([&] { return quarryd_->Log().find("mending has to wait") != std::string::npos; }));
+  EXPECT_TRUE(Eventually([&] { return quarryd_->Log().find("repair has to wait") != std::string::npos; }));
   EXPECT_EQ(quarryd_->Log().find("rebuild lost legs"), std::string::npos);
   Vmctl({"return", std::to_string(dead)});
   for (const std::string& type : types_) {

@@ -16,8 +16,8 @@ struct FoundDisk {
   const lvm::PhysicalVolume* pv = nullptr;  // in the catalog's group
 };
 
-// By UUID of the physical volume, by LVM's path, or by any other path of the device.
-// The disk among those of one pool; their uuids are added to `there`.
+// Finds a disk among those of one pool: by the UUID of the physical volume, by LVM's path, or by any other
+// path of the device. Adds the UUIDs of all disks it passes to `there`.
 Result<std::optional<FoundDisk>> FindIn(Node& node, Pool& pool, const std::shared_ptr<const Catalog>& catalog,
                                         const std::string& disk, std::optional<udev::DeviceNumber> number,
                                         std::vector<std::string>& there) {
@@ -53,7 +53,7 @@ Result<FoundDisk> Find(Node& node, const std::string& disk, const Call& call) {
       return std::move(*found);
     }
   }
-  // A pool whose disk is being moved is slow to be read, and may be the one that is meant.
+  // A pool is slow to read while extents of its disk are being moved, and it may be the pool of this disk.
   for (Pool* pool : slow) {
     const auto catalog = node.Read(*pool, call);
     if (!catalog.has_value()) {
@@ -64,8 +64,8 @@ Result<FoundDisk> Find(Node& node, const std::string& disk, const Call& call) {
       return std::move(*found);
     }
   }
-  return Error(Code::kNotFound,
-               fmt::format("no pool has a disk '{}'; there are: {}", disk, fmt::join(there, ", ")));
+  return Error(Code::kNotFound, fmt::format("no pool has a disk '{}'; the disks of the pools are: {}", disk,
+                                            fmt::join(there, ", ")));
 }
 
 lvm::PvChange Wish(const FoundDisk& found, const EvacuateRequest& request) {
@@ -91,14 +91,15 @@ bool IsSo(const lvm::PhysicalVolume& pv, const lvm::PvChange& change) {
 Status Check(Node& node, const FoundDisk& found, const EvacuateRequest& request) {
   const lvm::PhysicalVolume& pv = *found.pv;
   if (pv.missing) {
-    return Error(Code::kPrecondition,
-                 fmt::format("disk {} is not there: what lay on it is rebuilt by `quarryctl repair`, and the "
-                             "group reduced then",
-                             pv.uuid));
+    return Error(
+        Code::kPrecondition,
+        fmt::format("disk {} is missing and cannot be evacuated: `quarryctl repair` rebuilds what lay on it "
+                    "elsewhere and removes the disk from its group",
+                    pv.uuid));
   }
   if (request.cancel) {
     if (!IsEvacuating(pv)) {
-      return Error(Code::kPrecondition, fmt::format("disk {} is not being emptied", pv.uuid));
+      return Error(Code::kPrecondition, fmt::format("disk {} is not being evacuated", pv.uuid));
     }
     return Ok();
   }
@@ -107,7 +108,7 @@ Status Check(Node& node, const FoundDisk& found, const EvacuateRequest& request)
   if (!can_copy) {
     return Error(
         Code::kUnsupported,
-        "the kernel lacks device-mapper's mirror target, by which LVM moves extents: load dm-mirror");
+        "the kernel lacks device-mapper's mirror target, which LVM needs to move extents: load dm-mirror");
   }
   return Ok();
 }
@@ -132,8 +133,8 @@ EvacuateResult Describe(const FoundDisk& found) {
 Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request, const Call& call) {
   QUARRY_ASSIGN(FoundDisk found, Find(node, request.disk, call));
   QUARRY_ASSIGN(const auto turn,
-                found.pool->writers.Wait(fmt::format("emptying disk {}", found.pv->uuid), call));
-  QUARRY_ASSIGN(found, Find(node, request.disk, call));  // as it is now
+                found.pool->writers.Wait(fmt::format("evacuation of disk {}", found.pv->uuid), call));
+  QUARRY_ASSIGN(found, Find(node, request.disk, call));  // again: the group may have changed before the turn
   EvacuateResult out = Describe(found);
   const lvm::PvChange change = Wish(found, request);
   if (IsSo(*found.pv, change) && !request.cancel) {
@@ -145,14 +146,14 @@ Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request
   }
   Plan plan = {ChangePvAction{change}};
   if (request.cancel) {
-    // Somebody else's move off this disk is his to call off.
+    // Only a move that Quarry began is aborted. Another process's pvmove off this disk is not.
     const auto move = OwnMoveOff(*found.catalog, *found.pv);
     if (move.has_value() && move->has_value()) {
       plan.insert(plan.begin(), AbortMoveAction{found.catalog->group->name, found.pv->device});
     }
   }
   QUARRY_TRY(RunCounted(*found.pool, plan, node.world, call));
-  node.log.Info(request.cancel ? "a disk is no longer being emptied" : "a disk is to be emptied",
+  node.log.Info(request.cancel ? "evacuation of a disk cancelled" : "evacuation of a disk requested",
                 {{"pool", out.pool}, {"pv", out.pv_uuid}, {"device", out.device}});
   out.changed = true;
   node.Wake();

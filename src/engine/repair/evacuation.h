@@ -1,4 +1,5 @@
-// Takes the wish that a disk leaves its group: checked and written down here, done by the repair loop.
+// Takes a request to evacuate a disk. The request is checked and recorded in a tag here; the repair loop
+// carries it out.
 #pragma once
 
 #include "base/call.h"

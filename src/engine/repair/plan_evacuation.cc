@@ -12,7 +12,7 @@
 namespace quarry::engine {
 namespace {
 
-// One command's worth: what is lost of the way when the power goes.
+// The amount that one command copies. At most this is copied again after a power failure.
 constexpr Bytes kPiece{4 * kGiB.value};
 
 bool HasTag(const lvm::PhysicalVolume& pv, std::string_view tag) {
@@ -24,7 +24,7 @@ bool TouchesPv(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, cons
                              [&](const lvm::PhysicalRange& range) { return range.pv_uuid == pv_uuid; });
 }
 
-// Whether extents of it, or of its legs, are on this pvmove.
+// Whether extents of the volume, or of its legs, lie on this pvmove.
 bool LiesOn(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string_view pvmove) {
   const auto is_on = [&](const lvm::LogicalVolume& part) {
     return std::ranges::any_of(part.segments, [&](const lvm::Segment& segment) {
@@ -66,7 +66,8 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
   return out;
 }
 
-// What a killed move left. Of an inactive volume nothing would be copied.
+// Continues a move that was killed. The volume is activated first, because LVM copies nothing of an inactive
+// volume.
 std::optional<RepairStep> GoOn(const RepairView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
   const lvm::VolumeGroup& group = view.group();
   const std::string& name = move.record->lv->name;
@@ -97,15 +98,15 @@ std::optional<RepairStep> RebuildElsewhere(const RepairView& view, const lvm::Ph
   }
   if (!Survives(geometry, useless)) {
     plan.obstacles.push_back(
-        fmt::format("volume {} ({}) cannot do without its leg on {}: it is repaired first, or `quarryctl "
-                    "evacuate` copies that leg",
+        fmt::format("volume {} ({}) cannot lose its leg on {} now: the volume must be repaired first, or run "
+                    "`quarryctl evacuate` to copy that leg",
                     record.tags.id, geometry.Describe(), NameOf(pv)));
     return std::nullopt;
   }
   auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, geometry, *record.lv, there);
   if (!placed.has_value()) {
-    plan.obstacles.push_back(
-        fmt::format("volume {} cannot leave {}: {}", record.tags.id, NameOf(pv), placed.error().message()));
+    plan.obstacles.push_back(fmt::format("volume {} cannot be moved off {}: {}", record.tags.id, NameOf(pv),
+                                         placed.error().message()));
     return std::nullopt;
   }
   RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kEvacuate};
@@ -127,13 +128,13 @@ Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, con
 
 std::string MayNotShrink(const lvm::VolumeGroup& group) {
   return fmt::format(
-      "disks of volume group {0} must not be added or taken out (vgchange --resizeable n): allow it "
-      "first, `vgchange --resizeable y {0}`",
+      "volume group {0} does not allow adding or removing disks (vgchange --resizeable n): allow it with "
+      "`vgchange --resizeable y {0}`",
       group.name);
 }
 
 std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
-  return fmt::format("{} holds logical volumes that are not Quarry's ({}): pvmove or remove them yourself",
+  return fmt::format("{} holds unmanaged logical volumes ({}): move (pvmove) or remove them yourself",
                      NameOf(pv), fmt::join(there.strangers, ", "));
 }
 
@@ -172,7 +173,7 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
     const VolumeView* const volume = VolumeOf(view, *record);
     const auto profile = Profile::FromCanonical(record->tags.profile);
     if (volume == nullptr) {
-      plan.waiting = true;  // half made, or being erased: that ends by itself
+      plan.waiting = true;  // it is unfinished or being erased: no step of the evacuation is needed
     } else if (!profile.has_value()) {
       plan.obstacles.push_back(fmt::format("volume {}: {}", record->tags.id, profile.error().message()));
     } else if (const auto alone = CheckAlone(*record); !alone.has_value()) {
@@ -194,8 +195,9 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
   if (!to_copy.empty()) {
     const auto moves = PlaceOff(group, view.catalog->weak, pv, LvsOf(to_copy));
     if (!moves.has_value()) {
-      plan.obstacles.push_back(fmt::format("{} cannot be emptied: {}; add a disk to the group, or make room",
-                                           NameOf(pv), moves.error().message()));
+      plan.obstacles.push_back(
+          fmt::format("{} cannot be evacuated: {}; add a disk to the group, or free space", NameOf(pv),
+                      moves.error().message()));
       return std::nullopt;
     }
     return Copy(group, moves->front());
@@ -236,7 +238,7 @@ OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
     }
   }
   if (out.records.empty() && out.strangers.empty() && out.taken_out.empty() && UsedOn(pv) != Extents{}) {
-    out.strangers.emplace_back("hidden ones that belong to no volume");
+    out.strangers.emplace_back("hidden logical volumes that belong to no volume");
   }
   return out;
 }
@@ -273,7 +275,8 @@ Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::P
   if (!IsEvacuating(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
     return Error(
         Code::kUnavailable,
-        fmt::format("somebody else moves what lies on {} ({}): let his pvmove finish", NameOf(pv),
+        fmt::format("another process is moving extents off {} ({}): wait until its pvmove has finished",
+                    NameOf(pv),
                     strangers.empty() ? pvmove->name : fmt::format("{}", fmt::join(strangers, ", "))));
   }
   return std::optional(std::move(move));
@@ -283,7 +286,7 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   const lvm::VolumeGroup& group = *catalog.group;
   if (group.pvs.size() < 2) {
     return Error(Code::kPrecondition,
-                 fmt::format("{} is the only one of volume group {}", NameOf(pv), group.name));
+                 fmt::format("{} is the only disk of volume group {}", NameOf(pv), group.name));
   }
   if (!group.extendable) {
     return Error(Code::kPrecondition, MayNotShrink(group));
@@ -294,13 +297,14 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   }
   for (const Record* const record : there.records) {
     const auto alone = CheckAlone(*record);
-    // A move of ours, off a disk that is to leave already, is no obstacle to wanting it gone in another way.
+    // Quarry's own move off a disk that is already to be vacated is no obstacle to vacating it the other way
+    // (evacuate or replace).
     if (!alone.has_value() && !(IsEvacuating(pv) && alone.error().code() == Code::kUnavailable)) {
-      return Error(alone.error()).Context(NameOf(pv) + " cannot be emptied");
+      return Error(alone.error()).Context(NameOf(pv) + " cannot be evacuated");
     }
   }
   const auto moves = PlaceOff(group, catalog.weak, pv, LvsOf(there.records));
-  return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be emptied"));
+  return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be evacuated"));
 }
 
 void PlanEvacuation(const RepairView& view, RepairPlan& plan) {
@@ -308,7 +312,8 @@ void PlanEvacuation(const RepairView& view, RepairPlan& plan) {
     return;
   }
   if (view.group().MissingPvs() > 0) {
-    plan.obstacles.emplace_back("a disk is to be emptied, which LVM refuses while another is missing");
+    plan.obstacles.emplace_back(
+        "a disk is to be vacated, but LVM moves nothing while another disk of the group is missing");
     return;
   }
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {

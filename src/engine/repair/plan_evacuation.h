@@ -1,9 +1,9 @@
-// What is to be done about a disk that somebody wants out of its group: (a group as it is) → the next step.
-// Pure. The wish is a tag of the physical volume, so that whoever is killed in between goes on with it.
+// Plans the evacuation of disks: from a group, to the next step. Pure. The request is a tag of the physical
+// volume, so a quarryd that was killed continues after its restart.
 //
-// Extents are copied elsewhere piece by piece (pvmove), while their volumes are in use and as safe as ever.
-// Where the disk is not to be read any more, raid legs are made anew from the other legs instead. Then the
-// group is reduced.
+// Extents are copied elsewhere piece by piece (pvmove). Meanwhile their volumes stay in use and keep their
+// redundancy. If the disk is not to be read any more (replace), RAID legs are rebuilt from the other legs
+// instead. At the end the disk is removed from its group.
 #pragma once
 
 #include <string>
@@ -12,35 +12,36 @@
 
 namespace quarry::engine {
 
-// Whether somebody wants it out of the group.
+// Whether an administrator wants this disk evacuated or replaced.
 bool IsEvacuating(const lvm::PhysicalVolume& pv);
 
-// Adds the next step for the first such disk to `plan`, or why there is none.
+// Adds to `plan` the next step for the first disk that is to be vacated, or the reason why there is no step.
 void PlanEvacuation(const RepairView& view, RepairPlan& plan);
 
-// Whether all of it has room elsewhere. kPrecondition: something lies there that is not ours, or there is no
-// other disk. kNoSpace, saying by how much.
+// Whether everything on the disk has space elsewhere. kPrecondition: an unmanaged logical volume lies there,
+// or the group has no other disk. kNoSpace: the message says how much space is missing.
 Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
-// What of a move is needed to go on with it.
+// What is needed to continue a move.
 struct BegunMove {
-  const Record* record = nullptr;  // whose extents they are
+  const Record* record = nullptr;  // the volume whose extents are moved
   std::vector<lvm::ExtentRange> from;
-  std::string to_uuid;  // of the PV that they go to
+  std::string to_uuid;  // UUID of the target PV
   std::vector<lvm::ExtentRange> to;
 };
-// The move of ours off a PV that is to leave: begun, and not ended. nullopt: there is none. kUnavailable:
-// there is one that is somebody else's, or moves more than one volume of ours; it is his to end.
+// The unfinished move that Quarry began off a PV that is to be vacated; nullopt if there is none.
+// kUnavailable: another process began the move, or it moves more than one managed volume. That process has to
+// finish it.
 Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
-// Extents of it that something lies on.
+// The number of allocated extents of the PV.
 Extents UsedOn(const lvm::PhysicalVolume& pv);
 
-// What our volumes have there.
+// The logical volumes that have extents on a disk.
 struct OnDisk {
   std::vector<const Record*> records;
-  std::vector<std::string> strangers;  // logical volumes that are not ours
-  std::vector<std::string> taken_out;  // what cut-off conversions left of ours; it goes by itself
+  std::vector<std::string> strangers;  // names of unmanaged logical volumes
+  std::vector<std::string> taken_out;  // legs that interrupted conversions left
 };
 OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 

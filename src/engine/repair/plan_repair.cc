@@ -14,7 +14,7 @@
 namespace quarry::engine {
 namespace {
 
-// Whether anything may be done to a volume for which something is to be done.
+// Whether a volume that needs a step may be changed. Adds the obstacle to the plan if not.
 bool MayChange(const VolumeView& volume, RepairPlan& plan) {
   auto alone = CheckAlone(*volume.record);
   if (!alone.has_value()) {
@@ -23,8 +23,8 @@ bool MayChange(const VolumeView& volume, RepairPlan& plan) {
   return alone.has_value();
 }
 
-// A disk that has returned after the group was changed without it: LVM counts it as missing until it is told.
-// LVM may refuse one; the others are taken back, and everything else goes on.
+// A disk that returned after the group was changed without it. LVM counts it as missing until it is taken
+// back. If LVM refuses one disk, the other disks are still taken back and all other steps continue.
 std::optional<RepairStep> TakeBack(const RepairView& view) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !pv.device.empty() && !view.refused.contains(pv.uuid)) {
@@ -37,7 +37,8 @@ std::optional<RepairStep> TakeBack(const RepairView& view) {
   return std::nullopt;
 }
 
-// What a killed command left suspended: any I/O to it waits. Activation loads what the metadata say.
+// Resumes a volume that a killed command left suspended: any I/O to it waits. Activation loads the table that
+// the metadata describe.
 std::optional<RepairStep> Resume(const RepairView& view) {
   for (const VolumeView& volume : view.volumes) {
     if (volume.suspended) {
@@ -54,7 +55,8 @@ bool HasStopped(const VolumeView& volume) {
          engine::HasStopped(profile->geometry, *volume.raid);
 }
 
-// Nothing but a person's word will do; once it is active its legs have been told which of them count.
+// Starts a stopped array from older legs. Only an administrator's request permits this. Once the volume is
+// active, its superblocks say which legs count.
 std::optional<RepairStep> StartAsAsked(const RepairView& view) {
   for (const VolumeView& volume : view.volumes) {
     if (volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override) {
@@ -63,8 +65,8 @@ std::optional<RepairStep> StartAsAsked(const RepairView& view) {
       if (record.tags.overruled > 0) {
         old.push_back(lvm::OverruledTag(record.tags.overruled));
       }
-      // First, so that no leg that is left out passes for current should those that are taken be gone one
-      // day.
+      // The tag comes first. Otherwise a leg that is left out could later pass for current, if the chosen
+      // legs are lost one day.
       return RepairStep{
           {record.tags.id},
           {RetagAction{view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
@@ -74,8 +76,8 @@ std::optional<RepairStep> StartAsAsked(const RepairView& view) {
   return std::nullopt;
 }
 
-// Its disks are back, all of them; whoever had it open when it stopped gets errors, and nothing of what he
-// wrote since was kept.
+// Starts an array again after all its disks are back. A process that had the volume open when it stopped gets
+// I/O errors, and none of what that process wrote since was stored.
 std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
@@ -85,8 +87,8 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
     if (volume.open) {
       plan.waiting = true;
       plan.obstacles.push_back(fmt::format(
-          "volume {} has stopped because too many of its disks were gone at once. They are back: it "
-          "is started again as soon as nobody has it open, so unmount or unpublish it",
+          "volume {} has stopped because too many of its disks were missing at once. They are back. The "
+          "volume is started again once it is closed: unmount or unpublish it",
           record.tags.id));
     } else if (volume.refresh_due && MayChange(volume, plan)) {
       const std::string& group = view.group().name;
@@ -98,8 +100,9 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
   return std::nullopt;
 }
 
-// The PVs that a volume's legs are to leave: those of legs that it is of no use to take back, because that
-// has been tried or because the disk is failing, and those on which other legs had to be given up so.
+// The PVs that the legs of a volume are moved off: PVs of failed legs that are not worth taking back, because
+// that was tried or because the disk is failing, and PVs on which legs of other volumes were replaced for
+// that reason.
 std::set<std::string> PvsToLeave(const RepairView& view, const VolumeView& volume) {
   std::set<std::string> out;
   for (const std::string& uuid : FailedPvs(view, volume)) {
@@ -116,11 +119,11 @@ std::set<std::string> PvsToLeave(const RepairView& view, const VolumeView& volum
   return out;
 }
 
-// A disk that answers, and not as it should: what its legs had is made anew on others, from the other legs.
-// Where that is not possible a leg that failed is tried again, ever more rarely.
+// Replaces legs on a disk that is present but failing: they are rebuilt on other disks from the other legs.
+// Where that is not possible, a failed leg is tried again at growing intervals.
 std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
   if (!view.may_replace_legs || view.group().MissingPvs() > 0) {
-    return std::nullopt;  // LVM exchanges legs that are there in a whole group only
+    return std::nullopt;  // LVM replaces a leg on a present disk only if no disk of the group is missing
   }
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
@@ -145,10 +148,10 @@ std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
       auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv, there);
       if (!placed.has_value() || !Survives(profile->geometry, useless)) {
         plan.obstacles.push_back(fmt::format(
-            "volume {}: its leg on {}, where legs fail again and again, is not made anew: {}", record.tags.id,
-            pv.device,
-            placed.has_value() ? "its other legs do not suffice now"
-                               : placed.error().message() + "; add a disk to the group, or make room"));
+            "volume {}: its leg on {}, where legs fail again and again, cannot be replaced: {}",
+            record.tags.id, pv.device,
+            placed.has_value() ? "the other legs do not suffice now"
+                               : placed.error().message() + "; add a disk to the group, or free space"));
         continue;
       }
       RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kReplaceLeg};
@@ -164,7 +167,8 @@ std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
   return std::nullopt;
 }
 
-// LVM refuses to refresh what has a part on a missing disk.
+// Refreshes volumes whose legs or disks have returned. LVM refuses to refresh a volume with a part on a
+// missing disk.
 std::optional<RepairStep> Refresh(const RepairView& view) {
   RepairStep step;
   std::vector<std::string> names;
@@ -182,7 +186,7 @@ std::optional<RepairStep> Refresh(const RepairView& view) {
   return step;
 }
 
-// LVM keeps the rate with the volume, so that it holds for every sync to come.
+// LVM stores the rate with the volume, so it applies to every later sync.
 std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan) {
   if (!view.rebuild_rate.has_value() || view.group().MissingPvs() > 0) {
     return std::nullopt;
@@ -190,7 +194,7 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
   std::vector<std::string> names;
   for (const VolumeView& volume : view.volumes) {
     const lvm::LogicalVolume& lv = *volume.record->lv;
-    // A comparison would begin anew.
+    // Setting the rate would restart a running scrub.
     if (!IsComparing(volume) && HasRedundancy(lv) &&
         lv.segments.front().max_recovery_rate != *view.rebuild_rate && MayChange(volume, plan)) {
       names.push_back(lv.name);
@@ -204,7 +208,7 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
                     .kind = RepairKind::kLimit};
 }
 
-// Whether all missing disks that it lies on have been given up.
+// Whether all missing disks that hold a part of the volume have been given up.
 bool MayRebuild(const RepairView& view, const Record& record) {
   for (const auto& pvs : lvm::LegPvs(view.group(), *record.lv)) {
     for (const std::string& uuid : pvs) {
@@ -225,7 +229,7 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
   }
   if (!profile->geometry.has_metadata()) {
     plan.obstacles.push_back(
-        fmt::format("volume {} ({}) lies in part on a disk that is gone, and nothing else has these data: "
+        fmt::format("volume {} ({}) lies partly on a missing disk, and no other disk has these data: "
                     "bring the disk back, or delete the volume",
                     record.tags.id, profile->geometry.Describe()));
     return;
@@ -238,7 +242,7 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
     return;
   }
   if (IsBusy(volume)) {
-    plan.waiting = true;  // LVM exchanges no leg while others are being filled
+    plan.waiting = true;  // LVM replaces no leg while other legs are being rebuilt
     return;
   }
   if (!Survives(profile->geometry, UselessLegs(view, volume))) {
@@ -251,7 +255,7 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
                                  lvm::LostLegs(view.group(), *record.lv));
   if (!placed.has_value()) {
     plan.obstacles.push_back(
-        fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or make room", record.tags.id,
+        fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or free space", record.tags.id,
                     placed.error().message()));
     return;
   }
@@ -267,25 +271,25 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
   plan.step->actions.push_back(VerifyLegsAction{view.group().name, record.lv->name});
 }
 
-// What a conversion that was cut off left goes only once it is of no use any more: until then it may be the
-// last good copy.
+// Removes the legs that an interrupted conversion took out, once the volume can do without them: until then
+// they may be the last good copy.
 std::optional<RepairStep> EndTakenOut(const RepairView& view, RepairPlan& plan) {
   for (const std::string& name : view.catalog->unproven_legs) {
     plan.obstacles.push_back(fmt::format(
-        "logical volume {}/{} is called like a leg that LVM took out of a volume, but that cannot be proven: "
-        "it is kept. Look what it is, and remove it (lvremove) if nobody needs it",
+        "logical volume {}/{} has the name of a leg that LVM took out of a volume, but this "
+        "cannot be proven: it is kept. Check what it holds, and remove it (lvremove) if it is not needed",
         view.group().name, name));
   }
   for (const TakenOut& taken : view.catalog->taken_out) {
     const auto volume = std::ranges::find_if(
         view.volumes, [&](const VolumeView& one) { return one.record->lv->name == taken.volume; });
     if (volume == view.volumes.end()) {
-      continue;  // it was deleted: the eraser's business
+      continue;  // the volume was deleted: the eraser removes the leg
     }
     if (!IsDispensable(*volume->record, volume->raid)) {
       plan.obstacles.push_back(fmt::format(
-          "volume {}: {}/{}, which a conversion that was cut off took out of it, is kept until the kernel "
-          "says that all other legs are there and in sync, for which the volume must be in use",
+          "volume {}: {}/{}, a leg that an interrupted conversion took out of it, is kept until the kernel "
+          "reports all other legs present and in sync. For that the volume must be in use",
           volume->record->tags.id, view.group().name, taken.parts.front()->name));
     } else if (MayChange(*volume, plan)) {
       return RepairStep{.ids = {volume->record->tags.id}, .actions = PlanEndOf(*view.catalog, taken)};
@@ -294,14 +298,15 @@ std::optional<RepairStep> EndTakenOut(const RepairView& view, RepairPlan& plan) 
   return std::nullopt;
 }
 
-// The eraser gives up what was deleted and lies on a disk that was given up; the disk goes after that.
+// The eraser gives up deleted volumes that lie on a disk which was given up. The disk is removed from the
+// group after that.
 bool WaitsForTheEraser(const RepairView& view) {
   return std::ranges::any_of(view.catalog->records, [&](const Record& record) {
     return record.tags.state == lvm::VolumeState::kErasing && record.lv->partial && MayRebuild(view, record);
   });
 }
 
-// LVM refuses as long as anything lies there, whosever it is.
+// LVM refuses to remove the disk while any logical volume, managed or not, lies there.
 bool MayDrop(const RepairView& view) {
   size_t given_up = 0;
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {

@@ -1,10 +1,12 @@
-// What is to be done about disks that are lost, have come back or have failed: (a group as it is, what the
-// kernel has of it) → the next step. Pure, tested by itself; repair_loop.h has the memory and the doing.
+// Plans repairs after disks are lost, return or fail: from a group and the kernel's view of it, to the next
+// step. Pure and tested by itself. repair_loop.h keeps the memory and executes the steps.
 //
-// Lost legs of raid volumes are rebuilt on other disks once their disk has been away for as long as the
-// policy waits; a disk that is back is taken back and its volumes refreshed, at once; a group whose lost
-// disks bear nothing any more is reduced, because LVM makes and grows nothing in it before. Whoever has too
-// few legs left for his data is left alone: his disks may come back.
+// - A leg on a missing disk is rebuilt on another disk once its disk has been missing for as long as the
+//   policy waits.
+// - A disk that returns is taken back, and its volumes are refreshed, at once.
+// - A group is reduced once its missing disks carry no extents any more, because until then LVM creates and
+//   grows nothing in the group.
+// - A volume with too few surviving legs is not touched: its disks may return.
 #pragma once
 
 #include <optional>
@@ -20,78 +22,79 @@
 
 namespace quarry::engine {
 
-// A ready volume, as the kernel has it.
+// A ready volume, as the kernel sees it.
 struct VolumeView {
   const Record* record = nullptr;
   bool active = false;
   bool suspended = false;
   bool open = false;
   bool on_lost_disk = false;           // dm::DmApi::LiesOnLostDisk
-  std::optional<dm::RaidStatus> raid;  // nullopt: no raid volume, or not active
-  bool refresh_due = true;             // false: that was tried a moment ago
-  bool hopeless = false;               // its legs failed again each time that their disks were taken back
-  bool scrub_due = true;               // likewise
-  uint64_t instance = 0;               // dm::DmApi::Instance, where its legs are, or were, being compared
-  // Of one that is not active; of an active one, why a leg that is back is not taken back.
+  std::optional<dm::RaidStatus> raid;  // nullopt: not a RAID volume, or not active
+  bool refresh_due = true;             // false: a refresh was tried recently
+  bool hopeless = false;               // its legs failed again after each attempt to take their disks back
+  bool scrub_due = true;               // false: a scrub was tried recently
+  uint64_t instance = 0;  // dm::DmApi::Instance; set while the legs are compared, or were a moment ago
+  // Inactive volume: why it is not started. Active volume: why a leg that is back is not taken back.
   std::optional<Doubt> doubt = {};
-  bool accepted = false;  // a person wants it started from what is there
+  bool accepted = false;  // an administrator wants it started from the legs that are present
 };
 
-// Whether the kernel has given up a leg, or has none in its place.
+// Whether the kernel has marked a leg as failed, or has no leg in its place.
 bool HasFailedLeg(const VolumeView& volume);
 
 struct RepairView {
-  const Catalog* catalog = nullptr;  // never nullptr when it is planned on
+  const Catalog* catalog = nullptr;  // never nullptr in a call of PlanRepair
   std::vector<VolumeView> volumes;
-  std::set<std::string> given_up;  // PV uuids: away for as long as the policy waits
-  std::set<std::string> refused;   // PV uuids: have returned, and LVM refused a moment ago to take them back
-  bool may_replace_legs = false;   // whether legs may be made anew whose disks are there
-  bool may_evacuate = false;       // whether a disk may be emptied now
-  std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; nullopt also: that was tried a moment ago
+  std::set<std::string> given_up;          // PV UUIDs: missing for as long as the policy waits
+  std::set<std::string> refused;           // PV UUIDs: returned, but LVM refused recently to take them back
+  bool may_replace_legs = false;           // whether legs may be replaced although their disks are present
+  bool may_evacuate = false;               // whether an evacuation step may be planned now
+  std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; also nullopt if setting it was tried recently
 
   const lvm::VolumeGroup& group() const { return *catalog->group; }
 };
 
-// Legs that cannot be read now: on a missing disk, nowhere, or not in sync by the kernel's word.
+// The legs that cannot be read now: on a missing disk, without a disk, or not in sync according to the
+// kernel.
 std::vector<bool> UselessLegs(const RepairView& view, const VolumeView& volume);
 
-// The PVs, all of them there, of legs that the kernel has given up, by uuid.
+// The UUIDs of the present PVs that hold legs which the kernel has marked as failed.
 std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume);
 
-// Whether legs are being filled or compared.
+// Whether legs are being rebuilt or compared.
 bool IsBusy(const VolumeView& volume);
-// The latter.
+// Whether legs are being compared.
 bool IsComparing(const VolumeView& volume);
 
 enum class RepairKind {
   kRepair,
-  kTakeBack,     // a disk that has returned, `disk`
-  kEvacuate,     // one of many, of a disk that is being emptied
-  kReplaceLeg,   // a leg on a disk that is there, and fails
-  kLimit,        // how fast legs are filled
+  kTakeBack,     // of `disk`, which has returned
+  kEvacuate,     // one of many steps for a disk that is to be vacated
+  kReplaceLeg,   // a leg on a disk that is present and failing
+  kLimit,        // sets the rebuild rate
   kBeginScrub,   // plan_scrub.h
-  kRecordScrub,  // likewise
+  kRecordScrub,  // plan_scrub.h
 };
 
 struct RepairStep {
-  std::vector<std::string> ids;  // of the volumes that it is about
+  std::vector<std::string> ids;  // ids of the volumes concerned
   Plan actions;
   RepairKind kind = RepairKind::kRepair;
   std::string disk = {};   // PV uuid
-  bool unhurried = false;  // copies: may take hours, in which others may change the group
-  // Of scrubs: whether what differs is written anew, and how much it was.
+  bool unhurried = false;  // a copy that may take hours; meanwhile other steps may change the group
+  // For scrubs: whether differences are repaired, and how much differed.
   bool repairs = false;
   Bytes mismatched = {};
 };
 
 struct RepairPlan {
-  std::optional<RepairStep> step;      // nullopt: there is nothing to do now
-  std::vector<std::string> obstacles;  // what ought to be done and cannot be, with the remedy
-  // There is something that only time can bring: a sync that goes on.
+  std::optional<RepairStep> step;      // nullopt: nothing to do now
+  std::vector<std::string> obstacles;  // steps that are needed but impossible now, with the remedy
+  // Something must finish first, such as a rebuild in the kernel.
   bool waiting = false;
 };
 
-// One step at a time, each planned on what the one before it left.
+// Plans one step. The caller executes it, looks at the group again and calls again.
 RepairPlan PlanRepair(const RepairView& view);
 
 }  // namespace quarry::engine

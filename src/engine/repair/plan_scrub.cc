@@ -14,18 +14,18 @@ namespace {
 
 constexpr uint64_t kSector = 512;
 
-// When its legs were last known to agree; a new volume's were filled, or were all zeroes.
+// When the legs were last known to agree. The legs of a new volume were synchronized, or were all zeroes.
 std::chrono::sys_seconds LastCompared(const Record& record) {
   const std::chrono::sys_seconds made{std::chrono::seconds(record.lv->created)};
   const auto outcome = ReadScrub(record.tags.scrubbed);
   return outcome.has_value() ? std::max(made, outcome->ended) : made;
 }
 
-// It has come to its end.
+// Records the result of a finished scrub.
 RepairStep RecordStep(const VolumeView& volume, bool repaired, std::chrono::sys_seconds now) {
   const Record& record = *volume.record;
   const Bytes mismatched{volume.raid->mismatches * kSector};
-  const ScrubOutcome outcome{now, mismatched};  // none after a repair
+  const ScrubOutcome outcome{now, mismatched};  // 0 after a repair
   RetagAction retag{record.group->name, record.lv->name, {lvm::ScrubbedTag(ScrubText(outcome))}, {}};
   if (!record.tags.scrubbed.empty()) {
     retag.remove = {lvm::ScrubbedTag(record.tags.scrubbed)};
@@ -47,14 +47,14 @@ std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
     return "a disk of its volume group is missing";
   }
   if (std::ranges::any_of(view.group().pvs, IsEvacuating)) {
-    return "a disk of its volume group is being emptied";
+    return "a disk of its volume group is being evacuated";
   }
   if (volume.suspended || volume.on_lost_disk ||
       std::ranges::any_of(UselessLegs(view, volume), [](bool useless) { return useless; })) {
-    return "not all of its legs are there and in sync";
+    return "not all of its legs are present and in sync";
   }
   if (IsBusy(volume)) {
-    return fmt::format("the kernel is at something else ({})", volume.raid->action);
+    return fmt::format("the kernel is busy with another operation on it ({})", volume.raid->action);
   }
   return "";
 }
@@ -87,7 +87,8 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
     if (!known && !IsComparing(volume)) {
       continue;
     }
-    Running& running = running_[record.tags.id];  // also what somebody else began, or an earlier process
+    Running& running =
+        running_[record.tags.id];  // also a scrub that another process or an earlier quarryd began
     if (IsComparing(volume)) {
       running.repair = volume.raid->action == "repair";
     }
@@ -95,12 +96,14 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
       running.instance = volume.instance;
       running.segments = record.lv->segments;
     }
-    // By a leg that failed, or the volume was deactivated, or has got other legs, or grown.
+    // A leg failed, or the volume was deactivated, got other legs, or grew.
     const bool broken_off = !volume.raid.has_value() || (IsBusy(volume) && !IsComparing(volume)) ||
                             volume.raid->legs.find_first_not_of('A') != std::string::npos ||
                             running.instance != volume.instance || running.segments != record.lv->segments;
     if (broken_off) {
-      lost.push_back(fmt::format("volume {}: comparing its legs was broken off", record.tags.id));
+      lost.push_back(
+          fmt::format("volume {}: a leg failed, or the volume was deactivated, grown or given other legs",
+                      record.tags.id));
       running_.erase(record.tags.id);
     }
   }
@@ -129,11 +132,11 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
     const auto volume =
         std::ranges::find(view.volumes, wish->id, [](const VolumeView& one) { return one.record->tags.id; });
     if (volume == view.volumes.end() || IsBusy(*volume)) {
-      ++wish;  // of another pool, or gone; or its turn comes when its legs are filled
+      ++wish;  // another pool's, deleted, or its legs are being rebuilt: its turn comes later
       continue;
     }
     if (const std::string why = WhyNoScrub(view, *volume); !why.empty()) {
-      lost.push_back(fmt::format("volume {}: its legs cannot be compared: {}", wish->id, why));
+      lost.push_back(fmt::format("volume {} cannot be scrubbed: {}", wish->id, why));
       wish = wanted_.erase(wish);
       continue;
     }

@@ -1,6 +1,6 @@
-// Comparing the legs of raid volumes with each other, which finds what a disk has given back wrong without
-// saying so: what is wanted, what goes on, and the next step. The kernel compares, and nothing is polled: it
-// tells of the end. When a volume was last compared, and what came of it, is in a tag of its own.
+// Plans scrubs: which legs of RAID volumes are to be compared, which scrub is running, and the next step. A
+// scrub finds data that a disk returned wrong without an error. The kernel compares and announces the end, so
+// quarryd does not poll. A tag of the volume records when it was last scrubbed, and the result.
 #pragma once
 
 #include <chrono>
@@ -17,33 +17,34 @@
 
 namespace quarry::engine {
 
-// Why the legs of a volume cannot be compared, now or at all; empty: they can. Pure.
+// Why the legs of a volume cannot be compared, now or ever; empty if they can. Pure.
 std::string WhyNoScrub(const RepairView& view, const VolumeView& volume);
 
 struct ScrubTimes {
   std::chrono::sys_seconds now;
-  std::chrono::seconds interval{0};  // 0: only what is asked for
-  bool may_begin = true;             // unasked, at this hour
+  std::chrono::seconds interval{0};  // 0: scrubs only on request
+  bool may_begin = true;             // whether a scheduled scrub may begin at this hour
 };
 
-// Thread-safe. What it remembers need not survive: who asked asks again, and what the kernel is at is seen.
+// Thread-safe. Its memory need not survive a restart: the administrator repeats the request, and the kernel
+// shows running scrubs.
 class Scrubs {
  public:
-  // `repair`: and write anew what differs.
+  // Records a request. `repair`: also repair differences.
   void Want(const std::string& id, bool repair);
-  // Wanted, or going on.
+  // Whether a scrub is requested or running.
   bool IsPending(const std::string& id) const;
-  // Going on, as far as is known: its device is to be looked at.
+  // Whether a scrub is running as far as is known, so its device must be looked at.
   bool IsRunning(const std::string& id) const;
 
-  // How what goes on is now, in a pool: before anything is done about it, for what is mended afterwards looks
-  // well again. Words for the log, of what was broken off, are added to `lost`, by Next too.
+  // Updates the running scrubs of a pool. Call it before any repair step, because a repaired volume looks
+  // healthy again. Adds to `lost` a message for the log for each scrub that was aborted; so does Next.
   void Look(const RepairView& view, std::vector<std::string>& lost);
-  // The next step, one volume at a time; nullopt: none now. What was asked for comes first, then what has
-  // waited longest.
+  // The next step, one volume at a time; nullopt if there is none now. Requested scrubs come first, then the
+  // volume that has waited longest.
   std::optional<RepairStep> Next(const RepairView& view, const ScrubTimes& times,
                                  std::vector<std::string>& lost);
-  // Of a step of Next's: it was taken, or failed.
+  // Report the result of a step from Next: it was executed, or failed.
   void Began(const RepairStep& step);
   void Recorded(const RepairStep& step);
   void Failed(const RepairStep& step);
@@ -55,15 +56,15 @@ class Scrubs {
   };
   struct Running {
     bool repair = false;
-    std::optional<uint64_t> instance = {};    // of the device, once it was looked at
-    std::vector<lvm::Segment> segments = {};  // where the legs are; likewise
+    std::optional<uint64_t> instance = {};    // of the device; set by the first Look
+    std::vector<lvm::Segment> segments = {};  // where the legs lie; set by the first Look
   };
   std::optional<RepairStep> Begin(const RepairView& view, const ScrubTimes& times,
                                   std::vector<std::string>& lost);
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::vector<Wish> wanted_;                // as they were made
+  std::vector<Wish> wanted_;                // in the order of the requests
   std::map<std::string, Running> running_;  // by volume id
 };
 

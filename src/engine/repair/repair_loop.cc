@@ -14,22 +14,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// LVM needs seconds for the largest of these; a disk that does not answer needs this.
+// LVM needs seconds for the longest of these steps. Only a disk that does not answer takes longer.
 constexpr milliseconds kStepLimit{300'000};
-// A disk that fails again as soon as it is taken back is not taken back for ever longer.
+// First delay before a leg is taken back again. The delay doubles each time its disk fails at once.
 constexpr milliseconds kFirstRefresh{30'000};
-// After as many vain attempts to take a leg back it is made anew elsewhere: 90 s, if it fails at once each
-// time.
+// After this number of failed attempts to take a leg back, the leg is replaced on another disk: after 90 s if
+// it fails at once each time.
 constexpr int kAttempts = 3;
-// How long a disk on which legs failed so gets nothing new.
+// How long a disk with such legs counts as failing and gets no new extents.
 constexpr std::chrono::hours kBlame{24};
 constexpr milliseconds kFirstRetry{10'000};
 constexpr milliseconds kLongestRetry{1'800'000};
-// While legs are filled: the kernel tells of the end, but not of a rebuild that has to wait for it.
+// Interval of looks while legs are being rebuilt: the kernel announces the end, but not that a rebuild waits
+// for another one.
 constexpr milliseconds kWhileWaiting{2'000};
-// For a pool to tell how it is: others are mended in the same round.
+// How long one pool may take to be read: other pools are repaired in the same round.
 constexpr milliseconds kPatience{10'000};
-// Of one round: a plan that does not come to an end is a mistake, and the next round goes on.
+// Limit of one round. A plan that does not end is a bug; the next round continues.
 constexpr int kMostSteps = 100;
 
 std::string PoolKey(const Pool& pool) {
@@ -51,7 +52,7 @@ std::string ScrubKey(const std::string& id) {
   return "scrub:" + id;
 }
 
-// In the node's time zone.
+// Whether `now` is within `hours` in the node's time zone.
 bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
@@ -76,13 +77,13 @@ RepairReport RepairLoop::Round(RepairCause cause, const std::set<std::string>& a
   return report;
 }
 
-// Looks first without the turn: mostly there is nothing to do, and nobody is to wait for that. What is done
-// is planned under the turn, on the group as it is then.
+// Looks first without the turn: usually there is nothing to do, and no caller should wait for that. A step is
+// planned again under the turn, on the group at that moment.
 void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted,
                             const Call& call, RepairReport& report) {
   const std::string key = PoolKey(pool);
   const auto fail = [&](const Error& error) {
-    Failed(key, "mending a pool failed", pool, error, call, report);
+    Failed(key, "repair of a pool failed", pool, error, call, report);
   };
   CollectCopy(pool, call, report);
   if (!IsDue(key, cause, report)) {
@@ -96,7 +97,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
   for (int steps = 0; steps < kMostSteps; ++steps) {
     const auto catalog = node_.Look(pool, kPatience, call);
     if (!catalog.has_value()) {
-      // Whoever asks for the pool is told; here it is only the reason why nothing can be seen.
+      // Calls for the pool report this error themselves; here it is only the reason why no plan is possible.
       report.obstacles.push_back(catalog.error().message());
       report.NoLaterThan(kFirstRetry);
       return;
@@ -114,7 +115,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
     for (VolumeView& volume : view->volumes) {
       volume.accepted = accepted.contains(volume.record->tags.id);
       if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
-        // Nobody may have tried to use it since the start.
+        // The volume may not have been used since the start, so its superblocks were not checked yet.
         volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
       }
     }
@@ -132,7 +133,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
     if (!plan.step.has_value()) {
       const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
       if (!all.empty() && std::exchange(told_[pool.config.name], all) != all) {
-        node_.log.Warning("mending has to wait", {{"pool", pool.config.name}, {"detail", all}});
+        node_.log.Warning("repair has to wait", {{"pool", pool.config.name}, {"detail", all}});
       }
       std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
       tried_.erase(key);
@@ -140,7 +141,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
     }
     if (!turn.has_value()) {
       auto got =
-          pool.writers.Wait(fmt::format("mending of pool '{}'", pool.config.name), call.Within(kStepLimit));
+          pool.writers.Wait(fmt::format("repair of pool '{}'", pool.config.name), call.Within(kStepLimit));
       if (!got.has_value()) {
         return fail(got.error());
       }
@@ -148,8 +149,8 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
       continue;
     }
     if (plan.step->unhurried) {
-      // LVM locks the group while it changes it, and not while it copies. Should others come first, and take
-      // what was planned with, the move is refused and planned anew.
+      // LVM locks the group while it changes it, but not while it copies. If another process allocates the
+      // planned target first, LVM refuses the move and it is planned again.
       copies_[pool.config.name] = std::make_unique<Copy>(std::move(*plan.step), node_);
       return;
     }
@@ -200,30 +201,31 @@ bool RepairLoop::AfterStep(const Pool& pool, const RepairStep& step, const Statu
       break;
     case RepairKind::kReplaceLeg:
       if (!done.has_value()) {
-        Failed(ReplaceLegKey(pool), "making a leg anew on another disk failed", pool, done.error(), call,
+        Failed(ReplaceLegKey(pool), "replacing a leg on another disk failed", pool, done.error(), call,
                report);
       }
       break;
     case RepairKind::kLimit:
       if (!done.has_value()) {
-        Failed(RateKey(pool), "limiting the rate of rebuilds failed", pool, done.error(), call, report);
+        Failed(RateKey(pool), "setting the rebuild rate failed", pool, done.error(), call, report);
       }
       break;
     case RepairKind::kTakeBack:
       if (!done.has_value()) {
-        Failed(ReturnKey(step.disk), "LVM did not take a disk back", pool, done.error(), call, report);
+        Failed(ReturnKey(step.disk), "LVM refused to take a returned disk back", pool, done.error(), call,
+               report);
       }
       break;
     case RepairKind::kRepair:
       if (!done.has_value()) {
-        Failed(PoolKey(pool), "mending a pool failed", pool, done.error(), call, report);
+        Failed(PoolKey(pool), "repair of a pool failed", pool, done.error(), call, report);
       }
       break;
   }
   return done.has_value();
 }
 
-// One step a round: others, and their repairs, come in between.
+// One evacuation step per round, so other calls and repairs come in between.
 void RepairLoop::AfterEvacuation(const Pool& pool, const Status& done, const Call& call,
                                  RepairReport& report) {
   if (done.has_value()) {
@@ -231,7 +233,7 @@ void RepairLoop::AfterEvacuation(const Pool& pool, const Status& done, const Cal
     report.NoLaterThan(milliseconds(1));
     return;
   }
-  Failed(EvacuationKey(pool), "emptying a disk failed", pool, done.error(), call, report);
+  Failed(EvacuationKey(pool), "evacuation of a disk failed", pool, done.error(), call, report);
 }
 
 void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
@@ -239,21 +241,20 @@ void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Stat
   const std::string& id = step.ids.front();
   if (!done.has_value()) {
     scrubs_.Failed(step);
-    return Failed(ScrubKey(id), "comparing the legs of a volume failed", pool, done.error(), call, report);
+    return Failed(ScrubKey(id), "scrub failed", pool, done.error(), call, report);
   }
   if (step.kind == RepairKind::kBeginScrub) {
     scrubs_.Began(step);
-    node_.log.Info("comparing the legs of a volume", {{"volume", id}, {"repair", step.repairs}});
+    node_.log.Info("scrub started", {{"volume", id}, {"repair", step.repairs}});
     return;
   }
   scrubs_.Recorded(step);
   tried_.erase(ScrubKey(id));
   if (step.repairs) {
-    node_.log.Info("the legs of a volume were compared, and what differed written anew", {{"volume", id}});
+    node_.log.Info("scrub finished, differences were repaired", {{"volume", id}});
     return;
   }
-  node_.log.Log(step.mismatched.value == 0 ? LogLevel::kInfo : LogLevel::kWarning,
-                "the legs of a volume were compared",
+  node_.log.Log(step.mismatched.value == 0 ? LogLevel::kInfo : LogLevel::kWarning, "scrub finished",
                 {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
 }
 
@@ -271,11 +272,11 @@ std::optional<RepairStep> RepairLoop::NextScrub(const Pool& pool, const RepairVi
 
 void RepairLoop::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
   for (const std::string& words : lost) {
-    node_.log.Warning("a scrub has come to nothing", {{"pool", pool.config.name}, {"detail", words}});
+    node_.log.Warning("scrub aborted", {{"pool", pool.config.name}, {"detail", words}});
   }
 }
 
-// Tried again later, and later still each time. What was called off is no failure.
+// Schedules another attempt, later each time. A cancelled step is not a failure.
 void RepairLoop::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
                         const Call& call, RepairReport& report) {
   if (call.stop.stop_requested()) {
@@ -287,11 +288,11 @@ void RepairLoop::Failed(const std::string& key, const std::string& what, const P
   (void)IsDue(key, RepairCause::kEvent, report);
 }
 
-// The locks are tried for, not waited for: who has one may be waiting for the turn.
+// The locks are tried, not waited for: their holder may be waiting for the turn.
 Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report) {
   std::vector<KeyLocks::Guard> guards;
   for (const std::string& id : step.ids) {
-    QUARRY_ASSIGN(KeyLocks::Guard guard, node_.locks.TryLock("id:" + id, fmt::format("mending of {}", id)));
+    QUARRY_ASSIGN(KeyLocks::Guard guard, node_.locks.TryLock("id:" + id, fmt::format("repair of {}", id)));
     guards.push_back(std::move(guard));
   }
   for (const Action& action : step.actions) {
@@ -304,7 +305,7 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
   QUARRY_TRY(RunCounted(pool, step.actions, node_.world, call.Within(kStepLimit)));
   if (std::ranges::any_of(step.actions,
                           [](const Action& a) { return std::holds_alternative<RetagAction>(a); })) {
-    erasers_.Wake(pool);  // there may be a leg less (taken_out.h)
+    erasers_.Wake(pool);  // a leg may have been removed (taken_out.h)
   }
   if (step.kind != RepairKind::kBeginScrub && step.kind != RepairKind::kRecordScrub) {
     Tell(pool, step, report);
@@ -315,12 +316,12 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
 void RepairLoop::Tell(const Pool& pool, const RepairStep& step, RepairReport& report) {
   for (const Action& action : step.actions) {
     report.done.push_back(Text(action));
-    node_.log.Info("mended", {{"pool", pool.config.name}, {"step", report.done.back()}});
+    node_.log.Info("repair step done", {{"pool", pool.config.name}, {"step", report.done.back()}});
   }
 }
 
-// `disks`: also whether it lies on one that was pulled, which costs questions and changes with the disks
-// only.
+// `disks`: also check whether the volume lies on a pulled disk. That takes several queries and changes only
+// when disks come or go.
 Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, RepairCause cause,
                                       bool disks, RepairReport& report) {
   VolumeView volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
@@ -333,7 +334,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
     volume.open = device.has_value() && device->open_count > 0;
     QUARRY_ASSIGN(volume.on_lost_disk, node_.world.dm.LiesOnLostDisk(record.DmUuid()));
     if (volume.on_lost_disk && !node_.lost_in_kernel.Has(record.tags.id)) {
-      tried_.erase(record.tags.id);  // pulled: whatever failed before failed of something else
+      tried_.erase(record.tags.id);  // pulled: earlier failures had another cause
     }
     node_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
   }
@@ -356,7 +357,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
     volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due && tried != tried_.end() &&
                       tried->second.times >= kAttempts;
   } else if (IsDue(record.tags.id, cause, report)) {
-    tried_.erase(record.tags.id);  // it has been well since, for as long as it would have been left alone
+    tried_.erase(record.tags.id);  // it has been healthy for as long as the next attempt was put off
   }
   volume.scrub_due = IsDue(ScrubKey(record.tags.id), cause, report);
   if (IsComparing(volume) || scrubs_.IsRunning(record.tags.id)) {
@@ -368,7 +369,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
 Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCause cause,
                                     RepairReport& report) {
   const SteadyTime now = node_.world.clock.Now();
-  // Emptying a disk may take hours: whoever asks for repairs does not wait for that.
+  // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
   const bool may_evacuate = cause != RepairCause::kAsked && !copies_.contains(pool.config.name) &&
                             IsDue(EvacuationKey(pool), cause, report);
   RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_evacuate = may_evacuate};
@@ -427,8 +428,9 @@ void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
   erasers_.GiveUp(pool, {}, all_away);
 }
 
-// A disk that fails reads is missed now and then, although it was there all the time: that is no excuse. What
-// was in use on one that was pulled leads nowhere now.
+// Failures are forgotten only if the disk was really pulled. A disk that fails reads looks missing now and
+// then although it was present all the time. A volume that was in use on a pulled disk has a device that
+// leads to no disk now; that is the proof.
 void RepairLoop::ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   std::vector<std::string> ids;
   bool pulled = false;
@@ -457,8 +459,8 @@ void RepairLoop::NoteFailures(const Pool& pool, const RepairView& view) {
     }
     for (const std::string& uuid : FailedPvs(view, volume)) {
       if (blamed_since_.insert_or_assign(uuid, now).second) {
-        const std::string words =
-            fmt::format("a leg on it failed again after each of {} attempts to take it back", kAttempts);
+        const std::string words = fmt::format(
+            "a leg on this disk failed again after each of {} attempts to take it back", kAttempts);
         node_.log.Warning("a disk is failing", {{"pool", pool.config.name}, {"pv", uuid}, {"detail", words}});
         healths_.MarkFailing(uuid, words);
       }
@@ -474,7 +476,7 @@ void RepairLoop::NoteFailures(const Pool& pool, const RepairView& view) {
   }
 }
 
-// One line for each change.
+// Logs one line for each change.
 std::string RepairLoop::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
   const std::map<std::string, std::string>& before = conditions_[pool.config.name];
   const auto known = before.find(id);

@@ -8,7 +8,7 @@
 namespace quarry::engine {
 namespace {
 
-// What stands in the way now, and would not go away by itself.
+// The obstacle that would not pass without an administrator; empty if there is none.
 Result<std::string> Refusal(Node& node, const Catalog& catalog, const Record& record) {
   const RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
   QUARRY_ASSIGN(const RaidReport raid, node.RaidOf(record));
@@ -43,7 +43,7 @@ Result<std::vector<ScrubAnswer>> WantScrub(Node& node, Scrubs& scrubs, const Scr
     }
     const auto catalog = node.Look(*pool, kOthersPatience, call);
     if (!catalog.has_value()) {
-      QUARRY_TRY(call.Check("looking for volumes to compare"));
+      QUARRY_TRY(call.Check("looking for volumes to scrub"));
       out.push_back({pool->config.name, "pool", catalog.error().message()});
       continue;
     }

@@ -1,4 +1,4 @@
-// Takes the wish that legs are compared: checked here, done by the repair loop.
+// Takes a request to scrub volumes. The request is checked here; the repair loop carries it out.
 #pragma once
 
 #include <vector>

@@ -10,21 +10,22 @@
 namespace quarry::engine {
 namespace {
 
-// While a piece is trimmed, calls for the volume wait: so it has to be short.
+// Calls for the volume wait while a piece is trimmed, so a piece must be short.
 constexpr Bytes kPiece = kGiB;
 
 bool CanTrim(const mount::MountEntry& entry) {
   return std::ranges::find(entry.super_options, "ro") == entry.super_options.end();
 }
 
-// One piece, if the volume is mounted and nobody is at work on it. nullopt: there is nothing to be trimmed,
-// now and further on.
+// Trims one piece if the volume is mounted and has no other operation. nullopt: there is nothing to trim,
+// here or in later pieces.
 Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes from, Bytes length,
                                        const Call& call) {
-  const std::string& id = record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // as callers know it
+  const std::string& id =
+      record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // the id that callers use
   const auto guard = node.locks.TryLock("id:" + id, fmt::format("trimming of {}", id));
   if (!guard.has_value()) {
-    return std::optional(Bytes{});  // it has its turn another time
+    return std::optional(Bytes{});  // busy: a later trim does this piece
   }
   QUARRY_ASSIGN(const auto device, node.world.dm.Find(record.DmUuid()));
   if (!device.has_value()) {
@@ -41,7 +42,7 @@ Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes f
 }
 
 Status TrimVolume(Node& node, const Record& record, const Call& call, TrimResult& result) {
-  // btrfs counts in addresses of its own, that have no end at the device's: it is trimmed in one go.
+  // btrfs has its own address space, which does not end where the device ends: it is trimmed in one call.
   const Bytes piece = record.tags.fs_type == "btrfs" ? Bytes{UINT64_MAX} : kPiece;
   bool any = false;
   for (Bytes from; from < record.lv->size; from = piece < record.lv->size ? from + piece : record.lv->size) {
@@ -82,7 +83,8 @@ Result<TrimResult> TrimAll(Node& node, const Call& call) {
       if (!done.has_value() && done.error().code() == Code::kCancelled) {
         return std::move(done.error());
       }
-      if (!done.has_value() && done.error().code() != Code::kUnsupported) {  // not every disk takes discards
+      if (!done.has_value() &&
+          done.error().code() != Code::kUnsupported) {  // not every disk supports discards
         result.failures.push_back(fmt::format("{}: {}", record.tags.id, done.error().message()));
       }
     }

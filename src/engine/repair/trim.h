@@ -1,4 +1,4 @@
-// Has mounted file systems tell their disks which blocks are free.
+// Makes mounted file systems report their free blocks to their disks (fstrim).
 #pragma once
 
 #include "base/call.h"

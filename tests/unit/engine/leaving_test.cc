@@ -186,7 +186,7 @@ TEST_F(LeavingTest, AVolumeThatCannotDoWithoutItsLegIsNotRebuilt) {
   ASSERT_TRUE(Evacuate({.disk = leaving, .rebuild = true}).has_value());
   const RepairReport report = Mend(RepairCause::kEvent);
   EXPECT_THAT(report.done, IsEmpty());
-  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("cannot do without its leg")));
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("cannot lose its leg")));
   EXPECT_EQ(Legs(mirror)[1], leaving);
 }
 

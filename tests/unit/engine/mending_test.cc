@@ -336,7 +336,7 @@ TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
   Pass(std::chrono::hours(24));
   const RepairReport report = Mend();
   EXPECT_THAT(report.done, IsEmpty());
-  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("nothing else has these data")));
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("no other disk has these data")));
   EXPECT_EQ(Group()->pvs.size(), 4U);
 }
 

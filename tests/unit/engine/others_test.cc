@@ -451,7 +451,7 @@ TEST_F(OthersTest, SomebodysMoveOffADiskThatIsToLeaveIsHis) {
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& g) { g.lvs.push_back(Theirs(g, "his", pv, 5)); });
   BeginMove("his", pv, to);
   Listen();
-  EXPECT_THAT(MendSomething().obstacles, Contains(AllOf(HasSubstr("somebody else moves"), HasSubstr("his"))));
+  EXPECT_THAT(MendSomething().obstacles, Contains(AllOf(HasSubstr("another process is moving"), HasSubstr("his"))));
   ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
   EXPECT_TRUE(HasLv("pvmove0"));
   EXPECT_THAT(Changes(), Not(Contains("AbandonMove")));

@@ -259,7 +259,7 @@ TEST_F(ScrubbingTest, NothingIsComparedWhileAnythingIsAmiss) {
   EXPECT_FALSE(IsChecked(mirror));
   SetMissing(Legs(mirror)[1], false);
   ASSERT_TRUE(engine_->disks().Evacuate({.disk = Legs(mirror)[0]}, Soon()).has_value());
-  EXPECT_THAT(Ask({mirror}).front().refusal, HasSubstr("being emptied"));
+  EXPECT_THAT(Ask({mirror}).front().refusal, HasSubstr("being evacuated"));
 }
 
 TEST_F(ScrubbingTest, OneThatTheKernelRefusesIsLeftAloneForAWhile) {
