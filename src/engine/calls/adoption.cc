@@ -1,6 +1,6 @@
-// Taking over logical volumes that somebody else made, and giving volumes back. Either is one commit that
-// puts all of our tags on, or takes all of them off: a crash before it leaves nothing but, perhaps, an active
-// or inactive device.
+// Adopts logical volumes that Quarry did not make, and releases volumes. Each is one commit that puts all of
+// Quarry's tags on, or takes all of them off. A crash before the commit changes nothing except, perhaps,
+// whether the device is active.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For putting an LV back to sleep: not the caller's time, that may be over.
+// Limit for deactivating an LV again. The caller's own time may be over.
 constexpr milliseconds kUndoLimit{60000};
 Result<Pool*> PoolOfGroup(Parts& parts, const std::string& group) {
   for (const auto& pool : parts.node.pools) {
@@ -32,41 +32,40 @@ Result<Pool*> PoolOfGroup(Parts& parts, const std::string& group) {
       return pool.get();
     }
   }
-  return Error(Code::kNotFound, fmt::format("no pool of this quarryd is made of volume group '{}'", group));
+  return Error(Code::kNotFound, fmt::format("no pool of this quarryd uses volume group '{}'", group));
 }
 
 std::string PathOf(const Record& record) {
   return fmt::format("{}/{}", record.group->name, record.lv->name);
 }
 
-// The record of that LV, in whatever state; nullptr if it is not ours.
+// The record of that LV, in any state; nullptr if the LV is unmanaged.
 const Record* ByLvName(const Catalog& catalog, const std::string& lv_name) {
   const auto found =
       std::ranges::find_if(catalog.records, [&](const Record& r) { return r.lv->name == lv_name; });
   return found == catalog.records.end() ? nullptr : &*found;
 }
 
-// What a repetition is told, or one who wants to adopt what Quarry has made.
+// The answer to a repeated request, and to a request to adopt a volume that Quarry made.
 Result<AdoptResult> AdoptedBefore(const Record& record, const AdoptRequest& request) {
   if (record.tags.state != lvm::VolumeState::kReady) {
-    return Error(Code::kPrecondition, fmt::format("logical volume {} is Quarry's, and is {}", PathOf(record),
-                                                  lvm::StateName(record.tags.state)));
+    return Error(Code::kPrecondition, fmt::format("logical volume {} is managed already, in state '{}'",
+                                                  PathOf(record), lvm::StateName(record.tags.state)));
   }
   if (record.tags.ephemeral) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format("logical volume {} is Quarry's, and the inline volume of a pod", PathOf(record)));
+    return Error(Code::kPrecondition,
+                 fmt::format("logical volume {} is managed already: it is the inline volume of a pod",
+                             PathOf(record)));
   }
   if (!request.name.empty() && request.name != record.tags.co_name) {
     return Error(Code::kAlreadyExists,
-                 fmt::format("name: logical volume {} is volume {} already, and is called '{}'",
+                 fmt::format("name: logical volume {} is already volume {}, and its name is '{}'",
                              PathOf(record), record.tags.id, record.tags.co_name));
   }
   return AdoptResult{Describe(record), record.tags.access, "", record.tags.profile, false};
 }
 
-// Whether the first part of the device is zero throughout. A short device counts as far as it goes.
-// Makes an LV that was inactive so again.
+// Deactivates an LV again that was inactive before.
 class BackToSleep {
  public:
   BackToSleep(Node& node, const Found& found) : node_(node), found_(found) {}
@@ -82,7 +81,7 @@ class BackToSleep {
                      call);
     }();
     if (!slept.has_value()) {
-      node_.log.Warning("a logical volume stays active after it was looked at",
+      node_.log.Warning("a logical volume was activated for adoption and could not be deactivated again",
                         {{"lv", PathOf(found_.record)}, {"error", slept.error().message()}});
     }
   }
@@ -96,7 +95,8 @@ class BackToSleep {
   bool armed_ = false;
 };
 
-// What is on the device; and the device, exclusively: while it is held nobody mounts it or builds on it.
+// What the device holds, and the device itself, opened exclusively: while it is open no process can mount it
+// or build on it.
 struct Look {
   UniqueFd fd;
   Findings findings;
@@ -109,14 +109,14 @@ Result<Look> LookInside(Parts& parts, const Found& found, const Call& call) {
   QUARRY_ASSIGN(look.fd, parts.node.world.dm.Open(device.uuid, O_RDONLY | O_EXCL));
   QUARRY_ASSIGN(
       look.findings.content,
-      parts.node.world.mount.Probe(look.fd.get()).Context(fmt::format("looking at what is on {}", what)));
+      parts.node.world.mount.Probe(look.fd.get()).Context(fmt::format("reading what is on {}", what)));
   if (look.findings.content.kind == mount::Content::Kind::kBlank) {
     QUARRY_ASSIGN(look.findings.begins_with_zeros, BeginsWithZeros(look.fd.get(), what));
   }
   return look;
 }
 
-// The commit, and the proof that it holds.
+// Commits the tags, and proves that they are there.
 Status PutTagsOn(Parts& parts, const Found& found, const lvm::VolumeTags& tags, const Call& call) {
   const lvm::LogicalVolume& seen = *found.record.lv;
   QUARRY_ASSIGN(const auto turn,
@@ -125,8 +125,9 @@ Status PutTagsOn(Parts& parts, const Found& found, const lvm::VolumeTags& tags, 
   const lvm::LogicalVolume* now = before->group->FindLv(seen.name);
   if (now == nullptr || now->uuid != seen.uuid || now->size != seen.size || !IsForeign(*now) ||
       now->partial) {
-    return Error(Code::kUnavailable,
-                 fmt::format("logical volume {} was changed meanwhile: try again", PathOf(found.record)));
+    return Error(
+        Code::kUnavailable,
+        fmt::format("logical volume {} was changed by another process: try again", PathOf(found.record)));
   }
   QUARRY_TRY(CheckAlone(*before->group, *now, fmt::format("logical volume {}", PathOf(found.record))));
   const Plan plan = {RetagAction{before->group->name, seen.name, lvm::BuildTags(tags), {}}};
@@ -136,13 +137,13 @@ Status PutTagsOn(Parts& parts, const Found& found, const lvm::VolumeTags& tags, 
   const Record* record = after->ById(tags.id);
   if (record == nullptr || record->lv->uuid != seen.uuid || record->tags.profile != tags.profile ||
       record->tags.co_name != tags.co_name) {
-    return Error(Code::kInternal, fmt::format("logical volume {} does not bear the tags that were put on it",
+    return Error(Code::kInternal, fmt::format("logical volume {} does not carry the tags that were put on it",
                                               PathOf(found.record)));
   }
   return Ok();
 }
 
-// Under the locks of its name and its id: looks at the device, decides, commits.
+// Called with the locks of the name and the id: looks at the device, decides, commits.
 Result<AdoptResult> TakeOver(Parts& parts, Pool& pool, const Candidate& candidate,
                              const AdoptRequest& request, const Call& call) {
   const Found found{&pool, candidate.record};
@@ -162,7 +163,7 @@ Result<AdoptResult> TakeOver(Parts& parts, Pool& pool, const Candidate& candidat
                      !request.dry_run};
 }
 
-// An id whose volume is no more ours, or never was.
+// The answer for an id whose volume is unmanaged now, or always was.
 Result<ReleaseResult> ReleasedBefore(Parts& parts, const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto foreign, parts.node.FindForeign(id, call));
   if (foreign.has_value()) {
@@ -186,9 +187,10 @@ Result<ReleaseResult> ReleasedBefore(Parts& parts, const std::string& id, const 
 Status CheckReleasable(Parts& parts, const Record& record, const Call& call) {
   const lvm::VolumeTags& tags = record.tags;
   if (!tags.formatted.empty() && tags.formatted != tags.fs_type) {
-    return Error(Code::kPrecondition,
-                 fmt::format("volume {}: making its file system was interrupted; stage it once, or delete it",
-                             tags.id));
+    return Error(
+        Code::kPrecondition,
+        fmt::format("volume {}: making its file system was interrupted; stage the volume once, or delete it",
+                    tags.id));
   }
   QUARRY_TRY(parts.node.DropIdleHold(record));
   if (parts.node.holds.Has(tags.id)) {
@@ -212,7 +214,7 @@ Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& cal
     QUARRY_ASSIGN(candidate, Examine(pool->config.name, *catalog, request));
     return std::optional<AdoptResult>();
   };
-  // Once for the names to lock, and again under the locks.
+  // Examined twice: once to learn which names to lock, and again under these locks.
   QUARRY_ASSIGN(auto before, examine());
   if (before.has_value()) {
     return std::move(*before);
@@ -227,7 +229,7 @@ Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& cal
   }
   QUARRY_ASSIGN(const auto named, parts_.node.FindByName(candidate->name, pool, call));
   if (named.has_value()) {
-    return Error(Code::kAlreadyExists, fmt::format("name: volume {} is called '{}' already",
+    return Error(Code::kAlreadyExists, fmt::format("name: volume {} already has the name '{}'",
                                                    named->record.tags.id, candidate->name));
   }
   return TakeOver(parts_, *pool, *candidate, request, call);
@@ -246,7 +248,8 @@ Result<ReleaseResult> Adoption::Release(const std::string& id, bool dry_run, con
   const std::string& group = record.group->name;
   if (!dry_run) {
     QUARRY_ASSIGN(const auto turn, found->pool->writers.Wait(operation, call));
-    // Inactive first: LVM proves that nobody has it open, and nothing of ours is left in the kernel.
+    // Deactivate first: this proves that no process has the volume open, and leaves no device of Quarry's in
+    // the kernel.
     QUARRY_TRY(Execute({DeactivateAction{group, record.lv->name},
                         RetagAction{group, record.lv->name, {}, lvm::TagsOfOurs(record.lv->tags)}},
                        parts_.node.world, call));

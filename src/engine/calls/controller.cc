@@ -1,4 +1,4 @@
-// The controller's half of a volume's life.
+// The controller's half of a volume's life: create, delete, validate, capacity, expand.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,14 +25,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For taking back what a failed create left: not the caller's time, that may be over.
+// Limit for removing what a failed create left. The caller's own time may be over.
 constexpr milliseconds kUndoLimit{60000};
-// A pool that is gone costs some names of memory, not all of it.
+// Limit of the names that are remembered for a missing pool, so that they cannot fill the memory.
 constexpr size_t kMostGivenUp = 10'000;
-// For a question of capacity: nobody is served by a late answer.
+// A late answer about capacity is useless to the caller.
 constexpr milliseconds kCapacityPatience{10'000};
 
-// Marks an LV as being made by this process for as long as it lives, so that the eraser leaves it alone.
+// Marks an LV as being made by this process, for the lifetime of this object, so that the eraser does not
+// touch the LV.
 class Making {
  public:
   Making(Pool& pool, std::string lv_name) : pool_(pool), name_(std::move(lv_name)) {
@@ -55,8 +56,8 @@ Bytes LeastSize(const AccessPlan& access) {
   return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
 }
 
-// The pool of a request for this volume that names none: which pool is the default one may have changed
-// since.
+// The pool of a request that repeats this volume's and names none: the default pool may be another one by
+// now.
 std::string RecordedPool(const Record& record) {
   const auto recorded = Profile::FromCanonical(record.tags.profile);
   return recorded.has_value() ? recorded->pool : record.pool;
@@ -64,22 +65,25 @@ std::string RecordedPool(const Record& record) {
 
 Result<CreateResult> Existing(const Record& record, const CreateRequest& request) {
   if (record.tags.ephemeral) {
-    return Error(Code::kAlreadyExists,
-                 fmt::format("name: '{}' is the inline volume of a pod and ends with it", request.name));
+    return Error(
+        Code::kAlreadyExists,
+        fmt::format("name: '{}' is the name of a pod's inline volume, which exists as long as its pod",
+                    request.name));
   }
   QUARRY_ASSIGN(const Profile profile, Profile::Parse(request.parameters, RecordedPool(record)));
   if (auto difference = Incompatibility(record, profile, request); difference.has_value()) {
-    return Error(Code::kAlreadyExists, fmt::format("name: volume {} of this name exists and differs: {}",
-                                                   record.tags.id, *difference));
+    return Error(Code::kAlreadyExists,
+                 fmt::format("name: volume {} has this name and differs: {}", record.tags.id, *difference));
   }
   return CreateResult{Describe(record), false};
 }
 
-// How long a caller that could ask another node is better off waiting for this one.
+// How long a caller that has other nodes to ask should rather wait for this node.
 constexpr std::chrono::seconds kWorthWaiting{60};
 
-// Whether a create that waits for space that is being erased is to go on waiting; under the turn. What was
-// promised within a minute and did not come in one is not promised again.
+// Whether a create should continue to wait for space that is being erased. Called under the turn. False if
+// the space is expected later than in a minute, or was expected within a minute and did not come in that
+// time.
 bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono::seconds> expected) {
   constexpr std::chrono::hours kForgotten{1};
   const SteadyTime now = std::chrono::steady_clock::now();
@@ -93,8 +97,9 @@ bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono
   return false;
 }
 
-// Why a volume has no place. Lack of room that is only the eraser's slowness is worth waiting for, unless
-// there are other nodes to ask: to these no state of this node's pool is worth more than "not here".
+// Explains why a volume does not fit. If space is missing only until the eraser has finished, waiting is
+// worth it, unless other nodes can be asked. A caller with other nodes needs to know only that the volume
+// does not fit here, whatever the state of this pool.
 Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
   if (wish.elsewhere && (error.code() == Code::kOutOfRange || error.code() == Code::kPrecondition)) {
     return std::move(error).As(Code::kNoSpace);
@@ -111,27 +116,28 @@ Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const Cr
   const bool wait = !wish.elsewhere || WorthWaiting(pool, wish.name, expected);
   return std::move(error)
       .As(wait ? Code::kUnavailable : Code::kNoSpace)
-      .Context(fmt::format("{} of deleted volumes are still being erased; there will be room after that{}",
+      .Context(fmt::format("{} of deleted volumes are still being erased; there will be space after that{}",
                            HumanBytes(ErasingBytes(catalog)),
                            expected.has_value() ? fmt::format(", in some {} s", expected->count()) : ""));
 }
 
-// What a turn of making or growing came to: done, or waiting for extents that are being cleared.
+// The outcome of one turn of a create or a growth: done, or waiting for extents that are being zeroed.
 template <typename Done>
 using Outcome = std::variant<Done, std::shared_ptr<Zeroing>>;
 
-// Whether nothing is left.
+// Removes what a failed create left. True if nothing is left.
 bool UndoCreate(Parts& parts, Pool& pool, const std::string& group, const std::string& lv_name) {
   auto undone = Execute({RemoveLvAction{group, {lv_name}}}, parts.node.world, CallWithin(kUndoLimit));
   if (!undone.has_value()) {
-    parts.node.log.Warning("a half-made volume is left to the eraser",
+    parts.node.log.Warning("an unfinished volume could not be removed: the eraser will remove it",
                            {{"lv", lv_name}, {"error", undone.error().message()}});
     parts.erasers.Of(pool).Wake();
   }
   return undone.has_value();
 }
 
-// Has the plan fail before the volume is anybody's, if others commit between `seqno` and its last extent.
+// Makes the plan fail before the LV becomes a volume if another process commits between `seqno` and its last
+// extent.
 void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
   for (Action& action : plan) {
     seqno += CommitsOf(action);
@@ -141,7 +147,7 @@ void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
   }
 }
 
-// Under the pool's turn: nothing but an administrator can change the group between plan and execution.
+// Called under the pool's turn: only an administrator can change the group between plan and execution.
 Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                                    const Call& call) {
   const std::string key = "name:" + wish.name;
@@ -160,9 +166,9 @@ Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, co
       Without(SpaceWithin(*catalog.group, cleared.held), Excluded(*catalog.group, catalog.weak));
   auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
-    plan = PlanCreate(catalog, wish, pool.config);  // it was cleared for a request of another size
+    plan = PlanCreate(catalog, wish, pool.config);  // it was zeroed for a request of another size
   }
-  // Where there is room, an inline volume has met a limit: nothing that erasing gives back.
+  // If there is space, the inline volume has met a limit, and erasing frees nothing for it.
   if (!plan.has_value() && wish.ephemeral &&
       lvm::Place(PoolSpace(catalog, pool.config), wish.profile.geometry, wish.size, *catalog.group)
           .has_value()) {
@@ -198,7 +204,7 @@ Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, co
   if (!made.has_value()) {
     const bool undone = UndoCreate(parts, pool, catalog.group->name, wish.lv_name);
     const Code code = made.error().code();
-    // Who hears "no room" may go elsewhere, and never ask for what is left here again.
+    // A caller that hears "no space" may go to another node and never ask again for what is left here.
     if (wish.elsewhere && (code == Code::kPrecondition || (code == Code::kNoSpace && !undone))) {
       return std::move(made.error()).As(Code::kUnavailable);
     }
@@ -211,9 +217,11 @@ Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, co
   return plan->volume;
 }
 
-// What a caller hears that has other nodes to ask, when a pool could not be looked at. It forgets this node
-// only if nothing can come of what it has asked before: the volume's name is locked, so nothing is under way,
-// and what lies in a group that is gone does not count. Should that come back, it is told (State::CatalogOf).
+// The error for a caller with other nodes to ask, when a pool could not be read.
+//
+// The caller may forget this node only if an earlier request of its cannot succeed later. The name is locked,
+// so no create is running, and volumes in a group that is gone do not count. If the group returns, such names
+// are logged (Node::CatalogOf).
 Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   if (!parts.node.IsGone(pool, error)) {
     return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
@@ -224,10 +232,10 @@ Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
       pool.given_up.insert(name);
     }
   }
-  return std::move(error).As(Code::kNoSpace).Context("this node's pool is gone");
+  return std::move(error).As(Code::kNoSpace).Context("the volume group of this node's pool is gone");
 }
 
-// LVM loads a table that may be written through. A raw volume that is published read-only stays so.
+// Growing loads a table that allows writes. A raw volume that is published read-only must stay read-only.
 void KeepReadOnly(Plan& plan, const dm::Device& device) {
   for (size_t i = 0; i < plan.size(); ++i) {
     if (std::holds_alternative<ExtendLvAction>(plan[i])) {
@@ -236,8 +244,8 @@ void KeepReadOnly(Plan& plan, const dm::Device& device) {
   }
 }
 
-// An LVM that was killed may have left the volume suspended, and whoever uses it hanging; or writable, if it
-// was not.
+// A killed LVM may have left the volume suspended, so that its user hangs, or writable although it was
+// read-only.
 void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
   const auto device = parts.node.world.dm.Find(record.DmUuid());
   if (!device.has_value() || !device->has_value()) {
@@ -252,12 +260,13 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
   }
   auto resumed = Execute(plan, parts.node.world, CallWithin(kUndoLimit));
   if (!resumed.has_value()) {
-    parts.node.log.Error("a volume is not as it was before it was to grow",
-                         {{"lv", record.lv->name}, {"error", resumed.error().message()}});
+    parts.node.log.Error(
+        "a volume could not be restored after its growth failed: it may be suspended or writable",
+        {{"lv", record.lv->name}, {"error", resumed.error().message()}});
   }
 }
 
-// Under the pool's turn.
+// Called under the pool's turn.
 Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::string& id,
                                          const CapacityRange& range, const Call& call) {
   const std::string key = "id:" + id;
@@ -270,7 +279,7 @@ Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::st
   pool.clean.Look(*catalog.group);
   const Record* record = catalog.ById(id);
   if (record == nullptr) {
-    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' has just gone", id));
+    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
   }
   QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record->tags.profile));
   const Bytes extent = catalog.group->extent_size;
@@ -316,7 +325,7 @@ Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::st
   return ExpandResult{ToBytes(size, extent), record->tags.access != "block"};
 }
 
-// A volume whose pool was taken out of the configuration is in none of the pools, and yet not gone.
+// A volume whose pool was removed from the configuration is in no configured pool, but it still exists.
 Status CheckPoolConfigured(const Parts& parts, const std::string& id) {
   const auto id_parts = lvm::ParseVolumeId(id);
   if (!id_parts.has_value() || std::ranges::any_of(parts.node.pools, [&](const auto& pool) {
@@ -326,20 +335,21 @@ Status CheckPoolConfigured(const Parts& parts, const std::string& id) {
   }
   return Error(
       Code::kPrecondition,
-      fmt::format("volume_id: volume {} is in none of the pools of this node, and pool '{}', which its id "
-                  "names, is not configured: it may be there still. Configure the pool again; or remove the "
-                  "logical volume by hand (lvremove), and have the orchestrator forget the volume",
-                  id, id_parts->pool));
+      fmt::format(
+          "volume_id: volume {} is in no pool of this node, and pool '{}', which its id names, is not "
+          "configured: the volume may still exist. Configure the pool again; or remove the logical "
+          "volume by hand (lvremove), and make the orchestrator forget the volume",
+          id, id_parts->pool));
 }
 
-// What says that a volume that is found nowhere need not be gone.
+// The reason why a volume that was not found may still exist; OK if there is none.
 Status CheckGone(const Parts& parts, const std::string& id) {
   QUARRY_TRY(CheckNotElsewhere(parts.node.config.node, id));
   return CheckPoolConfigured(parts, id);
 }
 
-// What a deletion of a volume that is not here has to reckon with: it may be another node's, or in a pool
-// that is not looked at. One whose bytes are being cleared here was deleted here.
+// Checks that a volume which was not found may count as deleted. It may be on another node, or in a pool that
+// is not configured. If its bytes are being erased here, it was deleted here.
 Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
   Status elsewhere = CheckGone(parts, id);
   if (elsewhere.has_value() || parts.node.deleted_here.Has(id)) {
@@ -355,8 +365,8 @@ Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
   return elsewhere;
 }
 
-// A volume that somebody made a part of another one, a cache or a pool, is hidden with its tags, under a
-// longer name, but not gone.
+// A volume that an administrator made a part of another LV, such as a cache or a pool, is hidden. It keeps
+// its tags under a longer name, so it still exists.
 Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
   const auto id_parts = lvm::ParseVolumeId(id);
   const auto pool = std::ranges::find_if(parts.node.pools, [&](const auto& one) {
@@ -382,14 +392,14 @@ Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
     return Error(
         Code::kPrecondition,
         fmt::format(
-            "volume_id: volume {} was made a part of another logical volume, as {}/{}: take that apart "
-            "first",
+            "volume_id: volume {} was made a part of another logical volume, as {}/{}: separate it first "
+            "(lvconvert)",
             id, group.name, lv.name));
   }
   return Ok();
 }
 
-// Turn after turn until it is done, waiting in between for what is being cleared.
+// Takes turns until the work is done, and waits between them for extents that are being zeroed.
 template <typename Done>
 Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
                        const std::function<Result<Outcome<Done>>()>& attempt) {
@@ -451,15 +461,16 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
   {
     QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
     QUARRY_ASSIGN(const auto read,
-                  parts.node.Read(*found.pool, call));  // somebody may have put something on it meanwhile
+                  parts.node.Read(*found.pool, call));  // a snapshot or similar may be on it by now
     const Record* const now = read->ByUuid(record.lv->uuid);
     if (now == nullptr) {
       return Error(Code::kUnavailable,
-                   fmt::format("volume {} was changed by somebody else: try again", record.tags.id));
+                   fmt::format("volume {} was changed by another process: try again", record.tags.id));
     }
     QUARRY_TRY(CheckAlone(*now));
     Plan plan;
-    if (PolicyOf(*now) == ErasePolicy::kNone) {  // else the eraser does this before it removes the volume
+    if (PolicyOf(*now) ==
+        ErasePolicy::kNone) {  // otherwise the eraser does this before it removes the volume
       plan.push_back(DeactivateAction{now->group->name, now->lv->name, now->DmUuids()});
       for (const TakenOut& taken : read->taken_out) {
         if (taken.volume == now->lv->name) {
@@ -498,7 +509,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
     return Existing((*found)->record, request);
   }
   QUARRY_TRY(parts_.node.CheckReadableName(request.name));
-  if (pool == nullptr) {  // other nodes may have it
+  if (pool == nullptr) {  // other nodes may have this pool
     return std::move(asked.error()).As(Code::kNoSpace);
   }
   if (auto target = CheckTarget(parts_.node.world.dm, profile.geometry); !target.has_value()) {
@@ -567,7 +578,7 @@ Result<ValidateResult> Volumes::Validate(const ValidateRequest& request, const C
   for (const auto& [key, value] : request.context) {
     const auto known = ours.find(key);
     if (known != ours.end() ? known->second != value : key.find('/') == std::string::npos) {
-      return ValidateResult{false, fmt::format("volume_context['{}']: is not what this volume has", key)};
+      return ValidateResult{false, fmt::format("volume_context['{}']: differs from this volume's", key)};
     }
   }
   return ValidateResult{true, ""};

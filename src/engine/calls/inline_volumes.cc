@@ -14,32 +14,33 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For taking back what came to nothing: not the caller's time, that may be over.
+// Limit for removing a volume whose publication failed. The caller's own time may be over.
 constexpr milliseconds kUndoLimit{60000};
-// For one that is ended later: LVM needs seconds, a disk that does not answer needs this.
+// Limit for deleting one volume later. LVM needs seconds; only a disk that does not answer takes longer.
 constexpr milliseconds kEndLimit{300'000};
-// For a pool to tell how it is.
+// How long one pool may take to be read.
 constexpr milliseconds kPoolPatience{10'000};
-// Until those that are left are looked at again.
+// Interval between attempts to delete the remaining volumes.
 constexpr milliseconds kRetry{10'000};
 
 Error Refuse(std::string_view field, std::string_view what) {
   return Error(Code::kInvalidArgument, fmt::format("{}: {}", field, what));
 }
 
-// What an inline volume can never be asked for.
+// Checks what an inline volume can never have.
 Status CheckRequest(const EphemeralRequest& request) {
   if (lvm::ParseVolumeId(request.publish.id).has_value()) {
-    return Refuse("volume_id", "has the form of a persistent volume's id, which an inline one must not have");
+    return Refuse("volume_id",
+                  "has the form of a persistent volume's id, which an inline volume must not have");
   }
   if (request.publish.capability.access == AccessType::kBlock) {
-    return Refuse("volume_capability", "inline volumes are mounted, not given out as raw block devices");
+    return Refuse("volume_capability", "inline volumes are mounted; they cannot be raw block devices");
   }
   if (request.publish.read_only || request.publish.capability.mode == AccessMode::kSingleNodeReaderOnly) {
-    return Refuse("readonly", "an inline volume is empty when it is made: read-only it would stay so");
+    return Refuse("readonly", "an inline volume is empty when it is made, so read-only makes no sense");
   }
-  // They go to mkfs as they are, which takes the names of files of this node to read or to copy: options for
-  // an administrator's storage class, not for whoever may make a pod.
+  // The options reach mkfs unchanged, and some of them name files of this node to read or copy. An
+  // administrator may set them in a storage class, but not anyone who may create a pod.
   if (request.parameters.contains("mkfsoptions")) {
     return Refuse("volume_context['mkfsoptions']", "is not for inline volumes");
   }
@@ -63,14 +64,14 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
-// The same; nullptr: none of ours, of which the parameters will be refused.
+// The same; nullptr if the pool does not exist. Its parameters are refused later.
 Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
   const auto pool = PoolOf(parts, request);
   return pool.has_value() ? *pool : nullptr;
 }
 
-// The one that an earlier call has made: after a restart of quarryd or of the node, or because kubelet did
-// not hear that it was published. What the limit is by now does not matter to a pod that has its volume.
+// Checks the volume that an earlier call made: quarryd or the node was restarted, or kubelet did not get the
+// answer. The limit may have changed since; a pod that has its volume keeps it.
 Status CheckSame(const Found& found, const EphemeralRequest& request) {
   const auto recorded = Profile::FromCanonical(found.record.tags.profile);
   QUARRY_ASSIGN(const Wanted wanted,
@@ -81,18 +82,18 @@ Status CheckSame(const Found& found, const EphemeralRequest& request) {
                            .parameters = {}};
   if (const auto difference = Incompatibility(found.record, wanted.profile, same); difference.has_value()) {
     return Error(Code::kAlreadyExists,
-                 fmt::format("volume_id: an inline volume of this id exists and differs: {}", *difference));
+                 fmt::format("volume_id: an inline volume with this id exists and differs: {}", *difference));
   }
   return Ok();
 }
 
-// After these kubelet asks again, or unpublishes; after any other it may forget the volume.
+// After these codes kubelet asks again, or unpublishes. After any other code it may forget the volume.
 bool IsAskedAgain(Code code) {
   return code == Code::kBusy || code == Code::kNoSpace || code == Code::kUnavailable ||
          code == Code::kTimeout || code == Code::kCancelled;
 }
 
-// For a caller that is to come back: there is, or may be, a volume that he must not forget.
+// An error for a caller that must come back: there is, or may be, a volume that it must not forget.
 Error ToBeAskedAgain(Error error) {
   return IsAskedAgain(error.code()) ? std::move(error) : std::move(error).As(Code::kUnavailable);
 }
@@ -106,15 +107,16 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
   QUARRY_TRY(CheckEphemeralRequest(most, pool->config, request));
   QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, pool->config.name));
   QUARRY_TRY(CheckTarget(parts.node.world.dm, wanted.profile.geometry));
-  // Against a CreateVolume of the same name.
+  // Excludes a CreateVolume of the same name.
   QUARRY_ASSIGN(const auto guard, parts.node.locks.Lock("name:" + handle, what, call));
   QUARRY_ASSIGN(const auto named, parts.node.FindByName(handle, pool, call));
   if (named.has_value()) {
     return Error(Code::kAlreadyExists,
-                 fmt::format("volume_id: volume {} was created under this name", named->record.tags.id));
+                 fmt::format("volume_id: CreateVolume made volume {} with this name", named->record.tags.id));
   }
   if (Status readable = parts.node.CheckReadableName(handle); !readable.has_value()) {
-    return ToBeAskedAgain(std::move(readable.error()));  // it may be this pod's, mounted by a newer build
+    return ToBeAskedAgain(
+        std::move(readable.error()));  // it may be this pod's volume, mounted by a newer build
   }
   const CreateWish wish{handle, wanted.profile, wanted.access, Extents{}, "", /*ephemeral=*/true};
   const CapacityRange range{.required = request.size, .limit = most.size};
@@ -130,20 +132,22 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
     return ToBeAskedAgain(std::move(found.error()));
   }
   if (!found->has_value()) {
-    return Error(Code::kInternal, fmt::format("inline volume {} was made and is not there", handle));
+    return Error(Code::kInternal, fmt::format("inline volume {} was made but cannot be found", handle));
   }
   return std::move(**found);
 }
 
-// A volume that was never mounted, for a caller that will not come back for it. False: it is still there.
+// Deletes a volume that was never mounted, for a caller that will not ask for it again. False: it still
+// exists.
 bool TakeBack(Parts& parts, const Found& found) {
-  const auto ended = EndVolume(parts, found, fmt::format("taking back {}", found.record.tags.co_name),
+  const auto ended = EndVolume(parts, found, fmt::format("removal of {}", found.record.tags.co_name),
                                CallWithin(kUndoLimit));
   if (!ended.has_value()) {
-    parts.node.log.Warning("an inline volume that could not be published stays until it is unpublished",
-                           {{"volume", found.record.tags.co_name},
-                            {"lv", found.record.lv->name},
-                            {"error", ended.error().message()}});
+    parts.node.log.Warning(
+        "an inline volume could not be published, nor removed: it stays until it is unpublished",
+        {{"volume", found.record.tags.co_name},
+         {"lv", found.record.lv->name},
+         {"error", ended.error().message()}});
   }
   return ended.has_value();
 }
@@ -161,7 +165,8 @@ Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
   return EndVolume(parts, found, fmt::format("NodeUnpublishVolume of {}", found.record.tags.co_name), call);
 }
 
-// The lock is tried for: who has it may publish the volume again, which takes it off the list.
+// The lock is tried, not waited for: its holder may be publishing the volume again, which takes the volume
+// off the list.
 void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
   std::set<std::string> left = parts.left_behind.All();
   if (left.empty()) {
@@ -177,21 +182,21 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
         continue;
       }
       left.erase(handle);
-      const auto guard = parts.node.locks.TryLock("id:" + handle, fmt::format("ending of {}", handle));
+      const auto guard = parts.node.locks.TryLock("id:" + handle, fmt::format("deletion of {}", handle));
       if (!guard.has_value() || !parts.left_behind.Has(handle)) {
         continue;
       }
       const auto ended = EndEphemeral(parts, {pool.get(), record}, call.Within(kEndLimit));
       if (ended.has_value()) {
         parts.left_behind.Drop(handle);
-        parts.node.log.Info("ended an inline volume that was unpublished before it could be",
+        parts.node.log.Info("deleted an inline volume that could not be deleted when it was unpublished",
                             {{"pool", pool->config.name}, {"volume", handle}, {"lv", record.lv->name}});
       }
     }
   }
   for (const std::string& handle : left) {
     if (all_read) {
-      parts.left_behind.Drop(handle);  // there is none
+      parts.left_behind.Drop(handle);  // it does not exist
     }
   }
   report.NoLaterThan(kRetry);
@@ -202,14 +207,14 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(CheckRequest(request));
   if (auto joined = parts_.background.Join(handle, call); !joined.has_value()) {
-    return ToBeAskedAgain(std::move(joined.error()));  // the volume is there
+    return ToBeAskedAgain(std::move(joined.error()));  // the volume exists
   }
   QUARRY_ASSIGN(auto guard,
                 parts_.node.locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
-  parts_.left_behind.Drop(handle);  // it is wanted again
+  parts_.left_behind.Drop(handle);  // it is published again
   auto looked = parts_.node.FindEphemeral(handle, AskedPool(parts_, request), call);
   if (!looked.has_value()) {
-    return ToBeAskedAgain(std::move(looked.error()));  // it may be there
+    return ToBeAskedAgain(std::move(looked.error()));  // it may exist
   }
   std::optional<Found> found = std::move(*looked);
   const bool was_there = found.has_value();

@@ -1,18 +1,19 @@
-// Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"): made by the call that publishes them, erased
-// by the one that unpublishes them. One is a volume like any other but for a tag that says so and a name,
-// which is the id that the CO made up for it (its handle). Only PublishEphemeral, Unpublish and Stats know
-// handles.
+// Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"). The call that publishes an inline volume
+// makes it, the call that unpublishes it erases it. It is a volume like any other, except for a tag that
+// marks it and its name: the name is the id that the CO made up, called its handle. Only PublishEphemeral,
+// Unpublish and Stats know handles.
 #pragma once
 
 #include "engine/calls/parts.h"
 
 namespace quarry::engine {
 
-// The second half of unpublishing one: ends it, unless it is mounted elsewhere on this node. Under the lock
-// of its handle. kPrecondition naming who has it open.
+// The second half of unpublishing an inline volume: deletes it, unless it is mounted elsewhere on this node.
+// Called under the lock of its handle. kPrecondition naming the process that has it open.
 Status EndEphemeral(Parts& parts, const Found& found, const Call& call);
 
-// Deletes those in `left_behind` whose time has come. `report` is told when to look again.
+// Deletes the inline volumes in `left_behind` that can be deleted now. `report` gets the time of the next
+// attempt.
 void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report);
 
 }  // namespace quarry::engine

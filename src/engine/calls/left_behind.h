@@ -1,4 +1,4 @@
-// Inline volumes that outlive the call that was to end them.
+// Inline volumes that exist longer than the call that was to delete them.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace quarry::engine {
 
-// Inline volumes that were unpublished and could not be deleted: the pool that may have them could not be
-// read, or somebody has something on them. They are deleted when that has passed. By handle.
+// Inline volumes, by handle, that were unpublished but could not be deleted: their pool could not be read, or
+// an administrator has built something on them, such as a snapshot. They are deleted once the obstacle is
+// gone.
 class LeftBehind {
  public:
   void Add(const std::string& handle);
@@ -18,7 +19,7 @@ class LeftBehind {
   std::set<std::string> All() const;
 
  private:
-  // A caller that makes handles up is not to fill the memory.
+  // Limits the memory that a caller with invented handles can use.
   static constexpr size_t kMost = 10'000;
 
   mutable std::mutex mutex_;

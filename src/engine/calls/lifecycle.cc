@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGlance{1000};
 constexpr milliseconds kLongLook{10'000};
 
-// Those of the pools that do not serve.
+// The troubles of the pools that do not serve.
 std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& call) {
   const auto catalogs = node.LookAtAll(patience, call);
   std::vector<Trouble> out;
@@ -59,9 +59,9 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
   }
   parts_.erasers.Start(*pool);
   pool->gate.Open();
-  // What there is can be served without it.
+  // The pool serves its present disks even if this fails.
   if (const auto claimed = JoinDisks(parts_.disks, call); !claimed.has_value()) {
-    parts_.node.log.Warning("disks for the pools could not be looked for",
+    parts_.node.log.Warning("could not look for disks that join the pools",
                             {{"error", claimed.error().message()}});
   }
   parts_.node.Wake();
@@ -72,10 +72,10 @@ Status Lifecycle::Stop(const Call& call) {
   parts_.node.gate.Close("stopping");
   for (const auto& pool : parts_.node.pools) {
     if (!pool->gate.is_open()) {
-      pool->gate.Close("stopping");  // for those who wait for its start
+      pool->gate.Close("stopping");  // for calls that wait for its start
     }
   }
-  QUARRY_TRY(parts_.node.gate.Drain(call));  // calls that are still in flight may yet wake the erasers
+  QUARRY_TRY(parts_.node.gate.Drain(call));  // calls still in flight may wake the erasers
   parts_.background.Stop();
   parts_.repair.Stop();
   parts_.erasers.Stop();
@@ -86,16 +86,17 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
   if (!parts_.node.gate.is_open()) {
     return Readiness{false, parts_.node.gate.reason()};
   }
-  const auto pass = parts_.node.gate.Enter(call);  // the erasers are there as long as it is
+  const auto pass = parts_.node.gate.Enter(call);  // the erasers exist while this pass is held
   if (!pass.has_value()) {
     return Readiness{false, parts_.node.gate.reason()};
   }
   if (call.patient) {
     for (const auto& pool : parts_.node.pools) {
-      (void)pool->gate.Wait(call);  // for a start that is under way; what came of it is asked below
+      (void)pool->gate.Wait(call);  // for a start in progress; its result is read below
     }
   }
-  // A pool that serves is told from one that does not answer at once. With none that serves there is time.
+  // The first look is short: one serving pool that answers at once is enough. If no pool serves, there is
+  // time for a long look.
   std::vector<Trouble> troubles = TroublesOf(parts_.node, kGlance, call);
   const auto may_serve = [](const Trouble& trouble) { return trouble.silent; };
   if (troubles.size() == parts_.node.pools.size() && std::ranges::any_of(troubles, may_serve)) {

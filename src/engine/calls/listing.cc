@@ -1,4 +1,4 @@
-// What there is, and how it is.
+// Lists: pools, disks and volumes, and their condition.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,27 +22,27 @@ namespace {
 using lvm::VolumeType;
 using std::chrono::milliseconds;
 
-// Monitoring asks every 15 s or so and gives up after 10.
+// Monitoring asks about every 15 s and gives up after 10 s.
 constexpr milliseconds kPatience{5000};
-// A report of LVM's waits for whoever changes the group.
+// An LVM report waits for the command that changes the group.
 constexpr milliseconds kListPatience{20'000};
 
-// One profile for each type, with its defaults: what a StorageClass that names nothing but the type gets.
+// One profile for each type, with defaults, like a StorageClass that sets only the type.
 constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
                                VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
                                VolumeType::kRaid6,  VolumeType::kRaid10};
 
-// Nobody asked us to look after them.
+// Quarry does not check the health of unmanaged volumes.
 Health ForeignHealth() {
-  return {{}, "not Quarry's: not looked after"};
+  return {{}, "unmanaged: Quarry does not check its health"};
 }
 
-// One volume of which the kernel says nothing hides none of the others.
+// A volume without a known state in the kernel does not hide the other volumes.
 Health HealthUnknown(const Error& error) {
   return {{}, error.message()};
 }
 
-// What a list shows of one pool, in no particular order.
+// The volumes that a list shows of one pool, in no particular order.
 Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, const Catalog& catalog,
                                       Show show) {
   std::optional<mount::MountTable> mounts;
@@ -93,7 +93,7 @@ PoolFigures FiguresOf(const Catalog& catalog) {
   return out;
 }
 
-// `catalog`: or why there is none.
+// `catalog`: the catalog, or the error why there is none.
 PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
   const auto trouble = TroubleOf(parts.node, pool, catalog.has_value() ? Ok() : Status(catalog.error()));
   PoolFigures figures = trouble.has_value() ? PoolFigures() : FiguresOf(**catalog);
@@ -198,13 +198,13 @@ Result<std::vector<PoolStatus>> Lifecycle::NodeStatus(const Call& call) {
 
 Result<ListResult> Volumes::List(uint32_t max_entries, const std::string& token, const Call& call,
                                  Show show) {
-  // A token is the last id that was listed: it stays good whatever comes and goes in between.
+  // A token is the last id on the page, so it stays valid while volumes come and go.
   constexpr std::string_view kTokenPrefix = "after:";
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   if (!token.empty() &&
       (!token.starts_with(kTokenPrefix) ||
        !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
-    return Error(Code::kStaleToken, "starting_token: is not one that ListVolumes returned");
+    return Error(Code::kStaleToken, "starting_token: is not a token that ListVolumes returned");
   }
   std::vector<Volume> all;
   for (const auto& pool : parts_.node.pools) {
@@ -214,7 +214,7 @@ Result<ListResult> Volumes::List(uint32_t max_entries, const std::string& token,
   for (size_t i = 0; i < catalogs.size(); ++i) {
     if (!catalogs[i].has_value()) {
       QUARRY_TRY(call.Check("listing volumes"));
-      return std::move(catalogs[i].error()).As(Code::kUnavailable).Context("no list without every pool");
+      return std::move(catalogs[i].error()).As(Code::kUnavailable).Context("a list needs every pool");
     }
     QUARRY_ASSIGN(std::vector<Volume> volumes,
                   VolumesOf(parts_, parts_.node.pools[i]->config, **catalogs[i], show));

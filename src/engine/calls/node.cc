@@ -1,4 +1,4 @@
-// The node's half of a volume's life: stage once per node, bind per target.
+// The node's half of a volume's life: stage once per node, bind per target, stats, grow.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -17,18 +17,19 @@
 namespace quarry::engine {
 namespace {
 
-// More mounts stacked on one path than this are not ours.
+// Quarry never stacks this many mounts on one path.
 constexpr int kMaxStacked = 16;
 
-// A repair is for people to see, whatever becomes of the call. So is a file system that did not grow: it is
-// whole and mounted, and whoever needs the room hears of it from NodeExpandVolume.
+// Logs two results for the administrator, whatever the call returns: a file system that was repaired, and one
+// that could not be grown. The latter is whole and mounted; a caller that needs the space gets the error from
+// NodeExpandVolume.
 void TellPeople(const Parts& parts, Plan& plan, const std::string& id) {
   for (Action& action : plan) {
     if (auto* grow = std::get_if<GrowFilesystemAction>(&action)) {
       grow->tell = [&log = parts.node.log, id, device = grow->device](const Error& why) {
         log.Warning(
-            "a file system is mounted and smaller than its volume, because it could not be grown; once the "
-            "cause is gone, NodeExpandVolume or the next NodeStageVolume grows it",
+            "a file system could not be grown: it is mounted and smaller than its volume; once the cause is "
+            "gone, NodeExpandVolume or the next NodeStageVolume grows it",
             {{"volume", id}, {"device", device}, {"error", why.message()}});
       };
     }
@@ -43,7 +44,7 @@ void TellPeople(const Parts& parts, Plan& plan, const std::string& id) {
   }
 }
 
-// For a step that a caller need not wait for. Then it is stopped, for nobody knows whether it ever ends.
+// Upper limit for a background step; after this it is cancelled.
 constexpr std::chrono::minutes kLongest{30};
 
 bool MayTakeLong(const Action& action) {
@@ -52,15 +53,15 @@ bool MayTakeLong(const Action& action) {
          std::holds_alternative<GiveToGroupAction>(action);
 }
 
-// What a node plan is run for.
+// For whom a node plan runs.
 struct Job {
   Parts& parts;
   Pool& pool;
   std::string id;
-  std::string what;  // "NodeStageVolume of …"
+  std::string what;  // "NodeStageVolume of <id>"
 };
 
-// Commits only under the group's turn; mkfs and mounts keep nobody waiting.
+// Only commits need the group's turn. mkfs and mounts make no other caller wait.
 Status RunStep(const Job& job, const Action& action, const Call& call) {
   if (std::holds_alternative<RetagAction>(action)) {
     QUARRY_ASSIGN(const auto turn, job.pool.writers.Wait(job.what, call));
@@ -69,7 +70,7 @@ Status RunStep(const Job& job, const Action& action, const Call& call) {
   return Execute({action}, job.parts.node.world, call).Context("volume " + job.id);
 }
 
-// `guard` is the volume's lock; it is gone if `call` has ended before a long step.
+// `guard` is the volume's lock. It is released if `call` ends before a long step does.
 Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call& call) {
   TellPeople(job.parts, plan, job.id);
   for (auto next = plan.begin(); next != plan.end();) {
@@ -79,7 +80,8 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
     }
     Plan part = {*next++};
     while (next != plan.end() && std::holds_alternative<RetagAction>(*next)) {
-      part.push_back(*next++);  // that it is done is recorded with it, or it would be done again
+      part.push_back(
+          *next++);  // the record that the step is done belongs to the step, so that it is not done twice
     }
     const auto work = [job, part](const Call& own) -> Status {
       for (const Action& action : part) {
@@ -97,10 +99,10 @@ Result<mount::Content> LookAt(Parts& parts, const Found& found, const dm::Device
   QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(device.uuid, O_RDONLY));
   const lvm::VolumeTags& tags = found.record.tags;
   const std::string what = fmt::format("volume {}", tags.id);
-  QUARRY_ASSIGN(mount::Content content, parts.node.world.mount.Probe(fd.get()).Context(
-                                            fmt::format("looking at what is on {}", what)));
-  // What serves both as a raw device and for mounting was made of cleared space, and may have been used raw
-  // first. Of what is never erased nothing is known.
+  QUARRY_ASSIGN(mount::Content content,
+                parts.node.world.mount.Probe(fd.get()).Context(fmt::format("reading what is on {}", what)));
+  // A volume for both raw use and mounts was made of zeroed space, and may have been used raw first. With
+  // erase=none nothing is known about its space.
   if (content.kind == mount::Content::Kind::kBlank && tags.access == "any" && tags.formatted.empty() &&
       PolicyOf(found.record) != ErasePolicy::kNone) {
     QUARRY_ASSIGN(const bool zeros, BeginsWithZeros(fd.get(), what));
@@ -111,7 +113,7 @@ Result<mount::Content> LookAt(Parts& parts, const Found& found, const dm::Device
   return content;
 }
 
-// The group that a request with one has to reckon with: that of the mounted file system.
+// Reads the group of the mounted file system, if the request names a group.
 Status LookAtGroup(const Parts& parts, const Capability& capability, NodeView& view) {
   const mount::MountEntry* mounted = WholeMount(view);
   if (!capability.mount_group.has_value() || mounted == nullptr) {
@@ -122,7 +124,7 @@ Status LookAtGroup(const Parts& parts, const Capability& capability, NodeView& v
   return Ok();
 }
 
-// The same request with paths as the mount table spells them.
+// The same request, with paths as the mount table writes them.
 Result<StageRequest> Resolved(Parts& parts, StageRequest request) {
   QUARRY_ASSIGN(request.staging_path,
                 parts.node.world.mount.Resolve(request.staging_path).Context("staging_target_path"));
@@ -198,7 +200,7 @@ Status PublishRaw(Parts& parts, const Found& found, const dm::Device& device, co
   QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, device));
   QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, device, mounts}, request, published,
                                                   parts.node.config.several_targets));
-  // The hold comes first: from here on the device cannot go away under the bind mount.
+  // The hold comes first: it keeps the device from going away under the bind mount.
   QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(device.uuid, O_RDONLY));
   parts.node.holds.Keep(found.record.tags.id, std::move(fd));
   auto done = Execute(plan, parts.node.world, call);
@@ -208,13 +210,13 @@ Status PublishRaw(Parts& parts, const Found& found, const dm::Device& device, co
   return done;
 }
 
-// Whether a path does not exist or cannot be followed, as opposed to: could not be looked at.
+// Whether a path does not exist or cannot be followed. False if the path could not be inspected.
 bool LeadsNowhere(const Error& why) {
   return why.code() == Code::kNotFound || why.code() == Code::kPrecondition;
 }
 
-// For a path that leads nowhere, by `why`: nothing of the volume is there if it is mounted and published
-// nowhere at all. Else what is mounted may have been reached by that path: kPrecondition naming where it is.
+// For a path that leads nowhere (`why`): OK if the volume is mounted and published nowhere. Otherwise the
+// mount may have been made through this path: kPrecondition naming the mount.
 Status CheckInUseNowhere(Parts& parts, const std::optional<dm::Device>& device, Error why) {
   if (!LeadsNowhere(why)) {
     return why;
@@ -234,7 +236,7 @@ Status CheckInUseNowhere(Parts& parts, const std::optional<dm::Device>& device, 
                            why.message(), uses.front()->target));
 }
 
-// Whether what is mounted at `path` belongs to this device, as its file system or as its node.
+// Whether the mount at `path` belongs to this device: its file system, or a bind of its device node.
 Result<bool> IsAt(Parts& parts, const mount::MountTable& mounts, const dm::Device& device,
                   const AbsolutePath& path) {
   const mount::MountEntry* entry = mounts.At(path);
@@ -248,8 +250,8 @@ Result<bool> IsAt(Parts& parts, const mount::MountTable& mounts, const dm::Devic
   return std::find(published.begin(), published.end(), entry) != published.end();
 }
 
-// Unmounts what is ours at `path`, however often it was mounted there. Says whether the path is free of
-// mounts now.
+// Unmounts this volume at `path`, even if it was mounted there several times. Returns whether the path is
+// free of mounts now.
 Result<bool> UnmountOurs(Parts& parts, const dm::Device& device, const AbsolutePath& path, const Call& call) {
   for (int i = 0; i < kMaxStacked; ++i) {
     QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
@@ -258,7 +260,7 @@ Result<bool> UnmountOurs(Parts& parts, const dm::Device& device, const AbsoluteP
     }
     QUARRY_ASSIGN(const bool ours, IsAt(parts, mounts, device, path));
     if (!ours) {
-      return false;  // somebody else's: not ours to touch, and the volume is not there
+      return false;  // another mount, which is not to be touched: the volume is not here
     }
     QUARRY_TRY(Execute({UnmountAction{path}}, parts.node.world, call));
   }
@@ -269,8 +271,7 @@ Error NotThere(const std::string& id, const std::string& path) {
   return Error(Code::kNotFound, fmt::format("volume_path: volume {} is not at '{}'", id, path));
 }
 
-// The device of a volume that is in use at `path`; kNotFound if it is not there, whatever the path looks
-// like.
+// The device of a volume that is in use at `path`; kNotFound for any path where the volume is not.
 struct Place {
   Found found;
   dm::Device device;
@@ -305,7 +306,7 @@ Result<Bytes> SizeOfDevice(const Parts& parts, const dm::Device& device) {
   return parts.node.world.mount.DeviceSize(fd.get());
 }
 
-// Whether anybody but the caller's staging has the volume.
+// Whether the volume is in use beyond the caller's own staging.
 Result<bool> IsPublished(Parts& parts, const Place& place, const NodeExpandRequest& request) {
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   if (place.raw) {
@@ -316,13 +317,13 @@ Result<bool> IsPublished(Parts& parts, const Place& place, const NodeExpandReque
   return places > 1 || request.volume_path != request.staging_path;
 }
 
-// What a pod need not wait for, since it can start with the size that there is.
+// Errors that a pod need not wait for: it can start with the present size.
 bool IsForLater(Code code) {
   return code == Code::kNoSpace || code == Code::kOutOfRange || code == Code::kUnavailable ||
          code == Code::kTimeout;
 }
 
-// The logical volume, to what is required. `guard` is held by the caller.
+// Grows the logical volume to the required size. The caller holds the volume's lock.
 Status GrowOnNode(Parts& parts, const Place& place, const NodeExpandRequest& request, const Call& call) {
   if (request.range.required <= place.found.record.tags.size) {
     return Ok();
@@ -337,8 +338,8 @@ Status GrowOnNode(Parts& parts, const Place& place, const NodeExpandRequest& req
                                                         : std::move(grown.error()).As(Code::kPrecondition);
 }
 
-// Unpublishing; nothing of the volume is left at the target if it was there. `device`: the volume's, if it is
-// active.
+// Unpublishes: afterwards nothing of the volume is at the target. `device`: the device of the volume, if it
+// is active.
 Status TakeFromTarget(Parts& parts, const std::optional<dm::Device>& device, const std::string& id,
                       const AbsolutePath& asked, TargetOwner target_owner, const Call& call) {
   const auto target_path = parts.node.world.mount.Resolve(asked);
@@ -349,19 +350,20 @@ Status TakeFromTarget(Parts& parts, const std::optional<dm::Device>& device, con
       QUARRY_ASSIGN(free, UnmountOurs(parts, *device, *target_path, call));
     }
     if (!free) {
-      return Ok();  // another volume's, or not ours at all: this one is not published there
+      return Ok();  // another mount: this volume is not published there
     }
     if (target_owner == TargetOwner::kPlugin) {
       QUARRY_TRY(Execute({RemoveTargetAction{*target_path}}, parts.node.world, call));
     }
-  } else if (target_path.error().code() != Code::kNotFound) {  // where no folder is, nothing is mounted
+  } else if (target_path.error().code() != Code::kNotFound) {  // without a folder there is no mount
     QUARRY_TRY(CheckInUseNowhere(parts, device, target_path.error()).Context("target_path"));
   }
   return device.has_value() ? parts.node.DropIdleHold(id, *device) : Ok();
 }
 
-// The volume whose file system is mounted at `path`, if it is one that we made in a pool that cannot be read.
-// `why` it was not found before: if its pool can be read after all, and it may be the one.
+// The device whose file system is mounted at `path`, if it belongs to a managed volume in a pool that cannot
+// be read. Fails with `why`, the error of the earlier search, if its pool can be read by now and the volume
+// may be the one with this handle.
 Result<std::optional<dm::Device>> LostDeviceAt(Parts& parts, const std::string& handle,
                                                const AbsolutePath& path, const Error& why, const Call& call) {
   const auto resolved = parts.node.world.mount.Resolve(path);
@@ -404,8 +406,9 @@ Result<std::optional<dm::Device>> LostDeviceAt(Parts& parts, const std::string& 
   return std::optional<dm::Device>();
 }
 
-// Ends an inline volume that is unmounted at its target. What somebody put on it, or does with it, may last,
-// and nobody of the pod's can take it away: the pod is to end all the same, and the volume after that.
+// Deletes an inline volume after it was unmounted at its target. An administrator's snapshot, or a running
+// operation on the volume, may last, and the pod cannot remove it. The pod ends nevertheless; the volume is
+// deleted later.
 Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call) {
   Status ended = EndEphemeral(parts, found, call);
   if (ended.has_value()) {
@@ -418,7 +421,7 @@ Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call)
   }
   if (!parts.left_behind.Has(handle)) {
     parts.node.log.Warning(
-        "an inline volume is unmounted, but others have something on it: it is deleted when that is gone",
+        "an inline volume is unmounted, but something else uses it: it is deleted when that use ends",
         {{"volume", handle}, {"detail", alone.error().message()}});
   }
   parts.left_behind.Add(handle);
@@ -426,8 +429,8 @@ Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call)
   return Ok();
 }
 
-// That of a volume of this name whose tags this build cannot read: it stays, but not mounted for a pod that
-// ends.
+// The device of the volume with this name whose tags this build cannot read. The volume stays, but it must
+// not stay mounted for a pod that ends.
 Result<std::optional<dm::Device>> UnreadableDevice(Parts& parts, const std::string& handle,
                                                    const Call& call) {
   for (const auto& pool : parts.node.pools) {
@@ -444,9 +447,9 @@ Result<std::optional<dm::Device>> UnreadableDevice(Parts& parts, const std::stri
   return std::optional<dm::Device>();
 }
 
-// An inline volume of a pod, by its handle, which only a group's metadata know. While a pool cannot be read
-// it may be there: the pod is to end all the same. What is mounted at the target is taken off if it is a
-// volume of such a pool; that the volume itself has to go is kept in mind until the pool is back.
+// Unpublishes the inline volume of a pod. Only the metadata of a group know its handle, so while a pool
+// cannot be read the volume may be there. The pod ends nevertheless: a mount at the target is removed if it
+// belongs to a volume of such a pool, and the deletion is remembered until the pool returns.
 Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePath& target_path,
                        TargetOwner target_owner, const Call& call) {
   const auto found = parts.node.FindEphemeral(handle, nullptr, call);
@@ -456,7 +459,7 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
     QUARRY_TRY(TakeFromTarget(parts, device, handle, target_path, target_owner, call));
     parts.left_behind.Add(handle);
     parts.node.log.Warning(
-        "an inline volume may be in a pool that cannot be read: it is deleted when that is back",
+        "an inline volume may be in a pool that cannot be read: it is deleted when the pool returns",
         {{"volume", handle}, {"detail", found.error().message()}});
     return Ok();
   }
@@ -468,7 +471,7 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
   }
   QUARRY_TRY(TakeFromTarget(parts, device, handle, target_path, target_owner, call));
   if (!found->has_value() && device.has_value()) {
-    parts.node.log.Warning("an inline volume is unmounted, and stays: this build cannot read its tags",
+    parts.node.log.Warning("an inline volume is unmounted but not deleted: this build cannot read its tags",
                            {{"volume", handle}, {"device", device->name}});
   }
   return found->has_value() ? EndUnlessOthersHaveIt(parts, **found, call) : Ok();
@@ -485,7 +488,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const dm::Device device, parts_.node.EnsureActive(found, call));
   if (request.capability.access == AccessType::kBlock) {
-    return Ok();  // an active device is all that a raw volume needs before it is published
+    return Ok();  // before it is published, a raw volume needs only an active device
   }
   return StageMounted(parts_, found, device, request, guard, call);
 }
@@ -496,7 +499,7 @@ Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path,
                 parts_.node.locks.Lock("id:" + id, fmt::format("NodeUnstageVolume of {}", id), call));
   QUARRY_ASSIGN(const auto device, parts_.node.FindDevice(id, call));
   if (!device.has_value()) {
-    return Ok();  // a volume that is not there, or not active, is staged nowhere
+    return Ok();  // a missing or inactive volume is staged nowhere
   }
   const auto path = parts_.node.world.mount.Resolve(staging_path);
   if (!path.has_value()) {
@@ -578,7 +581,7 @@ Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& 
   QUARRY_ASSIGN(const Bytes size, SizeOfDevice(parts_, place.device));
   if (size < request.range.required) {
     return Error(Code::kOutOfRange,
-                 fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were asked for; "
+                 fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were requested; "
                              "ControllerExpandVolume comes first",
                              request.id, size.value, request.range.required.value));
   }

@@ -1,4 +1,4 @@
-// The rooms of a node at work, wired to each other. Made by engine.cc, seen by calls/ only.
+// The parts of a running node, connected to each other. engine.cc makes them; only calls/ sees them.
 #pragma once
 
 #include <utility>
@@ -29,7 +29,7 @@ struct Parts {
   Scrubs scrubs;
   LeftBehind left_behind;
   RepairLoop repair;
-  BackgroundSteps background;  // last: what it runs uses everything above
+  BackgroundSteps background;  // last: its steps use all members above
 };
 
 }  // namespace quarry::engine

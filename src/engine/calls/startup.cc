@@ -19,7 +19,7 @@
 namespace quarry::engine {
 namespace {
 
-// Takes the hold on every raw volume that is published now, as an earlier process held it.
+// Takes the hold on every raw volume that is published now, as the earlier process did.
 Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& mounts) {
   for (const Record& record : catalog.records) {
     if (record.tags.state != lvm::VolumeState::kReady || record.tags.access == "mount") {
@@ -40,7 +40,7 @@ Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& 
 
 constexpr int kAttempts = 5;
 
-// Names and UUIDs of what an interrupted create left.
+// Names and UUIDs of the logical volumes that an interrupted create left.
 std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
   std::map<std::string, std::string> out;
   for (const std::string& name : catalog.stray_legs) {
@@ -55,21 +55,21 @@ std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
   return out;
 }
 
-// Removes one of them if it is that still, in the same turn: somebody else's command may have finished it, or
-// given its name to another.
+// Removes one of them if it is still unfinished, in the same turn. A command of another process may have
+// finished it since, or given its name to another LV.
 Status RemoveIfHalfMade(Parts& parts, Pool& pool, const std::pair<const std::string, std::string>& lv,
                         const Call& call) {
   QUARRY_ASSIGN(const auto now, parts.node.ReadGroup(pool, call));
   const auto left = HalfMade(*now);
   const auto found = left.find(lv.first);
   if (found == left.end() || found->second != lv.second) {
-    return Error(Code::kUnavailable, "it is no longer what it was when it was looked at: it is left alone");
+    return Error(Code::kUnavailable, "it changed since it was inspected: it is not touched");
   }
   return Execute({RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, parts.node.world, call);
 }
 
-// Takes away what an interrupted create left. What cannot be removed now is the eraser's business. True if
-// there was anything.
+// Removes what an interrupted create left. The eraser removes later what cannot be removed now. True if there
+// was anything.
 bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   const auto left = HalfMade(catalog);
   for (const auto& lv : left) {
@@ -78,20 +78,21 @@ bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call
     for (int attempt = 1;
          attempt < kAttempts && !removed.has_value() && removed.error().code() == Code::kUnavailable;
          ++attempt) {
-      removed = RemoveIfHalfMade(parts, pool, lv, call);  // others may have committed meanwhile
+      removed = RemoveIfHalfMade(parts, pool, lv, call);  // another process may have committed meanwhile
     }
     if (removed.has_value()) {
-      parts.node.log.Info("removed a half-made volume", {{"pool", pool.config.name}, {"lv", name}});
+      parts.node.log.Info("removed an unfinished volume", {{"pool", pool.config.name}, {"lv", name}});
     } else {
       parts.node.log.Warning(
-          "a half-made volume cannot be removed yet",
+          "an unfinished volume cannot be removed yet",
           {{"pool", pool.config.name}, {"lv", name}, {"error", removed.error().message()}});
     }
   }
   return !left.empty();
 }
 
-// The volume of ours whose device, or leg's device, this is by its name; empty if it is none of this group.
+// The managed volume that this device, or leg device, belongs to by its name; empty if it belongs to none of
+// this group.
 std::string VolumeOf(const dm::Device& device, const std::string& group) {
   const std::string prefix = lvm::DmName(group, "");
   if (!device.name.starts_with(prefix)) {
@@ -101,8 +102,8 @@ std::string VolumeOf(const dm::Device& device, const std::string& group) {
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
-// The adopted volume, which keeps the name that it had, whose device or leg's device this is; empty if
-// none's.
+// The adopted volume, which keeps its original name, that this device or leg device belongs to; empty if it
+// belongs to none.
 std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   for (const Record& record : catalog.records) {
     const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
@@ -115,8 +116,9 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   return "";
 }
 
-// Devices that nothing stands behind any more: the group's by UUID, ours by name, and of no logical volume
-// that there is. Those that lie on others go first, so the rest is tried again as long as that helps.
+// Removes stray devices: their UUID has the group's prefix, their name is Quarry's, and their LV does not
+// exist or is a leg without its volume's device. Devices that lie on others go first, so the rest is tried
+// again as long as a pass removes some.
 void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::Device> devices,
                         const Call& call) {
   for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
@@ -131,8 +133,8 @@ void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::
   }
 }
 
-// Legs of a volume that the kernel has without the volume on them: LVM was killed while it made it active or
-// not. It would refuse to activate it.
+// Leg devices in the kernel whose volume has no device: LVM was killed while it activated or deactivated the
+// volume. LVM would refuse to activate the volume while they exist.
 std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::string>& active) {
   std::set<std::string> out;
   for (const Record& record : catalog.records) {
@@ -144,7 +146,7 @@ std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::stri
   return out;
 }
 
-// Whether all of this stretch of the PV is among `own`. What the table does not tell is.
+// Whether the whole mapping on the PV lies within `own`. True if the table does not say.
 bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes extent,
               const std::vector<lvm::ExtentRange>& own) {
   if (mapping.length.value == UINT64_MAX) {
@@ -159,9 +161,9 @@ bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes e
   return Without({{{first}, {end - first}}}, own).empty();
 }
 
-// Volumes with a device that maps more than the group gives them. A command that was to grow one was killed
-// before it committed; whoever resumed the device made its table live, and was killed before that of the
-// metadata was loaded again. Others may get these extents.
+// Volumes with a device that maps more than the group gives them. A command that was growing such a volume
+// was killed before its commit. The command that resumed the device made the new table live, and was killed
+// before it loaded the table of the metadata again. LVM may give these extents to another volume.
 std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
   const lvm::VolumeGroup& group = *catalog.group;
   std::map<std::string, const Record*> owners;  // by device
@@ -191,9 +193,9 @@ std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
   return out;
 }
 
-// A killed LVM may have left devices that have lost their logical volume, or that wait, suspended, for a
-// table that never comes: any I/O to those hangs. Activating the volume loads what the committed metadata
-// says, and resumes.
+// A killed LVM may have left devices without a logical volume, and suspended devices that wait for a table,
+// so that any I/O to them hangs. Activating the volume loads the table of the committed metadata, and
+// resumes.
 Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
   QUARRY_ASSIGN(const std::vector<dm::Device> devices, parts.node.world.dm.List(lvm::DmUuid(group.uuid, "")));
@@ -204,7 +206,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   std::vector<dm::Device> strays;
   std::set<std::string> suspended;
   const size_t length =
-      lvm::DmUuid(group.uuid, group.uuid).size();  // both UUIDs are as long; a suffix may follow
+      lvm::DmUuid(group.uuid, group.uuid).size();  // both UUIDs have the same length; a suffix may follow
   std::set<std::string> active;
   for (const dm::Device& device : devices) {
     active.insert(device.uuid);
@@ -239,33 +241,34 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
                           {{"group", group.name}, {"lv", record.lv->name}});
     } else {
       parts.node.log.Warning(
-          "a volume was left suspended and does not resume",
+          "a volume was left suspended and cannot be resumed",
           {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
     }
   }
   for (const std::string& name : Overreaching(parts, catalog)) {
     const auto loaded = Execute({RefreshAction{group.name, {name}}}, parts.node.world, call);
     parts.node.log.Warning(
-        loaded.has_value() ? "a volume's device mapped more than is the volume's: its table was loaded anew"
-                           : "a volume's device maps more than is the volume's",
+        loaded.has_value()
+            ? "a volume's device mapped extents that are not the volume's: its table was loaded again"
+            : "a volume's device maps extents that are not the volume's, and its table cannot be loaded",
         {{"group", group.name}, {"lv", name}, {"error", loaded.has_value() ? "" : loaded.error().message()}});
   }
   return Ok();
 }
 
-// The disk that an explicit path names, if it is blank and unused.
+// The disk that an explicit path names, if it is blank and not in use.
 Result<std::string> BlankDiskAt(Parts& parts, const std::string& path) {
   QUARRY_ASSIGN(const AbsolutePath device, AbsolutePath::Parse(path));
   QUARRY_ASSIGN(const mount::Content content, parts.node.world.mount.ProbeDevice(device));
   if (content.kind != mount::Content::Kind::kBlank) {
     const std::string what = content.type.empty() ? "several signatures" : content.type;
     return Error(Code::kPrecondition,
-                 fmt::format("{} is not blank, it holds {}; it is left as it is", path, what));
+                 fmt::format("{} is not blank: it holds {}. It is not touched", path, what));
   }
   return path;
 }
 
-// All that explicit paths name, and of what rules name those that are there and blank.
+// All disks that explicit paths name, and those disks named by rules that are present and blank.
 Result<std::vector<std::string>> DisksToMakeOf(Parts& parts, const PoolConfig& pool, const Call& call) {
   std::vector<std::string> devices;
   for (const DeviceRule& rule : pool.devices) {
@@ -279,24 +282,25 @@ Result<std::vector<std::string>> DisksToMakeOf(Parts& parts, const PoolConfig& p
     devices.insert(devices.end(), more.begin(), more.end());
   }
   if (devices.empty()) {
-    return Error(Code::kPrecondition, "no blank disk meets its rules (quarryctl devices)");
+    return Error(Code::kPrecondition, "no blank disk meets its rules (see `quarryctl devices`)");
   }
   return devices;
 }
 
-// Makes the pool's volume group of its disks, if there is none and the disks are blank and unused.
+// Makes the pool's volume group from its disks, if the group does not exist and the disks are blank and not
+// in use.
 Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
   if (pool.devices.empty()) {
     return Ok();
   }
   const auto group = parts.node.world.lvm.Read(pool.group, call);
   if (group.has_value() || group.error().code() != Code::kNotFound) {
-    return Ok();  // it is there, or could not be looked at: for the reader of the pool to say
+    return Ok();  // it exists, or could not be read: the read of the pool reports that
   }
   auto devices = DisksToMakeOf(parts, pool, call);
   if (!devices.has_value()) {
     return Error(Code::kPrecondition,
-                 fmt::format("pool '{}': there is no volume group '{}', and it is not made: {}", pool.name,
+                 fmt::format("pool '{}': volume group '{}' does not exist and cannot be made: {}", pool.name,
                              pool.group, devices.error().message()));
   }
   const lvm::CreateGroup spec{
@@ -308,8 +312,8 @@ Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
   return Ok();
 }
 
-// Volumes whose ids name another node are served all the same. But an orchestrator that knows this node by
-// another name than before sends their pods elsewhere.
+// Volumes whose ids name another node are served nevertheless. But if the orchestrator knows this node by a
+// new name, it sends their pods elsewhere.
 void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catalog) {
   const auto others = std::ranges::count_if(catalog.records, [&](const Record& record) {
     return record.tags.state == lvm::VolumeState::kReady &&
@@ -317,8 +321,8 @@ void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catal
   });
   if (others > 0) {
     parts.node.log.Warning(
-        "ids of volumes name another node: if this node was renamed, give it its former name (--node-id), or "
-        "the orchestrator looks for these volumes elsewhere",
+        "ids of volumes name another node: if this node was renamed, give it its former name (--node-id); "
+        "otherwise the orchestrator looks for these volumes elsewhere",
         {{"pool", pool.config.name},
          {"node", parts.node.config.node},
          {"volumes", static_cast<int64_t>(others)}});
@@ -333,7 +337,7 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
   QUARRY_TRY(EnsureGroup(parts, pool.config, call));
   QUARRY_ASSIGN(auto catalog, parts.node.ReadGroup(pool, call));
   for (const Unreadable& one : catalog->unreadable) {
-    parts.node.log.Warning("a logical volume bears our tag but cannot be understood; it is left alone",
+    parts.node.log.Warning("a logical volume has Quarry's tag but cannot be understood: it is not touched",
                            {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
   }
   WarnOfOtherNodes(parts, pool, *catalog);

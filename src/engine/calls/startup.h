@@ -1,4 +1,4 @@
-// What a start does before a pool is served: finishes or undoes what an earlier process left half-done.
+// What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.
 #pragma once
 
 #include "base/call.h"
@@ -9,10 +9,14 @@ namespace quarry::engine {
 
 struct Pool;
 
-// Under the pool's turn: the group is made if it is to be and is not there; half-made volumes, legs without a
-// volume and devices without a logical volume are removed; devices that a killed LVM left suspended are set
-// going again; raw volumes that are published are held. Touches nothing that is not proven to be ours. What
-// cannot be removed is logged and left; an error means that the pool could not be looked at. May be repeated.
+// Runs under the pool's turn:
+// - Makes the group if the configuration wants it and it does not exist.
+// - Removes unfinished volumes, legs without a volume, and devices without a logical volume.
+// - Resumes devices that a killed LVM left suspended.
+// - Takes a hold on every raw volume that is published.
+//
+// Touches only what is proven to be managed. Logs and leaves what cannot be removed. An error means that the
+// pool could not be read. May be repeated.
 Status Reconcile(Parts& parts, Pool& pool, const Call& call);
 
 }  // namespace quarry::engine

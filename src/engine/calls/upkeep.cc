@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongLook{10'000};
 
-// kNotFound: no pool has a volume of one of these ids. A pool that cannot be read may have it.
+// kNotFound: no pool has a volume with one of these ids. A pool that cannot be read may have it, so its error
+// is returned instead.
 Status CheckKnown(Node& node, std::set<std::string> ids, const Call& call) {
   std::optional<Error> unread;
   for (size_t i = 0; i < node.pools.size() && !ids.empty(); ++i) {

@@ -726,7 +726,7 @@ TEST_F(NewPoolTest, IsNotMadeOfADiskThatHoldsAnything) {
   mount_.SetDiskContent("/dev/y", {mount::Content::Kind::kFilesystem, "xfs", "u"});
   const auto refused = StartOn({"/dev/x", "/dev/y"});
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
-  EXPECT_NE(refused.error().message().find("/dev/y is not blank, it holds xfs"), std::string::npos);
+  EXPECT_NE(refused.error().message().find("/dev/y is not blank: it holds xfs"), std::string::npos);
   EXPECT_EQ(lvm_.Read("vg1", Soon()).error().code(), Code::kNotFound);
   EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
   EXPECT_EQ(StartOn({"/dev/x", "/dev/z"}).error().code(), Code::kPrecondition);
