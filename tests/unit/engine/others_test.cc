@@ -7,7 +7,7 @@
 
 #include "engine/model/taken_out.h"
 #include "engine/repair/plan_evacuation.h"
-#include "tests/unit/engine/mending_world.h"
+#include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
 namespace {

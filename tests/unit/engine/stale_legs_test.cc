@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "tests/unit/engine/mending_world.h"
+#include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/repair/plan_scrub.h"
-#include "tests/unit/engine/mending_world.h"
+#include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
 namespace {

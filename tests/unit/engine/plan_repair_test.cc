@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/engine/mending_world.h"
+#include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
 namespace {
