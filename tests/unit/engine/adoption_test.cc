@@ -1,5 +1,5 @@
-// Adoption on behaving fakes: what may be taken over, what is refused in which words, what an interruption
-// leaves, and what callers see of logical volumes that are not ours.
+// Adoption on fakes with behaviour: what may be adopted, which errors a refusal has, what an interruption
+// leaves, and what callers see of unmanaged logical volumes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class AdoptionTest : public testing::Test {
     Restart();
   }
 
-  // As after kill -9.
+  // The state after kill -9.
   void Restart() {
     engine_.reset();
     EngineConfig config;
@@ -53,7 +53,7 @@ class AdoptionTest : public testing::Test {
 
   static Call Soon() { return CallWithin(milliseconds(20000)); }
 
-  // What an administrator makes by hand.
+  // A logical volume that an administrator makes by hand.
   void Make(const std::string& name, const lvm::GeometryRequest& request = {}, uint64_t extents = 16,
             std::vector<std::string> tags = {}) {
     const auto group = *lvm_.Read("vg0", Soon());
@@ -118,7 +118,7 @@ class AdoptionTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(AdoptionTest, AFileSystemIsKeptAndNeverMadeAgain) {
+TEST_F(AdoptionTest, AnAdoptedFileSystemIsNeverFormatted) {
   Make("data", {.type = lvm::VolumeType::kRaid1});
   mount_.SetContent(Uuid("data"), kExt4);
   const auto adopted = Adopt("data", {.name = "mine"});
@@ -135,16 +135,16 @@ TEST_F(AdoptionTest, AFileSystemIsKeptAndNeverMadeAgain) {
   EXPECT_THAT(Listed(), ElementsAre(IdOf("data")));
   ASSERT_TRUE(Stage(IdOf("data")).has_value());
   EXPECT_THAT(mount_.Made(), IsEmpty());
-  // What reads blank now was formatted once: not again.
+  // The device reads blank now, but it was formatted once, so it is not formatted again.
   ASSERT_TRUE(engine_->volumes().Unstage(IdOf("data"), Path("/stage/v"), Soon()).has_value());
   mount_.SetContent(Uuid("data"), {});
   EXPECT_EQ(Stage(IdOf("data")).error().code(), Code::kCorrupt);
 }
 
-TEST_F(AdoptionTest, ABlankOneIsFormattedWhenItIsFirstMounted) {
+TEST_F(AdoptionTest, AnAdoptedBlankVolumeIsFormattedAtItsFirstMount) {
   Make("blank");
   const auto adopted = Adopt("blank", {.fs_type = "xfs", .erase = "none"});
-  // 64 MiB are too few for xfs: raw use is left.
+  // 64 MiB are too few for xfs, so only raw use is possible.
   ASSERT_TRUE(adopted.has_value()) << adopted.error().message();
   EXPECT_EQ(adopted->access, "block");
   Make("blank2");
@@ -157,7 +157,7 @@ TEST_F(AdoptionTest, ABlankOneIsFormattedWhenItIsFirstMounted) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(AdoptionTest, RawDataIsNeverFormatted) {
+TEST_F(AdoptionTest, AdoptedRawDataIsNeverFormatted) {
   Make("raw");
   {
     const UniqueFd fd = *dm_.Open(Uuid("raw"), O_RDWR);
@@ -176,8 +176,8 @@ TEST_F(AdoptionTest, RawDataIsNeverFormatted) {
   ExpectRefused(Adopt("raw2", {.fs_type = "ext4"}), Code::kPrecondition, "raw data, which making ext4");
 }
 
-// It may be used raw, and be staged later: what libblkid has no name for is data all the same.
-TEST_F(AdoptionTest, WhatWasUsedRawFirstIsNotFormattedLater) {
+// The volume may be used raw and be staged later. Content that libblkid does not know is data too.
+TEST_F(AdoptionTest, AVolumeUsedRawFirstIsNotFormattedLater) {
   Make("both");
   const auto adopted = Adopt("both");
   ASSERT_TRUE(adopted.has_value()) << adopted.error().message();
@@ -193,7 +193,7 @@ TEST_F(AdoptionTest, WhatWasUsedRawFirstIsNotFormattedLater) {
   EXPECT_TRUE(mount_.Made().empty());
 }
 
-TEST_F(AdoptionTest, WhatItHoldsIsNamedWhereItIsRefused) {
+TEST_F(AdoptionTest, ARefusalNamesTheContent) {
   Make("odd");
   const std::vector<std::pair<Content, std::string>> contents = {
       {{Content::Kind::kOther, "crypto_LUKS", ""}, "vg0/odd holds crypto_LUKS; it is left as it is"},
@@ -215,7 +215,7 @@ TEST_F(AdoptionTest, WhatItHoldsIsNamedWhereItIsRefused) {
   EXPECT_THAT(Lv("odd").tags, IsEmpty());
 }
 
-TEST_F(AdoptionTest, LayoutsAreTakenAsTheyAreOrRefused) {
+TEST_F(AdoptionTest, ALayoutIsAdoptedUnchangedOrRefused) {
   const std::vector<std::pair<lvm::GeometryRequest, std::string>> good = {
       {{.type = lvm::VolumeType::kLinear}, "type=linear"},
       {{.type = lvm::VolumeType::kStriped, .stripes = 3, .stripe_size = Bytes{16 * 1024}},
@@ -249,7 +249,7 @@ TEST_F(AdoptionTest, LayoutsAreTakenAsTheyAreOrRefused) {
                 "'vg9'");
 }
 
-TEST_F(AdoptionTest, WhoUsesItIsNamed) {
+TEST_F(AdoptionTest, ARefusalNamesTheUser) {
   Make("busy");
   const dm::Device device = **dm_.Find(Uuid("busy"));
   mount_.SetUsers({device.major, device.minor}, {"mounted at /srv"});
@@ -258,7 +258,7 @@ TEST_F(AdoptionTest, WhoUsesItIsNamed) {
   EXPECT_THAT(Lv("busy").tags, IsEmpty());
 }
 
-TEST_F(AdoptionTest, WhatSleptSleepsAgain) {
+TEST_F(AdoptionTest, AnInactiveVolumeIsInactiveAgainAfterwards) {
   Make("idle");
   ASSERT_TRUE(lvm_.Deactivate("vg0", "idle", 0, Soon()).has_value());
   mount_.SetContent(Uuid("idle"), {Content::Kind::kOther, "swap", ""});
@@ -270,7 +270,7 @@ TEST_F(AdoptionTest, WhatSleptSleepsAgain) {
   EXPECT_TRUE(Stage(IdOf("idle")).has_value());
 }
 
-TEST_F(AdoptionTest, ADryRunSaysItAllAndChangesNothing) {
+TEST_F(AdoptionTest, ADryRunReportsEverythingAndChangesNothing) {
   Make("data");
   mount_.SetContent(Uuid("data"), kExt4);
   const auto dry = Adopt("data", {.name = "n", .dry_run = true});
@@ -288,7 +288,7 @@ TEST_F(AdoptionTest, ADryRunSaysItAllAndChangesNothing) {
   EXPECT_FALSE(Lv("data").tags.empty());
 }
 
-TEST_F(AdoptionTest, NamesAreUniqueAndRepeatsFindItDone) {
+TEST_F(AdoptionTest, NamesAreUniqueAndARepeatedRequestSucceeds) {
   Make("a");
   Make("b");
   ASSERT_TRUE(Adopt("a", {.name = "x"}).has_value());
@@ -300,7 +300,7 @@ TEST_F(AdoptionTest, NamesAreUniqueAndRepeatsFindItDone) {
   ExpectRefused(Adopt("b", {.name = std::string(129, 'n')}), Code::kInvalidArgument, "at most 128 bytes");
 }
 
-TEST_F(AdoptionTest, CsilvmsVolumesKeepTheirNames) {
+TEST_F(AdoptionTest, VolumesOfCsilvmKeepTheirNames) {
   Make("csilvabc", {}, 4, {"VN.pool-1", "other"});
   Make("csilvdef", {}, 4, {"VN+Y2Fmw6k"});
   Make("csilvghi", {}, 4);
@@ -318,7 +318,7 @@ TEST_F(AdoptionTest, CsilvmsVolumesKeepTheirNames) {
   EXPECT_EQ(engine_->adoption().Foreign("vg0", Soon())->size(), 2U);
 }
 
-// A failure at each step, before and after it takes effect: nothing of ours is half there, and a repetition
+// A failure at each step, before and after its effect: no volume is half adopted, and a repeated request
 // finishes.
 TEST_F(AdoptionTest, EveryInterruptionIsHarmless) {
   int n = 0;
@@ -352,7 +352,7 @@ TEST_F(AdoptionTest, EveryInterruptionIsHarmless) {
   }
 }
 
-TEST_F(AdoptionTest, ReleasedIsForgottenAndWhole) {
+TEST_F(AdoptionTest, AReleasedVolumeIsUnmanagedAndUnchanged) {
   Make("data", {}, 16, {"theirs"});
   mount_.SetContent(Uuid("data"), kExt4);
   const std::string id = Adopt("data")->volume.id;
@@ -376,7 +376,7 @@ TEST_F(AdoptionTest, ReleasedIsForgottenAndWhole) {
             Code::kNotFound);
 }
 
-TEST_F(AdoptionTest, WhatWeMadeCanBeReleasedAndAdoptedToo) {
+TEST_F(AdoptionTest, AVolumeMadeByQuarryCanBeReleasedAndAdopted) {
   const auto made =
       engine_->volumes().Create({.name = "c", .range = {}, .capabilities = {{}}, .parameters = {}}, Soon());
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -388,7 +388,7 @@ TEST_F(AdoptionTest, WhatWeMadeCanBeReleasedAndAdoptedToo) {
   EXPECT_EQ(Adopt(released->lv_name)->volume.id, IdOf(released->lv_name));
 }
 
-TEST_F(AdoptionTest, ForeignVolumesAreShownOnlyIfThePoolSaysSoAndNeverTouched) {
+TEST_F(AdoptionTest, UnmanagedVolumesAreListedOnRequestAndNeverTouched) {
   Make("data", {.type = lvm::VolumeType::kRaid1});
   mount_.SetContent(Uuid("data"), kExt4);
   const std::string id = IdOf("data");
@@ -423,13 +423,13 @@ TEST_F(AdoptionTest, ForeignVolumesAreShownOnlyIfThePoolSaysSoAndNeverTouched) {
   EXPECT_TRUE(fits->confirmed) << fits->message;
 }
 
-TEST_F(AdoptionTest, AHiddenForeignVolumeIsNotDeletedBehindItsOwnersBack) {
+TEST_F(AdoptionTest, AHiddenUnmanagedVolumeIsNotDeleted) {
   Make("data");
   EXPECT_EQ(engine_->volumes().Delete(IdOf("data"), Soon()).error().code(), Code::kPrecondition);
   EXPECT_EQ(Lv("data").name, "data");
 }
 
-TEST_F(AdoptionTest, AStartResumesWhatAKilledLvmLeftSuspendedAndLeavesOthersAlone) {
+TEST_F(AdoptionTest, AStartResumesOnlySuspendedManagedVolumes) {
   Make("data");
   Make("theirs");
   mount_.SetContent(Uuid("data"), kExt4);

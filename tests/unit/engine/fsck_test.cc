@@ -1,5 +1,5 @@
-// fsck by policy: what is mounted for the first time is looked at first, a repair is told, and what is
-// damaged beyond repair is not mounted.
+// fsck by policy: a file system is checked before its first mount, a repair is logged, and a file system that
+// is damaged beyond repair is not mounted.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -71,7 +71,7 @@ TEST_F(FsckTest, ANewFileSystemIsNotChecked) {
   EXPECT_EQ(Checks(), 0);
 }
 
-TEST_F(FsckTest, ChecksBeforeTheFirstMountAndOnlyThen) {
+TEST_F(FsckTest, AFileSystemIsCheckedBeforeItsFirstMountOnly) {
   const std::string id = Used();
   ASSERT_TRUE(Stage(id).has_value());
   EXPECT_EQ(Checks(), 1);
@@ -84,20 +84,20 @@ TEST_F(FsckTest, ChecksBeforeTheFirstMountAndOnlyThen) {
   EXPECT_EQ(Checks(), 1);
 }
 
-TEST_F(FsckTest, ChecksWhatNobodyStagesToo) {
+TEST_F(FsckTest, AVolumeThatIsNotStagedIsCheckedToo) {
   const std::string id = Used();
   ASSERT_TRUE(engine_->volumes().Publish({id, std::nullopt, Path("/pods/a"), {}}, Soon()).has_value());
   EXPECT_EQ(Checks(), 1);
 }
 
-TEST_F(FsckTest, ChecksNothingThatIsMountedReadOnly) {
+TEST_F(FsckTest, AReadOnlyMountIsNotChecked) {
   const std::string id = Used();
   mount_.SetDamage(uuid_, Damage::kFixable);
   ASSERT_TRUE(Stage(id, {"ro"}).has_value());
   EXPECT_EQ(Checks(), 0);
 }
 
-TEST_F(FsckTest, ChecksNothingUnlessTold) {
+TEST_F(FsckTest, NothingIsCheckedUnlessConfigured) {
   Begin(Fsck::kOff);
   const std::string id = Used();
   mount_.SetDamage(uuid_, Damage::kUnfixable);
@@ -105,7 +105,7 @@ TEST_F(FsckTest, ChecksNothingUnlessTold) {
   EXPECT_EQ(Checks(), 0);
 }
 
-TEST_F(FsckTest, TellsInTheLogWhatWasRepaired) {
+TEST_F(FsckTest, ARepairIsLogged) {
   const std::string id = Used();
   mount_.SetDamage(uuid_, Damage::kFixable);
   testing::internal::CaptureStderr();
@@ -117,7 +117,7 @@ TEST_F(FsckTest, TellsInTheLogWhatWasRepaired) {
   EXPECT_EQ(mount_.DamageOf(uuid_), Damage::kNone);
 }
 
-TEST_F(FsckTest, DoesNotMountWhatIsDamagedBeyondThat) {
+TEST_F(FsckTest, AFileSystemDamagedBeyondRepairIsNotMounted) {
   const std::string id = Used();
   mount_.SetDamage(uuid_, Damage::kUnfixable);
   const Status staged = Stage(id);
@@ -132,14 +132,14 @@ TEST_F(FsckTest, DoesNotMountWhatIsDamagedBeyondThat) {
   EXPECT_TRUE(Stage(id).has_value());
 }
 
-TEST_F(FsckTest, DoesNotMountWhatCouldNotBeChecked) {
+TEST_F(FsckTest, AFileSystemThatCannotBeCheckedIsNotMounted) {
   const std::string id = Used();
   mount_.faults.FailNth("Check", 1, Error(Code::kPrecondition, "e2fsck is not installed"));
   EXPECT_EQ(Stage(id).error().code(), Code::kPrecondition);
   EXPECT_TRUE(Stage(id).has_value());
 }
 
-TEST_F(FsckTest, FileSystemsThatReplayByMountingAreMounted) {
+TEST_F(FsckTest, AFileSystemThatReplaysWhenMountedIsMounted) {
   const std::string id = Used("xfs");
   EXPECT_TRUE(Stage(id).has_value());
 }

@@ -1,5 +1,5 @@
-// Inline volumes of pods on behaving fakes: made when published, erased when unpublished, whatever dies in
-// between; and never to be taken for a persistent volume.
+// Inline volumes of pods on fakes with behaviour: publishing makes them and unpublishing erases them,
+// whatever is killed in between. They are never taken for persistent volumes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Bytes kExtent{4 * 1024 * 1024};
-// As kubelet makes them: "csi-" and 64 hexadecimal digits.
+// A handle like those of kubelet: "csi-" and 64 hexadecimal digits.
 const std::string kHandle = "csi-" + std::string(63, '0') + "a";
 const std::string kTarget = "/pods/a";
 
@@ -28,10 +28,10 @@ AbsolutePath Path(const std::string& text) {
   return *AbsolutePath::Parse(text);
 }
 
-// What a step watcher throws where quarryd is to die: nothing is undone on the way out.
+// A step watcher throws this at the moment when quarryd dies. No step is undone on the way out.
 struct Killed {};
 
-// Ends the call of the thread that armed it at its n-th moment; every step has two, before and after.
+// Ends the call of the thread that armed it at its n-th moment. Every step has two moments, before and after.
 class Killer final : public StepWatcher {
  public:
   void Arm(int moment) {
@@ -48,7 +48,7 @@ class Killer final : public StepWatcher {
       throw Killed();
     }
   }
-  std::thread::id thread_;  // the eraser's steps are not counted; it never arms
+  std::thread::id thread_;  // the eraser's steps do not count: the eraser never arms
   int left_ = 0;
 };
 
@@ -67,14 +67,14 @@ class EphemeralTest : public testing::Test {
   }
   ~EphemeralTest() override { engine_.reset(); }
 
-  // As after kill -9: everything in memory is gone, the world is as it was.
+  // The state after kill -9: everything in memory is lost, LVM and the kernel are unchanged.
   void Restart(Bytes most = kGiB) {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.ephemeral_max_size = most;
     RestartWith(config);
   }
-  // With these limits of the one pool.
+  // A restart with these limits of the one pool.
   void RestartLimited(const EphemeralLimits& limits) {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
@@ -129,7 +129,7 @@ class EphemeralTest : public testing::Test {
   }
   std::vector<lvm::LogicalVolume> Lvs() { return (*lvm_.Read("vg0", Soon()))->lvs; }
   size_t LvCount() { return Lvs().size(); }
-  // LVs that are not being erased.
+  // The number of LVs that are not being erased.
   size_t Alive() {
     const auto lvs = Lvs();
     return static_cast<size_t>(std::count_if(lvs.begin(), lvs.end(), [](const lvm::LogicalVolume& lv) {
@@ -158,7 +158,7 @@ class EphemeralTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EphemeralTest, IsMadeWhenPublishedAndErasedWhenUnpublished) {
+TEST_F(EphemeralTest, AVolumeIsMadeByPublishingAndErasedByUnpublishing) {
   const Status published = Publish();
   ASSERT_TRUE(published.has_value()) << published.error().message();
   ASSERT_EQ(Lvs().size(), 1U);
@@ -178,7 +178,7 @@ TEST_F(EphemeralTest, IsMadeWhenPublishedAndErasedWhenUnpublished) {
   EXPECT_EQ(erased, Bytes{10 * kExtent.value});
 }
 
-TEST_F(EphemeralTest, IsOfTheProfileThatItsContextSays) {
+TEST_F(EphemeralTest, AVolumeHasTheProfileOfItsContext) {
   EphemeralRequest request = Request();
   request.publish.capability.fs_type = "xfs";
   request.size = Bytes{320 * kMiB.value};
@@ -192,7 +192,7 @@ TEST_F(EphemeralTest, IsOfTheProfileThatItsContextSays) {
   UntilErased();
 }
 
-TEST_F(EphemeralTest, OfNoSizeHasTheDefaultOrTheLimitIfThatIsLess) {
+TEST_F(EphemeralTest, ARequestWithoutASizeGetsTheSmallerOfDefaultAndLimit) {
   for (const auto& [most, size] :
        {std::pair{Bytes{2 * kGiB.value}, kGiB}, {Bytes{50 * kMiB.value}, Bytes{48 * kMiB.value}}}) {
     Restart(most);
@@ -206,13 +206,13 @@ TEST_F(EphemeralTest, OfNoSizeHasTheDefaultOrTheLimitIfThatIsLess) {
   }
 }
 
-TEST_F(EphemeralTest, IsRefusedUnlessPermittedAndAboveTheLimit) {
+TEST_F(EphemeralTest, ARequestIsRefusedUnlessPermittedAndWithinTheLimit) {
   Restart(Bytes{0});
   ExpectRefused(Request(), Code::kInvalidArgument, "--ephemeral-max-size permits");
   ExpectRefused(Request(), Code::kInvalidArgument, "in pool 'default'");
   Restart(Bytes{9 * kExtent.value});
   ExpectRefused(Request(), Code::kInvalidArgument, "volume_context['size']: is 41943040 bytes");
-  // Within the limit only until it is rounded up to whole extents.
+  // The size is within the limit only until it is rounded up to whole extents.
   Restart(Bytes{10 * kExtent.value - 1});
   EphemeralRequest request = Request();
   request.size = Bytes{10 * kExtent.value - 2};
@@ -221,7 +221,7 @@ TEST_F(EphemeralTest, IsRefusedUnlessPermittedAndAboveTheLimit) {
   ExpectRefused(request, Code::kInvalidArgument, "volume_context['size']");
 }
 
-TEST_F(EphemeralTest, OfAPoolThatSaysWhatItGivesNeedsNoGeneralPermission) {
+TEST_F(EphemeralTest, APoolWithItsOwnLimitsNeedsNoGeneralPermission) {
   RestartLimited({.most = Bytes{10 * kExtent.value}});
   EphemeralRequest request = Request();
   request.size = Bytes{11 * kExtent.value};
@@ -231,7 +231,7 @@ TEST_F(EphemeralTest, OfAPoolThatSaysWhatItGivesNeedsNoGeneralPermission) {
   EXPECT_EQ(Lvs().front().size, Bytes{10 * kExtent.value});
 }
 
-TEST_F(EphemeralTest, IsNotForAPoolThatSaysNothingWhereAnotherDoes) {
+TEST_F(EphemeralTest, APoolWithoutLimitsRefusesIfAnotherPoolHasSome) {
   lvm_.AddGroup("vg1", kExtent, {{"/dev/e", Extents{100}}});
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}, {.name = "scratch", .group = "vg1"}};
@@ -247,11 +247,11 @@ TEST_F(EphemeralTest, IsNotForAPoolThatSaysNothingWhereAnotherDoes) {
   EXPECT_TRUE(published.has_value()) << published.error().message();
 }
 
-TEST_F(EphemeralTest, TakesAllLegsIntoTheTotalOfItsPool) {
+TEST_F(EphemeralTest, AllLegsCountInTheTotalOfThePool) {
   RestartLimited({.most = kGiB, .total = Bytes{23 * kExtent.value}});
   EphemeralRequest mirrored = Request();
   mirrored.parameters["type"] = "raid1";
-  mirrored.size = Bytes{11 * kExtent.value};  // twice 11, and two extents of metadata
+  mirrored.size = Bytes{11 * kExtent.value};  // two legs of 11 extents, and two extents of metadata
   ExpectRefused(mirrored, Code::kNoSpace, "ephemeral-total of pool 'default'");
   mirrored.size = Bytes{10 * kExtent.value};
   ASSERT_TRUE(Publish(mirrored).has_value());
@@ -263,7 +263,7 @@ TEST_F(EphemeralTest, TakesAllLegsIntoTheTotalOfItsPool) {
   EXPECT_TRUE(Publish(mirrored).has_value()) << "one that is there is published again whatever the total";
 }
 
-TEST_F(EphemeralTest, CountsThoseThatAreBeingErased) {
+TEST_F(EphemeralTest, VolumesBeingErasedCountInTheLimits) {
   RestartLimited({.most = kGiB, .most_volumes = 1});
   ASSERT_TRUE(Publish().has_value());
   EphemeralRequest second = Request("/pods/b");
@@ -282,7 +282,7 @@ TEST_F(EphemeralTest, CountsThoseThatAreBeingErased) {
   EXPECT_TRUE(Publish(second).has_value()) << "its room is there again";
 }
 
-TEST_F(EphemeralTest, MayBeAskedForOnlyByTheAttributesThatThePoolNames) {
+TEST_F(EphemeralTest, OnlyAttributesThatThePoolNamesArePermitted) {
   RestartLimited({.most = kGiB, .attributes = {"size"}});
   for (const char* key : {"pool", "type", "erase", "colour"}) {
     EphemeralRequest request = Request();
@@ -298,8 +298,8 @@ TEST_F(EphemeralTest, MayBeAskedForOnlyByTheAttributesThatThePoolNames) {
   EXPECT_TRUE(Publish(request).has_value());
 }
 
-// Space is cleared for sync=skip before any limit is met.
-TEST_F(EphemeralTest, IsNotAskedForWithoutASyncUnlessThePoolSaysSo) {
+// sync=skip needs zeroed space, and the space would be zeroed before any limit is met.
+TEST_F(EphemeralTest, SkippingTheSyncNeedsThePoolsPermission) {
   EphemeralRequest request = Request();
   request.parameters["type"] = "raid1";
   request.parameters["sync"] = "skip";
@@ -308,7 +308,7 @@ TEST_F(EphemeralTest, IsNotAskedForWithoutASyncUnlessThePoolSaysSo) {
   EXPECT_TRUE(Publish(request).has_value());
 }
 
-TEST_F(EphemeralTest, IsRefusedWhereItMakesNoSenseOrIsNotThePodsToSay) {
+TEST_F(EphemeralTest, RequestsThatMakeNoSenseAreRefused) {
   const auto with = [](const std::function<void(EphemeralRequest&)>& spoil) {
     EphemeralRequest request = Request();
     spoil(request);
@@ -346,7 +346,7 @@ TEST_F(EphemeralTest, EveryCallMayBeRepeated) {
   ASSERT_TRUE(Unpublish().has_value()) << "unknown is unpublished";
 }
 
-TEST_F(EphemeralTest, OfOtherPropertiesIsNotTheSame) {
+TEST_F(EphemeralTest, ARepeatedRequestWithOtherPropertiesIsRefused) {
   ASSERT_TRUE(Publish().has_value());
   EphemeralRequest larger = Request();
   larger.size = Bytes{11 * kExtent.value};
@@ -360,7 +360,7 @@ TEST_F(EphemeralTest, OfOtherPropertiesIsNotTheSame) {
   EXPECT_EQ(LvCount(), 1U);
 }
 
-TEST_F(EphemeralTest, GoesOnlyFromItsLastTarget) {
+TEST_F(EphemeralTest, AVolumeIsDeletedOnlyAfterItsLastTarget) {
   ASSERT_TRUE(Publish().has_value());
   ASSERT_TRUE(Publish(Request("/pods/b")).has_value());
   ASSERT_TRUE(Unpublish().has_value());
@@ -371,7 +371,7 @@ TEST_F(EphemeralTest, GoesOnlyFromItsLastTarget) {
   UntilErased();
 }
 
-TEST_F(EphemeralTest, StaysWhileSomebodyHasItAndNamesWho) {
+TEST_F(EphemeralTest, AVolumeInUseStaysAndTheErrorNamesTheUser) {
   ASSERT_TRUE(Publish().has_value());
   mount_.SetBusy(kTarget, "process 77 (dd)");
   const Status busy = Unpublish();
@@ -383,8 +383,9 @@ TEST_F(EphemeralTest, StaysWhileSomebodyHasItAndNamesWho) {
   UntilErased();
 }
 
-// To every call that persistent volumes know, there is no such volume: neither by its handle nor by its id.
-TEST_F(EphemeralTest, IsNoPersistentVolume) {
+// For every call that takes persistent volumes this volume does not exist, neither by its handle nor by its
+// id.
+TEST_F(EphemeralTest, AnInlineVolumeIsNoPersistentVolume) {
   ASSERT_TRUE(Publish().has_value());
   mount_.AddDirectory("/stage/v");
   EXPECT_TRUE(engine_->volumes().List(0, "", Soon())->volumes.empty());
@@ -414,7 +415,7 @@ TEST_F(EphemeralTest, IsNoPersistentVolume) {
   EXPECT_TRUE(engine_->volumes().Stats(kHandle, kTarget, Soon()).has_value()) << "none of these did anything";
 }
 
-TEST_F(EphemeralTest, SharesItsNameWithNoPersistentVolume) {
+TEST_F(EphemeralTest, AnInlineAndAPersistentVolumeNeverShareAName) {
   ASSERT_TRUE(Publish().has_value());
   auto joined = Create(kHandle);
   ASSERT_FALSE(joined.has_value());
@@ -433,8 +434,8 @@ TEST_F(EphemeralTest, SharesItsNameWithNoPersistentVolume) {
       << "unpublishing its name is not deleting it";
 }
 
-// Kubelet publishes again for a pod that is there after a reboot, whatever the limit is by then.
-TEST_F(EphemeralTest, KeepsItsDataOverARebootForThePodThatComesBack) {
+// After a reboot kubelet publishes again for a pod that still exists, whatever the limit is by then.
+TEST_F(EphemeralTest, DataSurvivesARebootForThePodThatReturns) {
   ASSERT_TRUE(Publish().has_value());
   const std::string name = Lvs().front().name;
   Reboot(Bytes{0});
@@ -448,7 +449,7 @@ TEST_F(EphemeralTest, KeepsItsDataOverARebootForThePodThatComesBack) {
   UntilErased();
 }
 
-// A kill is not undone by anybody: what it leaves must be joined, or taken away, by whoever comes next.
+// quarryd cannot undo anything when it is killed. The next call must continue with, or remove, what was left.
 TEST_F(EphemeralTest, APublicationKilledAnywhereIsFinishedByItsRepetition) {
   int moment = 1;
   for (bool killed = true; killed; ++moment) {
@@ -493,7 +494,7 @@ TEST_F(EphemeralTest, APublicationKilledAnywhereIsUndoneByUnpublishing) {
   EXPECT_GT(moment, 12);
 }
 
-TEST_F(EphemeralTest, AnUnpublicationKilledAnywhereIsFinishedByItsRepetition) {
+TEST_F(EphemeralTest, AnUnpublicationKilledAnywhereIsFinishedWhenRepeated) {
   int moment = 1;
   for (bool killed = true; killed; ++moment) {
     ASSERT_LT(moment, 100);
@@ -515,8 +516,8 @@ TEST_F(EphemeralTest, AnUnpublicationKilledAnywhereIsFinishedByItsRepetition) {
   EXPECT_GT(moment, 8) << "umount, target, deactivate, tag";
 }
 
-// Kubelet forgets a volume whose publication failed for good, and unpublishes it never.
-TEST_F(EphemeralTest, IsTakenBackIfItCannotBePublishedForGood) {
+// Kubelet forgets a volume whose publication failed for good, and never unpublishes it.
+TEST_F(EphemeralTest, AVolumeWhosePublicationFailsForGoodIsRemoved) {
   for (const char* step : {"Make", "MakeInterrupted", "Mount", "Mounts", "MakeDirectory"}) {
     mount_.faults.FailAlways(step, Error(Code::kIo, "broken"));
     EXPECT_EQ(Publish().error().code(), Code::kIo) << step;
@@ -541,7 +542,7 @@ TEST_F(EphemeralTest, IsTakenBackIfItCannotBePublishedForGood) {
   }
 }
 
-TEST_F(EphemeralTest, IsKeptWhereTheCallerAsksAgain) {
+TEST_F(EphemeralTest, AVolumeIsKeptIfTheCallerWillAskAgain) {
   for (const Code code :
        {Code::kTimeout, Code::kUnavailable, Code::kCancelled, Code::kBusy, Code::kNoSpace}) {
     mount_.faults.FailAlways("Make", Error(code, "not now"));
@@ -552,7 +553,7 @@ TEST_F(EphemeralTest, IsKeptWhereTheCallerAsksAgain) {
   ASSERT_TRUE(Publish().has_value());
 }
 
-TEST_F(EphemeralTest, IsNeverTakenBackOnceItMayHoldData) {
+TEST_F(EphemeralTest, AVolumeThatMayHoldDataIsNeverRemoved) {
   ASSERT_TRUE(Publish().has_value());
   Reboot();
   mount_.faults.FailAlways("Mount", Error(Code::kIo, "broken"));
@@ -563,8 +564,8 @@ TEST_F(EphemeralTest, IsNeverTakenBackOnceItMayHoldData) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-// It may be in the group that is gone.
-TEST_F(EphemeralTest, IsNotForgottenWhileItCannotBeLookedFor) {
+// The volume may be in the group that is gone.
+TEST_F(EphemeralTest, AVolumeIsNotForgottenWhileItsPoolIsUnreadable) {
   ASSERT_TRUE(Publish().has_value());
   lvm_.before.FailAlways("Read", Error(Code::kNotFound, "no such group"));
   EXPECT_EQ(Publish().error().code(), Code::kUnavailable);
@@ -572,8 +573,8 @@ TEST_F(EphemeralTest, IsNotForgottenWhileItCannotBeLookedFor) {
   ASSERT_TRUE(Unpublish().has_value());
 }
 
-// Made by a newer build, say.
-TEST_F(EphemeralTest, EndsForItsPodAlsoIfItsTagsCannotBeReadAndStays) {
+// The tags may have been written by a newer build.
+TEST_F(EphemeralTest, AVolumeWithUnreadableTagsIsUnmountedAndKept) {
   ASSERT_TRUE(Publish().has_value());
   const auto set_version = [&](const std::string& from, const std::string& to) {
     lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
@@ -591,8 +592,8 @@ TEST_F(EphemeralTest, EndsForItsPodAlsoIfItsTagsCannotBeReadAndStays) {
   UntilErased();
 }
 
-// "Already exists" is final: kubelet would forget what is mounted.
-TEST_F(EphemeralTest, IsAskedForAgainIfAnotherPoolHasItWithTagsThatCannotBeRead) {
+// "Already exists" is final: kubelet would forget the mounted volume.
+TEST_F(EphemeralTest, UnreadableTagsInAnotherPoolAreUnavailableNotFinal) {
   lvm_.AddGroup("vg1", kExtent, {{"/dev/x", Extents{100}}});
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}, {.name = "other", .group = "vg1"}};
@@ -604,11 +605,11 @@ TEST_F(EphemeralTest, IsAskedForAgainIfAnotherPoolHasItWithTagsThatCannotBeRead)
   lvm_.Edit("vg1", [&](lvm::VolumeGroup& group) {
     std::ranges::replace(group.lvs.front().tags, std::string("quarry.v=1"), std::string("quarry.v=9"));
   });
-  ASSERT_FALSE(engine_->volumes().List(0, "", Soon())->volumes.size() > 0);  // so that the pool was looked at
+  ASSERT_FALSE(engine_->volumes().List(0, "", Soon())->volumes.size() > 0);  // reads the pool
   EXPECT_EQ(Publish().error().code(), Code::kUnavailable);
 }
 
-TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
+TEST_F(EphemeralTest, AVolumeInAnUnreadablePoolIsUnmountedAndDeletedLater) {
   ASSERT_TRUE(Publish().has_value());
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "the disks are silent"));
   EXPECT_TRUE(Unpublish().has_value());
@@ -619,8 +620,8 @@ TEST_F(EphemeralTest, IsUnmountedAlsoIfItCannotBeLookedForAndDeletedOnceItCan) {
   UntilErased();
 }
 
-// The pod cannot take that away, and nobody else would know why it does not end.
-TEST_F(EphemeralTest, EndsForItsPodAlsoIfSomebodyHasASnapshotOfItAndIsDeletedAfterThat) {
+// The pod cannot remove the snapshot, and a user would not know why the pod does not end.
+TEST_F(EphemeralTest, ASnapshottedVolumeIsUnmountedAndDeletedLater) {
   ASSERT_TRUE(Publish().has_value());
   const std::string name = Lvs().front().name;
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {

@@ -1,4 +1,4 @@
-// A volume's whole life on behaving fakes: what callers see, and what a restart finds after every
+// The whole life of a volume on fakes with behaviour: what callers see, and what a restart finds after every
 // interruption.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class LifeTest : public testing::Test {
     Restart();
   }
 
-  // As after kill -9: everything in memory is gone, the world is as it was.
+  // The state after kill -9: everything in memory is lost, LVM and the kernel are unchanged.
   void Restart() {
     MakeEngine();
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
@@ -81,7 +81,7 @@ class LifeTest : public testing::Test {
     const auto group = lvm_.Read("vg0", Soon());
     return (*group)->lvs.size();
   }
-  // Waits for the eraser; the deadline is only there to end a test that would hang.
+  // Waits for the eraser. The deadline only ends a test that would hang.
   void UntilErased(size_t lvs_left) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (LvCount() > lvs_left && std::chrono::steady_clock::now() < end) {
@@ -108,7 +108,7 @@ class StuckOnes final : public Subprocess {
   StuckChildren stuck;
 };
 
-TEST_F(LifeTest, ProbeNamesWhatIsStuckAndIsUnwellOnceTooMuchIs) {
+TEST_F(LifeTest, ProbeNamesStuckCommandsAndFailsIfThereAreTooMany) {
   StuckOnes children;
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}};
@@ -138,7 +138,7 @@ TEST_F(LifeTest, ProbeNamesWhatIsStuckAndIsUnwellOnceTooMuchIs) {
   EXPECT_EQ(engine_->lifecycle().NodeStatus(Soon())->front().figures.problem, "");
 }
 
-TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
+TEST_F(LifeTest, FiguresCountEveryLegAndVolumesBeingErased) {
   const Bytes whole{400 * kExtent.value};
   auto pools = engine_->lifecycle().Pools(Soon());
   ASSERT_TRUE(pools.has_value());
@@ -158,7 +158,7 @@ TEST_F(LifeTest, FiguresCountEveryLegAndWhatIsBeingErased) {
   EXPECT_EQ(pools->front().erase_pending, Bytes{22 * kExtent.value});
 }
 
-TEST_F(LifeTest, WholeLifeGivesBackEveryByte) {
+TEST_F(LifeTest, AWholeLifeReturnsEveryByte) {
   const Bytes before = Available();
   const auto made = Create("one", 10);
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -202,8 +202,8 @@ TEST_F(LifeTest, EveryNodeCallMayBeRepeated) {
   }
 }
 
-// A mounted btrfs has a device number of its own, which is no block device's.
-TEST_F(LifeTest, BtrfsIsRecognisedWhereItIsMounted) {
+// A mounted btrfs has its own device number, which no block device has.
+TEST_F(LifeTest, AMountedBtrfsIsRecognised) {
   const Capability btrfs{.fs_type = "btrfs"};
   const auto made = engine_->volumes().Create(
       {.name = "b", .range = {Bytes{40 * kExtent.value}, {}}, .capabilities = {btrfs}, .parameters = {}},
@@ -224,7 +224,7 @@ TEST_F(LifeTest, BtrfsIsRecognisedWhereItIsMounted) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
-TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
+TEST_F(LifeTest, ARepeatedCreateMatchesAndADifferentOneIsRefused) {
   const auto first = Create("one", 10);
   const auto again = Create("one", 10);
   ASSERT_TRUE(again.has_value());
@@ -235,7 +235,7 @@ TEST_F(LifeTest, CreateAgainIsTheSameVolumeAndADifferentOneIsRefused) {
   EXPECT_EQ(Create("one", 10, {}, AccessType::kBlock).error().code(), Code::kAlreadyExists);
 }
 
-// Whose a volume is that is not here.
+// Which node a volume belongs to that is not on this node.
 class NodeIdTest : public LifeTest {
  protected:
   NodeIdTest() { BecomeNode("node-1"); }
@@ -247,7 +247,7 @@ class NodeIdTest : public LifeTest {
     engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
-  // What every call of the controller says of it.
+  // The answer of every controller call about the volume.
   void ExpectOfAnother(const std::string& id) {
     const Capability mounted{.access = AccessType::kMount};
     const auto check = [&](const auto& answer) {
@@ -266,11 +266,11 @@ class NodeIdTest : public LifeTest {
   const std::string lv_ = "qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 };
 
-TEST_F(NodeIdTest, AVolumeOfAnotherNodeIsNotCalledGone) {
+TEST_F(NodeIdTest, AVolumeOfAnotherNodeIsNotReportedGone) {
   ExpectOfAnother(lvm::VolumeId("default", lv_, lvm::NodeHash("node-2")));
 }
 
-TEST_F(NodeIdTest, OneOfThisNodeOrOfNoneThatIsNotHereIsGone) {
+TEST_F(NodeIdTest, AMissingVolumeOfThisNodeOrOfNoNodeIsGone) {
   for (const std::string& id :
        {lvm::VolumeId("default", lv_, lvm::NodeHash("node-1")), lvm::VolumeId("default", lv_)}) {
     EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value()) << id;
@@ -282,7 +282,7 @@ TEST_F(NodeIdTest, OneOfThisNodeOrOfNoneThatIsNotHereIsGone) {
   }
 }
 
-TEST_F(NodeIdTest, ARenamedNodeServesItsVolumesToTheirEnd) {
+TEST_F(NodeIdTest, ARenamedNodeServesItsOldVolumes) {
   const auto made = Create("v", 10);
   ASSERT_TRUE(made.has_value());
   const std::string id = made->volume.id;
@@ -312,8 +312,8 @@ TEST_F(NodeIdTest, AVolumeOfAnEarlierBuildIsServed) {
   EXPECT_TRUE(engine_->volumes().Delete(made->volume.id, Soon())->deleted);
 }
 
-// A build that knows one parameter more, or one less, has written the profile down.
-TEST_F(LifeTest, AVolumeOfAnotherBuildIsTheSameVolume) {
+// The profile was written by a build that knows one parameter more, or one less.
+TEST_F(LifeTest, ARepeatedCreateFindsAVolumeOfAnotherBuild) {
   const auto made = Create("v", 10);
   ASSERT_TRUE(made.has_value());
   const lvm::LogicalVolume lv = (*lvm_.Read("vg0", Soon()))->lvs.front();
@@ -346,7 +346,7 @@ TEST_F(LifeTest, AVolumeOfAnotherBuildIsTheSameVolume) {
       engine_->volumes().Expand(made->volume.id, {Bytes{20 * kExtent.value}, {}}, {}, Soon()).has_value());
 }
 
-TEST_F(LifeTest, AnotherDefaultPoolIsNoOtherVolume) {
+TEST_F(LifeTest, ARepeatedCreateFindsItsVolumeInAFormerDefaultPool) {
   lvm_.AddGroup("vg1", kExtent, {{"/dev/e", Extents{100}}});
   const auto made = Create("v", 10);
   ASSERT_TRUE(made.has_value());
@@ -364,7 +364,7 @@ TEST_F(LifeTest, AnotherDefaultPoolIsNoOtherVolume) {
   EXPECT_EQ(elsewhere->volume.pool, "other");
 }
 
-TEST_F(LifeTest, NamesOfAnyScriptAreFoundAgainAfterARestart) {
+TEST_F(LifeTest, NamesOfAnyScriptAreFoundAfterARestart) {
   const std::string name = "тёмный лес \xF0\x9F\x8C\xB2 'a\"b,c@d%";
   const auto made = Create(name, 5);
   ASSERT_TRUE(made.has_value()) << made.error().message();
@@ -372,7 +372,7 @@ TEST_F(LifeTest, NamesOfAnyScriptAreFoundAgainAfterARestart) {
   EXPECT_EQ(Create(name, 5)->volume.id, made->volume.id);
 }
 
-TEST_F(LifeTest, EveryTypeSurvivesARestartAsItWas) {
+TEST_F(LifeTest, EveryTypeSurvivesARestartUnchanged) {
   const std::vector<Parameters> types = {{},
                                          {{"type", "striped"}},
                                          {{"type", "raid0"}},
@@ -395,9 +395,9 @@ TEST_F(LifeTest, EveryTypeSurvivesARestartAsItWas) {
   EXPECT_EQ(listed, made);
 }
 
-// Fails the n-th LVM call of a create, before or after its effect, undo included: what a kill at that point
-// leaves.
-TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
+// Fails the n-th LVM call of a create and of its undo, before or after its effect, which leaves the same as a
+// kill at that point.
+TEST_F(LifeTest, AnInterruptedCreateIsAllOrNothingAfterARestart) {
   int interrupted = 0;
   for (const char* method : {"Create", "Extend", "Read", "ChangeTags"}) {
     for (const bool after : {false, true}) {
@@ -412,7 +412,7 @@ TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
         Restart();
         const auto listed = engine_->volumes().List(0, "", Soon())->volumes;
         ASSERT_LE(listed.size(), 1U);
-        // raid1: the volume, two images, two metadata legs; nothing else may be left.
+        // raid1: the volume, two images and two metadata legs. Nothing else may be left.
         ASSERT_EQ(LvCount(), listed.size() * 5) << name;
         if (answered) {
           ASSERT_EQ(listed.size(), 1U) << name << ": an acknowledged volume is gone";
@@ -429,7 +429,7 @@ TEST_F(LifeTest, ACreateInterruptedAnywhereIsAllOrNothingAfterARestart) {
   EXPECT_GE(interrupted, 6);
 }
 
-TEST_F(LifeTest, ADeleteInterruptedAnywhereLeavesTheVolumeOrNothing) {
+TEST_F(LifeTest, AnInterruptedDeleteLeavesTheVolumeOrNothing) {
   for (const char* method : {"Deactivate", "ChangeTags", "Remove"}) {
     for (const bool after : {false, true}) {
       const std::string name = fmt::format("{}-{}", method, after);
@@ -446,7 +446,7 @@ TEST_F(LifeTest, ADeleteInterruptedAnywhereLeavesTheVolumeOrNothing) {
   }
 }
 
-TEST_F(LifeTest, FailedEraseIsTriedAgainAndNothingIsGivenBackBefore) {
+TEST_F(LifeTest, AFailedEraseIsRetriedBeforeSpaceIsReleased) {
   const std::string id = Create("one", 10)->volume.id;
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "bad disk"));
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
@@ -458,7 +458,7 @@ TEST_F(LifeTest, FailedEraseIsTriedAgainAndNothingIsGivenBackBefore) {
   EXPECT_GT(Available(), during);
 }
 
-TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
+TEST_F(LifeTest, SpaceThatErasingWillFreeIsUnavailableNotExhausted) {
   const std::string id = Create("big", 390, {{"erase", "zero"}})->volume.id;
   erase_.faults.FailAlways("Erase", Error(Code::kIo, "slow"));
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
@@ -466,7 +466,7 @@ TEST_F(LifeTest, LackOfRoomThatErasingWillCureIsUnavailableNotExhausted) {
   EXPECT_EQ(Create("never", 500).error().code(), Code::kOutOfRange);
 }
 
-TEST_F(LifeTest, WhatIsNotActiveIsNotDeactivated) {
+TEST_F(LifeTest, AnInactiveVolumeIsNotDeactivated) {
   const std::string id = Create("one", 10, {{"erase", "zero"}, {"type", "raid1"}})->volume.id;
   ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
   const int before = lvm_.before.Calls("Deactivate");
@@ -475,14 +475,14 @@ TEST_F(LifeTest, WhatIsNotActiveIsNotDeactivated) {
   EXPECT_EQ(lvm_.before.Calls("Deactivate"), before);
 }
 
-TEST_F(LifeTest, WithoutErasePolicyTheVolumeIsGoneAtOnce) {
+TEST_F(LifeTest, WithoutErasingADeletedVolumeIsGoneAtOnce) {
   const std::string id = Create("one", 10, {{"erase", "none"}})->volume.id;
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   EXPECT_EQ(LvCount(), 0U);
   EXPECT_TRUE(erase_.Pieces().empty());
 }
 
-TEST_F(LifeTest, WhatCapacitySaysCanBeMadeAndOneGranuleMoreCannot) {
+TEST_F(LifeTest, CapacityIsExactToOneGranule) {
   ASSERT_TRUE(Create("a", 30).has_value());
   ASSERT_TRUE(Create("b", 7, {{"type", "raid1"}}).has_value());
   for (const Parameters& profile : std::vector<Parameters>{{},
@@ -503,8 +503,8 @@ TEST_F(LifeTest, WhatCapacitySaysCanBeMadeAndOneGranuleMoreCannot) {
   }
 }
 
-TEST_F(LifeTest, AHundredAtOnceIntoRoomForThirtySeven) {
-  // 400 extents: room for exactly 37 volumes of 10 once 30 are taken.
+TEST_F(LifeTest, AHundredParallelCreatesFillSpaceForThirtySeven) {
+  // 400 extents have space for exactly 37 volumes of 10 once 30 are taken.
   ASSERT_TRUE(Create("filler", 30).has_value());
   std::atomic<int> made = 0;
   std::atomic<int> exhausted = 0;
@@ -527,7 +527,7 @@ TEST_F(LifeTest, AHundredAtOnceIntoRoomForThirtySeven) {
   EXPECT_EQ(exhausted, 63);
 }
 
-TEST_F(LifeTest, TwoCreatesOfOneNameAtOnceMakeOneVolume) {
+TEST_F(LifeTest, TwoParallelCreatesOfOneNameMakeOneVolume) {
   std::set<std::string> ids;
   std::mutex mutex;
   {
@@ -547,7 +547,7 @@ TEST_F(LifeTest, TwoCreatesOfOneNameAtOnceMakeOneVolume) {
   EXPECT_EQ(LvCount(), 1U);
 }
 
-TEST_F(LifeTest, AFailedLookIsNeverTakenForAbsence) {
+TEST_F(LifeTest, AFailedReadIsNeverTakenForAbsence) {
   const std::string id = Create("one", 10)->volume.id;
   lvm_.before.FailAlways("Read", Error(Code::kTimeout, "a stuck disk"));
   EXPECT_EQ(engine_->volumes().Delete(id, Soon()).error().code(), Code::kTimeout);
@@ -560,7 +560,7 @@ TEST_F(LifeTest, AFailedLookIsNeverTakenForAbsence) {
   EXPECT_EQ(engine_->lifecycle().Probe(Soon()).error().code(), Code::kPrecondition);
 }
 
-TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
+TEST_F(LifeTest, PagesListEveryVolumeOnceDespiteChanges) {
   std::set<std::string> made;
   for (int i = 0; i < 7; ++i) {
     made.insert(Create(fmt::format("v{}", i), 3)->volume.id);
@@ -580,7 +580,7 @@ TEST_F(LifeTest, PagesNameEveryVolumeOnceWhateverComesAndGoes) {
   EXPECT_EQ(engine_->volumes().List(2, "invalid-token", Soon()).error().code(), Code::kStaleToken);
 }
 
-TEST_F(LifeTest, GrowthKeepsItsPromiseAndNeverShrinks) {
+TEST_F(LifeTest, AGrowthReachesItsSizeAndNeverShrinks) {
   const std::string id = Create("one", 10, {{"type", "raid1"}})->volume.id;
   const auto grown = engine_->volumes().Expand(id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon());
   ASSERT_TRUE(grown.has_value()) << grown.error().message();
@@ -614,7 +614,7 @@ TEST_F(LifeTest, NodeExpandGrowsTheFileSystemToItsDevice) {
   EXPECT_EQ(engine_->volumes().NodeExpand({id, "some/path", "", {}}, Soon()).error().code(), Code::kNotFound);
 }
 
-TEST_F(LifeTest, ARawDevicePublishedIsHeldAlsoByTheNextProcess) {
+TEST_F(LifeTest, APublishedRawDeviceIsHeldByTheNextProcessToo) {
   const std::string id = Create("raw", 10, {}, AccessType::kBlock)->volume.id;
   ASSERT_TRUE(
       engine_->volumes().Stage({id, Path("/stage/v"), {.access = AccessType::kBlock}}, Soon()).has_value());
@@ -629,7 +629,7 @@ TEST_F(LifeTest, ARawDevicePublishedIsHeldAlsoByTheNextProcess) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
-TEST_F(LifeTest, AfterARebootAVolumeIsStagedAgainAndNotFormattedAgain) {
+TEST_F(LifeTest, ARebootDoesNotFormatAVolumeAgain) {
   const std::string id = Create("one", 10)->volume.id;
   ASSERT_TRUE(Stage(id).has_value());
   lvm_.Reboot();
@@ -640,7 +640,7 @@ TEST_F(LifeTest, AfterARebootAVolumeIsStagedAgainAndNotFormattedAgain) {
   EXPECT_EQ(mount_.Made().size(), 1U);
 }
 
-TEST_F(LifeTest, AnInterruptedMkfsIsDoneOverAndOneThatLostItsFileSystemIsNot) {
+TEST_F(LifeTest, MkfsIsRepeatedOnlyIfItWasInterrupted) {
   const std::string id = Create("one", 10)->volume.id;
   mount_.faults.FailNth("MakeInterrupted", 1, Error(Code::kTimeout, "killed"));
   EXPECT_FALSE(Stage(id).has_value());
@@ -652,7 +652,7 @@ TEST_F(LifeTest, AnInterruptedMkfsIsDoneOverAndOneThatLostItsFileSystemIsNot) {
   EXPECT_EQ(Stage(id).error().code(), Code::kCorrupt);
 }
 
-TEST_F(LifeTest, UnpublishNeverTouchesAnothersMount) {
+TEST_F(LifeTest, UnpublishNeverTouchesAnotherMount) {
   const std::string one = Create("one", 10)->volume.id;
   const std::string two = Create("two", 10)->volume.id;
   ASSERT_TRUE(Stage(one).has_value());
@@ -663,7 +663,7 @@ TEST_F(LifeTest, UnpublishNeverTouchesAnothersMount) {
   EXPECT_TRUE(engine_->volumes().Unpublish(two, Path("/pods/never"), Soon()).has_value());
 }
 
-TEST_F(LifeTest, ForeignVolumesAreInvisibleAndUntouched) {
+TEST_F(LifeTest, UnmanagedVolumesAreInvisibleAndUntouched) {
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     lvm::LogicalVolume lv;
     lv.name = "root";
@@ -685,7 +685,7 @@ TEST_F(LifeTest, ForeignVolumesAreInvisibleAndUntouched) {
   EXPECT_EQ(Available(), Bytes{390 * kExtent.value});
 }
 
-TEST_F(LifeTest, MissingKernelTargetMeansNoCapacityAndARefusal) {
+TEST_F(LifeTest, AMissingKernelTargetMeansNoCapacityAndARefusal) {
   dm_.SetTarget("raid", false);
   const auto capacity = engine_->volumes().Capacity({}, {{"type", "raid1"}}, Soon());
   EXPECT_EQ(capacity->available, Bytes{0});
@@ -707,7 +707,7 @@ class NewPoolTest : public LifeTest {
   }
 };
 
-TEST_F(NewPoolTest, IsMadeOfBlankDisksOnce) {
+TEST_F(NewPoolTest, AGroupIsMadeOfBlankDisksOnce) {
   for (const char* device : {"/dev/x", "/dev/y"}) {
     lvm_.AddBlankDisk({device, Extents{50}});
     mount_.SetDiskContent(device, {});
@@ -719,7 +719,7 @@ TEST_F(NewPoolTest, IsMadeOfBlankDisksOnce) {
   EXPECT_TRUE(StartOn({"/dev/x", "/dev/y"}).has_value());
 }
 
-TEST_F(NewPoolTest, IsNotMadeOfADiskThatHoldsAnything) {
+TEST_F(NewPoolTest, AGroupIsNotMadeOfADiskThatHoldsData) {
   lvm_.AddBlankDisk({"/dev/x", Extents{50}});
   lvm_.AddBlankDisk({"/dev/y", Extents{50}});
   mount_.SetDiskContent("/dev/x", {});
@@ -738,7 +738,7 @@ TEST_F(LifeTest, CallsAreRefusedAfterStop) {
   EXPECT_FALSE(engine_->lifecycle().Probe(Soon())->ready);
 }
 
-TEST_F(LifeTest, ACallThatComesDuringTheStartWaitsForIt) {
+TEST_F(LifeTest, ACallDuringTheStartWaitsForIt) {
   MakeEngine();
   EXPECT_FALSE(engine_->lifecycle().Probe(Soon())->ready);
   auto created = std::async(std::launch::async, [&] { return Create("early", 10); });
@@ -747,14 +747,14 @@ TEST_F(LifeTest, ACallThatComesDuringTheStartWaitsForIt) {
   EXPECT_TRUE(created.get().has_value());
 }
 
-TEST_F(LifeTest, ACallDoesNotWaitForAStartPastItsDeadline) {
+TEST_F(LifeTest, ACallWaitsForAStartOnlyUntilItsDeadline) {
   MakeEngine();
   const auto listed = engine_->volumes().List(0, "", CallWithin(milliseconds(20)));
   EXPECT_EQ(listed.error().code(), Code::kUnavailable);
   EXPECT_NE(listed.error().message().find("starting"), std::string::npos);
 }
 
-TEST_F(LifeTest, CallsAfterAFailedStartSayWhyUntilOneSucceeds) {
+TEST_F(LifeTest, CallsAfterAFailedStartSayWhyUntilAStartSucceeds) {
   MakeEngine();
   lvm_.before.FailAlways("Read", Error(Code::kIo, "the disk does not answer"));
   auto waiting = std::async(std::launch::async, [&] { return engine_->volumes().List(0, "", Soon()); });
@@ -768,7 +768,7 @@ TEST_F(LifeTest, CallsAfterAFailedStartSayWhyUntilOneSucceeds) {
   EXPECT_TRUE(engine_->volumes().List(0, "", Soon()).has_value());
 }
 
-TEST_F(LifeTest, StopWaitsForWhatIsInFlight) {
+TEST_F(LifeTest, StopWaitsForCallsInFlight) {
   std::atomic<bool> inside = false;
   lvm_.SetOnCall([&](const std::string& method) {
     if (method == "Create") {

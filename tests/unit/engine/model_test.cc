@@ -1,4 +1,4 @@
-// Thousands of random sequences of calls against the model of tests/model, on fakes.
+// Thousands of random call sequences against the model of tests/model, on fakes.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ constexpr Bytes kExtent{4 * 1024 * 1024};
 constexpr uint64_t kDiskExtents = 400;
 constexpr const char* kDisks[] = {"/dev/a", "/dev/b", "/dev/c", "/dev/d"};
 
-// The engine itself, on a group of its own.
+// The engine, with a group of its own.
 class EngineDriver final : public model::Driver {
  public:
   EngineDriver() {
@@ -153,10 +153,10 @@ class EngineDriver final : public model::Driver {
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::unique_ptr<Engine> engine_;
-  std::set<std::string> ids_;  // of what was made and not deleted
+  std::set<std::string> ids_;  // of volumes that were made and not deleted
 };
 
-TEST(Model, ThousandsOfSequencesAreAnsweredAsTheModelSays) {
+TEST(Model, TheEngineAnswersRandomSequencesAsTheModelDoes) {
   model::RunSequences([] { return std::make_unique<EngineDriver>(); }, 1, 2000, {});
 }
 

@@ -1,5 +1,5 @@
-// VOLUME_MOUNT_GROUP: a volume belongs to the group that is asked for, to one at a time, and what is
-// read-only is not touched.
+// VOLUME_MOUNT_GROUP: a volume belongs to the requested group, and to one group at a time. A read-only volume
+// is not changed.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -65,14 +65,14 @@ class MountGroupTest : public testing::Test {
   std::string id_;
 };
 
-TEST_F(MountGroupTest, AStagedVolumeBelongsToTheGroup) {
+TEST_F(MountGroupTest, AStagedVolumeBelongsToItsGroup) {
   ASSERT_TRUE(Stage({.mount_group = kGroup}).has_value());
   EXPECT_EQ(GroupAt("/stage/v"), kGroup);
   ASSERT_TRUE(Publish("/pods/a", kGroup).has_value());
   EXPECT_EQ(GroupAt("/pods/a"), kGroup);
 }
 
-TEST_F(MountGroupTest, WithoutAGroupNothingIsGiven) {
+TEST_F(MountGroupTest, ARequestWithoutAGroupChangesNoOwner) {
   ASSERT_TRUE(Stage({}).has_value());
   ASSERT_TRUE(Publish("/pods/a", std::nullopt).has_value());
   EXPECT_EQ(Given(), 0);
@@ -83,7 +83,7 @@ TEST_F(MountGroupTest, GroupZeroIsAGroup) {
   EXPECT_EQ(mount_.AccessOf("/stage/v").mode & 02070U, 02070U);
 }
 
-TEST_F(MountGroupTest, WhatWasCutShortGoesOnWhenItIsStagedAgain) {
+TEST_F(MountGroupTest, RepeatedStagingFinishesAnInterruptedChange) {
   mount_.faults.FailNth("GiveToGroupInterrupted", 1, Error(Code::kTimeout, "too many files"));
   EXPECT_EQ(Stage({.mount_group = kGroup}).error().code(), Code::kTimeout);
   EXPECT_EQ(GroupAt("/stage/v"), 0U);
@@ -91,17 +91,17 @@ TEST_F(MountGroupTest, WhatWasCutShortGoesOnWhenItIsStagedAgain) {
   EXPECT_EQ(GroupAt("/stage/v"), kGroup);
 }
 
-TEST_F(MountGroupTest, WhatWasCutShortGoesOnWhenItIsPublishedAgainWithoutStaging) {
+TEST_F(MountGroupTest, RepeatedPublishingFinishesAnInterruptedChange) {
   mount_.faults.FailNth("GiveToGroupInterrupted", 1, Error(Code::kTimeout, "too many files"));
   EXPECT_EQ(Publish("/pods/a", kGroup, false, false).error().code(), Code::kTimeout);
   ASSERT_TRUE(Publish("/pods/a", kGroup, false, false).has_value());
   EXPECT_EQ(GroupAt("/pods/a"), kGroup);
   mount_.SetAccess("/pods/a", {kGroup, 0700});
   ASSERT_TRUE(Publish("/pods/a", kGroup, false, false).has_value());
-  EXPECT_EQ(mount_.AccessOf("/pods/a").mode, 0700U) << "what its users made of it is theirs";
+  EXPECT_EQ(mount_.AccessOf("/pods/a").mode, 0700U) << "changes by its users are kept";
 }
 
-TEST_F(MountGroupTest, WhatIsReadOnlyStaysAsItIs) {
+TEST_F(MountGroupTest, AReadOnlyVolumeKeepsItsGroup) {
   ASSERT_TRUE(Stage({.mode = AccessMode::kSingleNodeReaderOnly, .mount_group = kGroup}).has_value());
   ASSERT_TRUE(Publish("/pods/a", kGroup, true).has_value());
   EXPECT_EQ(Given(), 0);
@@ -112,7 +112,7 @@ TEST_F(MountGroupTest, WhatIsReadOnlyStaysAsItIs) {
   EXPECT_EQ(Given(), 0);
 }
 
-TEST_F(MountGroupTest, ThePublishedGroupIsTheOneThatCounts) {
+TEST_F(MountGroupTest, ThePublishedGroupOverridesTheStagedOne) {
   ASSERT_TRUE(Stage({.mount_group = kGroup}).has_value());
   ASSERT_TRUE(Publish("/pods/a", kOther).has_value());
   EXPECT_EQ(GroupAt("/pods/a"), kOther);
@@ -135,7 +135,8 @@ TEST_F(MountGroupTest, AVolumeInUseBelongsToOneGroupOnly) {
     EXPECT_EQ(Given(), given);
     if (staged) {
       EXPECT_TRUE(Stage({.mount_group = kOther}).has_value());
-      EXPECT_EQ(GroupAt("/pods/a"), kGroup) << "staging again leaves it to those who use it";
+      EXPECT_EQ(GroupAt("/pods/a"), kGroup)
+          << "repeated staging does not change the group of a volume in use";
     }
     for (const char* target : {"/pods/a", "/pods/b", "/pods/c"}) {
       ASSERT_TRUE(engine_->volumes().Unpublish(id_, Path(target), Soon()).has_value());
@@ -144,7 +145,7 @@ TEST_F(MountGroupTest, AVolumeInUseBelongsToOneGroupOnly) {
   }
 }
 
-TEST_F(MountGroupTest, RefusesWhenItCannotLookWhoseItIs) {
+TEST_F(MountGroupTest, AnUnreadableGroupIsAnError) {
   ASSERT_TRUE(Stage({.mount_group = kGroup}).has_value());
   mount_.faults.FailNth("GroupOf", 1, Error(Code::kIo, "no answer"));
   EXPECT_EQ(Publish("/pods/a", kGroup).error().code(), Code::kIo);

@@ -1,5 +1,5 @@
-// Paths that lead through links, nodes that a tenant made, and a file system that does not grow: what the
-// node calls make of them.
+// How the node calls handle paths through links, device nodes that a tenant made, and a file system that does
+// not grow.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ AbsolutePath Path(const std::string& text) {
   return *AbsolutePath::Parse(text);
 }
 
-// The orchestrator's folder is /kubelet, which is a link to /data/kubelet.
+// The orchestrator's folder is /kubelet, a link to /data/kubelet.
 class NodePathsTest : public testing::Test {
  protected:
   NodePathsTest() {
@@ -94,7 +94,7 @@ class NodePathsTest : public testing::Test {
 
 constexpr Capability kRaw{.access = AccessType::kBlock};
 
-TEST_F(NodePathsTest, AMountedVolumesWholeLifeThroughALinkedFolder) {
+TEST_F(NodePathsTest, AMountedVolumeLivesBehindALinkedFolder) {
   const std::string id = Create();
   const size_t before = MountsOf("ext4");
   for (int i = 0; i < 2; ++i) {
@@ -126,7 +126,7 @@ TEST_F(NodePathsTest, AMountedVolumesWholeLifeThroughALinkedFolder) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
-TEST_F(NodePathsTest, ARawVolumesWholeLifeThroughALinkedFolder) {
+TEST_F(NodePathsTest, ARawVolumeLivesBehindALinkedFolder) {
   const std::string id = Create(AccessType::kBlock);
   ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   for (int i = 0; i < 2; ++i) {
@@ -143,7 +143,7 @@ TEST_F(NodePathsTest, ARawVolumesWholeLifeThroughALinkedFolder) {
   EXPECT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
 }
 
-TEST_F(NodePathsTest, WhatIsMountedAwayFromADeadLinkIsNotGivenUp) {
+TEST_F(NodePathsTest, AMountBehindADeadLinkIsNotForgotten) {
   const std::string id = Create();
   ASSERT_TRUE(Stage(id).has_value());
   ASSERT_TRUE(Publish(id, "/kubelet/pods/a").has_value());
@@ -162,20 +162,20 @@ TEST_F(NodePathsTest, WhatIsMountedAwayFromADeadLinkIsNotGivenUp) {
   ASSERT_TRUE(Unpublish(id, "/kubelet/pods/a").has_value());
   ASSERT_TRUE(Unstage(id).has_value());
   mount_.RemoveLink("/kubelet");
-  EXPECT_TRUE(Unstage(id).has_value()) << "nothing is mounted, so nothing is mounted there";
+  EXPECT_TRUE(Unstage(id).has_value()) << "nothing is mounted anywhere";
   mount_.AddLink("/kubelet", "/nowhere");
   EXPECT_TRUE(Unstage(id).has_value());
   EXPECT_TRUE(Unpublish(id, "/kubelet/pods/a").has_value());
 }
 
-TEST_F(NodePathsTest, APodThatIsGoneWithItsFolderDoesNotWaitForAnother) {
+TEST_F(NodePathsTest, UnpublishingAMissingFolderIgnoresOtherPods) {
   const std::string id = Create();
   ASSERT_TRUE(Stage(id).has_value());
   ASSERT_TRUE(Publish(id, "/kubelet/pods/a").has_value());
   EXPECT_TRUE(Unpublish(id, "/kubelet/pods/gone/mount").has_value());
 }
 
-TEST_F(NodePathsTest, APathThatCannotBeLookedAtIsNotTakenForAbsent) {
+TEST_F(NodePathsTest, APathThatCannotBeInspectedIsNotAbsent) {
   const std::string id = Create();
   ASSERT_TRUE(Stage(id).has_value());
   mount_.faults.FailAlways("Resolve", Error(Code::kUnavailable, "the folder is on a silent server"));
@@ -184,8 +184,8 @@ TEST_F(NodePathsTest, APathThatCannotBeLookedAtIsNotTakenForAbsent) {
   EXPECT_EQ(engine_->volumes().Stats(id, "/kubelet/plugins/v", Soon()).error().code(), Code::kUnavailable);
 }
 
-// With CAP_MKNOD, and a subPath of its name.
-TEST_F(NodePathsTest, ANodeThatATenantMadeCountsForNothing) {
+// The tenant has CAP_MKNOD, and uses a subPath with the name of the node.
+TEST_F(NodePathsTest, ADeviceNodeMadeByATenantIsIgnored) {
   const std::string id = Create(AccessType::kBlock);
   ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   const dm::Device device = dm_.Devices().front();
@@ -207,24 +207,24 @@ TEST_F(NodePathsTest, ANodeThatATenantMadeCountsForNothing) {
   EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
 }
 
-TEST_F(NodePathsTest, AHoldThatNothingJustifiesDoesNotOutliveItsVolume) {
+TEST_F(NodePathsTest, AStaleHoldDoesNotBlockDeletion) {
   const std::string id = Create(AccessType::kBlock);
   ASSERT_TRUE(engine_->volumes().Stage({id, Path("/kubelet/plugins/v"), kRaw}, Soon()).has_value());
   ASSERT_TRUE(Publish(id, "/kubelet/pods/dev", kRaw).has_value());
-  // An administrator unmounts it by hand: no call of ours will.
+  // An administrator unmounts the volume by hand, so Unpublish is never called.
   ASSERT_TRUE(mount_.Unmount(Path("/kubelet/pods/dev"), Soon()).has_value());
   const auto deleted = engine_->volumes().Delete(id, Soon());
   EXPECT_TRUE(deleted.has_value()) << deleted.error().message();
 }
 
-TEST_F(NodePathsTest, AFileSystemThatDoesNotGrowIsStagedAndToldAllTheSame) {
+TEST_F(NodePathsTest, AFileSystemThatCannotGrowIsStagedAndLogged) {
   const std::string id = Create();
   ASSERT_TRUE(Stage(id).has_value());
   mount_.faults.FailAlways("Grow", Error(Code::kInternal, "resize2fs: no resize inode"));
-  ASSERT_TRUE(Stage(id).has_value()) << "again";
+  ASSERT_TRUE(Stage(id).has_value()) << "staged twice";
   EXPECT_THAT(Logged(), HasSubstr("no resize inode"));
   ASSERT_TRUE(Unstage(id).has_value());
-  ASSERT_TRUE(Stage(id).has_value()) << "anew";
+  ASSERT_TRUE(Stage(id).has_value()) << "staged after Unstage";
   EXPECT_TRUE(Publish(id, "/kubelet/pods/a").has_value());
   EXPECT_EQ(engine_->volumes().NodeExpand({id, "/kubelet/pods/a", {}}, Soon()).error().code(),
             Code::kInternal);

@@ -1,5 +1,5 @@
-// What others put on our volumes, or do with them: it is seen before anything is changed, named with its
-// remedy, and left as it is.
+// What administrators build on managed volumes, or do with them: Quarry sees it before it changes anything,
+// names it with a remedy, and does not touch it.
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ class OthersTest : public MendingTest {
   static lvm::LogicalVolume& LvIn(lvm::VolumeGroup& group, const std::string& name) {
     return *std::ranges::find(group.lvs, name, &lvm::LogicalVolume::name);
   }
-  // A linear LV of somebody's, in free extents of a disk.
+  // An unmanaged linear LV in free extents of a disk.
   static lvm::LogicalVolume Theirs(lvm::VolumeGroup& group, const std::string& name, const std::string& pv,
                                    uint64_t extents) {
     const lvm::ExtentRange free = group.FindPv(pv)->free.back();
@@ -48,7 +48,7 @@ class OthersTest : public MendingTest {
       LvIn(group, NameOf(id)).independent = true;
     });
   }
-  // A pvmove of these extents of an LV that was begun, and cut off: by name, as ours are.
+  // An interrupted pvmove of the extents of an LV, named like those that Quarry begins.
   void BeginMove(const std::string& part, const std::string& from, const std::string& to,
                  const std::string& pvmove = "pvmove0") {
     lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
@@ -74,7 +74,7 @@ class OthersTest : public MendingTest {
   static Status StatusOf(const Result<T>& result) {
     return result.has_value() ? Ok() : Status(result.error());
   }
-  // Somebody else's, which changes nothing of ours.
+  // A commit of another process that changes no managed volume.
   void Commit() {
     lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});
   }
@@ -90,7 +90,7 @@ class OthersTest : public MendingTest {
   Status Expand(const std::string& id, uint64_t mib) {
     return StatusOf(engine_->volumes().Expand(id, {Bytes{mib * kMiB.value}, {}}, std::nullopt, Soon()));
   }
-  // Calls that change something, until it is asked.
+  // The calls that changed something since the last question.
   std::vector<std::string> Changes() {
     std::vector<std::string> out;
     const std::lock_guard lock(calls_mutex_);
@@ -127,7 +127,7 @@ class OthersTest : public MendingTest {
   std::vector<std::string> calls_;  // guarded by calls_mutex_
 };
 
-TEST_F(OthersTest, AVolumeWithASnapshotIsNeitherDeletedNorGrownNorChanged) {
+TEST_F(OthersTest, AVolumeWithASnapshotIsNotDeletedOrChanged) {
   for (const std::string type : {"linear", "raid1"}) {
     SCOPED_TRACE(type);
     const std::string id = Create("v-" + type, type, 40);
@@ -148,7 +148,7 @@ TEST_F(OthersTest, AVolumeWithASnapshotIsNeitherDeletedNorGrownNorChanged) {
   }
 }
 
-TEST_F(OthersTest, NorIsOneThatIsRemovedWithoutErasing) {
+TEST_F(OthersTest, ErasePolicyNoneKeepsASnapshottedVolume) {
   const auto made = engine_->volumes().Create(
       {.name = "v", .range = {kMiB, {}}, .capabilities = {{}}, .parameters = {{"erase", "none"}}}, Soon());
   ASSERT_TRUE(made.has_value());
@@ -158,8 +158,8 @@ TEST_F(OthersTest, NorIsOneThatIsRemovedWithoutErasing) {
   EXPECT_TRUE(HasLv(NameOf(made->volume.id)));
 }
 
-// Put there after the look that a call planned on: the look before lvremove sees it.
-TEST_F(OthersTest, NothingIsRemovedAlongWithAVolume) {
+// The snapshot appears after the read that the call planned on. The read before lvremove sees it.
+TEST_F(OthersTest, RemovingAVolumeRemovesNothingElse) {
   const std::string id = Create("v", "linear", 40);
   Snapshot(id, "backup");
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
@@ -169,7 +169,7 @@ TEST_F(OthersTest, NothingIsRemovedAlongWithAVolume) {
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
 
-TEST_F(OthersTest, WhatMustStayKeepsNoOtherFromBeingRemoved) {
+TEST_F(OthersTest, AVolumeThatMustStayDoesNotBlockOtherRemovals) {
   const std::string kept = Create("kept", "linear", 40);
   const std::string gone = Create("gone", "linear", 40);
   Snapshot(kept, "backup");
@@ -181,8 +181,8 @@ TEST_F(OthersTest, WhatMustStayKeepsNoOtherFromBeingRemoved) {
   EXPECT_FALSE(HasLv(NameOf(gone)));
 }
 
-// He commits between the look and LVM's lock.
-TEST_F(OthersTest, WhatWasPutOnAVolumeBetweenTheLookAndTheLockStays) {
+// Another process commits between the read and LVM's lock.
+TEST_F(OthersTest, ASnapshotMadeBetweenReadAndLockStays) {
   const std::string id = Create("v", "linear", 40);
   OnceBefore("Remove", [&] { Snapshot(id, "backup"); });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
@@ -192,7 +192,7 @@ TEST_F(OthersTest, WhatWasPutOnAVolumeBetweenTheLookAndTheLockStays) {
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
 
-TEST_F(OthersTest, ACommitOfSomebodyElsesKeepsNothingFromBeingRemoved) {
+TEST_F(OthersTest, AnUnrelatedCommitDoesNotBlockARemoval) {
   const std::string id = Create("v", "linear", 40);
   OnceBefore("Remove", [&] { Commit(); });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
@@ -200,7 +200,7 @@ TEST_F(OthersTest, ACommitOfSomebodyElsesKeepsNothingFromBeingRemoved) {
   EXPECT_FALSE(HasLv(NameOf(id)));
 }
 
-TEST_F(OthersTest, WhatWasProvenOfAnEarlierStateIsNotRemoved) {
+TEST_F(OthersTest, ARemovalProvenOnAnOlderStateIsRefused) {
   const std::string id = Create("v", "linear", 40);
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}, Group()->seqno}};
   Commit();
@@ -209,7 +209,7 @@ TEST_F(OthersTest, WhatWasProvenOfAnEarlierStateIsNotRemoved) {
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
 
-TEST_F(OthersTest, AVolumeThatGotAnotherNameBeforeItsRemovalIsNotCalledRemoved) {
+TEST_F(OthersTest, AVolumeRenamedBeforeItsRemovalIsNotReportedRemoved) {
   const std::string id = Create("v", "linear", 40);
   OnceBefore("Remove", [&] {
     lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) { LvIn(group, NameOf(id)).name = "renamed"; });
@@ -220,8 +220,8 @@ TEST_F(OthersTest, AVolumeThatGotAnotherNameBeforeItsRemovalIsNotCalledRemoved) 
   EXPECT_TRUE(HasLv("renamed"));
 }
 
-// What holds extents while they are cleared goes, whoever commits meanwhile.
-TEST_F(OthersTest, ClearedSpaceIsGivenBackAlthoughOthersCommit) {
+// The LV that holds extents while they are zeroed is removed, even if other processes commit meanwhile.
+TEST_F(OthersTest, ZeroedSpaceIsReleasedWhileOthersCommit) {
   std::atomic<int> commits = 0;
   lvm_.SetOnCall([&](const std::string& call) {
     if (call == "Remove" && ++commits <= 3) {
@@ -232,12 +232,12 @@ TEST_F(OthersTest, ClearedSpaceIsGivenBackAlthoughOthersCommit) {
       {.name = "raw", .range = {kMiB, {}}, .capabilities = {{.access = AccessType::kBlock}}}, Soon());
   lvm_.SetOnCall(nullptr);
   ASSERT_TRUE(made.has_value()) << made.error().message();
-  EXPECT_GE(commits, 4) << "space of unknown past was cleared for it";
+  EXPECT_GE(commits, 4) << "space of unknown past was zeroed for it";
   EXPECT_EQ(Group()->lvs.size(), 1U);
   EXPECT_TRUE(HasLv(NameOf(made->volume.id)));
 }
 
-// "It is gone" would be a lie, and a second one of its name a trap for the build that can read both.
+// "Not found" would be wrong. A second volume of this name would confuse a build that can read both.
 TEST_F(OthersTest, AVolumeOfANewerFormatIsNamedAndKept) {
   const std::string id = Create("v", "linear", 40);
   const auto set_version = [&](const std::string& from, const std::string& to) {
@@ -276,9 +276,9 @@ TEST_F(OthersTest, AnUnreadableVolumeOfAnotherPoolKeepsItsName) {
   EXPECT_EQ(Group()->lvs.size(), 0U);
 }
 
-TEST_F(OthersTest, ADeletedVolumeOnWhichSomethingWasPutStays) {
+TEST_F(OthersTest, ADeletedVolumeWithASnapshotIsNotErased) {
   const std::string other = Create("v", "linear", 40);
-  engine_.reset();  // it was deleted, and quarryd ended before it was erased
+  engine_.reset();  // quarryd ended after the deletion and before the erasure
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
     for (std::string& tag : LvIn(group, NameOf(other)).tags) {
       tag = tag == "quarry.ready" ? "quarry.erasing" : tag;
@@ -295,8 +295,8 @@ TEST_F(OthersTest, ADeletedVolumeOnWhichSomethingWasPutStays) {
   EXPECT_TRUE(Eventually([&] { return !HasLv(NameOf(other)); }));
 }
 
-// As a pvmove of it leaves one.
-TEST_F(OthersTest, ALegThatIsActiveWithoutItsVolumeKeepsNothingFromBeingErased) {
+// A pvmove of the leg leaves such a device.
+TEST_F(OthersTest, ALegActiveWithoutItsVolumeDoesNotBlockErasure) {
   const std::string id = Create("v", "raid1", 40);
   const lvm::Snapshot group = Group();
   const std::string uuid = lvm::DmUuid(group->uuid, group->FindLv(NameOf(id) + "_rimage_0")->uuid);
@@ -310,7 +310,7 @@ TEST_F(OthersTest, ALegThatIsActiveWithoutItsVolumeKeepsNothingFromBeingErased) 
   EXPECT_FALSE((*dm_.Find(uuid)).has_value());
 }
 
-TEST_F(OthersTest, WhatWasMadeACacheOrAPoolIsNamed) {
+TEST_F(OthersTest, AVolumeMadeACacheOrPoolIsNamed) {
   const std::string id = Create("v", "linear", 40);
   const std::string name = NameOf(id);
   const lvm::VolumeGroup before = *Group();
@@ -345,7 +345,7 @@ TEST_F(OthersTest, WhatWasMadeACacheOrAPoolIsNamed) {
   EXPECT_TRUE(HasLv("his"));
 }
 
-TEST_F(OthersTest, WhatWasMadeAPartOfAnotherIsNotSaidToBeGone) {
+TEST_F(OthersTest, AVolumeMadePartOfAnotherIsNotReportedGone) {
   const std::string id = Create("v", "linear", 40);
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
     lvm::LogicalVolume& lv = LvIn(group, NameOf(id));
@@ -358,7 +358,7 @@ TEST_F(OthersTest, WhatWasMadeAPartOfAnotherIsNotSaidToBeGone) {
   EXPECT_TRUE(Delete("default.qaaaaaaaaaaaaaaaaaaaaaaaaaa").has_value());
 }
 
-TEST_F(OthersTest, WhatIsBeingMovedIsTriedAgainLater) {
+TEST_F(OthersTest, AVolumeBeingMovedIsUnavailableUntilTheMoveEnds) {
   for (const std::string type : {"linear", "raid1"}) {
     SCOPED_TRACE(type);
     const std::string id = Create("v-" + type, type, 40);
@@ -376,7 +376,7 @@ TEST_F(OthersTest, WhatIsBeingMovedIsTriedAgainLater) {
   }
 }
 
-TEST_F(OthersTest, AVolumeWithASnapshotIsNotRepairedAndTheReasonIsTold) {
+TEST_F(OthersTest, AVolumeWithASnapshotIsNotRepairedAndSaysWhy) {
   const std::string id = Create("v", "raid1", 40);
   SetMissing(Legs(id).front());
   Snapshot(id, "backup");
@@ -387,7 +387,7 @@ TEST_F(OthersTest, AVolumeWithASnapshotIsNotRepairedAndTheReasonIsTold) {
   EXPECT_THAT(report.done, IsEmpty());
 }
 
-TEST_F(OthersTest, ADiskWithAVolumeOnWhichSomethingStandsIsNotEmptied) {
+TEST_F(OthersTest, ADiskWithASnapshottedVolumeIsNotEvacuated) {
   const std::string id = Create("v", "linear", 40);
   const std::string pv = Legs(id).front();
   Snapshot(id, "backup");
@@ -403,7 +403,7 @@ TEST_F(OthersTest, ADiskWithAVolumeOnWhichSomethingStandsIsNotEmptied) {
   EXPECT_THAT(Changes(), IsEmpty());
 }
 
-TEST_F(OthersTest, OurMoveGoesOnAndNobodyElses) {
+TEST_F(OthersTest, OnlyQuarrysOwnMoveIsContinued) {
   const std::string id = Create("v", "linear", 40);
   const std::string pv = Legs(id).front();
   const lvm::Snapshot group = Group();
@@ -416,11 +416,11 @@ TEST_F(OthersTest, OurMoveGoesOnAndNobodyElses) {
   const RepairReport report = MendSomething();
   ASSERT_FALSE(report.done.empty()) << (report.obstacles.empty() ? "" : report.obstacles.front());
   EXPECT_FALSE(HasLv("pvmove0"));
-  EXPECT_TRUE(HasLv("pvmove1")) << "that is his";
+  EXPECT_TRUE(HasLv("pvmove1")) << "it is another process's move";
   EXPECT_EQ(Legs(id).front(), to);
 }
 
-TEST_F(OthersTest, CallingOffCallsOffOurMoveOnly) {
+TEST_F(OthersTest, CancellingAbortsOnlyQuarrysOwnMove) {
   const std::string id = Create("v", "linear", 40);
   const std::string pv = Legs(id).front();
   const lvm::Snapshot group = Group();
@@ -443,7 +443,7 @@ TEST_F(OthersTest, CallingOffCallsOffOurMoveOnly) {
   EXPECT_EQ(Legs(id).front(), pv);
 }
 
-TEST_F(OthersTest, SomebodysMoveOffADiskThatIsToLeaveIsHis) {
+TEST_F(OthersTest, AMoveBegunByAnotherProcessIsNotAborted) {
   const std::string id = Create("v", "linear", 40);
   const std::string pv = Legs(id).front();
   const std::string to = Group()->pvs[3].uuid;
@@ -451,14 +451,15 @@ TEST_F(OthersTest, SomebodysMoveOffADiskThatIsToLeaveIsHis) {
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& g) { g.lvs.push_back(Theirs(g, "his", pv, 5)); });
   BeginMove("his", pv, to);
   Listen();
-  EXPECT_THAT(MendSomething().obstacles, Contains(AllOf(HasSubstr("another process is moving"), HasSubstr("his"))));
+  EXPECT_THAT(MendSomething().obstacles,
+              Contains(AllOf(HasSubstr("another process is moving"), HasSubstr("his"))));
   ASSERT_TRUE(engine_->disks().Evacuate({.disk = pv, .cancel = true}, Soon()).has_value());
   EXPECT_TRUE(HasLv("pvmove0"));
   EXPECT_THAT(Changes(), Not(Contains("AbandonMove")));
 }
 
-// F13: limits of the group are no capacity, and what LVM would refuse is not tried.
-TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesIsFull) {
+// F13: the limits of the group bound capacity, and steps that LVM would refuse are not tried.
+TEST_F(OthersTest, AGroupAtItsVolumeLimitHasNoCapacity) {
   const std::string id = Create("v", "linear", 40);
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.max_lvs = 1; });
   Listen();
@@ -475,15 +476,15 @@ TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesIsFull) {
   EXPECT_FALSE(Create("x", "raid1", 40).empty()) << "legs do not count";
 }
 
-TEST_F(OthersTest, AGroupWhoseDisksMustStayKeepsThem) {
+TEST_F(OthersTest, AGroupThatIsNotResizeableKeepsItsDisks) {
   const std::string id = Create("v", "linear", 40);
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.extendable = false; });
   ExpectRefused(StatusOf(engine_->disks().Evacuate({.disk = Legs(id).front()}, Soon())), Code::kPrecondition,
                 "vgchange --resizeable y vg0");
 }
 
-// Cut off between LVM's commit and the look at what it made.
-TEST_F(OthersTest, AGrowthThatWasCutOffIsLookedAtWhenItIsRepeated) {
+// The growth was interrupted between LVM's commit and the check of its result.
+TEST_F(OthersTest, ARepeatedGrowthChecksAnInterruptedOne) {
   const std::string good = Create("good", "raid1", 40);
   const std::string bad = Create("bad", "raid1", 40);
   for (const std::string& id : {good, bad}) {
@@ -504,8 +505,7 @@ TEST_F(OthersTest, AGrowthThatWasCutOffIsLookedAtWhenItIsRepeated) {
   ExpectRefused(Expand(bad, 80), Code::kPrecondition, "a growth that was cut off");
 }
 
-// What a conversion that was cut off leaves: two shown volumes, the leg without a tag, its metadata with the
-// marker.
+// What an interrupted conversion leaves: two visible LVs. The leg has no tag, its metadata has the marker.
 class TakenOutTest : public OthersTest {
  protected:
   std::string Leave(const std::string& id, const std::string& tag = "quarry.creating",
@@ -525,7 +525,7 @@ class TakenOutTest : public OthersTest {
   }
 };
 
-TEST_F(TakenOutTest, IsKeptWhileItMayBeTheLastGoodCopyAndTold) {
+TEST_F(TakenOutTest, ALegIsKeptAndReportedWhileItMayBeTheLastGoodCopy) {
   const std::string id = Create("v", "raid1", 40);
   const std::string leg = Leave(id);
   for (const auto& [letters, action] :
@@ -540,7 +540,7 @@ TEST_F(TakenOutTest, IsKeptWhileItMayBeTheLastGoodCopyAndTold) {
   EXPECT_TRUE(erase_.Pieces().empty());
 }
 
-TEST_F(TakenOutTest, IsDispensableOnlyByTheKernelsWordOnEveryLeg) {
+TEST_F(TakenOutTest, ALegIsDispensableOnlyIfAllOthersAreInSync) {
   const std::string id = Create("v", "raid1", 40);
   const auto is = [&](const std::optional<dm::RaidStatus>& raid) {
     const Catalog catalog = ReadCatalog("default", Group());
@@ -561,7 +561,7 @@ TEST_F(TakenOutTest, IsDispensableOnlyByTheKernelsWordOnEveryLeg) {
   EXPECT_FALSE(is(good)) << "its disk is not there";
 }
 
-TEST_F(TakenOutTest, IsErasedAndRemovedOnceAllOthersAreInSync) {
+TEST_F(TakenOutTest, ALegIsErasedAndRemovedOnceAllOthersAreInSync) {
   const std::string id = Create("v", "raid1", 40);
   const std::string leg = Leave(id);
   const lvm::PhysicalRange there = lvm::PhysicalExtents(*Group(), *Group()->FindLv(leg)).front();
@@ -577,7 +577,7 @@ TEST_F(TakenOutTest, IsErasedAndRemovedOnceAllOthersAreInSync) {
   EXPECT_TRUE(engine_->volumes().Get(id, Soon(), Show::kHealth).has_value());
 }
 
-TEST_F(TakenOutTest, GoesWithItsVolumeWhenThatIsDeleted) {
+TEST_F(TakenOutTest, ALegIsErasedWithItsDeletedVolume) {
   const std::string id = Create("v", "raid1", 40);
   const std::string leg = Leave(id);
   SetLegs(id, "Aa", "recover");
@@ -587,7 +587,7 @@ TEST_F(TakenOutTest, GoesWithItsVolumeWhenThatIsDeleted) {
                                   [&](const auto& range) { return range.length >= Bytes{40 * kMiB.value}; }));
 }
 
-TEST_F(TakenOutTest, IsNobodysWithoutProof) {
+TEST_F(TakenOutTest, ALegWithoutProofIsNotTouched) {
   const std::string id = Create("v", "raid1", 40);
   SetLegs(id, "AA");
   std::string leg = Leave(id, "");
@@ -604,7 +604,7 @@ TEST_F(TakenOutTest, IsNobodysWithoutProof) {
   EXPECT_TRUE(HasLv(leg));
 }
 
-TEST_F(TakenOutTest, DoesNotHinderItsDiskFromBeingEmptiedForGood) {
+TEST_F(TakenOutTest, ALegDoesNotBlockAnEvacuationForGood) {
   const std::string id = Create("v", "raid1", 40);
   const std::string leg = Leave(id);
   const std::string pv = lvm::PhysicalExtents(*Group(), *Group()->FindLv(leg)).front().pv_uuid;

@@ -1,4 +1,5 @@
-// Disks that are to leave their group: what is moved where, what stands in the way, and that it goes on.
+// Evacuation of disks: what is moved where, which obstacles there are, and that an interrupted evacuation
+// continues.
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ class LeavingTest : public MendingTest {
   Result<EvacuateResult> Evacuate(EvacuateRequest request) {
     return engine_->disks().Evacuate(request, Soon());
   }
-  // Mends until something was done, or stood in the way; extents are copied on another thread.
+  // Runs rounds until a step was done or an obstacle reported. Extents are copied on another thread.
   RepairReport MendSomething() {
     RepairReport report;
     for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
@@ -29,7 +30,7 @@ class LeavingTest : public MendingTest {
     }
     return report;
   }
-  // The words of every step until the disk has left.
+  // The texts of all steps until the disk has left its group.
   std::vector<std::string> MendUntilGone(const std::string& pv_uuid) {
     std::vector<std::string> done;
     while (Group()->FindPv(pv_uuid) != nullptr) {
@@ -61,7 +62,7 @@ class LeavingTest : public MendingTest {
   }
 };
 
-TEST_F(LeavingTest, WhatLiesThereGoesElsewhereAndTheGroupIsReduced) {
+TEST_F(LeavingTest, AnEvacuatedDiskIsEmptiedAndLeavesItsGroup) {
   const std::string mirror = Create("mirror", "raid1", 200);
   const std::string linear = Create("linear", "linear", 100);
   const std::string leaving = Legs(mirror)[0];
@@ -88,14 +89,14 @@ TEST_F(LeavingTest, WhatLiesThereGoesElsewhereAndTheGroupIsReduced) {
   EXPECT_EQ(ConditionOf(mirror), "healthy");
 }
 
-TEST_F(LeavingTest, NothingNewIsPutThere) {
+TEST_F(LeavingTest, ADiskToBeVacatedGetsNothingNew) {
   const std::string leaving = Pvs()[0];
   ASSERT_TRUE(Evacuate({.disk = leaving}).has_value());
   const std::string id = Create("mirror", "raid1", 100);
   EXPECT_THAT(Legs(id), Not(Contains(leaving)));
 }
 
-TEST_F(LeavingTest, WhatDoesNotFitIsRefusedSayingByHowMuch) {
+TEST_F(LeavingTest, AnEvacuationThatDoesNotFitNamesTheMissingSpace) {
   for (const char* name : {"a", "b", "c"}) {
     Create(name, "linear", 380);
   }
@@ -105,7 +106,7 @@ TEST_F(LeavingTest, WhatDoesNotFitIsRefusedSayingByHowMuch) {
   EXPECT_EQ(wish.error().code(), Code::kNoSpace);
   EXPECT_THAT(wish.error().message(), HasSubstr("too few"));
   EXPECT_THAT(wish.error().message(), HasSubstr("140 MiB"));
-  EXPECT_EQ(StateOf(Legs(id)[0]), "ok") << "nothing was written down";
+  EXPECT_EQ(StateOf(Legs(id)[0]), "ok") << "the request was not recorded";
 }
 
 TEST_F(LeavingTest, ADryRunChangesNothing) {
@@ -116,7 +117,7 @@ TEST_F(LeavingTest, ADryRunChangesNothing) {
   EXPECT_EQ(Group()->seqno, before);
 }
 
-TEST_F(LeavingTest, WhatIsNotOursIsNotMoved) {
+TEST_F(LeavingTest, UnmanagedVolumesAreNotMoved) {
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
     group.lvs.push_back(
         {.name = "theirs",
@@ -130,13 +131,13 @@ TEST_F(LeavingTest, WhatIsNotOursIsNotMoved) {
   EXPECT_THAT(wish.error().message(), HasSubstr("theirs"));
 }
 
-TEST_F(LeavingTest, AnUnknownDiskAndAMissingOneAreRefused) {
+TEST_F(LeavingTest, UnknownAndMissingDisksAreRefused) {
   EXPECT_EQ(Evacuate({.disk = "/dev/nosuch"}).error().code(), Code::kNotFound);
   SetMissing(Pvs()[1]);
   EXPECT_EQ(Evacuate({.disk = Pvs()[1]}).error().code(), Code::kPrecondition);
 }
 
-TEST_F(LeavingTest, ARepetitionAndARestartGoOn) {
+TEST_F(LeavingTest, ARepeatedRequestAndARestartContinueAnEvacuation) {
   const std::string id = Create("linear", "linear", 300);
   const std::string leaving = Legs(id)[0];
   ASSERT_TRUE(Evacuate({.disk = leaving}).has_value());
@@ -148,7 +149,7 @@ TEST_F(LeavingTest, ARepetitionAndARestartGoOn) {
   EXPECT_THAT(Pvs(), Not(Contains(leaving)));
 }
 
-TEST_F(LeavingTest, ItCanBeCalledOff) {
+TEST_F(LeavingTest, AnEvacuationCanBeCancelled) {
   const std::string leaving = Pvs()[0];
   EXPECT_EQ(Evacuate({.disk = leaving, .cancel = true}).error().code(), Code::kPrecondition);
   ASSERT_TRUE(Evacuate({.disk = leaving}).has_value());
@@ -159,7 +160,7 @@ TEST_F(LeavingTest, ItCanBeCalledOff) {
   EXPECT_THAT(Group()->FindPv(leaving)->tags, IsEmpty());
 }
 
-TEST_F(LeavingTest, WhereTheDiskIsNotToBeReadRaidLegsAreMadeAnew) {
+TEST_F(LeavingTest, ReplacingADiskRebuildsRaidLegsWithoutReadingIt) {
   const std::string mirror = Create("mirror", "raid1", 200);
   const std::string leaving = Legs(mirror)[1];
   ASSERT_TRUE(Evacuate({.disk = leaving, .rebuild = true}).has_value());
@@ -169,7 +170,7 @@ TEST_F(LeavingTest, WhereTheDiskIsNotToBeReadRaidLegsAreMadeAnew) {
   EXPECT_THAT(Pvs(), Not(Contains(leaving)));
 }
 
-TEST_F(LeavingTest, SeveralRaidVolumesAreMadeAnewOneAfterTheOther) {
+TEST_F(LeavingTest, LegsOfSeveralVolumesAreReplacedOneAfterAnother) {
   for (const char* name : {"a", "b", "c"}) {
     Create(name, "raid5", 60);
   }
@@ -179,7 +180,7 @@ TEST_F(LeavingTest, SeveralRaidVolumesAreMadeAnewOneAfterTheOther) {
   EXPECT_THAT(Pvs(), Not(Contains(leaving)));
 }
 
-TEST_F(LeavingTest, AVolumeThatCannotDoWithoutItsLegIsNotRebuilt) {
+TEST_F(LeavingTest, ALegThatItsVolumeNeedsIsNotReplaced) {
   const std::string mirror = Create("mirror", "raid1", 200);
   const std::string leaving = Legs(mirror)[1];
   SetLegs(mirror, "aA");
@@ -190,13 +191,13 @@ TEST_F(LeavingTest, AVolumeThatCannotDoWithoutItsLegIsNotRebuilt) {
   EXPECT_EQ(Legs(mirror)[1], leaving);
 }
 
-TEST_F(LeavingTest, WhoAsksForRepairsDoesNotWaitForIt) {
+TEST_F(LeavingTest, ARequestForRepairsDoesNotWaitForAnEvacuation) {
   const std::string id = Create("linear", "linear", 300);
   ASSERT_TRUE(Evacuate({.disk = Legs(id)[0]}).has_value());
   EXPECT_THAT(Mend(RepairCause::kAsked).done, IsEmpty());
 }
 
-TEST_F(LeavingTest, AFailureIsTriedAgainLaterAndKeepsNobodyElseFromBeingMended) {
+TEST_F(LeavingTest, AFailedEvacuationIsRetriedAndBlocksNoOtherRepair) {
   const std::string mirror = Create("mirror", "raid1", 200);
   const std::string linear = Create("linear", "linear", 100);
   const std::string leaving = Legs(linear)[0];

@@ -1,4 +1,4 @@
-// Lost disks and legs: what is done about them, when, and what is left alone.
+// Lost disks and legs: which repairs are done, when, and what is not touched.
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST_F(MendingTest, WhereNothingIsAmissNothingIsDone) {
+TEST_F(MendingTest, AHealthyPoolNeedsNoStep) {
   Create("mirror", "raid1");
   Create("linear", "linear");
   const uint64_t before = Group()->seqno;
@@ -26,7 +26,7 @@ TEST_F(MendingTest, WhereNothingIsAmissNothingIsDone) {
   EXPECT_EQ(Group()->seqno, before);
 }
 
-TEST_F(MendingTest, ALostLegIsRebuiltOnADiskOfItsOwnOnceItsDiskHasBeenAwayLongEnough) {
+TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   SetMissing(before[1]);
@@ -50,7 +50,7 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnADiskOfItsOwnOnceItsDiskHasBeenAwayLongEn
   EXPECT_THAT(Mend().done, IsEmpty());
 }
 
-TEST_F(MendingTest, ADiskThatComesBackInTimeIsJustRefreshed) {
+TEST_F(MendingTest, ADiskThatReturnsWithinTheDelayIsOnlyRefreshed) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   SetMissing(before[0]);
@@ -63,10 +63,10 @@ TEST_F(MendingTest, ADiskThatComesBackInTimeIsJustRefreshed) {
   EXPECT_EQ(ConditionOf(id), "healthy");
   Pass(std::chrono::seconds(3600));
   SetMissing(before[0]);
-  EXPECT_THAT(Mend().done, IsEmpty()) << "the time begins anew";
+  EXPECT_THAT(Mend().done, IsEmpty()) << "the delay starts again";
 }
 
-TEST_F(MendingTest, ADiskThatMissedACommitIsTakenBackFirst) {
+TEST_F(MendingTest, ADiskThatMissedACommitIsTakenBackBeforeTheRefresh) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   SetMissing(before[0]);
@@ -78,24 +78,24 @@ TEST_F(MendingTest, ADiskThatMissedACommitIsTakenBackFirst) {
   EXPECT_EQ(ConditionOf(id), "healthy");
 }
 
-TEST_F(MendingTest, WhatLiesOnAPulledDiskIsRefreshedOnceItIsThereAgain) {
+TEST_F(MendingTest, VolumesOnAPulledDiskAreRefreshedWhenItReturns) {
   const std::string id = Create("linear", "linear");
   dm_.SetOnLostDisk(DmUuidOf(id), true);
   EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty()) << "looked for only when disks may have changed";
   lvm_.before.FailNth("Refresh", 1, Error(Code::kTimeout, "not now"));
   Mend(RepairCause::kDisks);
-  EXPECT_EQ(ConditionOf(id), "failed") << "its disk is there, but the kernel has not opened it anew";
+  EXPECT_EQ(ConditionOf(id), "failed") << "its disk is present, but the kernel has not opened it again";
   Pass(std::chrono::minutes(1));
   EXPECT_THAT(Mend(RepairCause::kDisks).done, ElementsAre(HasSubstr("refresh")));
   EXPECT_EQ(ConditionOf(id), "healthy");
   EXPECT_THAT(Mend(RepairCause::kDisks).done, IsEmpty());
 }
 
-TEST_F(MendingTest, ADiskThatIsPulledAgainAndAgainIsTakenBackEachTime) {
+TEST_F(MendingTest, ADiskThatIsPulledRepeatedlyIsTakenBackEachTime) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   for (int i = 0; i < 6; ++i) {
-    // Back so soon that LVM has never missed it.
+    // The disk is back so soon that LVM has never missed it.
     SetLegs(id, "AD");
     dm_.SetOnLostDisk(DmUuidOf(id), true);
     EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("refresh"))) << i;
@@ -105,7 +105,7 @@ TEST_F(MendingTest, ADiskThatIsPulledAgainAndAgainIsTakenBackEachTime) {
   EXPECT_EQ(Legs(id), before);
 }
 
-TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) {
+TEST_F(MendingTest, ALegThatFailsAfterEachReturnIsReplacedOnAnotherDisk) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   for (int i = 0; i < 3; ++i) {
@@ -135,7 +135,7 @@ TEST_F(MendingTest, ALegThatFailsAgainEachTimeItIsTakenBackIsMadeAnewElsewhere) 
   EXPECT_EQ(state_of_disk(), "ok");
 }
 
-TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
+TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   std::string there = Create("there0", "linear", 40);
@@ -147,7 +147,7 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
     SetLegs(id, "AD");
     EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("refresh"))) << i;
     SetLegs(id, "AD");
-    // Its label cannot be read for a moment; to the kernel it is there.
+    // The label of the disk cannot be read for a moment, but the kernel still has the disk.
     SetMissing(before[1]);
     Mend();
     SetMissing(before[1], false);
@@ -165,7 +165,7 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
   SetMissing(before[1], false);
   Mend();
   EXPECT_TRUE(is_blamed());
-  // Pulled and plugged in again it is another matter.
+  // A disk that was pulled and plugged in again is no longer failing.
   dm_.SetOnLostDisk(DmUuidOf(there), true);
   SetMissing(before[1]);
   Mend();
@@ -174,7 +174,7 @@ TEST_F(MendingTest, ADiskThatIsMissedNowAndThenHasNoExcuse) {
   EXPECT_FALSE(is_blamed());
 }
 
-TEST_F(MendingTest, WhereLegsFailAgainAndAgainOtherVolumesLeaveTheDiskToo) {
+TEST_F(MendingTest, OtherVolumesAlsoMoveTheirLegsOffAFailingDisk) {
   const std::string first = Create("first", "raid5", 100);
   const std::string second = Create("second", "raid5", 100);
   const std::string shared = Legs(first)[0];
@@ -189,14 +189,14 @@ TEST_F(MendingTest, WhereLegsFailAgainAndAgainOtherVolumesLeaveTheDiskToo) {
   SetLegs(second, "AAA", "resync");
   EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
   EXPECT_EQ(std::ranges::count(Legs(first), shared), 0);
-  EXPECT_EQ(std::ranges::count(Legs(second), shared), 1) << "not while it is at something else";
+  EXPECT_EQ(std::ranges::count(Legs(second), shared), 1) << "not during a resync";
   SetLegs(second, "AAA");
   EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify")));
   EXPECT_EQ(std::ranges::count(Legs(second), shared), 0);
   EXPECT_EQ(ConditionOf(second), "healthy");
 }
 
-TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
+TEST_F(MendingTest, OneUnplaceableLegDoesNotBlockOtherRepairs) {
   const std::string id = Create("mirror", "raid1", 100);
   const std::string other = Create("other", "raid1", 100);
   const std::vector<std::string> before = Legs(id);
@@ -210,7 +210,7 @@ TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
   EXPECT_THAT(Mend(RepairCause::kEvent).obstacles, ElementsAre(HasSubstr("not now")));
   SetLegs(other, "DA");
   EXPECT_THAT(Mend(RepairCause::kEvent).done, Contains(HasSubstr("refresh")));
-  // Nor is it tried while the group lacks a disk, when LVM would refuse.
+  // While the group lacks a disk LVM would refuse to replace the leg, so this is not tried.
   SetLegs(id, "AD");
   Pass(std::chrono::hours(1));
   const lvm::Snapshot group = Group();
@@ -223,7 +223,7 @@ TEST_F(MendingTest, ThatALegCannotBeMadeAnewKeepsNobodyElseFromBeingMended) {
   }
 }
 
-TEST_F(MendingTest, WithoutAnotherPlaceForItsLegADiskIsTriedOnAndOn) {
+TEST_F(MendingTest, ALegWithoutAnotherPlaceIsRefreshedAgainAndAgain) {
   const std::string id = Create("parity", "raid5", 300);
   for (int i = 0; i < 3; ++i) {
     Create("filler" + std::to_string(i), "linear", 330);
@@ -238,7 +238,7 @@ TEST_F(MendingTest, WithoutAnotherPlaceForItsLegADiskIsTriedOnAndOn) {
   }
 }
 
-TEST_F(MendingTest, ADiskThatFailsAgainAndAgainIsTakenBackEverMoreRarely) {
+TEST_F(MendingTest, ADiskThatKeepsFailingIsTakenBackAtGrowingIntervals) {
   Begin([](EngineConfig& config) { config.repair = false; });
   const std::string id = Create("mirror", "raid1");
   std::vector<std::chrono::milliseconds> waits;
@@ -263,7 +263,7 @@ TEST_F(MendingTest, ADiskThatFailsAgainAndAgainIsTakenBackEverMoreRarely) {
   EXPECT_EQ(Mend().next, waits[0]) << "it has been well for long";
 }
 
-TEST_F(MendingTest, ManualPolicyLeavesLegsAndGroupsAloneUntilAsked) {
+TEST_F(MendingTest, ManualPolicyChangesNoLegOrGroupUntilRequested) {
   Begin([](EngineConfig& config) { config.repair = false; });
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
@@ -277,7 +277,7 @@ TEST_F(MendingTest, ManualPolicyLeavesLegsAndGroupsAloneUntilAsked) {
   EXPECT_NE(Legs(id), before);
 }
 
-TEST_F(MendingTest, NothingIsRebuiltFromTooFewLegs) {
+TEST_F(MendingTest, AVolumeWithTooFewLegsIsNotRebuilt) {
   const std::string id = Create("parity", "raid5");
   const std::vector<std::string> before = Legs(id);
   SetMissing(before[0]);
@@ -295,7 +295,7 @@ TEST_F(MendingTest, NothingIsRebuiltFromTooFewLegs) {
   EXPECT_EQ(ConditionOf(id), "healthy");
 }
 
-TEST_F(MendingTest, ALegThatIsNotInSyncIsNoSourceForAnother) {
+TEST_F(MendingTest, ALegOutOfSyncDoesNotCountAsASource) {
   const std::string id = Create("mirror", "raid1");
   SetMissing(Legs(id)[0]);
   SetLegs(id, "Aa");
@@ -305,7 +305,7 @@ TEST_F(MendingTest, ALegThatIsNotInSyncIsNoSourceForAnother) {
   EXPECT_THAT(Mend().obstacles, ElementsAre(HasSubstr("too few legs")));
 }
 
-TEST_F(MendingTest, WhileLegsAreFilledTheNextOneWaits) {
+TEST_F(MendingTest, TheNextRebuildWaitsWhileLegsAreRebuilt) {
   const std::string id = Create("mirror", "raid1");
   SetMissing(Legs(id)[0]);
   Mend();
@@ -318,7 +318,7 @@ TEST_F(MendingTest, WhileLegsAreFilledTheNextOneWaits) {
   EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of")));
 }
 
-TEST_F(MendingTest, WithoutADiskToGoToItSaysWhatIsMissing) {
+TEST_F(MendingTest, ARebuildWithoutASpareDiskAsksForOne) {
   const std::string id = Create("wide", "raid10");  // a leg on each of the four
   SetMissing(Legs(id)[1]);
   Mend();
@@ -329,7 +329,7 @@ TEST_F(MendingTest, WithoutADiskToGoToItSaysWhatIsMissing) {
   EXPECT_EQ(ConditionOf(id), "degraded");
 }
 
-TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
+TEST_F(MendingTest, AGroupIsNotReducedWhileALinearVolumeLiesOnALostDisk) {
   const std::string id = Create("linear", "linear");
   SetMissing(Legs(id)[0]);
   Mend();
@@ -340,8 +340,8 @@ TEST_F(MendingTest, ALinearVolumeOnALostDiskKeepsTheGroupAsItIs) {
   EXPECT_EQ(Group()->pvs.size(), 4U);
 }
 
-// As long as anything lies there LVM makes nothing new in the whole group.
-TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
+// While anything lies on the missing disk, LVM makes nothing new in the whole group.
+TEST_F(MendingTest, ADeletedVolumeOnALostDiskIsErasedWherePossible) {
   for (const std::string type : {"raid1", "linear"}) {
     SCOPED_TRACE(type);
     const std::string id = Create("v-" + type, type, 40);
@@ -380,7 +380,7 @@ TEST_F(MendingTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   }
 }
 
-TEST_F(MendingTest, ADiskThatGoesAgainIsWaitedForAgain) {
+TEST_F(MendingTest, TheDelayStartsAgainWhenADiskIsLostAgain) {
   const std::string id = Create("v", "linear", 40);
   const std::string leg = Legs(id)[0];
   SetMissing(leg);
@@ -402,7 +402,7 @@ TEST_F(MendingTest, ADiskThatGoesAgainIsWaitedForAgain) {
   EXPECT_EQ(Lv(Group(), id), nullptr);
 }
 
-TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
+TEST_F(MendingTest, AReturnedDiskIsErasedEvenIfItWasGivenUp) {
   const std::string id = Create("mirror", "raid1", 40);
   const std::string other = Create("other", "linear", 40);
   const std::vector<std::string> legs = Legs(id);
@@ -425,7 +425,7 @@ TEST_F(MendingTest, ADiskThatIsBackIsErasedEvenIfItWasGivenUp) {
                           [&](const auto& piece) { return piece.pv_uuid == legs[0]; }));
 }
 
-TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackHoldsUpNothingElse) {
+TEST_F(MendingTest, ADiskThatLvmRefusesDoesNotBlockOtherSteps) {
   const std::string one = Create("one", "raid1");
   const std::string other = Create("other", "raid1");
   const std::vector<std::string> legs = Legs(one);
@@ -447,7 +447,7 @@ TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackHoldsUpNothingElse) {
   EXPECT_EQ(Group()->MissingPvs(), 0U);
 }
 
-TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackKeepsNoOtherFromReturning) {
+TEST_F(MendingTest, ADiskThatLvmRefusesDoesNotBlockOtherReturns) {
   const std::string one = Create("one", "raid1");
   const std::vector<std::string> legs = Legs(one);
   const std::string other = Group()->pvs.back().uuid;
@@ -465,7 +465,7 @@ TEST_F(MendingTest, ADiskThatLvmDoesNotTakeBackKeepsNoOtherFromReturning) {
   EXPECT_EQ(Group()->MissingPvs(), 1U);
 }
 
-TEST_F(MendingTest, AReturnCountsAlsoWhileItsPoolHasToWait) {
+TEST_F(MendingTest, AShortReturnCountsWhileRepairsArePutOff) {
   const std::string one = Create("one", "raid1");
   const std::string other = Create("other", "raid1");
   const std::vector<std::string> legs = Legs(one);
@@ -485,7 +485,7 @@ TEST_F(MendingTest, AReturnCountsAlsoWhileItsPoolHasToWait) {
       << "it has been away for 52 s, not for 61";
 }
 
-TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
+TEST_F(MendingTest, AMissingDiskWithoutExtentsIsRemovedFromItsGroup) {
   const lvm::Snapshot group = Group();
   SetMissing(group->pvs[3].uuid);
   Mend();
@@ -494,7 +494,7 @@ TEST_F(MendingTest, AnEmptyDiskThatStaysAwayLeavesTheGroup) {
   EXPECT_EQ(Group()->pvs.size(), 3U);
 }
 
-TEST_F(MendingTest, AGroupWithoutAnyDiskIsNotReduced) {
+TEST_F(MendingTest, AGroupWithoutDisksIsNotReduced) {
   const lvm::Snapshot group = Group();
   for (const lvm::PhysicalVolume& pv : group->pvs) {
     SetMissing(pv.uuid);
@@ -505,7 +505,7 @@ TEST_F(MendingTest, AGroupWithoutAnyDiskIsNotReduced) {
   EXPECT_EQ(Group()->pvs.size(), 4U);
 }
 
-TEST_F(MendingTest, AnInactiveVolumeIsMadeActiveForIt) {
+TEST_F(MendingTest, AnInactiveVolumeIsActivatedForItsRebuild) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
   lvm_.Reboot();
@@ -518,7 +518,7 @@ TEST_F(MendingTest, AnInactiveVolumeIsMadeActiveForIt) {
   EXPECT_NE(Legs(id), before);
 }
 
-TEST_F(MendingTest, WhoeverIsAtWorkOnTheVolumeGoesFirst) {
+TEST_F(MendingTest, ABusyVolumeIsRepairedLater) {
   const std::string id = Create("mirror", "raid1");
   SetMissing(Legs(id)[0]);
   Mend();
@@ -534,8 +534,8 @@ TEST_F(MendingTest, WhoeverIsAtWorkOnTheVolumeGoesFirst) {
   EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("rebuild"), HasSubstr("verify"), HasSubstr("out of group")));
 }
 
-// After a failure nobody knows of, and after a crash: what is found is where it goes on.
-TEST_F(MendingTest, WhatWasDoneButNotToldIsFoundDone) {
+// After an unreported failure, and after a crash, the repair continues from the present state.
+TEST_F(MendingTest, AStepThatTookEffectDespiteAnErrorIsNotRepeated) {
   const std::string id = Create("mirror", "raid1");
   SetMissing(Legs(id)[0]);
   Mend();
@@ -549,7 +549,7 @@ TEST_F(MendingTest, WhatWasDoneButNotToldIsFoundDone) {
   EXPECT_EQ(ConditionOf(id), "healthy");
 }
 
-TEST_F(MendingTest, WhatIsLeftSuspendedIsResumed) {
+TEST_F(MendingTest, AVolumeThatWasLeftSuspendedIsResumed) {
   const std::string id = Create("mirror", "raid1");
   dm_.SetSuspended(DmUuidOf(id), true);
   EXPECT_THAT(Mend().done, ElementsAre(HasSubstr("activate")));

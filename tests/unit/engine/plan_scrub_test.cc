@@ -1,4 +1,4 @@
-// Legs that are compared: when, what is kept of it, what is not counted, and how fast.
+// Scrubs: when legs are compared, what is recorded, what does not count, and how fast rebuilds are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class ScrubbingTest : public MendingTest {
   }
   std::string ActionOf(const std::string& id) { return (*dm_.Raid(DmUuidOf(id)))->action; }
   bool IsChecked(const std::string& id) { return ActionOf(id) == "check"; }
-  // What the kernel is at comes to its end.
+  // The running scrub or sync of the kernel ends.
   void End(const std::string& id, uint64_t mismatches = 0) { dm_.EndScrub(DmUuidOf(id), mismatches); }
   VolumeStatus StatusOf(const std::string& id) {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
@@ -51,7 +51,7 @@ class ScrubbingTest : public MendingTest {
   }
 };
 
-TEST(ScrubOutcomeTest, IsKeptInATag) {
+TEST(ScrubOutcomeTest, AnOutcomeSurvivesInATag) {
   const ScrubOutcome outcome{std::chrono::sys_days(std::chrono::May / 1 / 2027), Bytes{8192}};
   EXPECT_EQ(ReadScrub(ScrubText(outcome)), outcome);
   for (const char* text : {"", "1", "1:", ":1", "a:1", "1:1x"}) {
@@ -59,7 +59,7 @@ TEST(ScrubOutcomeTest, IsKeptInATag) {
   }
 }
 
-TEST_F(ScrubbingTest, WhatIsAskedForIsComparedOneAfterTheOtherAndKept) {
+TEST_F(ScrubbingTest, RequestedScrubsRunOneAfterAnotherAndAreRecorded) {
   const std::string first = Create("first", "raid1", 100);
   const std::string second = Create("second", "raid5", 100);
   Create("linear", "linear", 4);
@@ -91,7 +91,7 @@ TEST_F(ScrubbingTest, WhatIsAskedForIsComparedOneAfterTheOtherAndKept) {
   EXPECT_FALSE(IsChecked(first) || IsChecked(second));
 }
 
-TEST_F(ScrubbingTest, OfParityAMismatchIsAnAilmentUntilItIsRepaired) {
+TEST_F(ScrubbingTest, AParityMismatchDegradesAVolumeUntilItIsRepaired) {
   const std::string id = Create("parity", "raid5", 100);
   Ask({id});
   Mend();
@@ -112,7 +112,7 @@ TEST_F(ScrubbingTest, OfParityAMismatchIsAnAilmentUntilItIsRepaired) {
   EXPECT_EQ(ConditionOf(id), "healthy");
 }
 
-TEST_F(ScrubbingTest, CopiesMayDifferWhereNothingIsStored) {
+TEST_F(ScrubbingTest, MirrorMismatchesAreReportedAndTheVolumeStaysHealthy) {
   const std::string id = Create("mirror", "raid1", 100);
   Ask({id});
   Mend();
@@ -122,7 +122,7 @@ TEST_F(ScrubbingTest, CopiesMayDifferWhereNothingIsStored) {
   EXPECT_THAT(StatusOf(id).detail, HasSubstr("4 KiB"));
 }
 
-TEST_F(ScrubbingTest, ByTheCalendarTheOneThatHasWaitedLongestComesFirst) {
+TEST_F(ScrubbingTest, TheVolumeThatHasWaitedLongestIsScrubbedFirst) {
   const std::string old = Create("old", "raid1", 100);
   BeginEvery(days(28));
   SetCreated(Now() - days(10));
@@ -155,11 +155,11 @@ TEST_F(ScrubbingTest, ByTheCalendarTheOneThatHasWaitedLongestComesFirst) {
   EXPECT_TRUE(IsChecked(old));
 }
 
-TEST_F(ScrubbingTest, UnaskedItBeginsAtItsHoursOnly) {
+TEST_F(ScrubbingTest, AScheduledScrubBeginsWithinItsHoursOnly) {
   const std::string id = Create("mirror", "raid1", 100);
   std::time_t wall = std::chrono::system_clock::to_time_t(clock_.WallNow());
   const auto hour = static_cast<uint32_t>(localtime(&wall)->tm_hour);  // NOLINT(concurrency-mt-unsafe)
-  BeginEvery(days(1), {(hour + 23) % 24, (hour + 25) % 24});           // may be over midnight
+  BeginEvery(days(1), {(hour + 23) % 24, (hour + 25) % 24});           // may span midnight
   Pass(hours(2));
   Mend();
   EXPECT_FALSE(IsChecked(id));
@@ -171,10 +171,10 @@ TEST_F(ScrubbingTest, UnaskedItBeginsAtItsHoursOnly) {
   EXPECT_TRUE(IsChecked(id));
 }
 
-TEST_F(ScrubbingTest, WhatWasBrokenOffDoesNotCount) {
+TEST_F(ScrubbingTest, AnAbortedScrubDoesNotCount) {
   const std::string id = Create("mirror", "raid1", 100);
   const std::string lv = lvm::ParseVolumeId(id)->lv_name;
-  // Made active anew in between: what the kernel says of mismatches is of nothing.
+  // The volume was deactivated and activated in between, so the kernel's count of mismatches means nothing.
   Ask({id});
   Mend();
   ASSERT_TRUE(IsChecked(id));
@@ -184,7 +184,7 @@ TEST_F(ScrubbingTest, WhatWasBrokenOffDoesNotCount) {
   Mend();
   EXPECT_EQ(OutcomeOf(id), std::nullopt);
   EXPECT_FALSE(StatusOf(id).scrub_pending);
-  // Inactive by now.
+  // The volume is inactive now.
   Ask({id});
   Mend();
   ASSERT_TRUE(lvm_.Deactivate("vg0", lv, 0, Soon()).has_value());
@@ -204,7 +204,7 @@ TEST_F(ScrubbingTest, WhatWasBrokenOffDoesNotCount) {
   EXPECT_FALSE(StatusOf(id).scrub_pending);
 }
 
-TEST_F(ScrubbingTest, OneThatHasGrownMeanwhileIsComparedAgain) {
+TEST_F(ScrubbingTest, AVolumeThatGrewDuringItsScrubIsScrubbedAgain) {
   const std::string id = Create("mirror", "raid1", 100);
   BeginEvery(days(28));
   SetCreated(Now() - days(30));
@@ -222,7 +222,7 @@ TEST_F(ScrubbingTest, OneThatHasGrownMeanwhileIsComparedAgain) {
   EXPECT_TRUE(OutcomeOf(id).has_value());
 }
 
-TEST_F(ScrubbingTest, AnotherProcessRecordsWhatThisOneBegan) {
+TEST_F(ScrubbingTest, TheNextProcessRecordsARunningScrub) {
   const std::string id = Create("mirror", "raid1", 100);
   Ask({id});
   Mend();
@@ -234,15 +234,15 @@ TEST_F(ScrubbingTest, AnotherProcessRecordsWhatThisOneBegan) {
   EXPECT_TRUE(OutcomeOf(id).has_value());
 }
 
-TEST_F(ScrubbingTest, InactiveOnesAreActivatedForIt) {
+TEST_F(ScrubbingTest, AnInactiveVolumeIsActivatedForItsScrub) {
   const std::string id = Create("mirror", "raid1", 100);
   ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
   Ask({id});
-  Mend();  // the fake does not know that it is one of raid, so the kernel refuses
+  Mend();  // the fake does not know that this is a RAID volume, so the kernel refuses
   EXPECT_TRUE(dm_.Find(DmUuidOf(id))->has_value());
 }
 
-TEST_F(ScrubbingTest, NothingIsComparedWhileAnythingIsAmiss) {
+TEST_F(ScrubbingTest, NoScrubRunsInADegradedGroup) {
   const std::string mirror = Create("mirror", "raid1", 100);
   const std::string linear = Create("linear", "linear", 4);
   EXPECT_EQ(engine_->upkeep().Scrub({{linear}, false}, Soon()).error().code(), Code::kInvalidArgument);
@@ -262,7 +262,7 @@ TEST_F(ScrubbingTest, NothingIsComparedWhileAnythingIsAmiss) {
   EXPECT_THAT(Ask({mirror}).front().refusal, HasSubstr("being evacuated"));
 }
 
-TEST_F(ScrubbingTest, OneThatTheKernelRefusesIsLeftAloneForAWhile) {
+TEST_F(ScrubbingTest, AScrubThatTheKernelRefusesIsRetriedLater) {
   const std::string first = Create("first", "raid1", 100);
   const std::string second = Create("second", "raid1", 100);
   BeginEvery(days(28));
@@ -286,7 +286,7 @@ class RebuildRateTest : public ScrubbingTest {
   }
 };
 
-TEST_F(RebuildRateTest, IsThatOfNewVolumesAndOfThoseThatAreThere) {
+TEST_F(RebuildRateTest, TheRateAppliesToNewAndExistingVolumes) {
   const std::string before = Create("before", "raid1", 100);
   const std::string linear = Create("linear", "linear", 4);
   EXPECT_EQ(RateOf(before), Bytes{0});
@@ -304,7 +304,7 @@ TEST_F(RebuildRateTest, IsThatOfNewVolumesAndOfThoseThatAreThere) {
   EXPECT_EQ(RateOf(after), Bytes{0});
 }
 
-TEST_F(RebuildRateTest, ThatItCannotBeSetStopsNoRepair) {
+TEST_F(RebuildRateTest, AFailureToSetTheRateDoesNotBlockRepairs) {
   const std::string id = Create("mirror", "raid1", 100);
   BeginWith(kMiB);
   lvm_.before.FailNth("LimitRecovery", 1, Error(Code::kTimeout, "not now"));

@@ -1,4 +1,5 @@
-// A node of four disks whose engine mends when it is told to, by a clock that is moved by hand.
+// A node with four disks. Its engine repairs only when a test calls Mend, and its clock moves only when a
+// test moves it.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ namespace quarry::engine {
 class HandClock final : public Clock {
  public:
   SteadyTime Now() const override { return now; }
-  // The first of May 2027, an hour after midnight, when it begins.
+  // One hour after midnight on 1 May 2027 at the start.
   std::chrono::system_clock::time_point WallNow() const override {
     return std::chrono::sys_days(std::chrono::May / 1 / 2027) +
            std::chrono::duration_cast<std::chrono::system_clock::duration>(now.time_since_epoch());

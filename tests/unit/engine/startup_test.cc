@@ -1,4 +1,4 @@
-// What a start makes of what an earlier process, or an LVM that was killed, left behind.
+// What a start does with leftovers of an earlier process or of a killed LVM.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class ReconcileTest : public testing::Test {
   }
   lvm::Snapshot Group() { return *lvm_.Read("vg-0", Soon()); }
   bool HasDevice(const std::string& uuid) { return dm_.Find(uuid)->has_value(); }
-  // A UUID as LVM gives an LV: 32 characters.
+  // A UUID like those that LVM gives an LV: 32 characters.
   std::string Uuid(char filler) { return lvm::DmUuid(Group()->uuid, std::string(32, filler)); }
   void AddLv(const std::string& name, const std::vector<std::string>& tags) {
     lvm_.Edit("vg-0", [&](lvm::VolumeGroup& group) {
@@ -69,7 +69,7 @@ class ReconcileTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(ReconcileTest, DevicesOfOursWithoutALogicalVolumeGoAndNobodyElsesDo) {
+TEST_F(ReconcileTest, OnlyManagedDevicesWithoutALogicalVolumeAreRemoved) {
   ASSERT_TRUE(Start().has_value());
   Create("stays");
   const std::string ours = lvm::NewLvName();
@@ -89,8 +89,8 @@ TEST_F(ReconcileTest, DevicesOfOursWithoutALogicalVolumeGoAndNobodyElsesDo) {
   EXPECT_TRUE(HasDevice(other_group));
 }
 
-// Somebody else's command finishes the create between the look and the removal.
-TEST_F(ReconcileTest, WhatLosesItsMarkerBeforeItIsRemovedIsLeftAlone) {
+// A command of another process finishes the create between the read and the removal.
+TEST_F(ReconcileTest, AVolumeThatLosesItsMarkerIsNotRemoved) {
   const std::string finished = lvm::NewLvName();
   const std::string half_made = lvm::NewLvName();
   AddLv(finished, {std::string(lvm::kCreatingTag)});
@@ -116,7 +116,7 @@ TEST_F(ReconcileTest, WhatLosesItsMarkerBeforeItIsRemovedIsLeftAlone) {
   EXPECT_EQ(Group()->FindLv(half_made), nullptr);
 }
 
-TEST_F(ReconcileTest, ADeviceInUseIsLeftAndTheStartGoesOn) {
+TEST_F(ReconcileTest, ADeviceInUseIsKeptAndTheStartContinues) {
   ASSERT_TRUE(Start().has_value());
   dm_.AddDevice(Uuid('a'), lvm::DmName("vg-0", lvm::NewLvName()), kExtent);
   dm_.KernelOpen(Uuid('a'), 1);
@@ -124,7 +124,7 @@ TEST_F(ReconcileTest, ADeviceInUseIsLeftAndTheStartGoesOn) {
   EXPECT_TRUE(HasDevice(Uuid('a')));
 }
 
-TEST_F(ReconcileTest, LegsLeftActiveWithoutTheirVolumeGo) {
+TEST_F(ReconcileTest, LegsActiveWithoutTheirVolumeAreRemoved) {
   ASSERT_TRUE(Start().has_value());
   const std::string id = Create("one");
   const std::string name = lvm::ParseVolumeId(id)->lv_name;
@@ -139,7 +139,7 @@ TEST_F(ReconcileTest, LegsLeftActiveWithoutTheirVolumeGo) {
   ASSERT_TRUE(Start().has_value());
   EXPECT_FALSE(HasDevice(leg));
 
-  add_leg();  // found only when the volume is wanted
+  add_leg();  // found only when the volume is used
   mount_.AddDirectory("/stage");
   EXPECT_TRUE(engine_->volumes().Stage({id, *AbsolutePath::Parse("/stage"), {}}, Soon()).has_value());
   EXPECT_TRUE(HasDevice(top));
@@ -161,13 +161,14 @@ TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
   lvm_.SetOnCall(nullptr);
 }
 
-// Killed between the table of a growth that was never committed and that of the metadata.
-TEST_F(ReconcileTest, AVolumeWhoseDeviceMapsMoreThanItsOwnHasItsTableLoadedAnew) {
+// LVM was killed between loading the table of a growth that was never committed and loading the table of the
+// metadata.
+TEST_F(ReconcileTest, ADeviceThatMapsTooManyExtentsIsReloaded) {
   ASSERT_TRUE(Start().has_value());
   const std::string name = lvm::ParseVolumeId(Create("v"))->lv_name;
   ASSERT_TRUE(lvm_.Activate("vg-0", {name}, Soon()).has_value());
   ASSERT_TRUE(Start().has_value());
-  EXPECT_EQ(lvm_.before.Calls("Refresh"), 0) << "it maps what is its own";
+  EXPECT_EQ(lvm_.before.Calls("Refresh"), 0) << "it maps only its own extents";
   const lvm::Snapshot group = Group();
   const lvm::LogicalVolume& lv = *group->FindLv(name);
   const lvm::PhysicalVolume& pv = group->pvs.front();
@@ -181,7 +182,7 @@ TEST_F(ReconcileTest, AVolumeWhoseDeviceMapsMoreThanItsOwnHasItsTableLoadedAnew)
   EXPECT_EQ(lvm_.before.Calls("Refresh"), 1);
 }
 
-TEST_F(ReconcileTest, AGrowthThatIsKilledLeavesTheVolumeRunning) {
+TEST_F(ReconcileTest, AKilledGrowthLeavesTheVolumeRunning) {
   ASSERT_TRUE(Start().has_value());
   const std::string id = Create("one");
   const std::string uuid = dm_.Devices().front().uuid;
@@ -199,7 +200,7 @@ TEST_F(ReconcileTest, AGrowthThatIsKilledLeavesTheVolumeRunning) {
       engine_->volumes().Expand(id, {Bytes{8 * kExtent.value}, {}}, std::nullopt, Soon()).has_value());
 }
 
-TEST_F(ReconcileTest, LegsThatLostTheirVolumeGoIfNameAndTagAreOurs) {
+TEST_F(ReconcileTest, ManagedLegsWithoutAVolumeAreRemoved) {
   ASSERT_TRUE(Start().has_value());
   const std::string ours = lvm::NewLvName();
   const std::string marker(lvm::kCreatingTag);
@@ -212,7 +213,7 @@ TEST_F(ReconcileTest, LegsThatLostTheirVolumeGoIfNameAndTagAreOurs) {
   EXPECT_NE(Group()->FindLv("root_rmeta_0"), nullptr);
 }
 
-TEST_F(ReconcileTest, AVisibleLegOfALivingVolumeIsNotTouched) {
+TEST_F(ReconcileTest, AVisibleLegOfAnExistingVolumeIsNotTouched) {
   ASSERT_TRUE(Start().has_value());
   const std::string id = Create("one");
   const std::string lv = lvm::ParseVolumeId(id)->lv_name;
@@ -222,7 +223,7 @@ TEST_F(ReconcileTest, AVisibleLegOfALivingVolumeIsNotTouched) {
   EXPECT_TRUE(engine_->volumes().Get(id, Soon()).has_value());
 }
 
-TEST_F(ReconcileTest, NotBeingAbleToLookIsNoStart) {
+TEST_F(ReconcileTest, AStartFailsIfThePoolCannotBeRead) {
   dm_.faults.FailNth("List", 1, Error(Code::kUnavailable, "no device-mapper"));
   EXPECT_EQ(Start().error().code(), Code::kUnavailable);
   EXPECT_TRUE(Start().has_value());

@@ -58,7 +58,7 @@ class TrimTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(TrimTest, EveryMountedVolumeInPieces) {
+TEST_F(TrimTest, EveryMountedVolumeIsTrimmedInPieces) {
   Published("a", Bytes{2 * kGiB.value + 64 * kMiB.value});
   ASSERT_TRUE(engine_->volumes()
                   .Create({.name = "unused", .range = {kGiB, {}}, .capabilities = {{}}}, Soon())
@@ -72,13 +72,13 @@ TEST_F(TrimTest, EveryMountedVolumeInPieces) {
                                       "trim /pods/a 2147483648 67108864"}));
 }
 
-TEST_F(TrimTest, BtrfsInOneGo) {
+TEST_F(TrimTest, BtrfsIsTrimmedInOneCall) {
   Published("b", Bytes{2 * kGiB.value}, "btrfs");
   ASSERT_TRUE(engine_->upkeep().Trim(Soon()).has_value());
   EXPECT_EQ(Trims(), (std::vector<std::string>{"trim /pods/b 0 2147483648"}));
 }
 
-TEST_F(TrimTest, AVolumeWithAnotherOperationInFlightIsPassedOver) {
+TEST_F(TrimTest, ABusyVolumeIsSkipped) {
   const std::string id = Published("a", kGiB);
   std::optional<Result<TrimResult>> meanwhile;
   lvm_.SetOnCall([&](const std::string& method) {
@@ -94,7 +94,7 @@ TEST_F(TrimTest, AVolumeWithAnotherOperationInFlightIsPassedOver) {
   EXPECT_TRUE(Trims().empty());
 }
 
-TEST_F(TrimTest, WhatIsReadOnlyOrDoesNotDiscardIsLeftAndAFailureStopsNothing) {
+TEST_F(TrimTest, ReadOnlyVolumesAreSkippedAndAFailureStopsNoOther) {
   Published("a", kGiB);
   Published("b", kGiB);
   mount_.GoReadOnly(Path("/pods/a"));
@@ -111,7 +111,7 @@ TEST_F(TrimTest, WhatIsReadOnlyOrDoesNotDiscardIsLeftAndAFailureStopsNothing) {
   EXPECT_THAT(failed->failures[0], HasSubstr("a bad block"));
 }
 
-TEST_F(TrimTest, EndsWhenItIsStopped) {
+TEST_F(TrimTest, ATrimEndsWhenItIsStopped) {
   Published("a", kGiB);
   std::stop_source stop;
   stop.request_stop();
