@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/json_text.h"
+#include "engine/model/config.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/catalog.h"
+#include "engine/model/config.h"
 #include "lvm/layout.h"
 
 namespace quarry::ctl {

@@ -8,6 +8,7 @@
 #include "ctl/capacity_table.h"
 #include "ctl/extent_map.h"
 #include "ctl/json_text.h"
+#include "engine/model/config.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"

@@ -86,12 +86,12 @@ class Disks : public testing::Test {
   static void Pull(int disk) { ASSERT_TRUE(Tool({"vmctl", "pull", std::to_string(disk)}).ok()) << disk; }
   static void Return(int disk) { ASSERT_TRUE(Tool({"vmctl", "return", std::to_string(disk)}).ok()) << disk; }
 
-  // quarryd has looked at the disk where it is now, and has said that it leaves it alone.
+  // quarryd has looked at the disk where it is now, and has logged that it does not join.
   bool WasLeft(int disk) {
     const std::string node = "\"" + DiskNode(disk) + "\"";
     return Eventually([&] {
       for (const std::string& line : Lines(quarryd_->Log())) {
-        if (line.find("is left alone") != std::string::npos && line.find(node) != std::string::npos) {
+        if (line.find("does not join") != std::string::npos && line.find(node) != std::string::npos) {
           return true;
         }
       }
@@ -167,7 +167,8 @@ class Disks : public testing::Test {
       Clear(disk);  // what it is told to need
     }
     ASSERT_NO_FATAL_FAILURE(Start());
-    EXPECT_TRUE(Eventually([&] { return IsMember(disk); })) << Reason(disk);  // which it joins once that serves
+    EXPECT_TRUE(Eventually([&] { return IsMember(disk); }))
+        << Reason(disk);  // which it joins once that serves
   }
 
   std::unique_ptr<QuarrydProcess> quarryd_;

@@ -16,9 +16,9 @@
 
 #include "base/unique_fd.h"
 #include "daemon/locking/group_locks.h"
-#include "lvm/lvm_config.h"
-#include "lvm/lvm_spawn.h"
-#include "lvm/zygote.h"
+#include "lvm/run/lvm_config.h"
+#include "lvm/run/lvm_spawn.h"
+#include "lvm/run/zygote.h"
 #include "tests/vm/fixture.h"
 
 namespace quarry::vm {

@@ -168,6 +168,7 @@ Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
 // The lock is tried, not waited for: its holder may be publishing the volume again, which takes the volume
 // off the list.
 void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
+  const std::lock_guard deleting(parts.left_behind.deleting);
   std::set<std::string> left = parts.left_behind.All();
   if (left.empty()) {
     return;

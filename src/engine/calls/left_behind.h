@@ -18,6 +18,9 @@ class LeftBehind {
   bool Has(const std::string& handle) const;
   std::set<std::string> All() const;
 
+  // Held while they are deleted: one thread does so at a time.
+  std::mutex deleting;
+
  private:
   // Limits the memory that a caller with invented handles can use.
   static constexpr size_t kMost = 10'000;

@@ -8,8 +8,11 @@ namespace quarry::engine {
 
 void Erasers::Start(Pool& pool) {
   auto eraser = std::make_unique<Eraser>(pool, world_, log_, rate_);
-  const std::lock_guard lock(mutex_);
-  erasers_[&pool] = std::move(eraser);
+  {
+    const std::lock_guard lock(mutex_);
+    erasers_[&pool].swap(eraser);
+  }
+  // An earlier one ends here, without the lock: it may wait for its own command.
 }
 
 void Erasers::Stop() {

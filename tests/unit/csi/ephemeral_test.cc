@@ -76,7 +76,7 @@ TEST_F(Ephemeral, RefusalsAreInvalidArgumentsThatNameTheField) {
     EXPECT_THAT(refused.error_message(), StartsWith(message));
   };
   const auto bad = StatusCode::INVALID_ARGUMENT;
-  expect("volume_context['size']: is 268435456 bytes, an inline volume may have at most 134217728", bad,
+  expect("volume_context['size']: is 268435456 bytes; an inline volume may have at most 134217728", bad,
          [](auto& r) { (*r.mutable_volume_context())["size"] = "256MiB"; });
   expect("volume_context['size']: must be a size", bad,
          [](auto& r) { (*r.mutable_volume_context())["size"] = "much"; });

@@ -112,7 +112,7 @@ TEST_F(Errors, OfCreateVolume) {
        [](R& r) { r.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id("snap"); }},
       {bad, "volume_content_source: ",
        [](R& r) { r.mutable_volume_content_source()->mutable_volume()->set_volume_id("volume"); }},
-      {bad, "accessibility_requirements.requisite[0].segments: 'no key!' is no topology key",
+      {bad, "accessibility_requirements.requisite[0].segments: 'no key!' is not a topology key",
        [](R& r) {
          (*r.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["no key!"] = "v";
        }},
@@ -248,7 +248,7 @@ TEST_F(Errors, OfGetCapacity) {
   const std::vector<Row<R>> rows = {
       {StatusCode::INVALID_ARGUMENT, "volume_capabilities[0]: needs an access type",
        [](R& r) { r.add_volume_capabilities(); }},
-      {StatusCode::INVALID_ARGUMENT, "accessible_topology.segments: '?' is no topology key",
+      {StatusCode::INVALID_ARGUMENT, "accessible_topology.segments: '?' is not a topology key",
        [](R& r) { (*r.mutable_accessible_topology()->mutable_segments())["?"] = "v"; }},
       {StatusCode::INVALID_ARGUMENT, "parameters: keys and values must be at most 4096 bytes",
        [](R& r) { (*r.mutable_parameters())["k"] = std::string(4096, 'v'); }},

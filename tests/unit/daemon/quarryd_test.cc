@@ -25,7 +25,7 @@
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
 #include "daemon/locking/node_lock.h"
-#include "lvm/lvm_config.h"
+#include "lvm/run/lvm_config.h"
 #include "tests/unit/daemon/temporary_directory.h"
 
 namespace quarry::daemon {

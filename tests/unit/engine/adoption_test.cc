@@ -292,8 +292,8 @@ TEST_F(AdoptionTest, NamesAreUniqueAndARepeatedRequestSucceeds) {
   Make("a");
   Make("b");
   ASSERT_TRUE(Adopt("a", {.name = "x"}).has_value());
-  ExpectRefused(Adopt("b", {.name = "x"}), Code::kAlreadyExists, "is called 'x' already");
-  ExpectRefused(Adopt("a", {.name = "y"}), Code::kAlreadyExists, "is called 'x'");
+  ExpectRefused(Adopt("b", {.name = "x"}), Code::kAlreadyExists, "already has the name 'x'");
+  ExpectRefused(Adopt("a", {.name = "y"}), Code::kAlreadyExists, "its name is 'x'");
   const auto again = Adopt("a", {.name = "x"});
   ASSERT_TRUE(again.has_value());
   EXPECT_FALSE(again->changed);

@@ -289,7 +289,7 @@ TEST_F(EphemeralTest, OnlyAttributesThatThePoolNamesArePermitted) {
     request.parameters[key] = "default";
     ExpectRefused(request, Code::kInvalidArgument,
                   fmt::format("volume_context['{}']: pods may not set it", key));
-    ExpectRefused(request, Code::kInvalidArgument, "ephemeral-attributes of pool 'default' says: size");
+    ExpectRefused(request, Code::kInvalidArgument, "ephemeral-attributes of pool 'default' permits: size");
   }
   RestartLimited({.most = Bytes{10 * kExtent.value}, .attributes = {}});
   ExpectRefused(Request(), Code::kInvalidArgument, "volume_context['size']");
@@ -420,7 +420,7 @@ TEST_F(EphemeralTest, AnInlineAndAPersistentVolumeNeverShareAName) {
   auto joined = Create(kHandle);
   ASSERT_FALSE(joined.has_value());
   EXPECT_EQ(joined.error().code(), Code::kAlreadyExists);
-  EXPECT_NE(joined.error().message().find("inline volume of a pod"), std::string::npos);
+  EXPECT_NE(joined.error().message().find("pod's inline volume"), std::string::npos);
   ASSERT_TRUE(Unpublish().has_value());
   UntilErased();
 

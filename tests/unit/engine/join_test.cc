@@ -1,5 +1,6 @@
 // The verdict on each disk, from the facts of a survey.
 #include "engine/disks/join.h"
+#include "engine/model/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -174,10 +175,10 @@ TEST_F(JoinTest, ADiskOfTheWrongSizeIsReported) {
 TEST_F(JoinTest, TwoPathsToOneDiskAreNotTwoDisks) {
   Add("nvme1n1").disk.identity = "naa.1";
   Add("nvme2n1").disk.identity = "naa.1";
-  ExpectLeft("another device says that it is naa.1 as well");
+  ExpectLeft("another device has the same identity naa.1");
   EXPECT_EQ(JudgeAll()[1].standing, Standing::kLeft);
   there_ = false;
-  ExpectLeft("another device says that it is naa.1 as well");
+  ExpectLeft("another device has the same identity naa.1");
   survey_.disks[1].disk.identity = survey_.disks[2].disk.identity = "";
   EXPECT_EQ(Last().standing, Standing::kFree) << "a disk without an identity has no twin";
 }

@@ -5,7 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model/taken_out.h"
+#include "engine/model/config.h"
+#include "engine/plan/plan_taken_out.h"
 #include "engine/repair/plan_evacuation.h"
 #include "tests/unit/engine/repair_world.h"
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/config.h"
 #include "engine/repair/plan_scrub.h"
 #include "tests/unit/engine/repair_world.h"
 

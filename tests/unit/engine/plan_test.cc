@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include "engine/model/config.h"
 #include "engine/plan/plan_node.h"
 #include "engine/plan/plan_volume.h"
 #include "tests/unit/engine/group_builder.h"

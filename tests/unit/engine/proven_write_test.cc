@@ -120,7 +120,7 @@ TEST_F(GateTest, AVolumeThatWasReplacedIsNotErased) {
   const Owner owner = OwnerNamed("ours");
   Owner elsewhere = owner;
   elsewhere.group_uuid = "another";
-  EXPECT_THAT(Refused(elsewhere, Piece(0, 0, 1)), HasSubstr("another one"));
+  EXPECT_THAT(Refused(elsewhere, Piece(0, 0, 1)), HasSubstr("replaced by another group"));
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs[0].tags.clear(); });
   EXPECT_THAT(Refused(owner, Piece(0, 0, 1)), HasSubstr("does not have the tag"));
   lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {

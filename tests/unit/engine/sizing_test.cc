@@ -1,4 +1,5 @@
 #include "engine/model/sizing.h"
+#include "engine/model/config.h"
 
 #include <gtest/gtest.h>
 
