@@ -118,7 +118,7 @@ TEST_F(Adopt, AFileSystemIsUsedGrownReleasedAndWhole) {
   EXPECT_THAT(Lvs()["data"].tags, Contains("quarry.ready"));
   const Outcome released = Ctl({"release", volume.volume_id()});
   EXPECT_TRUE(released.ok()) << released.err;
-  EXPECT_THAT(released.out, HasSubstr("it is logical volume vg/data"));
+  EXPECT_THAT(released.out, HasSubstr("logical volume vg/data is inactive"));
   EXPECT_THAT(Lvs()["data"].tags, testing::ElementsAre("theirs"));
   EXPECT_TRUE(Ctl({"release", volume.volume_id()}).ok()) << "again";
   ASSERT_TRUE(Tool({"lvchange", "-ay", "vg/data"}).ok());
