@@ -88,8 +88,8 @@ class GroupHold {
 };
 
 // A group that cannot change: while `hold` exists, no process can commit a change of the group or activate
-// one of its volumes. Every LVM command of this host waits meanwhile. Hold a group for moments only, never
-// during a command, a turn or a pause.
+// one of its volumes. LVM commands of this host that would do so wait, and readers wait behind them. Hold a
+// group for moments only, never during a command, a turn or a pause.
 struct HeldGroup {
   Snapshot snapshot;
   std::vector<std::string> silent;  // uuids of PVs that did not answer

@@ -13,7 +13,8 @@ using Seconds = std::chrono::duration<double>;
 
 // Under a rate limit: about four pieces a second, so that other requests get between them.
 constexpr uint64_t kPiecesPerSecond = 4;
-// LVM commands wait while a piece is written: about half a second.
+// A piece takes about half a second. Meanwhile, LVM commands that change the group or activate its volumes
+// wait for the lock. Commands that only read wait only if they come after such a command.
 constexpr double kPieceSeconds = 0.5;
 constexpr Bytes kFirstPiece{16 * kMiB.value};  // while the speed of the disk is not known
 constexpr std::chrono::seconds kStuckAfter{5};
@@ -119,7 +120,8 @@ bool DiskQueue::ClearNext(const Entry& entry, const std::stop_token& stop) {
   }
   const SteadyTime begun = std::chrono::steady_clock::now();
   if (Status done = ClearPiece(*entry.erasure, *piece, Call{.stop = stop}); !done.has_value()) {
-    // A disk that was slow for a second must not cost hours of erasing again.
+    // A failed job repeats all work since its last record. A timeout (the disk is slow, or another process
+    // holds the group) must not cost that, so only this piece is tried again.
     if (done.error().code() == Code::kTimeout && !stop.stop_requested()) {
       Pause(entry, done.error(), stop);
       return true;

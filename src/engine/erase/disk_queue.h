@@ -1,5 +1,5 @@
 // Erases and zeroes bytes of one disk: one piece at a time, one volume after another, no faster than allowed.
-// Nothing else writes below device-mapper, so no disk has two such writers.
+// No other code erases below device-mapper, so no disk is erased by two writers.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,8 @@ class DiskQueue {
   std::optional<std::chrono::duration<double>> Expected() const;
 
   bool IsWriting() const;
-  // A message about a piece whose write takes longer than any piece should. Its group is held meanwhile.
+  // A message about a piece whose write takes longer than any piece should. The piece's group is held
+  // meanwhile.
   // nullopt: no write is stuck.
   std::optional<std::string> Stuck() const;
   // The same, but only once for each piece.

@@ -34,8 +34,8 @@ std::vector<Bytes> ParseProgress(const std::vector<DiskPart>& parts, const std::
 // Thread-safe.
 class EraseJob {
  public:
-  // `extents`: they read as zeroes in the end, if `parts` are erased by zeroes. `done`: the bytes of each
-  // part that an earlier process erased.
+  // `extents` read as zeroes after the job has succeeded, if the pieces of `parts` write zeroes. `done`: how
+  // many bytes of each part are erased already.
   EraseJob(Owner owner, std::vector<lvm::PhysicalRange> extents, std::vector<DiskPart> parts,
            std::vector<Bytes> done, SteadyTime begun);
 
@@ -44,10 +44,10 @@ class EraseJob {
   const std::vector<DiskPart>& parts() const { return parts_; }
   SteadyTime begun() const { return begun_; }
 
-  // The next piece of a part, or the rest of one, of at most `most`. nullopt: the part is done, or any part
-  // has failed.
+  // What to write next on a part: at most `most` bytes of the first piece that is not done. nullopt: the part
+  // is done, or any part has failed.
   std::optional<EraseAction> Next(size_t part, Bytes most) const;
-  // So many bytes more were erased and flushed.
+  // Records that `cleared` more bytes of the part were erased and flushed.
   void Advance(size_t part, Bytes cleared);
   void Fail(Error error);
 
@@ -55,7 +55,7 @@ class EraseJob {
   bool Finished() const;
   // Waits until the job is finished or `call` ends. True: it is finished.
   bool WaitFinished(const Call& call);
-  // Of a finished job: why not everything was erased. nullopt: everything was.
+  // Why a finished job did not erase everything. nullopt: it erased everything.
   std::optional<Error> Failure() const;
   std::vector<Bytes> Done() const;
 

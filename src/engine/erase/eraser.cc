@@ -22,17 +22,18 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstRetry{2000};
 constexpr milliseconds kLastRetry{60000};
-// A round runs at least this often: an LVM command that outlived its quarryd may leave an unfinished volume
-// after the start has looked for them.
+// A round runs at least this often. An LVM command may outlive the quarryd that started it, and create an
+// unfinished volume after the next quarryd has removed all that it found at its start.
 constexpr std::chrono::minutes kLookAnyway{5};
 constexpr std::chrono::seconds kLookAtQueues{10};
 constexpr milliseconds kReadLimit{60000};
 constexpr milliseconds kLvmLimit{120000};
-// The progress of a volume is recorded, which costs a commit, after each further so many bytes.
+// The progress of a volume is recorded each time this many more bytes are erased. Each record costs a commit.
 constexpr Bytes kRecordEvery = DiskQueue::kTold;
 // LVM's limit for a tag.
 constexpr size_t kLongestTag = 1024;
-// One command removes at most so many volumes: it holds LVM's lock, and has kLvmLimit for all of them.
+// One command removes at most this many volumes. It holds LVM's lock until all of them are removed, and
+// kLvmLimit applies to the whole command.
 constexpr size_t kRemovedAtOnce = 40;
 
 milliseconds Longer(milliseconds delay) {
@@ -87,9 +88,9 @@ bool IsErasing(const Record& record) {
 
 // Whether the erased superblocks of a RAID volume still read as zeroes. If an administrator activates a RAID
 // volume that is being erased, the kernel writes new superblocks, and then copies legs that are not erased
-// over legs that are. False also while not all superblocks are erased, because then nothing shows an
-// activation. True for volumes without RAID, whose legs are never filled from each other, and for discards,
-// whose result is not known.
+// over legs that are. False also while only some superblocks are erased, because then nothing shows an
+// activation. True if nothing is erased yet, for volumes without RAID, whose legs are never filled from each
+// other, for discards, whose result is not known, and without a RaidLegsApi.
 bool SuperblocksStayedClear(const World& world, const Record& record, const std::vector<DiskPart>& parts,
                             const std::vector<Bytes>& done) {
   if (world.raid_legs == nullptr || PolicyOf(record) != ErasePolicy::kZero || Sum(done) == Bytes{} ||
@@ -135,7 +136,7 @@ Eraser::~Eraser() {
   thread_.request_stop();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, queue] : queues_) {
-    queue->Stop();  // stops all at once; their destructors wait for each
+    queue->Stop();  // all stop at the same time; then each destructor waits for its thread
   }
 }
 
@@ -293,8 +294,8 @@ void Eraser::Round(const std::stop_token& stop) {
   }
 }
 
-// The legs must carry tags of their own before the deleted volume is removed, because until then only that
-// volume proves where they come from.
+// Only the deleted volume proves where the legs that a conversion took out come from. So each leg gets a tag
+// of its own before the volume is removed.
 bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
   bool any = false;
   for (const Record& record : catalog.records) {
@@ -374,7 +375,8 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   Record current = record;
   current.group = now;
   current.lv = lv;
-  // First, because deactivating a volume that an administrator is moving would abort the move.
+  // This check precedes the deactivation: if an administrator is moving the volume, deactivating it would
+  // abort the move.
   QUARRY_TRY(CheckAlone(current));
   QUARRY_ASSIGN(std::vector<lvm::PhysicalRange> extents, lvm::OwnedExtents(*now, *lv));
   bool was_active = false;
@@ -401,7 +403,7 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   return Ok();
 }
 
-// Best effort: without the record, a restart only has to erase more again.
+// A failure is ignored. Without the record, a restart erases more bytes a second time.
 void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_token& stop) {
   const std::vector<Bytes> done = work.erasure->Done();
   if (Sum(done) < work.recorded + kRecordEvery) {
@@ -434,8 +436,8 @@ bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const
     return false;
   }
   if (ByPv(WithoutLost(*now, *std::move(owned), lost_)) != ByPv(work.erasure->extents())) {
-    // The volume was moved to other extents during the erasure, or a lost disk is back: those extents come
-    // next.
+    // The volume was moved during the erasure, or a given-up disk has returned. The work begins again, with
+    // the extents that the volume has now.
     work_.erase(lv.uuid);
     NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
     return false;

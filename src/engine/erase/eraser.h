@@ -1,9 +1,10 @@
 // The second half of deletion. DeleteVolume tags a volume "erasing" and answers at once. The eraser then
 // erases the volume's extents on the disks, flushes them, and only then gives them back to LVM. Each disk has
-// its own queue, so all disks are erased at the same time. One command removes all volumes that are done. The
-// eraser also removes what an interrupted create left. The tags have everything that is needed after a crash,
-// so there is no list to lose: each round reads the group and does the work that is due. The same queues zero
-// the extents of new volumes, before any work that no caller waits for.
+// its own queue, so all disks are erased at the same time. One command removes the volumes that are done, at
+// most kRemovedAtOnce (40). The eraser also removes what an interrupted create left. The tags have everything
+// that is needed after a crash, so there is no list to lose: each round reads the group and does the work
+// that is due. The same queues zero the extents of new and growing volumes. Zeroing goes first, because a
+// caller waits for it.
 #pragma once
 
 #include <condition_variable>
@@ -59,7 +60,7 @@ class Eraser {
   std::string Stuck() const;
 
  private:
-  // The work on a deleted volume, from its first sight to its removal.
+  // The work on a deleted volume, from the round that first finds the volume until the volume is removed.
   struct Work {
     std::shared_ptr<EraseJob> erasure;  // nullptr: not begun yet
     Bytes recorded;                     // bytes done on all disks, as recorded in the volume's tag
@@ -78,14 +79,15 @@ class Eraser {
   // Begins the work, records its progress, or puts it off. True if the volume is erased and may be removed.
   bool Proceed(const Record& record, const std::stop_token& stop);
   Status Begin(const Record& record, Work& work, const std::stop_token& stop);
-  // Updates `lost_`: the given-up disks that are missing now. If there are new ones, volumes that waited for
-  // them are tried at once.
+  // Updates `lost_`: the given-up disks that are missing now. If a disk was newly given up, every postponed
+  // volume is tried at once.
   void TakeGivenUp(const lvm::VolumeGroup& group);
   void PutOff(const Record& record, Work& work, const Error& why);
   void RecordProgress(const Record& record, Work& work, const std::stop_token& stop);
   Status Remove(const std::vector<Record>& records, const std::stop_token& stop);
-  // Whether an erased volume still has exactly the erased extents, shares them with no other volume, and was
-  // not active meanwhile. If not, the volume is put off, or erased again from the beginning.
+  // Whether an erased volume still has exactly the erased extents and shares them with no other volume. Also
+  // notices an activation after the last piece, but only of RAID volumes with `erase=zero`, by their
+  // superblocks. If the answer is no, the volume is put off, or erased again from the beginning.
   bool MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record);
   // Makes the next round begin at `when` at the latest.
   void NoLaterThan(SteadyTime when);
@@ -99,8 +101,8 @@ class Eraser {
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   bool woken_ = true;                                         // guarded by mutex_
-  std::set<std::string> given_up_;                            // guarded by mutex_; as GiveUp said
-  std::set<std::string> lost_;                                // thread only: those of them that are missing
+  std::set<std::string> given_up_;                            // guarded by mutex_; until the disk is back
+  std::set<std::string> lost_;                                // thread only; given up and missing now
   SteadyTime next_round_;                                     // thread only
   std::chrono::milliseconds pool_delay_;                      // thread only
   std::map<std::string, Work> work_;                          // by LV UUID, thread only

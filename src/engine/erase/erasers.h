@@ -1,4 +1,4 @@
-// The erasers: one for each pool that is served, from the pool's start to the stop.
+// Owns the erasers. Each pool that is served has one, from the pool's start to the stop.
 #pragma once
 
 #include <map>

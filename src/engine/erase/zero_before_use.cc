@@ -31,7 +31,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
     return false;
   }
   const bool held = LiesOnJust(*now, *holder, cleaning->held());
-  // Removing the LV would also remove anything that another program has put on it.
+  // lvremove would also remove what another program has put on the LV. OwnedExtents fails if there is any.
   const auto owned = lvm::OwnedExtents(*now, *holder);
   if (!owned.has_value()) {
     return Error(owned.error()).Context(fmt::format("logical volume {}/{}", group, holder->name));
@@ -40,7 +40,8 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
   return held;
 }
 
-// The same, and records the extents as zeroed if they are. After a commit by another process it tries again.
+// Removes the LV as above and forgets the zeroing. Records the extents as zeroed if the zeroing succeeded and
+// the LV still had them. If another process commits meanwhile, it tries again, kAttempts times in all.
 Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
                       const std::shared_ptr<Zeroing>& cleaning, const World& world, const Call& call) {
   constexpr int kAttempts = 5;

@@ -1,5 +1,6 @@
 // Zeroes the extents of a plan that creates or grows a volume before the plan is executed, so that they show
-// no old bytes. Everything here happens under the pool's turn, except where noted.
+// no old bytes. The callers of TakeZeroed and StartZeroing have the pool's turn. SweepZeroings runs on the
+// eraser's thread and takes the turn itself. ZeroingPatience is used after the turn.
 #pragma once
 
 #include <memory>
@@ -37,7 +38,7 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
                                               const Call& call);
 
 // Gives back zeroed extents for which no caller has come back. True if there were zeroings when it began.
-// Takes the turn itself.
+// The eraser's thread calls it, without the turn.
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call);
 
 // How long a call waits for a zeroing: shorter than the patience of orchestrators, which may repeat the call.

@@ -23,8 +23,8 @@ namespace quarry::engine {
 // May be called from any thread.
 class Zeroing {
  public:
-  // The holder, the owner of `work`, has the extents `held`. The extents of `work`, a part of `held`, read as
-  // zeroes in the end.
+  // `held`: the extents of the holder. `work`: the job that zeroes what is not known to be zeroed; its owner
+  // is the holder. The job's extents are a part of `held`, and read as zeroes after success.
   Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob> work);
   Zeroing(const Zeroing&) = delete;
   Zeroing& operator=(const Zeroing&) = delete;
@@ -55,7 +55,8 @@ class Zeroing {
   SteadyTime asked_;  // guarded by mutex_
 };
 
-// The zeroings of a pool, by the key of the volume's lock. Changed under the pool's turn; thread-safe.
+// Holds the zeroings of a pool, by the key of the volume's lock. Callers change it under the pool's turn.
+// Thread-safe.
 class Zeroings {
  public:
   std::shared_ptr<Zeroing> Find(const std::string& key) const;

@@ -1,5 +1,6 @@
 // LVM's own lock of a volume group, held for reading. Meanwhile no process can commit a change of the group
-// or activate one of its volumes; every LVM command of this host waits. The protocol is that of
+// or activate one of its volumes: such LVM commands of this host wait. The lock is shared, so commands that
+// only read wait only while a command that changes the group is waiting. The protocol is that of
 // lib/misc/lvm-flock.c.
 #pragma once
 
