@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The search waits for its turn in the pool. A create that zeroes extents may hold that turn.
+// The search waits for its turn in the pool. Another operation may hold that turn.
 constexpr milliseconds kLookLimit{60000};
 
 }  // namespace

@@ -13,7 +13,8 @@
 
 namespace quarry::daemon {
 
-// Owns one thread. Only arrivals count: if a disk in place becomes blank, an administrator is working on it.
+// Owns one thread. Reacts only to disks that arrive: if a disk that was there becomes blank, an administrator
+// is working on it.
 class DiskWatcher {
  public:
   // `engine` and `log` outlive the watcher. It looks for disks that arrived since `monitor` began to listen.
@@ -24,7 +25,8 @@ class DiskWatcher {
 
  private:
   void Run(const std::stop_token& stop);
-  // Returns at the next event, at `until`, or when a stop is requested.
+  // Returns at the next event, or when a stop is requested. If `until` is set, also at `until`, and in any
+  // case after 60 s.
   void Wait(std::optional<SteadyTime> until);
   bool Look(const std::stop_token& stop);
 

@@ -7,7 +7,8 @@
 namespace quarry::daemon {
 namespace {
 
-// A healthy disk answers within milliseconds. A later answer of an unhealthy disk is used in the next round.
+// How long a round waits for the disks. A healthy disk answers within milliseconds. If an unhealthy disk
+// answers later, the next round uses its answer.
 constexpr std::chrono::seconds kPatience{10};
 // The engine may not have started yet.
 constexpr std::chrono::seconds kAfterFailure{5};
@@ -33,7 +34,7 @@ bool HealthWatcher::Round(const std::stop_token& stop) {
   if (!changed.has_value()) {
     log_.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
-    // The state of some volumes changed. The repair round logs one line for each.
+    // A disk's health changed. Repair logs each volume whose condition follows.
     (void)engine_.upkeep().Repair(engine::RepairCause::kEvent, Call{.stop = stop});
   }
   return changed.has_value();

@@ -7,10 +7,11 @@
 
 namespace quarry::daemon {
 
-// When to look after a disk has arrived: at once, and a few times more. udevd makes the disk's links only
-// after it arrives, and other processes may hold the disk for a moment. Pure.
+// When to look after a disk has arrived or left: at once, and a few times more. udevd makes the links of a
+// new disk only after the disk has arrived, and other processes may hold the disk for a moment. Pure.
 class LookSchedule {
  public:
+  // A disk arrived. A watcher that watches for disks that leave also calls it for those.
   void DiskCame(SteadyTime now);
   // Call it after each look that was due. A failed look is repeated until one succeeds.
   void Looked(SteadyTime now, bool failed);
@@ -18,7 +19,7 @@ class LookSchedule {
 
  private:
   std::optional<SteadyTime> due_;
-  size_t looks_ = 0;  // since the last disk arrived
+  size_t looks_ = 0;  // since the last DiskCame
 };
 
 }  // namespace quarry::daemon

@@ -1,5 +1,6 @@
-// Starts a pool in the background, however long that takes. While its volume group or a tool is missing,
-// Probe says so. Once that is there, the pool is served without a restart.
+// Starts a pool in the background, and repeats the start until it succeeds. While the pool's volume group or
+// a tool is missing, Probe reports it. When it appears, the next attempt can succeed: quarryd need not be
+// restarted.
 #pragma once
 
 #include <atomic>

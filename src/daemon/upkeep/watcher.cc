@@ -16,9 +16,10 @@ namespace {
 using engine::RepairCause;
 using std::chrono::milliseconds;
 
-// For changes that cause no event, and for systems without events.
+// Disks and legs are checked at least this often, because some changes cause no event and some systems report
+// no events.
 constexpr milliseconds kLook{30'000};
-// Events come in bursts: a single create causes several.
+// The watcher waits this long after an event, because events come in bursts: one create causes several.
 constexpr milliseconds kBreath{250};
 
 SteadyTime NextLook(const Result<engine::RepairReport>& report, const LookSchedule& looks) {

@@ -26,7 +26,8 @@ class Watcher {
  private:
   Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd woken);
   void Run(const std::stop_token& stop);
-  // Returns at the next event, or at `until`.
+  // Returns at the next event, on a stop, when the engine reports work (Upkeep::OnWork), or at `until`; after
+  // 30 s in any case.
   engine::RepairCause Wait(int device_mapper, SteadyTime until);
 
   engine::Engine& engine_;
@@ -34,7 +35,7 @@ class Watcher {
   const Logger& log_;
   const UniqueFd
       woken_;  // an eventfd, readable once a stop is requested, or when there is work that causes no event
-  LookSchedule looks_;   // since disks arrived or left
+  LookSchedule looks_;   // the looks due after disks arrived or left
   SteadyTime looked_;    // time of the last look at the disks
   std::jthread thread_;  // last: everything above exists before it runs
 };
