@@ -21,8 +21,8 @@ using Probe = std::unique_ptr<std::remove_pointer_t<blkid_probe>, FreeProbe>;
 // More signatures than this on one device mean an endless loop.
 constexpr int kMaxSignatures = 256;
 
-// A signature with a wrong checksum counts too: it may be data, and Quarry must not overwrite it. FORCE_GPT
-// finds a table of which only the backup in the last sectors is left.
+// BADCSUM: a signature with a wrong checksum counts too. It may belong to data that Quarry must not
+// overwrite. FORCE_GPT: a partition table counts even if only its backup in the last sectors is left.
 Result<Probe> MakeProbe(int fd) {
   Probe probe(blkid_new_probe());
   if (!probe) {

@@ -14,7 +14,8 @@ bool SaysOneOf(const std::string& words, std::initializer_list<std::string_view>
                      [&](std::string_view phrase) { return words.find(phrase) != std::string::npos; });
 }
 
-// Texts of the tools and of libc. The second appears when a thread has no memory for its stack.
+// These are texts of the tools and of libc. "Resource temporarily unavailable" appears when there is no
+// memory for the stack of a thread.
 bool LacksMemory(const std::string& words) {
   return SaysOneOf(words, {"emory allocation failed", "Resource temporarily unavailable",
                            "annot allocate memory", "out of memory"});
@@ -57,7 +58,7 @@ Result<CheckReport> KernelMount::Check(std::string_view fs_type, const std::stri
   QUARRY_TRY(Claim(device, true).Context(what));
   const std::string tool = words->front();
   QUARRY_ASSIGN(words->front(), FindTool(tool, fs->package()));
-  // The limit applies before the tool's first instruction.
+  // prlimit(1) sets the limit and then becomes the tool, so the limit applies to the tool from its start.
   words->insert(words->begin(), {"prlimit", fmt::format("--as={}", config_.check_memory.value), "--"});
   QUARRY_ASSIGN(words->front(), FindTool("prlimit", "util-linux"));
   QUARRY_ASSIGN(const Finished finished, RunFound(std::move(*words), call).Context(what));

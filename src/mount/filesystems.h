@@ -19,8 +19,8 @@ enum class CheckVerdict { kClean, kRepaired, kDamaged, kFailed };
 // The size of a mounted file system, as the file system reports it.
 struct Measured {
   Bytes size;
-  // A file system that fills the device may leave this much of the device's end unused, because it is too
-  // small for another allocation group.
+  // At most this many bytes at the device's end may stay unused when the file system fills the device. They
+  // are too few for another allocation group.
   Bytes slack;
 };
 

@@ -31,7 +31,8 @@ constexpr mode_t kPermissions = 07777;
 
 // Bytes of directory entries read at a time.
 constexpr size_t kBatchBytes = 32768;
-// This many levels keep the names still to enter. Levels further up are read again.
+// The deepest levels of the walk, this many, remember the directories that are still to be entered. Levels
+// further up forget them and are read again.
 constexpr size_t kLevelsWithNames = 16;
 
 // Opens one name of an open directory. It never follows a link and never enters another mount, not even a
@@ -62,9 +63,9 @@ Result<struct stat> StatusOf(int fd, const Name& name) {
   return fstat(fd, &st) == 0 ? Result<struct stat>(st) : Failed("looking at", name);
 }
 
-// `fd` may be O_PATH. Writes only differences: first the group, then the permissions. A change of the group
-// may clear set-gid. For some groups the kernel sets set-gid only with CAP_FSETID, and it gives no error
-// otherwise.
+// Gives one object to the group. `fd` may be O_PATH. Writes nothing that is right already. The group comes
+// first, because changing it may clear set-gid. For some groups the kernel sets set-gid only with CAP_FSETID
+// and reports no error otherwise, so the permissions are read back.
 template <typename Name>
 Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
   mode_t mode = st.st_mode & kPermissions;
@@ -72,7 +73,8 @@ Status Give(int fd, const struct stat& st, uint32_t gid, const Name& name) {
     if (fchownat(fd, "", static_cast<uid_t>(-1), gid, AT_EMPTY_PATH) != 0) {
       return Failed("changing the group of", name);
     }
-    // The kernel has just done the same: a program must not act for a group that it did not belong to.
+    // When the group of an executable changes, the kernel clears its set-id bits (chown(2)). The chmod below
+    // must not set them again: the program would act for a group that it did not belong to.
     mode &= S_ISDIR(st.st_mode) ? kPermissions : ~static_cast<mode_t>(S_ISUID | S_ISGID);
   }
   const mode_t added = S_ISDIR(st.st_mode) ? kDirectoryBits : kFileBits;
@@ -107,9 +109,9 @@ bool IsFrozen(int fd, int error) {
   return error == EROFS && fstatvfs(fd, &about) == 0 && (about.f_flag & ST_RDONLY) == 0;
 }
 
-// A position in the entries of a directory: after the entry that the kernel numbers `cookie`, plus `skip`
-// entries. The number holds for every open of the directory (NFS needs that too). `skip` is needed because
-// some file systems give several names the same number.
+// A position in the entries of a directory: behind the entry with the kernel's number `cookie`, and behind
+// `skip` more entries. The number stays valid when the directory is opened again; NFS relies on that. Some
+// file systems give several names the same number, and `skip` tells those apart.
 struct Position {
   off64_t cookie = 0;
   size_t skip = 0;

@@ -11,8 +11,7 @@
 namespace quarry::mount {
 namespace {
 
-// Every file system uses blocks of at least this size. A smaller remainder at the end of a device stays
-// unused.
+// A remainder below 4 KiB is ignored.
 constexpr Bytes kBlock{4096};
 
 Bytes LeftOver(Bytes device, Bytes file_system) {

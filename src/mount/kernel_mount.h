@@ -26,7 +26,7 @@ struct KernelMountConfig {
   // Limit on the address space of a tool that checks a file system. A damaged file system can make the tool
   // request any amount.
   Bytes check_memory = kGiB;
-  // The directories of mkfs and of the tools that grow a file system, in search order. PATH is ignored.
+  // The directories of every tool, in search order. quarryd's PATH is ignored.
   std::vector<std::string> tool_directories = {"/usr/sbin", "/usr/bin", "/sbin", "/bin"};
 };
 
@@ -73,8 +73,8 @@ class KernelMount final : public MountApi {
   Result<std::vector<std::string>> Openers(DeviceNumber device) override;
 
  private:
-  // These are in make.cc, check.cc and grow.cc. RunTool: words[0] is the tool's bare name; the caller judges
-  // a non-zero exit status. FindTool: kPrecondition names the Debian package that has the tool.
+  // CheckMounted is in grow.cc, the others are in make.cc. RunTool: words[0] is the tool's bare name; the
+  // caller judges a non-zero exit status. FindTool: kPrecondition names the Debian package that has the tool.
   Result<Finished> RunTool(std::vector<std::string> words, const Filesystem& fs, const Call& call);
   Result<Finished> RunFound(std::vector<std::string> words, const Call& call);  // words[0] is a path
   Result<std::string> FindTool(const std::string& name, std::string_view package) const;

@@ -12,7 +12,7 @@
 namespace quarry::mount {
 namespace {
 
-// The environment of a tool: only the setting for messages in English.
+// The whole environment of a tool: it sets messages in English and a fixed PATH.
 const std::vector<std::pair<std::string, std::string>> kToolEnvironment = {
     {"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}};
 constexpr size_t kToolOutput = 64 * 1024;
@@ -94,7 +94,7 @@ Status KernelMount::PrepareDevice(const MakeFilesystem& spec, const Filesystem& 
     QUARRY_ASSIGN(content, ProbeContent(device.get()));
   }
   if (content.kind != Content::Kind::kBlank) {
-    return Error(Code::kPrecondition, fmt::format("{} is not blank: it holds {}; nothing was written",
+    return Error(Code::kPrecondition, fmt::format("{} is not blank: it holds {}; nothing was formatted",
                                                   spec.device, Describe(content)));
   }
   return Ok();

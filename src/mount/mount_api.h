@@ -32,7 +32,8 @@ struct MountEntry {
   std::string root;    // path within that file system ("/dm-3" for a bind-mounted node of devtmpfs)
   std::string target;  // mount point
   std::vector<std::string> options;  // per mount: rw, ro, nosuid, …
-  // The peer group of this mount, whose members share mounts and unmounts below them; 0: not shared.
+  // The peer group of this mount; 0: not shared. A mount or unmount below one member of a peer group also
+  // happens below every other member.
   uint64_t peer_group = 0;
   std::string fs_type;
   std::string source;
@@ -80,7 +81,7 @@ struct Content {
   std::optional<Bytes> residue = {};
 };
 
-// The mount_flags of a request, split. Valid by construction.
+// The mount_flags of a request, split. Made by ParseMountOptions.
 struct MountOptions {
   uint64_t flags = 0;    // MS_* of mount(2)
   uint64_t cleared = 0;  // MS_* that were turned off by name ("suid", "dev", "rw"): an opt-out
@@ -91,11 +92,12 @@ struct MountOptions {
   MountOptions WithDefaults(uint64_t default_flags) const;
   auto operator<=>(const MountOptions&) const = default;
 };
-// Splits "noatime", "nodev", "discard", "commit=30" … in order. If two words contradict each other, the later
-// word counts. SELinux contexts (context="…", with commas inside the quotes) are data. kInvalidArgument names
-// the position ("mount_flags[2]"); it quotes the word only if the word is in a fixed list. Refused are: bind,
-// move, remount, propagation, loop, words of fstab, options that name other devices, empty words, control
-// characters, commas, quotes, and more text than mount(2) takes (4 KiB less one).
+// Splits words such as "noatime", "nodev", "discard" and "commit=30" into flags and data. If two words
+// contradict each other, the later word counts. An SELinux context (context="…") is data, and only a context
+// may have quotes and commas. kInvalidArgument names the position ("mount_flags[2]") of a refused word. It
+// quotes the word only if the word is in a fixed list. These are refused: bind, move, remount, propagation,
+// loop, mount helpers, words of fstab, options that name other devices, empty words, blanks, control
+// characters, commas, quotes, backslashes, and more text than mount(2) takes (4 KiB less one).
 Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words);
 
 // MS_* flags that belong to a mount and not to its file system: the flags that Bind() can set.
@@ -109,9 +111,9 @@ bool IsSupportedFilesystem(std::string_view type);
 // The smallest device on which mkfs of this type makes a sound file system (ext4: with a journal); 0 if the
 // type is not supported.
 Bytes MinimumSize(std::string_view fs_type);
-// Whether `mkfsoptions` is allowed for this type. kInvalidArgument names the refused option. Allowed are
-// options that shape the new file system. Refused are options that reach for other devices or files, that
-// force, or that only simulate.
+// Whether `mkfsoptions` is allowed for this type. kInvalidArgument names the refused option. Options that
+// shape the new file system are allowed. Options that name other devices or files, override a refusal of mkfs
+// (force), or only simulate are refused.
 Status CheckMkfsOptions(std::string_view fs_type, const std::string& extra_options);
 
 struct MakeFilesystem {
@@ -140,15 +142,18 @@ struct FilesystemUsage {
 // The kind of object at a path. Symbolic links are never followed at the last component.
 enum class PathKind { kAbsent, kDirectory, kFile, kOther };
 
-// Callable from any thread. Every blocking call respects `call`.
+// Callable from any thread. A method with a `call` ends with that call, but not during a system call: Trim,
+// for example, cannot be interrupted. These methods have no `call`, and may block: Mounts, Probe, ProbeDevice
+// (samples a device for up to 10 s), DeviceSize, Usage, GroupOf, Users, Openers (up to 1 s), Resolve, and the
+// other methods that take paths.
 class MountApi {
  public:
   virtual ~MountApi() = default;
 
   virtual Result<MountTable> Mounts() = 0;
 
-  // Safe probe by libblkid through the caller's own descriptor `fd` (O_RDONLY is enough). kIo if the device
-  // could not be read.
+  // Probes a device with libblkid's safe probe, through the caller's own descriptor `fd` (O_RDONLY is
+  // enough). kIo if the device could not be read.
   virtual Result<Content> Probe(int fd) = 0;
   // The same for a device by its path, opened exclusively. For a blank device it also finds whether the
   // device reads as zeroes (Content::residue). kPrecondition: the device is mounted or held by another
@@ -160,9 +165,11 @@ class MountApi {
   // Runs mkfs.<type>. First proves, through an exclusive open, that the device is blank and unused; if not,
   // kPrecondition names its content and nothing is changed. With spec.overwrite the content is wiped first,
   // but the device must still be unused. kOutOfRange: the device is smaller than MinimumSize().
-  // kInvalidArgument: mkfs refuses the options, and its text is in the message, or Quarry refuses them (no
-  // extra devices or files, no dry run). OK means that the file system was seen on the device afterwards.
-  // After any other failure the device may hold part of a file system.
+  // kInvalidArgument: Quarry refuses the options (CheckMkfsOptions), or mkfs failed with extra options; then
+  // its text is in the message. mkfs's exit status does not tell why it failed, so every failure with extra
+  // options is kInvalidArgument, except an I/O error (kIo). OK means that the file system was seen on the
+  // device afterwards. Once mkfs has run, the device may hold part of a file system after any failure,
+  // including kInvalidArgument.
   virtual Status Make(const MakeFilesystem& spec, const Call& call) = 0;
 
   // Checks a file system that is not mounted, and repairs what is safe to repair (fsck's "preen"). The tool
@@ -175,20 +182,21 @@ class MountApi {
   // Mounts `device` (a block device node) on the directory `target`, through libmount, without helpers.
   // Mounts are never stacked: kPrecondition if something is mounted at `target`. kInvalidArgument: the file
   // system does not accept an option, given by its position in options.data. kCorrupt: the file system is
-  // damaged. kUnsupported: the kernel does not have the file system. Also kPrecondition if the mount is for
-  // the host and would not reach it (KernelMountConfig).
+  // damaged, or mount(2) fails with EINVAL and no option is known to be refused: a file system with the same
+  // UUID may be mounted, or an option may have a bad value. kUnsupported: the kernel does not have the file
+  // system. Also kPrecondition if the mount is for the host and would not reach it (KernelMountConfig).
   virtual Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                        const MountOptions& options, const Call& call) = 0;
   // Bind-mounts `source` (a directory, or a device node onto a file) on `target`. The per-mount flags of
   // `options` (ro, nosuid, nodev, noexec, noatime …) are set before the mount becomes visible: open_tree +
-  // mount_setattr + move_mount. Other flags and data belong to the file system and are ignored. Never
-  // stacked, as for Mount. A device node with nodev is kInvalidArgument; "ro" on a device node does not stop
-  // writes to the device.
+  // mount_setattr + move_mount. Other flags and data belong to the file system and are ignored. Mounts are
+  // never stacked, as for Mount. A device node with nodev is kInvalidArgument; "ro" on a device node does not
+  // stop writes to the device.
   virtual Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
                       const Call& call) = 0;
-  // Unmounts the topmost mount at `target`. OK if nothing is mounted there. Never lazy, never forced; waits a
-  // moment for a holder to end. kPrecondition if the mount is busy; the error names the holder if it can be
-  // found.
+  // Unmounts the topmost mount at `target`. OK if nothing is mounted there. The unmount is never lazy and
+  // never forced. A busy mount is tried again for a moment, because many holders end soon. kPrecondition if
+  // the mount stays busy; the error names the holders that can be found.
   virtual Status Unmount(const AbsolutePath& target, const Call& call) = 0;
 
   // Grows the file system mounted at `mount_point` (on `device`) to the size of its device. OK means that the
@@ -223,15 +231,17 @@ class MountApi {
   // Device number of the block device node at `path` (also through a bind mount); nullopt if there is no
   // block device node at `path`.
   virtual Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) = 0;
-  // The file system (st_dev) that contains `node`, the node of `device` in this process's /dev. A bind mount
-  // of the node shows it as MountEntry::device. nullopt: there is no block device node with that number.
+  // `node` is the path of the node of `device` in this process's /dev. Returns the device number (st_dev) of
+  // the file system that contains the node. A bind mount of the node has that number as MountEntry::device.
+  // nullopt: at `node` there is no block device node of `device`.
   virtual Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node,
                                                                DeviceNumber device) = 0;
   // Creates only the last component; the parent must exist. OK if the directory already exists.
   virtual Status MakeDirectory(const AbsolutePath& path) = 0;
+  // The same for an empty regular file. OK if a regular file already exists.
   virtual Status MakeFile(const AbsolutePath& path) = 0;
-  // The same for a regular file. An empty directory that is not a mount point is exchanged for the file in
-  // one step, so the path is never missing. A directory that is not empty stays: kPrecondition.
+  // Like MakeFile. But an empty directory that is not a mount point is exchanged for the file in one step, so
+  // the path is never missing. A directory that is not empty stays: kPrecondition.
   virtual Status MakeFileFromDirectory(const AbsolutePath& path) = 0;
   // Removes an empty directory or an empty regular file that is not a mount point. OK if the path is absent.
   // Any other object stays: kPrecondition.

@@ -1,6 +1,6 @@
 // The mount table as the kernel prints it (proc(5), "mountinfo"):
 //   36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-// Optional fields, any number of them, end at the lone "-".
+// After the per-mount options come optional fields, none or many. A field "-" ends them.
 #include <algorithm>
 #include <charconv>
 

@@ -258,7 +258,7 @@ uint64_t PerMountFlagsOf(const MountEntry& entry) {
   for (const PerMountFlag& row : kPerMount) {
     flags |= has(row.word) ? row.flag : 0;
   }
-  // mountinfo has no word for strictatime: neither of the other two words means strictatime.
+  // mountinfo has no word for strictatime. A mount with neither "noatime" nor "relatime" is strictatime.
   flags |= has("noatime") ? MS_NOATIME : has("relatime") ? MS_RELATIME : MS_STRICTATIME;
   return flags;
 }

@@ -1,5 +1,5 @@
-// Mount options in the three forms of the kernel: MS_* of mount(2), MOUNT_ATTR_* of mount_setattr(2), and the
-// words of mountinfo. Pure.
+// Converts mount options between the three forms of the kernel: MS_* of mount(2), MOUNT_ATTR_* of
+// mount_setattr(2), and the words of mountinfo. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,9 @@
 namespace quarry::mount {
 
 // The arguments of mount_setattr(2) that give a mount the per-mount flags of `options`. Flags that are on are
-// set, flags that were opted out of are cleared, and all others stay as in the source mount.
+// set, flags that were opted out of are cleared, and all others stay as in the source mount. Access time is
+// different: only noatime, relatime and strictatime change it. "atime" alone changes nothing on a noatime
+// source.
 struct AttributeChange {
   uint64_t set = 0;
   uint64_t clear = 0;

@@ -18,7 +18,8 @@
 namespace quarry::mount {
 namespace {
 
-// The kernel returns EAGAIN when renames race with a guarded walk.
+// openat2(2) may fail with EAGAIN if a directory is renamed during the walk. The walk is then repeated, at
+// most this many times.
 constexpr int kWalkAttempts = 32;
 
 // The mount point itself is visible to the CO only. The mounted file system decides who may access its
@@ -245,8 +246,9 @@ Status Paths::MakeFile(const AbsolutePath& path) const {
 }
 
 // The file is created under another name and exchanged with the directory (renameat2). The directory is then
-// removed under that name. A crash in between leaves an empty file or directory beside the target; the next
-// attempt finds and reuses it.
+// removed under that name. After a crash before the exchange, the next attempt reuses the file. After a
+// crash between the exchange and the removal, the path is a file, and the empty directory `.NAME.quarry`
+// stays beside it.
 Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
   auto found = Look(path);
   if (!found.has_value() && found.error().code() != Code::kNotFound) {

@@ -65,7 +65,8 @@ class Paths {
   std::vector<AbsolutePath> roots_;
 };
 
-// A name of an open directory, for calls that accept only paths. The descriptor fixes the mount.
+// The path of `name` in the open directory `fd`, for system calls that accept only paths. The path leads
+// through the descriptor, so it always reaches this directory in this mount.
 std::string ThroughFd(int fd, std::string_view name);
 
 }  // namespace quarry::mount

@@ -27,8 +27,9 @@ class ProcessScan {
   // "pid 12 (postgres)"; "this process (pid 7)" for the calling process.
   std::string Describe(int pid) const;
 
-  // Processes that have a file of this mount open or mapped, or as a directory (root or working directory),
-  // through any path. Returns at most `most` of them, described.
+  // Processes that have a file of this mount open or mapped, run a program from it, or have their root or
+  // working directory in it, whatever path they used. Returns the texts of Describe() for at most `most` of
+  // them.
   Result<std::vector<std::string>> HoldersOfMount(uint64_t mount_id, DeviceNumber file_system,
                                                   size_t most) const;
   // Other processes that have this block device node open.

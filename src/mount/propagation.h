@@ -12,15 +12,15 @@
 
 namespace quarry::mount {
 
-// The processes that a mount is for.
+// Where a new mount must be visible: in the host's mount namespace.
 struct Audience {
   bool in_its_namespace = false;   // our mount namespace is the host's
   std::optional<MountTable> host;  // the host's mounts; nullopt if they cannot be seen from here
 };
 
-// Uses process 1, if it is the host's. In a PID namespace of our own, process 1 is another process and proves
-// nothing. `proc`: the mount point of procfs. What may not be inspected counts as not visible. kCorrupt if
-// the host's table is malformed.
+// Finds the host's mount namespace through process 1. If quarryd has a PID namespace of its own, process 1 is
+// not the host's, and the host's mounts cannot be seen. They cannot be seen either if quarryd may not inspect
+// process 1. `proc`: the mount point of procfs. kCorrupt if the host's table is malformed.
 Result<Audience> LookForAudience(const std::string& proc);
 
 // Whether a mount at `path` reaches the audience. `path` lies in the mount `mount_id` of `ours`. That mount

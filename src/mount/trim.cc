@@ -1,3 +1,4 @@
+// Trims a mounted file system (FITRIM).
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
