@@ -342,9 +342,13 @@ TEST_F(KernelMountTest, SubvolumesOfABtrfsAreGivenToo) {
 // Otherwise one file of a tenant would keep his pod, and every later one, from the volume.
 TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
   const AbsolutePath ext4 = Mounted(Formatted("ext4"), "ext4");
+  // `flag` beside those that the file system keeps there itself; 0: of the two none.
   const auto set_flag = [](const std::string& path, int flag) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(ioctl(fd.get(), FS_IOC_SETFLAGS, &flag), 0) << path;
+    int flags = 0;
+    ASSERT_EQ(ioctl(fd.get(), FS_IOC_GETFLAGS, &flags), 0) << path;
+    flags = (flags & ~(FS_IMMUTABLE_FL | FS_APPEND_FL)) | flag;
+    ASSERT_EQ(ioctl(fd.get(), FS_IOC_SETFLAGS, &flags), 0) << path;
   };
   for (const char* name : {"/dir", "/dir/within"}) {
     ASSERT_EQ(mkdir((ext4.str() + name).c_str(), 0700), 0);
