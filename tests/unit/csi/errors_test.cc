@@ -474,7 +474,7 @@ TEST_P(SecondPublication, AtTheSamePathSucceedsIfEqualAndElseExistsAlready) {
 TEST_P(SecondPublication, AtAnotherPathIsRefusedForTheModeWithOneWriter) {
   const grpc::Status status = Publish("/t2", false);
   if (GetParam() == Mode::SINGLE_NODE_SINGLE_WRITER) {
-    ExpectError(status, StatusCode::FAILED_PRECONDITION, "volume " + id_ + " is published at /t1");
+    ExpectError(status, StatusCode::FAILED_PRECONDITION, "volume " + id_ + " is already published at /t1");
   } else {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
@@ -489,7 +489,7 @@ TEST(SecondPublicationByTheLetter, IsRefusedAtAnotherPathForAllButSeveralWriters
   const std::string id = harness.MakeVolume("v");
   harness.StageAndPublish(id);
   ExpectError(ServiceHarness::Do(&Node::NodePublishVolume, *harness.node, PublishRequest(id, "/t2")),
-              StatusCode::FAILED_PRECONDITION, "volume " + id + " is published at /target");
+              StatusCode::FAILED_PRECONDITION, "volume " + id + " is already published at /target");
   pb::NodePublishVolumeRequest several = PublishRequest(id, "/t2");
   *several.mutable_volume_capability() = MountCapability(Mode::SINGLE_NODE_MULTI_WRITER);
   EXPECT_TRUE(ServiceHarness::Do(&Node::NodePublishVolume, *harness.node, several).ok());
