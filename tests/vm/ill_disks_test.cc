@@ -253,7 +253,8 @@ class ScsiHosts {
   std::vector<std::string> states_;
 };
 
-// The kernel has whoever opens such a disk wait until its host is well again.
+// The kernel makes open(2) of such a disk wait until its host has recovered. Here that is every disk, so a
+// list may fail, but not hang.
 TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
   ScsiHosts hosts;
   if (hosts.empty()) {
@@ -261,7 +262,7 @@ TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
   }
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   ASSERT_TRUE(hosts.BeginRecovery());
-  const auto end = steady_clock::now() + std::chrono::seconds(10);
+  const auto end = steady_clock::now() + std::chrono::seconds(30);
   double longest = 0;
   while (steady_clock::now() < end) {
     const auto asked = steady_clock::now();
@@ -272,7 +273,7 @@ TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
   }
   ASSERT_TRUE(hosts.Recover());
   printf("  lists and probes while their SCSI host recovered took %.2f s at most\n", longest);
-  EXPECT_LT(longest, 5);
+  EXPECT_LT(longest, 25) << "a list waits for its pools for 20 s";
   EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
   WaitForTurns(4);
   EndAll();
