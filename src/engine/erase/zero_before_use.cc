@@ -6,6 +6,7 @@
 
 #include "engine/model/sizing.h"
 #include "engine/plan/plan_volume.h"
+#include "lvm/names.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -86,6 +87,15 @@ Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const 
                  fmt::format("logical volume {} was removed right after its creation", name));
   }
   return OwnerOf(*now, *holder, std::string(lvm::kCreatingTag));
+}
+
+// Whether `key` is that of a growth, and the group no longer has the volume. No call comes back for its
+// extents then. A volume that was made a part of another one keeps its tags, so it is still there.
+bool VolumeIsGone(const lvm::VolumeGroup& group, std::string_view key) {
+  constexpr std::string_view kGrowth = "id:";
+  return key.starts_with(kGrowth) && std::ranges::none_of(group.lvs, [&](const lvm::LogicalVolume& lv) {
+           return lvm::BearsId(lv.tags, key.substr(kGrowth.size()));
+         });
 }
 
 }  // namespace
@@ -170,15 +180,26 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
 }
 
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
-  if (zeroings.Forgotten(kKept).empty()) {
-    return !zeroings.empty();
+  const auto unwanted = [&]() -> std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> {
+    auto ended = zeroings.Finished();
+    const auto group = world.lvm.Read(pool.config.group, call);
+    std::erase_if(ended, [&](const auto& entry) {
+      const bool gone = group.has_value() && VolumeIsGone(**group, entry.first);
+      return !gone && entry.second->Unasked() <= kKept;
+    });
+    return ended;
+  };
+  if (zeroings.empty()) {
+    return false;
+  }
+  if (unwanted().empty()) {
+    return true;
   }
   const auto turn = pool.writers.Wait("giving back zeroed space", call);
   if (turn.has_value()) {
-    for (const auto& [key, cleaning] :
-         zeroings.Forgotten(kKept)) {  // again, under the turn: a caller may have come back
-      (void)GiveBack(pool, zeroings, key, cleaning, world,
-                     call);  // a failure is tried again in the next round
+    for (const auto& [key, zeroing] : unwanted()) {  // again, under the turn: a caller may have come back
+      (void)GiveBack(pool, zeroings, key, zeroing, world,
+                     call);  // the next round tries again after a failure
     }
   }
   return true;

@@ -37,7 +37,8 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
                                               const std::vector<lvm::PhysicalRange>& unknown,
                                               const Call& call);
 
-// Gives back zeroed extents for which no caller has come back. True if there were zeroings when it began.
+// Gives back zeroed extents for which no caller has come back for some minutes, and those of volumes that are
+// gone. True if there were zeroings when it began.
 // The eraser's thread calls it, without the turn.
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call);
 

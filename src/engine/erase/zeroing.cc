@@ -52,9 +52,9 @@ std::shared_ptr<Zeroing> Zeroings::Find(const std::string& key) const {
   return found == all_.end() ? nullptr : found->second;
 }
 
-void Zeroings::Add(const std::string& key, std::shared_ptr<Zeroing> cleaning) {
+void Zeroings::Add(const std::string& key, std::shared_ptr<Zeroing> zeroing) {
   const std::lock_guard lock(mutex_);
-  all_[key] = std::move(cleaning);
+  all_[key] = std::move(zeroing);
 }
 
 void Zeroings::Drop(const std::string& key) {
@@ -67,13 +67,12 @@ bool Zeroings::empty() const {
   return all_.empty();
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Zeroings::Forgotten(
-    std::chrono::steady_clock::duration kept) const {
+std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Zeroings::Finished() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> out;
-  for (const auto& [key, cleaning] : all_) {
-    if (cleaning->Finished() && cleaning->Unasked() > kept) {
-      out.emplace_back(key, cleaning);
+  for (const auto& [key, zeroing] : all_) {
+    if (zeroing->Finished()) {
+      out.emplace_back(key, zeroing);
     }
   }
   return out;

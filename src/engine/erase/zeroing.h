@@ -60,12 +60,11 @@ class Zeroing {
 class Zeroings {
  public:
   std::shared_ptr<Zeroing> Find(const std::string& key) const;
-  void Add(const std::string& key, std::shared_ptr<Zeroing> cleaning);
+  void Add(const std::string& key, std::shared_ptr<Zeroing> zeroing);
   void Drop(const std::string& key);
   bool empty() const;
-  // Finished zeroings for which no caller has waited for longer than `kept`.
-  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Forgotten(
-      std::chrono::steady_clock::duration kept) const;
+  // All zeroings that have ended, with their keys.
+  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Finished() const;
 
  private:
   mutable std::mutex mutex_;

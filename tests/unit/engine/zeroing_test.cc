@@ -406,6 +406,31 @@ TEST_F(ZeroingTest, TheNextStartGivesBackExtentsOfAKilledZeroing) {
   EXPECT_TRUE(IsClear(made->volume.id));
 }
 
+// An administrator removes the volume while its growth is being zeroed.
+TEST_F(ZeroingTest, ExtentsOfAGrowthAreFreeOnceTheVolumeIsGone) {
+  const auto volume = Create("v", 10);
+  ASSERT_TRUE(volume.has_value()) << volume.error().message();
+  std::atomic<bool> go = false;
+  erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
+  EXPECT_EQ(engine_->volumes()
+                .Expand(volume->volume.id, {Bytes{20 * kExtent.value}, {}}, std::nullopt, Soon(800))
+                .error()
+                .code(),
+            Code::kUnavailable);
+  go = true;
+  go.notify_all();
+  EXPECT_EQ(Group()->lvs.size(), 2U) << "the volume, and the holder of what it will get";
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    std::erase_if(group.lvs,
+                  [&](const lvm::LogicalVolume& lv) { return lvm::BearsId(lv.tags, volume->volume.id); });
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!Group()->lvs.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_TRUE(Group()->lvs.empty());
+}
+
 TEST_F(ZeroingTest, AnotherSizeForTheSameNameIsHonored) {
   std::atomic<bool> go = false;
   erase_.OnPiece([&](const fakes::FakeErase::Piece&) { go.wait(false); });
