@@ -240,9 +240,14 @@ class Reader {
     }
   }
 
-  Result<SegmentArea> MakeArea(const SegmentKey& key, const NamedRange& named) {
+  // LVM writes the name of a hidden LV in brackets, and then every later name of the same segment, PVs
+  // included: a stripe that a pvmove holds, for example, is followed by the brackets of the next stripe's PV.
+  Result<SegmentArea> MakeArea(const SegmentKey& key, NamedRange named) {
     SegmentArea area;
     area.range = named.range;
+    if (named.name.starts_with("[/") || named.name.starts_with("[[")) {
+      named.name = named.name.substr(1, named.name.size() - 2);
+    }
     if (named.name == kUnknownDevice) {
       QUARRY_ASSIGN(area.pv_uuid, TakeMissing(key, named.range));
       return area;

@@ -109,6 +109,7 @@ TEST_P(StackedVolumes, AreRefusedNamingTheObstacleAndTheRemedy) {
            {"pvmove_disk", "his", Code::kUnavailable, {"is being moved"}},
            {"pvmove_named", "v", Code::kUnavailable, {"is being moved off disk "}},
            {"pvmove_leg", "r", Code::kUnavailable, {"its leg vg0/r_r", "is being moved off disk "}},
+           {"pvmove_stripe", "v", Code::kUnavailable, {"is being moved off disk "}},
        }) {
     const VolumeGroup group = Report(folder / (std::string(report) + ".json"));
     const auto owned = Owned(group, lv);

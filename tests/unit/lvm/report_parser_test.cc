@@ -410,6 +410,31 @@ TEST(ParseReportTest, TellsMissingPvsApartByTheirOwnExtents) {
   EXPECT_EQ(parsed->pvs[0].metadata_size, Bytes{0});
 }
 
+// After a hidden LV, LVM 2.03.16 and 2.03.31 put all names of the segment in brackets.
+TEST(ParseReportTest, ReadsBracketsAroundPvs) {
+  nlohmann::json report = Small();
+  nlohmann::json& sections = report["report"][0];
+  sections["seg"][0]["seg_le_ranges"] = "[/dev/disk/by-path/pci-0:1,2]:5-9";
+  auto parsed = ParseReport(report.dump(2));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ(parsed->lvs[0].segments[1].areas[0].pv_uuid, "P");
+  EXPECT_EQ(parsed->lvs[0].segments[1].areas[0].range, (ExtentRange{{5}, {5}}));
+  sections["pv"][0]["pv_name"] = "[unknown]";
+  sections["pv"][0]["pv_missing"] = "missing";
+  sections["pvseg"][0]["pvseg_size"] = "5";
+  sections["pvseg"].push_back({{"pv_uuid", "P"},
+                               {"pvseg_start", "5"},
+                               {"pvseg_size", "5"},
+                               {"segtype", "linear"},
+                               {"lv_uuid", "L"},
+                               {"seg_start_pe", "5"}});
+  sections["seg"][0]["seg_le_ranges"] = "[[unknown]]:5-9";
+  sections["seg"][1]["seg_le_ranges"] = "[unknown]:0-4";
+  parsed = ParseReport(report.dump(2));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message();
+  EXPECT_EQ(parsed->lvs[0].segments[1].areas[0].pv_uuid, "P");
+}
+
 TEST(ParseReportTest, SenselessValuesAreCorruptAndNamed) {
   struct Bend {
     const char* section;

@@ -503,6 +503,11 @@ Status Administrator::Leave() {
     }
     QUARRY_TRY(EndOfMove());
   }
+  // LVM leaves its volume of a pvmove that failed, as one does that meets a cache under another name.
+  const auto parts = Report("lv_name", true);
+  if (std::ranges::any_of(parts, [](const auto& row) { return Unbracketed(row[0]).starts_with("pvmove"); })) {
+    QUARRY_TRY(MustRun({"pvmove", "--abort"}));
+  }
   if (!reduced_.empty()) {
     QUARRY_TRY(MustRun({"vgextend", "--metadatasize", "8m", group_, reduced_}));
     reduced_.clear();
