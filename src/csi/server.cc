@@ -12,12 +12,10 @@
 #include "csi/admin/listener.h"
 #include "csi/admin/services.h"
 #include "csi/edge.h"
+#include "csi/services.h"
 #include "csi/v0/errors.h"
-#include "csi/v0/services.h"
 #include "csi/v0_1/errors.h"
-#include "csi/v0_1/services.h"
 #include "csi/v1/errors.h"
-#include "csi/v1/services.h"
 
 namespace quarry::csi {
 namespace {
@@ -58,14 +56,15 @@ struct Server::State {
             config.observe),
         v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}, config.observe),
         v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
-        v0_calls(plugin, engine, v0::kRules),
-        v0_1_calls(plugin, engine, v0_1::kRules) {}
+        v1_calls(plugin, engine, v1::kV1Rules),
+        v0_calls(plugin, engine, v1::kV0Rules),
+        v0_1_calls(plugin, engine, v1::kV0_1Rules) {}
 
   const v1::Plugin plugin;
   CancelWatch watch;
   admin::Peers peers;
   Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
-  const v1::Calls v0_calls, v0_1_calls;
+  const v1::Calls v1_calls, v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
   std::shared_ptr<grpc::Service> admin_service;
   std::unique_ptr<grpc::Server> server, admin_server;
@@ -82,17 +81,16 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
                                               const Logger& log) {
   auto state = std::make_unique<State>(config, engine, log);
   State& s = *state;
-  s.services = {v1::MakeIdentity(s.plugin, engine, s.v1_edge), v0::MakeIdentity(s.v0_calls, s.v0_edge),
-                v0_1::MakeIdentity(s.v0_1_calls, s.v0_1_edge)};
-  if (config.mode != Mode::kNode) {
-    s.services.push_back(v1::MakeController(s.plugin, engine, s.v1_edge));
-    s.services.push_back(v0::MakeController(s.v0_calls, s.v0_edge));
-    s.services.push_back(v0_1::MakeController(s.v0_1_calls, s.v0_1_edge));
-  }
-  if (config.mode != Mode::kController) {
-    s.services.push_back(v1::MakeNode(s.plugin, engine, s.v1_edge));
-    s.services.push_back(v0::MakeNode(s.v0_calls, s.v0_edge));
-    s.services.push_back(v0_1::MakeNode(s.v0_1_calls, s.v0_1_edge));
+  for (const Services& version :
+       {v1::MakeServices(s.v1_calls, s.v1_edge), v0::MakeServices(s.v0_calls, s.v0_edge),
+        v0_1::MakeServices(s.v0_1_calls, s.v0_1_edge)}) {
+    s.services.push_back(version.identity);
+    if (config.mode != Mode::kNode) {
+      s.services.push_back(version.controller);
+    }
+    if (config.mode != Mode::kController) {
+      s.services.push_back(version.node);
+    }
   }
 
   grpc::ServerBuilder builder;

@@ -1,144 +1,54 @@
-#include "csi/v0/services.h"
+#include "csi/services.h"
 
 #include <csi/v0/csi.grpc.pb.h>
 
+#include "csi/passage.h"
 #include "csi/v0/wire.h"
 
 namespace quarry::csi::v0 {
 namespace {
 
 using grpc::ServerContext;
-using Capability = pb::ControllerServiceCapability::RPC;
+using v1::Calls;
 
-class IdentityService final : public pb::Identity::Service {
+class IdentityService final : public SharedIdentity<pb::Identity::Service, Wire> {
  public:
-  IdentityService(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
+  using SharedIdentity::SharedIdentity;
 
-  grpc::Status GetPluginInfo(ServerContext* context, const pb::GetPluginInfoRequest* request,
-                             pb::GetPluginInfoResponse* response) override {
-    return passage_.Serve({"GetPluginInfo"}, *context, *request, *response, &v1::Calls::GetPluginInfo);
-  }
-
-  // ACCESSIBILITY_CONSTRAINTS came with 0.3. Callers of 0.2 use this package too, and they refuse unknown
-  // values.
   grpc::Status GetPluginCapabilities(ServerContext* context, const pb::GetPluginCapabilitiesRequest* request,
                                      pb::GetPluginCapabilitiesResponse* response) override {
-    return passage_.Answer({"GetPluginCapabilities"}, *context, *request, [&](Rpc&) {
-      response->add_capabilities()->mutable_service()->set_type(
-          pb::PluginCapability::Service::CONTROLLER_SERVICE);
-      return Ok();
-    });
+    return passage_.Serve({"GetPluginCapabilities"}, context, request, response,
+                          &Calls::GetPluginCapabilities);
   }
 
   grpc::Status Probe(ServerContext* context, const pb::ProbeRequest* request,
                      pb::ProbeResponse* response) override {
-    return passage_.Serve({"Probe"}, *context, *request, *response, &v1::Calls::Probe);
+    return passage_.Serve({"Probe"}, context, request, response, &Calls::Probe);
   }
-
- private:
-  const Passage<Wire> passage_;
 };
 
-class ControllerService final : public pb::Controller::Service {
+using ControllerService = SharedController<pb::Controller::Service, Wire>;
+
+class NodeService final : public SharedNode<pb::Node::Service, Wire> {
  public:
-  ControllerService(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
-  grpc::Status CreateVolume(ServerContext* context, const pb::CreateVolumeRequest* request,
-                            pb::CreateVolumeResponse* response) override {
-    return passage_.Serve({"CreateVolume", true}, *context, *request, *response, &v1::Calls::CreateVolume);
-  }
-
-  grpc::Status DeleteVolume(ServerContext* context, const pb::DeleteVolumeRequest* request,
-                            pb::DeleteVolumeResponse* response) override {
-    return passage_.Serve({"DeleteVolume", true}, *context, *request, *response, &v1::Calls::DeleteVolume);
-  }
-
-  grpc::Status ValidateVolumeCapabilities(ServerContext* context,
-                                          const pb::ValidateVolumeCapabilitiesRequest* request,
-                                          pb::ValidateVolumeCapabilitiesResponse* response) override {
-    return passage_.Serve({"ValidateVolumeCapabilities"}, *context, *request, *response,
-                          &v1::Calls::ValidateVolumeCapabilities);
-  }
-
-  grpc::Status ListVolumes(ServerContext* context, const pb::ListVolumesRequest* request,
-                           pb::ListVolumesResponse* response) override {
-    return passage_.Serve({"ListVolumes"}, *context, *request, *response, &v1::Calls::ListVolumes);
-  }
-
-  grpc::Status GetCapacity(ServerContext* context, const pb::GetCapacityRequest* request,
-                           pb::GetCapacityResponse* response) override {
-    return passage_.Serve({"GetCapacity"}, *context, *request, *response, &v1::Calls::GetCapacity);
-  }
-
-  grpc::Status ControllerGetCapabilities(ServerContext* context,
-                                         const pb::ControllerGetCapabilitiesRequest* request,
-                                         pb::ControllerGetCapabilitiesResponse* response) override {
-    return passage_.Answer({"ControllerGetCapabilities"}, *context, *request, [&](Rpc&) {
-      for (const auto type :
-           {Capability::CREATE_DELETE_VOLUME, Capability::LIST_VOLUMES, Capability::GET_CAPACITY}) {
-        response->add_capabilities()->mutable_rpc()->set_type(type);
-      }
-      return Ok();
-    });
-  }
-
- private:
-  const Passage<Wire> passage_;
-};
-
-class NodeService final : public pb::Node::Service {
- public:
-  NodeService(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
-  grpc::Status NodePublishVolume(ServerContext* context, const pb::NodePublishVolumeRequest* request,
-                                 pb::NodePublishVolumeResponse* response) override {
-    return passage_.Serve({"NodePublishVolume", true}, *context, *request, *response,
-                          &v1::Calls::NodePublishVolume);
-  }
-
-  grpc::Status NodeUnpublishVolume(ServerContext* context, const pb::NodeUnpublishVolumeRequest* request,
-                                   pb::NodeUnpublishVolumeResponse* response) override {
-    return passage_.Serve({"NodeUnpublishVolume", true}, *context, *request, *response,
-                          &v1::Calls::NodeUnpublishVolume);
-  }
+  using SharedNode::SharedNode;
 
   grpc::Status NodeGetInfo(ServerContext* context, const pb::NodeGetInfoRequest* request,
                            pb::NodeGetInfoResponse* response) override {
-    return passage_.Serve({"NodeGetInfo"}, *context, *request, *response, &v1::Calls::NodeGetInfo);
+    return passage_.Serve({"NodeGetInfo"}, context, request, response, &Calls::NodeGetInfo);
   }
 
   grpc::Status NodeGetId(ServerContext* context, const pb::NodeGetIdRequest* request,
                          pb::NodeGetIdResponse* response) override {
-    return passage_.Serve({"NodeGetId"}, *context, *request, *response, &v1::Calls::NodeGetInfo);
+    return passage_.Serve({"NodeGetId"}, context, request, response, &Calls::NodeGetInfo);
   }
-
-  // There are no capabilities, because publishing includes all that staging would do. The list holds one
-  // UNKNOWN: the conformance suite of 0.2 takes an empty list for a missing response, and every caller
-  // ignores UNKNOWN.
-  grpc::Status NodeGetCapabilities(ServerContext* context, const pb::NodeGetCapabilitiesRequest* request,
-                                   pb::NodeGetCapabilitiesResponse* response) override {
-    return passage_.Answer({"NodeGetCapabilities"}, *context, *request, [&](Rpc&) {
-      response->add_capabilities()->mutable_rpc()->set_type(pb::NodeServiceCapability::RPC::UNKNOWN);
-      return Ok();
-    });
-  }
-
- private:
-  const Passage<Wire> passage_;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> MakeIdentity(const v1::Calls& calls, Edge& edge) {
-  return std::make_shared<IdentityService>(calls, edge);
-}
-
-std::shared_ptr<grpc::Service> MakeController(const v1::Calls& calls, Edge& edge) {
-  return std::make_shared<ControllerService>(calls, edge);
-}
-
-std::shared_ptr<grpc::Service> MakeNode(const v1::Calls& calls, Edge& edge) {
-  return std::make_shared<NodeService>(calls, edge);
+Services MakeServices(const Calls& calls, Edge& edge) {
+  return {std::make_shared<IdentityService>(calls, edge), std::make_shared<ControllerService>(calls, edge),
+          std::make_shared<NodeService>(calls, edge)};
 }
 
 }  // namespace quarry::csi::v0

@@ -27,6 +27,8 @@ struct Wire {
   }
 
   static void Raise(const pb::GetPluginInfoRequest&, v1pb::GetPluginInfoRequest&) {}
+  static void Raise(const pb::ControllerGetCapabilitiesRequest&, v1pb::ControllerGetCapabilitiesRequest&) {}
+  static void Raise(const pb::NodeGetCapabilitiesRequest&, v1pb::NodeGetCapabilitiesRequest&) {}
   static void Raise(const pb::ControllerProbeRequest&, v1pb::ProbeRequest&) {}
   static void Raise(const pb::NodeProbeRequest&, v1pb::ProbeRequest&) {}
   static void Raise(const pb::GetNodeIDRequest&, v1pb::NodeGetInfoRequest&) {}
@@ -41,8 +43,7 @@ struct Wire {
 
   template <typename V1Response, typename Response>
   static Status Lower(const V1Response& answer, Response& response) {
-    Reread(answer, response);
-    return Ok();
+    return LowerAlike(answer, response);
   }
   static Status Lower(const v1pb::ValidateVolumeCapabilitiesResponse& answer,
                       pb::ValidateVolumeCapabilitiesResponse& response);

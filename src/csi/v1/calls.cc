@@ -7,6 +7,18 @@
 namespace quarry::csi::v1 {
 namespace {
 
+using Offer = pb::PluginCapability::Service;
+using ControllerOffer = pb::ControllerServiceCapability::RPC;
+using NodeOffer = pb::NodeServiceCapability::RPC;
+
+// Announces capabilities of the controller or of the node.
+template <typename Response, typename Type>
+void Announce(Response& response, std::initializer_list<Type> types) {
+  for (const Type type : types) {
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+}
+
 // The result of Probe if the engine could not be asked. CSI has three answers: ready, not ready, and
 // FAILED_PRECONDITION for an unhealthy plugin.
 Result<engine::Readiness> AsReadiness(Result<engine::Readiness> probed) {
@@ -62,6 +74,18 @@ Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest& /*request*/, pb::Get
   return Ok();
 }
 
+Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest& /*request*/,
+                                    pb::GetPluginCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+  response.add_capabilities()->mutable_service()->set_type(Offer::CONTROLLER_SERVICE);
+  if (rules_.v1_features) {
+    // 0.3 has this too. But callers of 0.2 use the same package, and they refuse unknown values.
+    response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);
+    response.add_capabilities()->mutable_volume_expansion()->set_type(
+        pb::PluginCapability::VolumeExpansion::ONLINE);
+  }
+  return Ok();
+}
+
 Status Calls::Probe(const pb::ProbeRequest& /*request*/, pb::ProbeResponse& response, Rpc& rpc) const {
   QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.lifecycle().Probe(rpc.call())));
   response.mutable_ready()->set_value(readiness.ready);
@@ -105,7 +129,7 @@ Status Calls::ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesReq
 Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumesResponse& response,
                           Rpc& rpc) const {
   QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
-  const engine::Show show = rules_.condition && plugin_.alpha ? engine::Show::kHealth : engine::Show::kFacts;
+  const engine::Show show = Alpha() ? engine::Show::kHealth : engine::Show::kFacts;
   QUARRY_ASSIGN(const engine::ListResult list,
                 engine_.volumes().List(max_entries, request.starting_token(), rpc.call(), show));
   for (const engine::Volume& volume : list.volumes) {
@@ -123,16 +147,79 @@ Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacity
                           Rpc& rpc) const {
   QUARRY_ASSIGN(const engine::CapacityResult capacity, Capacity(engine_, request, plugin_.here, rpc.call()));
   rpc.Note(capacity.reason);
-  Fill(response, capacity, plugin_.alpha);
+  Fill(response, capacity, Alpha());
   return Ok();
 }
 
-Status Calls::GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const {
-  QUARRY_TRY(CheckRequired("volume_id", volume_id));
+Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest& /*request*/,
+                                        pb::ControllerGetCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+  Announce(response, {ControllerOffer::CREATE_DELETE_VOLUME, ControllerOffer::LIST_VOLUMES,
+                      ControllerOffer::GET_CAPACITY});
+  if (OffersControllerExpand()) {
+    Announce(response, {ControllerOffer::EXPAND_VOLUME});
+  }
+  if (Alpha()) {
+    Announce(response, {ControllerOffer::GET_VOLUME, ControllerOffer::SINGLE_NODE_MULTI_WRITER,
+                        ControllerOffer::VOLUME_CONDITION, ControllerOffer::GET_VOLUME_HEALTH,
+                        ControllerOffer::LIST_VOLUME_HEALTH});
+  }
+  return Ok();
+}
+
+Status Calls::ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& request,
+                                     pb::ControllerExpandVolumeResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const ExpandQuestion question, ParseExpand(request));
+  QUARRY_ASSIGN(const engine::ExpandResult result,
+                engine_.volumes().Expand(question.id, question.range, question.capability, rpc.call()));
+  response.set_capacity_bytes(ToInt64(result.size));
+  response.set_node_expansion_required(result.node_expansion_required);
+  return Ok();
+}
+
+Status Calls::ControllerGetVolume(const pb::ControllerGetVolumeRequest& request,
+                                  pb::ControllerGetVolumeResponse& response, Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
   QUARRY_ASSIGN(const engine::Volume volume,
-                engine_.volumes().Get(volume_id, rpc.call(), engine::Show::kHealth));
+                engine_.volumes().Get(request.volume_id(), rpc.call(), engine::Show::kHealth));
+  Fill(*response.mutable_volume(), volume, plugin_.here);
+  Fill(*response.mutable_status()->mutable_volume_condition(), *volume.health);
+  return Ok();
+}
+
+Status Calls::FillHealth(const std::string& volume_id, pb::VolumeHealth& health, const Call& call) const {
+  QUARRY_TRY(CheckRequired("volume_id", volume_id));
+  QUARRY_ASSIGN(const engine::Volume volume, engine_.volumes().Get(volume_id, call, engine::Show::kHealth));
   Fill(health, volume.id, *volume.health);
   return Ok();
+}
+
+Status Calls::ControllerGetVolumeHealth(const pb::ControllerGetVolumeHealthRequest& request,
+                                        pb::ControllerGetVolumeHealthResponse& response, Rpc& rpc) const {
+  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call());
+}
+
+Status Calls::ControllerListVolumeHealth(const pb::ControllerListVolumeHealthRequest& request,
+                                         pb::ControllerListVolumeHealthResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
+  QUARRY_ASSIGN(const engine::ListResult list, engine_.volumes().List(max_entries, request.starting_token(),
+                                                                      rpc.call(), engine::Show::kAiling));
+  for (const engine::Volume& volume : list.volumes) {
+    Fill(*response.add_entries(), volume.id, *volume.health);
+  }
+  response.set_next_token(list.next_token);
+  return Ok();
+}
+
+Status Calls::NodeStageVolume(const pb::NodeStageVolumeRequest& request,
+                              pb::NodeStageVolumeResponse& /*response*/, Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::StageRequest stage, ParseStage(request));
+  return engine_.volumes().Stage(stage, rpc.call());
+}
+
+Status Calls::NodeUnstageVolume(const pb::NodeUnstageVolumeRequest& request,
+                                pb::NodeUnstageVolumeResponse& /*response*/, Rpc& rpc) const {
+  QUARRY_ASSIGN(const VolumeAtPath staged, ParseUnstage(request));
+  return engine_.volumes().Unstage(staged.id, staged.path, rpc.call());
 }
 
 Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
@@ -153,6 +240,53 @@ Status Calls::NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
                                   pb::NodeUnpublishVolumeResponse& /*response*/, Rpc& rpc) const {
   QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(request));
   return engine_.volumes().Unpublish(published.id, published.path, rpc.call(), rules_.target_owner);
+}
+
+Status Calls::NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
+                                 pb::NodeGetVolumeStatsResponse& response, Rpc& rpc) const {
+  QUARRY_TRY(CheckStats(request));
+  const engine::Show show = Alpha() ? engine::Show::kHealth : engine::Show::kFacts;
+  QUARRY_ASSIGN(const engine::VolumeStats stats,
+                engine_.volumes().Stats(request.volume_id(), request.volume_path(), rpc.call(), show));
+  Fill(response, stats);
+  return Ok();
+}
+
+// The paths may belong to a failed publication. Problems are looked for at all paths of the volume.
+Status Calls::NodeGetVolumeHealth(const pb::NodeGetVolumeHealthRequest& request,
+                                  pb::NodeGetVolumeHealthResponse& response, Rpc& rpc) const {
+  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call());
+}
+
+Status Calls::NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest& /*request*/,
+                                   pb::NodeGetStorageHealthResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.lifecycle().Pools(rpc.call()));
+  Fill(response, pools);
+  return Ok();
+}
+
+Status Calls::NodeExpandVolume(const pb::NodeExpandVolumeRequest& request,
+                               pb::NodeExpandVolumeResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::NodeExpandRequest expand, ParseNodeExpand(request));
+  QUARRY_ASSIGN(const Bytes size, engine_.volumes().NodeExpand(expand, rpc.call()));
+  response.set_capacity_bytes(ToInt64(size));
+  return Ok();
+}
+
+Status Calls::NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest& /*request*/,
+                                  pb::NodeGetCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+  if (rules_.staging) {
+    Announce(response, {NodeOffer::STAGE_UNSTAGE_VOLUME});
+  }
+  if (rules_.v1_features) {
+    Announce(response,
+             {NodeOffer::GET_VOLUME_STATS, NodeOffer::EXPAND_VOLUME, NodeOffer::VOLUME_MOUNT_GROUP});
+  }
+  if (Alpha()) {
+    Announce(response, {NodeOffer::SINGLE_NODE_MULTI_WRITER, NodeOffer::VOLUME_CONDITION,
+                        NodeOffer::GET_VOLUME_HEALTH, NodeOffer::GET_STORAGE_HEALTH});
+  }
+  return Ok();
 }
 
 Status Calls::NodeGetInfo(const pb::NodeGetInfoRequest& /*request*/, pb::NodeGetInfoResponse& response,

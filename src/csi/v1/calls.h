@@ -1,5 +1,5 @@
-// The RPCs that every version of CSI has, in messages of v1. The older versions convert their requests to
-// these messages, and the responses back (csi/older.h). There is therefore one set of rules.
+// What every RPC does, in messages of v1. The older versions convert their requests to these messages, and
+// the responses back (csi/passage.h). There is therefore one set of rules.
 //
 // Each call fills `response` only if it succeeds.
 #pragma once
@@ -22,7 +22,9 @@ struct Rules {
   // Whether publishing follows staging. If not, there is no staging and publishing does everything.
   bool staging;
   engine::TargetOwner target_owner;
-  bool condition;  // ListVolumes has a field for a volume's condition
+  // The version has expansion, statistics, health and what else came with v1. If not, none of it is
+  // announced.
+  bool v1_features;
   // Publishing creates inline volumes for pods. Kubernetes uses them with v1 only.
   bool inline_volumes;
   // A caller that creates a volume for this node alone tries another node after RESOURCE_EXHAUSTED, and after
@@ -31,6 +33,8 @@ struct Rules {
 };
 
 inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true, true};
+inline constexpr Rules kV0Rules{"0.3", false, engine::TargetOwner::kCaller, false, false, false};
+inline constexpr Rules kV0_1Rules{"0.1", false, engine::TargetOwner::kCaller, false, false, false};
 
 // Callable from any thread. The arguments outlive the object.
 class Calls {
@@ -40,6 +44,8 @@ class Calls {
 
   Status GetPluginInfo(const pb::GetPluginInfoRequest& request, pb::GetPluginInfoResponse& response,
                        Rpc& rpc) const;
+  Status GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest& request,
+                               pb::GetPluginCapabilitiesResponse& response, Rpc& rpc) const;
   // The result is ready, or not ready with the reason as the note, or kPrecondition with the missing part.
   Status Probe(const pb::ProbeRequest& request, pb::ProbeResponse& response, Rpc& rpc) const;
 
@@ -53,19 +59,45 @@ class Calls {
                      Rpc& rpc) const;
   Status GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
                      Rpc& rpc) const;
+  Status ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest& request,
+                                   pb::ControllerGetCapabilitiesResponse& response, Rpc& rpc) const;
+  // If not, ControllerExpandVolume answers UNIMPLEMENTED.
+  bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
+  Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& request,
+                                pb::ControllerExpandVolumeResponse& response, Rpc& rpc) const;
+  Status ControllerGetVolume(const pb::ControllerGetVolumeRequest& request,
+                             pb::ControllerGetVolumeResponse& response, Rpc& rpc) const;
+  Status ControllerGetVolumeHealth(const pb::ControllerGetVolumeHealthRequest& request,
+                                   pb::ControllerGetVolumeHealthResponse& response, Rpc& rpc) const;
+  Status ControllerListVolumeHealth(const pb::ControllerListVolumeHealthRequest& request,
+                                    pb::ControllerListVolumeHealthResponse& response, Rpc& rpc) const;
 
-  // For ControllerGetVolumeHealth and NodeGetVolumeHealth: one process serves both the node and the
-  // controller, and both see the same.
-  Status GetVolumeHealth(const std::string& volume_id, pb::VolumeHealth& health, Rpc& rpc) const;
-
+  Status NodeStageVolume(const pb::NodeStageVolumeRequest& request, pb::NodeStageVolumeResponse& response,
+                         Rpc& rpc) const;
+  Status NodeUnstageVolume(const pb::NodeUnstageVolumeRequest& request,
+                           pb::NodeUnstageVolumeResponse& response, Rpc& rpc) const;
   Status NodePublishVolume(const pb::NodePublishVolumeRequest& request,
                            pb::NodePublishVolumeResponse& response, Rpc& rpc) const;
   Status NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
                              pb::NodeUnpublishVolumeResponse& response, Rpc& rpc) const;
+  Status NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
+                            pb::NodeGetVolumeStatsResponse& response, Rpc& rpc) const;
+  Status NodeGetVolumeHealth(const pb::NodeGetVolumeHealthRequest& request,
+                             pb::NodeGetVolumeHealthResponse& response, Rpc& rpc) const;
+  Status NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest& request,
+                              pb::NodeGetStorageHealthResponse& response, Rpc& rpc) const;
+  Status NodeExpandVolume(const pb::NodeExpandVolumeRequest& request, pb::NodeExpandVolumeResponse& response,
+                          Rpc& rpc) const;
+  Status NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest& request,
+                             pb::NodeGetCapabilitiesResponse& response, Rpc& rpc) const;
   Status NodeGetInfo(const pb::NodeGetInfoRequest& request, pb::NodeGetInfoResponse& response,
                      Rpc& rpc) const;
 
  private:
+  bool Alpha() const { return rules_.v1_features && plugin_.alpha; }
+  // One process serves both the node and the controller, and both see the same.
+  Status FillHealth(const std::string& volume_id, pb::VolumeHealth& health, const Call& call) const;
+
   const Plugin& plugin_;
   engine::Engine& engine_;
   const Rules rules_;
