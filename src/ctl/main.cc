@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <thread>
 
 #include <fmt/format.h>
@@ -38,24 +40,18 @@ constexpr std::chrono::seconds kWatchInterval{2};
 constexpr const char* kUsualEndpoint = "unix:///run/quarry/admin.sock";
 constexpr const char* kUsualCsiEndpoint = "unix:///run/quarry/csi.sock";
 
-struct Arguments {
+// The flags of every command.
+struct Common {
   std::string config;
   std::vector<std::string> pools;
-  std::vector<std::string> parameters;
-  std::string size;
-  std::string colour = "auto";
-  size_t width = 0;
   bool json = false;
-  // For the commands that quarryd carries out.
-  std::string endpoint;  // empty: quarryd's default socket
-  std::string object;    // VG/LV, VG or a volume id
-  std::string name, fs_type, erase;
-  bool csilvm = false, dry_run = false;
-  bool cancel = false, no_wait = false;
-  std::vector<std::string> ids;
-  bool repair = false;
-  bool watch = false;
 };
+
+// Returns the text to print. `exit_status` becomes 1 if the text is complete but reports a failure.
+using Run = std::function<Result<std::string>(int& exit_status)>;
+
+// Adds the options of a command to `sub`. The returned function owns their values. `common` outlives it.
+using SetUp = Run (*)(CLI::App& sub, const Common& common);
 
 size_t TerminalWidth() {
   winsize size{};
@@ -85,13 +81,13 @@ Result<engine::Parameters> ParseParameters(const std::vector<std::string>& words
 
 // The pools as quarryd would see them, from flags, environment and file. Settings that only a server needs
 // are filled in.
-Result<daemon::Options> LoadOptions(const Arguments& arguments) {
+Result<daemon::Options> LoadOptions(const Common& common) {
   std::vector<std::string> flags = {"--endpoint", "unix:///run/quarryctl.sock", "--node-id", "quarryctl"};
-  for (const std::string& pool : arguments.pools) {
+  for (const std::string& pool : common.pools) {
     flags.insert(flags.end(), {"--pool", pool});
   }
-  if (!arguments.config.empty()) {
-    flags.insert(flags.end(), {"--config", arguments.config});
+  if (!common.config.empty()) {
+    flags.insert(flags.end(), {"--config", common.config});
   }
   daemon::Environment environment;
   for (char** one = environ; *one != nullptr; ++one) {
@@ -106,7 +102,12 @@ Result<daemon::Options> LoadOptions(const Arguments& arguments) {
 }
 
 // Looks as a starting quarryd would. The engine is never started.
-Result<std::string> RunDiskPlan(daemon::Options options, bool json, const Call& call) {
+Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::string>& parameters) {
+  QUARRY_ASSIGN(daemon::Options options, LoadOptions(common));
+  if (!parameters.empty()) {
+    return Error(Code::kInvalidArgument, "--size is missing: the size of the volume to plan");
+  }
+  const Call call = CallWithin(kPatience);
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = daemon::LvmBy::kSpawn;
   QUARRY_ASSIGN(const auto world, daemon::NodeWorld::Make(options, quiet, {}));
@@ -114,89 +115,64 @@ Result<std::string> RunDiskPlan(daemon::Options options, bool json, const Call& 
   config.pools = options.pools;
   engine::Engine engine(std::move(config), world->world(), quiet);
   QUARRY_ASSIGN(const auto disks, engine.disks().Devices(call));
-  return DiskPlan(disks, options.pools, json);
+  return DiskPlan(disks, options.pools, common.json);
 }
 
-Result<std::string> RunCommand(const std::string& name, const Arguments& arguments) {
-  QUARRY_ASSIGN(const daemon::Options options, LoadOptions(arguments));
-  const Call call = CallWithin(kPatience);
-  if (name == "plan" && arguments.size.empty()) {
-    if (!arguments.parameters.empty()) {
-      return Error(Code::kInvalidArgument, "--size is missing: the size of the volume to plan");
-    }
-    return RunDiskPlan(options, arguments.json, call);
-  }
-  SpawnSubprocess subprocess;
-  const std::string system_dir = options.state_dir + "/lvm";
-  QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
-  QUARRY_ASSIGN(const auto lvm, lvm::LvmSpawn::Make(subprocess, {.system_dir = system_dir}, call));
-  dm::DmKernel dm;
-  const Bench bench{*lvm, dm, options.pools, arguments.json};
-  QUARRY_ASSIGN(const engine::Parameters parameters, ParseParameters(arguments.parameters));
-  const ProfileWish wish{parameters, arguments.size};
-  if (name == "map") {
-    return ShowMap(bench, arguments.width > 0 ? arguments.width : TerminalWidth(),
-                   UseColour(arguments.colour), call);
-  }
-  if (name == "plan") {
-    QUARRY_ASSIGN(const Bytes size, ParseSize(arguments.size));
-    return ShowPlan(bench, wish, size, call);
-  }
-  return ShowCapacity(bench, wish, call);
+// A command that reads the groups through LVM itself.
+Run ReadGroups(const Common& common,
+               const std::function<Result<std::string>(const Bench&, const Call&)>& show) {
+  return [&common, show](int&) -> Result<std::string> {
+    QUARRY_ASSIGN(const daemon::Options options, LoadOptions(common));
+    const Call call = CallWithin(kPatience);
+    SpawnSubprocess subprocess;
+    const std::string system_dir = options.state_dir + "/lvm";
+    QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
+    QUARRY_ASSIGN(const auto lvm, lvm::LvmSpawn::Make(subprocess, {.system_dir = system_dir}, call));
+    dm::DmKernel dm;
+    return show({*lvm, dm, options.pools, common.json}, call);
+  };
 }
 
-Result<std::string> RunAdopt(AdminClient& client, const Arguments& arguments, int& exit_status) {
-  const Call call = CallWithin(kPatience);
-  AdoptWish wish{.group = arguments.object,
-                 .lv_name = "",
-                 .name = arguments.name,
-                 .fs_type = arguments.fs_type,
-                 .erase = arguments.erase,
-                 .dry_run = arguments.dry_run};
-  if (arguments.csilvm) {
-    QUARRY_ASSIGN(const AdminClient::Bulk bulk, client.AdoptCsilvm(wish, kPatience));
-    exit_status = bulk.refused == 0 ? 0 : 1;
-    return bulk.text;
-  }
-  const size_t slash = arguments.object.find('/');
-  if (slash == std::string::npos) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("'{}': must be VOLUME-GROUP/LOGICAL-VOLUME, as in vg0/data", arguments.object));
-  }
-  wish.group = arguments.object.substr(0, slash);
-  wish.lv_name = arguments.object.substr(slash + 1);
-  return client.Adopt(wish, call);
+Run SetUpCapacity(CLI::App& sub, const Common& common) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  sub.add_option("parameters", *words, "only this profile: KEY=VALUE…, as in a StorageClass");
+  return ReadGroups(common, [words](const Bench& bench, const Call& call) -> Result<std::string> {
+    QUARRY_ASSIGN(const engine::Parameters parameters, ParseParameters(*words));
+    return ShowCapacity(bench, {parameters, ""}, call);
+  });
 }
 
-Result<std::string> RunEvacuate(AdminClient& client, bool rebuild, const Arguments& arguments) {
-  QUARRY_ASSIGN(const AdminClient::Evacuation evacuation, client.Evacuate({.disk = arguments.object,
-                                                                           .rebuild = rebuild,
-                                                                           .cancel = arguments.cancel,
-                                                                           .dry_run = arguments.dry_run},
-                                                                          CallWithin(kPatience)));
-  if (arguments.cancel || arguments.dry_run || arguments.no_wait) {
-    return evacuation.text;
-  }
-  std::cerr << (arguments.json ? "" : evacuation.text);
-  QUARRY_TRY(WaitForEvacuation(client, evacuation));
-  return arguments.json ? evacuation.text
-                        : fmt::format(
-                              "disk {} has left its group. It still has the label of a physical volume: "
-                              "`pvremove` makes the disk blank\n",
-                              evacuation.pv_uuid);
+Run SetUpMap(CLI::App& sub, const Common& common) {
+  struct Wish {
+    std::string colour = "auto";
+    size_t width = 0;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("--width", wish->width, "width in columns [the terminal's width, else 80]");
+  sub.add_option("--color,--colour", wish->colour, "auto, always or never [auto]")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  return ReadGroups(common, [wish](const Bench& bench, const Call& call) {
+    return ShowMap(bench, wish->width > 0 ? wish->width : TerminalWidth(), UseColour(wish->colour), call);
+  });
 }
 
-Result<std::string> RunScrub(AdminClient& client, const Arguments& arguments, int& exit_status) {
-  QUARRY_ASSIGN(const AdminClient::Scrubbing scrubbing,
-                client.Scrub(arguments.ids, arguments.repair, CallWithin(kPatience)));
-  if (!arguments.no_wait) {
-    return WaitForScrubs(client, scrubbing, arguments.json, exit_status);
-  }
-  const bool refused = std::ranges::any_of(
-      scrubbing.volumes,
-      [](const AdminClient::Scrubbing::Volume& volume) { return !volume.refusal.empty(); });
-  exit_status = refused ? 1 : 0;
-  return ScrubsBegun(scrubbing, arguments.json);
+Run SetUpPlan(CLI::App& sub, const Common& common) {
+  struct Wish {
+    std::string size;
+    std::vector<std::string> parameters;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("--size", wish->size, "size of the volume, such as 10GiB");
+  sub.add_option("parameters", wish->parameters, "KEY=VALUE…, as in a StorageClass");
+  const Run show_steps =
+      ReadGroups(common, [wish](const Bench& bench, const Call& call) -> Result<std::string> {
+        QUARRY_ASSIGN(const engine::Parameters parameters, ParseParameters(wish->parameters));
+        QUARRY_ASSIGN(const Bytes size, ParseSize(wish->size));
+        return ShowPlan(bench, {parameters, wish->size}, size, call);
+      });
+  return [wish, show_steps, &common](int& exit_status) {
+    return wish->size.empty() ? RunDiskPlan(common, wish->parameters) : show_steps(exit_status);
+  };
 }
 
 bool IsServed(const AbsolutePath& path) {
@@ -208,9 +184,9 @@ bool IsServed(const AbsolutePath& path) {
 }
 
 // A quarryd from before the admin socket answers on its CSI socket. A current one does not.
-Result<AbsolutePath> SocketToAsk(const Arguments& arguments) {
-  if (!arguments.endpoint.empty()) {
-    return daemon::ParseEndpoint(arguments.endpoint).Context("--endpoint");
+Result<AbsolutePath> SocketToAsk(const std::string& endpoint) {
+  if (!endpoint.empty()) {
+    return daemon::ParseEndpoint(endpoint).Context("--endpoint");
   }
   QUARRY_ASSIGN(AbsolutePath usual, daemon::ParseEndpoint(kUsualEndpoint));
   if (IsServed(usual)) {
@@ -226,113 +202,202 @@ Result<AbsolutePath> SocketToAsk(const Arguments& arguments) {
   return *csi;
 }
 
-// Requests that quarryd carries out. `exit_status` becomes 1 if the output is complete but reports a failure.
-Result<std::string> RunRequest(const std::string& name, const Arguments& arguments, int& exit_status) {
-  QUARRY_ASSIGN(const AbsolutePath socket, SocketToAsk(arguments));
-  AdminClient client(socket, arguments.json);
-  if (name == "devices") {
-    return client.Devices(CallWithin(kPatience));
-  }
-  if (name == "status") {
-    return client.ShowStatus(CallWithin(kPatience));
-  }
-  if (name == "repair") {
-    QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(arguments.ids, CallWithin(kRepairPatience)));
-    exit_status = repaired.obstacles == 0 ? 0 : 1;
-    return std::move(repaired.text);
-  }
-  if (name == "evacuate" || name == "replace") {
-    return RunEvacuate(client, name == "replace", arguments);
-  }
-  if (name == "scrub") {
-    return RunScrub(client, arguments, exit_status);
-  }
-  return name == "adopt" ? RunAdopt(client, arguments, exit_status)
-                         : client.Release(arguments.object, arguments.dry_run, CallWithin(kPatience));
+// Adds --endpoint. The command connects to quarryd and calls `ask`.
+Run AskQuarryd(CLI::App& sub, const Common& common,
+               const std::function<Result<std::string>(AdminClient&, int& exit_status)>& ask) {
+  const auto endpoint = std::make_shared<std::string>();  // empty: quarryd's default socket
+  sub.add_option("--endpoint", *endpoint, fmt::format("quarryd's --admin-endpoint [{}]", kUsualEndpoint))
+      ->envname("QUARRY_ADMIN_ENDPOINT");
+  return [endpoint, &common, ask](int& exit_status) -> Result<std::string> {
+    QUARRY_ASSIGN(const AbsolutePath socket, SocketToAsk(*endpoint));
+    AdminClient client(socket, common.json);
+    return ask(client, exit_status);
+  };
 }
 
-void AddRequests(CLI::App& app, Arguments& arguments) {
-  CLI::App* adopt = app.add_subcommand(
-      "adopt", "turn an existing logical volume into a volume of its pool, without changing its data");
-  adopt->add_option("VG/LV", arguments.object, "the logical volume; with --csilvm the volume group")
-      ->required();
-  adopt->add_option("--name", arguments.name, "name of the volume for the orchestrator [VG/LV]");
-  adopt->add_option(
-      "--fs", arguments.fs_type,
+void AddDryRun(CLI::App& sub, bool& dry_run) {
+  sub.add_flag("--dry-run", dry_run, "check everything, change nothing");
+}
+
+Result<std::string> AdoptOne(AdminClient& client, AdoptWish wish) {
+  const size_t slash = wish.group.find('/');
+  if (slash == std::string::npos) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("'{}': must be VOLUME-GROUP/LOGICAL-VOLUME, as in vg0/data", wish.group));
+  }
+  wish.lv_name = wish.group.substr(slash + 1);
+  wish.group.resize(slash);
+  return client.Adopt(wish, CallWithin(kPatience));
+}
+
+Run SetUpAdopt(CLI::App& sub, const Common& common) {
+  struct Wish : AdoptWish {
+    bool csilvm = false;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("VG/LV", wish->group, "the logical volume; with --csilvm the volume group")->required();
+  sub.add_option("--name", wish->name, "name of the volume for the orchestrator [VG/LV]");
+  sub.add_option(
+      "--fs", wish->fs_type,
       "file system to create if the logical volume is blank; otherwise the file system that it must hold");
-  adopt->add_option("--erase", arguments.erase,
-                    "what happens to the bytes when the volume is deleted: zero, discard or none [zero]");
-  adopt
-      ->add_flag("--csilvm", arguments.csilvm,
-                 "adopt all csilvm volumes of the group, under their present names")
+  sub.add_option("--erase", wish->erase,
+                 "what happens to the bytes when the volume is deleted: zero, discard or none [zero]");
+  sub.add_flag("--csilvm", wish->csilvm, "adopt all csilvm volumes of the group, under their present names")
       ->excludes("--name");
-  CLI::App* release = app.add_subcommand(
-      "release", "make Quarry forget a volume; its logical volume keeps its name and data");
-  release->add_option("ID", arguments.object, "id of the volume")->required();
-  CLI::App* devices = app.add_subcommand(
-      "devices", "every disk: what it is, which pool's rule it matches, and why it is or is not in the pool");
-  CLI::App* status = app.add_subcommand("status", "state of pools, disks and volumes");
-  status->add_flag("--watch", arguments.watch, "refresh every 2 s until interrupted");
-  CLI::App* repair = app.add_subcommand(
-      "repair",
-      "rebuild lost RAID legs, take back returned disks and reduce groups now, whatever the repair policy");
-  repair->add_option("ID", arguments.ids,
-                     "ids of volumes to start from the legs that are present, although legs that cannot be "
-                     "read may be newer; data that only those legs have is lost");
-  CLI::App* evacuate = app.add_subcommand("evacuate",
-                                          "move all data off a disk while its volumes stay in use and as "
-                                          "redundant as before, then remove the disk from its group");
-  CLI::App* replace = app.add_subcommand("replace",
-                                         "like evacuate, for a failing disk: RAID legs are rebuilt from the "
-                                         "other legs and not read from the disk");
-  for (CLI::App* sub : {evacuate, replace}) {
-    sub->add_option("DISK", arguments.object, "UUID of the disk's physical volume, or any path of the disk")
-        ->required();
-    sub->add_flag("--cancel", arguments.cancel,
-                  "stop the evacuation and keep the disk; data that has already moved stays where it is");
-    sub->add_flag("--no-wait", arguments.no_wait, "do not wait until the disk is empty");
-  }
-  CLI::App* scrub = app.add_subcommand(
-      "scrub", "compare the legs of RAID volumes with each other while the volumes are in use");
-  scrub->add_option("ID", arguments.ids, "ids of the volumes [every RAID volume]");
-  scrub->add_flag("--repair", arguments.repair,
-                  "correct differences: copies from the first leg, parity from the data");
-  scrub->add_flag("--no-wait", arguments.no_wait, "do not wait until the scrub is done");
-  for (CLI::App* sub : {adopt, release, evacuate, replace}) {
-    sub->add_flag("--dry-run", arguments.dry_run, "check everything, change nothing");
-  }
-  for (CLI::App* sub : {adopt, release, devices, status, repair, evacuate, replace, scrub}) {
-    sub->add_option("--endpoint", arguments.endpoint,
-                    fmt::format("quarryd's --admin-endpoint [{}]", kUsualEndpoint))
-        ->envname("QUARRY_ADMIN_ENDPOINT");
-    sub->fallthrough();
-  }
+  AddDryRun(sub, wish->dry_run);
+  return AskQuarryd(sub, common, [wish](AdminClient& client, int& exit_status) -> Result<std::string> {
+    if (!wish->csilvm) {
+      return AdoptOne(client, *wish);
+    }
+    QUARRY_ASSIGN(AdminClient::Bulk bulk, client.AdoptCsilvm(*wish, kPatience));
+    exit_status = bulk.refused == 0 ? 0 : 1;
+    return std::move(bulk.text);
+  });
 }
 
-bool IsRequest(const std::string& name) {
-  constexpr auto kRequests = std::to_array<std::string_view>(
-      {"adopt", "release", "devices", "status", "repair", "evacuate", "replace", "scrub"});
-  return std::ranges::find(kRequests, name) != kRequests.end();
+Run SetUpRelease(CLI::App& sub, const Common& common) {
+  struct Wish {
+    std::string id;
+    bool dry_run = false;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("ID", wish->id, "id of the volume")->required();
+  AddDryRun(sub, wish->dry_run);
+  return AskQuarryd(sub, common, [wish](AdminClient& client, int&) {
+    return client.Release(wish->id, wish->dry_run, CallWithin(kPatience));
+  });
 }
 
-// Redraws the page again and again in place. If quarryd restarts in the meantime, waits for it.
-int Watch(const Arguments& arguments) {
+Run SetUpDevices(CLI::App& sub, const Common& common) {
+  return AskQuarryd(sub, common,
+                    [](AdminClient& client, int&) { return client.Devices(CallWithin(kPatience)); });
+}
+
+// Redraws the page again and again in place. If quarryd restarts in the meantime, waits for it. Returns if
+// quarryd reports an error, or if nothing reads standard output any more.
+Result<std::string> Watch(const Run& show) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   while (true) {
     int ignored = 0;
-    const auto text = RunRequest("status", arguments, ignored);
+    auto text = show(ignored);
     if (!text.has_value() && text.error().code() != Code::kUnavailable) {
-      std::cerr << "quarryctl: " << text.error().message() << '\n';
-      return text.error().code() == Code::kInvalidArgument ? 2 : 1;
+      return text;
     }
     std::cout << (terminal ? "\x1b[H\x1b[2J" : "")
               << (text.has_value() ? *text : text.error().message() + "\n");
     if (!std::cout.flush()) {
-      return 1;
+      return std::string();  // Main sees the state of the stream
     }
     std::this_thread::sleep_for(kWatchInterval);
   }
 }
+
+Run SetUpStatus(CLI::App& sub, const Common& common) {
+  const auto watch = std::make_shared<bool>(false);
+  sub.add_flag("--watch", *watch, "refresh every 2 s until interrupted");
+  const Run show = AskQuarryd(
+      sub, common, [](AdminClient& client, int&) { return client.ShowStatus(CallWithin(kPatience)); });
+  return [watch, show](int& exit_status) { return *watch ? Watch(show) : show(exit_status); };
+}
+
+Run SetUpRepair(CLI::App& sub, const Common& common) {
+  const auto ids = std::make_shared<std::vector<std::string>>();
+  sub.add_option("ID", *ids,
+                 "ids of volumes to start from the legs that are present, although legs that cannot be "
+                 "read may be newer; data that only those legs have is lost");
+  return AskQuarryd(sub, common, [ids](AdminClient& client, int& exit_status) -> Result<std::string> {
+    QUARRY_ASSIGN(AdminClient::Repaired repaired, client.Repair(*ids, CallWithin(kRepairPatience)));
+    exit_status = repaired.obstacles == 0 ? 0 : 1;
+    return std::move(repaired.text);
+  });
+}
+
+// For evacuate and replace. `kRebuild`: RAID legs are not read from the disk.
+template <bool kRebuild>
+Run SetUpEvacuate(CLI::App& sub, const Common& common) {
+  struct Wish : AdminClient::EvacuateWish {
+    bool no_wait = false;
+  };
+  const auto wish = std::make_shared<Wish>();
+  wish->rebuild = kRebuild;
+  sub.add_option("DISK", wish->disk, "UUID of the disk's physical volume, or any path of the disk")
+      ->required();
+  sub.add_flag("--cancel", wish->cancel,
+               "stop the evacuation and keep the disk; data that has already moved stays where it is");
+  sub.add_flag("--no-wait", wish->no_wait, "do not wait until the disk is empty");
+  AddDryRun(sub, wish->dry_run);
+  return AskQuarryd(sub, common, [wish, &common](AdminClient& client, int&) -> Result<std::string> {
+    QUARRY_ASSIGN(AdminClient::Evacuation evacuation, client.Evacuate(*wish, CallWithin(kPatience)));
+    if (wish->cancel || wish->dry_run || wish->no_wait) {
+      return std::move(evacuation.text);
+    }
+    std::cerr << (common.json ? "" : evacuation.text);
+    QUARRY_TRY(WaitForEvacuation(client, evacuation));
+    return common.json ? evacuation.text
+                       : fmt::format(
+                             "disk {} has left its group. It still has the label of a physical volume: "
+                             "`pvremove` makes the disk blank\n",
+                             evacuation.pv_uuid);
+  });
+}
+
+Run SetUpScrub(CLI::App& sub, const Common& common) {
+  struct Wish {
+    std::vector<std::string> ids;
+    bool repair = false, no_wait = false;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("ID", wish->ids, "ids of the volumes [every RAID volume]");
+  sub.add_flag("--repair", wish->repair,
+               "correct differences: copies from the first leg, parity from the data");
+  sub.add_flag("--no-wait", wish->no_wait, "do not wait until the scrub is done");
+  return AskQuarryd(
+      sub, common, [wish, &common](AdminClient& client, int& exit_status) -> Result<std::string> {
+        QUARRY_ASSIGN(const AdminClient::Scrubbing scrubbing,
+                      client.Scrub(wish->ids, wish->repair, CallWithin(kPatience)));
+        if (!wish->no_wait) {
+          return WaitForScrubs(client, scrubbing, common.json, exit_status);
+        }
+        const bool refused = std::ranges::any_of(
+            scrubbing.volumes,
+            [](const AdminClient::Scrubbing::Volume& volume) { return !volume.refusal.empty(); });
+        exit_status = refused ? 1 : 0;
+        return ScrubsBegun(scrubbing, common.json);
+      });
+}
+
+struct Command {
+  const char* name;
+  const char* description;
+  SetUp set_up;
+};
+
+// In the order of the help text.
+constexpr auto kCommands = std::to_array<Command>({
+    {"capacity", "the largest volume that each profile can get now", &SetUpCapacity},
+    {"map", "the layout of each disk", &SetUpMap},
+    {"plan",
+     "without --size: the disks that quarryd would take; with --size: the steps to create such a volume",
+     &SetUpPlan},
+    {"adopt", "turn an existing logical volume into a volume of its pool, without changing its data",
+     &SetUpAdopt},
+    {"release", "make Quarry forget a volume; its logical volume keeps its name and data", &SetUpRelease},
+    {"devices", "every disk: what it is, which pool's rule it matches, and why it is or is not in the pool",
+     &SetUpDevices},
+    {"status", "state of pools, disks and volumes", &SetUpStatus},
+    {"repair",
+     "rebuild lost RAID legs, take back returned disks and reduce groups now, whatever the repair policy",
+     &SetUpRepair},
+    {"evacuate",
+     "move all data off a disk while its volumes stay in use and as redundant as before, then remove the "
+     "disk from its group",
+     &SetUpEvacuate<false>},
+    {"replace",
+     "like evacuate, for a failing disk: RAID legs are rebuilt from the other legs and not read from the "
+     "disk",
+     &SetUpEvacuate<true>},
+    {"scrub", "compare the legs of RAID volumes with each other while the volumes are in use", &SetUpScrub},
+});
 
 int Main(int argc, char** argv) {
   CLI::App app{
@@ -341,37 +406,22 @@ int Main(int argc, char** argv) {
       "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
-  Arguments arguments;
-  app.add_option("--config", arguments.config,
+  Common common;
+  app.add_option("--config", common.config,
                  fmt::format("quarryd's configuration file [{} if it exists]", daemon::kDefaultConfig));
-  app.add_option("--pool", arguments.pools, "pool and its volume group, NAME=VG[,reserve=SIZE]; repeatable")
+  app.add_option("--pool", common.pools, "pool and its volume group, NAME=VG[,reserve=SIZE]; repeatable")
       ->allow_extra_args(false);
-  app.add_flag("--json", arguments.json, "print JSON");
-
-  CLI::App* capacity = app.add_subcommand("capacity", "the largest volume that each profile can get now");
-  capacity->add_option("parameters", arguments.parameters,
-                       "only this profile: KEY=VALUE…, as in a StorageClass");
-  CLI::App* map = app.add_subcommand("map", "the layout of each disk");
-  map->add_option("--width", arguments.width, "width in columns [the terminal's width, else 80]");
-  map->add_option("--color,--colour", arguments.colour, "auto, always or never [auto]")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  CLI::App* plan = app.add_subcommand(
-      "plan",
-      "without --size: the disks that quarryd would take; with --size: the steps to create such a volume");
-  plan->add_option("--size", arguments.size, "size of the volume, such as 10GiB");
-  plan->add_option("parameters", arguments.parameters, "KEY=VALUE…, as in a StorageClass");
-  for (CLI::App* sub : {capacity, map, plan}) {
+  app.add_flag("--json", common.json, "print JSON");
+  std::map<const CLI::App*, Run> runs;
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.description);
     sub->fallthrough();  // --json and --pool may come after the command too
+    runs[sub] = command.set_up(*sub, common);
   }
-  AddRequests(app, arguments);
   CLI11_PARSE(app, argc, argv);
 
-  const std::string name = app.get_subcommands().front()->get_name();
   int exit_status = 0;
-  if (arguments.watch) {
-    return Watch(arguments);
-  }
-  const auto text = IsRequest(name) ? RunRequest(name, arguments, exit_status) : RunCommand(name, arguments);
+  const auto text = runs.at(app.get_subcommands().front())(exit_status);
   if (!text.has_value()) {
     std::cerr << "quarryctl: " << text.error().message() << '\n';
     return text.error().code() == Code::kInvalidArgument ? 2 : 1;
