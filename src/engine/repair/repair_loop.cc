@@ -24,7 +24,6 @@ constexpr int kAttempts = 3;
 // How long a disk with such legs counts as failing and gets no new extents.
 constexpr std::chrono::hours kBlame{24};
 constexpr milliseconds kFirstRetry{10'000};
-constexpr milliseconds kLongestRetry{1'800'000};
 // Interval of looks while legs are being rebuilt: the kernel announces the end, but not that a rebuild waits
 // for another one.
 constexpr milliseconds kWhileWaiting{2'000};
@@ -33,23 +32,23 @@ constexpr milliseconds kPatience{10'000};
 // Limit of one round. A plan that does not end is a bug; the next round continues.
 constexpr int kMostSteps = 100;
 
-std::string PoolKey(const Pool& pool) {
-  return "pool:" + pool.config.name;
+RetryKey PoolKey(const Pool& pool) {
+  return PoolStep{pool.config.name, PoolStep::Kind::kRepair};
 }
-std::string ReturnKey(const std::string& pv_uuid) {
-  return "return:" + pv_uuid;
+RetryKey EvacuationKey(const Pool& pool) {
+  return PoolStep{pool.config.name, PoolStep::Kind::kEvacuate};
 }
-std::string EvacuationKey(const Pool& pool) {
-  return "leaving:" + pool.config.name;
+RetryKey ReplaceLegKey(const Pool& pool) {
+  return PoolStep{pool.config.name, PoolStep::Kind::kReplaceLeg};
 }
-std::string ReplaceLegKey(const Pool& pool) {
-  return "abandon:" + pool.config.name;
+RetryKey RateKey(const Pool& pool) {
+  return PoolStep{pool.config.name, PoolStep::Kind::kLimit};
 }
-std::string RateKey(const Pool& pool) {
-  return "rate:" + pool.config.name;
+RetryKey RefreshKey(const std::string& id) {
+  return VolumeStep{id, VolumeStep::Kind::kRefresh};
 }
-std::string ScrubKey(const std::string& id) {
-  return "scrub:" + id;
+RetryKey ScrubKey(const std::string& id) {
+  return VolumeStep{id, VolumeStep::Kind::kScrub};
 }
 
 // Whether `now` is within `hours` in the node's time zone.
@@ -81,7 +80,7 @@ RepairReport RepairLoop::Round(RepairCause cause, const std::set<std::string>& a
 // planned again under the turn, on the group at that moment.
 void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted,
                             const Call& call, RepairReport& report) {
-  const std::string key = PoolKey(pool);
+  const RetryKey key = PoolKey(pool);
   const auto fail = [&](const Error& error) {
     Failed(key, "repair of a pool failed", pool, error, call, report);
   };
@@ -108,7 +107,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
       return fail(view.error());
     }
     for (const lvm::PhysicalVolume& pv : view->group().pvs) {
-      if (refused.contains(pv.uuid) || !IsDue(ReturnKey(pv.uuid), cause, report)) {
+      if (refused.contains(pv.uuid) || !IsDue(DiskStep{pv.uuid}, cause, report)) {
         view->refused.insert(pv.uuid);
       }
     }
@@ -136,7 +135,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
         node_.log.Warning("repair has to wait", {{"pool", pool.config.name}, {"detail", all}});
       }
       std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
-      tried_.erase(key);
+      retries_.Forget(key);
       return;
     }
     if (!turn.has_value()) {
@@ -212,7 +211,7 @@ bool RepairLoop::AfterStep(const Pool& pool, const RepairStep& step, const Statu
       break;
     case RepairKind::kTakeBack:
       if (!done.has_value()) {
-        Failed(ReturnKey(step.disk), "LVM refused to take a returned disk back", pool, done.error(), call,
+        Failed(DiskStep{step.disk}, "LVM refused to take a returned disk back", pool, done.error(), call,
                report);
       }
       break;
@@ -229,7 +228,7 @@ bool RepairLoop::AfterStep(const Pool& pool, const RepairStep& step, const Statu
 void RepairLoop::AfterEvacuation(const Pool& pool, const Status& done, const Call& call,
                                  RepairReport& report) {
   if (done.has_value()) {
-    tried_.erase(EvacuationKey(pool));
+    retries_.Forget(EvacuationKey(pool));
     report.NoLaterThan(milliseconds(1));
     return;
   }
@@ -249,7 +248,7 @@ void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Stat
     return;
   }
   scrubs_.Recorded(step);
-  tried_.erase(ScrubKey(id));
+  retries_.Forget(ScrubKey(id));
   if (step.repairs) {
     node_.log.Info("scrub finished, differences were repaired", {{"volume", id}});
     return;
@@ -277,14 +276,14 @@ void RepairLoop::TellOfLost(const Pool& pool, const std::vector<std::string>& lo
 }
 
 // Schedules another attempt, later each time. A cancelled step is not a failure.
-void RepairLoop::Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+void RepairLoop::Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
                         const Call& call, RepairReport& report) {
   if (call.stop.stop_requested()) {
     return;
   }
   node_.log.Warning(what, {{"pool", pool.config.name}, {"error", error.message()}});
   report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
-  PutOff(key, kFirstRetry);
+  retries_.PutOff(key, kFirstRetry, node_.world.clock.Now());
   (void)IsDue(key, RepairCause::kEvent, report);
 }
 
@@ -298,7 +297,7 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
   for (const Action& action : step.actions) {
     if (std::holds_alternative<RefreshAction>(action) || std::holds_alternative<ReviveAction>(action)) {
       for (const std::string& id : step.ids) {
-        PutOff(id, kFirstRefresh);
+        retries_.PutOff(RefreshKey(id), kFirstRefresh, node_.world.clock.Now());
       }
     }
   }
@@ -334,7 +333,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
     volume.open = device.has_value() && device->open_count > 0;
     QUARRY_ASSIGN(volume.on_lost_disk, node_.world.dm.LiesOnLostDisk(record.DmUuid()));
     if (volume.on_lost_disk && !node_.lost_in_kernel.Has(record.tags.id)) {
-      tried_.erase(record.tags.id);  // pulled: earlier failures had another cause
+      retries_.Forget(RefreshKey(record.tags.id));  // pulled: earlier failures had another cause
     }
     node_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
   }
@@ -352,12 +351,12 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
     }
   }
   if (failed || volume.on_lost_disk) {
-    volume.refresh_due = IsDue(record.tags.id, cause, report);
-    const auto tried = tried_.find(record.tags.id);
-    volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due && tried != tried_.end() &&
-                      tried->second.times >= kAttempts;
-  } else if (IsDue(record.tags.id, cause, report)) {
-    tried_.erase(record.tags.id);  // it has been healthy for as long as the next attempt was put off
+    volume.refresh_due = IsDue(RefreshKey(record.tags.id), cause, report);
+    volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due &&
+                      retries_.Attempts(RefreshKey(record.tags.id)) >= kAttempts;
+  } else if (IsDue(RefreshKey(record.tags.id), cause, report)) {
+    retries_.Forget(
+        RefreshKey(record.tags.id));  // it has been healthy for as long as the next attempt was put off
   }
   volume.scrub_due = IsDue(ScrubKey(record.tags.id), cause, report);
   if (IsComparing(volume) || scrubs_.IsRunning(record.tags.id)) {
@@ -416,7 +415,7 @@ void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
       all_away.insert(pv.uuid);
     }
     if (away || !pv.missing) {
-      tried_.erase(ReturnKey(pv.uuid));
+      retries_.Forget(DiskStep{pv.uuid});
     }
     if (away && missing_since_.try_emplace(pv.uuid, node_.world.clock.Now()).second) {
       node_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
@@ -447,7 +446,7 @@ void RepairLoop::ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume
   healths_.ClearFailing(pv.uuid);
   blamed_since_.erase(pv.uuid);
   for (const std::string& id : ids) {
-    tried_.erase(id);
+    retries_.Forget(RefreshKey(id));
   }
 }
 
@@ -491,21 +490,15 @@ std::string RepairLoop::NoteHealth(const Pool& pool, const std::string& id, cons
   return now;
 }
 
-bool RepairLoop::IsDue(const std::string& key, RepairCause cause, RepairReport& report) {
-  const auto found = tried_.find(key);
-  const SteadyTime now = node_.world.clock.Now();
-  if (cause == RepairCause::kAsked || found == tried_.end() || found->second.next <= now) {
+bool RepairLoop::IsDue(const RetryKey& key, RepairCause cause, RepairReport& report) {
+  if (cause == RepairCause::kAsked) {
     return true;
   }
-  report.NoLaterThan(Until(found->second.next, now));
-  return false;
-}
-
-void RepairLoop::PutOff(const std::string& key, milliseconds first) {
-  Patience& patience = tried_[key];
-  patience.delay = std::clamp(2 * patience.delay, first, kLongestRetry);
-  patience.next = node_.world.clock.Now() + patience.delay;
-  ++patience.times;
+  const auto wait = retries_.Wait(key, node_.world.clock.Now());
+  if (wait.has_value()) {
+    report.NoLaterThan(*wait);
+  }
+  return !wait.has_value();
 }
 
 }  // namespace quarry::engine

@@ -19,6 +19,7 @@
 #include "engine/pool/node.h"
 #include "engine/repair/plan_repair.h"
 #include "engine/repair/plan_scrub.h"
+#include "engine/repair/retry_book.h"
 
 namespace quarry::engine {
 
@@ -36,12 +37,6 @@ class RepairLoop {
   void Stop();
 
  private:
-  struct Patience {
-    SteadyTime next;
-    std::chrono::milliseconds delay{0};
-    int times = 0;
-  };
-
   // Extents that are being copied off a disk that is to be vacated. The copy has its own thread, because it
   // may take hours and other volumes must be repaired meanwhile.
   struct Copy {
@@ -68,9 +63,9 @@ class RepairLoop {
   void NoteFailures(const Pool& pool, const RepairView& view);
   // Returns the condition in one word, and logs a change of it.
   std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
-  bool IsDue(const std::string& key, RepairCause cause, RepairReport& report);
-  void PutOff(const std::string& key, std::chrono::milliseconds first);
-  void Failed(const std::string& key, const std::string& what, const Pool& pool, const Error& error,
+  // Whether the step may be tried now. If not, the report says when.
+  bool IsDue(const RetryKey& key, RepairCause cause, RepairReport& report);
+  void Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
               const Call& call, RepairReport& report);
   // Returns whether this round may execute another step.
   bool AfterStep(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
@@ -91,9 +86,7 @@ class RepairLoop {
   std::map<std::string, SteadyTime> missing_since_;                       // by PV UUID
   std::map<std::string, SteadyTime> blamed_since_;                        // by PV UUID
   std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
-  // By volume id, "pool:<name>", "return:<PV uuid>", "leaving:<pool>", "abandon:<pool>", "rate:<pool>",
-  // "scrub:<volume id>".
-  std::map<std::string, Patience> tried_;
+  RetryBook retries_;
   std::map<std::string, std::string> told_;              // by pool: obstacles that were logged last
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };
