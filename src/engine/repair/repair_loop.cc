@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "engine/model/config.h"
-#include "engine/model/volume_health.h"
 
 namespace quarry::engine {
 namespace {
@@ -130,10 +129,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
       plan.step = NextScrub(pool, *view);
     }
     if (!plan.step.has_value()) {
-      const std::string all = fmt::format("{}", fmt::join(plan.obstacles, "; "));
-      if (!all.empty() && std::exchange(told_[pool.config.name], all) != all) {
-        node_.log.Warning("repair has to wait", {{"pool", pool.config.name}, {"detail", all}});
-      }
+      conditions_.NoteObstacles(pool.config.name, plan.obstacles);
       std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
       retries_.Forget(key);
       return;
@@ -393,17 +389,17 @@ Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCa
       (node_.config.repair || cause == RepairCause::kAsked) && IsDue(ReplaceLegKey(pool), cause, report);
   const bool disks = cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
   QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
-  std::map<std::string, std::string> conditions;
+  ConditionLog::Conditions conditions;
   for (const Record& record : catalog.records) {
     if (record.tags.state == lvm::VolumeState::kReady) {
       QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
       QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, cause, disks, report));
       view.volumes.push_back(std::move(volume));
       QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
-      conditions.emplace(record.tags.id, NoteHealth(pool, record.tags.id, health));
+      conditions.emplace(record.tags.id, conditions_.Note(pool.config.name, record.tags.id, health));
     }
   }
-  conditions_[pool.config.name] = std::move(conditions);
+  conditions_.Keep(pool.config.name, std::move(conditions));
   return view;
 }
 
@@ -473,21 +469,6 @@ void RepairLoop::NoteFailures(const Pool& pool, const RepairView& view) {
       ++blamed;
     }
   }
-}
-
-// Logs one line for each change.
-std::string RepairLoop::NoteHealth(const Pool& pool, const std::string& id, const Health& health) {
-  const std::map<std::string, std::string>& before = conditions_[pool.config.name];
-  const auto known = before.find(id);
-  const std::string was = known == before.end() ? "healthy" : known->second;
-  std::string now(ConditionWord(health));
-  if (was != now) {
-    const std::string why = health.ailments.empty() ? health.note : health.ailments.front().message;
-    const LogLevel level = health.ailments.empty() ? LogLevel::kInfo : LogLevel::kWarning;
-    node_.log.Log(level, "a volume's condition has changed",
-                  {{"volume", id}, {"was", was}, {"is", now}, {"detail", why}});
-  }
-  return now;
 }
 
 bool RepairLoop::IsDue(const RetryKey& key, RepairCause cause, RepairReport& report) {

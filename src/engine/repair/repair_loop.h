@@ -17,6 +17,7 @@
 #include "engine/disks/health_memory.h"
 #include "engine/erase/erasers.h"
 #include "engine/pool/node.h"
+#include "engine/repair/condition_log.h"
 #include "engine/repair/plan_repair.h"
 #include "engine/repair/plan_scrub.h"
 #include "engine/repair/retry_book.h"
@@ -28,7 +29,7 @@ class RepairLoop {
  public:
   // The arguments must outlive this object.
   RepairLoop(Node& node, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
-      : node_(node), erasers_(erasers), healths_(healths), scrubs_(scrubs) {}
+      : node_(node), erasers_(erasers), healths_(healths), scrubs_(scrubs), conditions_(node.log) {}
 
   // Looks at every pool and executes the steps that are due. `accepted`: ids of volumes that an administrator
   // wants started from the legs that are present.
@@ -61,8 +62,6 @@ class RepairLoop {
   void ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv);
   // Marks disks on which legs fail again and again as failing, so they get no new extents.
   void NoteFailures(const Pool& pool, const RepairView& view);
-  // Returns the condition in one word, and logs a change of it.
-  std::string NoteHealth(const Pool& pool, const std::string& id, const Health& health);
   // Whether the step may be tried now. If not, the report says when.
   bool IsDue(const RetryKey& key, RepairCause cause, RepairReport& report);
   void Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
@@ -83,11 +82,10 @@ class RepairLoop {
   Scrubs& scrubs_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::map<std::string, SteadyTime> missing_since_;                       // by PV UUID
-  std::map<std::string, SteadyTime> blamed_since_;                        // by PV UUID
-  std::map<std::string, std::map<std::string, std::string>> conditions_;  // by pool and volume id
+  std::map<std::string, SteadyTime> missing_since_;  // by PV UUID
+  std::map<std::string, SteadyTime> blamed_since_;   // by PV UUID
+  ConditionLog conditions_;
   RetryBook retries_;
-  std::map<std::string, std::string> told_;              // by pool: obstacles that were logged last
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };
 
