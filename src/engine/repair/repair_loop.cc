@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/config.h"
+#include "engine/repair/observe.h"
 
 namespace quarry::engine {
 namespace {
@@ -58,10 +59,6 @@ bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_
   const auto hour = static_cast<uint32_t>(local.tm_hour);
   return hours.first < hours.last ? hours.first <= hour && hour < hours.last
                                   : hours.first <= hour || hour < hours.last;
-}
-
-milliseconds Until(SteadyTime when, SteadyTime now) {
-  return std::chrono::ceil<milliseconds>(when - now);
 }
 
 }  // namespace
@@ -315,50 +312,44 @@ void RepairLoop::Tell(const Pool& pool, const RepairStep& step, RepairReport& re
   }
 }
 
-// `disks`: also check whether the volume lies on a pulled disk. That takes several queries and changes only
-// when disks come or go.
+// Writes down what was observed before the volume's attempts are consulted: attempts before a disk was pulled
+// no longer count. A volume that cannot be observed changes nothing.
 Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, RepairCause cause,
                                       bool disks, RepairReport& report) {
-  VolumeView volume{.record = &record, .active = raid.status.has_value(), .raid = raid.status};
+  const std::string& id = record.tags.id;
+  const VolumeMemory memory{.doubtful = node_.doubts.Of(id).has_value(),
+                            .on_lost_disk = node_.lost_in_kernel.Has(id),
+                            .scrubbing = scrubs_.IsRunning(id)};
+  QUARRY_ASSIGN(VolumeObservation seen,
+                ObserveVolume(record, raid.status, memory, disks, node_.world.dm, node_.world.raid_legs));
+  VolumeView& volume = seen.view;
+  if (seen.on_lost_disk.has_value()) {
+    if (*seen.on_lost_disk && !memory.on_lost_disk) {
+      retries_.Forget(RefreshKey(id));  // pulled: earlier failures had another cause
+    }
+    node_.lost_in_kernel.Set(id, *seen.on_lost_disk);
+  }
+  switch (seen.doubt_change) {
+    case VolumeObservation::DoubtChange::kNone:
+      break;
+    case VolumeObservation::DoubtChange::kSet:
+      node_.doubts.Set(id, volume.doubt);
+      break;
+    case VolumeObservation::DoubtChange::kClear:
+      node_.doubts.Set(id, std::nullopt);
+      break;
+  }
   const bool failed = HasFailedLeg(volume);
-  const bool doubtful = node_.doubts.Of(record.tags.id).has_value();
-  if (disks || failed || doubtful || record.lv->partial || node_.lost_in_kernel.Has(record.tags.id)) {
-    QUARRY_ASSIGN(const auto device, node_.world.dm.Find(record.DmUuid()));
-    volume.active = device.has_value();
-    volume.suspended = device.has_value() && device->suspended;
-    volume.open = device.has_value() && device->open_count > 0;
-    QUARRY_ASSIGN(volume.on_lost_disk, node_.world.dm.LiesOnLostDisk(record.DmUuid()));
-    if (volume.on_lost_disk && !node_.lost_in_kernel.Has(record.tags.id)) {
-      retries_.Forget(RefreshKey(record.tags.id));  // pulled: earlier failures had another cause
-    }
-    node_.lost_in_kernel.Set(record.tags.id, volume.on_lost_disk);
-  }
-  if (!volume.active && (doubtful || record.lv->partial)) {
-    auto doubt = node_.LookForDoubt(record);
-    volume.doubt = doubt.has_value() ? std::move(*doubt) : Doubt{.words = doubt.error().message()};
-  } else if (doubtful) {
-    node_.doubts.Set(record.tags.id, std::nullopt);
-  }
-  if (failed && volume.active && !volume.on_lost_disk && !record.lv->partial &&
-      node_.world.raid_legs != nullptr) {
-    if (const auto may = MayTakeBack(*record.group, *record.lv, *volume.raid, *node_.world.raid_legs);
-        !may.has_value()) {
-      volume.doubt = Doubt{.words = may.error().message()};
-    }
-  }
   if (failed || volume.on_lost_disk) {
-    volume.refresh_due = IsDue(RefreshKey(record.tags.id), cause, report);
+    volume.refresh_due = IsDue(RefreshKey(id), cause, report);
     volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due &&
-                      retries_.Attempts(RefreshKey(record.tags.id)) >= kAttempts;
-  } else if (IsDue(RefreshKey(record.tags.id), cause, report)) {
-    retries_.Forget(
-        RefreshKey(record.tags.id));  // it has been healthy for as long as the next attempt was put off
+                      retries_.Attempts(RefreshKey(id)) >= kAttempts;
+  } else if (IsDue(RefreshKey(id), cause, report)) {
+    // It has been healthy for as long as the next attempt was put off.
+    retries_.Forget(RefreshKey(id));
   }
-  volume.scrub_due = IsDue(ScrubKey(record.tags.id), cause, report);
-  if (IsComparing(volume) || scrubs_.IsRunning(record.tags.id)) {
-    volume.instance = node_.world.dm.Instance(record.DmUuid()).value_or(0);
-  }
-  return volume;
+  volume.scrub_due = IsDue(ScrubKey(id), cause, report);
+  return std::move(volume);
 }
 
 Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCause cause,
@@ -371,20 +362,16 @@ Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCa
   if (node_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
     view.rebuild_rate = node_.config.rebuild_rate;
   }
-  std::set<std::string> away;
-  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
-    if (!pv.missing || !pv.device.empty()) {
-      continue;
-    }
-    away.insert(pv.uuid);
-    const SteadyTime due = missing_since_.at(pv.uuid) + node_.config.repair_delay;
-    if (cause == RepairCause::kAsked || (node_.config.repair && due <= now)) {
-      view.given_up.insert(pv.uuid);
-    } else if (node_.config.repair) {
-      report.NoLaterThan(Until(due, now));
-    }
+  MissingDisks missing = ObserveMissing(*catalog.group, missing_since_,
+                                        {.at_once = cause == RepairCause::kAsked,
+                                         .after_delay = node_.config.repair,
+                                         .delay = node_.config.repair_delay},
+                                        now);
+  if (missing.next.has_value()) {
+    report.NoLaterThan(*missing.next);
   }
-  erasers_.GiveUp(pool, view.given_up, away);
+  view.given_up = std::move(missing.given_up);
+  erasers_.GiveUp(pool, view.given_up, missing.all);
   view.may_replace_legs =
       (node_.config.repair || cause == RepairCause::kAsked) && IsDue(ReplaceLegKey(pool), cause, report);
   const bool disks = cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
@@ -423,25 +410,14 @@ void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
   erasers_.GiveUp(pool, {}, all_away);
 }
 
-// Failures are forgotten only if the disk was really pulled. A disk that fails reads looks missing now and
-// then although it was present all the time. A volume that was in use on a pulled disk has a device that
-// leads to no disk now; that is the proof.
 void RepairLoop::ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
-  std::vector<std::string> ids;
-  bool pulled = false;
-  for (const Record& record : catalog.records) {
-    const std::vector<bool> on = lvm::LegsOn(*catalog.group, *record.lv, pv.uuid);
-    if (std::ranges::find(on, true) != on.end()) {
-      ids.push_back(record.tags.id);
-      pulled = pulled || node_.world.dm.LiesOnLostDisk(record.DmUuid()).value_or(false);
-    }
-  }
-  if (!pulled) {
+  const ReturnedDisk returned = ObserveReturned(catalog, pv.uuid, node_.world.dm);
+  if (!returned.pulled) {
     return;
   }
   healths_.ClearFailing(pv.uuid);
   blamed_since_.erase(pv.uuid);
-  for (const std::string& id : ids) {
+  for (const std::string& id : returned.volumes) {
     retries_.Forget(RefreshKey(id));
   }
 }
