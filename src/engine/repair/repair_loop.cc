@@ -18,11 +18,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kStepLimit{300'000};
 // First delay before a leg is taken back again. The delay doubles each time its disk fails at once.
 constexpr milliseconds kFirstRefresh{30'000};
-// After this number of failed attempts to take a leg back, the leg is replaced on another disk: after 90 s if
-// it fails at once each time.
-constexpr int kAttempts = 3;
-// How long a disk with such legs counts as failing and gets no new extents.
-constexpr std::chrono::hours kBlame{24};
 constexpr milliseconds kFirstRetry{10'000};
 // Interval of looks while legs are being rebuilt: the kernel announces the end, but not that a rebuild waits
 // for another one.
@@ -114,7 +109,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
         volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
       }
     }
-    NoteFailures(pool, *view);
+    disks_.NoteFailures(pool.config.name, *view);
     std::vector<std::string> lost;
     scrubs_.Look(*view, lost);
     TellOfLost(pool, lost);
@@ -343,7 +338,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
   if (failed || volume.on_lost_disk) {
     volume.refresh_due = IsDue(RefreshKey(id), cause, report);
     volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due &&
-                      retries_.Attempts(RefreshKey(id)) >= kAttempts;
+                      retries_.Attempts(RefreshKey(id)) >= kRefreshAttempts;
   } else if (IsDue(RefreshKey(id), cause, report)) {
     // It has been healthy for as long as the next attempt was put off.
     retries_.Forget(RefreshKey(id));
@@ -362,7 +357,7 @@ Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCa
   if (node_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
     view.rebuild_rate = node_.config.rebuild_rate;
   }
-  MissingDisks missing = ObserveMissing(*catalog.group, missing_since_,
+  MissingDisks missing = ObserveMissing(*catalog.group, disks_.missing_since(),
                                         {.at_once = cause == RepairCause::kAsked,
                                          .after_delay = node_.config.repair,
                                          .delay = node_.config.repair_delay},
@@ -391,60 +386,7 @@ Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCa
 }
 
 void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
-  std::set<std::string> all_away;
-  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
-    const bool away = pv.missing && pv.device.empty();
-    if (away) {
-      all_away.insert(pv.uuid);
-    }
-    if (away || !pv.missing) {
-      retries_.Forget(DiskStep{pv.uuid});
-    }
-    if (away && missing_since_.try_emplace(pv.uuid, node_.world.clock.Now()).second) {
-      node_.log.Warning("a disk is missing", {{"pool", pool.config.name}, {"pv", pv.uuid}});
-    } else if (!away && missing_since_.erase(pv.uuid) > 0) {
-      node_.log.Info("a disk is back", {{"pool", pool.config.name}, {"pv", pv.uuid}, {"device", pv.device}});
-      ClearFailures(catalog, pv);
-    }
-  }
-  erasers_.GiveUp(pool, {}, all_away);
-}
-
-void RepairLoop::ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
-  const ReturnedDisk returned = ObserveReturned(catalog, pv.uuid, node_.world.dm);
-  if (!returned.pulled) {
-    return;
-  }
-  healths_.ClearFailing(pv.uuid);
-  blamed_since_.erase(pv.uuid);
-  for (const std::string& id : returned.volumes) {
-    retries_.Forget(RefreshKey(id));
-  }
-}
-
-void RepairLoop::NoteFailures(const Pool& pool, const RepairView& view) {
-  const SteadyTime now = node_.world.clock.Now();
-  for (const VolumeView& volume : view.volumes) {
-    if (!volume.hopeless) {
-      continue;
-    }
-    for (const std::string& uuid : FailedPvs(view, volume)) {
-      if (blamed_since_.insert_or_assign(uuid, now).second) {
-        const std::string words = fmt::format(
-            "a leg on this disk failed again after each of {} attempts to take it back", kAttempts);
-        node_.log.Warning("a disk is failing", {{"pool", pool.config.name}, {"pv", uuid}, {"detail", words}});
-        healths_.MarkFailing(uuid, words);
-      }
-    }
-  }
-  for (auto blamed = blamed_since_.begin(); blamed != blamed_since_.end();) {
-    if (blamed->second + kBlame <= now) {
-      healths_.ClearFailing(blamed->first);
-      blamed = blamed_since_.erase(blamed);
-    } else {
-      ++blamed;
-    }
-  }
+  erasers_.GiveUp(pool, {}, disks_.NoteMissing(pool.config.name, catalog));
 }
 
 bool RepairLoop::IsDue(const RetryKey& key, RepairCause cause, RepairReport& report) {

@@ -18,6 +18,7 @@
 #include "engine/erase/erasers.h"
 #include "engine/pool/node.h"
 #include "engine/repair/condition_log.h"
+#include "engine/repair/disk_memory.h"
 #include "engine/repair/plan_repair.h"
 #include "engine/repair/plan_scrub.h"
 #include "engine/repair/retry_book.h"
@@ -29,7 +30,11 @@ class RepairLoop {
  public:
   // The arguments must outlive this object.
   RepairLoop(Node& node, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
-      : node_(node), erasers_(erasers), healths_(healths), scrubs_(scrubs), conditions_(node.log) {}
+      : node_(node),
+        erasers_(erasers),
+        scrubs_(scrubs),
+        disks_(node.log, node.world.clock, node.world.dm, healths, retries_),
+        conditions_(node.log) {}
 
   // Looks at every pool and executes the steps that are due. `accepted`: ids of volumes that an administrator
   // wants started from the legs that are present.
@@ -58,10 +63,6 @@ class RepairLoop {
   Result<RepairView> Look(Pool& pool, const Catalog& catalog, RepairCause cause, RepairReport& report);
   // Notes since when disks are missing, and passes the missing disks to the eraser.
   void NoteDisks(Pool& pool, const Catalog& catalog);
-  // Failures caused by a disk's absence are forgotten when the disk returns.
-  void ClearFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv);
-  // Marks disks on which legs fail again and again as failing, so they get no new extents.
-  void NoteFailures(const Pool& pool, const RepairView& view);
   // Whether the step may be tried now. If not, the report says when.
   bool IsDue(const RetryKey& key, RepairCause cause, RepairReport& report);
   void Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
@@ -78,14 +79,12 @@ class RepairLoop {
 
   Node& node_;
   Erasers& erasers_;
-  HealthMemory& healths_;
   Scrubs& scrubs_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::map<std::string, SteadyTime> missing_since_;  // by PV UUID
-  std::map<std::string, SteadyTime> blamed_since_;   // by PV UUID
-  ConditionLog conditions_;
   RetryBook retries_;
+  DiskMemory disks_;
+  ConditionLog conditions_;
   std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
 };
 

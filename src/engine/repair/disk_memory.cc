@@ -1,0 +1,76 @@
+#include "engine/repair/disk_memory.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "engine/plan/plan_volume.h"
+#include "engine/repair/observe.h"
+
+namespace quarry::engine {
+namespace {
+
+// How long a disk with such legs counts as failing and gets no new extents.
+constexpr std::chrono::hours kFailing{24};
+
+}  // namespace
+
+std::set<std::string> DiskMemory::NoteMissing(const std::string& pool, const Catalog& catalog) {
+  std::set<std::string> missing;
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
+    const bool away = IsAway(*catalog.group, pv.uuid);
+    if (away) {
+      missing.insert(pv.uuid);
+    }
+    if (away || !pv.missing) {
+      retries_.Forget(DiskStep{pv.uuid});
+    }
+    if (away && missing_since_.try_emplace(pv.uuid, clock_.Now()).second) {
+      log_.Warning("a disk is missing", {{"pool", pool}, {"pv", pv.uuid}});
+    } else if (!away && missing_since_.erase(pv.uuid) > 0) {
+      log_.Info("a disk is back", {{"pool", pool}, {"pv", pv.uuid}, {"device", pv.device}});
+      ForgetFailures(catalog, pv);
+    }
+  }
+  return missing;
+}
+
+// Only if the disk was really pulled (observe.h).
+void DiskMemory::ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+  const ReturnedDisk returned = ObserveReturned(catalog, pv.uuid, dm_);
+  if (!returned.pulled) {
+    return;
+  }
+  healths_.ClearFailing(pv.uuid);
+  failing_since_.erase(pv.uuid);
+  for (const std::string& id : returned.volumes) {
+    retries_.Forget(VolumeStep{id, VolumeStep::Kind::kRefresh});
+  }
+}
+
+void DiskMemory::NoteFailures(const std::string& pool, const RepairView& view) {
+  const SteadyTime now = clock_.Now();
+  for (const VolumeView& volume : view.volumes) {
+    if (!volume.hopeless) {
+      continue;
+    }
+    for (const std::string& uuid : FailedPvs(view, volume)) {
+      if (failing_since_.insert_or_assign(uuid, now).second) {
+        const std::string words = fmt::format(
+            "a leg on this disk failed again after each of {} attempts to take it back", kRefreshAttempts);
+        log_.Warning("a disk is failing", {{"pool", pool}, {"pv", uuid}, {"detail", words}});
+        healths_.MarkFailing(uuid, words);
+      }
+    }
+  }
+  for (auto failing = failing_since_.begin(); failing != failing_since_.end();) {
+    if (failing->second + kFailing <= now) {
+      healths_.ClearFailing(failing->first);
+      failing = failing_since_.erase(failing);
+    } else {
+      ++failing;
+    }
+  }
+}
+
+}  // namespace quarry::engine
