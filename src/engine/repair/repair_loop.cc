@@ -138,7 +138,7 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
     if (plan.step->unhurried) {
       // LVM locks the group while it changes it, but not while it copies. If another process allocates the
       // planned target first, LVM refuses the move and it is planned again.
-      copies_[pool.config.name] = std::make_unique<Copy>(std::move(*plan.step), node_);
+      copies_[pool.config.name] = std::make_unique<CopyJob>(std::move(*plan.step), node_);
       return;
     }
     if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
@@ -151,23 +151,16 @@ void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::s
   report.NoLaterThan(kFirstRetry);
 }
 
-RepairLoop::Copy::Copy(RepairStep copied, Node& node)
-    : step(std::move(copied)), thread([this, &node](const std::stop_token& stop) {
-        result = Execute(step.actions, node.world, Call{.stop = stop});
-        done = true;
-        node.Wake();
-      }) {}
-
 void RepairLoop::CollectCopy(const Pool& pool, const Call& call, RepairReport& report) {
   const auto copy = copies_.find(pool.config.name);
-  if (copy == copies_.end() || !copy->second->done) {
+  if (copy == copies_.end() || !copy->second->IsDone()) {
     return;
   }
-  copy->second->thread.join();
-  if (copy->second->result.has_value()) {
-    Tell(pool, copy->second->step, report);
+  const Status& done = copy->second->Wait();
+  if (done.has_value()) {
+    Tell(pool, copy->second->step(), report);
   }
-  AfterEvacuation(pool, copy->second->result, call, report);
+  AfterEvacuation(pool, done, call, report);
   copies_.erase(copy);
 }
 

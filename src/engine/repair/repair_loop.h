@@ -3,21 +3,19 @@
 // is in LVM and the kernel, so whatever a crash interrupts is planned again.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/disks/health_memory.h"
 #include "engine/erase/erasers.h"
 #include "engine/pool/node.h"
 #include "engine/repair/condition_log.h"
+#include "engine/repair/copy_job.h"
 #include "engine/repair/disk_memory.h"
 #include "engine/repair/plan_repair.h"
 #include "engine/repair/plan_scrub.h"
@@ -43,15 +41,6 @@ class RepairLoop {
   void Stop();
 
  private:
-  // Extents that are being copied off a disk that is to be vacated. The copy has its own thread, because it
-  // may take hours and other volumes must be repaired meanwhile.
-  struct Copy {
-    Copy(RepairStep copied, Node& node);
-    const RepairStep step;
-    Status result = Ok();  // belongs to the thread until `done`
-    std::atomic<bool> done = false;
-    std::jthread thread;  // last: all other members must exist before it runs
-  };
   void CollectCopy(const Pool& pool, const Call& call, RepairReport& report);
   void Tell(const Pool& pool, const RepairStep& step, RepairReport& report);
 
@@ -85,7 +74,7 @@ class RepairLoop {
   RetryBook retries_;
   DiskMemory disks_;
   ConditionLog conditions_;
-  std::map<std::string, std::unique_ptr<Copy>> copies_;  // by pool
+  std::map<std::string, std::unique_ptr<CopyJob>> copies_;  // by pool
 };
 
 }  // namespace quarry::engine
