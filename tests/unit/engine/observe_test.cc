@@ -264,7 +264,7 @@ TEST_F(ObserveVolumeTest, ADeviceThatLeadsToNoDiskProvesThatTheDiskWasPulled) {
   EXPECT_FALSE(ObserveReturned(catalog_, PvOf(0), dm_).pulled) << "no answer is no proof";
 }
 
-TEST_F(ObserveVolumeTest, AVolumeOnOtherDisksSaysNothingOfAReturnedDisk) {
+TEST_F(ObserveVolumeTest, AVolumeOnOtherDisksProvesNothingAboutAReturnedDisk) {
   dm_.SetOnLostDisk(Volume().DmUuid(), true);
   for (const lvm::PhysicalVolume& pv : catalog_.group->pvs) {
     const ReturnedDisk returned = ObserveReturned(catalog_, pv.uuid, dm_);
