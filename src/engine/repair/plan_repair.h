@@ -1,5 +1,5 @@
 // Plans repairs after disks are lost, return or fail: from a group and the kernel's view of it, to the next
-// step. Pure and tested by itself. repair_loop.h keeps the memory and executes the steps.
+// step. Pure and tested by itself. observe.h looks, repair_loop.h executes the steps.
 //
 // - A leg on a missing disk is rebuilt on another disk once its disk has been missing for as long as the
 //   policy waits.

@@ -1,8 +1,10 @@
 #include "engine/repair/repair_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
-#include <set>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,23 +29,41 @@ constexpr milliseconds kPatience{10'000};
 // Limit of one round. A plan that does not end is a bug; the next round continues.
 constexpr int kMostSteps = 100;
 
-RetryKey PoolKey(const Pool& pool) {
-  return PoolStep{pool.config.name, PoolStep::Kind::kRepair};
-}
-RetryKey EvacuationKey(const Pool& pool) {
-  return PoolStep{pool.config.name, PoolStep::Kind::kEvacuate};
-}
-RetryKey ReplaceLegKey(const Pool& pool) {
-  return PoolStep{pool.config.name, PoolStep::Kind::kReplaceLeg};
-}
-RetryKey RateKey(const Pool& pool) {
-  return PoolStep{pool.config.name, PoolStep::Kind::kLimit};
+RetryKey KeyOf(const Pool& pool, PoolStep::Kind kind) {
+  return PoolStep{pool.config.name, kind};
 }
 RetryKey RefreshKey(const std::string& id) {
   return VolumeStep{id, VolumeStep::Kind::kRefresh};
 }
 RetryKey ScrubKey(const std::string& id) {
   return VolumeStep{id, VolumeStep::Kind::kScrub};
+}
+
+// What the log calls the failure of a step, and which step is put off by it.
+struct Failure {
+  RetryKey key;
+  std::string_view message;
+};
+Failure PoolFailure(const Pool& pool) {
+  return {KeyOf(pool, PoolStep::Kind::kRepair), "repair of a pool failed"};
+}
+Failure FailureOf(const Pool& pool, const RepairStep& step) {
+  switch (step.kind) {
+    case RepairKind::kRepair:
+      break;
+    case RepairKind::kTakeBack:
+      return {DiskStep{step.disk}, "LVM refused to take a returned disk back"};
+    case RepairKind::kEvacuate:
+      return {KeyOf(pool, PoolStep::Kind::kEvacuate), "evacuation of a disk failed"};
+    case RepairKind::kReplaceLeg:
+      return {KeyOf(pool, PoolStep::Kind::kReplaceLeg), "replacing a leg on another disk failed"};
+    case RepairKind::kLimit:
+      return {KeyOf(pool, PoolStep::Kind::kLimit), "setting the rebuild rate failed"};
+    case RepairKind::kBeginScrub:
+    case RepairKind::kRecordScrub:
+      return {ScrubKey(step.ids.front()), "scrub failed"};
+  }
+  return PoolFailure(pool);
 }
 
 // Whether `now` is within `hours` in the node's time zone.
@@ -62,106 +82,10 @@ RepairReport RepairLoop::Round(RepairCause cause, const std::set<std::string>& a
   const std::lock_guard lock(mutex_);
   RepairReport report;
   for (const auto& pool : node_.pools) {
-    RepairPool(*pool, cause, accepted, call, report);
+    PoolRound round{.pool = *pool, .cause = cause, .accepted = accepted, .call = call, .report = report};
+    RepairPool(round);
   }
   return report;
-}
-
-// Looks first without the turn: usually there is nothing to do, and no caller should wait for that. A step is
-// planned again under the turn, on the group at that moment.
-void RepairLoop::RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted,
-                            const Call& call, RepairReport& report) {
-  const RetryKey key = PoolKey(pool);
-  const auto fail = [&](const Error& error) {
-    Failed(key, "repair of a pool failed", pool, error, call, report);
-  };
-  CollectCopy(pool, call, report);
-  if (!IsDue(key, cause, report)) {
-    if (const auto catalog = node_.Look(pool, kPatience, call); catalog.has_value()) {
-      NoteDisks(pool, **catalog);
-    }
-    return;
-  }
-  std::optional<WriterQueue::Turn> turn;
-  std::set<std::string> refused;
-  for (int steps = 0; steps < kMostSteps; ++steps) {
-    const auto catalog = node_.Look(pool, kPatience, call);
-    if (!catalog.has_value()) {
-      // Calls for the pool report this error themselves; here it is only the reason why no plan is possible.
-      report.obstacles.push_back(catalog.error().message());
-      report.NoLaterThan(kFirstRetry);
-      return;
-    }
-    NoteDisks(pool, **catalog);
-    auto view = Look(pool, **catalog, cause, report);
-    if (!view.has_value()) {
-      return fail(view.error());
-    }
-    for (const lvm::PhysicalVolume& pv : view->group().pvs) {
-      if (refused.contains(pv.uuid) || !IsDue(DiskStep{pv.uuid}, cause, report)) {
-        view->refused.insert(pv.uuid);
-      }
-    }
-    for (VolumeView& volume : view->volumes) {
-      volume.accepted = accepted.contains(volume.record->tags.id);
-      if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
-        // The volume may not have been used since the start, so its superblocks were not checked yet.
-        volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
-      }
-    }
-    disks_.NoteFailures(pool.config.name, *view);
-    std::vector<std::string> lost;
-    scrubs_.Look(*view, lost);
-    TellOfLost(pool, lost);
-    RepairPlan plan = PlanRepair(*view);
-    if (plan.waiting) {
-      report.NoLaterThan(kWhileWaiting);
-    }
-    if (!plan.step.has_value()) {
-      plan.step = NextScrub(pool, *view);
-    }
-    if (!plan.step.has_value()) {
-      conditions_.NoteObstacles(pool.config.name, plan.obstacles);
-      std::ranges::move(plan.obstacles, std::back_inserter(report.obstacles));
-      retries_.Forget(key);
-      return;
-    }
-    if (!turn.has_value()) {
-      auto got =
-          pool.writers.Wait(fmt::format("repair of pool '{}'", pool.config.name), call.Within(kStepLimit));
-      if (!got.has_value()) {
-        return fail(got.error());
-      }
-      turn.emplace(std::move(*got));
-      continue;
-    }
-    if (plan.step->unhurried) {
-      // LVM locks the group while it changes it, but not while it copies. If another process allocates the
-      // planned target first, LVM refuses the move and it is planned again.
-      copies_[pool.config.name] = std::make_unique<CopyJob>(std::move(*plan.step), node_);
-      return;
-    }
-    if (!AfterStep(pool, *plan.step, Do(pool, *plan.step, call, report), call, report)) {
-      if (plan.step->kind != RepairKind::kTakeBack) {
-        return;
-      }
-      refused.insert(plan.step->disk);
-    }
-  }
-  report.NoLaterThan(kFirstRetry);
-}
-
-void RepairLoop::CollectCopy(const Pool& pool, const Call& call, RepairReport& report) {
-  const auto copy = copies_.find(pool.config.name);
-  if (copy == copies_.end() || !copy->second->IsDone()) {
-    return;
-  }
-  const Status& done = copy->second->Wait();
-  if (done.has_value()) {
-    Tell(pool, copy->second->step(), report);
-  }
-  AfterEvacuation(pool, done, call, report);
-  copies_.erase(copy);
 }
 
 void RepairLoop::Stop() {
@@ -169,60 +93,122 @@ void RepairLoop::Stop() {
   copies_.clear();
 }
 
-bool RepairLoop::AfterStep(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
-                           RepairReport& report) {
-  switch (step.kind) {
-    case RepairKind::kEvacuate:
-      AfterEvacuation(pool, done, call, report);
-      return false;
-    case RepairKind::kBeginScrub:
-    case RepairKind::kRecordScrub:
-      AfterScrub(pool, step, done, call, report);
-      break;
-    case RepairKind::kReplaceLeg:
-      if (!done.has_value()) {
-        Failed(ReplaceLegKey(pool), "replacing a leg on another disk failed", pool, done.error(), call,
-               report);
-      }
-      break;
-    case RepairKind::kLimit:
-      if (!done.has_value()) {
-        Failed(RateKey(pool), "setting the rebuild rate failed", pool, done.error(), call, report);
-      }
-      break;
-    case RepairKind::kTakeBack:
-      if (!done.has_value()) {
-        Failed(DiskStep{step.disk}, "LVM refused to take a returned disk back", pool, done.error(), call,
-               report);
-      }
-      break;
-    case RepairKind::kRepair:
-      if (!done.has_value()) {
-        Failed(PoolKey(pool), "repair of a pool failed", pool, done.error(), call, report);
-      }
-      break;
-  }
-  return done.has_value();
-}
-
-// One evacuation step per round, so other calls and repairs come in between.
-void RepairLoop::AfterEvacuation(const Pool& pool, const Status& done, const Call& call,
-                                 RepairReport& report) {
-  if (done.has_value()) {
-    retries_.Forget(EvacuationKey(pool));
-    report.NoLaterThan(milliseconds(1));
+// Looks first without the turn: usually there is nothing to do, and no caller should wait for that. A step is
+// planned again under the turn, on the group at that moment.
+void RepairLoop::RepairPool(PoolRound& round) {
+  Pool& pool = round.pool;
+  CollectCopy(round);
+  if (!IsDue(PoolFailure(pool).key, round)) {
+    if (const auto catalog = node_.Look(pool, kPatience, round.call); catalog.has_value()) {
+      NoteDisks(pool, **catalog);
+    }
     return;
   }
-  Failed(EvacuationKey(pool), "evacuation of a disk failed", pool, done.error(), call, report);
+  std::optional<WriterQueue::Turn> turn;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const auto catalog = node_.Look(pool, kPatience, round.call);
+    if (!catalog.has_value()) {
+      // Calls for the pool report this error themselves; here it is only the reason why no plan is possible.
+      round.report.obstacles.push_back(catalog.error().message());
+      round.report.NoLaterThan(kFirstRetry);
+      return;
+    }
+    NoteDisks(pool, **catalog);
+    auto view = Look(**catalog, round);
+    if (!view.has_value()) {
+      return Failed(PoolFailure(pool).key, PoolFailure(pool).message, view.error(), round);
+    }
+    disks_.NoteFailures(pool.config.name, *view);
+    RepairPlan plan = PlanStep(*view, round);
+    if (!plan.step.has_value()) {
+      return NothingToDo(std::move(plan), round);
+    }
+    if (!turn.has_value()) {
+      auto got = pool.writers.Wait(fmt::format("repair of pool '{}'", pool.config.name),
+                                   round.call.Within(kStepLimit));
+      if (!got.has_value()) {
+        return Failed(PoolFailure(pool).key, PoolFailure(pool).message, got.error(), round);
+      }
+      turn.emplace(std::move(*got));
+      continue;  // plans again
+    }
+    if (!RunStep(std::move(*plan.step), round)) {
+      return;
+    }
+  }
+  round.report.NoLaterThan(kFirstRetry);
 }
 
-void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
-                            RepairReport& report) {
-  const std::string& id = step.ids.front();
-  if (!done.has_value()) {
-    scrubs_.Failed(step);
-    return Failed(ScrubKey(id), "scrub failed", pool, done.error(), call, report);
+// Before any repair step, the running scrubs are brought up to date: a repaired volume looks healthy again.
+RepairPlan RepairLoop::PlanStep(const RepairView& view, PoolRound& round) {
+  std::vector<std::string> aborted;
+  scrubs_.Look(view, aborted);
+  LogAbortedScrubs(round.pool, aborted);
+  RepairPlan plan = PlanRepair(view);
+  if (plan.waiting) {
+    round.report.NoLaterThan(kWhileWaiting);
   }
+  if (!plan.step.has_value()) {
+    plan.step = NextScrub(round.pool, view);
+  }
+  return plan;
+}
+
+void RepairLoop::NothingToDo(RepairPlan plan, PoolRound& round) {
+  conditions_.NoteObstacles(round.pool.config.name, plan.obstacles);
+  std::ranges::move(plan.obstacles, std::back_inserter(round.report.obstacles));
+  retries_.Forget(PoolFailure(round.pool).key);
+}
+
+bool RepairLoop::RunStep(RepairStep step, PoolRound& round) {
+  if (step.unhurried) {
+    // LVM locks the group while it changes it, but not while it copies. If another process allocates the
+    // planned target first, LVM refuses the move and it is planned again.
+    copies_[round.pool.config.name] = std::make_unique<CopyJob>(std::move(step), node_);
+    return false;
+  }
+  const Status done = Do(round.pool, step, round.call, round.report);
+  AfterStep(step, done, round);
+  if (!done.has_value() && step.kind == RepairKind::kTakeBack) {
+    round.refused.insert(step.disk);
+    return true;
+  }
+  // One evacuation step per round, so other calls and repairs come in between.
+  return done.has_value() && step.kind != RepairKind::kEvacuate;
+}
+
+void RepairLoop::CollectCopy(PoolRound& round) {
+  const auto copy = copies_.find(round.pool.config.name);
+  if (copy == copies_.end() || !copy->second->IsDone()) {
+    return;
+  }
+  const Status& done = copy->second->Wait();
+  if (done.has_value()) {
+    Tell(round.pool, copy->second->step(), round.report);
+  }
+  AfterStep(copy->second->step(), done, round);
+  copies_.erase(copy);
+}
+
+void RepairLoop::AfterStep(const RepairStep& step, const Status& done, PoolRound& round) {
+  const Failure failure = FailureOf(round.pool, step);
+  const bool scrub = step.kind == RepairKind::kBeginScrub || step.kind == RepairKind::kRecordScrub;
+  if (!done.has_value()) {
+    if (scrub) {
+      scrubs_.Failed(step);
+    }
+    return Failed(failure.key, failure.message, done.error(), round);
+  }
+  if (step.kind == RepairKind::kEvacuate) {
+    retries_.Forget(failure.key);
+    round.report.NoLaterThan(milliseconds(1));
+  } else if (scrub) {
+    AfterScrub(step);
+  }
+}
+
+void RepairLoop::AfterScrub(const RepairStep& step) {
+  const std::string& id = step.ids.front();
   if (step.kind == RepairKind::kBeginScrub) {
     scrubs_.Began(step);
     node_.log.Info("scrub started", {{"volume", id}, {"repair", step.repairs}});
@@ -240,32 +226,46 @@ void RepairLoop::AfterScrub(const Pool& pool, const RepairStep& step, const Stat
 
 std::optional<RepairStep> RepairLoop::NextScrub(const Pool& pool, const RepairView& view) {
   const auto now = node_.world.clock.WallNow();
-  std::vector<std::string> lost;
+  std::vector<std::string> aborted;
   auto step = scrubs_.Next(view,
                            {.now = std::chrono::floor<std::chrono::seconds>(now),
                             .interval = node_.config.scrub_interval,
                             .may_begin = IsHourOf(node_.config.scrub_hours, now)},
-                           lost);
-  TellOfLost(pool, lost);
+                           aborted);
+  LogAbortedScrubs(pool, aborted);
   return step;
 }
 
-void RepairLoop::TellOfLost(const Pool& pool, const std::vector<std::string>& lost) {
-  for (const std::string& words : lost) {
+void RepairLoop::LogAbortedScrubs(const Pool& pool, const std::vector<std::string>& aborted) {
+  for (const std::string& words : aborted) {
     node_.log.Warning("scrub aborted", {{"pool", pool.config.name}, {"detail", words}});
   }
 }
 
-// Schedules another attempt, later each time. A cancelled step is not a failure.
-void RepairLoop::Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
-                        const Call& call, RepairReport& report) {
-  if (call.stop.stop_requested()) {
+bool RepairLoop::IsDue(const RetryKey& key, PoolRound& round) {
+  if (round.cause == RepairCause::kAsked) {
+    return true;
+  }
+  const auto wait = retries_.Wait(key, node_.world.clock.Now());
+  if (wait.has_value()) {
+    round.report.NoLaterThan(*wait);
+  }
+  return !wait.has_value();
+}
+
+// A cancelled step is not a failure.
+void RepairLoop::Failed(const RetryKey& key, std::string_view message, const Error& error, PoolRound& round) {
+  if (round.call.stop.stop_requested()) {
     return;
   }
-  node_.log.Warning(what, {{"pool", pool.config.name}, {"error", error.message()}});
-  report.obstacles.push_back(fmt::format("pool '{}': {}", pool.config.name, error.message()));
+  const std::string& pool = round.pool.config.name;
+  node_.log.Warning(message, {{"pool", pool}, {"error", error.message()}});
+  round.report.obstacles.push_back(fmt::format("pool '{}': {}", pool, error.message()));
   retries_.PutOff(key, kFirstRetry, node_.world.clock.Now());
-  (void)IsDue(key, RepairCause::kEvent, report);
+  // An administrator's round schedules the next attempt, too.
+  if (const auto wait = retries_.Wait(key, node_.world.clock.Now()); wait.has_value()) {
+    round.report.NoLaterThan(*wait);
+  }
 }
 
 // The locks are tried, not waited for: their holder may be waiting for the turn.
@@ -300,17 +300,83 @@ void RepairLoop::Tell(const Pool& pool, const RepairStep& step, RepairReport& re
   }
 }
 
+void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
+  erasers_.GiveUp(pool, {}, disks_.NoteMissing(pool.config.name, catalog));
+}
+
+Result<RepairView> RepairLoop::Look(const Catalog& catalog, PoolRound& round) {
+  RepairView view = LookAtDisks(catalog, round);
+  QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
+    if (round.refused.contains(pv.uuid) || !IsDue(DiskStep{pv.uuid}, round)) {
+      view.refused.insert(pv.uuid);
+    }
+  }
+  for (VolumeView& volume : view.volumes) {
+    volume.accepted = round.accepted.contains(volume.record->tags.id);
+    if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
+      // The volume may not have been used since the start, so its superblocks were not checked yet.
+      volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
+    }
+  }
+  return view;
+}
+
+RepairView RepairLoop::LookAtDisks(const Catalog& catalog, PoolRound& round) {
+  const SteadyTime now = node_.world.clock.Now();
+  const bool asked = round.cause == RepairCause::kAsked;
+  Pool& pool = round.pool;
+  RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
+  // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
+  view.may_evacuate =
+      !asked && !copies_.contains(pool.config.name) && IsDue(KeyOf(pool, PoolStep::Kind::kEvacuate), round);
+  if (node_.config.rebuild_rate.has_value() && IsDue(KeyOf(pool, PoolStep::Kind::kLimit), round)) {
+    view.rebuild_rate = node_.config.rebuild_rate;
+  }
+  MissingDisks missing = ObserveMissing(
+      *catalog.group, disks_.missing_since(),
+      {.at_once = asked, .after_delay = node_.config.repair, .delay = node_.config.repair_delay}, now);
+  if (missing.next.has_value()) {
+    round.report.NoLaterThan(*missing.next);
+  }
+  view.given_up = std::move(missing.given_up);
+  erasers_.GiveUp(pool, view.given_up, missing.all);
+  view.may_replace_legs =
+      (node_.config.repair || asked) && IsDue(KeyOf(pool, PoolStep::Kind::kReplaceLeg), round);
+  return view;
+}
+
+// A volume's health depends on what the look at this volume wrote down, so both come volume by volume.
+Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog, PoolRound& round) {
+  const bool disks = round.cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
+  const std::string& pool = round.pool.config.name;
+  std::vector<VolumeView> volumes;
+  QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
+  ConditionLog::Conditions conditions;
+  for (const Record& record : catalog.records) {
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
+      QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, disks, round));
+      volumes.push_back(std::move(volume));
+      QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
+      conditions.emplace(record.tags.id, conditions_.Note(pool, record.tags.id, health));
+    }
+  }
+  conditions_.Keep(pool, std::move(conditions));
+  return volumes;
+}
+
 // Writes down what was observed before the volume's attempts are consulted: attempts before a disk was pulled
 // no longer count. A volume that cannot be observed changes nothing.
-Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, RepairCause cause,
-                                      bool disks, RepairReport& report) {
+Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, bool disks,
+                                      PoolRound& round) {
   const std::string& id = record.tags.id;
   const VolumeMemory memory{.doubtful = node_.doubts.Of(id).has_value(),
                             .on_lost_disk = node_.lost_in_kernel.Has(id),
                             .scrubbing = scrubs_.IsRunning(id)};
   QUARRY_ASSIGN(VolumeObservation seen,
                 ObserveVolume(record, raid.status, memory, disks, node_.world.dm, node_.world.raid_legs));
-  VolumeView& volume = seen.view;
+  VolumeView volume = std::move(seen.view);
   if (seen.on_lost_disk.has_value()) {
     if (*seen.on_lost_disk && !memory.on_lost_disk) {
       retries_.Forget(RefreshKey(id));  // pulled: earlier failures had another cause
@@ -328,69 +394,17 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
       break;
   }
   const bool failed = HasFailedLeg(volume);
+  const bool due = IsDue(RefreshKey(id), round);
   if (failed || volume.on_lost_disk) {
-    volume.refresh_due = IsDue(RefreshKey(id), cause, report);
-    volume.hopeless = failed && !volume.on_lost_disk && volume.refresh_due &&
-                      retries_.Attempts(RefreshKey(id)) >= kRefreshAttempts;
-  } else if (IsDue(RefreshKey(id), cause, report)) {
+    volume.refresh_due = due;
+    volume.hopeless =
+        failed && !volume.on_lost_disk && due && retries_.Attempts(RefreshKey(id)) >= kRefreshAttempts;
+  } else if (due) {
     // It has been healthy for as long as the next attempt was put off.
     retries_.Forget(RefreshKey(id));
   }
-  volume.scrub_due = IsDue(ScrubKey(id), cause, report);
-  return std::move(volume);
-}
-
-Result<RepairView> RepairLoop::Look(Pool& pool, const Catalog& catalog, RepairCause cause,
-                                    RepairReport& report) {
-  const SteadyTime now = node_.world.clock.Now();
-  // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
-  const bool may_evacuate = cause != RepairCause::kAsked && !copies_.contains(pool.config.name) &&
-                            IsDue(EvacuationKey(pool), cause, report);
-  RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}, .may_evacuate = may_evacuate};
-  if (node_.config.rebuild_rate.has_value() && IsDue(RateKey(pool), cause, report)) {
-    view.rebuild_rate = node_.config.rebuild_rate;
-  }
-  MissingDisks missing = ObserveMissing(*catalog.group, disks_.missing_since(),
-                                        {.at_once = cause == RepairCause::kAsked,
-                                         .after_delay = node_.config.repair,
-                                         .delay = node_.config.repair_delay},
-                                        now);
-  if (missing.next.has_value()) {
-    report.NoLaterThan(*missing.next);
-  }
-  view.given_up = std::move(missing.given_up);
-  erasers_.GiveUp(pool, view.given_up, missing.all);
-  view.may_replace_legs =
-      (node_.config.repair || cause == RepairCause::kAsked) && IsDue(ReplaceLegKey(pool), cause, report);
-  const bool disks = cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
-  QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
-  ConditionLog::Conditions conditions;
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kReady) {
-      QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
-      QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, cause, disks, report));
-      view.volumes.push_back(std::move(volume));
-      QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
-      conditions.emplace(record.tags.id, conditions_.Note(pool.config.name, record.tags.id, health));
-    }
-  }
-  conditions_.Keep(pool.config.name, std::move(conditions));
-  return view;
-}
-
-void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
-  erasers_.GiveUp(pool, {}, disks_.NoteMissing(pool.config.name, catalog));
-}
-
-bool RepairLoop::IsDue(const RetryKey& key, RepairCause cause, RepairReport& report) {
-  if (cause == RepairCause::kAsked) {
-    return true;
-  }
-  const auto wait = retries_.Wait(key, node_.world.clock.Now());
-  if (wait.has_value()) {
-    report.NoLaterThan(*wait);
-  }
-  return !wait.has_value();
+  volume.scrub_due = IsDue(ScrubKey(id), round);
+  return volume;
 }
 
 }  // namespace quarry::engine

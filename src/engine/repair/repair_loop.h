@@ -1,6 +1,7 @@
 // Executes what plan_repair.h plans: looks at the disks and legs of every pool, takes disks back, rebuilds
-// legs, reduces groups. It remembers only since when a disk is missing and which attempts failed. The truth
-// is in LVM and the kernel, so whatever a crash interrupts is planned again.
+// legs, reduces groups. This file has the rounds and turns: which pool, which step, when again. observe.h
+// looks; retry_book.h, disk_memory.h and condition_log.h remember; copy_job.h copies. The truth is in LVM and
+// the kernel, so whatever a crash interrupts is planned again.
 #pragma once
 
 #include <map>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/disks/health_memory.h"
@@ -41,30 +43,45 @@ class RepairLoop {
   void Stop();
 
  private:
-  void CollectCopy(const Pool& pool, const Call& call, RepairReport& report);
-  void Tell(const Pool& pool, const RepairStep& step, RepairReport& report);
+  // One pool in one round.
+  struct PoolRound {
+    Pool& pool;
+    RepairCause cause;
+    const std::set<std::string>& accepted;
+    const Call& call;
+    RepairReport& report;                // of all pools
+    std::set<std::string> refused = {};  // PV UUIDs: LVM refused in this round to take them back
+  };
+  void RepairPool(PoolRound& round);
+  // The next step: a repair, else a scrub.
+  RepairPlan PlanStep(const RepairView& view, PoolRound& round);
+  void NothingToDo(RepairPlan plan, PoolRound& round);
 
-  void RepairPool(Pool& pool, RepairCause cause, const std::set<std::string>& accepted, const Call& call,
-                  RepairReport& report);
-  // Collects what PlanRepair needs, from the group as it is now.
-  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, RepairCause cause, bool disks,
-                            RepairReport& report);
-  Result<RepairView> Look(Pool& pool, const Catalog& catalog, RepairCause cause, RepairReport& report);
+  // Executes a step under the turn, or begins a copy that may take hours. Returns whether this round may
+  // execute another step.
+  bool RunStep(RepairStep step, PoolRound& round);
+  // Reports the copy of the pool once it has ended.
+  void CollectCopy(PoolRound& round);
+  Status Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report);
+  void Tell(const Pool& pool, const RepairStep& step, RepairReport& report);
+  // Records the result of a step: when it is tried again, and what it means for scrubs.
+  void AfterStep(const RepairStep& step, const Status& done, PoolRound& round);
+  void AfterScrub(const RepairStep& step);
+  // Logs a failure and schedules another attempt, later each time.
+  void Failed(const RetryKey& key, std::string_view message, const Error& error, PoolRound& round);
+  // Whether the step may be tried now. If not, the report says when.
+  bool IsDue(const RetryKey& key, PoolRound& round);
+  std::optional<RepairStep> NextScrub(const Pool& pool, const RepairView& view);
+  void LogAbortedScrubs(const Pool& pool, const std::vector<std::string>& aborted);
+
   // Notes since when disks are missing, and passes the missing disks to the eraser.
   void NoteDisks(Pool& pool, const Catalog& catalog);
-  // Whether the step may be tried now. If not, the report says when.
-  bool IsDue(const RetryKey& key, RepairCause cause, RepairReport& report);
-  void Failed(const RetryKey& key, const std::string& what, const Pool& pool, const Error& error,
-              const Call& call, RepairReport& report);
-  // Returns whether this round may execute another step.
-  bool AfterStep(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
-                 RepairReport& report);
-  void AfterEvacuation(const Pool& pool, const Status& done, const Call& call, RepairReport& report);
-  void AfterScrub(const Pool& pool, const RepairStep& step, const Status& done, const Call& call,
-                  RepairReport& report);
-  std::optional<RepairStep> NextScrub(const Pool& pool, const RepairView& view);
-  void TellOfLost(const Pool& pool, const std::vector<std::string>& lost);
-  Status Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report);
+  // Collect what PlanRepair needs, from the group as it is now (observe.h), and write down what is to be
+  // remembered. `disks`: as for ObserveVolume.
+  Result<RepairView> Look(const Catalog& catalog, PoolRound& round);
+  RepairView LookAtDisks(const Catalog& catalog, PoolRound& round);
+  Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, PoolRound& round);
+  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, bool disks, PoolRound& round);
 
   Node& node_;
   Erasers& erasers_;
