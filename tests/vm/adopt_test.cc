@@ -1,5 +1,5 @@
-// Logical volumes that somebody else made: shown, adopted, used, released, on real LVM. What may not be
-// adopted is refused by name, and stays as it was to the last byte.
+// Unmanaged logical volumes are listed, adopted, used and released, on real LVM. A volume that may not be
+// adopted is refused by name, and not a byte of it changes.
 #include <algorithm>
 #include <filesystem>
 #include <thread>
@@ -47,7 +47,7 @@ class Adopt : public VmTest {
     words.insert(words.end(), {"--endpoint", kAdminEndpoint});
     return Tool(words);
   }
-  // Adopted by the tool, and listed: the volume.
+  // Adopts by quarryctl. Returns the volume as ListVolumes has it.
   v1::Volume MustAdopt(const std::string& name, std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"adopt", std::string(kGroup) + "/" + name});
     const Outcome done = Ctl(std::move(more));
@@ -193,9 +193,9 @@ TEST_F(Adopt, WhatCannotBeTakenOverIsRefusedByName) {
   ExpectRefused("thin", "vg/thin is of type thin, which Quarry does not serve");
   ExpectRefused("tpool_tdata", "has no logical volume 'tpool_tdata'");
   EXPECT_EQ(Ctl({"adopt", "vg9/x"}).status, 1);
-  EXPECT_EQ(Ctl({"adopt", "vg"}).status, 2) << "no logical volume is named";
+  EXPECT_EQ(Ctl({"adopt", "vg"}).status, 2) << "the command names no logical volume";
 
-  // Volumes of their own are shown; pools, origins, snapshots and hidden ones are not.
+  // Independent volumes are listed. Pools, origins, snapshots and hidden volumes are not.
   const auto listed = client().List();
   ASSERT_OK(listed);
   EXPECT_EQ(listed.value.size(), 5U) << "luks, swap, table, mounted, thin";
@@ -239,11 +239,11 @@ TEST_F(Adopt, CsilvmsVolumesComeOverInBulk) {
   for (const v1::Volume& volume : listed.value) {
     deleted += client().Delete(volume.volume_id()).ok() ? 1 : 0;
   }
-  EXPECT_EQ(deleted, 3U) << "the fourth is somebody's";
+  EXPECT_EQ(deleted, 3U) << "the fourth volume is unmanaged";
   Lvremove("other");
 }
 
-// To an agent of every generation the disk is the same before and after, and usable after.
+// An agent of every generation sees the same disk before and after the adoption, and can use it afterwards.
 TEST_F(Adopt, AnAgentSeesOneDiskAndUsesItOnceItIsAdopted) {
   Lvcreate("data");
   FillByHand("data", 7);
@@ -257,7 +257,7 @@ TEST_F(Adopt, AnAgentSeesOneDiskAndUsesItOnceItIsAdopted) {
     before.push_back(listed.value.volumes.front());
     const auto valid = plugin->Validate(before.back(), {.block = false, .fs_type = "ext4"}, {});
     EXPECT_TRUE(valid.ok()) << slrp::Words(valid.status);
-    EXPECT_FALSE(valid.value.confirmed) << "not before it is adopted";
+    EXPECT_FALSE(valid.value.confirmed) << "an unmanaged volume is not confirmed";
     EXPECT_EQ(plugin->Delete(before.back().id).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     const auto refused =
         plugin->Publish(before.back(), "", TargetPath("no"), {.block = false, .fs_type = "ext4"});
@@ -282,7 +282,7 @@ TEST_F(Adopt, AnAgentSeesOneDiskAndUsesItOnceItIsAdopted) {
     ASSERT_TRUE(provider.Start(false)) << report.Text();
     const std::vector<slrp::Listed> there = provider.PreExisting();
     ASSERT_EQ(there.size(), 1U) << generation.name;
-    EXPECT_THAT(before, Contains(there.front())) << "byte for byte as before";
+    EXPECT_THAT(before, Contains(there.front())) << "the disk is listed exactly as before";
     EXPECT_TRUE(provider.AdoptDisk(there.front(), "linear-ext4-v1")) << report.Text();
     EXPECT_TRUE(provider.PublishDisk(adopted.volume_id())) << report.Text();
     bool looked_at = false;

@@ -1,4 +1,4 @@
-// quarryd in a container: with a mount namespace of its own and no more rights than it says it needs, with
+// quarryd in a container: with its own mount namespace and only the rights that its systemd unit grants, with
 // udevd and without.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ class ContainerTest : public VmTest, public testing::WithParamInterface<bool> {
   void StartContained() { StartQuarryd(Contained()); }
 
   static std::string In(const std::string& name) { return std::string(kShared) + "/" + name; }
-  // As the host sees it.
+  // Asks the host's mount namespace, not the container's.
   static bool IsMountedOnTheHost(const std::string& path) {
     return Tool({"findmnt", "-rn", "--mountpoint", path}).ok();
   }
@@ -67,7 +67,7 @@ TEST_P(ContainerTest, TheWholeLifeOfVolumesReachesTheHost) {
     std::filesystem::create_directories(staging);
     ASSERT_OK(client().Stage(volume, staging, how));
     ASSERT_OK(client().Publish(volume, staging, target, how));
-    EXPECT_TRUE(IsMountedOnTheHost(target)) << "what a pod would get";
+    EXPECT_TRUE(IsMountedOnTheHost(target)) << "a pod would not get this mount";
     const std::string file = how.has_block() ? target : target + "/file";
     EXPECT_OK(WritePattern(file, 3, 4 * kMi));
     EXPECT_OK(client().Stats(id, target));
@@ -75,11 +75,12 @@ TEST_P(ContainerTest, TheWholeLifeOfVolumesReachesTheHost) {
     ASSERT_OK(client().NodeExpand(id, target, staging, 384 * kMi));
 
     KillAndRestart();
-    ASSERT_OK(client().Publish(volume, staging, target, how)) << "it sees what it did before";
+    ASSERT_OK(client().Publish(volume, staging, target, how))
+        << "the new process does not see the earlier mounts";
     EXPECT_OK(CheckPattern(file, 3, 4 * kMi));
     UniqueFd user(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(user.valid());
-    EXPECT_FALSE(client().Delete(id).ok()) << "it is in use";
+    EXPECT_FALSE(client().Delete(id).ok()) << "the volume is in use";
     user.Reset();
 
     ASSERT_OK(client().Unpublish(id, target));
@@ -107,7 +108,7 @@ TEST_P(ContainerTest, AMountOfTheHostsNamespaceAloneIsFoundBeforeADelete) {
   const std::string staging = In("staging");
   std::filesystem::create_directories(staging);
   ASSERT_OK(client().Stage(volume, staging, MountCapability("ext4")));
-  // An administrator of the host looks into it, where the container cannot see.
+  // An administrator mounts the volume in the host's namespace, where the container cannot see the mount.
   std::filesystem::create_directories("/mnt/look");
   ASSERT_TRUE(Tool({"mount", NodeOf(volume), "/mnt/look"}).ok());
   ASSERT_OK(client().Unstage(volume.volume_id(), staging));
@@ -161,7 +162,7 @@ TEST_P(ContainerTest, ATargetThatTheHostWouldNotSeeIsRefused) {
   }
 }
 
-// The host's udevd and a raw volume whose owner has written something on it for the host to find.
+// The host's udevd, and a raw volume on which a tenant writes something that udevd could recognize.
 class UdevRuleTest : public VmTest {
  protected:
   void TearDown() override {
@@ -174,7 +175,7 @@ class UdevRuleTest : public VmTest {
     std::filesystem::copy_file("/opt/quarry/extra/59-quarry.rules", kRule);
     ASSERT_TRUE(Tool({"udevadm", "control", "--reload"}).ok());
   }
-  // What udevd takes the devices of volumes for, legs included, after a change that it was told of.
+  // The file system types that udevd finds on the devices of volumes and their legs, after a change event.
   static std::string TypesSeen() {
     const Outcome told = Tool({"udevadm", "trigger", "--action=change", "--settle", "--subsystem-match=block",
                                "--sysname-match=dm-*"});
@@ -196,7 +197,7 @@ TEST_F(UdevRuleTest, KeepsTheHostFromWhatTenantsWrite) {
   ASSERT_OK(client().Publish(volume, staging, target, BlockCapability()));
   const Outcome made = Tool({"mkfs.btrfs", "-q", "-f", target});
   ASSERT_TRUE(made.ok()) << made.err;
-  EXPECT_EQ(TypesSeen(), "ID_FS_TYPE=btrfs") << "what the rule is for";
+  EXPECT_EQ(TypesSeen(), "ID_FS_TYPE=btrfs") << "without the rule udevd recognizes the file system";
   EXPECT_NE(Links(), "");
   ASSERT_NO_FATAL_FAILURE(InstallRule());
   EXPECT_EQ(TypesSeen(), "");

@@ -1,4 +1,4 @@
-// The controller service on a real volume group: names, sizes, room, and other people's logical volumes.
+// The controller service on a real volume group: names, sizes, space, and unmanaged logical volumes.
 #include <thread>
 
 #include "tests/vm/fixture.h"
@@ -22,7 +22,7 @@ class ControllerTest : public VmTest {
 };
 
 TEST_F(ControllerTest, ANameIsAVolumeHoweverOftenItIsAsked) {
-  // As long as a name may be, and nothing that a shell, LVM or a tag would like.
+  // The longest allowed name, with characters that neither a shell nor LVM nor a tag accepts as they are.
   std::string name = "pvc-ünï \"quoted\" 'name', $(reboot); `x` @tag #1 日本\n";
   name.resize(128, '.');
   const VolumeSpec spec{name, TypeParameters("raid1")};
@@ -57,7 +57,7 @@ TEST_F(ControllerTest, TwoCallsOfOneNameAtOnceMakeOneVolume) {
         });
       }
     }
-    // One may be told that the other is at it; asked again it gets the same volume.
+    // One call may get ABORTED while the other one works. When repeated it returns the same volume.
     std::set<std::string> ids;
     for (auto& reply : replies) {
       EXPECT_TRUE(reply.ok() || reply.code() == StatusCode::ABORTED) << reply.text();
@@ -74,7 +74,7 @@ TEST_F(ControllerTest, TwoCallsOfOneNameAtOnceMakeOneVolume) {
 }
 
 TEST_F(ControllerTest, SizesAreWhatWasAskedOrRefused) {
-  // Rounded up to whole extents where the limit allows, and never beyond it.
+  // Sizes are rounded up to whole extents, but never beyond the limit.
   v1::Volume rounded = MustCreate({"rounded", {}, BlockCapability(), 5 * kMi + 1});
   EXPECT_EQ(rounded.capacity_bytes(), 8 * kMi);
   EXPECT_OK(client().Delete(rounded.volume_id()));
@@ -102,7 +102,7 @@ TEST_F(ControllerTest, CapacityIsWhatCreateVolumeDelivers) {
     const auto beyond = client().Create({"beyond", parameters, BlockCapability(), most + 1});
     EXPECT_TRUE(beyond.code() == StatusCode::RESOURCE_EXHAUSTED || beyond.code() == StatusCode::OUT_OF_RANGE)
         << beyond.code() << ": " << beyond.text();
-    // Discarded, not zeroed: this is about room, and zeroing whole disks takes long.
+    // Without erasing: this test is about space, and zeroing whole disks takes long.
     auto whole = parameters;
     whole["erase"] = "none";
     const v1::Volume volume = MustCreate({"whole", whole, BlockCapability(), most, most});
@@ -131,7 +131,7 @@ TEST_F(ControllerTest, WhatCannotBeServedHasNoCapacityAndIsRefused) {
   EXPECT_TRUE(
       Fails(client().Create({"fs", {}, MountCapability("ntfs")}), StatusCode::INVALID_ARGUMENT, "fs_type"));
   EXPECT_TRUE(Fails(client().Create({""}), StatusCode::INVALID_ARGUMENT, "name"));
-  // Kubernetes adds keys of its own; they are not typos.
+  // Kubernetes adds its own keys. They are not typos.
   const v1::Volume volume = MustCreate({"annotated", {{"csi.storage.k8s.io/pvc/name", "claim"}}});
   EXPECT_OK(client().Delete(volume.volume_id()));
   EXPECT_TRUE(ListedIds().empty());
@@ -141,7 +141,7 @@ TEST_F(ControllerTest, OtherPeoplesVolumesAreNotOurs) {
   const std::string vg = kGroup;
   ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", "plain", vg}).ok());
   ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", "tagged", "--addtag", "mine", vg}).ok());
-  // By name it could be one of ours, but it bears no tag.
+  // The name could be Quarry's, but the volume has no tag.
   const std::string look_alike = "q" + std::string(26, 'a');
   ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", look_alike, vg}).ok());
   ASSERT_OK(WritePattern("/dev/vg/plain", 3, 1 << 20));
@@ -150,7 +150,7 @@ TEST_F(ControllerTest, OtherPeoplesVolumesAreNotOurs) {
 
   EXPECT_TRUE(ListedIds().empty());
   for (const std::string& name : {std::string("plain"), std::string("tagged"), look_alike}) {
-    EXPECT_OK(client().Delete("main." + name)) << "unknown to us, so nothing to do";
+    EXPECT_OK(client().Delete("main." + name)) << "an unmanaged volume is unknown, so a delete succeeds";
     EXPECT_OK(client().Delete(name));
     EXPECT_TRUE(Fails(client().Expand("main." + name, 128 * kMi), StatusCode::NOT_FOUND));
     v1::Volume volume;
@@ -188,8 +188,8 @@ TEST_F(ControllerTest, ADeletedVolumesBytesAreGone) {
   ASSERT_OK(client().Unstage(secret.volume_id(), staging));
   ASSERT_OK(client().Delete(secret.volume_id()));
   ASSERT_TRUE(ComesBackEmpty());
-  // The disks themselves, behind LVM's metadata: nothing of it is left anywhere near their beginning, where
-  // it was.
+  // Read the disks themselves, not through LVM: the volume was near their beginning, and none of its bytes
+  // are left there.
   for (const std::string& disk : group().devices()) {
     EXPECT_OK(CheckZero(disk, 128 << 20, 80 << 20)) << disk;
   }
@@ -207,7 +207,7 @@ TEST_F(ControllerTest, ListsComeInPages) {
     for (const v1::Volume& volume : listed.value) {
       ids.insert(volume.volume_id());
     }
-    EXPECT_EQ(ids, std::multiset<std::string>(made.begin(), made.end())) << page << " a page";
+    EXPECT_EQ(ids, std::multiset<std::string>(made.begin(), made.end())) << page << " volumes per page";
   }
   v1::ListVolumesRequest request;
   request.set_starting_token("invalid-token");

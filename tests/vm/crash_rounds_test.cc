@@ -1,6 +1,6 @@
-// Random rounds: four clients make, grow, use and delete volumes while quarryd dies at a random step, with or
-// without the LVM command that it runs; then it starts again and the account is settled. QUARRY_CRASH_ROUNDS
-// says how often.
+// Random rounds: four clients create, grow, use and delete volumes while quarryd dies at a random step, with
+// or without the LVM command that it runs. Then quarryd starts again, and its volumes are compared with what
+// the clients know. QUARRY_CRASH_ROUNDS is the number of rounds.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -23,11 +23,11 @@ constexpr uint64_t kDataLength = 1 << 20;
 constexpr int kMostSteps = 25;
 constexpr auto kLongestRound = std::chrono::seconds(40);
 
-// What a client knows of one of its volumes.
+// What a client knows about one of its volumes.
 struct Account {
   enum class Is { kAbsent, kThere, kInDoubt } is = Is::kAbsent;
-  v1::Volume volume;  // while it is there, or its deletion is in doubt
-  int64_t size = 0;   // that was acknowledged
+  v1::Volume volume;  // set while the volume exists or its deletion is in doubt
+  int64_t size = 0;   // the acknowledged size
   bool has_data = false;
   uint64_t seed = 0;
 };
@@ -52,7 +52,7 @@ class CrashRoundsTest : public VmTest {
     FAIL() << started.error().message();
   }
 
-  // One call of one client; what comes of it goes into the account. False: quarryd does not answer any more.
+  // One call of one client. Its outcome goes into the account. Returns false if quarryd no longer answers.
   static bool Act(CsiClient& client, const std::string& name, Account& account, std::mt19937& random) {
     const auto pick = [&](int below) { return std::uniform_int_distribution<int>(0, below - 1)(random); };
     if (account.is == Account::Is::kAbsent) {
@@ -97,7 +97,7 @@ class CrashRoundsTest : public VmTest {
     return "round-" + std::to_string(client) + "-" + std::to_string(number);
   }
 
-  // Everybody works until quarryd dies.
+  // All clients work until quarryd dies.
   void Work(std::mt19937& random) {
     std::atomic<bool> over = false;
     std::vector<std::jthread> clients;
@@ -121,7 +121,8 @@ class CrashRoundsTest : public VmTest {
     over = true;
   }
 
-  // What was acknowledged is there, with its bytes; what is in doubt is whole or not there; nothing else is.
+  // Every acknowledged volume exists, with its bytes. A volume in doubt is whole or absent. There is no
+  // other.
   void Settle() {
     auto listed = client().List();
     ASSERT_OK(listed);
@@ -140,7 +141,7 @@ class CrashRoundsTest : public VmTest {
         ASSERT_FALSE(known) << "deleted and still listed: " << name;
       }
       if (account.is == Account::Is::kInDoubt && !known) {
-        account = {};  // a create that was not answered may have made one of which only the name is known
+        account = {};  // an unanswered create may have made a volume of which only the name is known
       }
       if (!known) {
         continue;
@@ -154,7 +155,7 @@ class CrashRoundsTest : public VmTest {
       }
       (void)client().Unpublish(account.volume.volume_id(), TargetPath(name));
     }
-    // At most one volume for each create in doubt; asked for again they are the clients' own.
+    // At most one more volume for each create in doubt, because only its name is known.
     EXPECT_LE(there.size(), explained + static_cast<size_t>(kClients));
     for (const auto& [id, volume] : there) {
       const bool ours = std::any_of(accounts_.begin(), accounts_.end(), [&id = id](const auto& entry) {

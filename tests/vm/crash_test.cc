@@ -1,6 +1,6 @@
 // Killed at every step: for each call, quarryd dies before, amid and after each step of the plan, with the
-// LVM command or mkfs that it runs; then it starts again and the call is repeated. Whatever happens, exactly
-// the acknowledged volumes are there, with their bytes, and nothing else is left in LVM or the kernel.
+// LVM command or mkfs that it runs. Then it starts again and the call is repeated. Every time, exactly the
+// acknowledged volumes exist, with their bytes, and nothing else is left in LVM or the kernel.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr char kOrder[] = "/run/quarry-test/crash-order";
 constexpr uint64_t kDataLength = 1 << 20;
-constexpr int kMostKills = 80;  // of one call: more means that it does not get anywhere
+constexpr int kMostKills = 80;  // of one call: more means that the call makes no progress
 
 class CrashTest : public VmTest {
  protected:
@@ -36,14 +36,14 @@ class CrashTest : public VmTest {
     VmTest::TearDown();
   }
 
-  // From now on the process dies at each step that this call has not died at yet.
+  // From now on the process dies at each step at which it has not died yet during this call.
   void Arm() {
     std::ofstream(std::string(kOrder) + ".done", std::ios::trunc);
     std::ofstream(kOrder) << "amid-ms " << 60 + 70 * (++armed_ % 5) << '\n';
   }
   void Disarm() { fs::remove(kOrder); }
 
-  // Starts quarryd; what it does at its start are steps, too.
+  // Starts quarryd. The steps of its start count too.
   void Boot() {
     Status started = Ok();
     for (int i = 0; i < kMostKills; ++i) {
@@ -56,7 +56,7 @@ class CrashTest : public VmTest {
     ASSERT_OK(started);
   }
 
-  // Makes the call again and again until it is answered. A failure without a death is a failure.
+  // Repeats the call until it succeeds. An error while quarryd lives fails the test.
   void UntilAnswered(const std::string& what, const std::function<grpc::Status()>& call) {
     SCOPED_TRACE(what);
     Arm();
@@ -67,7 +67,7 @@ class CrashTest : public VmTest {
         break;
       }
       if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !Died(2)) {
-        --deaths;  // being worked on: ask again
+        --deaths;  // still in progress: repeat the call
         continue;
       }
       ASSERT_TRUE(Died(20)) << status.error_code() << ": " << status.error_message();
@@ -84,7 +84,7 @@ class CrashTest : public VmTest {
     return Eventually([this] { return !quarryd().Running(); }, seconds);
   }
 
-  // What goes on after the answer (erasing) is killed at its steps as well.
+  // Kills at the steps that follow the answer (erasing), too.
   void UntilGone(const v1::Volume& volume) {
     Arm();
     const auto gone = [&] {
@@ -107,7 +107,7 @@ class CrashTest : public VmTest {
     }
   }
 
-  // The moments that were died at, for the reader of the log.
+  // Prints the moments of the kills, for the reader of the log.
   void Record() {
     std::ifstream done(std::string(kOrder) + ".done");
     for (std::string line; std::getline(done, line); ++moments_) {
@@ -115,11 +115,11 @@ class CrashTest : public VmTest {
     }
   }
 
-  // Exactly the acknowledged volumes, and the one that is being asked for if it is whole.
+  // Exactly the acknowledged volumes exist, and perhaps the volume of the current call if it is whole.
   void CheckWorld() {
     auto listed = client().List();
     while (!listed.ok() && kills_ < 100 * kMostKills &&
-           Died(5)) {  // the eraser got to one of its steps meanwhile
+           Died(5)) {  // meanwhile the eraser reached one of its steps
       ++kills_;
       ASSERT_NO_FATAL_FAILURE(Boot());
       listed = client().List();
@@ -139,7 +139,7 @@ class CrashTest : public VmTest {
     EXPECT_OK(CheckPattern(WitnessTarget() + "/data", 7, kDataLength));
   }
 
-  // What LVM or the kernel has and should not have; empty if nothing.
+  // Returns what LVM or the kernel has and should not have. Empty if there is nothing.
   static std::string WhatIsLeftOver(const std::map<std::string, int64_t>& volumes) {
     std::set<std::string> names;
     for (const std::string& line :
@@ -154,7 +154,7 @@ class CrashTest : public VmTest {
           std::ranges::any_of(volumes, [&](const auto& volume) { return LvNameIn(volume.first) == name; });
       const bool erasing = tags.find("quarry.erasing") != std::string::npos;
       if (!hidden && !known && !erasing) {
-        return "logical volume of nobody: " + line;
+        return "logical volume of no volume: " + line;
       }
     }
     for (const std::string& line :
@@ -205,7 +205,7 @@ class CrashTest : public VmTest {
     UntilAnswered("NodeUnstageVolume", [&] { return client().Unstage(volume.volume_id(), staging).status; });
   }
   void DeleteKilled(const v1::Volume& volume) {
-    acknowledged_.erase(volume.volume_id());  // from the first attempt on it may be gone
+    acknowledged_.erase(volume.volume_id());  // the first attempt may already delete it
     UntilAnswered("DeleteVolume", [&] { return client().Delete(volume.volume_id()).status; });
     UntilGone(volume);
   }
@@ -213,7 +213,7 @@ class CrashTest : public VmTest {
   static std::string WitnessTarget() { return TargetPath("witness"); }
 
  private:
-  // A volume in use all the while: nothing that happens to others may touch it.
+  // A volume that is in use all the time. The kills must not affect it.
   void MakeWitness() {
     const VolumeSpec spec{"witness", {}, MountCapability("ext4"), 32 * kMi};
     witness_ = MustCreate(spec);

@@ -1,4 +1,4 @@
-// Many callers at once, and a process that is killed again and again under their hands.
+// Many callers at once, while quarryd is killed again and again.
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -55,7 +55,7 @@ TEST_F(CrowdTest, FiftyVolumesByEightClientsAtOnce) {
   ASSERT_TRUE(ComesBackEmpty(300));
 }
 
-// A pool that holds 37 volumes of this size, and 100 callers who all want one now.
+// The pool has space for 37 volumes of this size, and 100 callers create one at the same time.
 TEST_F(CrowdTest, AFullPoolIsNeverOvercommitted) {
   constexpr int kFit = 37;
   constexpr int kCallers = 100;
@@ -102,13 +102,13 @@ TEST_F(CrowdTest, KilledInTheMiddleOfCreatesNothingIsLostOrLeft) {
                           16 * kMi};
     std::jthread caller([&spec] {
       CsiClient own(kSocket);
-      (void)own.Create(spec);  // its outcome is whatever the kill made of it
+      (void)own.Create(spec);  // the kill decides its outcome
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(pause(random)));
     quarryd().Kill();
     caller.join();
     StartQuarryd();
-    // Either the volume is there, or it can be made; half of one is neither listed nor kept.
+    // The volume exists or can be created. An unfinished one is neither listed nor kept.
     const v1::Volume volume = MustCreate(spec);
     EXPECT_EQ(MustCreate(spec).volume_id(), volume.volume_id());
   }
@@ -129,7 +129,7 @@ TEST_F(CrowdTest, KilledWhileErasingTheErasureIsFinished) {
   KillAndRestart();
   auto listed = client().List();
   ASSERT_OK(listed);
-  EXPECT_TRUE(listed.value.empty()) << "deleted is deleted, whatever is still to be cleared";
+  EXPECT_TRUE(listed.value.empty()) << "a deleted volume is not listed while it is being erased";
   ASSERT_TRUE(ComesBackEmpty());
 }
 

@@ -1,9 +1,9 @@
-// Disks that come: a blank one joins the pool whose rule it meets, and nothing else is touched, whatever it
-// is. Then the guest boots with its NVMe disks in another order (vmctl reboot --shuffle) and After runs,
-// which also kills quarryd while it adds a disk.
+// New disks: a blank disk that meets a pool's rule joins it, and quarryd changes no other disk. Then the
+// guest boots with its NVMe disks in another order (vmctl reboot --shuffle), and After runs. After also kills
+// quarryd while a disk joins.
 //
-// Disks 1 and 2 make the group; 3 comes blank; the others come with something on them: 4 a file system, 5 a
-// group of somebody's, 6 a group of our group's name, 7 a copy of disk 1. The guest's own system disk meets
+// Disks 1 and 2 make the group. Disk 3 is blank. The others have contents: 4 a file system, 5 an unmanaged
+// group, 6 a group with the same name as the pool's, 7 a copy of disk 1. The guest's own system disk meets
 // the rule, too.
 #include <chrono>
 #include <filesystem>
@@ -42,7 +42,8 @@ class Disks : public testing::Test {
     QUARRY_ASSIGN(quarryd_, QuarrydProcess::Start(options));
     return quarryd_->WaitReady(std::chrono::seconds(120));
   }
-  // Disks are added once quarryd serves: it has not come through before it says that the pool is ready.
+  // quarryd adds disks after it begins to serve. It has survived them all when it logs that the pool is
+  // ready.
   bool OutlivesItsDisks() {
     const Status started = TryStart("quarryd_crash");
     const auto through = [&] { return quarryd_->Log().find(R"("msg":"ready")") != std::string::npos; };
@@ -64,7 +65,7 @@ class Disks : public testing::Test {
     EXPECT_TRUE(told.ok()) << told.err;
     return told.out;
   }
-  // What quarryctl says of the disks with this serial number, one after the other.
+  // The rows of quarryctl for the disks with this serial number.
   static std::vector<nlohmann::json> Rows(const std::string& serial) {
     std::vector<nlohmann::json> rows;
     for (const nlohmann::json& row : nlohmann::json::parse(Devices(true), nullptr, false)) {
@@ -86,7 +87,7 @@ class Disks : public testing::Test {
   static void Pull(int disk) { ASSERT_TRUE(Tool({"vmctl", "pull", std::to_string(disk)}).ok()) << disk; }
   static void Return(int disk) { ASSERT_TRUE(Tool({"vmctl", "return", std::to_string(disk)}).ok()) << disk; }
 
-  // quarryd has looked at the disk where it is now, and has logged that it does not join.
+  // True if quarryd has examined the disk at its present node and logged that the disk does not join.
   bool WasLeft(int disk) {
     const std::string node = "\"" + DiskNode(disk) + "\"";
     return Eventually([&] {
@@ -103,7 +104,7 @@ class Disks : public testing::Test {
     EXPECT_OK(capacity);
     return capacity.value.available_capacity();
   }
-  // Where the disk is plugged in: its directory in sysfs down to the controller.
+  // The slot of the disk: its directory in sysfs down to the controller.
   static std::string Place(int disk) {
     const std::string path =
         fs::canonical("/sys/class/block/" + fs::path(DiskNode(disk)).filename().string());
@@ -116,7 +117,7 @@ class Disks : public testing::Test {
     return std::string(kPlaces) + "/staging-" + spec.name;
   }
   static std::string Target(const VolumeSpec& spec) { return std::string(kPlaces) + "/target-" + spec.name; }
-  // Made if there is none, staged and published.
+  // Creates the volume if it does not exist, stages and publishes it.
   v1::Volume Use(const VolumeSpec& spec) {
     fs::create_directories(Staging(spec));
     auto made = client_.Create(spec);
@@ -130,13 +131,13 @@ class Disks : public testing::Test {
     EXPECT_OK(client_.Unstage(volume.volume_id(), Staging(spec)));
   }
 
-  // The same steps for each kind of disk that must not be taken.
+  // The checks for each kind of disk that must not join.
   void ExpectLeftAsItIs(int disk, const std::string& sum, const std::string& words) {
     SCOPED_TRACE(disk);
     ASSERT_TRUE(WasLeft(disk));
     EXPECT_NE(Reason(disk).find(words), std::string::npos) << Reason(disk);
     EXPECT_FALSE(IsMember(disk));
-    EXPECT_EQ(Sum(disk), sum) << "its bytes have changed";
+    EXPECT_EQ(Sum(disk), sum) << "the bytes of the disk have changed";
   }
 
   static void Clear(int disk) {
@@ -144,14 +145,15 @@ class Disks : public testing::Test {
     ASSERT_TRUE(cleared.ok()) << cleared.err;
   }
 
-  // The disk becomes blank while nobody runs. quarryd, with its LVM, is killed before it adds it, amid, and
-  // after, and each time started anew: in the end the disk is in the pool, or says what it needs.
+  // The disk becomes blank while quarryd is stopped. Then quarryd, with its LVM, is killed before, amid and
+  // after the join, and started again each time. In the end the disk is in the pool, or its reason says what
+  // it needs.
   void AddUnderKills(int disk) {
     ASSERT_EQ(quarryd_->Stop(), 0);
     ASSERT_TRUE(Tool({"wipefs", "--all", DiskNode(disk)}).ok());
     ASSERT_NO_FATAL_FAILURE(Start());
     EXPECT_NE(Reason(disk).find("is not zero"), std::string::npos) << Reason(disk);
-    EXPECT_FALSE(IsMember(disk)) << "what the file system held is still there";
+    EXPECT_FALSE(IsMember(disk)) << "the bytes of the file system are still there";
     ASSERT_EQ(quarryd_->Stop(), 0);
     Clear(disk);
     std::ofstream(kOrder) << "amid-ms 100\n";
@@ -159,16 +161,16 @@ class Disks : public testing::Test {
     while (!OutlivesItsDisks()) {
       ASSERT_LT(++kills, kMostKills);
     }
-    EXPECT_GE(kills, 2) << "before it, and amid";
+    EXPECT_GE(kills, 2) << "one kill before the join, one amid";
     fs::remove(kOrder);
     printf("  %d kills, then disk %d: %s\n", kills, disk, Reason(disk).c_str());
     EXPECT_EQ(quarryd_->Stop(), 0);
     if (Sh("pvs --noheadings -o vg_name " + DiskNode(disk)).out.find("vg") == std::string::npos) {
-      Clear(disk);  // what it is told to need
+      Clear(disk);  // what the reason asks for
     }
     ASSERT_NO_FATAL_FAILURE(Start());
     EXPECT_TRUE(Eventually([&] { return IsMember(disk); }))
-        << Reason(disk);  // which it joins once that serves
+        << Reason(disk);  // the disk joins after quarryd begins to serve
   }
 
   std::unique_ptr<QuarrydProcess> quarryd_;
@@ -192,7 +194,8 @@ TEST_F(Disks, Before) {
     sums[disk] = Sum(disk);
   }
   for (int disk = kMembers; disk <= 7; ++disk) {
-    ASSERT_TRUE(Tool({"sync", DiskNode(disk)}).ok());  // LVM does not flush, and a pulled disk forgets
+    ASSERT_TRUE(Tool({"sync", DiskNode(disk)})
+                    .ok());  // LVM does not flush, and a pulled disk loses what was not flushed
     Pull(disk);
   }
 
@@ -204,7 +207,7 @@ TEST_F(Disks, Before) {
     EXPECT_TRUE(row["device"] == DiskNode(1) || row["device"] == DiskNode(2)) << row.dump();
     EXPECT_EQ(row["volume_group"], "vg");
   }
-  EXPECT_EQ(Sh("pvs --noheadings -o vg_name").out.find(" vg"), std::string::npos) << "nothing was done";
+  EXPECT_EQ(Sh("pvs --noheadings -o vg_name").out.find(" vg"), std::string::npos) << "a plan changes nothing";
   Start();
   EXPECT_TRUE(IsMember(1));
   EXPECT_TRUE(IsMember(2));
@@ -219,7 +222,7 @@ TEST_F(Disks, Before) {
   Return(6);
   ExpectLeftAsItIs(6, sums[6], "another volume group vg of this name");
 
-  // With all these about.
+  // Disk 3 joins while all of these are present.
   Return(3);
   const auto came = steady_clock::now();
   EXPECT_TRUE(Eventually([&] { return Capacity() > small; }));
@@ -281,7 +284,7 @@ TEST_F(Disks, After) {
   EXPECT_EQ(listed.value.size(), 2U);
   const v1::Volume files = Use(Files());
   const v1::Volume raw = Use(Raw());
-  EXPECT_EQ(client_.List().value.size(), 2U) << "whoever asks again gets the same ones";
+  EXPECT_EQ(client_.List().value.size(), 2U) << "a repeated create returns the same volume";
   EXPECT_OK(CheckPattern(kFileData, 1, kDataLength));
   EXPECT_OK(CheckPattern(kRawData, 2, kDataLength));
   Leave(Files(), files);

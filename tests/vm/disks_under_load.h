@@ -1,5 +1,5 @@
-// Raw volumes of every kind on the disks of the guest, six or eight, written to with checksums while disks go
-// and come.
+// Raw volumes of several types on the guest's six or eight disks, under writers with checksums, while disks
+// are pulled and returned.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class DisksUnderLoad : public VmTest {
     StartQuarryd(options);
   }
 
-  // A raw volume in use, written to from now on.
+  // Creates a raw volume, publishes it and starts a writer on it.
   void Use(const std::string& type) {
     Used used{.type = type, .target = TargetPath(type)};
     used.volume = MustCreate({type, TypeParameters(type), BlockCapability(), kSize});
@@ -72,7 +72,7 @@ class DisksUnderLoad : public VmTest {
     EXPECT_OK(client().Delete(used.volume.volume_id()));
   }
 
-  // By the second opinion: LVM's.
+  // As LVM's own tools report it.
   std::set<std::string> DevicesOf(const Used& used) const {
     std::set<std::string> out;
     const auto legs = group().LegDevices(LvOf(used.volume));
@@ -97,7 +97,7 @@ class DisksUnderLoad : public VmTest {
     }
     return 0;
   }
-  // The number of the disk that most of the volumes lie on.
+  // The number of the disk that holds legs of the most volumes.
   int BusiestDisk() {
     std::map<int, int> users;
     for (int number = 1; number <= kMostDisks; ++number) {
@@ -145,7 +145,7 @@ class DisksUnderLoad : public VmTest {
            Tool({"pvs", "-o", "+pv_missing"}).out + Tool({"dmsetup", "status", "--target", "raid"}).out +
            Sh("tail -n 40 /run/quarry-test/quarryd.log").out;
   }
-  // Every byte twice, once each way: no leg differs from what the others say.
+  // LVM's own check of the array finds no difference between the legs.
   void ExpectNoMismatch(const Used& used) {
     const std::string lv = std::string(kGroup) + "/" + LvOf(used.volume);
     ASSERT_TRUE(Tool({"lvchange", "--syncaction", "check", lv}).ok());

@@ -1,5 +1,5 @@
-// Inline volumes of pods: made by the call that publishes them, there again for it after quarryd was killed,
-// and after unpublishing neither in LVM nor, byte by byte, on the disks.
+// Inline volumes of pods: the call that publishes one creates it, and finds it again after quarryd was
+// killed. After unpublishing it is neither in LVM nor, byte by byte, on the disks.
 #include "tests/vm/fixture.h"
 
 namespace quarry::vm {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kDataLength = 8 << 20;
 
-// A piece of a disk that belongs to some logical volume of the group.
+// A part of a disk that is allocated to a logical volume of the group.
 struct Piece {
   std::string device;
   uint64_t offset, length;  // bytes
@@ -33,7 +33,7 @@ class EphemeralTest : public VmTest, public testing::WithParamInterface<std::str
     return said.ok() ? std::stoull(Trim(said.out)) : 0;
   }
 
-  // All that is allocated, as LVM's own tools say it: "/dev/nvme0n1:3-10".
+  // All allocated parts of disks, as LVM's own tools report them ("/dev/nvme0n1:3-10").
   static std::vector<Piece> Allocated() {
     const uint64_t extent =
         Number({"vgs", "--noheadings", "--nosuffix", "--units", "b", "-o", "vg_extent_size", kGroup});
@@ -43,7 +43,7 @@ class EphemeralTest : public VmTest, public testing::WithParamInterface<std::str
       const size_t colon = range.find(':');
       const size_t dash = range.find('-', colon);
       if (!range.starts_with("/dev/") || dash == std::string::npos) {
-        continue;  // of a raid: its legs
+        continue;  // a RAID volume lists its legs here
       }
       const std::string device = range.substr(0, colon);
       const uint64_t start =
@@ -72,7 +72,7 @@ TEST_P(EphemeralTest, LivesAsLongAsItIsPublishedAndLeavesNothing) {
   published = Publish(context);
   ASSERT_TRUE(published.ok()) << published.error_message();
   EXPECT_OK(CheckPattern(target_ + "/data", 9, kDataLength));
-  ASSERT_EQ(group().Lvs()->size(), 1U) << "the same volume";
+  ASSERT_EQ(group().Lvs()->size(), 1U) << "the second publication uses the same volume";
   EXPECT_OK(client().Stats(handle_, target_));
   auto listed = client().List();
   ASSERT_OK(listed);
@@ -83,8 +83,8 @@ TEST_P(EphemeralTest, LivesAsLongAsItIsPublishedAndLeavesNothing) {
   EXPECT_FALSE(CheckZero(pieces.front().device, pieces.front().length, pieces.front().offset).has_value());
   ASSERT_OK(client().Unpublish(handle_, target_));
   EXPECT_FALSE(Sh("test -e " + target_).ok());
-  KillAndRestart();  // with the erasing to be begun, under way, or done
-  EXPECT_OK(client().Unpublish(handle_, target_)) << "what is gone is unpublished";
+  KillAndRestart();  // the erasing has not begun, is running, or is done
+  EXPECT_OK(client().Unpublish(handle_, target_)) << "a deleted inline volume counts as unpublished";
   ASSERT_TRUE(ComesBackEmpty());
   for (const Piece& piece : pieces) {
     EXPECT_OK(CheckZero(piece.device, piece.length, piece.offset));

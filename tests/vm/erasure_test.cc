@@ -1,5 +1,5 @@
-// Nobody's old bytes: every byte of the group bears somebody's pattern; volumes are carved out of it, grown,
-// deleted and carved again; not one old byte is ever read, over the whole of each volume.
+// Stale bytes: every byte of the group carries another tenant's pattern. Volumes are created on it, grown,
+// deleted and created again. No old byte is ever read, over the whole of each volume.
 #include <thread>
 
 #include "tests/vm/fixture.h"
@@ -26,12 +26,12 @@ std::vector<Kind> Kinds() {
 
 class ErasureTest : public VmTest {
  protected:
-  // An administrator's LV has all that is free, writes to every byte of it, and goes: extents of unknown
-  // past.
+  // An administrator's logical volume takes all free extents, every byte of it is written, and it is removed.
+  // So no extent is known to read as zeroes.
   void Dirty() {
     ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "foreign", kGroup}).ok());
-    // Ends where the device does, by "no space left".
-    Sh("yes 'somebody else was here' | dd of=/dev/vg/foreign bs=1M iflag=fullblock oflag=direct 2>&1");
+    // dd ends at the end of the device, with "no space left".
+    Sh("yes 'another tenant was here' | dd of=/dev/vg/foreign bs=1M iflag=fullblock oflag=direct 2>&1");
     ASSERT_FALSE(CheckZero("/dev/vg/foreign", 1 << 20).has_value());
     Outcome removed;
     ASSERT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-q", "-y", "vg/foreign"})).ok(); }))
@@ -56,7 +56,7 @@ class ErasureTest : public VmTest {
     ASSERT_EQ(grown.value.capacity_bytes(), size);
   }
 
-  // The parity and the mirrors agree everywhere: LVM's own check of the array finds no difference.
+  // LVM's own check of the array finds no difference between its parity and its mirrors.
   void ExpectInSync(const v1::Volume& volume) {
     const std::string name = std::string(kGroup) + "/" + LvOf(volume);
     const auto field = [&](const std::string& what) {
@@ -77,7 +77,7 @@ TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
   ASSERT_NO_FATAL_FAILURE(Dirty());
   auto capacity = client().Capacity(parameters);
   ASSERT_OK(capacity);
-  constexpr int64_t kGranule = 12 * 4 * kMi;  // a multiple of every type's, with extents of 4 MiB
+  constexpr int64_t kGranule = 12 * 4 * kMi;  // a multiple of every type's granule, with extents of 4 MiB
   const int64_t most = capacity.value.available_capacity();
   const int64_t half = most / 2 / kGranule * kGranule;
   ASSERT_GT(half, 0);
@@ -98,7 +98,7 @@ TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
   EXPECT_GE(cleared, 2);
   const v1::Volume again = MustCreate({"again", parameters, BlockCapability(), half, half});
   EXPECT_TRUE(AllZero(again, half));
-  EXPECT_EQ(Clearings(), cleared) << "what a deletion has cleared is not cleared again";
+  EXPECT_EQ(Clearings(), cleared) << "extents that the deletion has zeroed are not zeroed again";
   ASSERT_OK(client().Delete(again.volume_id()));
 }
 
@@ -114,7 +114,7 @@ TEST_F(ErasureTest, KilledAgainAndAgainWhileItClearsAndErases) {
   for (const int pause : {700, 1500, 2500}) {
     std::jthread caller([&spec] {
       CsiClient own(kSocket);
-      (void)own.Create(spec);  // its outcome is whatever the kill made of it
+      (void)own.Create(spec);  // the kill decides its outcome
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     KillAndRestart();

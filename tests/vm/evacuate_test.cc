@@ -1,5 +1,5 @@
-// Disks that are taken out on purpose while their volumes are written to: all that is on them goes elsewhere,
-// also when quarryd is killed again and again, and what does not fit is refused. Needs six disks.
+// Disks are evacuated while their volumes are written to. Everything on them moves elsewhere, also when
+// quarryd is killed again and again. An evacuation that does not fit is refused. Needs six disks.
 #include <thread>
 
 #include "tests/vm/disks_under_load.h"
@@ -20,12 +20,12 @@ class EvacuateTest : public DisksUnderLoad {
   static std::string Members() {
     return Tool({"pvs", "--noheadings", "-o", "pv_name", "-S", std::string("vg_name=") + kGroup}).out;
   }
-  // So that the next test finds the group as it was.
+  // Restores the group for the next test.
   static void GiveBack(int number) {
     const std::string node = DiskNode(number);
     EXPECT_TRUE(Sh("wipefs -a -q " + node + " && vgextend --metadatasize 64m " + kGroup + " " + node).ok());
   }
-  // What must hold once the disk has left.
+  // What must hold once the disk has left its group.
   void ExpectAllElsewhere(int number) {
     const std::string node = DiskNode(number);
     EXPECT_THAT(Members(), testing::Not(HasSubstr(node)));
@@ -123,7 +123,7 @@ TEST_F(EvacuateTest, WhatDoesNotFitIsRefusedAndCalledOffItStays) {
   ASSERT_TRUE(Ctl({"evacuate", node, "--cancel"}).ok());
   EXPECT_THAT(Tool({"pvs", "--noheadings", "-o", "pv_name,pv_attr,pv_tags", node}).out, HasSubstr("a--"));
   EXPECT_THAT(Ctl({"evacuate", node, "--cancel"}).err, HasSubstr("not being evacuated"));
-  // What was on its way may have arrived.
+  // The extents that were being moved may have arrived.
   EXPECT_TRUE(Eventually([&] { return client().Delete(volumes[0].volume_id()).ok(); }));
   EXPECT_TRUE(Eventually(
       [&] { return Trim(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name", kGroup}).out).empty(); }, 120));

@@ -1,6 +1,5 @@
-// A disk that fails or falls silent in the middle of each call of a volume's life: the call ends in time,
-// says nothing untrue, and once the disk is well again the same call succeeds and no acknowledged byte is
-// lost.
+// A disk fails or goes silent during each call of a volume's life. The call ends in time and its answer is
+// true. After the disk has recovered the same call succeeds, and no acknowledged byte is lost.
 #include "tests/vm/fixture.h"
 
 namespace quarry::vm {
@@ -12,7 +11,7 @@ using std::chrono::steady_clock;
 
 constexpr uint64_t kDataLength = 1 << 20;
 constexpr uint64_t kSeed = 11;
-// What a caller gives a call while a disk is ill, and how much later than that nobody may still be waiting.
+// The deadline of a call while the disk is faulty, and how much later the call must have ended at the latest.
 constexpr auto kDeadline = seconds(10);
 constexpr auto kSlack = seconds(5);
 
@@ -33,8 +32,8 @@ struct Case {
   std::string type;
 };
 
-// Codes that say "not now" or "it broke". Any other is a statement about the volume or the request, and those
-// are as they always were.
+// Codes that report a fault or ask for a retry. Any other code is a statement about the volume or the
+// request, and a faulty disk changes neither of these.
 bool IsHonest(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::OK:
@@ -67,8 +66,8 @@ class FaultTest : public VmTest, public testing::WithParamInterface<Case> {
     ASSERT_TRUE(outcome.ok()) << outcome.err;
   }
 
-  // What an administrator does once the disk is well: LVM goes on calling a PV missing that it did not see
-  // during a commit, and a mirror goes on without a leg that failed.
+  // What an administrator does after the disk has recovered. LVM keeps calling a PV missing if it did not see
+  // the PV during a commit, and a mirror keeps running without a leg that failed.
   static void Mend() {
     for (const std::string& line :
          Lines(Tool({"pvs", "--noheadings", "-o", "pv_name,pv_missing", "-S", "pv_missing=1"}).out)) {
@@ -77,7 +76,7 @@ class FaultTest : public VmTest, public testing::WithParamInterface<Case> {
     Tool({"lvchange", "-K", "--refresh", kGroup});
   }
 
-  // The call while the disk is ill, then until it succeeds.
+  // Makes the call while the disk is faulty, then repeats it until it succeeds.
   void Through(const std::string& what, const Call& call) {
     SCOPED_TRACE(what);
     Vmctl(GetParam().fault.begin);
@@ -90,7 +89,7 @@ class FaultTest : public VmTest, public testing::WithParamInterface<Case> {
     printf("  %-24s %6lld ms  %d %s\n", what.c_str(), static_cast<long long>(took.count()), ill.error_code(),
            ill.error_message().substr(0, 160).c_str());
     fflush(stdout);
-    EXPECT_OK(CsiClient(kSocket, kDeadline).PluginInfo());  // whoever asks something else is served
+    EXPECT_OK(CsiClient(kSocket, kDeadline).PluginInfo());  // other callers are served
     Vmctl(GetParam().fault.end);
     Mend();
     grpc::Status well;
@@ -126,7 +125,7 @@ TEST_P(FaultTest, EachCallEndsInTimeAndSucceedsAfterwards) {
   Through("NodeStageVolume", [&](CsiClient& c) { return c.Stage(volume, staging, how).status; });
   Through("NodePublishVolume", [&](CsiClient& c) { return c.Publish(volume, staging, target, how).status; });
   ASSERT_FALSE(HasFailure());
-  // A file system that met errors while it was mounted is well again once it was mounted anew.
+  // A file system that met errors while it was mounted works again after another mount.
   ASSERT_OK(client().Unpublish(id, target));
   ASSERT_OK(client().Unstage(id, staging));
   ASSERT_OK(client().Stage(volume, staging, how));
@@ -137,7 +136,7 @@ TEST_P(FaultTest, EachCallEndsInTimeAndSucceedsAfterwards) {
   Through("NodeUnpublishVolume", [&](CsiClient& c) { return c.Unpublish(id, target).status; });
   Through("NodeUnstageVolume", [&](CsiClient& c) { return c.Unstage(id, staging).status; });
   ASSERT_FALSE(HasFailure());
-  ASSERT_OK(client().Stage(volume, staging, how));  // the journal is replayed, the file system has its growth
+  ASSERT_OK(client().Stage(volume, staging, how));  // replays the journal and finishes the growth
   ASSERT_OK(client().Publish(volume, staging, target, how));
   EXPECT_OK(CheckPattern(target + "/data", kSeed, kDataLength));
   EXPECT_OK(client().Unpublish(id, target));

@@ -90,7 +90,7 @@ void VmTest::TearDown() {
   fs::remove_all(kPlaces, ignored);
 }
 
-// So that one failed test does not fail those after it.
+// Otherwise one failed test would fail those after it.
 void VmTest::CleanUpByForce() {
   std::vector<std::string> mounts = Lines(Tool({"findmnt", "-rn", "-o", "TARGET"}).out);
   for (auto target = mounts.rbegin(); target != mounts.rend(); ++target) {

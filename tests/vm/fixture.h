@@ -1,5 +1,5 @@
-// What every VM test starts from: a volume group "vg" on all blank disks, quarryd serving it as pool "main",
-// and a client. And what every one must leave behind: nothing.
+// The base of every VM test: a volume group "vg" on all blank disks, quarryd serving it as pool "main", and a
+// client. Every test must leave the group empty.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ inline constexpr char kAdminEndpoint[] = "unix:///run/quarry/admin.sock";  // th
 class VmTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { MakeGroup(); }
-  // For tests that want another group: arguments of vgcreate.
+  // For tests that need another group: `how` has arguments of vgcreate.
   static void MakeGroup(const std::vector<std::string>& how = {"--metadatasize", "64m"});
   static void TearDownTestSuite();
   void SetUp() override;
@@ -36,28 +36,28 @@ class VmTest : public testing::Test {
   // For tests that start quarryd themselves, or not at all.
   virtual bool StartsQuarryd() const { return true; }
   void StartQuarryd(const QuarrydOptions& options = {});
-  // The same for a process that may end while it starts: what WaitReady says.
+  // The same for a process that may end while it starts. Returns what WaitReady returns.
   Status TryStartQuarryd(const QuarrydOptions& options);
-  // SIGKILL and a new process: what a crash or an upgrade gone wrong looks like from outside.
+  // SIGKILL and a new process, as after a crash or a failed upgrade.
   void KillAndRestart();
 
   CsiClient& client() { return *client_; }
   QuarrydProcess& quarryd() { return *quarryd_; }
-  bool HasQuarryd() const { return quarryd_ != nullptr; }  // not if it could not even be started
+  bool HasQuarryd() const { return quarryd_ != nullptr; }  // false if it could not be started
   static VolumeGroup& group() { return *group_; }
   static int64_t TotalExtents() { return total_extents_; }
 
-  // A volume that must be made; fails the test and returns an empty one if it is not.
+  // Creates a volume. If that fails, fails the test and returns an empty volume.
   v1::Volume MustCreate(const VolumeSpec& spec);
-  // Staging directory, made as a CO makes it, and a target below a parent that exists.
+  // A staging directory, created as a CO creates it, and a target path whose parent exists.
   static std::string StagingPath(const std::string& name);
   static std::string TargetPath(const std::string& name);
-  // LV of a volume, by the id it was given.
+  // The LV of a volume, from its id.
   static std::string LvOf(const v1::Volume& volume);
   static std::string NodeOf(const v1::Volume& volume) {
     return std::string("/dev/") + kGroup + "/" + LvOf(volume);
   }
-  // The group has all of its extents back; clearing them may still be under way for a while.
+  // Waits until all extents of the group are free. Erasing may take a while.
   static testing::AssertionResult ComesBackEmpty(int seconds = 120);
 
  private:
@@ -69,7 +69,7 @@ class VmTest : public testing::Test {
   std::unique_ptr<CsiClient> client_;
 };
 
-// Polls until it holds.
+// Polls until `holds` returns true. Returns false if it does not within `seconds`.
 bool Eventually(const std::function<bool()>& holds, int seconds = 60);
 
 template <typename Response>
@@ -88,7 +88,7 @@ testing::AssertionResult IsOk(const Result<T>& result) {
   return testing::AssertionFailure() << CodeName(result.error().code()) << ": " << result.error().message();
 }
 
-// The call failed with this code, and says this.
+// The call failed with this code, and its message contains `words`.
 template <typename Response>
 testing::AssertionResult Fails(const Reply<Response>& reply, grpc::StatusCode code,
                                const std::string& words = {}) {

@@ -1,5 +1,5 @@
-// Every kind of content that somebody else may have left on a volume, before it is first staged: it is
-// refused by name, and not a byte of it changes. On a linear volume and on a mirror.
+// Every kind of unmanaged content on a volume before its first staging is refused by name, and not a byte of
+// it changes. On a linear volume and on a mirror.
 #include <fmt/format.h>
 
 #include "tests/vm/fixture.h"
@@ -11,12 +11,12 @@ using grpc::StatusCode;
 
 struct Foreign {
   const char* name;
-  int64_t size;          // of the volume: what is in it, or what it is wanted for, takes that
+  int64_t size;  // of the volume: large enough for the content and for the file system that is asked for
   const char* commands;  // a shell's; $D is the device
-  const char* word;      // of the refusal
+  const char* word;      // the error must contain it
 };
 
-// Signatures of one kind laid over another come from a second image, $X, which begins as a hole.
+// A signature that is laid over another one comes from a second image, $X, which begins as a hole.
 constexpr Foreign kForeign[] = {
     {"Xfs", 320 * kMi, "mkfs.xfs -q -f $D", "xfs"},
     {"Ext4", 320 * kMi, "mkfs.ext4 -q -F $D", "ext4"},
@@ -65,7 +65,7 @@ TEST_P(ForeignTest, IsRefusedByNameAndUnharmed) {
     EXPECT_EQ(Tool({"findmnt", "-rn", "--mountpoint", staging}).out, "");
     EXPECT_EQ(DigestOf(node), before);
     EXPECT_OK(client().Unstage(volume.volume_id(), staging));
-    ASSERT_OK(client().Delete(volume.volume_id())) << "its owner may give it back all the same";
+    ASSERT_OK(client().Delete(volume.volume_id())) << "a volume with unmanaged content can still be deleted";
     ASSERT_TRUE(ComesBackEmpty());
   }
 }

@@ -1,6 +1,6 @@
-// What runs full, and what cannot be written: LVM's metadata area, the places for its backups, quarryd's
-// state directory, the disks in the midst of a commit. Clear words, no damage, and all is well when it is
-// well again.
+// What becomes full or cannot be written: LVM's metadata area, the folders for its backups, quarryd's state
+// directory, the disks during a commit. Errors are clear, nothing is damaged, and everything works again once
+// there is space.
 #include <filesystem>
 
 #include "tests/vm/fixture.h"
@@ -11,7 +11,7 @@ namespace {
 using grpc::StatusCode;
 constexpr char kState[] = "/run/quarry-small";
 
-// vgcreate's areas hold hundreds of volumes; these some dozens.
+// The areas that vgcreate makes by default hold hundreds of volumes. These hold a few dozen.
 class FullMetadata : public testing::Test {
  protected:
   void SetUp() override {
@@ -40,7 +40,8 @@ class FullMetadata : public testing::Test {
         Tool({"pvs", "--noheadings", "--nosuffix", "--units", "b", "-o", "pv_mda_free", DiskNode(1)});
     return said.ok() ? std::stoll(Trim(said.out)) : -1;
   }
-  // Somebody else's words in the group, until `left` bytes are free or LVM takes no more of this length.
+  // Fills the area with an administrator's tags until `left` bytes are free or LVM takes no more of this
+  // length.
   void FillBut(int64_t left, size_t length) {
     while (Free() - left > 2 * static_cast<int64_t>(length)) {
       std::vector<std::string> argv = {"vgchange", "-q"};
@@ -104,7 +105,7 @@ TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
   EXPECT_TRUE(Fails(last, StatusCode::RESOURCE_EXHAUSTED, "metadata area of volume group vg"));
   EXPECT_TRUE(Fails(client_.Create({"raid", TypeParameters("raid1"), BlockCapability(), 8 * kMi}),
                     StatusCode::RESOURCE_EXHAUSTED, "metadata area"));
-  EXPECT_EQ(LvCount(), volumes.size() + 1) << "nothing was begun";
+  EXPECT_EQ(LvCount(), volumes.size() + 1) << "no create has begun";
   auto capacity = client_.Capacity();
   ASSERT_OK(capacity);
   EXPECT_EQ(capacity.value.available_capacity(), 0);
@@ -113,7 +114,7 @@ TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
   const Outcome planned = Tool({"quarryctl", "--pool", "main=vg", "plan", "--size", "8MiB"});
   EXPECT_FALSE(planned.ok());
   EXPECT_NE(planned.err.find("metadata area"), std::string::npos) << planned.out << planned.err;
-  // Used for the first time: tags are added.
+  // The first staging adds tags.
   for (const v1::Volume& volume : volumes) {
     const std::string staging = "/run/quarry-test/full";
     std::filesystem::create_directories(staging);
@@ -127,7 +128,7 @@ TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
   auto again = client_.Create({"again", {}, BlockCapability(), 8 * kMi});
   ASSERT_OK(again);
 
-  // Somebody else leaves nothing at all.
+  // An administrator leaves no space at all.
   TakeToTheBrim();
   EXPECT_TRUE(
       Fails(client_.Expand(kept.volume_id(), 64 * kMi), StatusCode::RESOURCE_EXHAUSTED, "metadata area"));
@@ -147,7 +148,7 @@ TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
 class FullTest : public VmTest {
  protected:
   bool StartsQuarryd() const override { return false; }
-  // A volume's whole life.
+  // The whole life of a volume.
   void Live(const std::string& name) {
     const v1::VolumeCapability mount = MountCapability();
     const v1::Volume volume = MustCreate({name, TypeParameters("raid1"), mount, 16 * kMi});
@@ -197,13 +198,13 @@ TEST_F(FullTest, AStateDirectoryWithoutRoomStopsTheStartAndNothingElse) {
   ASSERT_TRUE(Sh(clear).ok());
   StartQuarryd(options);
   Sh(fill);
-  Live("state");  // also starts again: what is there is as it should be
+  Live("state");  // includes a restart, which finds its state directory valid
   ASSERT_TRUE(Sh(clear).ok());
   EXPECT_EQ(quarryd().Stop(), 0);
   EXPECT_TRUE(Sh(std::string("umount ") + kState).ok());
 }
 
-// The disks that refuse to be written.
+// The parameter has the numbers of the disks that refuse writes.
 class RefusedWrites : public FullTest, public testing::WithParamInterface<std::vector<int>> {
  protected:
   static void Tell(const char* what) {
@@ -211,7 +212,8 @@ class RefusedWrites : public FullTest, public testing::WithParamInterface<std::v
       ASSERT_TRUE(Tool({"vmctl", "error", std::to_string(disk), what}).ok());
     }
   }
-  // Fails while the disk does, in words; afterwards the same call succeeds.
+  // The call fails while the disks refuse writes, and its message names the group. Then the same call
+  // succeeds.
   template <typename Call>
   auto FailsThenSucceeds(const char* name, const Call& call) {
     SCOPED_TRACE(name);
@@ -240,7 +242,7 @@ TEST_P(RefusedWrites, InTheMidstOfACommitFailTheCallAndLoseNothing) {
   if (GetParam().size() > 1) {
     FailsThenSucceeds("DeleteVolume", [&] { return client().Delete(volume.volume_id()); });
   } else {
-    // LVM commits tags where it can, and brings the disk that could not up to date with the next commit.
+    // LVM commits tags on the other disks, and updates the failed one with the next commit.
     Tell("write");
     EXPECT_OK(client().Delete(volume.volume_id()));
     Tell("off");

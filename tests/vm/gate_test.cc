@@ -1,5 +1,5 @@
-// Not one byte that is somebody else's: an administrator moves and removes volumes, and makes some of his
-// own, while quarryd clears what was deleted and what is to become a volume. Needs two disks.
+// quarryd must not change one unmanaged byte: an administrator moves, removes and creates volumes while
+// quarryd erases deleted volumes and zeroes extents for new ones. Needs two disks.
 #include <thread>
 
 #include "tests/vm/fixture.h"
@@ -20,7 +20,7 @@ class GateTest : public VmTest {
     options.arguments = {"--erase-rate=" + rate};
     StartQuarryd(options);
   }
-  // Of the administrator, with his bytes on all of it.
+  // A logical volume of the administrator, with a pattern on all of it.
   static void MakeMine(int64_t mib, const std::string& disk) {
     ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-Wn", "-Zn", "-L", std::to_string(mib) + "m", "-n", "mine",
                       kGroup, disk})
@@ -38,7 +38,7 @@ class GateTest : public VmTest {
   static void SetAllocatable(int disk, bool allocatable) {
     ASSERT_TRUE(Tool({"pvchange", "-q", "-x", allocatable ? "y" : "n", DiskNode(disk)}).ok());
   }
-  // The LV that bears this tag; empty if there is none.
+  // The LV that carries this tag. Empty if there is none.
   static std::string LvWithTag(const std::string& tag) {
     return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "lv_tags=" + tag, kGroup}).out);
   }
@@ -47,7 +47,7 @@ class GateTest : public VmTest {
   static constexpr uint64_t kSeed = 77;
 };
 
-// pvmove without a name puts what it moves of all volumes into one hidden volume.
+// Without a name, pvmove puts all that it moves, of every volume, into one hidden volume.
 TEST_F(GateTest, WhileADiskIsMovedNothingBelowTheMoveIsCleared) {
   constexpr int64_t kMib = 64;
   StartSlowly("4MiB");
@@ -58,7 +58,7 @@ TEST_F(GateTest, WhileADiskIsMovedNothingBelowTheMoveIsCleared) {
   ASSERT_FALSE(HasFailure());
   ASSERT_OK(client().Delete(deleted.volume_id()));
   ASSERT_NE(LvWithTag("quarry.erasing"), "");
-  // It looks for the end of the copying after this many seconds only.
+  // With -i, pvmove checks for the end of the copy only after this many seconds.
   std::thread mover([] {
     const Outcome moved = Tool({"pvmove", "-i", "4", DiskNode(1), DiskNode(2)});
     EXPECT_TRUE(moved.ok()) << moved.err;
@@ -68,12 +68,12 @@ TEST_F(GateTest, WhileADiskIsMovedNothingBelowTheMoveIsCleared) {
   mover.join();
   EXPECT_TRUE(MineIsWhole(kMib));
   EXPECT_TRUE(Eventually([&] { return LvWithTag("quarry.erasing").empty(); }, 60))
-      << "it is cleared where it is";
+      << "the volume is erased at its new place";
   EXPECT_TRUE(MineIsWhole(kMib));
   RemoveMine();
 }
 
-// What holds the extents meanwhile looks half-made.
+// The logical volume that holds the extents during zeroing carries the marker, like an unfinished one.
 TEST_F(GateTest, ExtentsThatWereTakenWhileTheyWereClearedAreNotClearedAnyMore) {
   StartSlowly("8MiB");
   SetAllocatable(2, false);
@@ -83,9 +83,10 @@ TEST_F(GateTest, ExtentsThatWereTakenWhileTheyWereClearedAreNotClearedAnyMore) {
   const std::string holder = LvWithTag("quarry.creating");
   ASSERT_NE(holder, "");
   ASSERT_TRUE(Tool({"lvremove", "-q", "-y", std::string(kGroup) + "/" + holder}).ok());
-  MakeMine(80, DiskNode(1));  // the lowest extents that are free
+  MakeMine(80, DiskNode(1));  // takes the lowest free extents
   ASSERT_FALSE(HasFailure());
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // as long as the rest would have taken
+  std::this_thread::sleep_for(
+      std::chrono::seconds(4));  // as long as the rest of the zeroing would have taken
   EXPECT_TRUE(MineIsWhole(80));
   EXPECT_TRUE(Fails(client().Create(raw), grpc::StatusCode::UNAVAILABLE, "was removed by another process"));
   const auto made = client().Create(raw);
@@ -131,7 +132,8 @@ TEST_F(GateTest, AnAdministratorsCommandsGoOnWhileBytesAreCleared) {
   ASSERT_TRUE(Tool({"vmctl", "slow", "1", "0"}).ok());
   EXPECT_TRUE(ComesBackEmpty(120));
   const Outcome locks = Sh("ls /run/lock/lvm");
-  EXPECT_THAT(locks.out, testing::Not(HasSubstr("V_vg"))) << "as LVM leaves the folder";
+  EXPECT_THAT(locks.out, testing::Not(HasSubstr("V_vg")))
+      << "LVM leaves no lock file behind, and Quarry neither";
 }
 
 }  // namespace

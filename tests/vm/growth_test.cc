@@ -1,6 +1,6 @@
-// Volumes grow under load: a writer that is never stopped goes on while a file system, or the raw device,
-// grows below it again and again. No write may fail, and no byte may be lost. Also: what grew while it was in
-// use nowhere has its size when it is staged.
+// Volumes grow under load: a writer never stops while a file system, or the raw device, grows below it again
+// and again. No write may fail, and no byte may be lost. Also: staging finishes the growth of a volume that
+// grew while it was not in use.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -26,7 +26,7 @@ class GrowthTest : public VmTest, public testing::WithParamInterface<Case> {
  protected:
   bool raw() const { return GetParam().content == "block"; }
   v1::VolumeCapability How() const { return raw() ? BlockCapability() : MountCapability(GetParam().content); }
-  // As the kernel measures it.
+  // The size that the kernel reports.
   int64_t SizeAt(const std::string& target) {
     if (!raw()) {
       const auto stats = Words(Tool({"stat", "-f", "-c", "%b %S", target}).out);
@@ -55,11 +55,11 @@ TEST_P(GrowthTest, UnderAWriterThatGoesOnLosesNothing) {
     ASSERT_OK(client().Expand(id, size));
     ASSERT_OK(client().NodeExpand(id, target, staging, size));
     EXPECT_GE(SizeAt(target), before + (step + 1) * (kStep - kStep / 8));
-    EXPECT_TRUE(Eventually([&] { return writer.turns() > turns + 8; })) << "the writer goes on";
+    EXPECT_TRUE(Eventually([&] { return writer.turns() > turns + 8; })) << "the writer has stopped";
   }
   EXPECT_OK(writer.StopAndCheck());
 
-  // Once more while nobody uses it.
+  // Once more while the volume is not in use.
   ASSERT_OK(client().Unpublish(id, target));
   ASSERT_OK(client().Unstage(id, staging));
   size += kStep;

@@ -1,6 +1,6 @@
-// A disk that is there, and ill: half of its reads fail, or all writes, or it is silent for half a minute, or
-// it is pulled. Who uses raid volumes notices nothing but the time it takes, linear volumes on other disks
-// nothing at all, and what becomes of it is told at once. On any bus. Needs six disks.
+// A disk that is present but faulty: half of its reads fail, or all writes, or it is silent for half a
+// minute, or it is pulled. Users of RAID volumes notice only a delay, users of linear volumes on other disks
+// notice nothing, and the conditions of volumes follow at once. On any bus. Needs six disks.
 #include <fcntl.h>
 #include <httplib.h>
 #include <scsi/sg.h>
@@ -34,7 +34,7 @@ std::string Scrape() {
   return answer ? answer->body : "";
 }
 
-// Whether the metrics say of this volume that it is in this condition.
+// True if the metrics report the volume in this state.
 bool MetricSays(const std::string& metrics, const v1::Volume& volume, const std::string& state) {
   for (const std::string& line : Lines(metrics)) {
     if (line.starts_with("quarry_volume_health{") &&
@@ -45,13 +45,13 @@ bool MetricSays(const std::string& metrics, const v1::Volume& volume, const std:
   return false;
 }
 
-// Reads volumes from end to end, past every cache, until told to stop.
+// Reads volumes from end to end, past every cache, until Stop().
 class Reader {
  public:
   explicit Reader(std::vector<std::string> paths)
       : paths_(std::move(paths)), thread_([this](const std::stop_token& stop) { Read(stop); }) {}
 
-  // Rounds over all volumes, and what was refused.
+  // Returns the rounds over all volumes, and the errors.
   std::pair<int, std::string> Stop() {
     thread_.request_stop();
     thread_.join();
@@ -74,14 +74,14 @@ class Reader {
   const std::vector<std::string> paths_;
   int rounds_ = 0;
   std::string words_;
-  std::jthread thread_;  // last: everything above exists before it runs
+  std::jthread thread_;  // last: it runs only after everything above exists
 };
 
 class IllDisks : public DisksUnderLoad {
  protected:
   void Begin(const std::string& delay) {
     QuarrydOptions options;
-    // Lists tell conditions where what CSI marks alpha is offered.
+    // ListVolumes reports conditions only with --alpha, because CSI marks them alpha.
     options.arguments = {"--alpha", "--repair-delay=" + delay,
                          std::string("--metrics-address=unix://") + kMetrics};
     StartQuarryd(options);
@@ -106,7 +106,7 @@ class IllDisks : public DisksUnderLoad {
     }
     return out;
   }
-  // The volumes that ListVolumes calls abnormal; nullopt: it fails.
+  // The volumes that ListVolumes reports as abnormal. nullopt if the call fails.
   std::optional<std::set<std::string>> Abnormal() {
     const auto list =
         client().Invoke(client().controller(), &v1::Controller::Stub::ListVolumes, v1::ListVolumesRequest());
@@ -121,14 +121,14 @@ class IllDisks : public DisksUnderLoad {
     }
     return out;
   }
-  // By the kernel's word: LVM stumbles over a disk that cannot be read.
+  // Asks the kernel, because LVM's tools fail on a disk that cannot be read.
   bool LiesOnIllDisk(const Used& used) const {
     const Outcome below = Tool({"lsblk", "-snlpo", "NAME", NodeOf(used.volume)});
     EXPECT_TRUE(below.ok()) << below.err;
     return below.out.find(node_) != std::string::npos;
   }
   bool IsFound() { return quarryd().Log().find("a disk is failing") != std::string::npos; }
-  // Each leg that the kernel drops is taken back three times, then replaced.
+  // A leg that the kernel drops is refreshed three times, then replaced.
   void ExpectLegsElsewhere(steady_clock::time_point begun) {
     EXPECT_TRUE(Eventually(
         [&] {
@@ -139,7 +139,8 @@ class IllDisks : public DisksUnderLoad {
         << Conditions();
     printf("  all legs elsewhere after %.0f s\n", duration<double>(steady_clock::now() - begun).count());
     const v1::Volume late = MustCreate({"late", TypeParameters("linear"), BlockCapability(), 8 * kMi});
-    EXPECT_FALSE(group().LegDevices(LvOf(late))->front().contains(node_)) << "it gets nothing new";
+    EXPECT_FALSE(group().LegDevices(LvOf(late))->front().contains(node_))
+        << "the failing disk got a new volume";
     EXPECT_OK(client().Delete(late.volume_id()));
   }
   void ExpectAllIsSound() {
@@ -161,7 +162,8 @@ TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
   Reader reader(Targets());
   const auto begun = steady_clock::now();
   Vmctl({"error", std::to_string(ill_), "half"});
-  // What the kernel corrects by writing it anew it drops no leg for: then there is nothing to be done.
+  // The kernel corrects a failed read by writing the block again, and then drops no leg. Nothing is to be
+  // done.
   if (Eventually([&] { return IsFound(); }, 400)) {
     ExpectLegsElsewhere(begun);
   } else {
@@ -174,11 +176,11 @@ TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
   ExpectAllIsSound();
 }
 
-// Of which the kernel corrects nothing.
+// The kernel cannot correct failed writes.
 TEST_F(IllDisks, WritesToItFailAndItsLegsAreMadeAnewElsewhere) {
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   const auto begun = steady_clock::now();
-  // LVM's metadata can be written: it would refuse all changes of the group else.
+  // The errors begin behind LVM's metadata. Otherwise LVM would refuse every change of the group.
   const std::string start =
       Trim(Tool({"pvs", "--noheadings", "--nosuffix", "--units", "b", "-o", "pe_start", node_}).out);
   Vmctl({"error", std::to_string(ill_), "write", start, std::to_string(int64_t{1} << 40)});
@@ -208,8 +210,7 @@ TEST_F(IllDisks, SilentForHalfAMinuteItKeepsWritersWaitingAndNothingElse) {
   EndAll();
 }
 
-// The SCSI hosts of the test's disks, as the kernel believes them to be. sysfs takes any state, with its
-// newline.
+// The kernel's state of the SCSI hosts of the test's disks. sysfs accepts any state, if a newline follows.
 class ScsiHosts {
  public:
   ScsiHosts() {
@@ -224,7 +225,7 @@ class ScsiHosts {
   ~ScsiHosts() { Recover(); }
   bool empty() const { return states_.empty(); }
   bool BeginRecovery() { return SetAll("recovery"); }
-  // Those that wait in open(2) are woken by a reset only, not by the new state.
+  // Only a reset wakes callers that wait in open(2). The new state does not.
   bool Recover() {
     const bool set = SetAll("running");
     for (const auto& entry : std::filesystem::directory_iterator("/sys/class/scsi_device")) {
@@ -253,12 +254,12 @@ class ScsiHosts {
   std::vector<std::string> states_;
 };
 
-// The kernel makes open(2) of such a disk wait until its host has recovered. Here that is every disk, so a
-// list may fail, but not hang.
+// The kernel makes open(2) of a disk wait until the disk's host has recovered. Here that applies to every
+// disk, so a list may fail but must not hang.
 TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
   ScsiHosts hosts;
   if (hosts.empty()) {
-    GTEST_SKIP() << "these are no SCSI disks";
+    GTEST_SKIP() << "the guest has no SCSI disks";
   }
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   ASSERT_TRUE(hosts.BeginRecovery());
@@ -281,7 +282,7 @@ TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
 
 TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
   ASSERT_NO_FATAL_FAILURE(Begin("1"));
-  // There is no room for both of these on one disk.
+  // One disk has no space for both of these.
   const v1::Volume there = MustCreate({"there", TypeParameters("linear"), BlockCapability(), 500 * kMi});
   const v1::Volume elsewhere =
       MustCreate({"elsewhere", TypeParameters("linear"), BlockCapability(), 500 * kMi});
@@ -298,7 +299,7 @@ TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
   ASSERT_GT(affected.size(), 1U);
   const auto begun = steady_clock::now();
   const auto since = [&] { return duration<double>(steady_clock::now() - begun).count(); };
-  // Takes until the guest has let go of it, of which everybody knows before.
+  // Ends after the guest has removed the disk. The conditions change before that.
   auto pulled = std::async(std::launch::async, [&] {
     Pull(ill_);
     return since();

@@ -1,5 +1,5 @@
-// One volume of each type, its whole life: what is promised stays true across a kill of quarryd at every
-// stage, and everything is given back in the end.
+// The whole life of one volume of each type. Every promise holds across a kill of quarryd at every stage, and
+// in the end every extent is free again.
 #include <algorithm>
 
 #include "tests/vm/fixture.h"
@@ -43,7 +43,7 @@ void PrintTo(const Kind& kind, std::ostream* out) {
 class LifecycleTest : public VmTest, public testing::WithParamInterface<Kind> {
  protected:
   bool IsBlock() const { return GetParam().capability.has_block(); }
-  // Where the workload's bytes are: a file on the file system, or the device itself.
+  // The place of the workload's bytes: a file in the file system, or the device itself.
   std::string DataPath(const std::string& target) const { return IsBlock() ? target : target + "/data"; }
 
   void ExpectListed(const v1::Volume& volume) {
@@ -86,7 +86,7 @@ TEST_P(LifecycleTest, SurvivesKillsAndGivesEverythingBack) {
   ASSERT_OK(client().Publish(volume, staging, target, kind.capability));
   ASSERT_OK(WritePattern(DataPath(target), 1, kDataLength));
 
-  // Killed while published: the workload goes on, and so does its volume's life afterwards.
+  // quarryd is killed while the volume is published. The workload goes on, and so does the volume's life.
   quarryd().Kill();
   EXPECT_OK(CheckPattern(DataPath(target), 1, kDataLength));
   ASSERT_OK(WritePattern(DataPath(target), 2, kDataLength, kDataLength));
@@ -95,10 +95,10 @@ TEST_P(LifecycleTest, SurvivesKillsAndGivesEverythingBack) {
   EXPECT_OK(client().Publish(volume, staging, target, kind.capability));
 
   ASSERT_OK(client().Unpublish(volume.volume_id(), target));
-  EXPECT_FALSE(Sh("test -e " + target).ok()) << "unpublishing leaves no target behind";
+  EXPECT_FALSE(Sh("test -e " + target).ok()) << "unpublishing left the target behind";
   ASSERT_OK(client().Unstage(volume.volume_id(), staging));
 
-  // Another pod, later: the same bytes.
+  // Later another pod finds the same bytes.
   ASSERT_OK(client().Stage(volume, staging, kind.capability));
   ASSERT_OK(client().Publish(volume, staging, target, kind.capability));
   EXPECT_OK(CheckPattern(DataPath(target), 1, kDataLength));
@@ -110,7 +110,7 @@ TEST_P(LifecycleTest, SurvivesKillsAndGivesEverythingBack) {
   auto left = client().List();
   ASSERT_OK(left);
   EXPECT_TRUE(left.value.empty());
-  EXPECT_OK(client().Delete(volume.volume_id())) << "deleting what is gone is no error";
+  EXPECT_OK(client().Delete(volume.volume_id())) << "a repeated delete is no error";
   ASSERT_TRUE(ComesBackEmpty());
   auto after = client().Capacity(kind.parameters);
   ASSERT_OK(after);

@@ -1,5 +1,5 @@
 // Every way to use a volume, as the kernel sees it: each file system and the raw device, every access mode,
-// read-only and not, by one pod and by two. What may be written is tried, not asked.
+// read-only and not, by one pod and by two. Writes are tried, and mount flags are read from the kernel.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -30,7 +30,7 @@ v1::VolumeCapability As(const Use& use, Mode::Mode mode) {
   return use.content == "block" ? BlockCapability(mode) : MountCapability(use.content, mode);
 }
 
-// What the kernel says of the mount at exactly this path; empty: there is none, or more than one.
+// The kernel's options of the mount at exactly this path. Empty if there is none, or more than one.
 std::vector<std::string> OptionsAt(const std::string& path) {
   const std::vector<std::string> lines =
       Lines(Tool({"findmnt", "-rn", "-o", "VFS-OPTIONS", "--mountpoint", path}).out);
@@ -52,7 +52,7 @@ class Matrix : public VmTest, public testing::WithParamInterface<Use> {
 
   bool IsBlock() const { return GetParam().content == "block"; }
 
-  // The published path takes a write, or refuses it as something read-only does.
+  // The published path accepts a write, or refuses it if it is read-only.
   void ExpectWritable(const std::string& target, bool writable) {
     if (IsBlock()) {
       const UniqueFd reading(::open(target.c_str(), O_RDONLY | O_CLOEXEC));
@@ -70,7 +70,7 @@ class Matrix : public VmTest, public testing::WithParamInterface<Use> {
       EXPECT_OK(CheckPattern(file, seed_, 4096));
     } else {
       const auto written = WritePattern(file, seed_ + 1, 4096);
-      EXPECT_FALSE(written.has_value()) << "read-only, and took a write";
+      EXPECT_FALSE(written.has_value()) << "a read-only target accepted a write";
       if (seed_ > 0) {
         EXPECT_OK(CheckPattern(file, seed_, 4096));
       }
@@ -95,11 +95,11 @@ class Matrix : public VmTest, public testing::WithParamInterface<Use> {
       ExpectWritable(first, writable);
     }
     EXPECT_OK(client().Unpublish(volume.volume_id(), first));
-    EXPECT_NE(::access(first.c_str(), F_OK), 0) << "what was made for it is gone";
+    EXPECT_NE(::access(first.c_str(), F_OK), 0) << "the target is still there";
     if (several && mode != Mode::SINGLE_NODE_SINGLE_WRITER) {
       ExpectWritable(second, writable);
     }
-    EXPECT_OK(client().Unpublish(volume.volume_id(), second)) << "also if it never was";
+    EXPECT_OK(client().Unpublish(volume.volume_id(), second)) << "also if it was never published";
     EXPECT_NE(::access(second.c_str(), F_OK), 0);
   }
 
@@ -108,7 +108,7 @@ class Matrix : public VmTest, public testing::WithParamInterface<Use> {
 
 TEST_P(Matrix, EveryModeReadOnlyAndNotByOnePodAndByTwo) {
   QuarrydOptions options;
-  options.arguments = {"--alpha"};  // SINGLE_NODE_MULTI_WRITER and _SINGLE_WRITER are offered
+  options.arguments = {"--alpha"};  // offers SINGLE_NODE_MULTI_WRITER and _SINGLE_WRITER
   StartQuarryd(options);
   const v1::VolumeCapability any = As(GetParam(), Mode::SINGLE_NODE_WRITER);
   const v1::Volume volume = MustCreate({"matrix", TypeParameters(GetParam().type), any, 320 * kMi});

@@ -1,5 +1,5 @@
-// Things that a node may lack: the volume group, a kernel target. Needs a guest of its own, because a module
-// that was loaded once is there.
+// What a node may lack: the volume group, a kernel target. Needs a guest of its own, because a module that
+// was loaded once stays loaded.
 #include "tests/vm/fixture.h"
 
 namespace quarry::vm {
@@ -25,13 +25,14 @@ TEST_F(MissingTest, AVolumeGroupThatComesLater) {
     return static_cast<bool>(Fails(client_.Probe(), StatusCode::FAILED_PRECONDITION, kGroup));
   })) << client_.Probe().text();
   EXPECT_FALSE(client_.Create({"early"}).ok());
-  EXPECT_FALSE(client_.List().ok()) << "'none' would be a lie";
-  EXPECT_FALSE(client_.Delete("main.qaaaaaaaaaaaaaaaaaaaaaaaaaa").ok()) << "so would 'it is gone'";
+  EXPECT_FALSE(client_.List().ok()) << "an empty list would be wrong";
+  EXPECT_FALSE(client_.Delete("main.qaaaaaaaaaaaaaaaaaaaaaaaaaa").ok())
+      << "OK would mean that the volume is deleted";
   EXPECT_TRUE(quarryd_->Running());
 
   VolumeGroup group(kGroup, DiskNodes());
   ASSERT_OK(group.Make());
-  EXPECT_OK(quarryd_->WaitReady()) << "it is noticed without a restart";
+  EXPECT_OK(quarryd_->WaitReady()) << "quarryd notices the group without a restart";
   auto made = client_.Create({"late"});
   ASSERT_OK(made);
   EXPECT_OK(client_.Delete(made.value.volume().volume_id()));

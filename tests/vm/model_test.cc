@@ -1,4 +1,4 @@
-// Random sequences of calls against the model of tests/model: quarryd, its socket, LVM, the kernel.
+// Random sequences of calls: quarryd, with its socket, LVM and the kernel, against the model of tests/model.
 #include <filesystem>
 
 #include "tests/model/sequence.h"
@@ -56,7 +56,7 @@ uint64_t Count(int64_t bytes) {
   return static_cast<uint64_t>(bytes) / kExtent;
 }
 
-// What the test's fixture has, for the driver.
+// What the driver needs from the test's fixture.
 struct Place {
   std::function<CsiClient&()> client;
   std::function<Status()> restart;

@@ -1,7 +1,7 @@
-// A hostile administrator beside quarryd, in the same volume group: his commands come between and during
-// calls of ours, erasing and clearing, on disks that are slow at zeroing. Whatever comes: every byte of his
-// is as he wrote it, every volume of ours holds its data, and a new raw volume is zeroes. A call may be
-// refused; OK means done.
+// A hostile administrator in the same volume group. His commands run between and during quarryd's calls,
+// erasing and zeroing, on disks that zero slowly. In every case each byte of his is as he wrote it, every
+// managed volume ("ours") holds its data, and a new raw volume reads as zeroes. A call may be refused; OK
+// means done.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,16 +24,17 @@ using std::chrono::steady_clock;
 
 constexpr int kRoundsOfASeries = 4;
 constexpr auto kBudget = seconds(90);
-constexpr auto kStuck = seconds(240);  // longer than anything that is waited for
+constexpr auto kStuck = seconds(240);  // longer than any step may take
 constexpr size_t kMostVolumes = 4;
 constexpr uint64_t kFileBytes = 1 << 20;
 
-// How a series goes: what he is mostly at, and how long what we zero takes, so that his commands fall into
-// it. A disk has one request at a time, or several a second of 4 MiB.
+// The kind of a series: the administrator's main occupation, and how slow zeroing is, so that his commands
+// coincide with it. Without a rate a disk gets one request at a time, with a rate several requests of 4 MiB a
+// second.
 struct Setting {
   Mood mood;
   const char* erase_rate;
-  const char* zeroes_ms;  // each request
+  const char* zeroes_ms;  // delay of each zeroing request
 };
 constexpr Setting kSettings[] = {{Mood::kMoving, "16MiB", "100"},
                                  {Mood::kTidying, "0", "3000"},
@@ -49,15 +50,16 @@ struct Ours {
   v1::Volume volume;
   v1::VolumeCapability how;
   bool raw = true;
-  KnownBytes bytes;  // of the device, or of the file in it
+  KnownBytes bytes;  // of the device, or of the file on it
   bool staged = false;
   bool changing = false;
-  bool taken = false;  // by the administrator: nothing is promised any more
+  bool taken = false;  // by the administrator: no promise holds for it any more
   uint64_t version = 0;
-  std::string name, lv;  // the LV is called something else while the administrator thinks so
+  std::string name, lv;  // the LV's name differs while the administrator has renamed it
 };
 
-// Our volumes, as both sides see them. The administrator's thread looks while the test's own changes them.
+// The managed volumes, as both sides see them. The administrator's thread reads them while the test's thread
+// changes them.
 class Volumes final : public OthersVolumes {
  public:
   std::vector<std::string> Ready() override {
@@ -108,7 +110,7 @@ class Volumes final : public OthersVolumes {
     const std::lock_guard lock(mutex_);
     all_.erase(name);
   }
-  // Around a change of the bytes, or of what the volume is.
+  // Begin and End enclose a change of the bytes or of the volume's kind.
   void Begin(const std::string& name) {
     const std::lock_guard lock(mutex_);
     all_.at(name).changing = true;
@@ -130,7 +132,7 @@ class Volumes final : public OthersVolumes {
     const std::lock_guard lock(mutex_);
     all_.at(name).volume = volume;
   }
-  // A copy. The volume is there.
+  // Returns a copy. The volume must exist.
   Ours Get(const std::string& name) {
     const std::lock_guard lock(mutex_);
     return all_.at(name);
@@ -156,7 +158,7 @@ class Volumes final : public OthersVolumes {
 
   std::mutex mutex_;
   std::map<std::string, Ours> all_;  // by name
-  std::set<std::string> taken_;      // also of volumes that nobody has heard of yet
+  std::set<std::string> taken_;      // includes volumes that the test does not know yet
 };
 
 class NeighboursTest : public VmTest {
@@ -179,7 +181,7 @@ class NeighboursTest : public VmTest {
     VmTest::TearDown();
   }
 
-  // A step that never ends is a failure too: somebody's device is gone from under him, and he waits for it.
+  // A step that never ends is a failure too, for example a wait for a device that another actor has removed.
   void Watch(const std::stop_token& stop) {
     size_t steps = 0;
     auto since = std::chrono::steady_clock::now();
@@ -214,7 +216,7 @@ class NeighboursTest : public VmTest {
   static std::string DeviceOf(const Ours& ours) { return std::string("/dev/") + kGroup + "/" + ours.lv; }
   static std::string FileOf(const Ours& ours) { return StagingPath(ours.name) + "/file"; }
 
-  // True if it is done. What is refused is told, and counted by its code.
+  // Returns true on OK. Records the call and its error, and counts its code.
   template <typename Response>
   bool Done(const std::string& what, const Reply<Response>& reply) {
     story_.Tell("we: " + what +
@@ -255,7 +257,7 @@ class NeighboursTest : public VmTest {
   std::unique_ptr<Volumes> volumes_;
   std::unique_ptr<Administrator> administrator_;
   std::set<std::string> deleted_;    // ids
-  std::vector<VolumeSpec> refused_;  // what was asked for and not given
+  std::vector<VolumeSpec> refused_;  // creates that were refused
   std::string evacuated_;            // disk
   std::jthread watchdog_;
 };
@@ -267,7 +269,8 @@ bool NeighboursTest::Stage(const std::string& name) {
   return staged;
 }
 
-// New bytes for all of it, unless he has just given it another name. A fresh raw volume is zeroes first.
+// Writes new bytes to all of the volume, unless the administrator has just renamed it. Checks first that a
+// new raw volume reads as zeroes.
 void NeighboursTest::Fill(const std::string& name, bool fresh) {
   const Ours ours = volumes_->Get(name);
   volumes_->Begin(name);
@@ -296,7 +299,7 @@ void NeighboursTest::Create() {
   if (type == "striped") {
     more["stripes"] = "3";
   }
-  // A file system wants some room.
+  // A file system needs some space.
   const int64_t size = ours.raw ? 3 * kMi * (1 + Pick(4)) : 15 * kMi;
   const VolumeSpec wanted{ours.name, TypeParameters(type, more), ours.how, size};
   const auto made = client().Create(wanted);
@@ -380,7 +383,7 @@ void NeighboursTest::PublishAndBack(const std::string& name) {
   })) << name;
 }
 
-// Of a disk that may be the administrator's too.
+// The disk may hold the administrator's volumes too.
 void NeighboursTest::CallOffAnEvacuation() {
   const std::string disk = disks_[static_cast<size_t>(Pick(static_cast<int>(disks_.size())))];
   const auto ctl = [&](const std::string& how) {
@@ -418,7 +421,7 @@ void NeighboursTest::OneCall(Mood mood) {
   }
 }
 
-// `quiet`: he does nothing meanwhile; else it may have got another name.
+// `quiet`: the administrator is idle. Otherwise he may have renamed the volume meanwhile.
 void NeighboursTest::Check(const std::string& name, bool quiet) {
   const Ours ours = volumes_->Get(name);
   if (ours.taken) {
@@ -426,7 +429,7 @@ void NeighboursTest::Check(const std::string& name, bool quiet) {
   }
   const std::string where = ours.raw ? DeviceOf(ours) : FileOf(ours);
   if (::access(where.c_str(), F_OK) != 0 && !Stage(name)) {
-    return;  // looked at again at the end of the series
+    return;  // checked again at the end of the series
   }
   const Status bytes = ours.bytes.Check(where);
   const bool away = !quiet && !bytes.has_value() && bytes.error().code() == Code::kNotFound;
@@ -435,7 +438,7 @@ void NeighboursTest::Check(const std::string& name, bool quiet) {
   }
 }
 
-// Between two rounds: he has nothing under way but perhaps a pvmove.
+// Between two rounds, when the administrator runs at most a pvmove.
 void NeighboursTest::CheckAll() {
   EXPECT_OK(administrator_->Check());
   for (const std::string& name : volumes_->Names()) {
@@ -462,7 +465,7 @@ void NeighboursTest::EndSeries() {
     }
     evacuated_.clear();
   }
-  // Nobody is in the way any more: all of it can be looked at, and goes.
+  // The administrator has left: every volume can be checked, and is deleted.
   for (const std::string& name : volumes_->Names()) {
     if (!volumes_->Get(name).taken) {
       EXPECT_TRUE(Eventually([&] { return Stage(name); }, 30)) << name << " cannot be staged";
@@ -477,12 +480,12 @@ void NeighboursTest::EndSeries() {
     ids.insert(volumes_->Get(name).volume.volume_id());
   }
   for (const v1::Volume& volume : listed.value) {
-    ids.insert(volume.volume_id());  // also what a refused create has made
+    ids.insert(volume.volume_id());  // includes volumes of creates that were refused
   }
   for (const std::string& id : ids) {
     EXPECT_TRUE(Eventually([&] { return Done("delete " + id, client().Delete(id)); }, 60)) << id;
   }
-  // As an orchestrator does: asked until there is an answer.
+  // Repeats each refused create until it succeeds, as an orchestrator does.
   for (const VolumeSpec& spec : std::exchange(refused_, {})) {
     v1::Volume made;
     EXPECT_TRUE(Eventually(

@@ -1,4 +1,4 @@
-// The node service on real devices: what is mounted where, what is refused, and that nothing is ever harmed.
+// The node service on real devices: which mounts it makes, what it refuses, and that it harms no data.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -20,7 +20,7 @@ using Mode = v1::VolumeCapability::AccessMode;
 
 constexpr uint64_t kDataLength = 4 << 20;
 
-// How many mounts there are at exactly this path.
+// The number of mounts at exactly this path.
 size_t MountsAt(const std::string& path) {
   return Lines(Tool({"findmnt", "-rn", "-o", "TARGET", "--mountpoint", path}).out).size();
 }
@@ -33,7 +33,7 @@ int64_t DeviceBytes(const std::string& path) {
 
 class NodeTest : public VmTest {
  protected:
-  // A volume that is staged and published under its name.
+  // A volume that is staged and published at paths with its name.
   struct Placed {
     v1::Volume volume;
     v1::VolumeCapability capability;
@@ -79,7 +79,7 @@ TEST_F(NodeTest, EveryCallMayBeRepeated) {
   }
 }
 
-// As /var/lib/kubelet -> /data/kubelet. The mount table knows the real folder only.
+// A link like /var/lib/kubelet -> /data/kubelet. The mount table has the real folder only.
 TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
   const std::string real = StagingPath("data");
   const std::string link = StagingPath("links") + "/kubelet";
@@ -111,9 +111,9 @@ TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
     KillAndRestart();
     ASSERT_OK(client().Publish(volume, staging, target, capability));
     EXPECT_OK(CheckPattern(file, 9, kDataLength));
-    EXPECT_FALSE(client().Delete(id).ok()) << "it is in use";
+    EXPECT_FALSE(client().Delete(id).ok()) << "the volume is in use";
 
-    // The link is away for a while: what it led to cannot be told to be gone.
+    // The link points elsewhere for a while. quarryd must not conclude that the mounts behind it are gone.
     ASSERT_EQ(::rename(link.c_str(), (link + ".away").c_str()), 0);
     ASSERT_EQ(::symlink("/nowhere", link.c_str()), 0);
     EXPECT_TRUE(Fails(client().Unpublish(id, target), StatusCode::FAILED_PRECONDITION, link));
@@ -135,7 +135,7 @@ TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
   std::filesystem::remove(link);
 }
 
-// A tenant with CAP_MKNOD makes the node of another's volume in his own, and asks for it as a subPath.
+// A tenant with CAP_MKNOD creates the node of another tenant's volume in his own, and mounts it as a subPath.
 TEST_F(NodeTest, ANodeThatATenantMadeCountsForNothing) {
   const auto alone = BlockCapability(Mode::SINGLE_NODE_SINGLE_WRITER);
   const v1::Volume volume = MustCreate({"victim", {}, alone});
@@ -152,9 +152,9 @@ TEST_F(NodeTest, ANodeThatATenantMadeCountsForNothing) {
   ASSERT_TRUE(Tool({"mount", "--bind", made, bound}).ok());
 
   const std::string target = TargetPath("victim");
-  ASSERT_OK(client().Publish(volume, staging, target, alone)) << "nobody else has it";
+  ASSERT_OK(client().Publish(volume, staging, target, alone)) << "the volume has no other user";
   EXPECT_TRUE(Fails(client().Stats(volume.volume_id(), bound), StatusCode::NOT_FOUND));
-  ASSERT_OK(client().Unpublish(volume.volume_id(), bound)) << "it is not published there";
+  ASSERT_OK(client().Unpublish(volume.volume_id(), bound)) << "the volume is not published there";
   EXPECT_EQ(MountsAt(bound), 1U);
   EXPECT_EQ(MountsAt(target), 1U);
   EXPECT_FALSE(client().Delete(volume.volume_id()).ok());
@@ -187,12 +187,12 @@ TEST_F(NodeTest, FileSystemsGrowWhileTheyAreUsed) {
     EXPECT_OK(CheckPattern(placed.target + "/data", 5, kDataLength));
 
     EXPECT_OK(client().Expand(id, 480 * kMi)) << "repeated";
-    EXPECT_OK(client().NodeExpand(id, placed.target, "", 0)) << "repeated, with nothing but what is required";
+    EXPECT_OK(client().NodeExpand(id, placed.target, "", 0)) << "repeated, with the required fields only";
     EXPECT_OK(client().Expand(id, 320 * kMi)) << "large enough already";
     auto listed = client().List();
     ASSERT_OK(listed);
     EXPECT_EQ(listed.value.at(0).capacity_bytes(), 480 * kMi);
-    // Who still has a file open is named, and keeps it.
+    // The error names the process that has a file open, and its file stays usable.
     EXPECT_TRUE(
         Fails(client().Unpublish(id, placed.target), StatusCode::FAILED_PRECONDITION, "vm_node_test"));
     EXPECT_OK(CheckPattern(placed.target + "/data", 5, kDataLength));
@@ -210,17 +210,17 @@ TEST_F(NodeTest, ARawDeviceGrowsWhileItIsOpen) {
   EXPECT_OK(client().NodeExpand(placed.volume.volume_id(), placed.target, placed.staging, 128 * kMi));
   EXPECT_EQ(DeviceBytes(placed.target), 128 * kMi);
   EXPECT_OK(CheckPattern(placed.target, 6, kDataLength));
-  // What was added is as clean as what a new volume gets.
+  // The added space reads as zeroes, as a new volume does.
   EXPECT_OK(CheckZero(placed.target, kDataLength, 120 * kMi));
   EXPECT_OK(WritePattern(placed.target, 7, kDataLength, 124 * kMi));
   const auto legs = group().LegDevices(LvOf(placed.volume));
   ASSERT_OK(legs);
-  EXPECT_TRUE(Disjoint(*legs)) << "growing keeps the legs apart";
+  EXPECT_TRUE(Disjoint(*legs)) << "two legs share a disk after the growth";
   open.Reset();
   MustTakeAway(placed);
 }
 
-// --expand node: what Kubernetes does, staging included.
+// --expand node: the calls that Kubernetes makes, staging included.
 TEST_F(NodeTest, TheNodesCallAloneGrowsVolumes) {
   EXPECT_EQ(quarryd().Stop(), 0);
   QuarrydOptions options;
@@ -236,14 +236,14 @@ TEST_F(NodeTest, TheNodesCallAloneGrowsVolumes) {
   auto stats = client().Stats(id, files.target);
   ASSERT_OK(stats);
   EXPECT_GE(stats.value.usage(0).total(), 200 * kMi);
-  EXPECT_OK(client().NodeExpand(id, files.target, files.staging, 0)) << "no size is said";
+  EXPECT_OK(client().NodeExpand(id, files.target, files.staging, 0)) << "without a size";
   EXPECT_TRUE(Fails(client().NodeExpand(id, files.target, files.staging, int64_t{1} << 40),
                     StatusCode::OUT_OF_RANGE));
   ASSERT_OK(client().Unpublish(id, files.target));
   EXPECT_TRUE(Fails(client().NodeExpand(id, files.staging, files.staging, int64_t{1} << 40),
                     StatusCode::FAILED_PRECONDITION))
-      << "the pod starts with what there is";
-  EXPECT_OK(client().NodeExpand(id, files.staging, files.staging, 320 * kMi)) << "what there is room for";
+      << "the pod starts with the present size";
+  EXPECT_OK(client().NodeExpand(id, files.staging, files.staging, 320 * kMi)) << "a size that fits";
   EXPECT_OK(CheckPattern(files.staging + "/data", 5, kDataLength));
   MustTakeAway(files);
 
@@ -266,7 +266,7 @@ TEST_F(NodeTest, ReadOnlyIsReadOnly) {
   EXPECT_TRUE(Fails(client().Publish(files, staging, target, mount, false), StatusCode::ALREADY_EXISTS));
   ASSERT_OK(client().Unpublish(files.volume_id(), target));
   ASSERT_OK(client().Publish(files, staging, target, mount, false));
-  EXPECT_OK(WritePattern(target + "/file", 1, 4096)) << "writable for the next, who may write";
+  EXPECT_OK(WritePattern(target + "/file", 1, 4096)) << "writable for the next publication";
   ASSERT_OK(client().Unpublish(files.volume_id(), target));
   ASSERT_OK(client().Unstage(files.volume_id(), staging));
   ASSERT_OK(client().Delete(files.volume_id()));
@@ -290,7 +290,7 @@ TEST_F(NodeTest, TwoPodsOfOneNodeShareAVolume) {
   ASSERT_OK(client().Publish(placed.volume, placed.staging, second, placed.capability));
   ASSERT_OK(WritePattern(placed.target + "/data", 8, kDataLength));
   ASSERT_OK(client().Unpublish(placed.volume.volume_id(), placed.target));
-  EXPECT_OK(CheckPattern(second + "/data", 8, kDataLength)) << "the other pod keeps it";
+  EXPECT_OK(CheckPattern(second + "/data", 8, kDataLength)) << "the other pod keeps the volume";
   ASSERT_OK(client().Unpublish(placed.volume.volume_id(), second));
   MustTakeAway(placed);
 }
@@ -314,7 +314,7 @@ TEST_F(NodeTest, AVolumeInUseIsNotDeletedAndItsUserIsNamed) {
   EXPECT_TRUE(
       Fails(client().Delete(files.volume.volume_id()), StatusCode::FAILED_PRECONDITION, files.staging));
 
-  // Behind our back, after everything was taken away in order.
+  // A mount that quarryd did not make, after the volume was unpublished and unstaged.
   ASSERT_OK(client().Unpublish(files.volume.volume_id(), files.target));
   ASSERT_OK(client().Unstage(files.volume.volume_id(), files.staging));
   const std::string elsewhere = StagingPath("elsewhere");
@@ -339,7 +339,8 @@ TEST_F(NodeTest, APublishedRawDeviceStaysWhatItIsAcrossAKill) {
   const Placed placed = MustPlace({"held", {}, BlockCapability()});
   ASSERT_OK(WritePattern(placed.target, 11, kDataLength));
   KillAndRestart();
-  // Nobody has it open but quarryd, and a bind-mounted node is no open: LVM must still see it in use.
+  // Only quarryd has the device open, and a bind mount of the node does not count: LVM must still see it in
+  // use.
   EXPECT_FALSE(Tool({"lvchange", "-an", std::string(kGroup) + "/" + LvOf(placed.volume)}).ok());
   EXPECT_TRUE(Fails(client().Delete(placed.volume.volume_id()), StatusCode::FAILED_PRECONDITION));
   EXPECT_OK(CheckPattern(placed.target, 11, kDataLength));
@@ -349,13 +350,13 @@ TEST_F(NodeTest, APublishedRawDeviceStaysWhatItIsAcrossAKill) {
 TEST_F(NodeTest, UnpublishNeverTouchesWhatSomebodyElseMounted) {
   const Placed mine = MustPlace({"mine"});
   const v1::Volume other = MustCreate({"other"});
-  // Another volume's id with my path: there is nothing of that volume there.
+  // Another volume's id with this path: that volume is not there, so nothing is to be done.
   EXPECT_OK(client().Unpublish(other.volume_id(), mine.target));
   EXPECT_OK(client().Unstage(other.volume_id(), mine.staging));
   EXPECT_EQ(MountsAt(mine.target), 1U);
   EXPECT_EQ(MountsAt(mine.staging), 1U);
 
-  // A foreign file system at the target.
+  // An unmanaged file system at the target.
   const std::string foreign = StagingPath("foreign");
   ASSERT_TRUE(Tool({"mount", "-t", "tmpfs", "none", foreign}).ok());
   EXPECT_TRUE(Fails(client().Publish(mine.volume, mine.staging, foreign, mine.capability),
@@ -370,7 +371,7 @@ TEST_F(NodeTest, UnpublishNeverTouchesWhatSomebodyElseMounted) {
 TEST_F(NodeTest, WhatIsOnADeviceIsNeverFormattedOver) {
   const v1::Volume volume = MustCreate({"precious"});
   const std::string staging = StagingPath("precious");
-  // Somebody used the LV before it was ever staged.
+  // The LV was used for something else before its first staging.
   ASSERT_TRUE(Tool({"mkswap", NodeOf(volume)}).ok());
   EXPECT_TRUE(Fails(client().Stage(volume, staging, MountCapability("ext4")), StatusCode::FAILED_PRECONDITION,
                     "swap"));
@@ -378,7 +379,8 @@ TEST_F(NodeTest, WhatIsOnADeviceIsNeverFormattedOver) {
   EXPECT_EQ(MountsAt(staging), 0U);
   ASSERT_OK(client().Delete(volume.volume_id()));
 
-  // A volume that was formatted once and reads blank now lost its data; a fresh file system would hide that.
+  // A volume that was formatted once and now reads blank has lost its data. A new file system would hide
+  // that.
   const v1::Volume lost = MustCreate({"lost"});
   ASSERT_OK(client().Stage(lost, staging, MountCapability("ext4")));
   ASSERT_OK(client().Unstage(lost.volume_id(), staging));
@@ -400,10 +402,10 @@ TEST_F(NodeTest, HostilePathsAreRefused) {
       Fails(publish(base + std::string("/nul\0byte", 9)), StatusCode::INVALID_ARGUMENT, "target_path"));
   EXPECT_TRUE(Fails(publish(""), StatusCode::INVALID_ARGUMENT, "target_path"));
   EXPECT_TRUE(Fails(publish("/" + std::string(5000, 'a')), StatusCode::INVALID_ARGUMENT, "target_path"));
-  EXPECT_FALSE(publish(base + "/no/such/parent").ok()) << "the parent is the CO's to make";
+  EXPECT_FALSE(publish(base + "/no/such/parent").ok()) << "the CO creates the parent";
   EXPECT_NE(::access((base + "/no").c_str(), F_OK), 0);
 
-  // A link at the target is not followed, and not replaced.
+  // A link at the target is neither followed nor replaced.
   const std::string victim = StagingPath("victim");
   ASSERT_EQ(::symlink(victim.c_str(), (base + "/link").c_str()), 0);
   EXPECT_FALSE(publish(base + "/link").ok());
@@ -412,7 +414,7 @@ TEST_F(NodeTest, HostilePathsAreRefused) {
   ASSERT_EQ(::lstat((base + "/link").c_str(), &found), 0);
   EXPECT_TRUE(S_ISLNK(found.st_mode));
 
-  // Unpublishing from a place with somebody's files in it removes none of them.
+  // Unpublishing from a folder with files in it removes none of them.
   ASSERT_OK(WritePattern(victim + "/file", 1, 4096));
   (void)client().Unpublish(placed.volume.volume_id(), victim);
   EXPECT_OK(CheckPattern(victim + "/file", 1, 4096));
@@ -429,8 +431,10 @@ TEST_F(NodeTest, TheOrderOfTheLifeIsKept) {
                     StatusCode::FAILED_PRECONDITION, "staging_target_path"));
   EXPECT_TRUE(Fails(client().Publish(volume, staging, TargetPath("ordered"), capability),
                     StatusCode::FAILED_PRECONDITION, "not staged"));
-  EXPECT_FALSE(client().Stage(volume, staging, BlockCapability()).ok()) << "it was made for mounting";
-  EXPECT_FALSE(client().Stage(volume, staging, MountCapability("xfs")).ok()) << "it was made for ext4";
+  EXPECT_FALSE(client().Stage(volume, staging, BlockCapability()).ok())
+      << "the volume was created for mounting";
+  EXPECT_FALSE(client().Stage(volume, staging, MountCapability("xfs")).ok())
+      << "the volume was created for ext4";
   EXPECT_EQ(MountsAt(staging), 0U);
   v1::Volume unknown = volume;
   unknown.set_volume_id("main.qaaaaaaaaaaaaaaaaaaaaaaaaaa");

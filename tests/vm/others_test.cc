@@ -1,6 +1,6 @@
-// An administrator puts something on our volumes, or has them moved: what he did is named, nothing of it is
-// lost, and nothing of ours is changed meanwhile. And what a conversion that was cut off leaves. Needs four
-// disks.
+// An administrator puts something on managed volumes, or moves them. Errors name what he did, nothing of it
+// is lost, and the volumes do not change meanwhile. Also: what an interrupted conversion leaves behind. Needs
+// four disks.
 #include <fstream>
 #include <sstream>
 
@@ -38,14 +38,14 @@ class OthersTest : public VmTest {
   v1::Volume Make(const std::string& name, const std::string& type = "linear") {
     return MustCreate({name, TypeParameters(type), MountCapability(), kSize});
   }
-  // Delete and Expand are refused so, and the group is as it was.
+  // Delete and Expand are refused with this code and message, and the group's metadata do not change.
   void ExpectRefused(const v1::Volume& volume, StatusCode code, const std::string& words) {
     const std::string before = SequenceNumber();
     EXPECT_TRUE(Fails(client().Delete(volume.volume_id()), code, words));
     EXPECT_TRUE(Fails(client().Expand(volume.volume_id(), 2 * kSize), code, words));
-    EXPECT_EQ(SequenceNumber(), before) << "nothing was changed";
+    EXPECT_EQ(SequenceNumber(), before) << "the group's metadata have changed";
   }
-  // A pvmove by name that nobody sees to: "+" has it look only after that time whether all is copied.
+  // Starts a pvmove by name that no process completes: "+" delays its first check of the copy by that time.
   static void BeginMove(const std::string& lv, const std::string& from, const std::string& to) {
     Lvm({"pvmove", "--config", "global/use_lvmpolld=0", "-b", "-i", "+3600", "-n", lv, from, to});
     ASSERT_THAT(Tool({"lvs", "-a", "--noheadings", "-o", "move_pv", kGroup}).out, HasSubstr(from));
@@ -53,7 +53,7 @@ class OthersTest : public VmTest {
   static void EndMove(const std::string& lv, const std::string& from) {
     Lvm({"pvmove", "--config", "global/use_lvmpolld=0", "-i", "1", "-n", lv, from});
   }
-  // The disk that the volume lies on, or its first leg.
+  // The disk of the volume, or of its first leg.
   static std::string DiskOf(const std::string& lv) { return *group().LegDevices(lv)->front().begin(); }
   static std::string AnotherDisk(const std::set<std::string>& than) {
     for (const std::string& node : group().devices()) {
@@ -138,7 +138,7 @@ TEST_F(OthersTest, AThinPoolAndWhatIsInItStay) {
   Lvm({"lvremove", "-y", Full("his")});
   ExpectRefused(volume, StatusCode::FAILED_PRECONDITION, "thin-pool");
   Lvm({"lvremove", "-y", Full(lv)});
-  EXPECT_OK(client().Delete(volume.volume_id())) << "he has removed it";
+  EXPECT_OK(client().Delete(volume.volume_id())) << "the administrator has removed the volume";
 }
 
 TEST_F(OthersTest, WhatIsBeingMovedIsServedLater) {
@@ -165,7 +165,7 @@ TEST_F(OthersTest, WhatIsBeingMovedIsServedLater) {
   }
 }
 
-// quarryd's own move goes on or is called off; his is his, whichever disk it leaves.
+// quarryd's own move continues or is cancelled. The administrator's move goes on, whichever disk it vacates.
 TEST_F(OthersTest, OnlyOurMovesAreEnded) {
   const v1::Volume volume = Make("ours");
   const std::string lv = LvOf(volume);
@@ -176,13 +176,13 @@ TEST_F(OthersTest, OnlyOurMovesAreEnded) {
   ASSERT_OK(WritePattern(Node("his"), 4, kBytes));
   BeginMove("his", his, target);
   ASSERT_FALSE(HasFatalFailure());
-  Lvm({"pvchange", "-x", "n", his, target});  // ours goes to the fourth disk, or stays
+  Lvm({"pvchange", "-x", "n", his, target});  // the managed volume goes to the fourth disk, or stays
   ASSERT_TRUE(Ctl({"evacuate", leaving, "--no-wait"}).ok());
-  // A group in which something is moved is read by LVM, which may take longer than quarryctl is let wait.
+  // While something is moved, LVM reads the group. That may take longer than quarryctl may wait.
   EXPECT_TRUE(Eventually([&] { return Ctl({"evacuate", leaving, "--cancel"}).ok(); }));
   EXPECT_THAT(Tool({"lvs", "-a", "--noheadings", "-o", "move_pv", kGroup}).out, HasSubstr(his));
 
-  // One of ours that a killed quarryd left, beside his.
+  // Beside his move, one of quarryd's own that a killed quarryd left.
   ASSERT_TRUE(Eventually([&] { return Names().find("pvmove1") == std::string::npos; }));
   const std::string now = DiskOf(lv);
   quarryd().Kill();
@@ -198,9 +198,9 @@ TEST_F(OthersTest, OnlyOurMovesAreEnded) {
       },
       90))
       << quarryd().Log();
-  EXPECT_EQ(DiskOf(lv), to) << "it went on to where it was on its way";
+  EXPECT_EQ(DiskOf(lv), to) << "the move continued to its first target";
   EXPECT_THAT(Tool({"lvs", "-a", "--noheadings", "-o", "move_pv", kGroup}).out, HasSubstr(his))
-      << "his is where it was";
+      << "the administrator's volume has moved";
   EndMove("his", his);
   Lvm({"pvchange", "-x", "y", his, target});
   EXPECT_OK(CheckPattern(Node("his"), 4, kBytes));
@@ -218,11 +218,11 @@ TEST_F(OthersTest, AdoptionSeesWhatStandsOnAVolume) {
   Lvm({"lvremove", "-y", Full("data")});
 }
 
-// As LVM leaves it between the two commits of a conversion: a leg and its metadata, shown under new names.
-// Made by editing the metadata, on a disk where the volume has nothing.
+// What LVM leaves between the two commits of a conversion: a leg and its metadata, visible under new names.
+// The test makes it by editing the metadata, on a disk that holds no other part of the volume.
 class TakenOutTest : public OthersTest {
  protected:
-  // "    NAME {\n … }\n" of the logical volumes of a metadata backup.
+  // The section "    NAME {\n … }\n" of a logical volume in a metadata backup.
   static std::string SectionOf(const std::string& text, const std::string& name) {
     const size_t first = text.find("\n\t\t" + name + " {\n");
     const size_t last = text.find("\n\t\t}\n", first);
@@ -238,7 +238,7 @@ class TakenOutTest : public OthersTest {
     const size_t begin = text.find_last_of("\t", at) + 1;
     return text.substr(begin, at - begin);
   }
-  // Where the leg and its metadata are put: these extents of `disk`.
+  // The place of the leg and its metadata: these extents of `disk`.
   static constexpr int kMetadataExtent = 200;
   static void Leave(const std::string& lv, const std::string& disk) {
     const std::string file = "/tmp/others.vg";
@@ -320,7 +320,7 @@ TEST_F(TakenOutTest, GoesWithItsVolume) {
   EXPECT_TRUE(Eventually([&] { return Trim(Names()).empty(); })) << Names() << quarryd().Log();
 }
 
-// A group may be limited to so many logical volumes: that is no capacity either.
+// A group may limit the number of its logical volumes. At the limit it has no capacity.
 TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesHasNoRoom) {
   const v1::Volume volume = Make("one");
   Lvm({"vgchange", "-l", "1", kGroup});
@@ -328,7 +328,7 @@ TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesHasNoRoom) {
   ASSERT_OK(capacity);
   EXPECT_EQ(capacity.value.available_capacity(), 0);
   EXPECT_TRUE(Fails(client().Create({"two"}), StatusCode::RESOURCE_EXHAUSTED, "maxlogicalvolumes"));
-  EXPECT_OK(client().Expand(volume.volume_id(), 2 * kSize)) << "which makes no logical volume";
+  EXPECT_OK(client().Expand(volume.volume_id(), 2 * kSize)) << "growth makes no logical volume";
   Lvm({"vgchange", "-l", "0", kGroup});
   capacity = client().Capacity();
   ASSERT_OK(capacity);

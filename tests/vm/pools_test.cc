@@ -1,6 +1,6 @@
-// Three pools on three disks. One disk is pulled, later another one is made silent: the pool that is left
-// serves as if nothing were, pods of the lost ones end, and each is served again when its disk is back,
-// without a restart. Needs three disks.
+// Three pools on three disks. One disk is pulled, later another one is made silent. The third pool serves as
+// before, pods of the unreadable pools end, and each pool is served again when its disk returns, without a
+// restart. Needs three disks.
 #include <httplib.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ void Vmctl(const std::string& verb, int disk) {
   ASSERT_TRUE(outcome.ok()) << outcome.err;
 }
 
-// The value of the metric's line; -1 if there is none.
+// The value of the metric's line, or -1 if there is none.
 double Metric(const std::string& name) {
   httplib::Client http(kMetrics);
   http.set_address_family(AF_UNIX);
@@ -53,7 +53,7 @@ struct Pod {
 
 class PoolsTest : public testing::Test {
  protected:
-  // The pools that are to be lost come before the one that stays.
+  // The pools that become unreadable come before the one that stays.
   void SetUp() override {
     ASSERT_EQ(DiskNodes().size(), 3U);
     const std::vector<std::string> names = {"pulled", "silent", "good"};
@@ -90,7 +90,7 @@ class PoolsTest : public testing::Test {
                                          const v1::VolumeCapability& capability = MountCapability()) {
     return CsiClient::CreateRequest({name, {{"pool", pool}}, capability, 32 * kMi});
   }
-  // As Kubernetes' provisioner asks, which has this one node in mind.
+  // The request of Kubernetes' provisioner when it has chosen this node.
   Reply<v1::CreateVolumeResponse> CreateJustHere(const std::string& name, const std::string& pool) {
     auto request = Request(name, pool);
     *request.mutable_accessibility_requirements()->add_requisite() = here_;
@@ -131,7 +131,7 @@ class PoolsTest : public testing::Test {
     return request;
   }
 
-  // The whole life of a volume of the pool that is left, and what is asked of the node meanwhile.
+  // The whole life of a volume of the remaining pool, and the node's other calls meanwhile.
   void ExpectGoodServes(const std::string& name) {
     const auto begin = steady_clock::now();
     const Pod pod = Use(name, "good", MountCapability("ext4"));
@@ -151,8 +151,8 @@ class PoolsTest : public testing::Test {
     EXPECT_EQ(Metric("quarry_ready"), 1);
     EXPECT_EQ(Readable("good"), 1);
     const double took = duration<double>(steady_clock::now() - begin).count();
-    printf("  a life in the pool that is left: %.1f s\n", took);
-    EXPECT_LT(took, 30) << "it waited for another pool";
+    printf("  a volume's life in the remaining pool: %.1f s\n", took);
+    EXPECT_LT(took, 30) << "a call waited for another pool";
   }
 
   QuarrydOptions options_;
@@ -178,7 +178,7 @@ TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
                            Inline("csi-inline", "pulled", inline_target)));
   ASSERT_FALSE(HasFailure());
 
-  printf("One is pulled.\n");
+  printf("One disk is pulled.\n");
   ASSERT_NO_FATAL_FAILURE(Vmctl("pull", kPulled));
   EXPECT_TRUE(Eventually([&] { return Readable("pulled") == 0; }));
   ASSERT_NO_FATAL_FAILURE(ExpectGoodServes("pulled-1"));
@@ -186,7 +186,7 @@ TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
   EXPECT_OK(nothing);
   EXPECT_EQ(nothing.value.available_capacity(), 0);
   EXPECT_TRUE(Fails(CreateJustHere("no", "pulled"), StatusCode::RESOURCE_EXHAUSTED, "pulled"));
-  EXPECT_FALSE(client_.List().ok()) << "a list without its volumes would say that they are gone";
+  EXPECT_FALSE(client_.List().ok()) << "a list without the pool's volumes would report them deleted";
   End(pods["pulled-mounted"]);
   End(pods["pulled-raw"]);
   EXPECT_OK(client_.Unpublish("csi-inline", inline_target));
@@ -207,7 +207,7 @@ TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
       StatusCode::UNAVAILABLE, "pulled"));
   EXPECT_OK(CheckPattern(kept.target + "/data", 5, kLength));
 
-  printf("Another one does not answer.\n");
+  printf("Another disk does not answer.\n");
   ASSERT_NO_FATAL_FAILURE(Vmctl("stall", kSilent));
   ASSERT_NO_FATAL_FAILURE(ExpectGoodServes("silent-1"));
   EXPECT_EQ(Readable("silent"), 0);
@@ -217,7 +217,7 @@ TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
   ASSERT_NO_FATAL_FAILURE(ExpectGoodServes("silent-2"));
   EXPECT_OK(CheckPattern(kept.target + "/data", 5, kLength));
 
-  printf("quarryd is killed once more.\n");
+  printf("quarryd is killed again.\n");
   quarryd_->Kill();
   const auto again_killed = steady_clock::now();
   ASSERT_NO_FATAL_FAILURE(Start());
@@ -226,7 +226,7 @@ TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
   EXPECT_EQ(Readable("silent"), 0);
   EXPECT_OK(CheckPattern(kept.target + "/data", 5, kLength));
 
-  printf("Both are back.\n");
+  printf("Both disks return.\n");
   const pid_t process = quarryd_->pid();
   ASSERT_NO_FATAL_FAILURE(Vmctl("unstall", kSilent));
   EXPECT_TRUE(Eventually([&] { return Readable("silent") == 1; }));

@@ -1,6 +1,5 @@
-// The power goes while volumes are published, and comes back. Two programs' worth in one: Before runs, the
-// harness cuts the power and boots the guest again, After runs. What Before learnt is kept on the guest's
-// root disk.
+// The power is cut while volumes are published, and the guest boots again. Before runs, the harness cuts the
+// power and boots the guest, After runs. Before keeps its notes on the guest's root disk.
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -14,7 +13,7 @@ namespace {
 constexpr char kNotes[] = "/root/power-cut-notes";
 constexpr uint64_t kDataLength = 16 << 20;
 
-// The group outlives this process, on purpose: no VmTest here.
+// No VmTest: the group must outlive this process.
 class PowerCut : public testing::Test {
  protected:
   void Start() {
@@ -43,7 +42,7 @@ class PowerCut : public testing::Test {
   CsiClient client_{kSocket};
 };
 
-// Ids of before the cut, by seed.
+// The ids from before the cut, by seed.
 std::map<int, v1::Volume> ReadNotes() {
   std::map<int, v1::Volume> volumes;
   std::ifstream file(kNotes);
@@ -76,14 +75,13 @@ TEST_F(PowerCut, Before) {
     ASSERT_OK(WritePattern(DataPath(seed), static_cast<uint64_t>(seed), kDataLength));
     notes << seed << ' ' << volume.volume_id() << ' ' << volume.capacity_bytes() << '\n';
   }
-  // A deletion under way when the power goes is finished afterwards; a create of which the caller heard
-  // nothing too.
+  // A deletion that is under way at the cut is finished afterwards.
   auto doomed = client_.Create({"doomed", {}, BlockCapability(), 256 * kMi});
   ASSERT_OK(doomed);
   ASSERT_OK(client_.Delete(doomed.value.volume().volume_id()));
   notes.close();
   ASSERT_TRUE(Tool({"sync", kNotes, "/root"}).ok());
-  (void)quarryd_.release();  // the cut ends it
+  (void)quarryd_.release();  // the power cut ends it
 }
 
 TEST_F(PowerCut, After) {
@@ -119,9 +117,10 @@ TEST_F(PowerCut, After) {
   EXPECT_EQ(quarryd_->Stop(), 0);
 }
 
-// Raid volumes are written to from all sides when the power goes, and drives lose what they had not flushed:
-// of writes under way some legs have more than others. Nobody was told that they were done, but neither may a
-// volume say the one thing today and the other tomorrow, nor parity be wrong for what was written years ago.
+// RAID volumes are being written to when the power is cut, and the drives lose what was not flushed. So some
+// legs have more of the writes in flight than others. No caller was told that these writes are done. But a
+// volume must not read differently from one day to the next, and the parity must be right for data that were
+// written long ago.
 class TornWrites : public PowerCut {
  protected:
   static constexpr int kFirst = 11;
@@ -135,8 +134,8 @@ class TornWrites : public PowerCut {
   static std::string Lv(const v1::Volume& volume) {
     return std::string(kGroup) + "/" + LvNameIn(volume.volume_id());
   }
-  // How often the kernel has begun it since the boot: "resync", or "check", which is "data-check" before
-  // Linux 6.11.
+  // The number of times that the kernel has begun it since the boot: "resync", or "check", which is
+  // "data-check" before Linux 6.11.
   static int Begun(const std::string& what) {
     return std::stoi(Sh("dmesg | grep -c '" + what + " of RAID array'").out);
   }
@@ -174,7 +173,7 @@ TEST_F(TornWrites, Before) {
     }
   }
   std::this_thread::sleep_for(std::chrono::seconds(5));
-  (void)quarryd_.release();  // the cut ends it
+  (void)quarryd_.release();  // the power cut ends it
 }
 
 TEST_F(TornWrites, After) {
@@ -184,7 +183,7 @@ TEST_F(TornWrites, After) {
   for (const std::string& type : Types()) {
     volumes[type] = MustStage(type);
   }
-  printf("  %d comparisons were begun\n", Begun("resync"));
+  printf("  %d resyncs were begun\n", Begun("resync"));
   for (const auto& [type, volume] : volumes) {
     EXPECT_TRUE(
         Eventually([&] { return Sync(volume).starts_with("idle") && Sync(volume).ends_with("100.00"); }, 120))
@@ -195,7 +194,7 @@ TEST_F(TornWrites, After) {
     EXPECT_TRUE(Eventually([&] { return Sync(volume).starts_with("idle"); }, 120)) << type;
     EXPECT_EQ(Trim(Tool({"lvs", "--noheadings", "-o", "raid_mismatch_count", Lv(volume)}).out), "0") << type;
   }
-  // What was stopped in order needs no comparison.
+  // A volume that was stopped in order needs no resync.
   const int before = Begun("resync");
   for (const auto& [type, volume] : volumes) {
     ASSERT_OK(WritePattern(Target(kFirst) + type, 3, 16 << 20));

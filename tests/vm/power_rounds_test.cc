@@ -1,7 +1,6 @@
-// The power goes at a random moment of a random workload, again and again; the disks lose what was not
-// flushed. After each boot the account is settled: what was acknowledged is there with its bytes. Two
-// programs' worth in one: Settle runs after a boot, Work until the power goes; the script power_rounds runs
-// them in turn.
+// The power is cut at random moments of a random workload, again and again, and the disks lose what was not
+// flushed. After each boot every acknowledged volume must exist, with its bytes. Settle runs after a boot,
+// Work until the next cut; the script power_rounds runs them in turn.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@ constexpr char kNotes[] = "/root/power-rounds-notes";
 constexpr uint64_t kDataLength = 1 << 20;
 constexpr int kNames = 6;
 
-// One line, on disk when this returns: "try create NAME", "did create NAME ID SIZE", "wrote NAME SEED", ….
+// Writes one line and flushes it: "try create NAME", "did create NAME ID SIZE", "did write NAME SEED", ….
 void Note(const std::string& line) {
   const UniqueFd fd(::open(kNotes, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const std::string text = line + "\n";
@@ -75,7 +74,7 @@ class PowerRounds : public testing::Test {
   static std::string Node(const std::string& id) {
     return std::string("/dev/") + kGroup + "/" + LvNameIn(id);
   }
-  // Activates a volume, as a boot leaves it inactive.
+  // Activates a volume. A boot leaves it inactive.
   bool Activate(const std::string& id) {
     v1::Volume volume;
     volume.set_volume_id(id);
@@ -92,8 +91,8 @@ TEST_F(PowerRounds, Begin) {
   VolumeGroup group(kGroup, disks);
   group.Keep();
   ASSERT_OK(group.Make());
-  // vgcreate leaves the group in the disks' caches; the first volume would flush it, the first cut may be
-  // earlier.
+  // vgcreate leaves the group in the disks' caches. The first volume would flush it, but the first cut may
+  // come earlier.
   for (const std::string& disk : disks) {
     ASSERT_TRUE(Tool({"sync", disk}).ok());
   }
@@ -101,7 +100,7 @@ TEST_F(PowerRounds, Begin) {
 
 TEST_F(PowerRounds, Work) {
   Start();
-  (void)quarryd_->Release();  // the cut ends it
+  (void)quarryd_->Release();  // the power cut ends it
   std::map<std::string, Account> accounts = ReadNotes();
   std::mt19937 random(std::random_device{}());
   const auto pick = [&](int below) { return std::uniform_int_distribution<int>(0, below - 1)(random); };
@@ -153,7 +152,7 @@ TEST_F(PowerRounds, Settle) {
       ASSERT_TRUE(Activate(account.id));
       EXPECT_OK(CheckPattern(Node(account.id), account.seed, kDataLength)) << name;
     }
-    // What is in doubt begins anew, known by its name alone if nobody heard its id.
+    // A volume in doubt is deleted, so that its name starts again. Without an id only its name is known.
     if (account.is == Account::Is::kInDoubt) {
       for (const auto& [id, size] : there) {
         if (id == account.id) {
@@ -164,7 +163,7 @@ TEST_F(PowerRounds, Settle) {
     }
     there.erase(account.id);
   }
-  EXPECT_LE(there.size(), 1U) << "at most the one create that was not answered";
+  EXPECT_LE(there.size(), 1U) << "at most one create was not answered";
   for (const auto& [id, size] : there) {
     EXPECT_OK(client_.Delete(id));
   }

@@ -1,4 +1,4 @@
-// quarryd as a process: its socket, its neighbours, its settings, its end.
+// quarryd as a process: its socket, a second process, its settings, its end.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ TEST_F(ProcessTest, TheSocketIsForRootAlone) {
 }
 
 TEST_F(ProcessTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
-  KillAndRestart();  // leaves the socket of the killed one behind
+  KillAndRestart();  // leaves the socket of the killed process behind
   EXPECT_OK(client().Probe());
 
   auto second = QuarrydProcess::Start({});
@@ -41,7 +41,7 @@ TEST_F(ProcessTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   ASSERT_TRUE(status.has_value()) << "a second quarryd on a live socket must end";
   EXPECT_NE(*status, 0);
   EXPECT_NE((*second)->Log().find(kSocket), std::string::npos) << (*second)->Log();
-  EXPECT_OK(client().Probe()) << "the first goes on serving";
+  EXPECT_OK(client().Probe()) << "the first process goes on serving";
 }
 
 TEST_F(ProcessTest, WhatIsNoSocketIsNotReplaced) {
@@ -81,7 +81,7 @@ TEST_F(ProcessTest, StoppingFinishesOrCleanlyRefusesWhatIsInFlight) {
     StartQuarryd();
     auto listed = client().List();
     ASSERT_OK(listed);
-    // Finished means there; refused means that nothing is left of it.
+    // If the call finished, its volume exists. If it was refused, nothing is left of it.
     EXPECT_EQ(listed.value.size(), reply.ok() ? 1U : 0U);
     const v1::Volume volume = MustCreate(spec);
     if (reply.ok()) {
@@ -116,7 +116,8 @@ int ConnectTo(int port) {
                                                                                                      : -1;
 }
 
-// A process that connects `count` times and says nothing; false in the pipe if it could not.
+// A process that connects `count` times and sends nothing. Writes "y" to the pipe `tell` if all connections
+// were made, otherwise "n".
 pid_t ConnectOnly(int port, int count, int tell) {
   const pid_t pid = ::fork();
   if (pid != 0) {
@@ -173,7 +174,7 @@ TEST_F(ProcessTest, IdleConnectionsToTheMetricsKeepNobodyWaiting) {
     const std::string target = TargetPath("busy");
     EXPECT_OK(client().Publish(volume, staging, target, BlockCapability()));
     EXPECT_OK(client().Unpublish(volume.volume_id(), target));
-    EXPECT_LE(descriptors(), before + 60) << "16 connections, and what the calls need";
+    EXPECT_LE(descriptors(), before + 60) << "16 connections, and the descriptors of the calls";
   }
   for (int i = 0; i < kProcesses; ++i) {
     char said = 'n';
@@ -189,7 +190,7 @@ TEST_F(ProcessTest, IdleConnectionsToTheMetricsKeepNobodyWaiting) {
   ASSERT_OK(client().Delete(volume.volume_id()));
 }
 
-// Settings that stop the start: with one line that names what is wrong.
+// Each bad setting stops the start, with a line that names it.
 TEST_F(ProcessTest, BadSettingsStopTheStart) {
   const std::string config = "/run/quarry-test/bad.toml";
   std::ofstream(config) << "[[pool]]\nname = \"main\"\nvg = \"vg\"\nreserved = \"1GiB\"\n";

@@ -1,5 +1,5 @@
-// Never stale, never asking: reads start no process, and show what others do to the group on the very next
-// call.
+// Reads are never stale and start no process. They show another process's change of the group on the very
+// next call.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -29,7 +29,7 @@ class ReadsTest : public VmTest {
     EXPECT_OK(capacity);
     return capacity.value.available_capacity();
   }
-  // Processes that quarryd and its children started meanwhile.
+  // The number of processes that quarryd and its children start during `work`.
   template <typename Work>
   int ProcessesDuring(const Work& work) {
     auto trace = ProcessTrace::Start();
@@ -56,7 +56,7 @@ TEST_P(ReadsBy, StartNoProcess) {
   const std::string staging = StagingPath("reads");
   const std::string target = TargetPath("reads");
   ASSERT_OK(client().Stage(volume, staging, capability));
-  ASSERT_OK(client().List());  // whatever the stage changed is known now
+  ASSERT_OK(client().List());  // now quarryd has read what staging has changed
 
   v1::ControllerGetVolumeRequest get;
   get.set_volume_id(volume.volume_id());
@@ -77,20 +77,20 @@ TEST_P(ReadsBy, StartNoProcess) {
           EXPECT_OK(client().Invoke(client().controller(), &v1::Controller::Stub::ValidateVolumeCapabilities,
                                     validate));
           EXPECT_OK(client().Publish(volume, staging, target, capability));
-          EXPECT_OK(client().Publish(volume, staging, target, capability)) << "again";
+          EXPECT_OK(client().Publish(volume, staging, target, capability)) << "repeated";
           EXPECT_OK(client().Stats(volume.volume_id(), target));
           EXPECT_OK(client().Unpublish(volume.volume_id(), target));
         }
       }),
       0);
-  // The trace does see what there is to see.
+  // The trace does record the processes of a change.
   EXPECT_GT(ProcessesDuring([&] { EXPECT_OK(client().Delete(MustCreate({"other"}).volume_id())); }), 0);
 
   EXPECT_OK(client().Unstage(volume.volume_id(), staging));
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-// What another shell does to the group, as states that one after the other were true.
+// The changes that another shell makes to the group, as a sequence of states.
 class Shell {
  public:
   struct State {
@@ -100,7 +100,7 @@ class Shell {
   };
   explicit Shell(State first) { states_.push_back(first); }
 
-  // Runs a command that makes the last state into this one.
+  // Runs a command that changes the last state into `next`.
   void Make(State next, const std::vector<std::string>& argv) {
     {
       const std::lock_guard lock(mutex_);
@@ -110,13 +110,14 @@ class Shell {
     EXPECT_TRUE(done.ok()) << argv[0] << ": " << done.err;
     done_ = states() - 1;
   }
-  // Number of the newest state whose command has returned; of states, those included that are being made.
+  // done: the number of the newest state whose command has returned. states: the count of all states,
+  // including those that are being made.
   size_t done() const { return done_; }
   size_t states() const {
     const std::lock_guard lock(mutex_);
     return states_.size();
   }
-  // Whether something that holds of a state held of one from `first` on, of those begun by now.
+  // True if `holds` is true for a state from `first` on. States that are being made count too.
   template <typename Holds>
   bool HeldSince(size_t first, const Holds& holds) const {
     const std::lock_guard lock(mutex_);
@@ -129,8 +130,8 @@ class Shell {
   std::atomic<size_t> done_ = 0;
 };
 
-// Creates, tags and removes until told to stop; the volume `lv` is hidden from quarryd and shown again by the
-// tag that says which format its tags have.
+// Creates, tags and removes until `stop` is set. Removing and adding the format tag of the volume `lv` hides
+// it from quarryd and shows it again.
 void Disturb(Shell& shell, Shell::State quiet, const std::string& lv, const std::atomic<bool>& stop) {
   const std::string name = std::string(kGroup) + "/" + lv;
   for (int64_t extents = 1; !stop; extents = extents % 7 + 1) {
@@ -143,7 +144,8 @@ void Disturb(Shell& shell, Shell::State quiet, const std::string& lv, const std:
   }
 }
 
-// A read that begins after a command has returned must show it, and nothing must be shown that never was.
+// A read that begins after a command has returned must show its result, and no read may show a state that
+// never was.
 TEST_F(ReadsTest, NoneIsStaleWhileAnotherShellChangesTheGroup) {
   const char* const wanted = std::getenv("QUARRY_STALE_READS");
   const int total = wanted != nullptr ? std::atoi(wanted) : 1000;
@@ -188,16 +190,16 @@ TEST_F(ReadsTest, NoneIsStaleWhileAnotherShellChangesTheGroup) {
   stop = true;
   other.join();
   EXPECT_EQ(failed, 0);
-  EXPECT_EQ(wrong, 0) << "stale, or never true";
-  EXPECT_GE(shell.states(), 8U) << "the shell hardly got to do anything";
+  EXPECT_EQ(wrong, 0) << "a read was stale or showed a state that never was";
+  EXPECT_GE(shell.states(), 8U) << "the shell ran too few commands";
   printf("%d reads during %zu commands of another shell\n", total, shell.states() - 1);
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-// The last one: it takes a disk away.
+// The last test, because it removes a disk.
 TEST_F(ReadsTest, AMissingDiskIsAnsweredWithoutAskingAndItsReturnIsNoticed) {
   StartWith("zygote");
-  // A pulled disk forgets what was not flushed, and vgcreate does not flush; quarryd does.
+  // A pulled disk loses what was not flushed. vgcreate does not flush, quarryd does.
   ASSERT_OK(client().Delete(MustCreate({"flushed"}).volume_id()));
   ASSERT_TRUE(ComesBackEmpty());
   const int64_t whole = Capacity();
@@ -205,7 +207,7 @@ TEST_F(ReadsTest, AMissingDiskIsAnsweredWithoutAskingAndItsReturnIsNoticed) {
   const int disk = static_cast<int>(group().devices().size());
   const std::string name = DiskNode(disk);
   ASSERT_TRUE(Tool({"vmctl", "pull", std::to_string(disk)}).ok());
-  ASSERT_TRUE(Eventually([&] { return Capacity() == 0; })) << "no create can succeed now";
+  ASSERT_TRUE(Eventually([&] { return Capacity() == 0; })) << "with a missing disk LVM refuses every create";
   EXPECT_EQ(ProcessesDuring([&] {
               for (int i = 0; i < 20; ++i) {
                 EXPECT_EQ(Capacity(), 0);
@@ -215,7 +217,7 @@ TEST_F(ReadsTest, AMissingDiskIsAnsweredWithoutAskingAndItsReturnIsNoticed) {
             0);
   ASSERT_TRUE(Tool({"vmctl", "return", std::to_string(disk)}).ok());
   EXPECT_TRUE(Eventually([&] { return Capacity() == whole; }))
-      << "it was " << name << " and is " << DiskNode(disk);
+      << "the disk was " << name << " and is " << DiskNode(disk);
 }
 
 }  // namespace

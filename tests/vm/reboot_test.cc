@@ -1,6 +1,5 @@
-// A node with many volumes in use reboots, and every pod comes back at the same moment. Before runs, the
-// harness cuts the power and boots the guest again, After runs. REBOOT_VOLUMES: how many, 24 if it is not
-// set.
+// A node with many volumes in use reboots, and every pod returns at the same moment. Before runs, the harness
+// cuts the power and boots the guest, After runs. REBOOT_VOLUMES is the number of volumes, 24 by default.
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -18,7 +17,7 @@ using std::chrono::steady_clock;
 constexpr uint64_t kDataLength = 256 << 10;
 constexpr char kPlaces[] = "/root/reboot";
 
-// The group outlives this process, on purpose: no VmTest here.
+// No VmTest: the group must outlive this process.
 class Reboot : public testing::Test {
  protected:
   void Start() {
@@ -32,7 +31,7 @@ class Reboot : public testing::Test {
     const char* text = std::getenv("REBOOT_VOLUMES");
     return text == nullptr ? 24 : std::stoul(text);
   }
-  // Linear and raid1, files and raw.
+  // Linear and raid1, with a file system and raw.
   static VolumeSpec Spec(size_t i) {
     return {"v" + std::to_string(i), TypeParameters(i % 4 < 3 ? "linear" : "raid1"),
             i % 2 == 0 ? MountCapability("ext4") : BlockCapability(), 8 * kMi};
@@ -69,7 +68,7 @@ TEST_F(Reboot, Before) {
     ASSERT_OK(WritePattern(Data(i), i + 1, kDataLength));
   }
   ASSERT_TRUE(Sh(std::string("sync -f ") + kPlaces).ok());
-  (void)quarryd_.release();  // the cut ends it
+  (void)quarryd_.release();  // the power cut ends it
 }
 
 TEST_F(Reboot, After) {
@@ -80,7 +79,7 @@ TEST_F(Reboot, After) {
   ASSERT_EQ(listed.value.size(), Count());
   std::vector<v1::Volume> volumes(Count());
   for (size_t i = 0; i < Count(); ++i) {
-    auto again = client_.Create(Spec(i));  // whoever asks again gets the same one
+    auto again = client_.Create(Spec(i));  // a repeated create returns the same volume
     ASSERT_OK(again);
     volumes[i] = again.value.volume();
   }

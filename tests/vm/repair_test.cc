@@ -1,6 +1,6 @@
-// Disks go and come while volumes are written to: raid volumes lose nothing, lost legs are rebuilt elsewhere
-// by themselves, disks that are back are taken back, and what no redundancy covers is said and left alone.
-// Needs six disks.
+// Disks are pulled and returned while volumes are written to. RAID volumes lose nothing, and their missing
+// legs are rebuilt elsewhere without an administrator. Returned disks rejoin the group. What exceeds the
+// redundancy is reported and not touched. Needs six disks.
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 class RepairTest : public DisksUnderLoad {
  protected:
-  // One volume, in use and nobody writing; disks are not given up for as long as a test takes.
+  // One volume in use, without a writer. No disk is given up during a test.
   void BeginWithPattern(const std::string& type, uint32_t pattern) {
     Start("600");
     Use(type);
@@ -33,7 +33,7 @@ TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack)
     Use(type);
   }
   ASSERT_FALSE(HasFailure());
-  // On the fullest disk, which is where most of the others have a leg.
+  // LVM's choice is the fullest disk, where most of the other volumes have a leg.
   const v1::Volume there = MustCreate({"there", TypeParameters("linear"), BlockCapability(), 16 * kMi});
   const v1::Volume elsewhere =
       MustCreate({"elsewhere", TypeParameters("linear"), MountCapability(), 900 * kMi});
@@ -76,12 +76,12 @@ TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack)
   EXPECT_TRUE(IsWell(elsewhere)) << ConditionOf(elsewhere);
 
   EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
-  printf("  all raid volumes well again %.1f s after that, %d s of which are the delay\n",
+  printf("  all RAID volumes healthy again %.1f s after that, %d s of which are the delay\n",
          duration<double>(steady_clock::now() - pulled).count(), kDelay);
   ExpectLegsOnDisksOfTheirOwn();
-  EXPECT_FALSE(IsWell(there)) << "nothing else has its data";
+  EXPECT_FALSE(IsWell(there)) << "no other disk has its data";
   EXPECT_TRUE(Fails(client().Create({"late"}), grpc::StatusCode::FAILED_PRECONDITION, "is missing"))
-      << "LVM's rule";
+      << "LVM refuses to create while a disk is missing";
 
   Return(lost);
   EXPECT_TRUE(Eventually([&] { return IsWell(there); }, 120)) << ConditionOf(there) << Conditions();
@@ -101,7 +101,7 @@ TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack)
   }
 }
 
-// As long as anything lies on a missing disk LVM makes nothing new in the whole group.
+// While anything lies on a missing disk, LVM creates nothing in the whole group.
 TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   Start();
   const v1::Volume mirror = MustCreate({"mirror", TypeParameters("raid1"), BlockCapability(), 64 * kMi});
@@ -110,7 +110,7 @@ TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   const std::string node = *legs->front().begin();
   ASSERT_TRUE(Tool({"lvcreate", "-y", "-n", "his", "-l", "1", kGroup, *legs->back().begin()}).ok());
   std::vector<v1::Volume> deleted = {mirror};
-  // Linear ones until one lies on the same disk.
+  // Creates linear volumes until one lies on the same disk.
   for (int i = 0; i < 12 && deleted.size() < 2; ++i) {
     const v1::Volume volume =
         MustCreate({"linear-" + std::to_string(i), TypeParameters("linear"), BlockCapability(), 512 * kMi});
@@ -136,7 +136,7 @@ TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   for (const v1::Volume& volume : deleted) {
     EXPECT_THAT(lvs, testing::Not(testing::HasSubstr(LvOf(volume))));
   }
-  EXPECT_TRUE(Tool({"lvs", std::string(kGroup) + "/his"}).ok()) << "nobody else's goes with them";
+  EXPECT_TRUE(Tool({"lvs", std::string(kGroup) + "/his"}).ok()) << "an unmanaged volume was removed too";
   EXPECT_TRUE(Tool({"lvremove", "-y", std::string(kGroup) + "/his"}).ok());
   const int lost = std::stoi(*pulled_.begin());
   Return(lost);
@@ -161,7 +161,8 @@ TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
   WaitForTurns(4);
   Return(lost);
   EXPECT_TRUE(Eventually([&] { return AllWell(); }, 120)) << Conditions();
-  // Again, with a commit while it is away: LVM goes on calling it missing until it is told otherwise.
+  // Again, with a commit while the disk is missing: LVM keeps calling it missing until vgextend
+  // --restoremissing.
   const v1::Volume deleted = MustCreate({"deleted", TypeParameters("linear"), BlockCapability(), 4 * kMi});
   Pull(lost);
   ASSERT_TRUE(Eventually([&] { return !AllWell(); }));
@@ -175,12 +176,13 @@ TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
     ExpectNoMismatch(used);
   }
   EXPECT_TRUE(std::ranges::any_of(used_, [&](const Used& used) { return DevicesOf(used).contains(node); }))
-      << "the legs that it had";
+      << "the disk has its legs again";
   EndAll();
 }
 
-// Two of a raid5's disks are gone, at once or one after the other, with all of the volume written anew in
-// between. Nothing is rebuilt from what is left; once both are back, so are the data, as they were last.
+// Two disks of a raid5 are missing: pulled at the same time, or one after the other with all of the volume
+// rewritten in between. Nothing is rebuilt from the remaining leg. After both return, the data are as they
+// were last.
 class BeyondRedundancyTest : public RepairTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Repair, BeyondRedundancyTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "OneAfterTheOther" : "AtOnce"; });
@@ -189,7 +191,8 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   ASSERT_NO_FATAL_FAILURE(BeginWithPattern("raid5", 5));
   Used& used = used_.front();
   const std::set<std::string> devices = DevicesOf(used);
-  // The kernel goes by the bitmap of the first leg that is taken: it is to be one that missed what came last.
+  // The kernel uses the bitmap of the first leg that it takes. That leg must be one that missed the last
+  // writes.
   const auto legs = group().LegDevices(LvOf(used.volume));
   ASSERT_OK(legs);
   const std::vector<int> lost = {NumberOf(*legs->at(1).begin()), NumberOf(*legs->at(0).begin())};
@@ -197,9 +200,9 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   if (GetParam()) {
     Pull(lost[0]);
     ASSERT_TRUE(Eventually([&] { return !IsWell(used.volume); }));
-    ASSERT_OK(WritePattern(used.target, ++pattern, kSize)) << "one leg less is nothing to the writer";
+    ASSERT_OK(WritePattern(used.target, ++pattern, kSize)) << "the writer does not notice one missing leg";
   } else {
-    quarryd().Signal(SIGSTOP);  // both are gone before anybody looks
+    quarryd().Signal(SIGSTOP);  // both disks are gone before quarryd looks
     Pull(lost[0]);
   }
   Pull(lost[1]);
@@ -211,11 +214,11 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   EXPECT_EQ(quarryd().Log().find("rebuild lost legs"), std::string::npos);
   Return(lost[0]);
   Return(lost[1]);
-  // The kernel has written down that these legs failed, and does not start the array of its own accord.
+  // The superblocks record that these legs have failed, so the kernel does not start the array by itself.
   EXPECT_TRUE(Eventually([&] { return ConditionOf(used.volume).find("has stopped") != std::string::npos; }))
       << Conditions();
-  EXPECT_EQ(quarryd().Log().find("start again"), std::string::npos) << "somebody has it open";
-  EXPECT_EQ(DevicesOf(used).size(), devices.size()) << "no leg was made anew elsewhere";
+  EXPECT_EQ(quarryd().Log().find("start again"), std::string::npos) << "the volume is open";
+  EXPECT_EQ(DevicesOf(used).size(), devices.size()) << "a leg was rebuilt elsewhere";
 
   EXPECT_OK(client().Unpublish(used.volume.volume_id(), used.target));
   EXPECT_OK(client().Unstage(used.volume.volume_id(), StagingPath(used.type)));
@@ -228,8 +231,9 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
   used_.clear();
 }
 
-// The kernel keeps bitmaps behind its superblocks, and writes both at the same time: after a power cut the
-// superblocks may be newer. It fills nothing of a leg that has come back then, and calls it sound.
+// The kernel keeps bitmaps behind its superblocks and writes both at the same time, so after a power cut a
+// superblock may be newer than its bitmap. Then the kernel rebuilds nothing of a returned leg, and calls the
+// leg in sync.
 TEST_F(RepairTest, ABitmapThatIsOlderThanTheArrayIsNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(BeginWithPattern("raid5", 5));
   Used& used = used_.front();
@@ -244,7 +248,7 @@ TEST_F(RepairTest, ABitmapThatIsOlderThanTheArrayIsNotBelieved) {
   EXPECT_OK(client().Unstage(used.volume.volume_id(), StagingPath(used.type)));
   ASSERT_TRUE(Tool({"lvchange", "-an", std::string(kGroup) + "/" + LvOf(used.volume)}).ok());
   Return(lost);
-  // The count of events in the bitmap of the first leg.
+  // The event count in the bitmap of the first leg.
   const std::string metadata = std::string(kGroup) + "/" + LvOf(used.volume) + "_rmeta_0";
   const std::string place = Trim(
       Tool({"lvs", "-a", "--noheadings", "--nosuffix", "--units", "b", "-o", "seg_pe_ranges", metadata}).out);
@@ -269,12 +273,12 @@ TEST_F(RepairTest, ABitmapThatIsOlderThanTheArrayIsNotBelieved) {
   used_.clear();
 }
 
-// What a process has in use that must not become more and more.
+// Resources that must not grow without limit.
 struct InUse {
   size_t descriptors = 0;
   size_t threads = 0;
   size_t resident_kib = 0;
-  size_t devices = 0;  // of device-mapper, on the whole node
+  size_t devices = 0;  // device-mapper's, on the whole node
 };
 
 InUse Count(pid_t process) {
@@ -288,7 +292,7 @@ InUse Count(pid_t process) {
           .devices = std::stoul(Sh("dmsetup ls | grep -c :").out)};
 }
 
-// On demand (QUARRY_REPLUG_SECONDS): the entry `replug` asks for ten minutes of it.
+// On demand (QUARRY_REPLUG_SECONDS): the entry `replug` runs it for ten minutes.
 TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
   const char* const seconds = std::getenv("QUARRY_REPLUG_SECONDS");
   if (seconds == nullptr) {
@@ -310,7 +314,7 @@ TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
       ++rounds;
     }
   };
-  replug();  // what is made once and kept is there now
+  replug();  // now everything exists that is made once and kept
   const InUse before = Count(quarryd().pid());
   const auto end = steady_clock::now() + std::chrono::seconds(std::stoul(seconds));
   while (steady_clock::now() < end && !HasFailure()) {
@@ -323,9 +327,9 @@ TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
       rounds, before.descriptors, after.descriptors, before.threads, after.threads, before.resident_kib,
       after.resident_kib, before.devices, after.devices);
   EXPECT_LE(after.descriptors, before.descriptors + 4)
-      << "calls in flight have some:\n"
+      << "calls in flight hold a few:\n"
       << Sh("ls -l /proc/" + std::to_string(quarryd().pid()) + "/fd").out;
-  EXPECT_LE(after.threads, before.threads + 4) << "gRPC keeps some";
+  EXPECT_LE(after.threads, before.threads + 4) << "gRPC keeps a few";
   EXPECT_LE(after.resident_kib, before.resident_kib + before.resident_kib / 4);
   EXPECT_EQ(after.devices, before.devices);
   for (const Used& used : used_) {
@@ -345,7 +349,7 @@ TEST_F(RepairTest, KilledInTheMidstOfARepairItGoesOnWithIt) {
   for (int i = 0; i < 6; ++i) {
     std::this_thread::sleep_for(milliseconds(700 + 450 * i));
     quarryd().Kill();
-    // What it ran goes on by itself for a while, or not.
+    // The command that it ran may continue by itself for a while.
     Start("1");
   }
   EXPECT_TRUE(Eventually([&] { return AllWell(); }, 180)) << Conditions();
@@ -355,14 +359,14 @@ TEST_F(RepairTest, KilledInTheMidstOfARepairItGoesOnWithIt) {
     ExpectNoMismatch(used);
   }
   EXPECT_TRUE(Eventually([&] { return client().Create({"late"}).ok(); }, 120))
-      << "the group goes on without the disk" << Conditions();
+      << "the group cannot be used without the disk" << Conditions();
   EndAll();
   EXPECT_OK(client().Delete(client().Create({"late"}).value.volume().volume_id()));
   const auto lvs = Tool({"lvs", "-a", "--noheadings", "-o", "lv_name", kGroup});
   EXPECT_TRUE(Eventually([&] {
     return Trim(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name", kGroup}).out).empty();
   })) << lvs.out;
-  // The disk, back, is nobody's: left alone until somebody wipes it.
+  // The returned disk belongs to no pool. quarryd leaves it alone until an administrator wipes it.
   Return(lost);
   ASSERT_TRUE(Sh("sleep 2; wipefs -a -q " + DiskNode(lost) + " && vgextend --metadatasize 64m " + kGroup +
                  " " + DiskNode(lost))

@@ -1,5 +1,5 @@
-// Legs that differ are found while volumes are in use, told of, and repaired; a comparison that is broken off
-// is not counted. Needs six disks.
+// Scrubs find legs that differ while volumes are in use; the difference is reported and repaired. An aborted
+// scrub is not counted. Needs six disks.
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -35,10 +35,10 @@ class ScrubTest : public DisksUnderLoad {
         return row;
       }
     }
-    ADD_FAILURE() << "no row of it in " << told.rows.dump();
+    ADD_FAILURE() << "the volume has no row in " << told.rows.dump();
     return json::object();
   }
-  // Bytes of one leg are changed behind the kernel's back, where the writer does not write.
+  // Changes bytes of one leg behind the kernel's back, where the writer does not write.
   static void Damage(const Used& used, int leg) {
     const std::string device =
         "/dev/mapper/" + std::string(kGroup) + "-" + LvOf(used.volume) + "_rimage_" + std::to_string(leg);
@@ -64,7 +64,7 @@ class ScrubTest : public DisksUnderLoad {
   }
 };
 
-// Copies, and parity.
+// Each pair has a type with copies and a type with parity.
 using TwoTypes = std::array<const char*, 2>;
 class ScrubTypesTest : public ScrubTest, public testing::WithParamInterface<TwoTypes> {};
 INSTANTIATE_TEST_SUITE_P(Of, ScrubTypesTest,
@@ -129,25 +129,25 @@ TEST_F(ScrubTest, BrokenOffItDoesNotCountAndTheRateIsKept) {
   const auto begun = steady_clock::now();
   EXPECT_EQ(Scrub({mirror.volume.volume_id()}).exit_status, 0);
   const double took = duration<double>(steady_clock::now() - begun).count();
-  printf("  %lld MiB of each leg compared in %.1f s, at 1 MiB/s at most\n",
+  printf("  %lld MiB of each leg scrubbed in %.1f s, at 1 MiB/s at most\n",
          static_cast<long long>(kSize / kMi), took);
-  EXPECT_GE(took, static_cast<double>(kSize / kMi) / 2) << "no faster than it may, give or take";
+  EXPECT_GE(took, static_cast<double>(kSize / kMi) / 2) << "the scrub was much faster than its rate";
   const std::string before = StateOf(mirror.volume, "scrubbed");
   EXPECT_NE(before, "");
 
-  // Growing: the kernel begins with new tables, and forgets.
+  // Growth loads new tables, and the kernel forgets its scrub.
   EXPECT_EQ(Scrub({"--no-wait", mirror.volume.volume_id()}).exit_status, 0);
   ASSERT_TRUE(Eventually([&] { return IsBeingCompared(mirror.volume); }));
   const auto grown = client().Expand(mirror.volume.volume_id(), 2 * kSize);
   EXPECT_OK(grown);
-  // Killed while it goes on: the next process records it.
+  // quarryd is killed during a scrub, and the next process records it.
   EXPECT_EQ(Scrub({"--no-wait", parity.volume.volume_id()}).exit_status, 0);
   ASSERT_TRUE(Eventually([&] { return IsBeingCompared(parity.volume); }, 120));
   quarryd().Kill();
   StartQuarryd(options);
   EXPECT_TRUE(Eventually([&] { return !StateOf(parity.volume, "scrubbed").empty(); }, 120)) << Conditions();
 
-  // A leg goes: it is rebuilt, and the comparison is not counted.
+  // A leg fails and is rebuilt, and the scrub is not counted.
   const std::string known = StateOf(parity.volume, "scrubbed");
   EXPECT_EQ(Scrub({"--no-wait", parity.volume.volume_id()}).exit_status, 0);
   ASSERT_TRUE(Eventually([&] { return IsBeingCompared(parity.volume); }, 120));

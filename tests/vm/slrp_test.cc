@@ -1,5 +1,5 @@
-// What Mesos is promised, on real LVM: a provider of each of its generations (tests/slrp) over one quarryd,
-// whose life goes on after the power was cut. Before and After are two runs of this program, as in
+// The promises to Mesos, on real LVM: a provider of each Mesos generation (tests/slrp) over one quarryd.
+// Their life goes on after a power cut. Before and After are two runs of this program, as in
 // power_cut_test.cc.
 #include <algorithm>
 #include <cstdlib>
@@ -14,13 +14,13 @@ namespace {
 
 using std::chrono::seconds;
 
-// An emulated processor is that much slower than an agent's, with another guest beside it.
+// An emulated processor, with another guest beside it, is slower than an agent's by this factor.
 constexpr double kTimeScale = 20;
 constexpr uint64_t kSize = 8 << 20;
-constexpr char kBooks[] = "/root/mesos";  // survives the cut
+constexpr char kBooks[] = "/root/mesos";  // survives the power cut
 constexpr char kMounts[] = "/root/mesos/mounts";
 
-// One quarryd, and a provider of every generation, each with books, names and paths of its own.
+// One quarryd and a provider of every generation, each with its own books, names and paths.
 class Slrp : public testing::Test {
  protected:
   static int FromEnvironment(const char* name, int otherwise) {
@@ -28,7 +28,7 @@ class Slrp : public testing::Test {
     return value != nullptr ? std::atoi(value) : otherwise;
   }
 
-  // All of them, or those that SLRP_GENERATIONS names ("1.5 1.6").
+  // All generations, or those that SLRP_GENERATIONS names ("1.5 1.6").
   static std::vector<slrp::Generation> Generations() {
     std::vector<slrp::Generation> out(std::begin(slrp::kGenerations), std::end(slrp::kGenerations));
     if (const char* named = std::getenv("SLRP_GENERATIONS"); named != nullptr) {
@@ -100,14 +100,14 @@ TEST_F(Slrp, Before) {
     if (quarryd_ == nullptr) {
       Start();
     }
-    // A disk that somebody else made, and that an operator wants used.
+    // A volume that was not made by this provider, and that an operator adopts.
     const auto stranger = slrp::Connect(kSocket, slrp::Api::kV1, seconds(120))
                               ->Create("old-" + std::string(generation.name), kSize, {.block = true}, {});
     ASSERT_TRUE(stranger.ok()) << slrp::Words(stranger.status);
     slrp::Scenario scenario = ScenarioOf();
     scenario.adopt = {{stranger.value.id, "linear-block-v1"}};
     scenario.kill = [this] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // chooses the moment
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // chooses the moment of the kill
       quarryd_->Kill();
       Start();
     };
@@ -123,7 +123,7 @@ TEST_F(Slrp, Before) {
     ASSERT_OK(books.Save(BookOf(generation)));
   }
   ASSERT_TRUE(Sh(std::string("sync -f ") + kBooks).ok());
-  (void)quarryd_->Release();  // the cut ends it
+  (void)quarryd_->Release();  // the power cut ends it
 }
 
 TEST_F(Slrp, After) {
@@ -136,7 +136,7 @@ TEST_F(Slrp, After) {
     slrp::Provider provider(OptionsOf(generation), *books, report);
     slrp::AfterReboot(provider, *books, ScenarioOf());
     Expect(generation, report, begin);
-    // One of those that were published was destroyed at once.
+    // The scenario destroys one of the published volumes right after the boot.
     EXPECT_EQ(report.counts()["recovered"], ScenarioOf().published - 1);
   }
   EXPECT_EQ(quarryd_->Stop(), 0);

@@ -1,6 +1,6 @@
-// A disk of a raid volume comes back older than the others, which are gone now: nothing is started, or
-// filled, from what may lack acknowledged writes, unless a person says so; and it is all there once the newer
-// disks are. Needs three disks.
+// A disk of a RAID volume returns older than the others, which are missing now. Nothing is started or rebuilt
+// from a leg that may lack acknowledged writes, unless an administrator overrules. All data are there once
+// the newer disks return. Needs three disks.
 #include <fstream>
 
 #include "tests/vm/disks_under_load.h"
@@ -19,7 +19,8 @@ Outcome Ctl(std::vector<std::string> words) {
 
 class StaleTest : public DisksUnderLoad {
  protected:
-  // A raw volume in use, in sync, with pattern 1 on it. Nothing is rebuilt while disks go and come.
+  // A raw volume in use and in sync, with pattern 1 on it. The repair delay is so long that nothing is
+  // rebuilt.
   void Begin(const std::string& type) {
     Start("600");
     volume_ = MustCreate({"one", TypeParameters(type), BlockCapability(), kSize});
@@ -42,17 +43,17 @@ class StaleTest : public DisksUnderLoad {
     EXPECT_OK(client().Unpublish(volume_.volume_id(), target_));
     EXPECT_OK(client().Unstage(volume_.volume_id(), StagingPath("one")));
   }
-  // As a reboot does, as far as the volume and quarryd can tell.
+  // The same as a reboot, as far as the volume and quarryd can see.
   void StopAll() {
     Leave();
     EXPECT_EQ(quarryd().Stop(), 0);
     ASSERT_TRUE(Tool({"lvchange", "-an", Lv()}).ok());
   }
-  // Pattern 2 is written without leg 0; now leg 0 is back, and `dead` is gone.
+  // Writes pattern 2 without leg 0. Then leg 0 returns, and leg `dead` is missing.
   void ComeBackOlder(size_t dead) {
     Pull(disks_[0]);
     ASSERT_TRUE(Eventually([&] { return !IsWell(volume_); }));
-    ASSERT_OK(WritePattern(target_, 2, kSize)) << "one leg less is nothing to the writer";
+    ASSERT_OK(WritePattern(target_, 2, kSize)) << "the writer does not notice one missing leg";
     StopAll();
     Return(disks_[0]);
     Pull(disks_[dead]);
@@ -83,7 +84,7 @@ class StaleTest : public DisksUnderLoad {
 
   v1::Volume volume_;
   const std::string target_ = TargetPath("one");
-  std::vector<int> disks_;  // number of the disk of each leg
+  std::vector<int> disks_;  // the number of each leg's disk
 };
 
 class ReturnedTest : public StaleTest, public testing::WithParamInterface<const char*> {};
@@ -103,7 +104,7 @@ TEST_P(ReturnedTest, AnOlderLegIsNotStartedFromAndNothingIsLost) {
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_) && Field("sync_percent") == "100.00"; }, 120))
       << ConditionOf(volume_);
 
-  // Leg 1 counted leg 0 as failed, and does not any more: leg 0 may be the one that goes on.
+  // Leg 1 no longer lists leg 0 as failed, so leg 0 may have newer writes.
   if (GetParam() == std::string("raid1")) {
     StopAll();
     Pull(disks_[0]);
@@ -114,7 +115,7 @@ TEST_P(ReturnedTest, AnOlderLegIsNotStartedFromAndNothingIsLost) {
     EXPECT_TRUE(Eventually([&] { return static_cast<bool>(UseAgain()); })) << Conditions();
     EXPECT_OK(CheckPattern(target_, 2, kSize));
   }
-  // What is left knows of this loss: nobody is asked.
+  // The remaining legs have recorded this failure, so no administrator is needed.
   Pull(disks_[1]);
   ASSERT_TRUE(Eventually([&] { return DiskNode(disks_[1]).empty(); }));
   ASSERT_OK(WritePattern(target_, 3, kSize));
@@ -136,7 +137,7 @@ TEST_F(StaleTest, APersonsWordStartsWhatIsThere) {
   const Outcome all = Ctl({"repair"});
   EXPECT_EQ(all.status, 1);
   EXPECT_THAT(all.out, HasSubstr(RepairWords()));
-  EXPECT_TRUE(IsRefused(RepairWords())) << "that was not said of this volume";
+  EXPECT_TRUE(IsRefused(RepairWords())) << "a repair of all volumes overrules nothing";
   EXPECT_NE(Ctl({"repair", "main.nobody"}).status, 0);
 
   const Outcome asked = Ctl({"repair", volume_.volume_id()});
@@ -144,7 +145,7 @@ TEST_F(StaleTest, APersonsWordStartsWhatIsThere) {
   EXPECT_THAT(asked.out, HasSubstr("as asked for"));
   EXPECT_THAT(asked.out, HasSubstr("rebuild lost legs"));
   ASSERT_TRUE(UseAgain());
-  EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the disk that was given up";
+  EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the disk that is given up";
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_); }, 120)) << ConditionOf(volume_);
   End();
   Return(disks_[1]);
@@ -153,11 +154,11 @@ TEST_F(StaleTest, APersonsWordStartsWhatIsThere) {
       Sh("sleep 1; wipefs -a -q " + node + " && vgextend --metadatasize 64m " + kGroup + " " + node).ok());
 }
 
-// The leg that was overruled has more changes behind it than the one that goes on.
+// The overruled leg has recorded more changes than the leg that the volume was started from.
 TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   const std::string spare = DiskNode(6 - disks_[0] - disks_[1]);
-  ASSERT_TRUE(Tool({"pvchange", "-xn", spare}).ok()) << "so that there is no room for another leg";
+  ASSERT_TRUE(Tool({"pvchange", "-xn", spare}).ok()) << "leaves no space for another leg";
   Pull(disks_[0]);
   ASSERT_TRUE(Eventually([&] { return !IsWell(volume_); }));
   ASSERT_OK(WritePattern(target_, 2, kSize));
@@ -173,10 +174,10 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   EXPECT_TRUE(IsRefused(RepairWords()));
   EXPECT_THAT(Ctl({"repair", volume_.volume_id()}).out, HasSubstr("as asked for"));
   ASSERT_TRUE(UseAgain());
-  EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the disk that is away";
+  EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the missing disk";
   ASSERT_OK(WritePattern(target_, 3, kSize));
 
-  // Now the leg that was taken is away, and the other back before it heard of that.
+  // Now the chosen leg is missing, and the overruled leg returns before it learns of the choice.
   StopAll();
   Pull(disks_[0]);
   Return(disks_[1]);
@@ -195,7 +196,7 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   Pull(disks_[0]);
   ASSERT_TRUE(Eventually([&] { return !IsWell(volume_); }));
   ASSERT_TRUE(Sh("echo 3 > /proc/sys/vm/drop_caches").ok());
-  EXPECT_OK(CheckPattern(target_, 3, kSize)) << "the leg that was overruled was filled from the other";
+  EXPECT_OK(CheckPattern(target_, 3, kSize)) << "the overruled leg was not rebuilt from the chosen one";
   Return(disks_[0]);
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_) && Field("sync_percent") == "100.00"; }, 120))
       << ConditionOf(volume_);
@@ -203,7 +204,8 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
   End();
 }
 
-// Somebody activates the older leg by hand and writes to it. Nothing tells whose writes count.
+// An administrator activates the older leg by hand and writes to it. Now both legs have writes that the other
+// lacks.
 TEST_F(StaleTest, LegsThatWentTheirOwnWaysWaitForAPersonsWord) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   ASSERT_NO_FATAL_FAILURE(ComeBackOlder(1));
@@ -216,7 +218,7 @@ TEST_F(StaleTest, LegsThatWentTheirOwnWaysWaitForAPersonsWord) {
   Start("1");
   EXPECT_TRUE(IsRefused("each went on without the other"));
   EXPECT_TRUE(IsRefused(RepairWords()));
-  EXPECT_EQ(Ctl({"repair"}).status, 1) << "that is asked of all volumes alike";
+  EXPECT_EQ(Ctl({"repair"}).status, 1) << "a repair of all volumes chooses no leg";
   EXPECT_TRUE(IsRefused(RepairWords()));
 
   const Outcome asked = Ctl({"repair", volume_.volume_id()});
@@ -225,12 +227,13 @@ TEST_F(StaleTest, LegsThatWentTheirOwnWaysWaitForAPersonsWord) {
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_) && Field("sync_percent") == "100.00"; }, 120))
       << ConditionOf(volume_);
   const bool older = CheckPattern(target_, 3, kSize).has_value();
-  EXPECT_TRUE(older || CheckPattern(target_, 2, kSize).has_value()) << "one of the two, and whole";
+  EXPECT_TRUE(older || CheckPattern(target_, 2, kSize).has_value())
+      << "the volume has neither pattern as a whole";
   for (const int disk : disks_) {
     Pull(disk);
     ASSERT_TRUE(Eventually([&] { return !IsWell(volume_); }));
     ASSERT_TRUE(Sh("echo 3 > /proc/sys/vm/drop_caches").ok());
-    EXPECT_OK(CheckPattern(target_, older ? 3 : 2, kSize)) << "on each leg";
+    EXPECT_OK(CheckPattern(target_, older ? 3 : 2, kSize)) << "every leg has the same pattern";
     Return(disk);
     ASSERT_TRUE(Eventually([&] { return IsWell(volume_) && Field("sync_percent") == "100.00"; }, 120))
         << ConditionOf(volume_);
@@ -245,7 +248,7 @@ TEST_F(StaleTest, ALegThatCannotBeReadMayBeTheNewerOne) {
   ASSERT_OK(WritePattern(target_, 2, kSize));
   StopAll();
   Return(disks_[0]);
-  // The superblock of leg 1.
+  // The place of leg 1's superblock.
   const std::string node = DiskNode(disks_[1]);
   const std::string place =
       Trim(Tool({"lvs", "-a", "--noheadings", "-o", "seg_pe_ranges", Lv() + "_rmeta_1"}).out);
@@ -285,7 +288,7 @@ TEST_F(StaleTest, AGroupThatGoesBackInTimeIsRefusedUntilAPersonHasLooked) {
     EXPECT_THAT(staged.text(), AllOf(HasSubstr("gone back in time"), HasSubstr("restart quarryd")));
     EXPECT_FALSE(client().List().ok());
     EXPECT_FALSE(client().Delete(before.volume_id()).ok());
-    // What somebody commits on top of it makes it no truer.
+    // Further commits do not make it acceptable.
     ASSERT_TRUE(Sh("for i in 1 2 3; do vgchange --addtag x$i vg && vgchange --deltag x$i vg; done").ok());
   }
   EXPECT_EQ(quarryd().Stop(), 0);
@@ -297,7 +300,7 @@ TEST_F(StaleTest, AGroupThatGoesBackInTimeIsRefusedUntilAPersonHasLooked) {
   EXPECT_OK(client().Delete(before.volume_id()));
 }
 
-// With a power cut in between. The group outlives the first of these, on purpose: no VmTest here.
+// With a power cut in between. No VmTest: the group must outlive the first process.
 class StaleReboot : public testing::Test {
  protected:
   static constexpr char kNotes[] = "/root/stale-notes";
@@ -314,7 +317,7 @@ class StaleReboot : public testing::Test {
     quarryd_ = std::move(*started);
     ASSERT_OK(quarryd_->WaitReady());
   }
-  // Another call of this name finds it.
+  // Finds an existing volume too, since a repeated create returns it.
   v1::Volume Volume(const std::string& type) {
     auto made = client_.Create(Spec(type));
     EXPECT_OK(made);
@@ -370,7 +373,7 @@ TEST_F(StaleReboot, Before) {
     ASSERT_OK(WritePattern(Target(type), 2, kSize));
   }
   ASSERT_TRUE(Tool({"sync", kNotes, "/root"}).ok());
-  (void)quarryd_.release();  // the cut ends it
+  (void)quarryd_.release();  // the power cut ends it
 }
 
 TEST_F(StaleReboot, After) {

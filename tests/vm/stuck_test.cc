@@ -1,5 +1,5 @@
-// A disk that does not answer at all: what LVM starts for it can never be killed. It is counted and named, no
-// more is started past the limit, and whatever needs neither that disk nor LVM goes on.
+// A disk that does not answer at all: LVM commands for it hang and cannot be killed. They are counted and
+// named, no more are started beyond the limit, and calls that need neither that disk nor LVM go on.
 #include <httplib.h>
 
 #include "tests/vm/fixture.h"
@@ -20,7 +20,7 @@ std::string Metrics() {
   return answer && answer->status == 200 ? answer->body : std::string();
 }
 
-// The value of the line that begins with `name`; -1 if there is none.
+// The value of the line that begins with `name`, or -1 if there is none.
 double Metric(const std::string& name) {
   for (const std::string& line : Lines(Metrics())) {
     if (line.starts_with(name + " ")) {
@@ -34,7 +34,7 @@ class StuckTest : public VmTest {
  protected:
   bool StartsQuarryd() const override { return false; }
 
-  // A volume with no byte on the first disk.
+  // A volume that has no extent on the first disk.
   v1::Volume AwayFromTheFirstDisk() {
     v1::Volume found;
     for (int i = 0; i < 64 && found.volume_id().empty() && !HasFailure(); ++i) {
@@ -79,14 +79,14 @@ TEST_F(StuckTest, IsCountedNamedAndKeptFromGrowingWhileTheRestGoesOn) {
   EXPECT_TRUE(Eventually(
       [&] {
         const auto made = hurried.Create({"late"});
-        EXPECT_FALSE(made.ok()) << "on a disk that does not answer";
+        EXPECT_FALSE(made.ok()) << "a create succeeded while a disk does not answer";
         last = made.text();
         printf("  CreateVolume: %d %s\n", made.code(), last.substr(0, 200).c_str());
         return last.find("not started: 2 processes are stuck in the kernel") != std::string::npos;
       },
       240))
       << last;
-  const auto stuck_are = [](int count) {  // an answer is good for a second
+  const auto stuck_are = [](int count) {  // metrics may be a second old
     return Eventually([&] { return Metric("quarry_stuck_processes") == count; });
   };
   EXPECT_TRUE(stuck_are(2));
@@ -96,7 +96,7 @@ TEST_F(StuckTest, IsCountedNamedAndKeptFromGrowingWhileTheRestGoesOn) {
   EXPECT_OK(client().Stats(well.volume_id(), target));
   EXPECT_OK(client().Unpublish(well.volume_id(), target));
   EXPECT_OK(client().Unstage(well.volume_id(), staging));
-  EXPECT_TRUE(stuck_are(2)) << "none of this started anything that hangs";
+  EXPECT_TRUE(stuck_are(2)) << "one of these calls started a process that hangs";
 
   ASSERT_TRUE(Tool({"vmctl", "unstall", "1"}).ok());
   EXPECT_TRUE(Eventually([&] { return client().Probe().ok(); })) << client().Probe().text();

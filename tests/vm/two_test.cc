@@ -1,6 +1,5 @@
-// Two quarryd on one volume group: one on the host, one in a container that shares nothing with it but LVM's
-// lock folder. And that an LVM command, which outlives the quarryd that ran it, keeps the group until it
-// ends.
+// Two quarryd on one volume group: one on the host, and one in a container that shares only LVM's lock folder
+// with it. Also: an LVM command that outlives the quarryd that ran it keeps the group until the command ends.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -37,7 +36,7 @@ std::string LinkOf(const fs::path& path) {
   return fs::read_symlink(path, gone).string();
 }
 
-// One of LVM's locks, so that a command that wants it waits. LVM removes the file after use.
+// Takes one of LVM's locks, so that a command that needs it waits. LVM removes the file after use.
 UniqueFd HoldLvmLock(const std::string& name) {
   const std::string path = fmt::format("{}/{}", kLvmLocks, name);
   for (;;) {
@@ -51,7 +50,7 @@ UniqueFd HoldLvmLock(const std::string& name) {
   }
 }
 
-// A process that has one of LVM's lock files open, which is not us: a command. 0: none.
+// The pid of another process that has one of LVM's lock files open: a command. 0 if there is none.
 int CommandThatWaits() {
   for (const auto& process : fs::directory_iterator("/proc")) {
     const int pid = std::atoi(process.path().filename().c_str());
@@ -70,7 +69,7 @@ int CommandThatWaits() {
 
 int WaitForCommand() {
   int pid = 0;
-  EXPECT_TRUE(Eventually([&] { return (pid = CommandThatWaits()) != 0; }, 60)) << "no command came";
+  EXPECT_TRUE(Eventually([&] { return (pid = CommandThatWaits()) != 0; }, 60)) << "no command was started";
   return pid;
 }
 
@@ -98,7 +97,7 @@ bool HoldsFlock(int pid, const std::string& lock) {
   return false;
 }
 
-// Commands that have that lock as their standard input.
+// The commands that have this lock as their standard input.
 std::vector<int> CommandsHolding(const std::string& lock) {
   std::vector<int> pids;
   for (const auto& process : fs::directory_iterator("/proc")) {
@@ -163,7 +162,7 @@ TEST_P(TwoTest, TheSecondSaysWhoseTheGroupIsAndHasItOnceTheFirstHasEnded) {
   EXPECT_TRUE(
       Fails(probe, StatusCode::FAILED_PRECONDITION, fmt::format("pid {} (quarryd)", quarryd().pid())));
   EXPECT_TRUE(Fails(second_client_->Delete(volume.volume_id()), StatusCode::UNAVAILABLE));
-  EXPECT_OK(client().List()) << "the first goes on";
+  EXPECT_OK(client().List()) << "the first quarryd goes on serving";
 
   EXPECT_EQ(quarryd().Stop(), 0);
   ASSERT_OK(second_->WaitReady());
@@ -191,7 +190,7 @@ TEST_P(TwoTest, ACommandThatOutlivesTheFirstKeepsTheSecondOutUntilItEnds) {
   });
   const int command = WaitForCommand();
   ASSERT_GT(command, 1);
-  // In this order: a process group that loses its last parent while it is stopped is woken by the kernel.
+  // In this order: if a process group loses its last parent while it is stopped, the kernel wakes it.
   quarryd().Kill();
   ASSERT_EQ(::kill(command, SIGSTOP), 0);
   caller.join();
@@ -202,20 +201,20 @@ TEST_P(TwoTest, ACommandThatOutlivesTheFirstKeepsTheSecondOutUntilItEnds) {
   ASSERT_TRUE(SecondSays("volume group 'vg' belongs to another quarryd, or to an LVM command"));
   EXPECT_THAT(second_->Log(), HasSubstr(fmt::format("pid {} (", command)));
   std::this_thread::sleep_for(seconds(3));
-  EXPECT_FALSE(second_client_->Probe().ok()) << "while that command may still change the group";
+  EXPECT_FALSE(second_client_->Probe().ok()) << "the command may still change the group";
 
   ASSERT_EQ(::kill(command, SIGCONT), 0);
   ASSERT_OK(second_->WaitReady());
   EXPECT_FALSE(Lives(command));
   auto listed = second_client_->List();
   ASSERT_OK(listed);
-  EXPECT_EQ(listed.value.size(), 1U) << "what was not acknowledged is not there";
+  EXPECT_EQ(listed.value.size(), 1U) << "an unacknowledged volume is listed";
   auto made = second_client_->Create({"cut-off", TypeParameters("raid1")});
   ASSERT_OK(made);
-  EXPECT_EQ(group().Lvs()->size(), 2U) << "no double";
+  EXPECT_EQ(group().Lvs()->size(), 2U) << "the volume exists twice";
   const std::string node = "/dev/vg/" + LvOf(kept);
   EXPECT_TRUE(Tool({"lvchange", "-K", "-ay", std::string(kGroup) + "/" + LvOf(kept)}).ok());
-  EXPECT_OK(CheckPattern(node, 5, 4 * kMi)) << "no loss";
+  EXPECT_OK(CheckPattern(node, 5, 4 * kMi)) << "bytes are lost";
   EXPECT_OK(second_client_->Delete(kept.volume_id()));
   EXPECT_OK(second_client_->Delete(made.value.volume().volume_id()));
 }
@@ -234,7 +233,7 @@ TEST_P(TwoTest, ALockFileThatIsRemovedStopsTheGroupUntilARestart) {
 INSTANTIATE_TEST_SUITE_P(By, TwoTest, testing::Values("zygote", "spawn"),
                          [](const auto& test) { return std::string(test.param); });
 
-// LVM's commands as quarryd runs them, one by one.
+// LVM's commands, one by one, as quarryd runs them.
 class CommandTest : public VmTest, public testing::WithParamInterface<const char*> {
  protected:
   bool StartsQuarryd() const override { return false; }
@@ -305,7 +304,7 @@ TEST_P(CommandTest, EachThatChangesTheGroupHoldsItsLock) {
     const int command = WaitForCommand();
     EXPECT_TRUE(HoldsFlock(command, verb.lock)) << LinkOf(fmt::format("/proc/{}/fd/0", command));
     if (command > 1) {
-      ::kill(command, SIGKILL);  // it waits, and has done nothing
+      ::kill(command, SIGKILL);  // the command still waits and has changed nothing
     }
     caller.join();
     EXPECT_FALSE(ended.has_value());
@@ -317,7 +316,8 @@ TEST_P(CommandTest, EachThatChangesTheGroupHoldsItsLock) {
   EXPECT_TRUE(Tool({"lvremove", "-y", std::string(kGroup) + "/q"}).ok());
 }
 
-// A question of LVM's is answered by the end of its input, also where that is a lock with words in it.
+// LVM gets the end of its input as the answer to a question, also if that input is a lock file with text in
+// it.
 TEST_P(CommandTest, WhatLvmWouldAskIsRefused) {
   const std::string disk = read_->pvs[1].device;
   ASSERT_TRUE(Tool({"vgreduce", kGroup, disk}).ok());
@@ -331,7 +331,8 @@ TEST_P(CommandTest, WhatLvmWouldAskIsRefused) {
   EXPECT_TRUE(Tool({"vgextend", "--metadatasize", "64m", kGroup, disk}).ok());
 }
 
-// What pvmove began goes on without it. Its process would keep the group until all is copied.
+// A move that pvmove began continues without its process, which would keep the group until everything is
+// copied.
 TEST_P(CommandTest, PvmoveEndsWithUsAndTheNextGoesOnWithIt) {
   constexpr int kExtents = 32;
   const std::string lock = GroupLock();
@@ -356,7 +357,7 @@ TEST_P(CommandTest, PvmoveEndsWithUsAndTheNextGoesOnWithIt) {
   ASSERT_EQ(::kill(us, SIGKILL), 0);
   ASSERT_EQ(::waitpid(us, nullptr, 0), us);
   EXPECT_TRUE(Eventually([&] { return CommandsHolding(lock).empty(); }, 20));
-  EXPECT_TRUE(moving()) << "the kernel copies";
+  EXPECT_TRUE(moving()) << "the kernel goes on copying";
   EXPECT_TRUE(Tool({"vmctl", "slow", "2", "0"}).ok() && Tool({"vmctl", "slow", "1", "0"}).ok());
   ASSERT_OK(lvm_->Move(
       {kGroup, "q", fmt::format("{}:0-{}", a, kExtents - 1), fmt::format("{}:0-{}", b, kExtents - 1)},

@@ -1,6 +1,6 @@
-// From one build to the next and back: what an earlier build left, in the midst of its work, is served and
-// finished by this one; and an earlier build, over what this one left, serves what it knows and removes
-// nothing. QUARRY_OLD_BUILD is the folder with the programs of the earlier one.
+// From one build to the next and back. This build serves and finishes what an earlier build left in the
+// middle of its work. An earlier build, over what this one left, serves what it knows and removes nothing.
+// QUARRY_OLD_BUILD is the folder with the earlier build's programs.
 #include <signal.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr char kOrder[] = "/run/quarry-test/crash-order";
 constexpr char kEraseSlowly[] = "--erase-rate=1MiB";
 constexpr uint64_t kDataLength = 4 << 20;
 
-// A piece of a disk.
+// A part of a disk.
 struct Piece {
   std::string device;
   uint64_t offset, length;  // bytes
@@ -37,14 +37,14 @@ struct Held {
   VolumeSpec spec;
   v1::Volume volume;
   uint64_t seed = 0;
-  uint64_t more = 0;    // bytes of another pattern, in what it has grown by
-  bool created = true;  // else adopted: what CreateVolume was not asked for, and the LV's name is its own
+  uint64_t more = 0;    // bytes of another pattern, in the space that the volume has grown by
+  bool created = true;  // false: adopted. CreateVolume does not know it, and its LV keeps its own name
 
   const std::string& id() const { return volume.volume_id(); }
   bool raw() const { return spec.capability.has_block(); }
 };
 
-// Builds up to 7f39de3 gave out ids without the node's hash.
+// Builds up to 7f39de3 made ids without the node's hash.
 bool IsOldId(const std::string& id) {
   return std::ranges::count(id, '.') == 1;
 }
@@ -61,11 +61,11 @@ class UpgradeTest : public VmTest {
     fs::remove(kOrder);
   }
 
-  // Which build serves from now on.
+  // Chooses the build that serves from now on.
   void ServeOld(const std::vector<std::string>& arguments = {}) {
     StartQuarryd({.program = old_ + "/quarryd", .arguments = arguments});
   }
-  // The same, and it dies where DieAtStep says.
+  // The old build, which dies where DieAtStep says.
   void ServeOldToDie() {
     fs::remove(kOrder);
     StartQuarryd({.program = old_ + "/quarryd_crash", .variables = {{"QUARRY_CRASH_ORDER", kOrder}}});
@@ -75,7 +75,8 @@ class UpgradeTest : public VmTest {
   }
   void StopServing() { ASSERT_EQ(quarryd().Stop(), 0); }
 
-  // The step is one from now on; `amid_ms`: how long what it runs may live. One that ends before dies then.
+  // Steps count from now on, from one. The process dies `amid_ms` after the step has started a program, or at
+  // the step's end if that comes first.
   static void DieAtStep(int step, int amid_ms) {
     std::ofstream(kOrder) << "steps " << step << " amid-ms " << amid_ms << '\n';
   }
@@ -83,7 +84,7 @@ class UpgradeTest : public VmTest {
     return Eventually([this] { return !quarryd().Running(); }, 30);
   }
 
-  // As a service manager does. By itself the old build's pvmove would go on.
+  // Kills like a service manager. Otherwise the old build's pvmove would go on by itself.
   void KillWithAllThatItRuns() {
     std::vector<pid_t> all = {quarryd().pid()};
     for (size_t i = 0; i < all.size(); ++i) {
@@ -118,7 +119,7 @@ class UpgradeTest : public VmTest {
   static std::string Target(const Held& held) { return TargetPath(held.spec.name); }
   static std::string Data(const Held& held) { return held.raw() ? Target(held) : Target(held) + "/data"; }
 
-  // What an orchestrator does for a pod; again after the plugin was replaced.
+  // The calls of an orchestrator for a pod. It repeats them after the plugin was replaced.
   void Publish(const Held& held) {
     SCOPED_TRACE(held.spec.name);
     const std::string staging = StagingPath(held.spec.name);
@@ -143,7 +144,7 @@ class UpgradeTest : public VmTest {
       EXPECT_OK(CheckPattern(More(held), held.seed + kMoreSeed, held.more, MoreBegin(held)));
     }
   }
-  // A volume of the build that serves: known, in use still, and used anew.
+  // The serving build knows the volume, it is still in use, and it can be used again.
   void Serve(const Held& held) {
     SCOPED_TRACE(held.spec.name);
     CheckData(held);
@@ -156,7 +157,7 @@ class UpgradeTest : public VmTest {
     ASSERT_NO_FATAL_FAILURE(Publish(held));
     CheckData(held);
   }
-  // Once, while it is published; the new bytes are written to.
+  // Grows a published volume, once. Writes to the new bytes.
   void Grow(Held& held) {
     SCOPED_TRACE(held.spec.name);
     const int64_t size = held.volume.capacity_bytes() + 64 * kMi;
@@ -183,7 +184,7 @@ class UpgradeTest : public VmTest {
     ExpectErased(lv, pieces);
   }
 
-  // id → size, as the build that serves lists them.
+  // id → size, from the list of the serving build.
   std::map<std::string, int64_t> Listed() {
     const auto listed = client().List();
     EXPECT_OK(listed);
@@ -201,18 +202,18 @@ class UpgradeTest : public VmTest {
     return sizes;
   }
 
-  // The second opinion: LVM's, the kernel's, and the disks' own bytes.
+  // The second opinion: LVM, the kernel, and the disks' own bytes.
 
   static bool IsMounted(const std::string& path) { return Tool({"mountpoint", "-q", path}).ok(); }
   static std::map<std::string, Lv> Lvs() { return group().Lvs().value_or(std::map<std::string, Lv>()); }
-  // Names of logical volumes, or devices of physical ones, that bear a tag.
+  // The names of logical volumes, or the devices of physical ones, that carry a tag.
   static std::vector<std::string> LvsTagged(const std::string& tag) {
     return Lines(Tool({"lvs", "--noheadings", "-o", "lv_name", std::string("@") + tag}).out);
   }
   static std::vector<std::string> PvsTagged(const std::string& tag) {
     return Lines(Tool({"pvs", "--noheadings", "-o", "pv_name", std::string("@") + tag}).out);
   }
-  // By the kernel, which does not read a disk for that: "0 819200 mirror 2 253:1 253:2 12/400 …".
+  // Asks the kernel, which reads no disk for that: "0 819200 mirror 2 253:1 253:2 12/400 …".
   static bool IsCopying() {
     for (const std::string& word : Words(Tool({"dmsetup", "status", "--target", "mirror"}).out)) {
       const size_t slash = word.find('/');
@@ -245,10 +246,10 @@ class UpgradeTest : public VmTest {
     }
     return rows;
   }
-  // Where a logical volume and its legs lie.
+  // The places of a logical volume and its legs.
   static std::vector<Piece> PiecesOf(const std::string& lv) {
     uint64_t extent = 0;
-    std::map<std::string, uint64_t> starts;  // of each disk's first extent
+    std::map<std::string, uint64_t> starts;  // the offset of each disk's first extent
     for (const auto& row : Rows({"pvs", "-o", "pv_name,pe_start,vg_extent_size"})) {
       starts[row.at(0)] = std::stoull(row.at(1));
       extent = std::stoull(row.at(2));
@@ -259,7 +260,7 @@ class UpgradeTest : public VmTest {
       if (row.front() != lv && !row.front().starts_with(lv + "_")) {
         continue;
       }
-      for (const std::string& range : row) {  // "/dev/nvme0n1:3-10"; of a raid: its legs
+      for (const std::string& range : row) {  // "/dev/nvme0n1:3-10"; a RAID volume lists its legs here
         const size_t colon = range.find(':');
         const size_t dash = range.find('-', colon);
         if (!range.starts_with("/dev/") || dash == std::string::npos) {
@@ -279,7 +280,7 @@ class UpgradeTest : public VmTest {
       EXPECT_OK(CheckZero(piece.device, piece.length, piece.offset));
     }
   }
-  // Some of it is cleared, and some is not.
+  // The volume's first bytes are zeroed, and its last are not.
   static void ExpectHalfErased(const v1::Volume& volume, const std::vector<Piece>& pieces) {
     EXPECT_THAT(LvsTagged("quarry.erasing"), Contains(LvOf(volume)));
     ASSERT_EQ(pieces.size(), 1U);
@@ -289,13 +290,13 @@ class UpgradeTest : public VmTest {
     EXPECT_FALSE(CheckZero(piece.device, kBit, piece.offset + piece.length - kBit).has_value());
   }
 
-  // A raw volume full of bytes, to be deleted.
+  // A raw volume full of a pattern, to be deleted.
   v1::Volume MakeDoomed() {
     v1::Volume doomed = MustCreate({"doomed", TypeParameters("linear"), BlockCapability(), 64 * kMi});
     EXPECT_OK(WritePattern(NodeOf(doomed), 77, static_cast<uint64_t>(doomed.capacity_bytes())));
     return doomed;
   }
-  // Returns where it lies when erasing has begun, which by kEraseSlowly takes a minute.
+  // Deletes the volume and returns its places once erasing has begun. With kEraseSlowly that takes a minute.
   std::vector<Piece> DeleteSlowly(const v1::Volume& doomed) {
     std::vector<Piece> pieces = PiecesOf(LvOf(doomed));
     EXPECT_EQ(pieces.size(), 1U);
@@ -311,7 +312,7 @@ class UpgradeTest : public VmTest {
  private:
   static constexpr uint64_t kMoreSeed = 1000;
   static std::string More(const Held& held) { return held.raw() ? Data(held) : Target(held) + "/more"; }
-  // In a raw volume the last bytes.
+  // The last bytes of a raw volume.
   static uint64_t MoreBegin(const Held& held) {
     return held.raw() ? static_cast<uint64_t>(held.volume.capacity_bytes()) - held.more : 0;
   }
@@ -321,7 +322,7 @@ class UpgradeTest : public VmTest {
 
 TEST_F(UpgradeTest, WhatTheOldBuildWasAmidIsFinishedByTheNewOne) {
   ASSERT_NO_FATAL_FAILURE(ServeOld({kEraseSlowly}));
-  // Its disk has no room for what comes then: nothing that is being erased lies on the disk that leaves.
+  // Its disk has no space for the next volume, so nothing on the evacuated disk is being erased.
   const v1::Volume doomed = MakeDoomed();
   Held file = Make("file", "linear", MountCapability("ext4"), 400 * kMi);
   Held raw = Make("raw", "raid1", BlockCapability(), 64 * kMi);
@@ -342,7 +343,8 @@ TEST_F(UpgradeTest, WhatTheOldBuildWasAmidIsFinishedByTheNewOne) {
   const Outcome evacuating = OldCtl({"evacuate", leaving, "--no-wait"});
   ASSERT_TRUE(evacuating.ok()) << evacuating.err;
   ASSERT_TRUE(Eventually(IsCopying)) << quarryd().Log();
-  // So that the copying does not end first. Not before, or LVM would have a hard time beginning it.
+  // Slows the disk down, so that the copy does not end first. Earlier, it would delay LVM's start of the
+  // move.
   ASSERT_TRUE(Tool({"vmctl", "slow", number, "500"}).ok());
   KillWithAllThatItRuns();
   ASSERT_TRUE(Tool({"vmctl", "slow", number, "0"}).ok());
@@ -384,8 +386,8 @@ TEST_F(UpgradeTest, WhatTheOldBuildWasAmidIsFinishedByTheNewOne) {
       Sh("wipefs -a -q " + leaving + " && vgextend --metadatasize 64m " + kGroup + " " + leaving).ok());
 }
 
-// Killed amid the first step of a create, and at the end of each; the last ones leave a volume that nobody
-// was told of.
+// The old build is killed amid the first step of a create, and at the end of each step. The last of these
+// kills leave a volume whose creation was not answered.
 TEST_F(UpgradeTest, ACreateThatTheOldBuildDiedInIsMadeOrFoundByTheNewOne) {
   const VolumeSpec spec{"half", TypeParameters("raid1"), MountCapability("ext4"), 32 * kMi};
   constexpr int kAtItsEnd = 600'000;
@@ -427,7 +429,7 @@ class DowngradeTest : public UpgradeTest {
  protected:
   static constexpr char kHandle[] = "csi-0123456789abcdef";  // of an inline volume
   static constexpr char kInline[] = "--ephemeral-max-size=64MiB";
-  // What an administrator has in the group, and what he has that is adopted.
+  // An administrator's unmanaged volume, and one that is adopted.
   static constexpr char kTheirs[] = "theirs";
   static constexpr char kAdopted[] = "adopted";
   static constexpr char kTheirsNode[] = "/dev/vg/theirs";
@@ -473,7 +475,7 @@ class DowngradeTest : public UpgradeTest {
     return lvs.size() == 1 ? lvs.front() : "";
   }
 
-  // A volume as a build will make it whose format this one does not know.
+  // A volume as a later build will make it, in a format that neither build knows.
   Held MakeOfLaterFormat() {
     Held held = Make("later", "linear", BlockCapability(), 32 * kMi);
     EXPECT_OK(WritePattern(NodeOf(held.volume), held.seed, kDataLength));
@@ -489,14 +491,14 @@ class DowngradeTest : public UpgradeTest {
     const Outcome done = Tool(argv);
     EXPECT_TRUE(done.ok()) << done.err;
   }
-  // Told of, not served, and nothing of it is touched. `refusal`: of calls for it.
+  // The volume is reported and not served, and none of its bytes change. `refusal`: the code of calls for it.
   void ExpectLeftAlone(const Held& held, StatusCode refusal) {
     SCOPED_TRACE(held.spec.name);
     EXPECT_THAT(quarryd().Log(), HasSubstr(LvOf(held.volume)));
     EXPECT_THAT(Listed(), Not(Contains(testing::Key(held.id()))));
     EXPECT_TRUE(Fails(client().Stage(held.volume, StagingPath("later"), held.spec.capability), refusal));
     EXPECT_TRUE(Fails(client().Expand(held.id(), 128 * kMi), refusal));
-    (void)client().Delete(held.id());  // whatever it answers
+    (void)client().Delete(held.id());  // with any answer
     EXPECT_THAT(LvsTagged("quarry.v=2"), testing::ElementsAre(LvOf(held.volume)));
     EXPECT_OK(CheckPattern(NodeOf(held.volume), held.seed, kDataLength));
   }
@@ -522,7 +524,7 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   for (const Held& held : {file, raw, gone, adopted}) {
     ASSERT_NO_FATAL_FAILURE(Use(held));
   }
-  // A fact that a later build may add within the format.
+  // A tag that a later build may add within the format.
   Retag(file, "", "quarry.later=1");
   ASSERT_NO_FATAL_FAILURE(PublishInline());
   ASSERT_OK(WritePattern(TargetPath(kHandle) + "/data", 92, kDataLength));
@@ -536,7 +538,7 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   ASSERT_NO_FATAL_FAILURE(ExpectHalfErased(doomed, doomed_pieces));
   std::vector<Held> all = {old_file, old_raw, file, raw, adopted};
 
-  // Back to the old one.
+  // Back to the old build.
   ASSERT_NO_FATAL_FAILURE(ServeOld({kInline}));
   EXPECT_THAT(Listed(), testing::IsSupersetOf(Sizes(all)));
   for (Held* held : {&old_file, &old_raw, &file, &raw, &adopted}) {
@@ -565,7 +567,7 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   CheckTheirs();
   ASSERT_NO_FATAL_FAILURE(StopServing());
 
-  // And forth again: whatever either of them has made and grown.
+  // And to the new build again, over the volumes that both builds have made and grown.
   ASSERT_NO_FATAL_FAILURE(ServeNew());
   EXPECT_EQ(Listed(), Sizes(all));
   EXPECT_OK(client().List(1));

@@ -42,7 +42,7 @@ TEST_F(Versions, OneVolumeIsMadeByV01ListedByV0AndPublishedByV1) {
   ASSERT_OK(client().Stage(volume, staging, capability));
   ASSERT_OK(client().Publish(volume, staging, target, capability));
   ASSERT_OK(WritePattern(target + "/data", 6, 4 << 20));
-  // The same volume through another version, at the same time: one file system, two paths.
+  // Another version uses the same volume at the same time: one file system, two paths.
   const std::string old_target = TargetPath("old");
   ASSERT_TRUE(Tool({"mkdir", "-p", old_target}).ok());
   const auto published = v0->Publish(made.value, "", old_target, mount);
@@ -54,7 +54,7 @@ TEST_F(Versions, OneVolumeIsMadeByV01ListedByV0AndPublishedByV1) {
   ASSERT_TRUE(v0->Unpublish(made.value.id, old_target).ok());
   EXPECT_TRUE(std::filesystem::is_directory(old_target)) << "the caller's path stays";
 
-  // Without staging, by the oldest version, after the newest one has used it.
+  // The oldest version publishes without staging, after the newest version has used the volume.
   ASSERT_TRUE(v0_1->Publish(made.value, "", old_target, mount).ok());
   EXPECT_OK(CheckPattern(old_target + "/data", 6, 4 << 20));
   ASSERT_TRUE(v0_1->Unpublish(made.value.id, old_target).ok());

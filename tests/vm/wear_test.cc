@@ -1,5 +1,5 @@
-// A disk that says of itself that it is failing: what is made from then on avoids it, its volumes say so, and
-// once it takes that back all is as before. Needs three NVMe disks.
+// A disk reports itself failing: new volumes avoid it, and its volumes report it. When the disk withdraws the
+// report, everything is as before. Needs three NVMe disks.
 #include <httplib.h>
 
 #include <set>
@@ -44,7 +44,7 @@ class WearTest : public VmTest {
     EXPECT_TRUE(told.ok()) << told.err;
     return json::parse(told.out, nullptr, false);
   }
-  // quarryctl's row of the disk.
+  // The disk's row from quarryctl.
   static json Row(int number) {
     for (const json& row : Ask("devices")) {
       if (row.value("serial", "") == "quarry" + std::to_string(number)) {
@@ -96,7 +96,7 @@ class WearTest : public VmTest {
     EXPECT_OK(capacity);
     return capacity.value.available_capacity();
   }
-  // Of lines of the log that have both.
+  // The number of log lines that contain both texts.
   size_t Logged(const std::string& one, const std::string& other) {
     size_t count = 0;
     for (const std::string& line : Lines(quarryd().Log())) {
@@ -116,7 +116,7 @@ TEST_F(WearTest, AFailingDiskGetsNothingNewAndItsVolumesSaySoUntilItIsWellAgain)
   while (number < 3 && DiskNode(number) != node) {
     ++number;
   }
-  // What the disk says before anything is amiss.
+  // The disk's report while it is healthy.
   ASSERT_TRUE(Eventually([&] { return Row(number)["health"].is_object(); })) << Row(number).dump();
   const json well = Row(number);
   EXPECT_EQ(well["health"]["critical_warning"], 0);
@@ -137,7 +137,7 @@ TEST_F(WearTest, AFailingDiskGetsNothingNewAndItsVolumesSaySoUntilItIsWellAgain)
   EXPECT_EQ(Row(number)["health"]["critical_warning"], kReliabilityDegraded);
   EXPECT_EQ(Metric("quarry_disk_critical_warning" + labels + R"(,warning="reliability"})"), 1);
   EXPECT_THAT(ConditionOf(there), HasSubstr("degraded: leg 0 of 1 lies on a disk that is failing"));
-  EXPECT_LT(Capacity(), before * 3 / 4) << "its room is promised to nobody";
+  EXPECT_LT(Capacity(), before * 3 / 4) << "the space of a failing disk counts as capacity";
   for (int i = 0; i < 3; ++i) {
     const std::string type = i % 2 == 0 ? "linear" : "raid1";
     const v1::Volume made =

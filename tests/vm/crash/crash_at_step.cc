@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// The step that this thread has been told to die amid, if its end comes first.
+// True on a thread whose current step shall end with the process's death, unless DieAmid comes first.
 thread_local bool die_after = false;
 
 std::string WithoutNames(const std::string& step) {
@@ -37,7 +37,7 @@ std::string Contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// All processes below this one, those below them (LVM may be run by a process of ours) included.
+// All processes below this one, at any depth: quarryd may run LVM from a child process.
 void AddDescendants(const std::string& process, std::set<pid_t>& found) {
   std::error_code ignored;
   for (const auto& task : fs::directory_iterator("/proc/" + process + "/task", ignored)) {
@@ -107,7 +107,8 @@ bool CrashAtStep::FirstTime(const std::string& moment, const std::string& step) 
   return true;
 }
 
-// A step that runs a program dies a while after the program has begun, any other at its end.
+// If the step runs a program, the process dies a while after the program has started. Otherwise it dies at
+// the end of the step.
 void CrashAtStep::DieAmid() const {
   const auto wait = milliseconds(now_.amid_ms);
   const bool orphans = now_.orphans;
@@ -136,7 +137,7 @@ void CrashAtStep::Before(const std::string& step) {
     }
     return;
   }
-  // Before any further step is where the process died after the one that precedes it.
+  // "Before" is tried for the first step only: before any later step equals after its predecessor.
   if (Contents(order_ + ".done").empty() && FirstTime("before", step)) {
     Die(now_.orphans);
   }

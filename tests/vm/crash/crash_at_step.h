@@ -1,5 +1,5 @@
-// Ends the process at a step of the engine's plans, so that a test can say "killed before, amid and after
-// each step" and mean it. Linked into quarryd_crash only.
+// Kills the process at a step of the engine's plans, so that a test can kill it before, during and after each
+// step. Linked into quarryd_crash only.
 #pragma once
 
 #include <mutex>
@@ -10,16 +10,17 @@
 
 namespace quarry::vm {
 
-// While the file `order` exists, the process dies at the first step that is not yet written down in
-// `order`.done with the same moment: before it (the very first one only: before any other is after its
-// predecessor), amid it, or after it. Names of logical volumes do not
-// count, so that "create logical volume vg/q… " is one step however often it is tried.
+// While the file `order` exists, the process dies at the first step that `order`.done does not list yet for
+// the same moment: before the step (only for the very first step, since before any other equals after its
+// predecessor), amid it, or after it. The names of logical volumes are ignored, so "create logical volume
+// vg/q…" is the same step in every attempt.
 //
-// What the order file says, in words between blanks: "amid-ms N" how long a child process of the step may
-// live when it is killed amid (default 120); "orphans" leaves children alive when the process dies; "steps N"
-// kills at the N-th step from now on instead, amid, whether or not it is written down.
+// The order file contains these words, separated by blanks:
+//   amid-ms N   how long a child process of the step lives before the kill amid the step (default 120)
+//   orphans     children stay alive when the process dies
+//   steps N     the process dies amid the N-th step from now on, whether or not that step is listed
 //
-// A death is SIGKILL: first the children of the process (LVM, mkfs), then itself.
+// The process dies by SIGKILL: first its children (LVM, mkfs), then the process itself.
 class CrashAtStep final : public engine::StepWatcher {
  public:
   explicit CrashAtStep(std::string order) : order_(std::move(order)) {}

@@ -1,4 +1,4 @@
-// quarryd with a step at which to die: QUARRY_CRASH_ORDER names the file that says so.
+// quarryd that can be killed at a step. QUARRY_CRASH_ORDER names the order file (crash_at_step.h).
 #include <cstdlib>
 
 #include "daemon/daemon.h"

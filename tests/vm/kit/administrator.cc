@@ -130,7 +130,8 @@ Outcome Administrator::Run(std::vector<std::string> argv) {
   argv.insert(argv.begin() + 1, {"-q", "-y", "--config", kConfig});
   Outcome done = Tool(argv);
   const std::vector<std::string> words = Lines(done.err);
-  story_.Tell("he: " + text + (done.ok() ? "" : ": FAILED: " + (words.empty() ? "" : words.back())));
+  story_.Tell("administrator: " + text +
+              (done.ok() ? "" : ": FAILED: " + (words.empty() ? "" : words.back())));
   return done;
 }
 
@@ -162,7 +163,8 @@ std::vector<std::vector<std::string>> Administrator::Report(const std::string& f
 
 void Administrator::Expect(const Status& written) {
   if (!written.has_value() && trouble_.has_value()) {
-    trouble_ = Error(Code::kCorrupt, "he cannot write to his own: " + written.error().message());
+    trouble_ = Error(Code::kCorrupt,
+                     "the administrator cannot write to an unmanaged volume: " + written.error().message());
   }
 }
 
@@ -264,7 +266,7 @@ void Administrator::Mirror(std::mt19937& random) {
   }
 }
 
-// Makes it a cached one, or a plain one again.
+// Adds a cache to the volume, or removes its cache.
 void Administrator::Cache(const std::string& lv, bool* cached) {
   Disturb(lv);
   if (*cached) {
@@ -329,7 +331,7 @@ void Administrator::Snapshot(std::mt19937& random) {
   }
   const std::string name = NewName();
   const auto before = others_.Look(lv);
-  // More than it can ever need: LVM makes that as much as it can.
+  // More than it can ever need. LVM reduces it to the largest useful size.
   if (!Run({"lvcreate", "-s", "-n", name, "-l", "200%ORIGIN", Path(lv)}).ok()) {
     return;
   }
@@ -351,8 +353,8 @@ bool Administrator::HasSnapshots(const std::string& lv) const {
   return std::ranges::any_of(own_, [&](const auto& entry) { return entry.second.origin == lv; });
 }
 
-// Never both a snapshot and a cache on one: lvm2 2.03.16 by itself then loads the cache's tables twice as
-// long as they are, and neither reads as it should.
+// Never makes both a snapshot and a cache of one volume: lvm2 2.03.16 then loads the cache's tables twice as
+// long as they are, without Quarry's doing, and both read wrong bytes.
 void Administrator::CacheOthers(std::mt19937& random) {
   const std::string lv = PickOthers(random);
   if (lv.empty() || HasSnapshots(lv)) {
@@ -421,7 +423,7 @@ bool Administrator::RemoveTheirs(const std::string& lv) {
 
 void Administrator::RemoveOthers(std::mt19937& random) {
   const std::string lv = PickOthers(random);
-  // What is built on it is his, and would go along.
+  // A cache or snapshot of it is the administrator's, and lvremove would remove it too.
   if (!lv.empty() && !cached_.contains(lv) && !HasSnapshots(lv)) {
     RemoveTheirs(lv);
   }
@@ -436,7 +438,7 @@ void Administrator::TidyUp(std::mt19937& /*random*/) {
     const auto rows = Report("lv_name,lv_tags,seg_pe_ranges,lv_role", true);
     for (const auto& row : rows) {
       const bool marked = row[1] == "quarry.creating" || row[1].find("quarry.erasing") != std::string::npos;
-      // Its snapshots, which are his, would go along.
+      // lvremove would also remove its snapshots, which are the administrator's.
       if (marked && !row[0].starts_with("[") && row[3].find("origin") == std::string::npos) {
         found = row[0];
       }
@@ -466,7 +468,7 @@ void Administrator::TidyUp(std::mt19937& /*random*/) {
 
 Status Administrator::CheckOwn(const std::string& lv, const KnownBytes& bytes) {
   if (::access(Node(lv).c_str(), F_OK) != 0) {
-    story_.Tell("he: " + lv + " was deactivated by somebody");
+    story_.Tell("administrator: " + lv + " was deactivated by another process");
     QUARRY_TRY(MustRun({"lvchange", "-ay", Path(lv)}));
   }
   return bytes.Check(Node(lv));
@@ -481,10 +483,11 @@ Status Administrator::Check() {
   }
   for (const auto& [name, own] : own_) {
     if (!there.contains(name)) {
-      return Error(Code::kNotFound, "his " + name + " is gone, and he has not removed it");
+      return Error(Code::kNotFound,
+                   "unmanaged " + name + " is gone, and the administrator has not removed it");
     }
     if (own.kind != Kind::kThinPool) {
-      QUARRY_TRY(CheckOwn(name, own.bytes).Context("his " + name));
+      QUARRY_TRY(CheckOwn(name, own.bytes).Context("unmanaged " + name));
     }
   }
   return Ok();
@@ -545,7 +548,7 @@ Status Administrator::Leave() {
   for (const std::string& lv : pooled_) {
     QUARRY_TRY(MustRun({"lvremove", Path(lv)}));
   }
-  // A conversion that failed half-way leaves what would have been a pool's metadata, or the store of a cache.
+  // A conversion that failed half-way leaves the volume for a pool's metadata, or the store of a cache.
   for (const auto& row : Report("lv_name")) {
     if (row[0].starts_with("lvol") || row[0].starts_with("his")) {
       QUARRY_TRY(MustRun({"lvremove", Path(row[0])}));

@@ -1,4 +1,4 @@
-// His pvmoves: one at a time, in a thread of its own.
+// The administrator's pvmoves: one at a time, in a thread of its own.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -30,17 +30,18 @@ void Administrator::StartMove(const std::string& from, const std::vector<std::st
   std::vector<std::string> argv = {"pvmove", "-q", "-y", "-i", "1", "--config", kConfig};
   argv.insert(argv.end(), more.begin(), more.end());
   argv.push_back(from);
-  story_.Tell("he: pvmove " + (more.empty() ? "" : more.back() + " ") + from + " begins");
+  story_.Tell("administrator: pvmove " + (more.empty() ? "" : more.back() + " ") + from + " begins");
   move_->thread = std::jthread([this, argv, move = move_.get()] {
     move->outcome = Tool(argv, kMoveLimit);
     const std::vector<std::string> words = Lines(move->outcome.out + move->outcome.err);
-    story_.Tell(fmt::format("he: pvmove of {} ends with {}: {}", move->from, move->outcome.status,
+    story_.Tell(fmt::format("administrator: pvmove of {} ends with {}: {}", move->from, move->outcome.status,
                             words.empty() ? "" : words.back()));
     move->over = true;
   });
 }
 
-// What has arrived is where it should be; what began must arrive, unless he has called it off himself.
+// A pvmove that began must succeed unless the administrator aborted it, and its volumes must have left the
+// disk.
 Status Administrator::EndOfMove() {
   if (move_ == nullptr || !move_->over) {
     return Ok();
@@ -52,13 +53,16 @@ Status Administrator::EndOfMove() {
     return Ok();
   }
   if (!move->outcome.ok()) {
-    return Error(Code::kCorrupt, fmt::format("his pvmove of {} ended by itself: {}{}", move->from,
-                                             move->outcome.out, move->outcome.err));
+    return Error(Code::kCorrupt,
+                 fmt::format("the administrator's pvmove of {} was ended by another process: {}{}",
+                             move->from, move->outcome.out, move->outcome.err));
   }
   for (const auto& row : Report("lv_name,devices")) {
     if (move->what.contains(row[0]) && row[1].find(move->from + "(") != std::string::npos) {
-      return Error(Code::kCorrupt, fmt::format("his pvmove of {} says that it is done, and {} lies there: {}",
-                                               move->from, row[0], move->outcome.out));
+      return Error(
+          Code::kCorrupt,
+          fmt::format("the administrator's pvmove of {} reports success, but {} still lies there: {}",
+                      move->from, row[0], move->outcome.out));
     }
   }
   return Ok();

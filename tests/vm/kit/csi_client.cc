@@ -10,17 +10,17 @@ namespace {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& socket) {
   grpc::ChannelArguments arguments;
-  // A server that was killed and is back should be noticed at once, not after gRPC's growing pauses.
+  // Notice a restarted server at once, without gRPC's growing pauses.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  // Each client its own connection, as separate processes would have.
+  // Each client has its own connection, as separate processes would.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // What most callers send; a path derived from the socket is what old ones send.
+  // Most callers send this authority. Old ones send a path derived from the socket.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel("unix://" + socket, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// As any caller does: what is being worked on is asked for again, as long as the answer says so.
+// Repeats the call while the answer asks for it, as any caller does.
 template <typename Response>
 Reply<Response> Patiently(std::chrono::milliseconds limit, const std::function<Reply<Response>()>& call) {
   const auto end = std::chrono::steady_clock::now() + limit;

@@ -1,5 +1,5 @@
-// A client of csi.v1 over a unix socket: typed calls, and short ways to write the requests that tests make
-// all the time. Anything else is said with the generated messages and Invoke().
+// A client of csi.v1 over a unix socket: typed calls, and short forms of the requests that tests make most
+// often. All other calls use the generated messages and Invoke().
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -43,14 +43,14 @@ struct VolumeSpec {
   int64_t limit = 0;
 };
 
-// "raid5", "stripes=3" …: parameters of a volume of that type.
+// The parameters of a volume of this type, for example ("raid5", {{"stripes", "3"}}).
 std::map<std::string, std::string> TypeParameters(const std::string& type,
                                                   const std::map<std::string, std::string>& more = {});
 
 // One connection. Calls may be made from several threads.
 class CsiClient {
  public:
-  // `limit` is the deadline of every call. Connects when first used, and again after the server went away.
+  // `limit` is the deadline of every call. Connects at the first call, and again after the server went away.
   explicit CsiClient(const std::string& socket, std::chrono::milliseconds limit = std::chrono::seconds(120));
 
   v1::Identity::Stub& identity() { return *identity_; }
@@ -64,21 +64,23 @@ class CsiClient {
                          const Request& request) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + limit_);
-    // The server may be starting: the call's own deadline is the limit, not the first refused connection.
+    // If set, the call waits for a server that is starting, until the deadline. Otherwise a refused
+    // connection fails it.
     context.set_wait_for_ready(wait_for_ready_);
     Reply<Response> reply;
     reply.status = (stub.*method)(&context, request, &reply.value);
     return reply;
   }
 
-  // Whether calls wait for a server that is not there yet, until their deadline; else they fail at once.
+  // If true, calls wait for a server that is not there yet, until their deadline. By default they fail at
+  // once.
   void set_wait_for_ready(bool wait) { wait_for_ready_ = wait; }
 
   Reply<v1::ProbeResponse> Probe();
   Reply<v1::GetPluginInfoResponse> PluginInfo();
 
   static v1::CreateVolumeRequest CreateRequest(const VolumeSpec& spec);
-  // Create and Expand are repeated while the answer is that space is being cleared.
+  // Create and Expand are repeated while the answer is that space is being zeroed.
   Reply<v1::CreateVolumeResponse> Create(const VolumeSpec& spec);
   Reply<v1::DeleteVolumeResponse> Delete(const std::string& id);
   // All pages, in order. max_entries: size of a page, 0 for one page.

@@ -1,4 +1,4 @@
-// What the bytes of a device or a file are known to be, from its first byte on.
+// The bytes that a device or a file is known to hold, from its first byte on.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,18 @@
 
 namespace quarry::vm {
 
-// A value: pieces one after the other, each a pattern of its own or zeroes. Lengths are multiples of 4096
-// bytes.
+// A value: consecutive pieces, each with a pattern of its own or zeroes. Lengths are multiples of 4096 bytes.
 class KnownBytes {
  public:
-  void AddPattern(uint64_t length);  // one that no other piece of this process has
+  void AddPattern(uint64_t length);  // a pattern that no other piece of this process has
   void AddZeroes(uint64_t length);
 
   uint64_t size() const;
-  // The patterns, not the zeroes. Creates a file where there is nothing.
+  // Writes the patterns, not the zeroes. Creates the file if there is none.
   Status Write(const std::string& path) const;
-  // The last piece alone.
+  // Writes the last piece only.
   Status WriteLast(const std::string& path) const;
-  // kCorrupt naming the first byte that differs.
+  // kCorrupt names the first byte that differs.
   Status Check(const std::string& path) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kChunk = 1 << 20;
 
-// splitmix64: every block of 8 bytes is decided by seed and offset, so a shifted or foreign block shows.
+// splitmix64: seed and offset decide every 8 bytes, so a shifted or foreign block is detected.
 uint64_t Word(uint64_t seed, uint64_t index) {
   uint64_t z = seed * 0x9E3779B97F4A7C15ULL + (index + 1) * 0xBF58476D1CE4E5B9ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -33,14 +33,14 @@ std::vector<uint64_t> Chunk(uint64_t length) {
   return std::vector<uint64_t>(std::min(kChunk, length) / 8);
 }
 
-// Reads `length` bytes at `offset` and hands them over in pieces: (words, offset from the start).
+// Reads `length` bytes at `offset` and passes them on in pieces: (words, offset from the start).
 Status ReadAll(const std::string& path, uint64_t length, uint64_t offset,
                const std::function<Status(const std::vector<uint64_t>&, uint64_t)>& take) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) {
     return ErrnoError(path);
   }
-  // Clean pages go, so that what is read comes from the device.
+  // Drops clean pages, so that the bytes come from the device.
   ::posix_fadvise(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
   for (uint64_t done = 0; done < length;) {
     std::vector<uint64_t> words = Chunk(length - done);

@@ -26,7 +26,7 @@ Status Set(const std::string& file, const std::string& value) {
 }
 
 // "comm-pid (tgid) [cpu] flags time: task_newtask: pid=7 comm=x clone_flags=1200011 oom_score_adj=0"; a comm
-// may hold blanks. nullopt: no such line, or a thread.
+// may contain blanks. nullopt: the line is of another kind, or reports a thread.
 struct NewProcess {
   pid_t parent = 0;  // 0: not known
 };

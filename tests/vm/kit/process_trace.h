@@ -1,4 +1,4 @@
-// Which processes start others, from the kernel's own tracepoint (task:task_newtask through tracefs).
+// Counts the processes that others start, by the kernel's own tracepoint (task:task_newtask through tracefs).
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,8 @@ namespace quarry::vm {
 // A process and its children.
 std::set<pid_t> WithChildren(pid_t process);
 
-// From Start() on, for the whole kernel. One at a time; off when the object goes.
+// Records from Start() on, for the whole kernel. Only one object at a time; its destructor ends the
+// recording.
 class ProcessTrace {
  public:
   // kUnsupported: the kernel has no such tracepoint.
@@ -22,7 +23,8 @@ class ProcessTrace {
   ProcessTrace(ProcessTrace&& other) noexcept : on_(std::exchange(other.on_, false)) {}
   ProcessTrace& operator=(ProcessTrace&&) = delete;
 
-  // Processes (not threads) that these have started so far, and any whose parent the kernel had forgotten.
+  // The number of processes (not threads) that `parents` have started so far. Counts a process with an
+  // unknown parent too.
   Result<int> StartedBy(const std::set<pid_t>& parents) const;
 
  private:

@@ -54,7 +54,7 @@ std::vector<std::string> Environment(const QuarrydOptions& options) {
   return variables;
 }
 
-// Whether somebody takes connections there.
+// True if a process accepts connections on this socket.
 bool IsServed(const std::string& socket_path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -116,7 +116,7 @@ Status QuarrydProcess::WaitReady(std::chrono::seconds limit, std::chrono::millis
       return Error(Code::kUnavailable,
                    "quarryd ended with status " + std::to_string(*exit_status_) + ": " + Log());
     }
-    // gRPC does not try again for five seconds after its first attempt was refused.
+    // After a refused attempt gRPC does not try again for five seconds.
     served = served || IsServed(options_.socket);
     if (!served) {
       std::this_thread::sleep_for(kPoll);

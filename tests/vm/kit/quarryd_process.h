@@ -1,4 +1,4 @@
-// A quarryd of one's own: started, asked whether it is ready, killed, stopped.
+// A quarryd process for a test: started, waited for until it is ready, killed, stopped.
 #pragma once
 
 #include <sys/types.h>
@@ -23,34 +23,34 @@ struct QuarrydOptions {
   std::string log = "/run/quarry-test/quarryd.log";            // standard output and error, appended to
 };
 
-// The process dies with this object, by SIGKILL. One thread.
+// The destructor kills the process with SIGKILL. Used by one thread.
 class QuarrydProcess {
  public:
-  // Returns when it runs, which is before it serves. kNotFound: no such program.
+  // Returns when the process runs, which is before it serves. kNotFound: no such program.
   static Result<std::unique_ptr<QuarrydProcess>> Start(const QuarrydOptions& options);
   ~QuarrydProcess();
   QuarrydProcess(const QuarrydProcess&) = delete;
   QuarrydProcess& operator=(const QuarrydProcess&) = delete;
 
-  // Until Probe says "ready", asked again after each `pause`: Probe is work for the one who is to get ready.
-  // kUnavailable with its last answer after `limit`, or at once if the process has ended.
+  // Calls Probe until it reports "ready", with a `pause` between calls, since each Probe costs a starting
+  // quarryd some work. kUnavailable with the last answer after `limit`, or at once if the process has ended.
   Status WaitReady(std::chrono::seconds limit = std::chrono::seconds(60),
                    std::chrono::milliseconds pause = std::chrono::milliseconds(100));
 
-  // SIGKILL: no destructor, no handler, nothing runs. Returns when it is gone.
+  // SIGKILL: no destructor and no handler runs. Returns when the process has ended.
   void Kill();
-  // Sends SIGTERM and waits: exit status, or -1 if it had to be killed after `limit`.
+  // Sends SIGTERM and waits. Returns the exit status, or -1 if the process had to be killed after `limit`.
   int Stop(std::chrono::seconds limit = std::chrono::seconds(60));
   void Signal(int number) const;
-  // The exit status if it ends by itself within `limit`: -1 by a signal. nullopt: it still runs.
+  // The exit status if the process ends by itself within `limit`; -1 if by a signal. nullopt: it still runs.
   std::optional<int> WaitExit(std::chrono::seconds limit);
   bool Running();
-  // Lets go of it: it lives on after this object. Its pid.
+  // Lets the process outlive this object. Returns its pid.
   [[nodiscard]] pid_t Release();
 
   pid_t pid() const { return pid_; }
   const QuarrydOptions& options() const { return options_; }
-  // What it has written since it was started.
+  // What the process has written since it was started.
   std::string Log() const;
 
  private:

@@ -1,4 +1,4 @@
-// What happened in a test that has several at work, step by step, to be shown if it fails.
+// The steps of a test with several actors, to be shown if it fails.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,13 @@
 
 namespace quarry::vm {
 
-// Lines of what was done, by whom and with what outcome, each with the time since the beginning. Any thread.
+// Each line has an actor, a step, its outcome and the time since the beginning. Thread-safe.
 class Story {
  public:
   void Tell(const std::string& line);
   std::string Text() const;
-  size_t Steps() const;  // told so far, and never fewer: Begin() does not forget them
-  void Begin();          // forgets what was told
+  size_t Steps() const;  // lines told so far; Begin() does not reset the count
+  void Begin();          // forgets the lines
 
  private:
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();

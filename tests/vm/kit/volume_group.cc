@@ -23,7 +23,7 @@ std::string FirstWord(const fs::path& file) {
   return word;
 }
 
-// NVMe and virtio tell it as text, SCSI in a page with a header of four bytes.
+// NVMe and virtio have the serial number as text, SCSI has it in a page with a header of four bytes.
 std::string SerialOf(const fs::path& block) {
   constexpr size_t kPageHeader = 4;
   std::ifstream page(block / "device/vpd_pg80", std::ios::binary);
@@ -119,7 +119,7 @@ std::string LvNameIn(const std::string& id) {
 }
 
 Status VolumeGroup::Empty() {
-  // udev's short looks at a device that was just closed may stand in the way once or twice.
+  // udev briefly opens a device that was just closed, so an attempt or two may fail.
   Status last;
   for (int attempt = 0; attempt < 5; ++attempt) {
     last = Checked({"lvremove", "-q", "-y", "-f", name_});
@@ -160,7 +160,7 @@ Result<std::vector<std::set<std::string>>> VolumeGroup::LegDevices(const std::st
     const std::vector<std::string> devices = Split(row.at("devices"), ',');
     const size_t suffix = name.rfind('_');
     if (name == lv && devices.at(0).starts_with("/dev/")) {
-      // No sub-volumes: every stripe of a segment is a leg, and all of a linear volume is one.
+      // No sub-volumes: every stripe of a segment is a leg. A linear volume is one leg.
       for (size_t i = 0; i < devices.size(); ++i) {
         by_leg[std::to_string(i)].insert(devices[i]);
       }

@@ -1,5 +1,5 @@
-// A volume group on a guest's blank disks, and what LVM's own tools say about it: the second opinion that
-// tests hold against what quarryd says.
+// A volume group on a guest's blank disks, and what LVM's own tools report about it: the second opinion with
+// which tests compare what quarryd reports.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace quarry::vm {
 
-// Device node of the disk with serial number quarry<number>; empty if there is none now.
+// Device node of the disk with serial number quarry<number>. Empty if the disk is not present.
 std::string DiskNode(int number);
-// Disks 1, 2, … as long as there are any.
+// The nodes of disks 1, 2, … up to the first that is not present.
 std::vector<std::string> DiskNodes();
 
-// The logical volume's name in the id of a volume that Quarry made, "<pool>.<hash>.<name>" or without the
-// hash.
+// The logical volume's name in the id of a volume that Quarry made: "<pool>.<hash>.<name>", or an id without
+// the hash.
 std::string LvNameIn(const std::string& id);
 
 struct Lv {
@@ -29,8 +29,8 @@ struct Lv {
   bool active = false;
 };
 
-// Removed with all that is in it when the object goes, unless it is to be kept. Removing what is not there is
-// fine.
+// The destructor removes the group with all its volumes, unless it is to be kept. Removing a missing group is
+// no error.
 class VolumeGroup {
  public:
   VolumeGroup(std::string name, std::vector<std::string> devices)
@@ -43,36 +43,36 @@ class VolumeGroup {
   VolumeGroup(const VolumeGroup&) = delete;
   VolumeGroup& operator=(const VolumeGroup&) = delete;
 
-  // `how`: more of vgcreate's arguments.
+  // `how` has further arguments of vgcreate.
   Status Make(const std::vector<std::string>& how = {"--metadatasize", "64m"});
-  // Whoever made it; what is not there is fine.
+  // Removes the group, even if this object did not make it. A missing group is no error.
   void Remove();
-  // It outlives this object, also if it is made only now.
+  // The group outlives this object, also if it is made later.
   void Keep() {
     kept_ = true;
     made_ = false;
   }
-  // Removes every LV, whoever made it; the group stays.
+  // Removes every LV, whichever process made it. The group stays.
   Status Empty();
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& devices() const { return devices_; }
 
   Result<int64_t> FreeExtents() const;
-  // Those that LVM shows without -a, by name.
+  // The logical volumes that LVM shows without -a, by name.
   Result<std::map<std::string, Lv>> Lvs() const;
-  // Which devices each leg of an LV lies on, as `lvs -a -o devices` reports it; the metadata sub-volume of a
-  // raid leg belongs to the leg.
+  // The devices of each leg of an LV, from `lvs -a -o devices`. The metadata sub-volume of a RAID leg belongs
+  // to the leg.
   Result<std::vector<std::set<std::string>>> LegDevices(const std::string& lv) const;
 
  private:
   std::string name_;
   std::vector<std::string> devices_;
-  bool made_ = false;  // and to be removed
+  bool made_ = false;  // the destructor removes it
   bool kept_ = false;
 };
 
-// Whether no device serves two legs.
+// True if no device serves two legs.
 bool Disjoint(const std::vector<std::set<std::string>>& legs);
 
 }  // namespace quarry::vm

@@ -1,4 +1,4 @@
-// Whoever uses a volume while something happens to it: writes all the time, and knows what must be there.
+// A user of a volume: it writes all the time, and knows what the volume must hold.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,18 @@
 
 namespace quarry::vm {
 
-// Writes blocks round and round, each with a pattern of its own turn and flushed, until told to stop.
+// Writes the blocks in turn, again and again, each with a pattern of its turn, and flushes each. Runs until
+// StopAndCheck().
 class Writer {
  public:
-  // `raw`: into the device at `path` itself, else into a file there.
-  // `pause`: after each block, so that something else may have the processors.
+  // `raw`: writes to the device at `path` itself, otherwise to a file below it.
+  // `pause`: sleeps after each block, so that other threads get the processors.
   Writer(const std::string& path, bool raw, std::chrono::milliseconds pause = {})
       : file_(raw ? path : path + "/written"),
         pause_(pause),
         thread_([this](const std::stop_token& stop) { Write(stop); }) {}
 
-  // Stops it and compares every block with what was last written there.
+  // Stops the writer and compares every block with what was last written there.
   Status StopAndCheck() {
     thread_.request_stop();
     thread_.join();
@@ -54,7 +55,7 @@ class Writer {
   const std::string file_;
   const std::chrono::milliseconds pause_;
   std::atomic<uint64_t> turns_ = 0;
-  Status result_ = Ok();  // the thread's until it is joined
+  Status result_ = Ok();  // only the thread uses it until it is joined
   std::jthread thread_;
 };
 

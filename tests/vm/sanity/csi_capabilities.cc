@@ -1,5 +1,5 @@
-// Prints the capabilities that the plugin on a socket advertises, in v1 or v0, one a line: "controller
-// CREATE_DELETE_VOLUME". Waits for a plugin that is still starting.
+// Prints the capabilities that the plugin on a socket advertises through v1 or v0, one on each line:
+// "controller CREATE_DELETE_VOLUME". Waits for a plugin that is still starting.
 #include <iostream>
 #include <string_view>
 

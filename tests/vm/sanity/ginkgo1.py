@@ -1,4 +1,4 @@
-"""Reads what Ginkgo 1 prints with -ginkgo.v -ginkgo.noColor: the suites of CSI 0.2 and 0.3 write no report."""
+"""Reads the output of Ginkgo 1 with -ginkgo.v -ginkgo.noColor: the suites of CSI 0.2 and 0.3 write no report."""
 
 import re
 
@@ -6,14 +6,14 @@ NOT_PASSED = {"S [SKIPPING]": "skipped", "P [PENDING]": "pending", "• Failure"
 NODE = re.compile(r" \[(?:It|BeforeEach|JustBeforeEach|AfterEach|BeforeSuite|AfterSuite|Measurement)\](?= |$)")
 COUNTS = re.compile(r"(\d+) Passed \| (\d+) Failed \| (?:\d+ Flaked \| )?(\d+) Pending \| (\d+) Skipped")
 RAN = re.compile(r"^Ran \d+ of (\d+) Specs", re.MULTILINE)
-# The suites connect anew for each spec. A connection that is there before they begin to wait for it, they
-# wait for in vain: no word of the plugin's is in that.
+# The suites connect again for each spec. If a connection is ready before a suite begins to wait for it, the suite
+# waits in vain. The plugin has no part in that.
 RACE = "Connection timed out"
 
 
 def outcome(output):
-    """A run's counts, {"specs", "passed", "failed", "pending", "skipped"}, and the specs that did not pass:
-    (state, full name, message). Raises ValueError for output that is not a whole run's."""
+    """Returns a run's counts, {"specs", "passed", "failed", "pending", "skipped"}, and the specs that did not pass:
+    (state, full name, message). Raises ValueError if the output is not that of a whole run."""
     counts, ran = COUNTS.search(output), RAN.search(output)
     if not counts or not ran:
         raise ValueError("the output ends without Ginkgo's summary")
@@ -36,13 +36,13 @@ def outcome(output):
 
 
 def raced(specs):
-    """True if all that failed is the suite's own way of connecting."""
+    """True if the suite's connection race is the only failure."""
     bad = [spec for spec in specs if spec[0] in ("failed", "panicked")]
     return bool(bad) and all(RACE in message for _, _, message in bad)
 
 
 def _spec(lines):
-    """Full name and message: texts and places take turns, each level further in, up to an empty line."""
+    """Full name and message. Texts and places alternate, each level further indented, up to an empty line."""
     end = lines.index("") if "" in lines else len(lines)
     texts = [NODE.sub("", line.strip()) for line in lines[:end:2]]
     return " / ".join(texts), " ".join(line.strip() for line in lines[end:] if line.strip())[:500]

@@ -1,4 +1,4 @@
-"""What Ginkgo 1 prints is read for what it is."""
+"""The output of Ginkgo 1 is read correctly."""
 
 import sys
 import unittest

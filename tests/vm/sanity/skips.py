@@ -1,15 +1,15 @@
-"""Which specs of csi-sanity may be skipped: the table of docs/conformance.md, held against a run's report."""
+"""Which specs of csi-sanity may be skipped: compares the table of docs/conformance.md with a run's report."""
 
 import re
 
 ROW = re.compile(r"^\|\s*(plugin|controller|node|upstream)\s+(\w+)\s*\|\s*`([^`]+)`\s*\|", re.MULTILINE)
 OLDER = re.compile(r"^\|\s*(0\.\d)\s*\|\s*(controller|node)\s+(\w+)\s*\|\s*`([^`]+)`\s*\|", re.MULTILINE)
-# A run of fewer specs is not the suite: a focus, a filter, a crash.
+# A run with fewer specs is incomplete: it was focused, filtered, or has crashed.
 LEAST_SPECS = 90
 
 
 def allowed(conformance):
-    """The rows of the table: (capability, what the specs' full names begin with)."""
+    """The rows of the table: (capability, prefix of the specs' full names)."""
     rows = [(f"{service} {name}", prefix) for service, name, prefix in ROW.findall(conformance)]
     if not rows:
         raise ValueError("docs/conformance.md has no table of skips")
@@ -21,7 +21,7 @@ def full_name(spec):
 
 
 def problems(report, rows, advertised):
-    """What is wrong with a run, one line each; and its counts by state.
+    """Returns the problems of a run, one on each line, and its counts by state.
 
     report: Ginkgo's JSON report. rows: allowed(). advertised: the plugin's capabilities, "controller GET_CAPACITY".
     """
@@ -58,7 +58,7 @@ def problems(report, rows, advertised):
 
 
 def older_allowed(conformance):
-    """The rows of the older versions' table: (version, capability, what the specs' full names begin with)."""
+    """The rows of the older versions' table: (version, capability, prefix of the specs' full names)."""
     rows = [(version, f"{service} {name}", prefix) for version, service, name, prefix in OLDER.findall(conformance)]
     if not rows:
         raise ValueError("docs/conformance.md has no table of the older versions' skips")
@@ -66,7 +66,7 @@ def older_allowed(conformance):
 
 
 def older_problems(version, specs, rows, advertised):
-    """What is wrong with a run of an older version's suite: ginkgo1.outcome()'s specs, older_allowed()'s rows."""
+    """The problems of a run of an older suite. specs: from ginkgo1.outcome(). rows: from older_allowed()."""
     found = []
     rows = [row for row in rows if row[0] == version]
     used = set()

@@ -1,4 +1,4 @@
-"""The gate of the csi-sanity runs notices what it is there to notice."""
+"""The gate of the csi-sanity runs notices every problem."""
 
 import sys
 import unittest

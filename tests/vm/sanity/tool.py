@@ -1,4 +1,4 @@
-"""The suites' programs, as scripts/lib/csi-sanity makes them."""
+"""The suites' programs, as scripts/lib/csi-sanity builds them."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ SKIPPED = 77
 
 
 def csi_sanity(version="v1"):
-    """The path of the suite of a CSI version, or None if it cannot be had; the reason is on standard error then."""
+    """Returns the path of a CSI version's suite, or None if it is not available; then standard error has the reason."""
     done = subprocess.run([REPOSITORY / "scripts/lib/csi-sanity", version], stdout=subprocess.PIPE, text=True)
     if done.returncode == SKIPPED:
         return None
