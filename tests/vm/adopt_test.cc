@@ -90,7 +90,7 @@ class Adopt : public VmTest {
   }
 };
 
-TEST_F(Adopt, AFileSystemIsUsedGrownReleasedAndWhole) {
+TEST_F(Adopt, AnAdoptedFileSystemKeepsItsDataThroughGrowthAndRelease) {
   Lvcreate("data", {"--type", "raid1", "--addtag", "theirs"});
   FillByHand("data", 1);
   Serve();
@@ -133,7 +133,7 @@ TEST_F(Adopt, AFileSystemIsUsedGrownReleasedAndWhole) {
   ASSERT_OK(client().Delete(again.volume_id()));
 }
 
-TEST_F(Adopt, BlankOnesAreFormattedRawOnesAreNot) {
+TEST_F(Adopt, BlankVolumesAreFormattedAndRawVolumesAreNot) {
   Lvcreate("blank");
   Lvcreate("raw", {"--type", "striped", "-i", "2", "-I", "16k"});
   ASSERT_OK(WritePattern(Node("raw"), 3, 1 << 20));
@@ -158,7 +158,7 @@ TEST_F(Adopt, BlankOnesAreFormattedRawOnesAreNot) {
   ASSERT_OK(client().Delete(raw.volume_id()));
 }
 
-TEST_F(Adopt, WhatCannotBeTakenOverIsRefusedByName) {
+TEST_F(Adopt, UnadoptableVolumesAreRefusedByName) {
   Lvcreate("luks", {"-L", "16m"});
   // A LUKS1 header as far as libblkid reads it: magic, version.
   ASSERT_TRUE(Sh("printf 'LUKS\\272\\276\\000\\001' | dd of=/dev/vg/luks conv=notrunc status=none").ok());
@@ -209,7 +209,7 @@ TEST_F(Adopt, WhatCannotBeTakenOverIsRefusedByName) {
   }
 }
 
-TEST_F(Adopt, CsilvmsVolumesComeOverInBulk) {
+TEST_F(Adopt, CsilvmVolumesAreAdoptedInBulk) {
   Lvcreate("csilv1a", {"-L", "16m", "--addtag", "VN.disk-1"});
   Lvcreate("csilv2b", {"-L", "16m", "--addtag", "VN+Y2Fmw6k"});
   Lvcreate("csilv3c", {"-L", "16m", "--addtag", "VN.disk-3"});
@@ -244,7 +244,7 @@ TEST_F(Adopt, CsilvmsVolumesComeOverInBulk) {
 }
 
 // An agent of every generation sees the same disk before and after the adoption, and can use it afterwards.
-TEST_F(Adopt, AnAgentSeesOneDiskAndUsesItOnceItIsAdopted) {
+TEST_F(Adopt, AnAgentSeesTheSameDiskBeforeAndAfterAdoption) {
   Lvcreate("data");
   FillByHand("data", 7);
   Serve();
@@ -302,7 +302,7 @@ TEST_F(Adopt, AnAgentSeesOneDiskAndUsesItOnceItIsAdopted) {
   }
 }
 
-TEST_F(Adopt, AKillInTheMiddleLeavesNothingHalfDone) {
+TEST_F(Adopt, AKillDuringAdoptionLeavesNothingHalfDone) {
   Serve();
   for (const int pause : {100, 700}) {
     Lvcreate("data");

@@ -92,7 +92,7 @@ TEST_P(ContainerTest, TheWholeLifeOfVolumesReachesTheHost) {
   }
 }
 
-TEST_P(ContainerTest, WithoutTheHostsLocksItRefusesToStartAndNamesTheMount) {
+TEST_P(ContainerTest, WithoutTheHostsLocksQuarrydRefusesToStartAndNamesTheMount) {
   QuarrydOptions options = Contained();
   options.variables.emplace_back("CONTAINED_WITHOUT_LOCKS", "1");
   auto started = QuarrydProcess::Start(options);
@@ -102,7 +102,7 @@ TEST_P(ContainerTest, WithoutTheHostsLocksItRefusesToStartAndNamesTheMount) {
       << (*started)->Log();
 }
 
-TEST_P(ContainerTest, AMountOfTheHostsNamespaceAloneIsFoundBeforeADelete) {
+TEST_P(ContainerTest, AMountOnlyInTheHostsNamespaceBlocksADelete) {
   StartContained();
   const v1::Volume volume = MustCreate({"elsewhere", {}, MountCapability("ext4")});
   const std::string staging = In("staging");
@@ -117,7 +117,7 @@ TEST_P(ContainerTest, AMountOfTheHostsNamespaceAloneIsFoundBeforeADelete) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_P(ContainerTest, AnotherGroupKeepsSetGid) {
+TEST_P(ContainerTest, AChangedVolumeMountGroupKeepsSetGid) {
   StartContained();
   v1::VolumeCapability how = MountCapability("ext4");
   const v1::Volume volume = MustCreate({"grouped", {}, how});
@@ -189,7 +189,7 @@ class UdevRuleTest : public VmTest {
   static constexpr char kRule[] = "/run/udev/rules.d/59-quarry.rules";
 };
 
-TEST_F(UdevRuleTest, KeepsTheHostFromWhatTenantsWrite) {
+TEST_F(UdevRuleTest, UdevdIgnoresWhatTenantsWrite) {
   const v1::Volume volume = MustCreate({"raw", TypeParameters("raid1"), BlockCapability(), 320 * kMi});
   const std::string staging = StagingPath("raw");
   const std::string target = TargetPath("raw");

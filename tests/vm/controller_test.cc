@@ -21,7 +21,7 @@ class ControllerTest : public VmTest {
   }
 };
 
-TEST_F(ControllerTest, ANameIsAVolumeHoweverOftenItIsAsked) {
+TEST_F(ControllerTest, RepeatedCreatesOfANameReturnOneVolume) {
   // The longest allowed name, with characters that neither a shell nor LVM nor a tag accepts as they are.
   std::string name = "pvc-ünï \"quoted\" 'name', $(reboot); `x` @tag #1 日本\n";
   name.resize(128, '.');
@@ -44,7 +44,7 @@ TEST_F(ControllerTest, ANameIsAVolumeHoweverOftenItIsAsked) {
   EXPECT_OK(client().Delete(first.volume_id()));
 }
 
-TEST_F(ControllerTest, TwoCallsOfOneNameAtOnceMakeOneVolume) {
+TEST_F(ControllerTest, TwoCreatesOfOneNameAtOnceMakeOneVolume) {
   for (int round = 0; round < 3; ++round) {
     const VolumeSpec spec{"twin-" + std::to_string(round), TypeParameters("raid1")};
     std::vector<Reply<v1::CreateVolumeResponse>> replies(2);
@@ -73,7 +73,7 @@ TEST_F(ControllerTest, TwoCallsOfOneNameAtOnceMakeOneVolume) {
   }
 }
 
-TEST_F(ControllerTest, SizesAreWhatWasAskedOrRefused) {
+TEST_F(ControllerTest, SizesAreMetWithinTheirLimitsOrRefused) {
   // Sizes are rounded up to whole extents, but never beyond the limit.
   v1::Volume rounded = MustCreate({"rounded", {}, BlockCapability(), 5 * kMi + 1});
   EXPECT_EQ(rounded.capacity_bytes(), 8 * kMi);
@@ -115,7 +115,7 @@ TEST_F(ControllerTest, CapacityIsWhatCreateVolumeDelivers) {
   }
 }
 
-TEST_F(ControllerTest, WhatCannotBeServedHasNoCapacityAndIsRefused) {
+TEST_F(ControllerTest, UnservableParametersHaveNoCapacityAndAreRefused) {
   const auto nothing = [this](const std::map<std::string, std::string>& parameters) {
     auto capacity = client().Capacity(parameters);
     EXPECT_OK(capacity);
@@ -137,7 +137,7 @@ TEST_F(ControllerTest, WhatCannotBeServedHasNoCapacityAndIsRefused) {
   EXPECT_TRUE(ListedIds().empty());
 }
 
-TEST_F(ControllerTest, OtherPeoplesVolumesAreNotOurs) {
+TEST_F(ControllerTest, UnmanagedVolumesAreNeitherListedNorChanged) {
   const std::string vg = kGroup;
   ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", "plain", vg}).ok());
   ASSERT_TRUE(Tool({"lvcreate", "-q", "-y", "-L", "64m", "-n", "tagged", "--addtag", "mine", vg}).ok());
@@ -176,7 +176,7 @@ TEST_F(ControllerTest, OtherPeoplesVolumesAreNotOurs) {
   ASSERT_OK(group().Empty());
 }
 
-TEST_F(ControllerTest, ADeletedVolumesBytesAreGone) {
+TEST_F(ControllerTest, DeletedVolumesReadAsZeroes) {
   const v1::VolumeCapability block = BlockCapability();
   const v1::Volume secret = MustCreate({"secret", TypeParameters("raid1"), block});
   const std::string staging = StagingPath("secret");

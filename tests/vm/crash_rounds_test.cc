@@ -177,7 +177,7 @@ class CrashRoundsTest : public VmTest {
   std::map<std::string, Account> accounts_;
 };
 
-TEST_F(CrashRoundsTest, NothingAcknowledgedIsLostAndNothingIsLeft) {
+TEST_F(CrashRoundsTest, AcknowledgedVolumesSurviveAndNothingIsLeftOver) {
   const char* given = std::getenv("QUARRY_CRASH_SEED");
   const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
   printf("QUARRY_CRASH_SEED=%u, %d rounds\n", seed, Rounds());

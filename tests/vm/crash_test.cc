@@ -235,7 +235,7 @@ class CrashTest : public VmTest {
   int armed_ = 0;
 };
 
-TEST_F(CrashTest, AMirroredFileSystemIsKilledAtEveryStepOfItsLife) {
+TEST_F(CrashTest, AMirroredFileSystemSurvivesAKillAtEveryStep) {
   const v1::VolumeCapability how = MountCapability("ext4");
   const std::string staging = StagingPath("life");
   const std::string target = TargetPath("life");
@@ -261,7 +261,7 @@ TEST_F(CrashTest, AMirroredFileSystemIsKilledAtEveryStepOfItsLife) {
   DeleteKilled(volume);
 }
 
-TEST_F(CrashTest, ARawVolumeIsKilledAtEveryStepOfItsLife) {
+TEST_F(CrashTest, ARawVolumeSurvivesAKillAtEveryStep) {
   const v1::VolumeCapability how = BlockCapability();
   const std::string staging = StagingPath("raw");
   const std::string target = TargetPath("raw");

@@ -18,7 +18,7 @@ constexpr int kClients = 8;
 
 class CrowdTest : public VmTest {};
 
-TEST_F(CrowdTest, FiftyVolumesByEightClientsAtOnce) {
+TEST_F(CrowdTest, EightClientsAtOnceCreateFiftyVolumes) {
   std::atomic<int> next = 0;
   std::mutex mutex;
   std::vector<std::string> errors;
@@ -92,7 +92,7 @@ TEST_F(CrowdTest, AFullPoolIsNeverOvercommitted) {
   ASSERT_TRUE(ComesBackEmpty(300));
 }
 
-TEST_F(CrowdTest, KilledInTheMiddleOfCreatesNothingIsLostOrLeft) {
+TEST_F(CrowdTest, AKillDuringACreateLosesAndLeavesNothing) {
   constexpr int kRounds = 8;
   std::mt19937 random(20260);
   std::uniform_int_distribution<int> pause(50, 2500);
@@ -122,7 +122,7 @@ TEST_F(CrowdTest, KilledInTheMiddleOfCreatesNothingIsLostOrLeft) {
   }
 }
 
-TEST_F(CrowdTest, KilledWhileErasingTheErasureIsFinished) {
+TEST_F(CrowdTest, AnErasureIsFinishedAfterAKill) {
   const v1::Volume volume = MustCreate({"erased", {}, BlockCapability(), 512 * kMi});
   ASSERT_OK(WritePattern(NodeOf(volume), 9, 8 << 20, 256 << 20));
   ASSERT_OK(client().Delete(volume.volume_id()));

@@ -59,7 +59,7 @@ class EphemeralTest : public VmTest, public testing::WithParamInterface<std::str
   const std::string target_ = TargetPath("inline");
 };
 
-TEST_P(EphemeralTest, LivesAsLongAsItIsPublishedAndLeavesNothing) {
+TEST_P(EphemeralTest, AnInlineVolumeLivesWhileItIsPublishedAndLeavesNothing) {
   ASSERT_NO_FATAL_FAILURE(StartQuarryd({.arguments = {"--ephemeral-max-size", "64MiB"}}));
   EXPECT_EQ(Publish({{"type", GetParam()}, {"size", "65MiB"}}).error_code(), grpc::INVALID_ARGUMENT);
   const std::map<std::string, std::string> context = {{"type", GetParam()}, {"size", "32MiB"}};

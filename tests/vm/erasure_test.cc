@@ -71,7 +71,7 @@ class ErasureTest : public VmTest {
 
 class ErasureOfTypeTest : public ErasureTest, public testing::WithParamInterface<Kind> {};
 
-TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
+TEST_P(ErasureOfTypeTest, NewGrownAndRecreatedVolumesReadAsZeroes) {
   const auto& parameters = GetParam().parameters;
   const bool raid6 = parameters.at("type") == "raid6";
   ASSERT_NO_FATAL_FAILURE(Dirty());
@@ -105,7 +105,7 @@ TEST_P(ErasureOfTypeTest, WholeVolumesReadAsZeroesMadeGrownAndMadeAgain) {
 INSTANTIATE_TEST_SUITE_P(Types, ErasureOfTypeTest, testing::ValuesIn(Kinds()),
                          [](const auto& tested) { return tested.param.name; });
 
-TEST_F(ErasureTest, KilledAgainAndAgainWhileItClearsAndErases) {
+TEST_F(ErasureTest, KilledRepeatedlyQuarrydFinishesZeroingAndErasing) {
   ASSERT_NO_FATAL_FAILURE(Dirty());
   auto capacity = client().Capacity(TypeParameters("striped"));
   ASSERT_OK(capacity);

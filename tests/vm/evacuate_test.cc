@@ -45,7 +45,7 @@ class EvacuateTest : public DisksUnderLoad {
   }
 };
 
-TEST_F(EvacuateTest, ADiskIsEmptiedUnderLoadAndLeavesItsGroup) {
+TEST_F(EvacuateTest, ADiskIsEvacuatedUnderLoadAndLeavesItsGroup) {
   Start();
   for (const char* type : {"raid1", "raid5", "raid10", "linear", "striped"}) {
     Use(type);
@@ -64,7 +64,7 @@ TEST_F(EvacuateTest, ADiskIsEmptiedUnderLoadAndLeavesItsGroup) {
   GiveBack(leaving);
 }
 
-TEST_F(EvacuateTest, ADiskThatFailsIsReplacedByWhatTheOthersKnow) {
+TEST_F(EvacuateTest, LegsOfAReplacedDiskAreRebuiltFromTheOthers) {
   Start();
   for (const char* type : {"raid1", "raid5", "linear"}) {
     Use(type);
@@ -83,7 +83,7 @@ class KilledTest : public EvacuateTest, public testing::WithParamInterface<const
 INSTANTIATE_TEST_SUITE_P(Evacuate, KilledTest, testing::Values("evacuate", "replace"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(KilledTest, AgainAndAgainItGoesOn) {
+TEST_P(KilledTest, AnEvacuationContinuesAfterEveryKill) {
   Start();
   for (const char* type : {"raid1", "raid5", "linear"}) {
     Use(type);
@@ -103,7 +103,7 @@ TEST_P(KilledTest, AgainAndAgainItGoesOn) {
   GiveBack(leaving);
 }
 
-TEST_F(EvacuateTest, WhatDoesNotFitIsRefusedAndCalledOffItStays) {
+TEST_F(EvacuateTest, AnUnplaceableEvacuationIsRefusedAndACancelledOneStops) {
   Start();
   std::vector<v1::Volume> volumes;
   for (int i = 0; i < 6; ++i) {

@@ -44,7 +44,7 @@ class ForeignTest : public VmTest, public testing::WithParamInterface<std::strin
   }
 };
 
-TEST_P(ForeignTest, IsRefusedByNameAndUnharmed) {
+TEST_P(ForeignTest, UnmanagedContentIsRefusedByNameAndNotChanged) {
   for (const Foreign& foreign : kForeign) {
     SCOPED_TRACE(foreign.name);
     const v1::VolumeCapability ext4 = MountCapability("ext4");

@@ -84,7 +84,7 @@ class FullMetadata : public testing::Test {
   std::vector<std::string> fillers_;
 };
 
-TEST_F(FullMetadata, WhatIsNewIsRefusedAndWhatIsThereIsServedAndDeleted) {
+TEST_F(FullMetadata, NewVolumesAreRefusedAndExistingOnesServedAndDeleted) {
   auto made = client_.Create({"kept", {}, BlockCapability(), 16 * kMi});
   ASSERT_OK(made);
   const v1::Volume kept = made.value.volume();
@@ -169,7 +169,7 @@ class FullTest : public VmTest {
   }
 };
 
-TEST_F(FullTest, NothingInEtcIsWrittenNorNeeded) {
+TEST_F(FullTest, NothingInEtcIsWrittenOrNeeded) {
   ASSERT_TRUE(Sh("mkdir -p /etc/lvm/backup /etc/lvm/archive && for d in backup archive; do "
                  "mount -t tmpfs -o size=4k,nr_inodes=2 none /etc/lvm/$d && "
                  "! dd if=/dev/zero of=/etc/lvm/$d/full bs=4k count=9 2>/dev/null; done && "
@@ -180,7 +180,7 @@ TEST_F(FullTest, NothingInEtcIsWrittenNorNeeded) {
   EXPECT_TRUE(Sh("umount /etc && umount /etc/lvm/backup /etc/lvm/archive").ok());
 }
 
-TEST_F(FullTest, AStateDirectoryWithoutRoomStopsTheStartAndNothingElse) {
+TEST_F(FullTest, AFullStateDirectoryStopsOnlyTheStart) {
   ASSERT_TRUE(
       Sh(std::string("mkdir -p ") + kState + " && mount -t tmpfs -o size=64k,nr_inodes=40 none " + kState)
           .ok());
@@ -230,7 +230,7 @@ class RefusedWrites : public FullTest, public testing::WithParamInterface<std::v
   }
 };
 
-TEST_P(RefusedWrites, InTheMidstOfACommitFailTheCallAndLoseNothing) {
+TEST_P(RefusedWrites, AFailedCommitFailsTheCallAndLosesNothing) {
   StartQuarryd();
   const v1::Volume witness = MustCreate({"witness", {}, BlockCapability(), 16 * kMi});
   ASSERT_OK(WritePattern(NodeOf(witness), 11, 4 * kMi));

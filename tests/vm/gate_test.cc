@@ -48,7 +48,7 @@ class GateTest : public VmTest {
 };
 
 // Without a name, pvmove puts all that it moves, of every volume, into one hidden volume.
-TEST_F(GateTest, WhileADiskIsMovedNothingBelowTheMoveIsCleared) {
+TEST_F(GateTest, NothingIsZeroedBelowARunningPvmove) {
   constexpr int64_t kMib = 64;
   StartSlowly("4MiB");
   SetAllocatable(2, false);
@@ -74,7 +74,7 @@ TEST_F(GateTest, WhileADiskIsMovedNothingBelowTheMoveIsCleared) {
 }
 
 // The logical volume that holds the extents during zeroing carries the marker, like an unfinished one.
-TEST_F(GateTest, ExtentsThatWereTakenWhileTheyWereClearedAreNotClearedAnyMore) {
+TEST_F(GateTest, ZeroingStopsWhenItsExtentsAreTaken) {
   StartSlowly("8MiB");
   SetAllocatable(2, false);
   CsiClient hurried(kSocket, std::chrono::seconds(3));
@@ -98,7 +98,7 @@ TEST_F(GateTest, ExtentsThatWereTakenWhileTheyWereClearedAreNotClearedAnyMore) {
   SetAllocatable(2, true);
 }
 
-TEST_F(GateTest, WhatTheKernelStillMapsIsNotCleared) {
+TEST_F(GateTest, MappedExtentsAreNotZeroed) {
   StartSlowly("0");
   const v1::Volume volume = MustCreate({"mapped", {}, MountCapability(), 32 * kMi});
   ASSERT_FALSE(HasFailure());
@@ -115,7 +115,7 @@ TEST_F(GateTest, WhatTheKernelStillMapsIsNotCleared) {
   EXPECT_TRUE(ComesBackEmpty(60));
 }
 
-TEST_F(GateTest, AnAdministratorsCommandsGoOnWhileBytesAreCleared) {
+TEST_F(GateTest, AdministratorsCommandsRunDuringErasing) {
   StartSlowly("0");
   ASSERT_TRUE(Tool({"vmctl", "slow", "1", "20"}).ok());
   SetAllocatable(2, false);

@@ -38,7 +38,7 @@ class GrowthTest : public VmTest, public testing::WithParamInterface<Case> {
   }
 };
 
-TEST_P(GrowthTest, UnderAWriterThatGoesOnLosesNothing) {
+TEST_P(GrowthTest, GrowthUnderAWriterLosesNothing) {
   const v1::Volume volume = MustCreate({"grows", TypeParameters(GetParam().type), How(), kFirstSize});
   ASSERT_FALSE(volume.volume_id().empty());
   const std::string& id = volume.volume_id();

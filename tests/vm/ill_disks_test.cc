@@ -157,7 +157,7 @@ class IllDisks : public DisksUnderLoad {
   std::string node_;
 };
 
-TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
+TEST_F(IllDisks, NoReaderFailsWhileHalfOfADisksReadsFail) {
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   Reader reader(Targets());
   const auto begun = steady_clock::now();
@@ -177,7 +177,7 @@ TEST_F(IllDisks, HalfOfItsReadsFailAndItsLegsAreMadeAnewElsewhere) {
 }
 
 // The kernel cannot correct failed writes.
-TEST_F(IllDisks, WritesToItFailAndItsLegsAreMadeAnewElsewhere) {
+TEST_F(IllDisks, LegsAreReplacedWhenADisksWritesFail) {
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   const auto begun = steady_clock::now();
   // The errors begin behind LVM's metadata. Otherwise LVM would refuse every change of the group.
@@ -189,7 +189,7 @@ TEST_F(IllDisks, WritesToItFailAndItsLegsAreMadeAnewElsewhere) {
   ExpectAllIsSound();
 }
 
-TEST_F(IllDisks, SilentForHalfAMinuteItKeepsWritersWaitingAndNothingElse) {
+TEST_F(IllDisks, ASilentDiskDelaysOnlyItsWriters) {
   ASSERT_NO_FATAL_FAILURE(Begin("600"));
   Vmctl({"stall", std::to_string(ill_)});
   const auto end = steady_clock::now() + std::chrono::seconds(30);
@@ -256,7 +256,7 @@ class ScsiHosts {
 
 // The kernel makes open(2) of a disk wait until the disk's host has recovered. Here that applies to every
 // disk, so a list may fail but must not hang.
-TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
+TEST_F(IllDisks, CallsEndInTimeWhileTheScsiHostRecovers) {
   ScsiHosts hosts;
   if (hosts.empty()) {
     GTEST_SKIP() << "the guest has no SCSI disks";
@@ -280,7 +280,7 @@ TEST_F(IllDisks, WhileTheirScsiHostRecoversCallsEndInTime) {
   EndAll();
 }
 
-TEST_F(IllDisks, PulledItIsToldAtOnceOfWhatItBoreAndOfNothingElse) {
+TEST_F(IllDisks, APulledDiskIsReportedAtOnceForItsVolumesOnly) {
   ASSERT_NO_FATAL_FAILURE(Begin("1"));
   // One disk has no space for both of these.
   const v1::Volume there = MustCreate({"there", TypeParameters("linear"), BlockCapability(), 500 * kMi});

@@ -66,7 +66,7 @@ class LifecycleTest : public VmTest, public testing::WithParamInterface<Kind> {
   }
 };
 
-TEST_P(LifecycleTest, SurvivesKillsAndGivesEverythingBack) {
+TEST_P(LifecycleTest, AVolumeSurvivesKillsAndReturnsEveryExtent) {
   const Kind& kind = GetParam();
   auto before = client().Capacity(kind.parameters);
   ASSERT_OK(before);

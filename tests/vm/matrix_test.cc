@@ -106,7 +106,7 @@ class Matrix : public VmTest, public testing::WithParamInterface<Use> {
   uint64_t seed_ = 0;
 };
 
-TEST_P(Matrix, EveryModeReadOnlyAndNotByOnePodAndByTwo) {
+TEST_P(Matrix, EveryAccessModeIsEnforcedForOnePodAndForTwo) {
   QuarrydOptions options;
   options.arguments = {"--alpha"};  // offers SINGLE_NODE_MULTI_WRITER and _SINGLE_WRITER
   StartQuarryd(options);

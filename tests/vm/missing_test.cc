@@ -18,7 +18,7 @@ class MissingTest : public testing::Test {
   CsiClient client_{kSocket};
 };
 
-TEST_F(MissingTest, AVolumeGroupThatComesLater) {
+TEST_F(MissingTest, ALaterVolumeGroupIsServedWithoutARestart) {
   Start();
   client_.set_wait_for_ready(true);
   EXPECT_TRUE(Eventually([this] {
@@ -40,7 +40,7 @@ TEST_F(MissingTest, AVolumeGroupThatComesLater) {
   EXPECT_EQ(quarryd_->Stop(), 0);
 }
 
-TEST_F(MissingTest, AKernelWithoutRaid) {
+TEST_F(MissingTest, AKernelWithoutRaidServesOtherTypesOnly) {
   ASSERT_TRUE(Sh("! grep -q '^dm_raid ' /proc/modules").ok()) << "dm-raid is loaded already";
   ASSERT_TRUE(Sh("for m in $(find /lib/modules -name 'dm-raid.ko*'); do mv $m $m.away; done; depmod").ok());
   VolumeGroup group(kGroup, DiskNodes());

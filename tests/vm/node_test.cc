@@ -80,7 +80,7 @@ TEST_F(NodeTest, EveryCallMayBeRepeated) {
 }
 
 // A link like /var/lib/kubelet -> /data/kubelet. The mount table has the real folder only.
-TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
+TEST_F(NodeTest, EveryCallWorksInAFolderBehindALink) {
   const std::string real = StagingPath("data");
   const std::string link = StagingPath("links") + "/kubelet";
   ASSERT_EQ(::symlink(real.c_str(), link.c_str()), 0);
@@ -136,7 +136,7 @@ TEST_F(NodeTest, TheWholeLifeInAFolderBehindALink) {
 }
 
 // A tenant with CAP_MKNOD creates the node of another tenant's volume in his own, and mounts it as a subPath.
-TEST_F(NodeTest, ANodeThatATenantMadeCountsForNothing) {
+TEST_F(NodeTest, ADeviceNodeMadeByATenantIsIgnored) {
   const auto alone = BlockCapability(Mode::SINGLE_NODE_SINGLE_WRITER);
   const v1::Volume volume = MustCreate({"victim", {}, alone});
   const std::string staging = StagingPath("victim");
@@ -221,7 +221,7 @@ TEST_F(NodeTest, ARawDeviceGrowsWhileItIsOpen) {
 }
 
 // --expand node: the calls that Kubernetes makes, staging included.
-TEST_F(NodeTest, TheNodesCallAloneGrowsVolumes) {
+TEST_F(NodeTest, NodeExpandVolumeAloneGrowsVolumes) {
   EXPECT_EQ(quarryd().Stop(), 0);
   QuarrydOptions options;
   options.arguments = {"--expand", "node"};
@@ -254,7 +254,7 @@ TEST_F(NodeTest, TheNodesCallAloneGrowsVolumes) {
   MustTakeAway(raw);
 }
 
-TEST_F(NodeTest, ReadOnlyIsReadOnly) {
+TEST_F(NodeTest, ReadOnlyPublicationsRefuseWrites) {
   const v1::VolumeCapability mount = MountCapability("ext4");
   const v1::Volume files = MustCreate({"read-only-files", {}, mount});
   const std::string staging = StagingPath("ro");
@@ -295,7 +295,7 @@ TEST_F(NodeTest, TwoPodsOfOneNodeShareAVolume) {
   MustTakeAway(placed);
 }
 
-TEST_F(NodeTest, ASingleWriterIsAlone) {
+TEST_F(NodeTest, ASingleWriterVolumeRefusesASecondTarget) {
   const auto capability = MountCapability("ext4", Mode::SINGLE_NODE_SINGLE_WRITER);
   const v1::Volume volume = MustCreate({"alone", {}, capability});
   const std::string staging = StagingPath("alone");
@@ -335,7 +335,7 @@ TEST_F(NodeTest, AVolumeInUseIsNotDeletedAndItsUserIsNamed) {
   EXPECT_OK(client().Delete(raw.volume.volume_id()));
 }
 
-TEST_F(NodeTest, APublishedRawDeviceStaysWhatItIsAcrossAKill) {
+TEST_F(NodeTest, APublishedRawDeviceStaysInUseAcrossAKill) {
   const Placed placed = MustPlace({"held", {}, BlockCapability()});
   ASSERT_OK(WritePattern(placed.target, 11, kDataLength));
   KillAndRestart();
@@ -347,7 +347,7 @@ TEST_F(NodeTest, APublishedRawDeviceStaysWhatItIsAcrossAKill) {
   MustTakeAway(placed);
 }
 
-TEST_F(NodeTest, UnpublishNeverTouchesWhatSomebodyElseMounted) {
+TEST_F(NodeTest, UnpublishLeavesOtherMountsAlone) {
   const Placed mine = MustPlace({"mine"});
   const v1::Volume other = MustCreate({"other"});
   // Another volume's id with this path: that volume is not there, so nothing is to be done.
@@ -368,7 +368,7 @@ TEST_F(NodeTest, UnpublishNeverTouchesWhatSomebodyElseMounted) {
   MustTakeAway(mine);
 }
 
-TEST_F(NodeTest, WhatIsOnADeviceIsNeverFormattedOver) {
+TEST_F(NodeTest, ExistingContentIsNeverFormattedOver) {
   const v1::Volume volume = MustCreate({"precious"});
   const std::string staging = StagingPath("precious");
   // The LV was used for something else before its first staging.
@@ -423,7 +423,7 @@ TEST_F(NodeTest, HostilePathsAreRefused) {
   MustTakeAway(placed);
 }
 
-TEST_F(NodeTest, TheOrderOfTheLifeIsKept) {
+TEST_F(NodeTest, CallsOutOfOrderAreRefused) {
   const v1::Volume volume = MustCreate({"ordered"});
   const auto capability = MountCapability("ext4");
   const std::string staging = StagingPath("ordered");
@@ -444,7 +444,7 @@ TEST_F(NodeTest, TheOrderOfTheLifeIsKept) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_F(NodeTest, StatsTellWhatThereIs) {
+TEST_F(NodeTest, StatsReportUsageAndRefuseOtherPaths) {
   const Placed files = MustPlace({"stats-files", {}, MountCapability("ext4"), 128 * kMi});
   ASSERT_OK(WritePattern(files.target + "/data", 1, 32 << 20));
   auto stats = client().Stats(files.volume.volume_id(), files.target);

@@ -82,7 +82,7 @@ TEST_F(OthersTest, ASnapshotIsNamedAndKept) {
   }
 }
 
-TEST_F(OthersTest, NorIsASnapshotTakenAlongByADeletionThatErasesNothing) {
+TEST_F(OthersTest, ADeletionWithoutErasingKeepsASnapshot) {
   const v1::Volume volume =
       MustCreate({"bare", TypeParameters("linear", {{"erase", "none"}}), MountCapability(), kSize});
   const std::string lv = LvOf(volume);
@@ -94,7 +94,7 @@ TEST_F(OthersTest, NorIsASnapshotTakenAlongByADeletionThatErasesNothing) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_F(OthersTest, CachesAreNamedAndTakenOff) {
+TEST_F(OthersTest, CachesAreNamedAndKeptUntilTheyAreSplitOff) {
   const v1::Volume volume = Make("cached");
   const std::string lv = LvOf(volume);
   ASSERT_OK(WritePattern(Node(lv), 2, kBytes));
@@ -115,7 +115,7 @@ TEST_F(OthersTest, CachesAreNamedAndTakenOff) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_F(OthersTest, WhatWasMadeSomebodysCacheIsNotSaidToBeGone) {
+TEST_F(OthersTest, AVolumeTurnedIntoACacheIsNotReportedDeleted) {
   const v1::Volume volume = Make("cachevol");
   const std::string lv = LvOf(volume);
   Lvm({"lvcreate", "-y", "-L", "64m", "-n", "his", kGroup});
@@ -127,7 +127,7 @@ TEST_F(OthersTest, WhatWasMadeSomebodysCacheIsNotSaidToBeGone) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_F(OthersTest, AThinPoolAndWhatIsInItStay) {
+TEST_F(OthersTest, AThinPoolAndItsVolumesAreKept) {
   const v1::Volume volume = Make("pool");
   const std::string lv = LvOf(volume);
   Lvm({"lvconvert", "-y", "--type", "thin-pool", Full(lv)});
@@ -141,7 +141,7 @@ TEST_F(OthersTest, AThinPoolAndWhatIsInItStay) {
   EXPECT_OK(client().Delete(volume.volume_id())) << "the administrator has removed the volume";
 }
 
-TEST_F(OthersTest, WhatIsBeingMovedIsServedLater) {
+TEST_F(OthersTest, AVolumeBeingMovedIsServedLater) {
   for (const char* type : {"linear", "raid1"}) {
     SCOPED_TRACE(type);
     const v1::Volume volume = Make(std::string("moved-") + type, type);
@@ -166,7 +166,7 @@ TEST_F(OthersTest, WhatIsBeingMovedIsServedLater) {
 }
 
 // quarryd's own move continues or is cancelled. The administrator's move goes on, whichever disk it vacates.
-TEST_F(OthersTest, OnlyOurMovesAreEnded) {
+TEST_F(OthersTest, OnlyQuarrysMovesAreEnded) {
   const v1::Volume volume = Make("ours");
   const std::string lv = LvOf(volume);
   const std::string leaving = DiskOf(lv);
@@ -209,7 +209,7 @@ TEST_F(OthersTest, OnlyOurMovesAreEnded) {
   EXPECT_TRUE(Sh("wipefs -a -q " + now + " && vgextend --metadatasize 64m " + kGroup + " " + now).ok());
 }
 
-TEST_F(OthersTest, AdoptionSeesWhatStandsOnAVolume) {
+TEST_F(OthersTest, AdoptionIsRefusedWhileASnapshotExists) {
   Lvm({"lvcreate", "-y", "-L", "32m", "-n", "data", kGroup});
   Lvm({"lvcreate", "-y", "-s", "-L", "16m", "-n", "backup", Full("data")});
   const Outcome refused = Ctl({"adopt", Full("data")});
@@ -267,7 +267,7 @@ class TakenOutTest : public OthersTest {
   }
 };
 
-TEST_F(TakenOutTest, IsKeptUntilAllOtherLegsAreInSyncAndThenErased) {
+TEST_F(TakenOutTest, AnExtractedLegIsKeptUntilTheOthersAreInSync) {
   const v1::Volume volume = Make("taken", "raid1");
   const std::string lv = LvOf(volume);
   std::set<std::string> own;
@@ -304,7 +304,7 @@ TEST_F(TakenOutTest, IsKeptUntilAllOtherLegsAreInSyncAndThenErased) {
   EXPECT_OK(client().Delete(volume.volume_id()));
 }
 
-TEST_F(TakenOutTest, GoesWithItsVolume) {
+TEST_F(TakenOutTest, AnExtractedLegIsDeletedWithItsVolume) {
   const v1::Volume volume = Make("taken", "raid1");
   const std::string lv = LvOf(volume);
   std::set<std::string> own;
@@ -321,7 +321,7 @@ TEST_F(TakenOutTest, GoesWithItsVolume) {
 }
 
 // A group may limit the number of its logical volumes. At the limit it has no capacity.
-TEST_F(OthersTest, AGroupThatTakesNoMoreVolumesHasNoRoom) {
+TEST_F(OthersTest, AGroupAtItsVolumeLimitHasNoCapacity) {
   const v1::Volume volume = Make("one");
   Lvm({"vgchange", "-l", "1", kGroup});
   auto capacity = client().Capacity();

@@ -162,7 +162,7 @@ class PoolsTest : public testing::Test {
   v1::Topology here_;
 };
 
-TEST_F(PoolsTest, ALostPoolCostsItsOwnCallsOnly) {
+TEST_F(PoolsTest, AnUnreadablePoolFailsOnlyItsOwnCalls) {
   const Pod kept = Use("kept", "good", MountCapability("ext4"));
   ASSERT_OK(WritePattern(kept.target + "/data", 5, kLength));
   std::map<std::string, Pod> pods;

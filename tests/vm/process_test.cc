@@ -24,7 +24,7 @@ using grpc::StatusCode;
 
 class ProcessTest : public VmTest {};
 
-TEST_F(ProcessTest, TheSocketIsForRootAlone) {
+TEST_F(ProcessTest, OnlyRootCanUseTheSocket) {
   struct stat found{};
   ASSERT_EQ(::lstat(kSocket, &found), 0);
   EXPECT_TRUE(S_ISSOCK(found.st_mode));
@@ -44,7 +44,7 @@ TEST_F(ProcessTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   EXPECT_OK(client().Probe()) << "the first process goes on serving";
 }
 
-TEST_F(ProcessTest, WhatIsNoSocketIsNotReplaced) {
+TEST_F(ProcessTest, AFileThatIsNoSocketIsNotReplaced) {
   const std::string path = "/run/quarry-test/precious.sock";
   std::ofstream(path) << "precious";
   QuarrydOptions options;
@@ -58,13 +58,13 @@ TEST_F(ProcessTest, WhatIsNoSocketIsNotReplaced) {
   ::unlink(path.c_str());
 }
 
-TEST_F(ProcessTest, TheSocketGoesWithTheProcess) {
+TEST_F(ProcessTest, TheSocketIsRemovedWhenQuarrydStops) {
   EXPECT_EQ(quarryd().Stop(), 0);
   EXPECT_NE(::access(kSocket, F_OK), 0);
   StartQuarryd();
 }
 
-TEST_F(ProcessTest, StoppingFinishesOrCleanlyRefusesWhatIsInFlight) {
+TEST_F(ProcessTest, StoppingFinishesOrRefusesCallsInFlight) {
   for (const int pause : {0, 300, 1200}) {
     const VolumeSpec spec{"in-flight-" + std::to_string(pause), TypeParameters("raid1")};
     Reply<v1::CreateVolumeResponse> reply;
@@ -146,7 +146,7 @@ std::string Scrape(int port) {
   return text;
 }
 
-TEST_F(ProcessTest, IdleConnectionsToTheMetricsKeepNobodyWaiting) {
+TEST_F(ProcessTest, IdleMetricsConnectionsDelayNoCall) {
   constexpr int kPort = 9808;
   constexpr int kProcesses = 10;
   constexpr int kEach = 500;  // below the usual limit of descriptors; 5,000 in all
@@ -224,7 +224,7 @@ TEST_F(ProcessTest, BadSettingsStopTheStart) {
   }
 }
 
-TEST_F(ProcessTest, SettingsComeFromFileEnvironmentAndFlagInThatOrder) {
+TEST_F(ProcessTest, FlagsOverrideTheEnvironmentAndItOverridesTheFile) {
   const std::string config = "/run/quarry-test/good.toml";
   std::ofstream(config) << "driver-name = \"file.example.org\"\nnode-id = \"file\"\n"
                         << "[[pool]]\nname = \"main\"\nvg = \"vg\"\n";

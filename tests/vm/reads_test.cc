@@ -49,7 +49,7 @@ class ReadsBy : public ReadsTest, public testing::WithParamInterface<const char*
 INSTANTIATE_TEST_SUITE_P(Lvm, ReadsBy, testing::Values("zygote", "spawn"),
                          [](const auto& by) { return std::string(by.param); });
 
-TEST_P(ReadsBy, StartNoProcess) {
+TEST_P(ReadsBy, ReadsStartNoProcess) {
   StartWith(GetParam());
   const v1::VolumeCapability capability = MountCapability();
   const v1::Volume volume = MustCreate({"reads", TypeParameters("raid1"), capability});
@@ -146,7 +146,7 @@ void Disturb(Shell& shell, Shell::State quiet, const std::string& lv, const std:
 
 // A read that begins after a command has returned must show its result, and no read may show a state that
 // never was.
-TEST_F(ReadsTest, NoneIsStaleWhileAnotherShellChangesTheGroup) {
+TEST_F(ReadsTest, NoReadIsStaleWhileAnotherShellChangesTheGroup) {
   const char* const wanted = std::getenv("QUARRY_STALE_READS");
   const int total = wanted != nullptr ? std::atoi(wanted) : 1000;
   ASSERT_GT(total, 0);
@@ -197,7 +197,7 @@ TEST_F(ReadsTest, NoneIsStaleWhileAnotherShellChangesTheGroup) {
 }
 
 // The last test, because it removes a disk.
-TEST_F(ReadsTest, AMissingDiskIsAnsweredWithoutAskingAndItsReturnIsNoticed) {
+TEST_F(ReadsTest, ReadsStartNoProcessWhileADiskIsMissingAndSeeItsReturn) {
   StartWith("zygote");
   // A pulled disk loses what was not flushed. vgcreate does not flush, quarryd does.
   ASSERT_OK(client().Delete(MustCreate({"flushed"}).volume_id()));

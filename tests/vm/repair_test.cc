@@ -27,7 +27,7 @@ class RepairTest : public DisksUnderLoad {
   }
 };
 
-TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack) {
+TEST_F(RepairTest, LegsOfAMissingDiskAreRebuiltElsewhereUnderLoad) {
   Start();
   for (const char* type : {"raid1", "raid5", "raid10", "raid6"}) {
     Use(type);
@@ -102,7 +102,7 @@ TEST_F(RepairTest, ALostDiskIsRebuiltOnOthersUnderLoadAndLinearVolumesGetItBack)
 }
 
 // While anything lies on a missing disk, LVM creates nothing in the whole group.
-TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
+TEST_F(RepairTest, VolumesDeletedOnAMissingDiskAreErasedElsewhereAndGivenUp) {
   Start();
   const v1::Volume mirror = MustCreate({"mirror", TypeParameters("raid1"), BlockCapability(), 64 * kMi});
   const auto legs = group().LegDevices(LvOf(mirror));
@@ -149,7 +149,7 @@ TEST_F(RepairTest, WhatWasDeletedOnALostDiskIsErasedWhereItCanBeAndGivenUp) {
   }
 }
 
-TEST_F(RepairTest, ADiskThatIsBackInTimeIsTakenBackWithItsLegs) {
+TEST_F(RepairTest, ADiskThatReturnsInTimeRejoinsWithItsLegs) {
   Start("600");
   for (const char* type : {"raid1", "raid5"}) {
     Use(type);
@@ -187,7 +187,7 @@ class BeyondRedundancyTest : public RepairTest, public testing::WithParamInterfa
 INSTANTIATE_TEST_SUITE_P(Repair, BeyondRedundancyTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "OneAfterTheOther" : "AtOnce"; });
 
-TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
+TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataReturnWithTheDisks) {
   ASSERT_NO_FATAL_FAILURE(BeginWithPattern("raid5", 5));
   Used& used = used_.front();
   const std::set<std::string> devices = DevicesOf(used);
@@ -234,7 +234,7 @@ TEST_P(BeyondRedundancyTest, NothingIsTouchedAndTheDataAreBackWithTheDisks) {
 // The kernel keeps bitmaps behind its superblocks and writes both at the same time, so after a power cut a
 // superblock may be newer than its bitmap. Then the kernel rebuilds nothing of a returned leg, and calls the
 // leg in sync.
-TEST_F(RepairTest, ABitmapThatIsOlderThanTheArrayIsNotBelieved) {
+TEST_F(RepairTest, ABitmapOlderThanItsArrayIsNotTrusted) {
   ASSERT_NO_FATAL_FAILURE(BeginWithPattern("raid5", 5));
   Used& used = used_.front();
   const auto legs = group().LegDevices(LvOf(used.volume));
@@ -293,7 +293,7 @@ InUse Count(pid_t process) {
 }
 
 // On demand (QUARRY_REPLUG_SECONDS): the entry `replug` runs it for ten minutes.
-TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
+TEST_F(RepairTest, DisksPulledAndReturnedManyTimesLeaveNothingBehind) {
   const char* const seconds = std::getenv("QUARRY_REPLUG_SECONDS");
   if (seconds == nullptr) {
     GTEST_SKIP() << "takes QUARRY_REPLUG_SECONDS, which is not set";
@@ -338,7 +338,7 @@ TEST_F(RepairTest, DisksThatGoAndComeAgainAndAgainLeaveNothingBehind) {
   EndAll();
 }
 
-TEST_F(RepairTest, KilledInTheMidstOfARepairItGoesOnWithIt) {
+TEST_F(RepairTest, ARepairContinuesAfterEveryKill) {
   Start("1");
   for (const char* type : {"raid1", "raid5", "raid6"}) {
     Use(type);

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ScrubTypesTest,
                          testing::Values(TwoTypes{"raid1", "raid5"}, TwoTypes{"raid10", "raid6"}),
                          [](const auto& test) { return std::string(test.param[0]) + "_" + test.param[1]; });
 
-TEST_P(ScrubTypesTest, WhatDiffersIsFoundToldOfAndRepairedUnderLoad) {
+TEST_P(ScrubTypesTest, DifferencesAreFoundReportedAndRepairedUnderLoad) {
   Start("600");
   for (const char* type : GetParam()) {
     Use(type);
@@ -109,7 +109,7 @@ TEST_P(ScrubTypesTest, WhatDiffersIsFoundToldOfAndRepairedUnderLoad) {
   EndAll();
 }
 
-TEST_F(ScrubTest, BrokenOffItDoesNotCountAndTheRateIsKept) {
+TEST_F(ScrubTest, AnAbortedScrubIsNotCountedAndTheRateIsKept) {
   QuarrydOptions options;
   options.arguments = {"--repair-delay=1", "--rebuild-rate=1MiB"};
   StartQuarryd(options);

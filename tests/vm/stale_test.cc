@@ -91,7 +91,7 @@ class ReturnedTest : public StaleTest, public testing::WithParamInterface<const 
 INSTANTIATE_TEST_SUITE_P(Stale, ReturnedTest, testing::Values("raid1", "raid5"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(ReturnedTest, AnOlderLegIsNotStartedFromAndNothingIsLost) {
+TEST_P(ReturnedTest, NoVolumeStartsFromAnOlderLegAndNothingIsLost) {
   ASSERT_NO_FATAL_FAILURE(Begin(GetParam()));
   ASSERT_NO_FATAL_FAILURE(ComeBackOlder(1));
   Start("1");
@@ -129,7 +129,7 @@ TEST_P(ReturnedTest, AnOlderLegIsNotStartedFromAndNothingIsLost) {
   End();
 }
 
-TEST_F(StaleTest, APersonsWordStartsWhatIsThere) {
+TEST_F(StaleTest, AnAdministratorCanStartAVolumeFromAnOlderLeg) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   ASSERT_NO_FATAL_FAILURE(ComeBackOlder(1));
   Start("600");
@@ -155,7 +155,7 @@ TEST_F(StaleTest, APersonsWordStartsWhatIsThere) {
 }
 
 // The overruled leg has recorded more changes than the leg that the volume was started from.
-TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
+TEST_F(StaleTest, AnOverruledLegStaysOverruledWhenItReturns) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   const std::string spare = DiskNode(6 - disks_[0] - disks_[1]);
   ASSERT_TRUE(Tool({"pvchange", "-xn", spare}).ok()) << "leaves no space for another leg";
@@ -206,7 +206,7 @@ TEST_F(StaleTest, WhatAPersonOverruledStaysOverruledWhenItIsBack) {
 
 // An administrator activates the older leg by hand and writes to it. Now both legs have writes that the other
 // lacks.
-TEST_F(StaleTest, LegsThatWentTheirOwnWaysWaitForAPersonsWord) {
+TEST_F(StaleTest, DivergedLegsWaitForAnAdministrator) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   ASSERT_NO_FATAL_FAILURE(ComeBackOlder(1));
   ASSERT_TRUE(Tool({"lvchange", "-ay", "-K", "--activationmode", "degraded", Lv()}).ok());
@@ -241,7 +241,7 @@ TEST_F(StaleTest, LegsThatWentTheirOwnWaysWaitForAPersonsWord) {
   End();
 }
 
-TEST_F(StaleTest, ALegThatCannotBeReadMayBeTheNewerOne) {
+TEST_F(StaleTest, AnUnreadableLegCountsAsPossiblyNewer) {
   ASSERT_NO_FATAL_FAILURE(Begin("raid1"));
   Pull(disks_[0]);
   ASSERT_TRUE(Eventually([&] { return !IsWell(volume_); }));
@@ -273,7 +273,7 @@ TEST_F(StaleTest, ALegThatCannotBeReadMayBeTheNewerOne) {
   End();
 }
 
-TEST_F(StaleTest, AGroupThatGoesBackInTimeIsRefusedUntilAPersonHasLooked) {
+TEST_F(StaleTest, AGroupThatGoesBackInTimeIsRefusedUntilARestart) {
   Start();
   const v1::Volume before = MustCreate({"before", TypeParameters("linear"), BlockCapability(), 4 * kMi});
   ASSERT_TRUE(Tool({"vgcfgbackup", "-f", "/root/older", kGroup}).ok());

@@ -53,7 +53,7 @@ class StuckTest : public VmTest {
   std::vector<std::string> others_;
 };
 
-TEST_F(StuckTest, IsCountedNamedAndKeptFromGrowingWhileTheRestGoesOn) {
+TEST_F(StuckTest, StuckProcessesAreCountedAndLimitedWhileOtherCallsGoOn) {
   QuarrydOptions options;
   options.arguments = {"--stuck-limit=2", std::string("--metrics-address=unix://") + kMetrics};
   StartQuarryd(options);

@@ -152,7 +152,7 @@ class TwoTest : public VmTest, public testing::WithParamInterface<const char*> {
   std::unique_ptr<CsiClient> second_client_;
 };
 
-TEST_P(TwoTest, TheSecondSaysWhoseTheGroupIsAndHasItOnceTheFirstHasEnded) {
+TEST_P(TwoTest, TheSecondNamesTheFirstAndGetsTheGroupAfterItsEnd) {
   StartFirst();
   const v1::Volume volume = MustCreate({"kept", {}, BlockCapability()});
   StartSecond();
@@ -219,7 +219,7 @@ TEST_P(TwoTest, ACommandThatOutlivesTheFirstKeepsTheSecondOutUntilItEnds) {
   EXPECT_OK(second_client_->Delete(made.value.volume().volume_id()));
 }
 
-TEST_P(TwoTest, ALockFileThatIsRemovedStopsTheGroupUntilARestart) {
+TEST_P(TwoTest, ARemovedLockFileStopsTheGroupUntilARestart) {
   StartFirst();
   const std::string lock = GroupLock();
   ASSERT_EQ(::unlink(lock.c_str()), 0);
@@ -258,7 +258,7 @@ class CommandTest : public VmTest, public testing::WithParamInterface<const char
   lvm::Snapshot read_;
 };
 
-TEST_P(CommandTest, EachThatChangesTheGroupHoldsItsLock) {
+TEST_P(CommandTest, EachChangingCommandHoldsTheGroupsLock) {
   const std::string a = read_->pvs[0].device;
   const std::string b = read_->pvs[1].device;
   const std::string made = Tool({"lvcreate", "-y", "-n", "q", "-l", "4", kGroup, a}).err;
@@ -318,7 +318,7 @@ TEST_P(CommandTest, EachThatChangesTheGroupHoldsItsLock) {
 
 // LVM gets the end of its input as the answer to a question, also if that input is a lock file with text in
 // it.
-TEST_P(CommandTest, WhatLvmWouldAskIsRefused) {
+TEST_P(CommandTest, ACommandThatAsksAQuestionIsRefused) {
   const std::string disk = read_->pvs[1].device;
   ASSERT_TRUE(Tool({"vgreduce", kGroup, disk}).ok());
   ASSERT_TRUE(Tool({"pvremove", disk}).ok());
@@ -333,7 +333,7 @@ TEST_P(CommandTest, WhatLvmWouldAskIsRefused) {
 
 // A move that pvmove began continues without its process, which would keep the group until everything is
 // copied.
-TEST_P(CommandTest, PvmoveEndsWithUsAndTheNextGoesOnWithIt) {
+TEST_P(CommandTest, APvmoveEndsWithItsCallerAndTheNextOneContinuesIt) {
   constexpr int kExtents = 32;
   const std::string lock = GroupLock();
   const std::string a = DiskNode(1);

@@ -62,7 +62,7 @@ TEST_F(Versions, OneVolumeIsMadeByV01ListedByV0AndPublishedByV1) {
   std::filesystem::remove(old_target);
 }
 
-TEST_F(Versions, ADirectoryIsTakenForARawVolumeBeforeV1) {
+TEST_F(Versions, BeforeV1ARawVolumeIsPublishedOnADirectory) {
   const auto v0 = Speak(slrp::Api::kV0);
   const auto made = v0->Create("raw", 16 * kMi, {.block = true}, {});
   ASSERT_TRUE(made.ok()) << slrp::Words(made.status);

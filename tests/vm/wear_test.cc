@@ -108,7 +108,7 @@ class WearTest : public VmTest {
   std::set<int> warned_;
 };
 
-TEST_F(WearTest, AFailingDiskGetsNothingNewAndItsVolumesSaySoUntilItIsWellAgain) {
+TEST_F(WearTest, AFailingDiskIsExcludedAndReportedUntilItRecovers) {
   const v1::Volume there = MustCreate({"there", TypeParameters("linear"), MountCapability(), 24 * kMi});
   ASSERT_FALSE(HasFailure());
   const std::string node = *DevicesOf(there).begin();

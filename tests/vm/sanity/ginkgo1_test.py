@@ -91,7 +91,7 @@ def run(*blocks, passed, failed=0, skipped=0):
 
 
 class Output(unittest.TestCase):
-    def test_what_did_not_pass_is_found_by_its_full_name(self):
+    def test_a_spec_that_did_not_pass_is_found_by_its_full_name(self):
         counts, specs = ginkgo1.outcome(run(PASSED, SKIPPED, SLOW, FAILED, passed=2, failed=1, skipped=1))
         self.assertEqual({"specs": 4, "passed": 2, "failed": 1, "pending": 0, "skipped": 1}, counts)
         self.assertEqual(["skipped", "failed"], [spec[0] for spec in specs])
@@ -102,17 +102,17 @@ class Output(unittest.TestCase):
         self.assertEqual("NodeGetCapabilities [Node Server] / should return appropriate capabilities", specs[1][1])
         self.assertIn("not to be <nil>", specs[1][2])
 
-    def test_a_run_that_broke_off_is_no_run(self):
+    def test_an_aborted_run_is_refused(self):
         with self.assertRaises(ValueError):
             ginkgo1.outcome(PASSED)
 
-    def test_a_count_that_was_not_read_is_no_success(self):
+    def test_a_wrong_count_is_refused(self):
         with self.assertRaises(ValueError):
             ginkgo1.outcome(run(PASSED, passed=1, skipped=1))
         with self.assertRaises(ValueError):
             ginkgo1.outcome(run(PASSED, SKIPPED, passed=2))
 
-    def test_only_the_suites_own_connecting_is_worth_another_try(self):
+    def test_only_the_suites_connection_race_is_retried(self):
         _, specs = ginkgo1.outcome(run(PASSED, RACED, SKIPPED, passed=1, failed=1, skipped=1))
         self.assertTrue(ginkgo1.raced(specs))
         _, specs = ginkgo1.outcome(run(RACED, FAILED, passed=0, failed=2))

@@ -59,7 +59,7 @@ class Gate(unittest.TestCase):
     def test_an_unlisted_skip_is_a_problem(self):
         self.assert_one(problems(SKIP, PENDING, spec("Node / odd", "skipped")), "not in docs/conformance.md")
 
-    def test_a_skip_of_what_is_advertised_is_a_problem(self):
+    def test_a_skip_of_an_advertised_capability_is_a_problem(self):
         self.assert_one(problems(SKIP, PENDING, advertised=["controller CLONE_VOLUME"]), "is advertised")
 
     def test_a_listed_skip_that_does_not_happen_is_a_problem(self):
@@ -89,7 +89,7 @@ class OlderGate(unittest.TestCase):
         self.assertEqual(1, len(found))
         self.assertIn("not in docs/conformance.md: ListSnapshots", found[0])
 
-    def test_what_is_wrong_is_a_problem(self):
+    def test_every_mistake_is_a_problem(self):
         good = ("skipped", "Node / Stage / works", "")
         for specs, advertised, words in (
             ((good, ("failed", "Node / breaks", "why")), (), "failed: Node / breaks: why"),
