@@ -1,6 +1,6 @@
-"""What benchmarks found: lines of JSON, read from standard input.
+"""Results of benchmarks: lines of JSON, read from standard input.
 
-    bench_report.py table     the lines as a table for people
+    bench_report.py table     the lines as a readable table
     bench_report.py layout    google-benchmark's JSON of layout_bench as such lines
 """
 
@@ -8,12 +8,12 @@ import json
 import statistics
 import sys
 
-# Placement is on the path of every create and of every GetCapacity; one LVM command takes 4 ms.
+# Every create and every GetCapacity includes a placement. One LVM command takes 4 ms.
 LAYOUT_GOAL_MS = 5
 
 
 def number(value):
-    """Three digits that mean something."""
+    """Three significant digits."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -48,7 +48,7 @@ def table(lines):
 
 
 def layout(report):
-    """One line for each type: the worst thing that placement is asked, over all repetitions."""
+    """One line for each benchmark and type: the median and the worst of all repetitions."""
     times = {}
     for run in report["benchmarks"]:
         if run["run_type"] == "iteration":

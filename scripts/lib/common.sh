@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the doors: where things are, and how long steps are shown.
+# Sourced by the other scripts: where files are, and how long steps are shown.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# Everything that is worth keeping between clones: compiled objects, guest images, csi-sanity.
+# What all clones share: compiled objects, guest images, csi-sanity.
 export QUARRY_CACHE=${QUARRY_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/quarry}
-# What the steps said: each clone's own.
+# The output of each step, in each clone.
 logs=$root/build/logs
 mkdir -p "$QUARRY_CACHE" "$logs"
 
@@ -21,15 +21,15 @@ die() {
   exit 1
 }
 
-# step TITLE LOG COMMAND…: runs a command that may take minutes, its output in a log below build/logs. On a
-# terminal the last line is shown as it changes, elsewhere every half minute; a failure shows the log's end.
+# step TITLE LOG COMMAND…: runs a command that may take minutes, with its output in a log below build/logs. A terminal
+# shows the log's last line as it changes, other output shows it every half minute. A failure shows the log's end.
 step() {
   local title=$1 log=$logs/$2 started=$SECONDS pid line status=0 shown=0
   shift 2
   say "$title"
   "$@" >"$log" 2>&1 </dev/null &
   pid=$!
-  # shellcheck disable=SC2064  # the pid of now is meant
+  # shellcheck disable=SC2064  # the present pid is meant
   trap "kill $pid 2>/dev/null; exit 130" INT TERM
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2

@@ -1,8 +1,8 @@
-"""Whether KVM can be used here: only what has booted a kernel is believed.
+"""Decides whether KVM can be used here: only if it has booted a kernel.
 
-/dev/kvm may be there and open, and a guest still hang at its first
-instructions or QEMU abort. The answer is remembered in the cache for this
-host kernel, CPU and QEMU; `image --probe-kvm` asks again.
+Even if /dev/kvm exists and opens, a guest may hang at its first instructions, or
+QEMU may abort. The cache keeps the answer for this host kernel, CPU and QEMU;
+`image --probe-kvm` tries again.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 import cache
 
 PROBE_SECONDS = 10
-# What a kernel without any disk says when it has come all the way up.
+# What a kernel without any disk prints at the end of its boot.
 PROOF = b"Unable to mount root fs"
 
 
@@ -43,7 +43,7 @@ def accelerator(kernel, again=False):
 
 
 def _machine():
-    """What the answer depends on, as strings."""
+    """The strings that the answer depends on."""
     seen = set()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -56,9 +56,9 @@ def _machine():
 
 
 def probe(kernel, seconds=PROBE_SECONDS, hang=False):
-    """(whether it works, why) after booting the kernel with KVM and no disk.
+    """Boots the kernel with KVM and no disk. Returns (True if it works, reason).
 
-    hang: try it with a machine that never starts instead, to see that the deadline holds.
+    hang: uses a machine that never starts instead, to test the deadline.
     """
     how = ["-accel", "tcg", "-S"] if hang else ["-accel", "kvm", "-cpu", "host"]
     argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]

@@ -1,10 +1,10 @@
-"""What is handed into a guest, as read-only ext4 disk images cached by content.
+"""The files that a guest gets, as read-only ext4 disk images cached by content.
 
-Three of them: the harness (agent and init), the build, and extra files. A
-build's programs come with those shared libraries that the guest has not got
-itself. One that it has, under the same soname, is the guest's own: that is
-what makes libdevmapper, liblvm2cmd and libc those of the release under test,
-and a newer release keeps an old soname's promises.
+There are three: the harness (agent and init), the build, and extra files. A
+build's programs come with the shared libraries that the guest lacks. A library
+that the guest has under the same soname is the guest's own. So libdevmapper,
+liblvm2cmd and libc are those of the release under test. This works because a
+newer release keeps an old soname's interface.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def harness():
 
 
 def build_folder(chosen=None):
-    """The build to hand in: as chosen, else $QUARRY_BUILD, else build/release; None if there is none."""
+    """The build to use: chosen, else $QUARRY_BUILD, else build/release; None if there is none."""
     wanted = chosen or os.environ.get("QUARRY_BUILD")
     folder = Path(wanted) if wanted else REPOSITORY / "build" / "release"
     if folder.is_dir():
@@ -75,9 +75,9 @@ def extra(paths, sonames):
 
 
 def libraries(programs, sonames):
-    """The shared libraries that these programs need and the guest has not got: {soname: path}.
+    """The shared libraries that these programs need and the guest lacks: {soname: path}.
 
-    What only a library of the guest's own needs is the guest's affair, so the
+    A library of the guest's own finds its dependencies in the guest, so the
     walk does not go through those.
     """
     found = {}
@@ -97,7 +97,7 @@ def _host_places(programs):
     """Where the host's loader finds the libraries of these programs, direct or not: {soname: path}."""
     places = {}
     if programs:
-        # Its status is that of the worst file, and static programs count as bad.
+        # ldd's status is that of the worst file, and static programs count as bad.
         listed = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True).stdout
         for line in listed.splitlines():
             if match := re.match(r"\s+(\S+) => (/\S+)", line):
@@ -149,12 +149,12 @@ def _copy(source, target):
     shutil.copyfile(source, target)
     target.chmod(stat.S_IMODE(source.stat().st_mode))
     if _is_elf(source):
-        # Most of a build's bytes; a backtrace needs only the symbol table, which stays.
+        # Debugging symbols are most of a build's bytes. A backtrace needs only the symbol table, which stays.
         subprocess.run(["strip", "--strip-debug", str(target)], check=False, capture_output=True)
 
 
 def _format(tree, target, size):
-    # Generous: the file is sparse, and what ext4 itself takes depends on how many files there are and how large.
+    # Generous, because the file is sparse. ext4's own need depends on the number and size of the files.
     kilobytes = size // 1024 * 5 // 4 + 32768
     with open(target, "wb") as disk:
         disk.truncate(kilobytes * 1024)

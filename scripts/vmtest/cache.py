@@ -1,8 +1,8 @@
-"""The cache directory: where images live between runs, and how they get there.
+"""The cache directory: where images live between runs, and how they are made.
 
-Everything in it is named by a hash of what it was made from, is made in a
-temporary directory beside its place and renamed into it, under a lock; so an
-entry that exists is complete, and two builders of one thing make it once.
+The name of an entry has a hash of what it was made from. An entry is made in a
+temporary directory beside its place and renamed, under a lock. So an entry that
+exists is complete, and two processes that need the same one make it once.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ class HarnessError(Exception):
 
 
 def note(text):
-    """One line of progress for the person who waits."""
+    """Prints one line of progress."""
     print(f"vmtest: {text}", file=sys.stderr, flush=True)
 
 
 def cache_root():
-    """${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}/vmtest, made if absent."""
+    """${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}/vmtest, created if missing."""
     chosen = os.environ.get("QUARRY_CACHE")
     if not chosen:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -60,10 +60,10 @@ def locked(name):
 
 
 def entry(name, make, rebuild=False):
-    """The cached directory `name` (KIND-HASH), made by make(directory) if it is not there.
+    """The cached directory `name` (KIND-HASH), made by make(directory) if it is missing.
 
-    A failure in make() leaves nothing behind. The entry's time of change says
-    when it was last used, for prune().
+    If make() fails, nothing is left behind. The entry's modification time is
+    the time of its last use, for prune().
     """
     place = cache_root() / name
     if not rebuild and _touch(place):
@@ -105,7 +105,7 @@ def hold(place):
 
 
 def in_use(place):
-    """Whether anybody holds this entry."""
+    """True if a process holds this entry."""
     with contextlib.suppress(FileNotFoundError), open(place / "users", encoding="ascii") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,7 +115,7 @@ def in_use(place):
 
 
 def remove(place):
-    """Removes an entry that nobody holds; whether it did."""
+    """Removes an entry that no process holds. Returns True if it did."""
     if in_use(place):
         return False
     shutil.rmtree(place, ignore_errors=True)
@@ -136,5 +136,5 @@ def prune(kind, keep, older_than):
 
 
 def with_sbin():
-    """This environment, with the administrator's programs found even by other users' PATH."""
+    """This environment with the administrator's programs on the PATH, for other users too."""
     return dict(os.environ, PATH=os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin")

@@ -1,4 +1,4 @@
-"""The connection to the agent in the guest: runs commands there, takes its requests.
+"""The connection to the agent in the guest: runs commands there, answers its requests.
 
 The frames and their numbers are those of agent/wire.h.
 """
@@ -22,11 +22,11 @@ SEND_SECONDS = 20
 
 
 class GuestGone(cache.HarnessError):
-    """The guest ended (power cut, crash, deadline) while something was under way in it."""
+    """The guest ended (power cut, crash, deadline) while a command or request was under way in it."""
 
 
 class Channel:
-    """One agent. A thread reads; writers take turns. on_request(arguments) -> (status, text) runs in its own thread.
+    """One agent. A thread reads; writers take turns. A thread of its own runs on_request(arguments) -> (status, text).
 
     gone: the other end has closed the connection.
     """
@@ -41,18 +41,18 @@ class Channel:
         self._next = 1
         self.gone = False
         self._ready = threading.Event()
-        # A guest that hangs takes nothing; whoever sends must not hang with it.
+        # A hanging guest reads nothing, and the sender must not hang with it.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         threading.Thread(target=self._read, name="agent", daemon=True).start()
 
     def wait_ready(self, timeout):
-        """True when the agent has said that it listens; False at the timeout or the guest's end."""
+        """True when the agent has reported that it listens; False at the timeout or the guest's end."""
         return self._ready.wait(timeout) and not self.gone
 
     def start(self, argv, env=None, cwd="/root", pty=False, on_credit=None):
-        """Starts a command; the caller then waits for it, and consumes its output by that.
+        """Starts a command. The caller then calls wait(), which also consumes the output.
 
-        on_credit(payload), if given, is told of input handed over, instead of write().
+        on_credit(payload), if given, is called when input was handed over, instead of waking write().
         """
         fields = ["pty" if pty else "pipe", cwd, str(len(argv)), *argv]
         fields += [f"{key}={value}" for key, value in (env or {}).items()]
@@ -72,17 +72,17 @@ class Channel:
         self.send(POWER_OFF, 0, b"")
 
     def send(self, kind, number, payload):
-        """Sends a frame; if the guest has ended, or takes nothing any more, whoever waits is told."""
+        """Sends a frame. If the guest has ended or reads no more, closes the connection, which wakes all that wait."""
         try:
             with self._sending:
                 self._sock.sendall(HEADER.pack(len(payload), number, kind) + payload)
         except OSError:
-            # A part of the frame may have gone out: nothing sensible can follow it.
+            # Only a part of the frame may have been sent, so nothing can follow it.
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
 
     def request(self, arguments):
-        """For a connection to a keeper: (status, text) of a request like vmctl's."""
+        """On a connection to a keeper: the (status, text) of a request like vmctl's."""
         answer = queue.SimpleQueue()
         with self._lock:
             number = self._next
@@ -138,7 +138,7 @@ class Channel:
 
 
 def pack_strings(strings):
-    """NUL-ended strings, as the agent's frames have them."""
+    """Strings that end with NUL, as in the agent's frames."""
     if any("\0" in text for text in strings):
         raise ValueError("a NUL in an argument")
     return "".join(text + "\0" for text in strings).encode(errors="surrogateescape")
@@ -149,7 +149,7 @@ def unpack_strings(payload):
 
 
 def reply_to(serve, payload):
-    """The payload of a REPLY frame: what serve(arguments) answers to this REQUEST's payload."""
+    """The payload of a REPLY frame: the answer of serve(arguments) to this REQUEST's payload."""
     try:
         status, text = serve(unpack_strings(payload))
     except cache.HarnessError as error:
@@ -171,7 +171,7 @@ class RemoteCommand:
         self.status = None
 
     def wait(self, timeout=None, on_output=None, on_error=None):
-        """Hands output to the two functions until the command ends; its exit status.
+        """Passes output to the two functions until the command ends. Returns its exit status.
 
         TimeoutError at the timeout, with the command still running; GuestGone if the guest ends first.
         """
@@ -218,11 +218,11 @@ class RemoteCommand:
         self._channel.send(RESIZE, self._number, struct.pack("<HH", rows, columns))
 
     def relay(self, kind, payload):
-        """Passes on a frame of somebody who keeps the window himself."""
+        """Passes on a frame of a client that counts its own credit."""
         self._channel.send(kind, self._number, payload)
 
     def take(self, kind, payload):
-        """Called by the channel's reader; kind None means that the guest has gone."""
+        """The channel's reader calls this. kind None means that the guest has ended."""
         if kind == INPUT_CREDIT and self._on_credit:
             self._on_credit(payload)
         elif kind in (INPUT_CREDIT, EXIT, None):

@@ -22,7 +22,7 @@ DESCRIPTION = "Boots a guest with the build's programs on its PATH and blank dis
 EPILOG = """\
 Returns CMD's exit status; 124 if the time was up, 125 if the harness failed.
 Disk N has the serial number quarryN; in the guest `vmctl dev N` prints its device
-node, and `vmctl --help` says what else a test can do to disks and power from inside.
+node, and `vmctl --help` lists what a test can do to disks and power from inside.
 
   scripts/vmtest/run -- lsblk
   scripts/vmtest/run --disks 2 --size 4G --release trixie -- sh -c 'pvcreate $(vmctl dev 1)'
@@ -32,7 +32,7 @@ node, and `vmctl --help` says what else a test can do to disks and power from in
 
 
 def parse(argv):
-    """The options; ends the process with a usage message if they make no sense."""
+    """The options. Ends the process with a usage message if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="scripts/vmtest/run",
         description=DESCRIPTION,
@@ -43,27 +43,27 @@ def parse(argv):
     guest = parser.add_argument_group("the guest")
     guest.add_argument("--disks", type=int, default=4, metavar="N", help="blank disks (default 4)")
     guest.add_argument("--size", default="1G", metavar="S", help="size of each, sparse (default 1G), or S1,S2,…")
-    guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="what they are attached to (default nvme)")
+    guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="bus of the disks (default nvme)")
     guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="logical sectors (default 512)")
-    guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="Debian's (default bookworm)")
-    guest.add_argument("--build", metavar="DIR", help="build to hand in (default $QUARRY_BUILD, else build/release)")
+    guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="of Debian (default bookworm)")
+    guest.add_argument("--build", metavar="DIR", help="build to copy in (default $QUARRY_BUILD, else build/release)")
     guest.add_argument(
         "--with",
         dest="extra",
         action="append",
         default=[],
         metavar="PATH",
-        help="hand in a file or folder too, as /opt/quarry/extra/NAME, which is on the PATH; repeatable",
+        help="copy a file or folder in too, as /opt/quarry/extra/NAME, which is on the PATH; repeatable",
     )
     guest.add_argument("--cpus", type=int, default=2, metavar="N", help="processors (default 2)")
     guest.add_argument("--memory", type=int, default=1024, metavar="MIB", help="memory (default 1024)")
     command = parser.add_argument_group("the command")
-    command.add_argument("--timeout", type=float, metavar="S", help="end it after S seconds (default 600)")
-    command.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable for it; repeatable")
+    command.add_argument("--timeout", type=float, metavar="S", help="end CMD after S seconds (default 600)")
+    command.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable for CMD; repeatable")
     command.add_argument("--shell", action="store_true", help="run an interactive shell, or CMD on a terminal")
     command.add_argument("command", nargs="*", metavar="CMD", help="the command and its arguments, after --")
     keep = parser.add_argument_group("guests that stay")
-    keep.add_argument("--keep", action="store_true", help="leave the guest running, and say how to reach it")
+    keep.add_argument("--keep", action="store_true", help="leave the guest running, and print how to reach it")
     keep.add_argument("--attach", metavar="ID", help="run CMD in a kept guest")
     keep.add_argument(
         "--ctl", metavar="WORDS", help="with --attach: a vmctl command from outside, or `boot` after a cut, or `stop`"
@@ -79,7 +79,7 @@ def parse(argv):
     if options.shell and not sys.stdin.isatty():
         parser.error("--shell needs a terminal")
     if any("=" not in pair for pair in options.env):
-        parser.error("--env wants K=V")
+        parser.error("--env needs K=V")
     if options.timeout is None and not options.shell:
         options.timeout = DEFAULT_SECONDS
     return options
@@ -97,7 +97,7 @@ def main():
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Whoever read the output has gone; the interpreter must not try to flush to him.
+        # The reader of the output has gone. The interpreter must not try to flush to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
 
@@ -143,7 +143,7 @@ def _environment(options):
 
 
 def _in_own(guest, options):
-    """Runs the command in a guest of ours; a command that is still there at the deadline goes with it."""
+    """Runs the command in a new guest. A command that still runs at the deadline ends with the guest."""
     guest.boot()
     with contextlib.ExitStack() as stack:
 
@@ -173,7 +173,7 @@ def _in_own(guest, options):
 
 
 def _in_kept(ident, options):
-    """Runs the command in a kept guest; at the deadline the command is killed and the guest stays."""
+    """Runs the command in a kept guest. At the deadline the command is killed and the guest stays."""
     mode = {"env": _environment(options), "pty": options.shell}
     command = keeper.attach(ident).start(options.command, **mode)
     with contextlib.ExitStack() as stack:

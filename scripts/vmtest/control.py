@@ -1,6 +1,6 @@
-"""What vmctl in the guest, or an attached user's --ctl, may ask of the host."""
+"""The requests that vmctl in the guest, or an attached user's --ctl, may send to the host."""
 
-# The Guest's method by the verb and how many words follow it, the disk's number first.
+# (verb, number of words after it) → the Guest's method. The first word is the disk's number.
 _DISK_METHODS = {
     ("info", 1): "disk_info",
     ("pull", 1): "pull_disk",
@@ -16,7 +16,7 @@ _DISK_METHODS = {
 
 
 def obey(guest, arguments):
-    """Does what a vmctl command line says; returns its exit status and text. HarnessError if it cannot."""
+    """Executes a vmctl command line. Returns its exit status and text; HarnessError if it fails."""
     verb, *rest = arguments or [""]
     if verb == "info" and not rest:
         lines = [f"disk {number}: {guest.disk_info(number)}\n" for number in range(1, len(guest.disks) + 1)]
@@ -38,9 +38,9 @@ def _power(guest, verb, rest):
     if verb == "cut" and rest[:1] == ["--lose"] and len(rest) > 1:
         lose, rest = rest[1], rest[2:]
     if lose not in ("all", "none", "some"):
-        return 2, "vmctl: cut --lose wants all, none or some\n"
+        return 2, "vmctl: cut --lose needs all, none or some\n"
     if rest and (rest[0] != "--" or len(rest) == 1):
-        return 2, f"vmctl: {verb}: the command to run after it comes after --\n"
+        return 2, f"vmctl: {verb}: the command to run afterwards must follow --\n"
     then = rest[1:] or None
     if verb == "cut":
         guest.cut_power(lose, then=then)

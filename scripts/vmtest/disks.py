@@ -13,7 +13,7 @@ ANSWER_SECONDS = 20
 
 
 def parse_size(text):
-    """Bytes of "512M", "1G", "10737418240"; powers of two, a multiple of 4096."""
+    """Bytes of "512M", "1G" or "10737418240"; units are powers of 1024, sizes multiples of 4096."""
     match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(text).strip(), re.IGNORECASE)
     if not match:
         raise cache.HarnessError(f"{text!r} is not a size like 512M or 1G")
@@ -34,7 +34,7 @@ def disk_sizes(count, text):
 
 
 class Disks:
-    """The files live as long as the guest; start() serves them for one boot of it."""
+    """The files live as long as the guest; start() serves them for one of its boots."""
 
     def __init__(self, folder, sizes):
         self.paths = []
@@ -52,7 +52,7 @@ class Disks:
     def start(self, spawn, log):
         """Starts diskd; returns one connected socket for each disk, for QEMU to inherit.
 
-        spawn: a function like subprocess.Popen whose child dies with the harness. log: file for its errors.
+        spawn: a function like subprocess.Popen whose child dies with the harness. log: file for diskd's errors.
         """
         theirs, ours = [], []
         for _ in self.paths:
@@ -73,7 +73,7 @@ class Disks:
         return ours
 
     def tell(self, *words):
-        """One command to diskd; its answer's text, or HarnessError with its reason."""
+        """Sends one command to diskd. Returns its answer's text; HarnessError with its reason if it fails."""
         if any(len(str(word).split()) != 1 for word in words):
             raise cache.HarnessError(f"{words!r} are not single words")
         with self._lock:
@@ -97,7 +97,7 @@ class Disks:
         return self._process.stdout.readline().decode().strip()
 
     def stop(self):
-        """Ends diskd, after what the drives still cache has been written."""
+        """Ends diskd after it has written back its caches."""
         with self._lock:
             process, self._process = self._process, None
             if process is None:

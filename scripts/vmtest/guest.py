@@ -1,4 +1,4 @@
-"""A guest: boots, runs commands, and has its disks and power taken away.
+"""A guest: boots, runs commands, and loses disks and power on request.
 
     with Guest(disks=4) as guest:
         guest.boot()
@@ -40,13 +40,13 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawn")
 
 
 def _spawn(argv, **options):
-    """subprocess.Popen of a child that is killed when this process ends, however it ends."""
+    """subprocess.Popen of a child that is killed when this process ends, for whatever reason."""
     argv = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     return _spawner.submit(subprocess.Popen, argv, start_new_session=True, **options).result()
 
 
 def _left(deadline):
-    """Seconds until then; None if there is no deadline."""
+    """Seconds until the deadline; None if there is none."""
     return None if deadline is None else max(0, deadline - time.monotonic())
 
 
@@ -63,9 +63,9 @@ class Guest:
     """One virtual machine with disks 1..N, serial numbers quarry1..quarryN.
 
     size: of each disk, or as many sizes as disks, separated by commas. sector: bytes, 512 or 4096.
-    build: folder to hand in (default $QUARRY_BUILD or build/release); extra: files and folders.
+    build: folder to copy in (default $QUARRY_BUILD or build/release); extra: files and folders.
 
-    Nothing of it outlives close(), or this process. Methods may be called
+    Nothing of the guest outlives close(), or this process. Methods may be called
     from several threads; boot, cut_power, shutdown and close one at a time.
     """
 
@@ -102,10 +102,10 @@ class Guest:
             bundle.extra(extra, sonames),
         ]
         self._options = machine.kernel_options(self._parts, kernel_options)
-        # Nobody may replace or remove what a later boot() will need again.
+        # No process may replace or remove what a later boot() needs.
         self._holds = [cache.hold(self._image)] + [cache.hold(part.parent) for part in self._parts if part]
         self._accelerator = accel.accelerator(self._image / "vmlinuz")
-        # Held by everything that changes disks or power: a request of vmctl runs beside the caller's thread.
+        # Held by everything that changes disks or power, since a request of vmctl runs beside the caller's thread.
         self._lock = threading.RLock()
         self._qemu = None
         self._qmp = None
@@ -173,12 +173,12 @@ class Guest:
         return self._qemu is not None and self._qemu.poll() is None
 
     def cut_power(self, lose="all", seed=None, then=None):
-        """Takes the power away: what the disks had not flushed is lost.
+        """Cuts the power: what the disks had not flushed is lost.
 
-        lose: "all" of it, "none" (drives with their own reserve), or "some", a random half of the
+        lose: "all" of it, "none" (drives with power-loss protection), or "some", a random half of the
         4 KiB blocks, chosen by seed; None: another half each time. The guest's own root file system
         keeps what it had written.
-        then: a command for follow() to boot again and go on with.
+        then: a command that follow() runs after it has booted again.
         """
         with self._lock:
             self._check_on()
@@ -187,7 +187,7 @@ class Guest:
             self._off()
 
     def shutdown(self, timeout=SHUTDOWN_SECONDS, then=None):
-        """Switches the guest off in order: processes ended, everything written back. then: as for cut_power()."""
+        """Switches the guest off in order: ends processes, writes everything back. then: as for cut_power()."""
         with self._lock:
             self._check_on()
             self._continuation = then
@@ -201,7 +201,7 @@ class Guest:
     def close(self):
         """Ends the guest, and removes its disks and files."""
         if self.running():
-            # Before the lock is there: whoever holds it may be waiting for the guest.
+            # Before the lock is taken: its holder may be waiting for the guest.
             self._qemu.kill()
         with self._lock:
             self._off()
@@ -210,11 +210,11 @@ class Guest:
             hold.close()
 
     def keep_console(self):
-        """Saves the console log where it outlives the guest; its path."""
+        """Saves the console log so that it outlives the guest. Returns the copy's path."""
         return workspace.keep_log(self.console)
 
     def describe_end(self):
-        """For a guest that ended by itself: where its console log is now, and its last lines."""
+        """For a guest that ended by itself: the path of its console log, and its last lines."""
         kept = self.keep_console()
         return f"its console log is {kept}, and ends:\n{workspace.tail(kept)}"
 
@@ -261,7 +261,7 @@ class Guest:
         return self._channel.start(argv, env=environment, cwd=cwd, pty=pty, on_credit=on_credit)
 
     def follow(self, argv, on_start, on_output, on_error, timeout=None, **options):
-        """Runs a command, and after a `vmctl cut` or `vmctl reboot` of it what it named to come next.
+        """Runs a command. If it calls `vmctl cut` or `vmctl reboot`, boots again and runs the command named there.
 
         on_start(command) is called for each; options are those of start(). Returns the last one's
         exit status. TimeoutError at the timeout, with the command still running.
@@ -280,10 +280,10 @@ class Guest:
                 self.boot(BOOT_SECONDS if deadline is None else min(BOOT_SECONDS, _left(deadline)))
 
     def run(self, argv, input=b"", timeout=None, check=False, env=None, cwd="/root"):
-        """Runs a command to its end, with all of its output.
+        """Runs a command to its end. Returns its status and all of its output.
 
-        TimeoutError at the timeout, the command having been killed; with
-        check, HarnessError for a status other than 0.
+        Kills the command at the timeout and raises TimeoutError. With check,
+        raises HarnessError for a status other than 0.
         """
         command = self.start(argv, env=env, cwd=cwd)
         data = input.encode() if isinstance(input, str) else input
@@ -307,9 +307,9 @@ class Guest:
     # Disks
 
     def pull_disk(self, number):
-        """Takes a disk out: its I/O fails, what it had not flushed is lost, it vanishes.
+        """Takes a disk out: its I/O fails, it loses what was not flushed, and it leaves the bus.
 
-        It stays out over boots, until return_disk(). Both may be called with the guest off.
+        It stays out over boots until return_disk(). Both may be called while the guest is off.
         """
         with self._lock:
             self._check_disk(number)
@@ -321,7 +321,7 @@ class Guest:
             self._pulled.add(number)
 
     def return_disk(self, number):
-        """Puts a pulled disk back, with what it had."""
+        """Puts a pulled disk back, with its contents."""
         with self._lock:
             self._check_disk(number)
             if number not in self._pulled:
@@ -332,7 +332,7 @@ class Guest:
             self._pulled.discard(number)
 
     def shuffle_disks(self):
-        """From the next boot on the disks are in the opposite order on the bus."""
+        """From the next boot on the disks have the opposite order on the bus."""
         with self._lock:
             self._backwards = not self._backwards
 
@@ -344,11 +344,11 @@ class Guest:
         self._tell_disk("unstall", number)
 
     def slow_disk(self, number, milliseconds, *what):
-        """Each I/O of this disk takes this much longer, one after the other; what is "zeroes": only their writing, beside the rest."""
+        """Delays each I/O of this disk, one after the other; what "zeroes": only zeroing, while other I/O goes on."""
         self._tell_disk("slow", number, milliseconds, *what)
 
     def fail_disk(self, number, kinds, *extent):
-        """Fails I/O: kinds is read, half (of the reads, at random), write, flush, all or off; extent, if given, first byte and length."""
+        """Fails I/O. kinds: read, half (of the reads, at random), write, flush, all or off. extent: first byte, length."""
         self._tell_disk("error", number, kinds, *extent)
 
     def disk_info(self, number):
@@ -374,7 +374,7 @@ class Guest:
             raise cache.HarnessError(f"there is no disk {number}; there are {len(self.disks)}")
 
     def _unplug(self, device):
-        """Asks the guest to let go of a device until it has; a guest may miss the first time."""
+        """Asks the guest to remove a device until it has; a guest may miss the first request."""
         deadline = time.monotonic() + UNPLUG_SECONDS
         while time.monotonic() < deadline:
             try:

@@ -3,7 +3,7 @@
 The result is a directory in the cache:
   root.img   raw disk with an MBR and one ext4 partition; read-only base of the guests' overlays
   vmlinuz    the kernel, for QEMU's -kernel
-  sonames    the shared libraries that the guest has, one name a line
+  sonames    the names of the guest's shared libraries, one on each line
   packages   what is installed, with versions
 """
 
@@ -24,20 +24,20 @@ PACKAGES = (
     "libblkid1", "libmount1", "libudev1", "libdevmapper1.02.1", "libdevmapper-event1.02.1", "liblvm2cmd2.03",
 )  # fmt: skip
 KERNEL = "linux-image-cloud-amd64"
-# Nobody reads manuals in a test guest, and they are a third of its files.
+# A test guest needs no manuals, and they are a third of its files.
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
-# The kernel finds its root by this, whatever name the disk got: MBR disk signature + partition number.
+# By this the kernel finds its root under any disk name: MBR disk signature + partition number.
 DISK_SIGNATURE = 0x51564D31
 ROOT_PARTUUID = f"{DISK_SIGNATURE:08x}-01"
 PARTITION_OFFSET = 1 << 20
 ROOT_BYTES = 2 << 30
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
-# What the image itself does at boot is only to find the harness's disk, which
-# is namespace 2 of the system controller, and to hand over to the init on it:
-# so a change of the harness does not need a new image. A namespace's number is
-# not in its device's name, and some may still be coming when the root is there:
-# quarry_parts, from the kernel's command line, says which to wait for.
+# At boot the image itself only finds the harness's disk, which is namespace 2 of
+# the system controller, and runs the init on it. So a change of the harness needs
+# no new image. A namespace's number is not in its device's name, and some devices
+# may appear after the root: quarry_parts, from the kernel's command line, lists
+# those to wait for.
 STUB_INIT = """#!/bin/sh
 mount -t devtmpfs dev /dev
 mount -t sysfs sys /sys
@@ -63,7 +63,7 @@ exit 1
 
 
 def recipe(release):
-    """Everything that decides what is in an image, as text."""
+    """Everything that decides the contents of an image, as text."""
     parts = {
         "layout": 1,
         "release": release,
@@ -78,7 +78,7 @@ def recipe(release):
 
 
 def image(release="bookworm", rebuild=False):
-    """The directory of this release's image, built now if the cache has none."""
+    """The directory of this release's image. Builds it if the cache has none."""
     if release not in RELEASES:
         raise cache.HarnessError(f"release {release!r} is not one of {', '.join(RELEASES)}")
     name = f"image-{release}-{cache.digest(recipe(release))}"
@@ -133,7 +133,7 @@ def _build(release, place):
 
 
 def _checked(argv, **more):
-    """Runs a tool; its standard output, or a HarnessError with its own words."""
+    """Runs a tool. Returns its standard output; HarnessError with its message if it fails."""
     more.setdefault("env", cache.with_sbin())
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if done.returncode != 0:
@@ -143,12 +143,12 @@ def _checked(argv, **more):
 
 def _bootstrap(release, mirror, root, kernel):
     # The kernel's package is fetched but not installed: installing it would
-    # pull in and run an initramfs generator for an initramfs nobody boots.
+    # also run an initramfs generator, and the guest boots without initramfs.
     fetch = (
         f'cd "{kernel}" && export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" && '
         f"apt-get download $(apt-cache depends --important {KERNEL} | sed -n 's/.*Depends: \\(linux-image-\\)/\\1/p')"
     )
-    # In namespaces of its own: whatever ends the build, no process and no mount of it stays.
+    # In namespaces of its own: no process and no mount of the build stays, however it ends.
     argv = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
     argv += ["--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
@@ -224,7 +224,7 @@ def _make_disk(root, target):
 
 
 def partition_table(start, sectors):
-    """An MBR with one Linux partition; LBA only, as the kernel reads nothing else."""
+    """An MBR with one Linux partition; LBA only, because the kernel reads nothing else."""
     anywhere = b"\xfe\xff\xff"
     table = struct.pack("<B3sB3sII", 0, anywhere, 0x83, anywhere, start, sectors)
     return bytes(440) + struct.pack("<IH", DISK_SIGNATURE, 0) + table + bytes(48) + b"\x55\xaa"

@@ -1,8 +1,8 @@
-"""A guest that stays: a process of its own keeps it, and others attach to it.
+"""A kept guest: a process of its own keeps it, and others attach to it.
 
-The keeper listens on a socket in the guest's directory. Whoever attaches speaks
+The keeper listens on a socket in the guest's directory. An attached client speaks
 to it as the harness speaks to the agent (channel.py), so that Channel serves
-both; requests go the other way here: from the attached to the keeper.
+both. Only requests go the other way: from the client to the keeper.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ HARNESS_FAILED = 125
 
 
 def launch(settings):
-    """Starts a keeper with Guest(**settings) booted; its ID."""
+    """Starts a keeper with Guest(**settings) booted. Returns its ID."""
     argv = [sys.executable, "-B", str(Path(__file__).resolve())]
     keeper = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -85,14 +85,14 @@ class _Session:
             while head := stream.read(channel.HEADER.size):
                 length, number, kind = channel.HEADER.unpack(head)
                 self._take(kind, number, stream.read(length))
-        # Like a terminal that is closed.
+        # The client has gone, as when a terminal is closed.
         for command in list(self._commands.values()):
             command.send_signal(signal.SIGHUP)
         self._sock.close()
 
     def _take(self, kind, number, payload):
         if kind == channel.START:
-            # Input may follow at once, so the command has to be there before the next frame is read.
+            # Input may follow at once, so the command must exist before the next frame is read.
             started = threading.Event()
             threading.Thread(target=self._run, args=(number, payload, started), daemon=True).start()
             started.wait()
@@ -112,7 +112,7 @@ class _Session:
 
         def on_start(command):
             if started.is_set():
-                # It comes after a reboot; the input was its predecessor's.
+                # This command runs after a reboot. The input was the previous command's.
                 command.close_input()
             self._commands[number] = command
             started.set()
@@ -174,13 +174,13 @@ def main():
             listener = _listen(guest.folder / "attach")
             threading.Thread(target=_accept, args=(listener, guest, stop), daemon=True).start()
             print(READY_PREFIX + guest.folder.name.removeprefix(workspace.PREFIX), flush=True)
-            # From here on nobody may be left to read what is said.
+            # From here on there may be no reader of the output.
             with open(guest.folder / "keeper.log", "ab") as log, open(os.devnull, "rb") as nothing:
                 os.dup2(nothing.fileno(), 0)
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
             stop.wait()
-            # The one who asked for the end gets his answer first.
+            # The client that sent the stop gets its answer first.
             time.sleep(0.2)
     except HarnessError as error:
         print(f"vmtest: {error}", file=sys.stderr)

@@ -7,20 +7,20 @@ LEAST_MEMORY = 256
 BUSES = ("nvme", "virtio", "scsi")
 
 # Without cmpxchg16b: QEMU 7.2 computes the flags after it from stale state, so
-# that bits of an operand become EFLAGS. The kernel's slab allocator uses it
-# where the processor has it, and an interrupt just behind it ended one boot in
-# ten of a 6.12 kernel with a double fault.
+# that bits of an operand become EFLAGS. The kernel's slab allocator uses the
+# instruction if the processor has it, and an interrupt right after it ended one
+# boot in ten of a 6.12 kernel with a double fault.
 TCG_CPU = "max,-cx16"
 
 # One processor until init switches the others on. A running kernel changes its
-# code by way of a breakpoint, and in QEMU 7.2's TCG another processor now and
-# then runs into one that is gone already. That ended one boot in forty of a
-# 6.12 kernel, each time where it begins to trust its clock, at the end of its
-# initialisation: the place that all processors run through all the time.
+# code by means of a breakpoint, and in QEMU 7.2's TCG another processor sometimes
+# runs into a breakpoint that is already removed. That ended one boot in forty of a
+# 6.12 kernel, each time at the end of its initialisation, where it begins to trust
+# its clock: all processors run through that code all the time.
 #
-# A disk that is stalled on purpose must stay stalled: when the NVMe driver
-# gives up after its usual 30 s it resets the controller, and QEMU's model of
-# that waits for the backend with the whole guest stopped.
+# A disk that is stalled on purpose must stay stalled. When the NVMe driver gives
+# up after its usual 30 s it resets the controller, and QEMU's model of that waits
+# for the backend with the whole guest stopped.
 KERNEL_OPTIONS = (
     "console=ttyS0 rw panic=-1 maxcpus=1 mitigations=off nokaslr random.trust_cpu=on no_timer_check cryptomgr.notests"
     " raid=noautodetect net.ifnames=0 nvme_core.io_timeout=3600"
@@ -36,7 +36,7 @@ def serial(number):
 
 
 def disk_device(bus, number, sector):
-    """The arguments of QMP's device_add that put disk `number` into the guest."""
+    """The arguments of QMP's device_add for disk `number`."""
     common = {"id": disk_id(number), "drive": f"{disk_id(number)}-data", "serial": serial(number)}
     common |= {"logical_block_size": sector, "physical_block_size": 4096}
     if bus == "nvme":
@@ -46,12 +46,12 @@ def disk_device(bus, number, sector):
     return common | {"driver": "scsi-hd", "bus": "hba.0", "scsi-id": number} | _REPORT_ERRORS
 
 
-# The default for these two is to stop the whole guest when a disk is full.
+# By default these two stop the whole guest when the host's file system is full.
 _REPORT_ERRORS = {"werror": "report", "rerror": "report"}
 
 
 def command_line(accelerator, cpus, memory, kernel, options, console):
-    """QEMU with everything but its disks and connections."""
+    """QEMU without its disks and connections."""
     argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-M", "q35,usb=off,smm=off,vmport=off,sata=off,i8042=off", "-smp", str(cpus), "-m", f"{memory}M"]
     if accelerator == "kvm":
@@ -99,7 +99,7 @@ def connections(control_fd, agent_fd):
 def system_disk(overlay, images):
     """Root, harness, build and extra files: namespaces 1 to 4 of one NVMe controller. An image may be None."""
     argv = device(driver="nvme", id="system", serial="quarry-system")
-    # The host will not crash with the guest, so a flush need only reach its page cache.
+    # The host does not crash with the guest, so a flush need only reach its page cache.
     argv += ["-blockdev", f"qcow2,node-name=root,file.driver=file,file.filename={escaped(overlay)},"
              "cache.no-flush=on,file.cache.no-flush=on,discard=unmap"]  # fmt: skip
     argv += device(driver="nvme-ns", drive="root", bus="system", nsid=1)
@@ -112,16 +112,16 @@ def system_disk(overlay, images):
 
 
 def disks(bus, fds, sector, pulled, backwards=False):
-    """The disks under test; fds: sockets on which diskd speaks NBD; pulled: numbers of those that are out.
+    """The disks under test. fds: sockets on which diskd speaks NBD. pulled: numbers of the disks that are out.
 
-    backwards: the last disk is plugged in where the first would be, and so on."""
+    backwards: the last disk is plugged in at the first place, and so on."""
     argv = []
     if bus == "scsi":
         argv += device(driver="virtio-scsi-pci", id="hba")
     numbered = list(enumerate(fds, 1))
     for number, fd in reversed(numbered) if backwards else numbered:
         if bus != "scsi":
-            # A port of its own is what makes a PCI disk removable.
+            # A PCI disk can be removed only if it has a port of its own.
             argv += device(driver="pcie-root-port", id=f"port{number}", chassis=number, slot=number)
         argv += ["-blockdev", f"nbd,node-name={disk_id(number)}-data,server.type=fd,server.str={fd},discard=unmap"]
         if number not in pulled:

@@ -1,7 +1,7 @@
 """The harness's own small C++ programs, compiled when they are first needed.
 
-They do not come from the project's build: the harness has to work without one,
-and must not change when the build's flags do.
+They are not part of the project's build: the harness has to work without a build,
+and must not change with the build's flags.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ FLAGS = ("-std=c++23", "-O2", "-Wall", "-Wextra", "-static", "-pthread", "-s")
 
 
 def program(name):
-    """The path of the static program made from the folder `name` beside this file."""
+    """The path of the static program built from the folder `name` beside this file."""
     folder = HERE / name
     sources = sorted(folder.glob("*.cc"))
     parts = [" ".join(FLAGS), _compiler_version()]

@@ -6,7 +6,7 @@ import time
 
 import cache
 
-# Generous: on a machine with more to do than it can, QEMU may take long to even start.
+# Generous: on an overloaded machine QEMU may take long even to start.
 ANSWER_SECONDS = 60
 
 
@@ -34,7 +34,7 @@ class Qmp:
         self.execute("qmp_capabilities", timeout=timeout)
 
     def execute(self, command, timeout=ANSWER_SECONDS, **arguments):
-        """The command's return value; HarnessError with QEMU's words if it fails."""
+        """The command's return value; HarnessError with QEMU's message if it fails."""
         message = {"execute": command}
         if arguments:
             message["arguments"] = arguments
@@ -51,14 +51,14 @@ class Qmp:
                 if self._last not in self._replies:
                     raise Gone(f"QEMU ended during {command}")
                 reply = self._replies[self._last]
-                # And those that came too late to be waited for.
+                # Also drops replies that came after their callers' timeout.
                 self._replies.clear()
         if "error" in reply:
             raise cache.HarnessError(f"QEMU refused {command}: {reply['error'].get('desc')}")
         return reply["return"]
 
     def wait_event(self, name, timeout, **data):
-        """Waits for an event of this name whose data has these values, and takes it; None if it does not come."""
+        """Waits for an event of this name whose data has these values, and takes it. None if it does not come."""
         deadline = time.monotonic() + timeout
 
         def take():

@@ -21,7 +21,7 @@ def writer(fd):
 
 
 def feed(command, fd=0):
-    """Copies fd to the command's standard input, in a thread of its own, to the end of either."""
+    """Copies fd to the command's standard input, in a thread of its own, until either ends."""
 
     def copy():
         with contextlib.suppress(OSError):
@@ -37,7 +37,7 @@ def feed(command, fd=0):
 
 
 def _in_background(fd):
-    """Whether reading fd would stop this process: it is a terminal, and belongs to another job."""
+    """True if reading fd would stop this process, because fd is a terminal of another job."""
     try:
         return os.isatty(fd) and os.tcgetpgrp(fd) != os.getpgrp()
     except OSError:
@@ -46,7 +46,7 @@ def _in_background(fd):
 
 @contextlib.contextmanager
 def raw(command, fd=0):
-    """Gives the terminal to a command on a pty: every key goes there, and its size follows."""
+    """Gives the terminal to a command on a pty: the command gets every key, and the pty follows its size."""
     before = termios.tcgetattr(fd)
 
     def resize(*_):

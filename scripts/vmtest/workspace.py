@@ -1,8 +1,8 @@
 """The temporary directory of one guest, and the logs that outlive it.
 
-The directory's lock is held as long as its process lives; whoever comes later
-removes the directories that nobody holds, so that even a killed harness leaves
-nothing for good.
+The directory's lock is held as long as its process lives. Each new process
+removes the directories that no process holds, so that a killed harness leaves
+nothing for long.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ class Workspace:
             self._lock.close()
 
     def _make(self):
-        """Whether the new folder is still there once it is locked: another's sweep() may have been quicker."""
+        """Returns True if the new folder still exists once it is locked: another sweep() may have removed it."""
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         lock = self.folder / "lock"
         self._lock = open(lock, "w", encoding="ascii")
@@ -53,7 +53,7 @@ def sweep():
 
 
 def keep_log(path):
-    """Copies a log to $QUARRY_VM_LOGS, or to the cache; the path of the copy."""
+    """Copies a log to $QUARRY_VM_LOGS, or to the cache. Returns the path of the copy."""
     folder = Path(os.environ.get("QUARRY_VM_LOGS") or cache.cache_root() / "logs")
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / f"console-{time.strftime('%Y%m%d-%H%M%S')}-{path.parent.name.removeprefix(PREFIX)}.log"
@@ -66,7 +66,7 @@ def keep_log(path):
 
 
 def tail(path, lines=15):
-    """The last lines of a console log, and before them those that say what went wrong."""
+    """The last lines of a console log, after the earlier lines that report a crash."""
     text = Path(path).read_text(errors="replace").splitlines()
     telling = [line for line in text[:-lines] if _TELLING.search(line)]
     return "\n".join(telling[-5:] + text[-lines:])

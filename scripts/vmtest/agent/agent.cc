@@ -1,6 +1,5 @@
-// The guest's side of the harness: process 1 of the guest, once the init
-// script has done its part. Runs the commands that the host asks for, and
-// hands the requests of vmctl to the host.
+// The guest's side of the harness: process 1 of the guest after the init script. Runs the commands of the
+// host, and passes the requests of vmctl to the host.
 #include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
@@ -34,7 +33,7 @@ namespace {
 
 [[noreturn]] void Fail(const char *what) {
   fprintf(stderr, "vmtest agent: %s: %s\n", what, strerror(errno));
-  // As process 1: the kernel panics, QEMU ends, the harness shows this line.
+  // Process 1 ends: the kernel panics, QEMU ends, the harness shows this line.
   exit(1);
 }
 
@@ -126,7 +125,7 @@ int ListenForRequests() {
   return listener;
 }
 
-// Without it nothing in the guest could even connect to 127.0.0.1.
+// Without it nothing in the guest could connect to 127.0.0.1.
 void RaiseLoopback() {
   const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ifreq request{};
@@ -209,7 +208,7 @@ void Agent::Wait() {
 void Agent::Act(const Watch &watch, short events) {
   switch (watch.kind) {
   case Watch::Kind::kPort:
-    // The harness has died: nobody will ever ask anything again.
+    // The harness has died: no more requests will come.
     if ((events & POLLHUP) != 0) {
       PowerOff();
     }
@@ -299,7 +298,7 @@ void Agent::Take(const FrameHeader &header, std::string_view payload) {
     PowerOff();
   }
   const auto found = commands_.find(header.channel);
-  // The command may have ended while this was under way.
+  // The command may have ended while this frame was under way.
   if (found == commands_.end()) {
     return;
   }
@@ -359,7 +358,7 @@ void Agent::Reap() {
   signalfd_siginfo ignored;
   while (read(signals_, &ignored, sizeof ignored) > 0) {
   }
-  // Also orphans of others: the agent is process 1.
+  // Reaps orphans too: the agent is process 1.
   int status = 0;
   for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0;
        pid = waitpid(-1, &status, WNOHANG)) {
@@ -389,8 +388,7 @@ void Agent::SweepFinished() {
     if (!command->Exited()) {
       continue;
     }
-    // What it wrote before it ended is in the pipes now; take it all, as far as
-    // the credit goes.
+    // The command's last output is in the pipes now. Take all of it, as far as the credit allows.
     for (const bool from_error : {false, true}) {
       std::string bytes;
       while (command->Read(from_error, &bytes)) {

@@ -37,7 +37,7 @@ std::vector<char *> Pointers(const std::vector<std::string> &strings) {
   return pointers;
 }
 
-// In the child: becomes the command. Standard streams are in place.
+// Runs in the child: becomes the command. Standard streams are in place.
 [[noreturn]] void Become(const CommandSpec &spec) {
   sigset_t none;
   sigemptyset(&none);
@@ -140,8 +140,7 @@ void Command::StartOnPty(const CommandSpec &spec) {
   if (ptsname_r(master, name, sizeof name) != 0) {
     abort();
   }
-  // Opened here too, so that the master does not report a hang-up before the
-  // child has come.
+  // Opened here too, so that the master does not report a hang-up before the child has opened it.
   const int slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (slave < 0) {
     abort();
@@ -164,7 +163,7 @@ void Command::StartOnPty(const CommandSpec &spec) {
 }
 
 void Command::CloseInput() {
-  // A pty's one descriptor serves both ways and closes with the output.
+  // A pty has one descriptor for both directions; it closes with the output.
   if (pty_) {
     input_ = -1;
   } else {
@@ -192,7 +191,7 @@ size_t Command::HandOverInput() {
     if (errno == EAGAIN || errno == EINTR) {
       return 0;
     }
-    // The command has closed its input: the rest has nowhere to go.
+    // The command has closed its input, so the rest is dropped.
     const size_t dropped = pending_.size();
     CloseInput();
     return dropped;
@@ -226,7 +225,7 @@ bool Command::Read(bool from_error, std::string *bytes) {
       CloseIfOpen(&error_);
     }
   } else {
-    // End of file, or EIO: the last holder of the pty has gone.
+    // End of file, or EIO: no process holds the pty any more.
     if (pty_) {
       input_ = -1;
     }

@@ -1,4 +1,4 @@
-// One command that the host asked for, running in the guest.
+// One command of the host, running in the guest.
 #pragma once
 
 #include <sys/types.h>
@@ -24,24 +24,23 @@ struct CommandSpec {
 // one thread.
 class Command {
 public:
-  // A command that cannot be run still starts: its child says why on standard
-  // error and exits with 126 or 127, as with a shell.
+  // A command that cannot be run still starts: its child writes the reason to standard error and exits with
+  // 126 or 127, as in a shell.
   explicit Command(const CommandSpec &spec);
   ~Command();
   Command(const Command &) = delete;
   Command &operator=(const Command &) = delete;
 
-  // -1 where there is nothing (any more) to poll for.
+  // -1 if there is nothing to poll for now.
   int input() const { return pending_.empty() ? -1 : input_; }
   int output() const { return credit_ > 0 ? output_ : -1; }
   int error() const { return credit_ > 0 ? error_ : -1; }
 
   void AddInput(std::string_view bytes);
   void EndInput();
-  // Writes what the command takes; returns how many bytes are off the books.
+  // Writes as much as the command takes. Returns the bytes that are done with, written or dropped.
   size_t HandOverInput();
-  // Reads at most a frame's worth from output() or error(); false when there is
-  // nothing now.
+  // Reads at most one frame's worth from output() or error(). False if there is nothing now.
   bool Read(bool from_error, std::string *bytes);
   void AddCredit(uint32_t bytes) { credit_ += bytes; }
   void Signal(int number) const;
@@ -49,9 +48,8 @@ public:
 
   pid_t pid() const { return pid_; }
   void SetExit(int wait_status);
-  // The process has ended and everything that it wrote has been read. Output
-  // of processes it left behind is not waited for: a daemon would hold the
-  // command for ever.
+  // Exited: the process has ended. Finished: everything that it wrote has been read, too. Output of processes
+  // that it left behind is not waited for: a daemon would hold the command for ever.
   bool Exited() const { return exited_; }
   bool Finished() const { return exited_ && drained_; }
   uint32_t exit_status() const { return exit_status_; }

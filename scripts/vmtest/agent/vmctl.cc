@@ -21,26 +21,26 @@ namespace fs = std::filesystem;
 
 constexpr char kUsage[] =
     "usage: vmctl COMMAND\n"
-    "  info                     what the host knows of the disks\n"
-    "  dev N                    the device node of disk N; fails if there is "
-    "none now\n"
-    "  pull N                   take disk N out, with the loss of what it had "
-    "not flushed\n"
-    "  return N                 put it back; prints its device node\n"
-    "  stall N | unstall N      let its I/O hang | go on\n"
-    "  slow N MS [zeroes]       let each I/O take so many milliseconds more; "
-    "0: none.\n"
-    "                           zeroes: just those, and the rest goes on "
-    "meanwhile\n"
-    "  error N read|half|write|flush|all|off [FIRST LENGTH]   fail its I/O (to "
-    "these bytes)\n"
+    "  info                     show the state of the disks\n"
+    "  dev N                    print the device node of disk N; fails if it has "
+    "none\n"
+    "  pull N                   take disk N out; it loses what it had not "
+    "flushed\n"
+    "  return N                 put disk N back and print its device node\n"
+    "  stall N | unstall N      let the disk's I/O hang | go on\n"
+    "  slow N MS [zeroes]       delay each I/O by so many milliseconds; 0: no "
+    "delay.\n"
+    "                           zeroes: delay only zeroing, and other I/O goes "
+    "on meanwhile\n"
+    "  error N read|half|write|flush|all|off [FIRST LENGTH]   fail the disk's I/O "
+    "(to these bytes)\n"
     "  warn N BITS              set the critical warnings of an NVMe disk's "
     "health log\n"
     "  cut [--lose all|none|some] [-- CMD…]   cut the power; boot again and "
     "run CMD\n"
     "  reboot [--shuffle] -- CMD…   switch off in order, boot again and run "
-    "CMD; the disks\n"
-    "                           are in the opposite order on their bus\n";
+    "CMD;\n"
+    "                           --shuffle: with the disks in the opposite order on their bus\n";
 
 constexpr int kHotplugSeconds = 30;
 
@@ -58,7 +58,7 @@ std::string Trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-// Each bus shows the serial number in a place of its own.
+// Each bus has the serial number in another place.
 std::string SerialOf(const fs::path& block) {
   for (const char* place : {"device/serial", "serial"}) {
     const std::string serial = Trimmed(ReadFile(block / place));
@@ -71,7 +71,7 @@ std::string SerialOf(const fs::path& block) {
   return page.size() > kPageHeader ? Trimmed(page.substr(kPageHeader)) : std::string();
 }
 
-// From sysfs, not from udev's links: it is right the moment the kernel is.
+// Reads sysfs and not udev's links, because sysfs is never behind the kernel.
 std::string DeviceOf(const std::string& disk) {
   const std::string serial = "quarry" + disk;
   std::error_code ignored;
@@ -125,9 +125,9 @@ int Ask(const std::vector<std::string>& arguments) {
   return status;
 }
 
-// What was written to the root file system outlives a cut; the disks under test are not
-// touched. Without a journal ext4's fsync may leave an inode in memory, and the first
-// syncfs writes metadata after it has emptied the disk's cache: the second empties it again.
+// Makes the root file system outlive a cut; the disks under test are not touched. Without a journal ext4's
+// fsync may leave an inode in memory, and the first syncfs writes metadata after it has flushed the disk's
+// cache: the second one flushes that too.
 void KeepRoot() {
   const int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0 || syncfs(root) != 0 || syncfs(root) != 0) {

@@ -1,5 +1,4 @@
-// vmctl: how a test inside the guest asks the host to do something to the
-// guest's disks or power.
+// vmctl: with it a test inside the guest asks the host to change the guest's disks or power.
 #pragma once
 
 #include <string>
@@ -7,7 +6,7 @@
 
 namespace vmtest {
 
-// Returns the exit status: 0 done, 1 the host could not, 2 wrong usage.
+// Returns the exit status: 0 done, 1 failed on the host, 2 wrong usage.
 int RunVmctl(const std::vector<std::string> &arguments);
 
 } // namespace vmtest

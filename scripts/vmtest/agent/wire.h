@@ -14,7 +14,7 @@ enum class Frame : uint8_t {
   kStart = 1, // NUL-ended strings: "pipe" or "pty", directory, argument count,
               // arguments, environment
   kInput = 2, // bytes for the command's standard input
-  kInputEnd = 3, // no more of them
+  kInputEnd = 3, // end of the input
   kSignal = 4,   // one byte: signal for the command's process group
   kCredit = 5,   // uint32: so many bytes of output have been consumed
   kResize = 6,   // two uint16: rows and columns of the pty
@@ -29,8 +29,8 @@ enum class Frame : uint8_t {
   kRequest = 70,     // NUL-ended strings: the arguments of a vmctl in the guest
 };
 
-// Precedes each payload. A channel is one running command, named by the host;
-// requests have a number space of their own, named by the guest.
+// Precedes each payload. A channel is one running command; the host chooses its number. Requests have their
+// own numbers, which the guest chooses.
 struct FrameHeader {
   uint32_t length;
   uint32_t channel;

@@ -17,7 +17,7 @@ Disk::~Disk() {
   close(fd_);
 }
 
-// Waits out stalls and delays; 0 if the request may go ahead.
+// Waits for the end of stalls and delays. Returns 0 if the request may proceed.
 int Disk::Admit(std::unique_lock<std::mutex>& lock, Fault kind, uint64_t offset, uint64_t length) {
   if (delay_ms_ > 0) {
     changed_.wait_for(lock, std::chrono::milliseconds(delay_ms_), [&] { return state_ != State::kOnline; });
@@ -114,7 +114,7 @@ int Disk::Load(uint64_t block, Block* bytes) {
   return got == static_cast<ssize_t>(wanted) ? 0 : EIO;
 }
 
-// Into the cache; bytes null: zeroes.
+// Writes to the cache. `bytes` null means zeroes.
 int Disk::Store(uint64_t offset, const char* bytes, uint64_t length) {
   for (uint64_t done = 0; done < length;) {
     const uint64_t block = (offset + done) / kBlock;
@@ -156,7 +156,7 @@ int Disk::WriteBack(uint64_t first, uint64_t end) {
   return 0;
 }
 
-// One system call's worth of neighbours of one kind, beginning at *next.
+// Writes back one run: consecutive blocks of one kind from *next on, as many as one system call takes.
 int Disk::WriteBackRun(std::map<uint64_t, std::unique_ptr<Block>>::iterator* next, uint64_t end) {
   constexpr size_t kMostVectors = 512;
   const auto begin = *next;

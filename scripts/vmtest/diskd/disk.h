@@ -1,5 +1,4 @@
-// One disk of a guest: a sparse file behind a volatile write cache, with faults
-// on request.
+// One disk of a guest: a sparse file behind a volatile write cache, with faults on request.
 #pragma once
 
 #include <array>
@@ -14,13 +13,12 @@
 
 namespace vmtest {
 
-// Thread-safe: one thread serves the guest's requests, another the harness's.
+// Thread-safe: one thread serves the guest's requests, another one the harness's.
 //
-// The cache is what makes a power cut honest. A write is acknowledged from
-// memory and reaches the file only by a flush, by FUA, or when the cache is
-// full; losing power forgets the rest, as a drive may. Without it everything
-// the guest ever wrote would survive in the host's page cache and no missing
-// flush could ever be noticed.
+// The cache makes a power cut honest. A write is acknowledged from memory and reaches the file only by a
+// flush, by FUA, or when the cache is full. A power cut loses the rest, as a drive may. Without this cache
+// everything that the guest ever wrote would survive in the host's page cache, and no test could notice a
+// missing flush.
 class Disk {
  public:
   enum class Lose { kAll, kNone, kSome };
@@ -39,29 +37,27 @@ class Disk {
 
   uint64_t size() const { return size_; }
 
-  // Each returns 0 or an errno, after any stall or delay that was asked for.
+  // Each returns 0 or an errno, after any stall or delay.
   int Read(uint64_t offset, std::span<char> bytes);
   int Write(uint64_t offset, std::span<const char> bytes, bool through);
-  // Zeroes or discards: the same to a reader, but counted apart.
+  // Zeroes or discards. Both read as zeroes, but are counted separately.
   int Zero(uint64_t offset, uint64_t length, bool through, bool discard);
   int Flush();
 
   void Stall(bool on);
   void Slow(unsigned milliseconds);
-  // How long a request to write zeroes takes, other I/O going on meanwhile; the
-  // zeroes are there at its end. Who serves requests sees to it.
+  // Delay of a request to write zeroes. Other I/O goes on meanwhile, and the zeroes are written at its end.
+  // The server of the requests (nbd.cc) does that.
   void SlowZeroes(unsigned milliseconds);
   unsigned zeroes_delay_ms();
   // I/O of these kinds that touches [first, first + length) fails with EIO.
   void SetFaults(unsigned kinds, uint64_t first, uint64_t length);
-  // Fails all I/O from now on and forgets what was not flushed; Return() ends
-  // that.
+  // Fails all I/O from now on and loses what was not flushed, until Return().
   void Pull();
   void Return();
-  // Forgets all, none or a random half of what was not flushed; I/O hangs from
-  // now on.
+  // Loses all, none or a random half of what was not flushed. I/O hangs from now on.
   void CutPower(Lose lose, unsigned seed);
-  // The guest has ended in order: keep everything. Nothing after a power cut.
+  // The guest has ended in order: writes everything back. Does nothing after a power cut.
   void Settle();
   std::string Describe();
 
@@ -89,7 +85,7 @@ class Disk {
   unsigned faults_ = 0;
   uint64_t fault_first_ = 0;
   uint64_t fault_length_ = 0;
-  std::minstd_rand luck_;  // the same each time
+  std::minstd_rand luck_;  // the same sequence each time
   // Unflushed blocks by number; a null pointer is a block of zeroes.
   std::map<uint64_t, std::unique_ptr<Block>> cache_;
   uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, zeroes_ = 0, discards_ = 0;

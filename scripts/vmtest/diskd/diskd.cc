@@ -1,11 +1,9 @@
-// diskd: the disks of one guest, outside QEMU so that they can fail, hang and
-// lose power independently of it.
+// diskd: the disks of one guest, outside QEMU so that they can fail, hang and lose power independently of it.
 //
-//   diskd SOCKET_FD:FILE …     disks 1, 2, …; each socket is connected to
-//   QEMU's NBD client
+//   diskd SOCKET_FD:FILE …     disks 1, 2, …; each socket is connected to QEMU's NBD client
 //
-// Commands come as lines on standard input, each answered by one line, "ok …"
-// or "error …". At the end of input, diskd ends. NBD itself has no faults.
+// Commands come as lines on standard input, each answered by one line, "ok …" or "error: …". At the end of
+// input, diskd ends. NBD itself has no faults.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,7 +163,7 @@ int Main(int argc, char** argv) {
   for (const auto& disk : disks) {
     disk->Settle();
   }
-  // Not exit(): the serving threads still use the disks.
+  // Not exit(), because the serving threads still use the disks.
   _exit(0);
 }
 

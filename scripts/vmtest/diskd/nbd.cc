@@ -71,7 +71,7 @@ class Connection {
     return true;
   }
 
-  // Zeroes that are to be written when they are due.
+  // Zeroes that are written at the time `due`.
   struct Late {
     uint64_t handle, offset, length;
     bool fua;
@@ -87,7 +87,7 @@ class Connection {
   std::deque<Late> late_;  // in the order of their arrival
 };
 
-// Appends integers the way the wire wants them.
+// Appends integers in the byte order of the protocol.
 class Packer {
  public:
   Packer& U16(uint16_t v) { return Raw(htobe16(v)); }
