@@ -1,5 +1,5 @@
-// The eight benchmarks of scripts/bench. Each says in its own file what it measures, beside what, and why
-// that is fair; docs/benchmarks.md has the figures.
+// The eight benchmarks of scripts/bench. The file of each says what it measures, with which peer it compares,
+// and why that is fair. docs/benchmarks.md has the figures.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace quarry::bench {
 
-// What all benchmarks of a run share. One thread.
+// What all benchmarks of a run share. Used by one thread.
 class Bench {
  public:
   Bench(size_t samples, Slowdown slowdown) : samples_(samples), slowdown_(slowdown) {}
 
   size_t samples() const { return samples_; }
-  // How many times slower than the host this machine is; 1 if that was not measured.
+  // The factor by which this machine is slower than the host; 1 if that was not measured.
   const Slowdown& slowdown() const { return slowdown_; }
 
-  // The group "vg" on disks 1 to 4, and "few" on disks 5 and 6: made when first asked for.
+  // The group "vg" on disks 1 to 4, and "few" on disks 5 and 6. Each is made at its first use.
   Result<Site*> Main() { return Get(main_, "vg", 1, 4); }
   Result<Site*> Few() { return Get(few_, "few", 5, 6); }
 
@@ -34,8 +34,8 @@ class Bench {
   std::unique_ptr<Site> few_;
 };
 
-// Each reports its findings, in samples of Bench::samples() at least. An error: it could not be measured, or
-// an answer was wrong.
+// Each reports its findings, with at least Bench::samples() samples. An error means that a measurement failed
+// or an answer was wrong.
 Status CreateBesideLvcreate(Bench& bench);   // P1
 Status CapacityBesideProbe(Bench& bench);    // P2
 Status ListBesideLvs(Bench& bench);          // P3

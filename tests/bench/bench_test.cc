@@ -1,4 +1,4 @@
-// The parts of the benchmarks whose mistakes no figure would show.
+// Tests the parts of the benchmarks whose mistakes would not show in a figure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ TEST(LvmTimes, AreTheSumsOfEachVerbAndSpreadOverTheCalls) {
   EXPECT_TRUE(ParseLvmTimes("").empty());
 }
 
-TEST(Finding, WithoutAPeerHasNoRatio) {
+TEST(Finding, AFindingWithoutAPeerHasNoRatio) {
   Finding finding;
   finding.name = "P7.memory";
   finding.ours.Add(12.34567);
@@ -124,7 +124,7 @@ TEST(MultiplyVolumes, CopiesHaveNamesIdsAndExtentsOfTheirOwn) {
   EXPECT_EQ(Count(*text, "quarry.id=main.model\""), 1U);
   EXPECT_THAT(*text, HasSubstr("quarry.name=fill-00-copy-0"));
   EXPECT_THAT(*text, HasSubstr("quarry.name=fill-00-copy-1"));
-  // Behind the last extent in use, which is another volume's; an image has three extents, its metadata one.
+  // Behind the last extent in use, which is another volume's. An image has three extents, its metadata one.
   for (const char* extent : {"\"pv0\", 22\n", "\"pv0\", 25\n", "\"pv0\", 26\n", "\"pv0\", 29\n"}) {
     EXPECT_EQ(Count(*text, extent), 1U) << extent;
   }
@@ -141,7 +141,7 @@ TEST(MultiplyVolumes, CopiesHaveNamesIdsAndExtentsOfTheirOwn) {
   EXPECT_EQ(ids.size(), count);
 }
 
-TEST(MultiplyVolumes, WhatWasThereStays) {
+TEST(MultiplyVolumes, ExistingVolumesStay) {
   const auto text = MultiplyVolumes(kBackup, {{"model", "fill-00"}}, 1);
   ASSERT_TRUE(text.has_value());
   const std::string before(kBackup);
@@ -150,13 +150,13 @@ TEST(MultiplyVolumes, WhatWasThereStays) {
   EXPECT_TRUE(text->ends_with(before.substr(kept)));
 }
 
-TEST(MultiplyVolumes, AModelThatIsNotThereIsNotFound) {
+TEST(MultiplyVolumes, AMissingModelIsNotFound) {
   const auto text = MultiplyVolumes(kBackup, {{"absent", "fill-00"}}, 1);
   ASSERT_FALSE(text.has_value());
   EXPECT_EQ(text.error().code(), Code::kNotFound);
 }
 
-TEST(ProcessTree, HoldsTheProcessItself) {
+TEST(ProcessTree, TheTreeContainsItsRoot) {
   const auto tree = ProcessTree(getpid());
   ASSERT_FALSE(tree.empty());
   EXPECT_EQ(tree.front(), getpid());

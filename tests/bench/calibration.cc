@@ -29,7 +29,7 @@ double Least(What&& what) {
   return least;
 }
 
-// False only if protobuf is broken; the caller's compiler must not know that.
+// Returns false only if protobuf is broken. The check keeps the compiler from removing the work.
 bool ListOnce() {
   std::map<std::string, int64_t> volumes;
   for (int i = 0; i < kVolumes; ++i) {

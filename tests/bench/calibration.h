@@ -1,5 +1,5 @@
-// How much slower an emulated guest is than the host under it. Some goals are said for a native machine: what
-// a guest needs is divided by this. An estimate, and shown as one.
+// The factor by which an emulated guest is slower than its host. Some goals are for a native machine: a
+// guest's time is divided by this factor. It is an estimate, and is shown as one.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace quarry::bench {
 
-// Milliseconds, or a quotient of two such.
+// Milliseconds, or a quotient of two Costs.
 struct Costs {
   double work = 1;     // building, writing and reading a ListVolumes response of 1,000 volumes
   double process = 1;  // starting a program and waiting for it
 };
 using Slowdown = Costs;
 
-// The least of several tries, so that a busy machine spoils none.
+// The minimum of several tries, so that a busy machine does not distort it.
 Costs MeasureCosts();
 
 std::string ToText(const Costs& costs);

@@ -1,5 +1,5 @@
-// Planning on a badly fragmented group: 16 PVs with 10,000 free runs. Placement is on the path of every
-// create and GetCapacity, so it has to be negligible beside one LVM command (4 ms).
+// Planning on a badly fragmented group: 16 PVs with 10,000 free runs. Every create and GetCapacity includes a
+// placement, so it must be negligible beside one LVM command (4 ms).
 #include <random>
 
 #include <benchmark/benchmark.h>
@@ -56,7 +56,7 @@ void MaxExtentsOfAFragmentedGroup(benchmark::State& state) {
 }
 BENCHMARK(MaxExtentsOfAFragmentedGroup)->Apply(AllTypes);
 
-// The worst size: everything that there is, in the most pieces.
+// The worst size: all free extents, in the most pieces.
 void PlaceTheLargest(benchmark::State& state) {
   const VolumeGroup group = Fragmented();
   const FreeSpace space = FreeSpaceOf(group);
@@ -73,7 +73,7 @@ void PlaceTheLargest(benchmark::State& state) {
 }
 BENCHMARK(PlaceTheLargest)->Apply(AllTypes);
 
-// From the snapshot on: what one GetCapacity for one profile costs.
+// The cost of one GetCapacity for one profile, from the snapshot on.
 void FromSnapshotToCapacity(benchmark::State& state) {
   const VolumeGroup group = Fragmented();
   const Geometry geometry = GeometryOf(state);

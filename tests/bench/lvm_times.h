@@ -1,4 +1,5 @@
-// What quarryd's LVM commands took, by its own metrics: the profile of a call that is mostly LVM.
+// The durations of quarryd's LVM commands, from its own metrics: the profile of a call that consists mostly
+// of LVM.
 #pragma once
 
 #include <map>
@@ -10,16 +11,16 @@
 
 namespace quarry::bench {
 
-// Seconds in all, by verb, since quarryd started.
+// Total seconds by verb since quarryd started.
 using LvmTimes = std::map<std::string, double>;
 
-// Asks the quarryd that serves its metrics on this socket.
+// Reads the metrics of the quarryd that serves this socket.
 Result<LvmTimes> ReadLvmTimes(const std::string& metrics_socket);
-// Of the text that it answers with. Pure.
+// Parses the text of the metrics. Pure.
 LvmTimes ParseLvmTimes(const std::string& text);
 
-// For a finding: milliseconds of each verb between the two, divided by `calls`, as "lvcreate_ms"; what is 0
-// is left out.
+// For a finding: the milliseconds of each verb between the two, divided by `calls`, as "lvcreate_ms". Verbs
+// with 0 are left out.
 std::vector<std::pair<std::string, double>> PerCall(const LvmTimes& before, const LvmTimes& after,
                                                     size_t calls);
 

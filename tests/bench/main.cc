@@ -15,7 +15,7 @@ struct Entry {
   const char* name;
   Status (*run)(Bench& bench);
 };
-// Those that need many volumes one after the other: a group that is full already is not filled again.
+// Benchmarks that need many volumes are adjacent: a group that is already full is not filled again.
 constexpr Entry kBenchmarks[] = {
     {"P1", CreateBesideLvcreate},  {"P4", DeleteBesideLvremove}, {"P5", PublishBesideMount},
     {"P6", CapacityWhileCreating}, {"P2", CapacityBesideProbe},  {"P3", ListBesideLvs},
@@ -33,7 +33,7 @@ bool Known(const std::string& name) {
                      [&name](const Entry& entry) { return strcasecmp(name.c_str(), entry.name) == 0; });
 }
 
-// The status of the process: 0 if everything could be measured, whatever the figures.
+// Returns the status of the process: 0 if everything could be measured, with any figures.
 int RunAll(const std::vector<std::string>& names, size_t samples, const std::optional<Costs>& native) {
   Slowdown slowdown;
   if (native.has_value()) {
@@ -82,10 +82,11 @@ int main(int argc, char** argv) {
   std::string native;
   bool calibrate = false;
   CLI::App app("Measures quarryd beside its peers, on the blank disks of a guest of scripts/vmtest.");
-  app.add_option("names", names, "P1 … P8; all of them if none is named");
-  app.add_option("--samples", samples, "of everything that takes long")->check(CLI::Range(1, 10000));
+  app.add_option("names", names, "P1 … P8 (default: all)");
+  app.add_option("--samples", samples, "number of samples of everything that takes long")
+      ->check(CLI::Range(1, 10000));
   app.add_option("--native", native, "what --calibrate printed on the host");
-  app.add_flag("--calibrate", calibrate, "print what some work costs here");
+  app.add_flag("--calibrate", calibrate, "print the cost of some work on this machine");
   CLI11_PARSE(app, argc, argv);
   if (calibrate) {
     fmt::print("{}\n", quarry::bench::ToText(quarry::bench::MeasureCosts()));

@@ -25,7 +25,7 @@ Lines Split(const std::string& text) {
   return lines;
 }
 
-// Opening and closing braces, outside of comments. Strings of LVM's metadata hold none.
+// Opening minus closing braces, outside of comments. Strings in LVM's metadata contain none.
 int Depth(const std::string& line) {
   int depth = 0;
   for (const char c : line.substr(0, line.find('#'))) {
@@ -34,7 +34,7 @@ int Depth(const std::string& line) {
   return depth;
 }
 
-// The section of logical volumes: where its lines begin and end, and each volume's by name.
+// The section of logical volumes: the line of its end, and the lines of each volume by name.
 struct Section {
   size_t end = 0;  // the line of its closing brace
   std::map<std::string, Lines> volumes;
@@ -69,7 +69,7 @@ Result<Section> ParseSection(const Lines& lines) {
   return Error(Code::kCorrupt, "the metadata ends among the logical volumes");
 }
 
-// LVM's own form: 6-4-4-4-4-4-6.
+// LVM's form of an id: 6-4-4-4-4-4-6.
 std::string NewLvmId(std::mt19937_64& random) {
   constexpr std::string_view kAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   std::string id;
@@ -92,7 +92,7 @@ const std::regex kExtentCount(R"(^\s*extent_count = (\d+).*)");
 const std::regex kStripe(R"re(^(\s*"pv\d+", )(\d+)(.*))re");
 const std::regex kId(R"re(^(\s*id = ")[^"]+(".*))re");
 
-// The first extent behind everything that is in use, by PV as the metadata names it.
+// The first extent behind all used extents, by the PV's name in the metadata.
 using Next = std::map<std::string, uint64_t>;
 
 // Calls `each` with every stripe's line, its parts and its number of extents.

@@ -1,6 +1,6 @@
-// P1: CreateVolume beside a bare lvcreate with the distribution's configuration, in the same group, by turns.
-// What both make stays until the end, so both see a group of the same size. Ours places every extent, reads
-// back where LVM put it, tags and flushes; lvcreate alone does none of that.
+// P1: CreateVolume beside a bare lvcreate with the distribution's configuration, alternating in the same
+// group. Both kinds of volumes stay until the end, so both see a group of the same size. CreateVolume places
+// every extent, reads LVM's placement back, tags and flushes. A bare lvcreate does none of that.
 #include <fmt/format.h>
 
 #include "tests/bench/bench.h"

@@ -1,5 +1,6 @@
 // P2: GetCapacity, five profiles in turn, in a group of 200 volumes, beside Probe of the same server, which
-// reads the group as well. And never stale: what a foreign lvcreate took is missing in the very next answer.
+// reads the group too. No answer is stale: the very next one lacks what an administrator's lvcreate has
+// taken.
 #include <fmt/format.h>
 
 #include <array>
@@ -16,12 +17,12 @@ constexpr size_t kRounds = 40;  // of five profiles
 constexpr double kMost = 1.5;
 constexpr std::array kProfiles = {"linear", "striped", "raid1", "raid5", "raid10"};
 
-// The room of every profile, each asked for directly after a foreign lvcreate, must be less than before it.
+// The capacity of every profile must be smaller right after an lvcreate by another process.
 Status CheckForeign(Site& site) {
   for (const char* profile : kProfiles) {
     const auto before = site.client().Capacity(vm::TypeParameters(profile));
     QUARRY_TRY(Must("GetCapacity", before));
-    // As much on every disk, so that no profile is left as it was.
+    // Takes the same from every disk, so that each profile's capacity shrinks.
     QUARRY_TRY(Run({"lvcreate", "-y", "-i", "4", "-L", fmt::format("{}b", 4 * kSmall), "-n",
                     fmt::format("foreign-{}", profile), site.group()}));
     const auto after = site.client().Capacity(vm::TypeParameters(profile));

@@ -1,6 +1,6 @@
-// P4: the reply to DeleteVolume beside a bare lvremove of a volume of the same size. Ours has to be zeroed
-// before its extents may be used again, which happens behind the reply and must not show in it: 64 GiB as
-// fast as 64 MiB.
+// P4: the answer to DeleteVolume beside a bare lvremove of a volume of the same size. quarryd must zero the
+// volume before its extents may be used again. That happens after the answer and must not show in it: 64 GiB
+// as fast as 64 MiB.
 #include <fmt/format.h>
 
 #include "tests/bench/bench.h"
@@ -10,7 +10,7 @@ namespace quarry::bench {
 namespace {
 
 constexpr double kMost = 2;
-// How far the medians of the two sizes may be apart: a busy machine moves them by more than a quarter.
+// The allowed quotient of the two sizes' medians: a busy machine moves it by more than a quarter.
 constexpr double kSame = 1.5;
 
 struct Size {

@@ -1,6 +1,6 @@
 // P5: NodePublishVolume of a formatted, staged volume beside mount(2) of the same device by this program.
-// Twice: "cold", the device mounted nowhere else, as drivers do that do not stage; and "warm", while it is
-// staged, when the kernel only adds a mount of a file system that it has in memory.
+// There are two peers. "cold": the device is mounted nowhere else, as with drivers that do not stage. "warm":
+// it is staged, so the kernel only adds a mount of a file system that it has in memory.
 #include <fmt/format.h>
 #include <sys/mount.h>
 
@@ -20,7 +20,7 @@ std::string Place(const char* name) {
   return fmt::format("{}/{}", kFolder, name);
 }
 
-// mount(2), measured, and umount(2), not.
+// Measures mount(2) only, not umount(2).
 Status MountOnce(Samples& samples, const std::string& device) {
   const std::string place = Place("peer");
   const int failed =
@@ -85,7 +85,7 @@ Status PublishBesideMount(Bench& bench) {
   const auto made = site->client().Create({.name = "p5", .parameters = vm::TypeParameters("linear")});
   QUARRY_TRY(Must("CreateVolume", made));
   const vm::v1::Volume& volume = made.value.volume();
-  // The first stage formats it.
+  // The first staging formats the volume.
   QUARRY_TRY(Must("NodeStageVolume", site->client().Stage(volume, Place("staging"), vm::MountCapability())));
   QUARRY_TRY(Must("NodeUnstageVolume", site->client().Unstage(volume.volume_id(), Place("staging"))));
   Measured measured;

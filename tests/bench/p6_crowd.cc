@@ -1,5 +1,5 @@
-// P6: GetCapacity while 50 creates are queued for the same group, beside itself when nothing else goes on.
-// One caller that asks again and again, 20 ms after each answer.
+// P6: GetCapacity while 50 creates are queued for the same group, beside GetCapacity on an idle quarryd. One
+// caller repeats the call, 20 ms after each answer.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ Status AskOnce(Site& site, Samples& samples) {
   return Must("GetCapacity", answer);
 }
 
-// Fifty callers at once, each waiting for its answer.
+// Fifty callers at once. Each waits for its answer.
 class Crowd {
  public:
   explicit Crowd(Site& site) {

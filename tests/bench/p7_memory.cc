@@ -1,5 +1,5 @@
-// P7: what quarryd costs with 1,000 volumes. Memory: proportional set size of all its processes, after a list
-// of all volumes. Start: from exec to the first Probe that says ready.
+// P7: quarryd's costs with 1,000 volumes. Memory: the proportional set size of all its processes, after a
+// list of all volumes. Start: from exec to the first Probe that reports ready.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kVolumes = 1000;
 constexpr double kMostMemory = 25;               // MiB
 constexpr double kMostStart = 1000;              // ms, natively
-constexpr std::chrono::milliseconds kPause{10};  // as finely as the start is measured
+constexpr std::chrono::milliseconds kPause{10};  // the resolution of the measured start
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // P8: CreateVolume in a full group beside the same in a group of ten: linear at 1,000 volumes, raid1 at 250.
-// Two groups and two quarryd, by turns. What is made in the group of ten is deleted again, so that it stays
-// one.
+// Two groups and two quarryd, alternating. A volume made in the group of ten is deleted again, so that the
+// group stays at ten.
 #include <fmt/format.h>
 
 #include "tests/bench/bench.h"

@@ -30,7 +30,7 @@ Status WriteTo(const std::string& file, const std::string& text) {
   return out.good() ? Ok() : Status(Error(Code::kIo, fmt::format("writing '{}' to {}", text, path)));
 }
 
-// Every thread: the kernel filters by thread, and takes new ones in by itself (event-fork).
+// Lists every thread, because the kernel filters by thread. It adds new threads by itself (event-fork).
 std::string ThreadsOf(const std::vector<pid_t>& pids) {
   std::string threads;
   for (const pid_t pid : pids) {
@@ -53,7 +53,7 @@ std::vector<pid_t> ProcessTree(pid_t root) {
     if (!IsNumber(name) || !std::getline(stat, text) || text.rfind(") ") == std::string::npos) {
       continue;
     }
-    // "PID (NAME) STATE PARENT …", where NAME may hold anything.
+    // "PID (NAME) STATE PARENT …". NAME may contain anything.
     std::stringstream rest(text.substr(text.rfind(") ") + 2));
     char state = 0;
     pid_t parent = 0;
@@ -83,7 +83,7 @@ Result<Memory> MemoryOf(const std::vector<pid_t>& pids) {
       }
     }
     if (!found) {
-      return Error(Code::kNotFound, fmt::format("process {} does not say its memory", pid));
+      return Error(Code::kNotFound, fmt::format("process {} has no smaps_rollup", pid));
     }
   }
   return total;

@@ -1,5 +1,4 @@
-// What a server is made of, and what it starts: its processes, their memory, and a count of the children that
-// come while one watches.
+// A server's processes, their memory, and the number of child processes that they start.
 #pragma once
 
 #include <sys/types.h>
@@ -12,18 +11,18 @@
 
 namespace quarry::bench {
 
-// The process and all that descend from it, now.
+// The process and its present descendants.
 std::vector<pid_t> ProcessTree(pid_t root);
 
-// Of some processes together, in bytes (/proc/PID/smaps_rollup).
+// The memory of several processes together, in bytes (/proc/PID/smaps_rollup).
 struct Memory {
-  size_t proportional = 0;  // proportional set size: what they cost the machine
-  size_t anonymous = 0;     // the part of it that no file stands behind: heaps and stacks
+  size_t proportional = 0;  // proportional set size: their cost to the machine
+  size_t anonymous = 0;     // the part without a file behind it: heaps and stacks
 };
 Result<Memory> MemoryOf(const std::vector<pid_t>& pids);
 
 // Counts processes (not threads) that these processes, their threads and their children start, by the
-// kernel's own tracepoint task:task_newtask. One at a time on a machine. Needs root and tracefs.
+// kernel's own tracepoint task:task_newtask. Only one object at a time on a machine. Needs root and tracefs.
 class ForkWatch {
  public:
   static Result<ForkWatch> Start(const std::vector<pid_t>& pids);
@@ -31,7 +30,7 @@ class ForkWatch {
   ForkWatch(ForkWatch&& other) noexcept : on_(std::exchange(other.on_, false)) {}
   ForkWatch& operator=(ForkWatch&&) = delete;
 
-  // Since Start.
+  // The count since Start.
   Result<size_t> Count() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace quarry::bench {
 namespace {
 
-// Four digits that mean something: nobody reads more, and no more can be measured.
+// Rounds to four significant digits: the measurements are no more precise.
 double Rounded(double value) {
   if (value == 0) {
     return 0;

@@ -1,4 +1,4 @@
-// What a benchmark found: one line of JSON, with its goal and whether that was met. docs/benchmarks.md
+// The result of a benchmark: one line of JSON, with its goal and whether the goal was met. docs/benchmarks.md
 // explains the fields.
 #pragma once
 
@@ -26,9 +26,9 @@ struct Finding {
 
 std::string ToJson(const Finding& finding);
 
-// The finding on standard output, at once.
+// Prints the finding on standard output, at once.
 void Report(const Finding& finding);
-// For whoever waits, on standard error, with the seconds since the first.
+// Prints progress on standard error, with the seconds since the first call.
 void Progress(const std::string& text);
 
 }  // namespace quarry::bench

@@ -1,4 +1,4 @@
-// Durations of one thing that was done again and again.
+// Durations of a repeated step.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ class Samples {
  public:
   void Add(double value) { values_.push_back(value); }
   size_t size() const { return values_.size(); }
-  // Of nothing: 0. The 99th percentile is a value that was seen (nearest rank): of fewer than 100 the
-  // largest.
+  // 0 without samples. The 99th percentile is a measured value (nearest rank); of fewer than 100 samples it
+  // is the largest.
   double Median() const;
   double P99() const;
 
@@ -21,7 +21,7 @@ class Samples {
   std::vector<double> values_;
 };
 
-// Runs `what`, adds how long it took in milliseconds, and returns what it returned.
+// Runs `what`, adds its duration in milliseconds, and returns its result.
 template <typename What>
 auto Timed(Samples& samples, What&& what) {
   const auto started = std::chrono::steady_clock::now();

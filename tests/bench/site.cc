@@ -115,7 +115,7 @@ Status Site::WaitErased() {
   return Error(Code::kTimeout, "deleted volumes are not erased");
 }
 
-// A group that goes back in time quarryd refuses: what is restored is made the newest.
+// quarryd refuses a group that goes back in time, so the restored metadata get the newest sequence number.
 Status Site::Restore(const std::string& backup) {
   constexpr std::string_view kNumber = "\tseqno = ";
   const vm::Outcome now = vm::Tool({"vgs", "--noheadings", "-o", "vg_seqno", group_}, kToolLimit);
@@ -131,7 +131,7 @@ Status Site::Restore(const std::string& backup) {
   return Run({"vgcfgrestore", "-y", "-f", file, group_});
 }
 
-// Removing LVs one by one is a commit for each; this is one for all.
+// Removing LVs one by one takes a commit for each. Restoring an empty group is one commit for all.
 Status Site::Clear() {
   contents_.clear();
   QUARRY_TRY(WaitErased());
@@ -158,9 +158,9 @@ Status Site::Fill(const std::string& type, size_t count) {
     QUARRY_ASSIGN(const std::string backup, FileText(file));
     QUARRY_ASSIGN(const std::string filled, MultiplyVolumes(backup, models, count - models.size()));
     QUARRY_TRY(Restore(filled));
-    // As quarryd activates: without udev's part, which it does not wait for either. Copies of a raid have no
-    // superblocks in their metadata legs: they stay inactive, as volumes are that nobody has staged since a
-    // boot.
+    // Activates as quarryd does: without udev's part, for which quarryd does not wait either. Copies of a
+    // RAID volume have no superblocks in their metadata legs. So they stay inactive, like volumes that were
+    // not staged since the boot.
     if (type == "linear") {
       QUARRY_TRY(Run({"vgchange", "-ay", "-K", "--config",
                       "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group_}));

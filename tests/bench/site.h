@@ -1,4 +1,4 @@
-// Where benchmarks are measured: a volume group on some of the guest's disks, and a quarryd that serves it.
+// The place of a benchmark: a volume group on some of the guest's disks, and a quarryd that serves it.
 #pragma once
 
 #include <memory>
@@ -17,33 +17,34 @@ inline constexpr int64_t kSmall = 16 * vm::kMi;
 
 class Site {
  public:
-  // quarryd makes the group itself, so with the 64 MiB of metadata that it gives to its groups.
+  // quarryd makes the group itself, with the 64 MiB of metadata that it gives to its groups.
   static Result<std::unique_ptr<Site>> Make(const std::string& group, std::vector<std::string> disks);
 
   const std::string& group() const { return group_; }
   vm::CsiClient& client() { return *client_; }
   vm::QuarrydProcess& quarryd() { return *quarryd_; }
 
-  // What LVM's commands took since quarryd started.
+  // The durations of LVM's commands since quarryd started.
   Result<LvmTimes> Times() const { return ReadLvmTimes(Metrics()); }
 
-  // In order.
+  // Stops quarryd in order.
   Status Stop();
-  // Returns when it runs, which is before it is ready.
+  // Returns when quarryd runs, which is before it is ready.
   Status Launch();
 
-  // A linear or raid1 volume that must be made. Its id.
+  // Creates a linear or raid1 volume and returns its id. Fails if that fails.
   Result<std::string> Create(const std::string& name, const std::string& type, int64_t size = kSmall);
   Status Delete(const std::string& id);
   std::string DeviceOf(const std::string& id) const;
 
-  // Takes every LV away, whoever made it, and waits for what is being erased.
+  // Waits for running erasures, then removes every LV, whichever process made it.
   Status Clear();
-  // So that `count` volumes of this type, 4 MiB each and active, are all there is: the first ten by quarryd
-  // itself, the others by MultiplyVolumes. Nothing is done if that is so since the last Fill.
+  // Afterwards the group has exactly `count` volumes of this type, 4 MiB each and active if linear: quarryd
+  // makes the first ten, MultiplyVolumes the others. Does nothing if the last Fill was the same and nothing
+  // changed since.
   Status Fill(const std::string& type, size_t count);
 
-  // Until nothing that was deleted is still being cleared.
+  // Waits until no deleted volume is being erased.
   Status WaitErased();
 
  private:
@@ -56,21 +57,21 @@ class Site {
   std::string group_;
   std::vector<std::string> disks_;
   std::string empty_;     // vgcfgbackup of the group without LVs
-  std::string contents_;  // type and count of the last Fill; empty if something else was made or taken since
+  std::string contents_;  // type and count of the last Fill; empty after any other change
   std::unique_ptr<vm::QuarrydProcess> quarryd_;
   std::unique_ptr<vm::CsiClient> client_;
 };
 
-// A tool that must succeed.
+// Runs a tool that must succeed.
 Status Run(const std::vector<std::string>& argv);
-// The same, measured.
+// The same, with its duration added to `samples`.
 Status RunTimed(Samples& samples, const std::vector<std::string>& argv);
-// A call that must succeed.
+// An error if the call failed.
 template <typename Response>
 Status Must(const std::string& what, const vm::Reply<Response>& reply) {
   return reply.ok() ? Ok() : Status(Error(Code::kInternal, what + ": " + reply.text()));
 }
-// Waits until udevd has nothing to do: what it does for the last command is not to slow the next one.
+// Waits until udevd is idle, so that its work for the last command does not slow the next one.
 void Settle();
 
 }  // namespace quarry::bench
