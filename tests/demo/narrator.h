@@ -1,5 +1,5 @@
-// How the demo speaks: chapters, sentences, steps with their times, tables. Plain text, with colours if
-// asked.
+// The demo's output: chapters, sentences, steps with their times, tables. Plain text, with colours if
+// requested.
 #pragma once
 
 #include <chrono>
@@ -16,17 +16,17 @@ class Narrator {
   explicit Narrator(bool colours) : colours_(colours) {}
 
   void Title(const std::string& text, const std::string& below) const;
-  // Numbered from 1.
+  // Chapters are numbered from 1.
   void Chapter(const std::string& title);
   // A paragraph, wrapped.
   void Say(const std::string& text) const;
-  // A command as somebody would type it.
+  // Prints a command as a user would type it.
   void Command(const std::string& text) const;
-  // Does it, then says that it is done, what came of it and how long it took; or passes the error on.
+  // Runs `act`. Prints `what`, the text that it returns and its duration, or passes its error on.
   Status Step(const std::string& what, const std::function<Result<std::string>()>& act) const;
-  // First row: headings. Columns whose name begins with '>' are aligned right.
+  // The first row has the headings. Columns whose heading begins with '>' are aligned right.
   void Table(const std::vector<std::vector<std::string>>& rows) const;
-  // A line that will be overwritten by the next; nothing where there is no terminal.
+  // Prints a line that the next one overwrites. Prints nothing without colours.
   void Passing(const std::string& text) const;
   void Failure(const std::string& text) const;
   void End(const std::string& text) const;
@@ -38,7 +38,7 @@ class Narrator {
   int chapter_ = 0;
 };
 
-// Characters that a UTF-8 text takes on a terminal, if each takes one column.
+// The columns of a UTF-8 text on a terminal, if each character takes one.
 size_t Width(const std::string& text);
 
 }  // namespace quarry::demo

@@ -1,4 +1,4 @@
-// The kinds of volume that the demo's table shows.
+// The profiles in the demo's table.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@ namespace quarry::demo {
 struct Profile {
   std::string name;
   std::map<std::string, std::string> parameters;  // of CreateVolume and GetCapacity
-  size_t disks;                                   // the least that it needs
-  std::string survives;                           // what may break
+  size_t disks;                                   // the least number that the profile needs
+  std::string survives;                           // how many disks may fail
 };
 
 inline const std::vector<Profile>& Profiles() {

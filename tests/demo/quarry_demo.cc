@@ -1,4 +1,4 @@
-// quarry-demo: tells the life of volumes through quarryd's real socket, and makes single calls by name.
+// quarry-demo: shows the life of volumes through quarryd's real socket, and makes single calls by name.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -83,17 +83,17 @@ int main(int argc, char** argv) {
   std::string json;
   CLI::App app("Shows what quarryd does, on four blank disks that it may overwrite.", "quarry-demo");
   app.add_option("--device", setting.devices,
-                 "a blank disk; four times (default: those with serials quarry1 to quarry4)");
-  app.add_option("--where", setting.where, "what the title says about the machine");
-  app.add_option("--group", setting.group, "name of the volume group that is made");
-  app.add_option("--folder", setting.folder, "where socket, log and mount points go");
+                 "a blank disk; give it four times (default: the disks with serials quarry1 to quarry4)");
+  app.add_option("--where", setting.where, "description of the machine, for the title");
+  app.add_option("--group", setting.group, "name of the volume group to create");
+  app.add_option("--folder", setting.folder, "folder for socket, log and mount points");
   app.add_flag("--pull", setting.vmctl,
-               "pull a disk out on the way (in a guest of scripts/vmtest, whose disks 1 to 4 these are)");
+               "pull a disk during the demo (in a guest of scripts/vmtest whose disks 1 to 4 these are)");
   app.add_flag("--keep", setting.keep, "leave quarryd running at the end");
-  app.add_flag("--color", colours, "with colours, whatever the output is");
+  app.add_flag("--color", colours, "use colours for any kind of output");
   app.add_option("--call", method, "make one call instead, e.g. Controller/ListVolumes");
   app.add_option("json", json, "the call's request");
-  app.add_option("--socket", socket, "where to call");
+  app.add_option("--socket", socket, "socket of the quarryd to call");
   CLI11_PARSE(app, argc, argv);
   return method.empty() ? quarry::demo::Tell(std::move(setting), colours)
                         : quarry::demo::Call(socket, method, json);

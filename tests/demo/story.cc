@@ -27,7 +27,7 @@ std::string Human(int64_t bytes) {
   return HumanBytes(Bytes{static_cast<uint64_t>(bytes)});
 }
 
-// A gRPC outcome as ours, so that both kinds of step read the same.
+// Turns a gRPC outcome into a Status, so that both kinds of step look the same.
 template <typename Response>
 Status Check(const vm::Reply<Response>& reply) {
   if (reply.ok()) {
@@ -45,7 +45,7 @@ std::string ShortName(const std::string& device) {
   return fs::path(device).filename();
 }
 
-// A condition without what it adds in brackets and behind a semicolon.
+// A condition without its parts in brackets and after a semicolon.
 std::string Gist(std::string message) {
   message.resize(std::min(message.find(';'), message.size()));
   for (size_t open = message.find(" ("); open != std::string::npos; open = message.find(" (")) {
@@ -116,7 +116,7 @@ Status Story::MakeGroup() {
   tell_.Say(
       "The group is made with LVM's own tools, as an administrator would. quarryd never takes a disk by "
       "itself: "
-      "it serves the groups that it is told to, beside whatever else lives in them.");
+      "it serves the groups that it is told to, beside unmanaged volumes in them.");
   group_ = std::make_unique<vm::VolumeGroup>(setting_.group, setting_.devices);
   tell_.Command(
       fmt::format("vgcreate --metadatasize 64m {} {}", setting_.group, fmt::join(setting_.devices, " ")));
@@ -135,7 +135,8 @@ Status Story::Start() {
 Status Story::StartQuarryd() {
   tell_.Chapter("quarryd starts");
   tell_.Say(
-      "One process per node, one unix socket, no database: all it knows about a volume is in LVM's own "
+      "One process per node, one unix socket, no database: everything it knows about a volume is in LVM's "
+      "own "
       "metadata, "
       "as tags.");
   tell_.Command(fmt::format("quarryd --endpoint unix://{} --pool {}", options_.socket, options_.pools[0]));
@@ -168,9 +169,9 @@ Result<std::vector<int64_t>> Story::Capacities() {
 Status Story::ShowCapacity() {
   tell_.Chapter("What could be made of these disks?");
   tell_.Say(
-      "GetCapacity for each kind of volume. Each number is the largest volume that CreateVolume would really "
+      "GetCapacity for each profile. Each number is the largest volume that CreateVolume would really "
       "make "
-      "now: it comes from the code that places the extents, not from dividing what is free.");
+      "now: it comes from the code that places the extents, not from dividing the free space.");
   const Status asked = tell_.Step("GetCapacity, once for each profile", [this]() -> Result<std::string> {
     QUARRY_ASSIGN(capacities_, Capacities());
     return std::string();
@@ -255,8 +256,8 @@ Status Story::MakeVolumes() {
   tell_.Chapter("Two pods get a volume each");
   tell_.Say(
       "A mirror for a database, parity for an archive. Every leg is placed on exact extents of a disk of its "
-      "own, "
-      "and what LVM made is read back and compared before the caller hears of it.");
+      "own. "
+      "quarryd reads back what LVM made and compares it before it answers.");
   for (Pod* pod : {&pods_[0], &pods_[1]}) {
     QUARRY_TRY(Create(*pod));
     QUARRY_TRY(StageAndPublish(*pod));
@@ -275,12 +276,12 @@ Status Story::MakeVolumes() {
 Status Story::KillQuarryd() {
   tell_.Chapter("quarryd is killed");
   tell_.Say(
-      "SIGKILL, in the middle of the day. The pods do not notice; the next process knows everything from the "
+      "SIGKILL, at any moment. The pods do not notice. The next process knows everything from the "
       "tags.");
   tell_.Command(fmt::format("kill -9 {}", quarryd_->pid()));
   quarryd_->Kill();
   for (const Pod* pod : {&pods_[0], &pods_[1]}) {
-    QUARRY_TRY(Verify(*pod, fmt::format("pod '{}', nobody serving,", pod->name)));
+    QUARRY_TRY(Verify(*pod, fmt::format("pod '{}', without quarryd,", pod->name)));
   }
   const Status back = tell_.Step("a new quarryd is ready", [this]() -> Result<std::string> {
     QUARRY_TRY(Start());
@@ -311,18 +312,18 @@ Status Story::PullADisk() {
   }
   const std::string number = std::to_string(device - setting_.devices.begin() + 1);
   tell_.Say(fmt::format(
-      "Disk {} leaves the running machine without a word. Both volumes have a leg on it, and both can do "
-      "without. Once it is back its legs are filled from the others, by themselves.",
+      "Disk {} leaves the running machine without warning. Both volumes have a leg on it, and both work "
+      "without it. When the disk returns, its legs are rebuilt from the others.",
       number));
   tell_.Command("vmctl pull " + number);
-  const Status pulled = tell_.Step(ShortName(*device) + " is gone", [&number]() -> Result<std::string> {
+  const Status pulled = tell_.Step(ShortName(*device) + " is missing", [&number]() -> Result<std::string> {
     QUARRY_TRY(Done(vm::Tool({"vmctl", "pull", number})));
     return std::string();
   });
   QUARRY_TRY(pulled);
   for (Pod* pod : {&pods_[0], &pods_[1]}) {
     QUARRY_TRY(WaitForCondition(*pod, true));
-    QUARRY_TRY(Verify(*pod, fmt::format("pod '{}', one disk short,", pod->name)));
+    QUARRY_TRY(Verify(*pod, fmt::format("pod '{}', with one disk missing,", pod->name)));
     pod->seed += pods_.size();
     QUARRY_TRY(Write(*pod));
   }
@@ -354,7 +355,7 @@ Status Story::WaitForCondition(const Pod& pod, bool abnormal) {
           QUARRY_TRY(Check(got));
           const vm::v1::VolumeCondition& condition = got.value.status().volume_condition();
           if (condition.abnormal() == abnormal) {
-            return abnormal ? "abnormal: " + Gist(condition.message()) : std::string("well again");
+            return abnormal ? "abnormal: " + Gist(condition.message()) : std::string("healthy again");
           }
           if (std::chrono::steady_clock::now() > deadline) {
             return Error(Code::kTimeout, "its condition is still: " + condition.message());
@@ -398,13 +399,13 @@ Status Story::TakeAway(Pod& pod) {
 Status Story::GiveEverythingBack() {
   tell_.Chapter("Everything is given back");
   tell_.Say(
-      "A deleted volume is gone for its owner at once. Its bytes are cleared behind that, on the disks, "
-      "before anybody "
-      "else can get them; only then is the room free again.");
+      "A deleted volume is gone at once. Its bytes are zeroed in the background, "
+      "before other volumes "
+      "get its extents; only then is the space free again.");
   for (Pod& pod : pods_) {
     QUARRY_TRY(TakeAway(pod));
   }
-  const Status cleared = tell_.Step("the bytes are cleared", [this]() -> Result<std::string> {
+  const Status cleared = tell_.Step("the bytes are zeroed", [this]() -> Result<std::string> {
     const auto deadline = Clock::now() + kEraseLimit;
     int64_t free = 0;
     for (; Clock::now() < deadline; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
@@ -425,7 +426,7 @@ Status Story::GiveEverythingBack() {
                                                   now[i], capacities_[i]));
       }
     }
-    return fmt::format("back where it began, for all {} profiles", now.size());
+    return fmt::format("the same as at the beginning, for all {} profiles", now.size());
   });
 }
 

@@ -1,4 +1,4 @@
-// The demo: a volume's whole life, told while it happens, through the real gRPC socket.
+// The demo: shows a volume's whole life while it happens, through the real gRPC socket.
 #pragma once
 
 #include <memory>
@@ -15,27 +15,27 @@
 namespace quarry::demo {
 
 struct Setting {
-  std::vector<std::string> devices;  // four blank disks; for vmctl the first is number 1
+  std::vector<std::string> devices;  // four blank disks; vmctl numbers them in this order from 1
   std::string where;                 // "in a virtual machine with four NVMe disks"
   std::string group = "demo";
   std::string folder = "/run/quarry-demo";  // socket, log, mount points
-  bool vmctl = false;                       // whether a disk can be pulled out
+  bool vmctl = false;                       // true if a disk can be pulled
   bool keep = false;
 };
 
 class Story {
  public:
   Story(Setting setting, Narrator& narrator);
-  // Unmounts what is still mounted and, unless all went well and it was to be kept, ends quarryd.
+  // Unmounts what is still mounted. Ends quarryd, unless the demo succeeded and was to keep it.
   ~Story();
   Story(const Story&) = delete;
   Story& operator=(const Story&) = delete;
 
-  // From blank disks to blank disks; the error of the first step that fails.
+  // From blank disks to blank disks. Returns the error of the first step that fails.
   Status Tell();
 
  private:
-  // A volume as a pod has it.
+  // A volume and its pod.
   struct Pod {
     std::string name;
     std::string plan;  // for the reader: "raid1"
@@ -60,11 +60,11 @@ class Story {
   Status StageAndPublish(Pod& pod);
   Status Write(const Pod& pod);
   Status Verify(const Pod& pod, const std::string& who);
-  // Until it is abnormal, or no more.
+  // Waits until the volume is abnormal, or no longer abnormal.
   Status WaitForCondition(const Pod& pod, bool abnormal);
   Status TakeAway(Pod& pod);
   Result<std::vector<std::set<std::string>>> LegDevices(const Pod& pod) const;
-  // Where the volume's legs are: "nvme1n1 nvme2n1".
+  // The disks of the volume's legs: "nvme1n1 nvme2n1".
   Result<std::string> Legs(const Pod& pod) const;
   Result<std::vector<int64_t>> Capacities();
   Status Start();
