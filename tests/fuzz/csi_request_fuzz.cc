@@ -1,5 +1,5 @@
-// Any bytes as any CSI v1 request: parsing neither crashes nor lets through what the engine relies on not
-// getting. The first byte picks the message, the rest is its wire form.
+// Parses any bytes as any CSI v1 request: the parser does not crash, and an accepted request fulfils what the
+// engine relies on. The first byte picks the message, the rest is its wire form.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -95,7 +95,7 @@ void CheckParsed(const quarry::engine::NodeExpandRequest& expand) {
   CheckRange(expand.range);
 }
 
-// CheckLimits first, as Edge does.
+// Calls CheckLimits first, as Edge does.
 template <typename Request, typename Parse>
 void Try(std::string_view wire, const Parse& parse) {
   Request request;

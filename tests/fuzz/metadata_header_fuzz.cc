@@ -1,6 +1,6 @@
-// The label, the metadata headers and whatever they point at, on any bytes: no crash, no read beyond them,
-// and what is accepted obeys the limits that its readers rely on. Entry point for libFuzzer; a unit test
-// feeds it mutations of real headers as well.
+// Parses any bytes as a label, metadata headers and the areas that they point to: no crash, no read beyond
+// the bytes, and what is accepted obeys the limits that its readers rely on. Entry point for libFuzzer; a
+// unit test feeds it mutations of real headers too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   const auto label = quarry::lvm::ParseLabel(bytes);
   if (!label.has_value()) {
-    // Also as a bare header of the area that LVM makes by default.
+    // Parses the bytes as a bare header of LVM's default area, too.
     CheckHeader(bytes, {4096, 1020 * 1024});
     return 0;
   }

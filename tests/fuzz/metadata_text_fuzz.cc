@@ -1,5 +1,5 @@
-// The text of a group's metadata on any bytes: no crash, and what is accepted adds up. Entry point for
-// libFuzzer; a unit test feeds it mutations of real texts as well. Seeds: tests/fixtures/lvm/texts/*/*.text.
+// Parses any bytes as the text of a group's metadata: no crash, and accepted extents add up. Entry point for
+// libFuzzer; a unit test feeds it mutations of real texts too. Seeds: tests/fixtures/lvm/texts/*/*.text.
 #include <cstddef>
 #include <cstdint>
 #include <set>

@@ -1,6 +1,6 @@
-// The words of others that this room reads: mountinfo, mount flags, mkfs options, an ext4 superblock, an LVM
-// label. Any bytes: no crash, no endless walk, and what is accepted obeys what its users rely on. Entry point
-// for libFuzzer; a unit test feeds it a corpus and mutations of it as well.
+// Parses any bytes as the foreign texts that this room reads: mountinfo, mount flags, mkfs options, an ext4
+// superblock, an LVM label. No crash, no endless loop, and what is accepted fulfils what its users rely on.
+// Entry point for libFuzzer; a unit test feeds it a corpus and mutations of it too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -70,7 +70,7 @@ void MountFlags(std::string_view text) {
   for (const std::string& word : options->data) {
     joined += word.size() + 1;
     Require(!word.empty() && word.find('\0') == std::string::npos && word.find('\n') == std::string::npos);
-    // A comma only where quotes keep it within its option.
+    // A comma is allowed only within quotes.
     Require(word.find(',') == std::string::npos || (word.back() == '"' && word.find('"') < word.find(',')));
   }
   Require(joined <= 4096);
@@ -88,7 +88,7 @@ void MkfsOptions(std::string_view text) {
       continue;
     }
     Require(words->back() == "/dev/dm-0");
-    // Each word is an option, or the value of the one before it: nothing that mkfs would take for another
+    // Each word is an option, or the value of the option before it. mkfs would take any other word for a
     // device.
     for (size_t i = 1; i + 1 < words->size(); ++i) {
       const std::string& word = (*words)[i];

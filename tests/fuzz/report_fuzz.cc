@@ -1,5 +1,6 @@
-// LVM's report, and the tags in it, on any bytes: no crash, and what is accepted adds up. Entry point for
-// libFuzzer; a unit test feeds it mutations of real reports as well. Seeds: tests/fixtures/lvm/*/*.json.
+// Parses any bytes as LVM's report, with the tags in it: no crash, and an accepted report adds up. Entry
+// point for libFuzzer; a unit test feeds it mutations of real reports too. Seeds:
+// tests/fixtures/lvm/*/*.json.
 #include <cstddef>
 #include <cstdint>
 

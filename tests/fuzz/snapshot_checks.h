@@ -1,4 +1,4 @@
-// What every snapshot promises, whatever it was made from; aborts where one does not keep it. For fuzzers.
+// The promises of every snapshot, of any origin. Aborts if one is broken. For fuzzers.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ inline void CheckPv(const PhysicalVolume& pv) {
   Extents next;
   for (const ExtentRange& range : pv.free) {
     Require(range.count.value > 0 && range.first >= next && range.end() <= pv.extent_count);
-    next = range.end() + Extents{1};  // neighbours are merged, so something lies between
+    next = range.end() + Extents{1};  // adjacent runs are merged, so there is a gap
   }
 }
 
@@ -31,7 +31,7 @@ inline void CheckLv(const VolumeGroup& group, const LogicalVolume& lv) {
       Require(area.lv_name.empty() || group.FindLv(area.lv_name) != nullptr);
     }
   }
-  // Whatever is asked of a snapshot ends and stays within it.
+  // Every query of a snapshot ends and stays within it.
   for (const PhysicalRange& range : PhysicalExtents(group, lv)) {
     Require(group.FindPv(range.pv_uuid) != nullptr);
   }
