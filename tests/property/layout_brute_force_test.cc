@@ -1,4 +1,4 @@
-// The rule of docs/capacity.md, written a second time in the most naive way and tried on every small group.
+// The rule of docs/capacity.md a second time, in the most naive form, tried on every small group.
 #include <algorithm>
 #include <bit>
 #include <random>
@@ -123,7 +123,8 @@ Runs FromBits(uint32_t bits, uint32_t width) {
   return runs;
 }
 
-// Every way in which `pvs` disks of `width` extents can be free, up to the order of the disks.
+// Calls `body` with every pattern of free extents on `pvs` disks of `width` extents, ignoring the order of
+// the disks.
 template <typename Body>
 void ForEveryGroup(size_t pvs, uint32_t width, Body body) {
   std::vector<uint32_t> bits(pvs, 0);
@@ -140,7 +141,8 @@ void ForEveryGroup(size_t pvs, uint32_t width, Body body) {
     if (i == pvs) {
       return;
     }
-    std::fill_n(bits.begin(), i, bits[i]);  // keeps them descending: each multiset once
+    std::fill_n(bits.begin(), i,
+                bits[i]);  // keeps the disks in descending order, so each multiset comes once
   }
 }
 
@@ -168,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(Groups, EverySmallGroup,
                          ::testing::Values(std::pair{2, 7}, std::pair{3, 5}, std::pair{4, 4},
                                            std::pair{5, 3}));
 
-// So many legs that a leg may use two runs, or one, only: where the limit on pieces shows.
+// Volumes with so many legs that each leg may use only one or two runs, so that the limit on runs takes
+// effect.
 TEST(BruteForce, WideVolumesObeyTheLimitOnRuns) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 300; ++round) {

@@ -37,11 +37,11 @@ inline rc::Gen<VolumeGroup> GroupShaped(const GroupShape& shape) {
   });
 }
 
-// Anything, also groups with no room at all.
+// Any group, also one without space.
 inline rc::Gen<VolumeGroup> AnyGroup() {
   return GroupShaped({1, 8, 0, 6, 1, 12});
 }
-// Groups in which every one of AnyGeometry() fits.
+// Groups with space for each of AnyGeometry().
 inline rc::Gen<VolumeGroup> RoomyGroup() {
   return GroupShaped({6, 8, 1, 5, 3, 12});
 }

@@ -1,5 +1,5 @@
-// Plans against the real lvm2 with device-mapper under it: for a guest of scripts/vmtest, where the disks may
-// be overwritten. The disks are the arguments.
+// Plans against the real lvm2 with device-mapper under it. Runs in a guest of scripts/vmtest and overwrites
+// the disks that are its arguments.
 #include <cstdlib>
 #include <iostream>
 #include <random>
@@ -52,12 +52,13 @@ TEST_F(LayoutGuest, LvmMakesExactlyWhatWasPlanned) {
     testing::TryOneGroup(*lab_, options, round, tallies);
   }
   std::cout << "seed " << options.seed << "\n" << testing::Report(tallies);
-  std::cout << testing::Texts().compared << " texts read as LVM reports them, " << testing::Texts().asked
+  std::cout << testing::Texts().compared << " texts parsed as LVM reports them, " << testing::Texts().asked
             << " left to LVM\n";
   EXPECT_EQ(testing::Texts().asked, 0U);
 }
 
-// Made by somebody else, with a leg that goes on on another disk: growth stays where the leg begins.
+// An administrator's volume has a leg that continues on a second disk. Growth stays on the disk where the leg
+// begins.
 TEST_F(LayoutGuest, ALegOnTwoDisksGrowsOnTheFirst) {
   ASSERT_TRUE(
       lab_->MakePvs({Bytes{40 * kMiB.value}, Bytes{30 * kMiB.value}, Bytes{30 * kMiB.value}}).has_value());
@@ -89,12 +90,12 @@ TEST_F(LayoutGuest, ALegOnTwoDisksGrowsOnTheFirst) {
   }
 }
 
-// The metadata of a leg is one extent for good: at the smallest extents for which we promise that, and with
+// The metadata of a leg stay one extent: with the smallest extents for which Quarry promises that, and with
 // so many regions that LVM has to double their size.
 TEST_F(LayoutGuest, OneExtentOfMetadataHoldsTheLargestBitmap) {
   const uint64_t extents = 2 * (8192 + 64);  // 8 GiB and a bit: 2^21 regions of 4 KiB, and more
   ASSERT_TRUE(lab_->MakePvs(std::vector<Bytes>(2, ToBytes(Extents{extents + 1}, kMinRaidExtent))).has_value())
-      << "the disks must be of 9 GiB at least";
+      << "the disks must have at least 9 GiB";
   ASSERT_TRUE(lab_->MakeGroup(2, kMinRaidExtent).has_value());
   auto made = Geometry::Make({.type = kRaid1, .region_size = Bytes{4 * kKiB.value}});
   ASSERT_TRUE(made.has_value());

@@ -1,4 +1,4 @@
-// What holds of placement for every group: the promises of src/lvm/layout.h and docs/capacity.md.
+// Properties of placement for every group: the promises of src/lvm/layout.h and docs/capacity.md.
 #include <algorithm>
 #include <set>
 
@@ -18,7 +18,7 @@ using testing::MakeGeometry;
 using testing::Picture;
 using testing::RoomyGroup;
 
-// gtest expectations inside a property: a failure of theirs must fail, and shrink, the property.
+// Uses gtest expectations inside a property: their failure must fail, and shrink, the property.
 void RequireSound(const FreeSpace& space, const Geometry& geometry, const Placement& plan) {
   ExpectSound(space, geometry, plan);
   RC_ASSERT(!::testing::Test::HasFailure());
@@ -65,7 +65,7 @@ RC_GTEST_PROP(LayoutProperty, EverySizeBelowTheMaximumCanBePlacedAndIsMadeAsPlan
   RC_ASSERT(VerifyPlacement(group, *group.FindLv("v"), *plan).has_value());
 }
 
-RC_GTEST_PROP(LayoutProperty, TheSameQuestionHasTheSameAnswer, ()) {
+RC_GTEST_PROP(LayoutProperty, PlacementIsDeterministic, ()) {
   const VolumeGroup group = *RoomyGroup();
   const Geometry geometry = *AnyGeometry();
   const Extents most = MaxExtents(FreeSpaceOf(group), geometry);
@@ -78,8 +78,8 @@ RC_GTEST_PROP(LayoutProperty, TheSameQuestionHasTheSameAnswer, ()) {
   }
 }
 
-// Whatever is lost: new legs go where there is room, one to a disk, and to none that has a leg already.
-RC_GTEST_PROP(LayoutProperty, LostLegsGetDisksOfTheirOwn, ()) {
+// With any disks missing, each new leg is placed on a disk with enough space and without another leg.
+RC_GTEST_PROP(LayoutProperty, MissingLegsGetDisksOfTheirOwn, ()) {
   VolumeGroup group = *RoomyGroup();
   const Geometry geometry =
       *rc::gen::suchThat(AnyGeometry(), [](const Geometry& g) { return g.has_metadata(); });
@@ -130,9 +130,9 @@ RC_GTEST_PROP(LayoutProperty, LostLegsGetDisksOfTheirOwn, ()) {
   }
 }
 
-// Whatever disk is to be left: all that lies there goes to free extents of others, each of them once, and no
-// leg to a disk that has another.
-RC_GTEST_PROP(LayoutProperty, WhatLeavesADiskGoesToFreeExtentsAndLegsStayApart, ()) {
+// From any evacuated disk, every extent moves once, to a free extent of another disk, and no leg moves to a
+// disk that has another leg.
+RC_GTEST_PROP(LayoutProperty, EvacuationMovesToFreeExtentsAndLegsStayApart, ()) {
   VolumeGroup group = *RoomyGroup();
   const Geometry geometry = *AnyGeometry();
   const uint64_t granules = MaxExtents(FreeSpaceOf(group), geometry).value / geometry.data_legs();
@@ -254,8 +254,8 @@ RC_GTEST_PROP(LayoutProperty, WithMetadataEachFurtherPieceCostsAnExtentPerLeg, (
   RC_ASSERT(rest + first + 1 >= granules || scattered);
 }
 
-// The most volumes of one size that any choice of disks could give: k volumes need k * N legs, and no disk
-// holds more than k of them.
+// The upper limit for the number of volumes of one size on any choice of disks: k volumes need k * N legs,
+// and no disk holds more than k of them.
 uint64_t CountBound(const VolumeGroup& group, const Geometry& geometry, uint64_t leg) {
   uint64_t volumes = 0;
   for (;; ++volumes) {
@@ -285,7 +285,7 @@ RC_GTEST_PROP(LayoutProperty, WholeDisksHoldAsManyEqualVolumesAsCountingAllows, 
   RC_ASSERT(made == bound);
 }
 
-RC_GTEST_PROP(LayoutProperty, DisksThatTakeNothingNewAreLeftAlone, ()) {
+RC_GTEST_PROP(LayoutProperty, UnallocatableDisksAreNotUsed, ()) {
   VolumeGroup group = *AnyGroup();
   const Geometry geometry = *AnyGeometry();
   for (PhysicalVolume& pv : group.pvs) {

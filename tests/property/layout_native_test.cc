@@ -1,5 +1,5 @@
-// Plans against the real lvm2 on this host, without device-mapper: linear, striped and raid0 are metadata
-// only. Raid with metadata needs the kernel: layout_guest_test.
+// Plans against the real lvm2 on this host, without device-mapper: for linear, striped and raid0 LVM changes
+// metadata only. RAID with metadata needs the kernel: see layout_guest_test.
 #include <cstdlib>
 #include <iostream>
 #include <random>
@@ -50,7 +50,7 @@ TEST(LayoutNative, LvmMakesExactlyWhatWasPlanned) {
     testing::TryOneGroup(**lab, options, round, tallies);
   }
   std::cout << "seed " << options.seed << "\n" << testing::Report(tallies);
-  std::cout << testing::Texts().compared << " texts read as LVM reports them, " << testing::Texts().asked
+  std::cout << testing::Texts().compared << " texts parsed as LVM reports them, " << testing::Texts().asked
             << " left to LVM\n";
   EXPECT_EQ(testing::Texts().asked, 0U);
 }

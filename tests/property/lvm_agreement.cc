@@ -32,8 +32,8 @@ std::string PlanText(const Placement& plan) {
   return text;
 }
 
-// Used extents all over the PVs: one volume on ranges chosen at random, so that what is left lies in pieces,
-// and on everything beyond a random size, so that the PVs are uneven.
+// Uses extents all over the PVs: one volume takes random ranges, so that the free extents are fragmented, and
+// everything beyond a random size, so that the PVs are uneven.
 PlacementStep Clutter(Random& random, const VolumeGroup& group, uint64_t most_extents) {
   PlacementStep step;
   step.alloc = "normal";
@@ -112,7 +112,7 @@ class Group {
     request.type = options_.types[random_() % options_.types.size()];
     const uint32_t pvs = static_cast<uint32_t>(snapshot_->pvs.size());
     const Geometry least = MakeGeometry(request.type);
-    // One leg too many at times: then there must be no room.
+    // Sometimes one leg too many: then the capacity must be zero.
     if (request.type == VolumeType::kRaid1) {
       request.mirrors = static_cast<uint32_t>(Between(random_, 1, pvs));
     } else if (request.type == VolumeType::kRaid10) {
@@ -148,7 +148,7 @@ class Group {
       ASSERT_NO_FATAL_FAILURE(Grow(geometry));
     }
     if (OneIn(random_, 4)) {
-      // It stays, and whatever comes next finds less and more scattered room.
+      // The volume stays, so the next ones find less and more fragmented space.
       ASSERT_TRUE(lab_.Must({"lvrename", kLabGroup, "v", fmt::format("kept{}", kept_++)}).has_value());
       ASSERT_NO_FATAL_FAILURE(Read());
       return;
@@ -159,7 +159,7 @@ class Group {
     }
     ASSERT_NO_FATAL_FAILURE(Read());
     ASSERT_EQ(Picture(*snapshot_), Picture(*before))
-        << where_ << ": removing did not give back what creating took";
+        << where_ << ": removing did not free all that creating took";
   }
 
   void Create(const Geometry& geometry, Extents size) {
@@ -170,7 +170,8 @@ class Group {
     CreateLv create{.group = kLabGroup, .name = "v", .geometry = geometry};
     create.step = plan->steps.front();
     create.wipe = Wipe::kNone;
-    create.assume_in_sync = OneIn(random_, 2);  // else the extends meet a volume that is being synchronised
+    create.assume_in_sync =
+        OneIn(random_, 2);  // otherwise the volume is extended while it is being synchronised
     const Status created = lab_.Create(create);
     ASSERT_TRUE(created.has_value()) << Where() << geometry.Describe() << "\n"
                                      << PlanText(*plan) << created.error().message();
@@ -224,7 +225,7 @@ class Group {
     ASSERT_TRUE(removed.has_value()) << where_ << ": " << removed.error().message();
   }
 
-  // What lvm does with the same room when only the shape is said.
+  // LVM's own choice with the same free space, given only the shape.
   void Control(const Geometry& geometry, Extents most) {
     std::vector<std::string> arguments = {
         "lvcreate", "-y",      "-Wn",    "-Zn",

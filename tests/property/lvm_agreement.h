@@ -1,5 +1,5 @@
-// Random volume groups, made with the real lvm2, in which plans are carried out and compared with what lvm
-// made of them; beside it a control: what lvm does when it is left to choose.
+// Random volume groups, made with the real lvm2. Plans are executed in them and compared with LVM's result.
+// As a control, LVM also chooses by itself.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace quarry::lvm::testing {
 
-// What was done, and what lvm would have done by itself.
+// What was tried, and LVM's own choices.
 struct Tally {
   uint64_t groups = 0;
-  uint64_t creates = 0;     // volumes made by lvm as planned
-  uint64_t at_maximum = 0;  // of these, as large as MaxExtents() said
+  uint64_t creates = 0;     // volumes that LVM made as planned
+  uint64_t at_maximum = 0;  // of these, of the size of MaxExtents()
   uint64_t commands = 0;    // creates and extends
   uint64_t growths = 0;
   uint64_t controls = 0;         // bare lvcreate -l 100%FREE
@@ -32,10 +32,10 @@ struct AgreementOptions {
   uint64_t seed = 0;
   uint64_t most_extents = 60;  // of a PV
   size_t volumes_per_group = 14;
-  uint64_t controls = 1;  // a control after one in so many volumes
+  uint64_t controls = 1;  // a control after one in this many volumes, on average
 };
 
-// One group with everything tried in it. A disagreement fails the current gtest test, with seed and layout.
+// Tries everything in one group. A disagreement fails the current gtest test, with seed and layout.
 void TryOneGroup(LvmLab& lab, const AgreementOptions& options, uint64_t round,
                  std::map<VolumeType, Tally>& tallies);
 

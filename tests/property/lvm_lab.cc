@@ -23,7 +23,7 @@ namespace quarry::lvm::testing {
 namespace {
 
 constexpr std::chrono::seconds kPatience{120};
-constexpr int kLoopTries = 50;  // somebody else may take the device that was free a moment ago
+constexpr int kLoopTries = 50;  // another process may take the free device first
 
 Call Patient() {
   return CallWithin(kPatience);
@@ -60,7 +60,7 @@ Result<LoopDisk> LoopDisk::Make(Bytes size) {
       return ErrnoError("LOOP_CONFIGURE of " + path).As(Code::kUnavailable);
     }
   }
-  return Error(Code::kUnavailable, "every free loop device was taken by somebody else first");
+  return Error(Code::kUnavailable, "other processes took every free loop device first");
 }
 
 Result<std::unique_ptr<LvmLab>> LvmLab::Make(const std::vector<std::string>& devices, bool driver_loaded) {
@@ -131,7 +131,7 @@ Result<Snapshot> LvmLab::Read() {
   }
   QUARRY_ASSIGN(VolumeGroup group, ParseReport(finished.out));
   if (const std::string difference = TextDifference(group); !difference.empty()) {
-    return Error(Code::kInternal, "the text on the disks is read otherwise than LVM reports:\n" + difference);
+    return Error(Code::kInternal, "the parsed text on the disks differs from LVM's report:\n" + difference);
   }
   return std::make_shared<const VolumeGroup>(std::move(group));
 }
@@ -165,7 +165,7 @@ Result<Finished> LvmLab::Run(std::vector<std::string> arguments) {
   return subprocess_.Run(command, Patient());
 }
 
-// udevd opens what was just made or closed to look what is on it, and LVM removes nothing that is open.
+// udevd opens a new or closed device to probe it, and LVM removes nothing that is open.
 Status LvmLab::MustOnceUnused(const std::vector<std::string>& arguments) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {

@@ -1,6 +1,5 @@
-// A place to try things with the real lvm2: a volume group on disks of its own, seen through a private
-// configuration that shows lvm nothing else. On loop devices without device-mapper (metadata only), or in a
-// guest on real disks.
+// A laboratory for the real lvm2: a volume group on its own disks, with a private configuration that shows
+// LVM nothing else. On loop devices without device-mapper (metadata only), or in a guest on real disks.
 #pragma once
 
 #include <memory>
@@ -15,8 +14,8 @@ namespace quarry::lvm::testing {
 
 inline constexpr char kLabGroup[] = "quarrylab";
 
-// A loop device over memory that has no name. The kernel detaches it when the last descriptor is closed, so
-// nothing is left behind however the process ends.
+// A loop device over memory without a name. The kernel detaches it when the last descriptor is closed, so
+// nothing is left behind, however the process ends.
 class LoopDisk {
  public:
   // kUnavailable if this host gives no loop devices.
@@ -38,28 +37,28 @@ class LvmLab {
   static Result<std::unique_ptr<LvmLab>> Make(const std::vector<std::string>& devices, bool driver_loaded);
   ~LvmLab();
 
-  // Makes the first devices PVs, the i-th with room for sizes[i] bytes of extents. What was on them is gone.
-  // The sizes last for one group: vgremove makes PVs as large as their devices. Without this they are that
-  // from the start.
+  // Makes the first devices PVs, the i-th with space for sizes[i] bytes of extents, and destroys their
+  // contents. The sizes last for one group, because vgremove makes PVs as large as their devices. Without
+  // MakePvs they have that size from the start.
   Status MakePvs(const std::vector<Bytes>& sizes);
-  // A fresh group on the first `pvs` of them. The group before is removed, with all that is in it.
+  // Makes a new group on the first `pvs` devices. Removes the previous group with all its volumes.
   Status MakeGroup(size_t pvs, Bytes extent_size);
   Status RemoveGroup();
   Status SetAllocatable(size_t pv, bool allocatable);
 
-  // What LVM reports. kInternal if the text on the disks is read to say something else (text_agreement.h).
+  // The group as LVM reports it. kInternal if the parsed text on the disks differs (text_agreement.h).
   Result<Snapshot> Read();
-  // The commands of lvm_command.h, run here.
+  // Run the commands of lvm_command.h.
   Status Create(const CreateLv& spec);
   Status Extend(const ExtendLv& spec);
   Status Remove(const std::string& name);
-  // Any other command; a failure of lvm is not one of this call.
+  // Runs any other command. If lvm fails, this call still succeeds.
   Result<Finished> Run(std::vector<std::string> arguments);
-  // The same, to success.
+  // Must: the command must succeed. MustOnceUnused: repeats it while a device is in use.
   Status Must(std::vector<std::string> arguments);
   Status MustOnceUnused(const std::vector<std::string>& arguments);
 
-  // Path under which lvm knows a device.
+  // The path under which LVM knows a device.
   const std::string& PvPath(size_t pv) const { return links_[pv]; }
   size_t DeviceCount() const { return links_.size(); }
 
