@@ -1,4 +1,4 @@
-// CSI v0.1, v0 and v1 in the same words, so that one template holds for all of them.
+// CSI v0.1, v0 and v1 under the same names, so that one template serves all of them.
 #pragma once
 
 #include <string>
@@ -91,7 +91,7 @@ struct V1 {
 
 #undef QUARRY_CSI_MESSAGES
 
-// Fields that v1 renamed.
+// Accessors of fields that v1 renamed.
 template <typename Volume>
 const std::string& IdOf(const Volume& volume) {
   if constexpr (requires { volume.volume_id(); }) {

@@ -51,8 +51,8 @@ Status Books::Save(const std::string& path) const {
   if (written >= 0 && static_cast<size_t>(written) < text.size()) {
     return ErrnoError(path, ENOSPC);
   }
-  // syncfs is not enough: of ext4 without a journal it empties the disk's cache before it writes that the
-  // file's blocks hold data, and a power cut leaves zeroes.
+  // syncfs is not enough: for ext4 without a journal it flushes the disk's cache before it writes that the
+  // file's blocks hold data, and after a power cut the file has zeroes.
   if (written < 0 || fsync(out.get()) != 0) {
     return ErrnoError(path, errno);
   }

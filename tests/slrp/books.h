@@ -1,4 +1,4 @@
-// What an SLRP checkpoints about its disks, so that it finds them again after a restart or a reboot.
+// What an SLRP checkpoints about its disks, so that it knows them after a restart or a reboot.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 namespace quarry::slrp {
 
 struct Disk {
-  std::string name;  // of the operation that made it; empty for one that was there before
+  std::string name;  // of the operation that made it; empty for a pre-existing disk
   std::string profile;
-  Listed volume;  // size as it was asked for, context as CreateVolume gave it
+  Listed volume;  // the requested size, and CreateVolume's context
   bool published = false;
 };
 

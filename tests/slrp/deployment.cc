@@ -26,7 +26,7 @@ Result<json> ParseObject(std::string_view text) {
   return parsed.is_object() ? Result<json>(std::move(parsed)) : Bad("file", "is no JSON object");
 }
 
-// protobuf's JSON takes both spellings of a field.
+// protobuf's JSON accepts both spellings of a field.
 const json* Find(const json& object, const std::string& snake) {
   std::string camel;
   for (size_t i = 0; i < snake.size(); ++i) {
@@ -124,7 +124,7 @@ Result<Profile> ParseProfile(const std::string& name, const json& value) {
   return profile;
 }
 
-// The command of the container that offers what an SLRP needs of its plugin.
+// Returns the command of the last container. Together the containers must offer both services.
 Result<std::string> ParseContainers(const json& plugin) {
   const json* containers = Find(plugin, "containers");
   if (containers == nullptr || !containers->is_array() || containers->empty()) {
@@ -146,7 +146,7 @@ Result<std::string> ParseContainers(const json& plugin) {
     }
     QUARRY_ASSIGN(command, Text(*run, "value"));
   }
-  // The provider asserts both, whatever the configuration check lets through.
+  // The provider asserts both services, even if Mesos' configuration check does not.
   if (offered != std::set<std::string>{"CONTROLLER_SERVICE", "NODE_SERVICE"}) {
     return Bad("containers.services", "must offer CONTROLLER_SERVICE and NODE_SERVICE together");
   }

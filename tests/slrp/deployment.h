@@ -1,5 +1,5 @@
-// The files of deploy/mesos as Mesos reads them: profiles for UriDiskProfileAdaptor, a storage local resource
-// provider, a plugin for the volume/csi isolator. Parsed and checked by Mesos' own rules.
+// The files of deploy/mesos, as Mesos reads them: profiles for UriDiskProfileAdaptor, a storage local
+// resource provider, a plugin for the volume/csi isolator. Parsed and checked by Mesos' own rules.
 #pragma once
 
 #include <string>
@@ -22,11 +22,11 @@ struct ProviderConfig {
   std::string name;         // of the resource provider
   std::string plugin_type;  // dotted tokens of [A-Za-z0-9_]
   std::string plugin_name;  // one such token
-  std::string command;      // of the container that offers both services
+  std::string command;      // of the last container
   double reconcile_seconds = 10;
 };
 
-// kInvalidArgument naming what Mesos would refuse. snake_case and camelCase alike; unknown keys are ignored.
+// kInvalidArgument names what Mesos would refuse. Accepts snake_case and camelCase; ignores unknown keys.
 Result<std::vector<Profile>> ParseProfiles(std::string_view json);
 Result<ProviderConfig> ParseProvider(std::string_view json);
 
@@ -38,7 +38,7 @@ struct IsolatorPlugin {
 };
 Result<IsolatorPlugin> ParseIsolatorPlugin(std::string_view json);
 
-// The whole file; kNotFound and the like naming it.
+// Returns the whole file. kNotFound and other errors name it.
 Result<std::string> ReadFile(const std::string& path);
 
 }  // namespace quarry::slrp

@@ -1,4 +1,4 @@
-// deploy/mesos as Mesos would take it, and what Mesos would refuse.
+// Tests that Mesos would accept deploy/mesos, and that what Mesos would refuse is refused.
 #include <cstdlib>
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ TEST(Deployment, HasAProfileForEveryTypeAsFileSystemAndAsBlockDevice) {
     ++types[profile.parameters.at("type") +
             (profile.parameters.contains("mirrors") ? profile.parameters.at("mirrors") : "")];
     accesses.insert(profile.capability.block ? "block" : profile.capability.fs_type);
-    // Profiles can never be changed, only added: their names say which edition they are.
+    // Mesos allows no change of a profile, only new ones. So the names have an edition.
     EXPECT_TRUE(profile.name.ends_with("-v1")) << profile.name;
   }
   EXPECT_THAT(accesses, testing::ElementsAre("block", "ext4", "xfs"));
@@ -62,11 +62,11 @@ TEST(Deployment, LoadsTheModuleThatTheAgentIsToldToUse) {
   for (const char* needed : {"filesystem/linux", "volume/csi", "MESOS_LAUNCHER=linux"}) {
     EXPECT_THAT(flags, HasSubstr(needed));
   }
-  // Its list of devices cannot name what is yet to be made.
+  // The isolator's list of devices cannot name devices that do not exist yet.
   EXPECT_THAT(flags, testing::Not(HasSubstr("cgroups/devices")));
 }
 
-TEST(Profiles, AreTakenInEitherSpellingOfProtobuf) {
+TEST(Profiles, EitherSpellingOfProtobufIsAccepted) {
   const auto profiles = ParseProfiles(R"({"profileMatrix": {"p": {
       "csiPluginTypeSelector": {"pluginType": "a.b"},
       "volumeCapabilities": {"mount": {"fsType": "xfs", "mountFlags": ["noatime"]},

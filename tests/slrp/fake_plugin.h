@@ -1,5 +1,5 @@
-// A plugin that behaves, in all versions of CSI, but for one rule that it breaks on request: what the
-// simulator is tested with. Volumes are entries in a map.
+// A plugin for testing the simulator, in all versions of CSI. It behaves correctly except for one rule, which
+// it breaks on request. Volumes are entries in a map.
 #pragma once
 
 #include <chrono>
@@ -19,33 +19,33 @@ namespace quarry::slrp {
 
 enum class Fault {
   kNone,
-  kNoV1,          // no fault: a plugin of 0.2, for the fall-back
+  kNoV1,          // no fault: a plugin without v1, for the fallback
   kOtherVersion,  // GetSupportedVersions lists 0.2.0 only
   kProbeFails,
-  kNoController,  // no CONTROLLER_SERVICE; in v0.1, which has no such call, no name
+  kNoController,  // no CONTROLLER_SERVICE; in v0.1, which lacks that call, no name
   kListFails,
-  kPages,  // at most two volumes a call
+  kPages,  // at most two volumes per call
   kListsTwice,
   kLosesVolumes,
   kKeepsDeleted,
-  kRoundsSizes,  // takes any size, and lists what it rounded it to
+  kRoundsSizes,  // accepts any size, and lists the rounded size
   kChangesContext,
-  kCapacityFails,     // for a profile that it does not know
-  kPromisesNonsense,  // capacity for a profile that it does not know
+  kCapacityFails,     // for an unknown profile
+  kPromisesNonsense,  // capacity for an unknown profile
   kSlow,
   kRefusesCreate,
   kMakesTwice,
   kAborts,       // a repeat of CreateVolume
-  kDeletesOnce,  // NOT_FOUND for what is gone
+  kDeletesOnce,  // NOT_FOUND for a deleted volume
   kNeverConfirms,
   kDoesNotEcho,
   kPublishFails,
-  kForgetsPublish,   // nothing after a restart can be published again
-  kStrictUnpublish,  // NOT_FOUND for what never was published
+  kForgetsPublish,   // after a restart no volume can be published
+  kStrictUnpublish,  // NOT_FOUND for a path that was never published
   kOtherTarget,      // removes the caller's target, or leaves its own
 };
 
-// What FakePlugin keeps; it outlives a restart.
+// The state of a FakePlugin; it outlives a restart.
 struct FakeWorld {
   struct Volume {
     std::string id;
@@ -68,7 +68,7 @@ class FakePlugin {
 
   const Fault fault;
 
-  // The calls, in no version's words.
+  // The calls, without regard to the version.
   grpc::Status Create(const std::string& name, uint64_t required, uint64_t limit, FakeWorld::Volume& made);
   grpc::Status Delete(const std::string& id);
   grpc::Status List(std::vector<FakeWorld::Volume>& volumes, bool& more);

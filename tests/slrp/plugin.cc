@@ -87,7 +87,7 @@ class Client final : public Plugin {
     typename V::ControllerCapabilitiesResponse controller;
     reply.status = Invoke(&V::Controller::Stub::ControllerGetCapabilities, *controller_,
                           New<typename V::ControllerCapabilitiesRequest>(), controller);
-    for (const auto& capability : controller.capabilities()) {  // the same numbers in every version
+    for (const auto& capability : controller.capabilities()) {  // every version uses the same numbers
       reply.value.create_delete |= static_cast<int>(capability.rpc().type()) == 1;
       reply.value.publish_unpublish |= static_cast<int>(capability.rpc().type()) == 2;
       reply.value.list |= static_cast<int>(capability.rpc().type()) == 3;
@@ -221,11 +221,11 @@ class Client final : public Plugin {
   }
 
  private:
-  // A plugin that is started again is found again at once, not after gRPC's minutes of backoff.
+  // A restarted plugin is found at once, without gRPC's backoff of minutes.
   static grpc::ChannelArguments Arguments() {
     constexpr int kMilliseconds = 200;
     grpc::ChannelArguments arguments;
-    // A connection of its own, not one that gRPC keeps from before the plugin was started again.
+    // Uses its own connection, not one that gRPC keeps from before the plugin's restart.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMilliseconds);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMilliseconds);

@@ -1,4 +1,4 @@
-// A plugin as the SLRP sees it, whatever version of CSI it speaks.
+// A plugin as the SLRP sees it, in any version of CSI.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace quarry::slrp {
 
 using Strings = std::map<std::string, std::string>;
 
-// SINGLE_NODE_WRITER, as all profiles of Mesos are.
+// SINGLE_NODE_WRITER, like all profiles of Mesos.
 struct Capability {
   bool block = false;
   std::string fs_type;
@@ -45,7 +45,7 @@ struct Offer {
 
 struct Validated {
   bool confirmed = false;
-  bool echoed = true;  // v1: context, capabilities and parameters came back as they were sent
+  bool echoed = true;  // v1: the answer repeats context, capabilities and parameters
   std::string message;
 };
 
@@ -56,10 +56,10 @@ struct Reply {
   bool ok() const { return status.ok(); }
 };
 
-// For people.
+// The status as a readable text.
 std::string Words(const grpc::Status& status);
-// UNAVAILABLE and DEADLINE_EXCEEDED, the only two that Mesos tries again. Everything else is the end of an
-// operation.
+// UNAVAILABLE and DEADLINE_EXCEEDED, the only two codes that Mesos retries. With any other code the operation
+// has failed.
 bool IsRetried(const grpc::Status& status);
 
 // Thread-safe. Every call waits for the server until its deadline, as Mesos does.
@@ -70,10 +70,10 @@ class Plugin {
   virtual Api api() const = 0;
   // v0.1 only: "0.1.0", …
   virtual Reply<std::set<std::string>> SupportedVersions() = 0;
-  // v0.1: of the controller and the node.
+  // v0.1: probes the controller and the node.
   virtual grpc::Status Probe() = 0;
   virtual Reply<std::string> Name() = 0;
-  // True for v0.1, which has no such call.
+  // v0.1 has no such call: true.
   virtual Reply<bool> HasControllerService() = 0;
   virtual Reply<Offer> Capabilities() = 0;
 
@@ -87,7 +87,7 @@ class Plugin {
   virtual grpc::Status Stage(const Listed& volume, const std::string& staging,
                              const Capability& capability) = 0;
   virtual grpc::Status Unstage(const std::string& id, const std::string& staging) = 0;
-  // `staging` is empty where there is no staging.
+  // `staging` is empty if there is no staging.
   virtual grpc::Status Publish(const Listed& volume, const std::string& staging, const std::string& target,
                                const Capability& capability) = 0;
   virtual grpc::Status Unpublish(const std::string& id, const std::string& target) = 0;

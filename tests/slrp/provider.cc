@@ -19,7 +19,8 @@ Provider::Operation::Operation(Provider& provider) : provider_(provider) {
   std::unique_lock lock(provider_.mutex_);
   while (provider_.reconciling_) {
     provider_.report_.Count("dropped");
-    provider_.changed_.wait(lock, [this] { return !provider_.reconciling_; });  // the framework tries again
+    provider_.changed_.wait(lock,
+                            [this] { return !provider_.reconciling_; });  // then the framework tries again
   }
   ++provider_.operations_;
 }
@@ -122,7 +123,7 @@ bool Provider::AskServices() {
   return true;
 }
 
-// All at once and none of them tried again: one failure is the end of the provider.
+// Publishes all disks at once, without retries: one failure ends the provider.
 bool Provider::Recover() {
   std::vector<Disk> disks;
   for (const auto& [id, disk] : books_.disks) {
@@ -148,7 +149,7 @@ bool Provider::Recover() {
   return good;
 }
 
-// The agent died with operations under way: they are carried out again, under the same names.
+// The agent died during these operations. It executes them again, under the same names.
 bool Provider::RunPending() {
   const auto pending = books_.pending;
   for (const auto& [name, disk] : pending) {
@@ -260,7 +261,7 @@ std::vector<Listed> Provider::PreExisting() const {
   return pre_existing_;
 }
 
-// A disk keeps its profile for life, also when that is withdrawn.
+// A disk keeps its profile for life, even if the profile is withdrawn.
 Profile Provider::FindProfile(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   for (const auto* profiles : {&profiles_, &options_.profiles}) {

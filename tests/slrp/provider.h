@@ -1,6 +1,6 @@
-// A storage local resource provider of one generation of Mesos, as its plugin sees it: the same calls, in the
-// same order, with the same deadlines, retries and checks. What would cost an agent its provider, a disk or
-// an operation goes to the report.
+// A storage local resource provider of one generation of Mesos, as its plugin sees it: the same calls in the
+// same order, with the same deadlines, retries and checks. Anything that would cost an agent its provider, a
+// disk or an operation goes to the report.
 #pragma once
 
 #include <atomic>
@@ -24,59 +24,61 @@ namespace quarry::slrp {
 struct ProviderOptions {
   Generation generation = kGenerations.back();
   std::string socket;      // a path
-  std::string mount_root;  // made if need be; targets are below it
-  std::string prefix;  // of the names of volumes, as the operations' UUIDs are: its own for every provider
+  std::string mount_root;  // created if necessary; targets are below it
+  std::string prefix;      // of volume names; different for every provider, like the operations' UUIDs
   std::vector<Profile> profiles;
-  // Deadlines and intervals are multiplied by this: an emulated machine is slower than any agent's.
+  // Multiplies deadlines and intervals, because an emulated machine is slower than any agent.
   double time_scale = 1;
-  std::chrono::milliseconds backoff{10000};  // upper end of the first pause before a retry, doubled each time
-  // Whether paths are looked at after publishing: not where the plugin only pretends to mount.
+  std::chrono::milliseconds backoff{
+      10000};  // upper limit of the first pause before a retry; doubles each time
+  // Checks paths after publishing. False if the plugin only pretends to mount.
   bool looks_at_mounts = true;
 };
 
-// Operations may come from several threads.
+// Several threads may call the operations.
 class Provider {
  public:
-  // Both outlive the provider. The books are its own while it lives.
+  // Both must outlive the provider. Only the provider uses the books while it lives.
   Provider(ProviderOptions options, Books& books, Report& report);
   ~Provider();
 
-  // From the socket to READY: probe, capabilities, recovery (of every published disk at once, after a
-  // reboot), pending operations, first reconciliation. False: the provider is lost, and the report says why.
+  // From the socket to READY: probe, capabilities, recovery (after a reboot, of every published disk at
+  // once), pending operations, first reconciliation. False: the provider is lost, and the report has the
+  // reason.
   bool Start(bool after_reboot);
-  // The plugin's container ended and was launched again: the service is looked for anew.
+  // The plugin's container ended and was launched again: connects and negotiates again.
   bool Restarted();
-  // Calls may be cut short by a plugin that is being killed: no violation of the plugin's.
+  // While on, an interrupted call is not a violation, because the plugin is being killed.
   void Disturb(bool on) { disturbed_ = on; }
 
-  // One ListVolumes and a GetCapacity per profile, all at once, and the books compared.
+  // Makes one ListVolumes and one GetCapacity per profile, all at once, and compares the books.
   bool Reconcile();
-  // The set of profiles changes: reconciled with the new one.
+  // Changes the set of profiles and reconciles.
   bool ChangeProfiles(std::vector<Profile> profiles);
   // Size of a profile's pool, as of the last reconciliation.
   uint64_t Pool(const std::string& profile) const;
   std::vector<Profile> profiles() const;
   Report& report() { return report_; }
-  // Volumes that were listed and are in no book of ours.
+  // Volumes that were listed and are not in the books.
   std::vector<Listed> PreExisting() const;
 
-  // CREATE_DISK from a pool: its id, nullopt if it failed. Waits while operations are dropped.
+  // CREATE_DISK from a pool. Returns the id; nullopt if it failed. Waits while operations are dropped.
   std::optional<std::string> CreateDisk(const std::string& profile, uint64_t size);
-  // The same in an odd size that a framework may carve: to be refused, or to be met to the byte.
+  // The same with an odd size that a framework may carve. The plugin must refuse it or meet it to the byte.
   void CreateOddDisk(const std::string& profile, uint64_t size);
-  // CreateVolume of the same name again and again, at once, as after deadlines: one volume, one answer.
+  // Repeats CreateVolume of one name at once, as after deadlines: there must be one volume and one answer.
   void RepeatCreate(const std::string& id);
-  // CREATE_DISK of one that was there before.
+  // CREATE_DISK of a pre-existing disk.
   bool AdoptDisk(const Listed& volume, const std::string& profile);
   bool DestroyDisk(const std::string& id);
 
   bool PublishDisk(const std::string& id);
   bool UnpublishDisk(const std::string& id);
-  // As after a publication that failed: of a path at which nothing ever was.
+  // Unpublishes a path that was never published, as after a failed publication.
   void UnpublishNever(const std::string& id);
 
  private:
-  // One disk operation: dropped while a reconciliation is pending, and a reconciliation waits for it.
+  // One disk operation. It is dropped while a reconciliation is pending, and a reconciliation waits for it.
   class Operation {
    public:
     explicit Operation(Provider& provider);
@@ -119,7 +121,7 @@ class Provider {
   std::map<std::string, uint64_t> pools_;
   std::vector<Listed> pre_existing_;
   int operations_ = 0;        // in flight; a reconciliation waits for them
-  bool reconciling_ = false;  // waiting or under way: operations are dropped
+  bool reconciling_ = false;  // waiting or running: operations are dropped
   std::atomic<int> names_ = 0;
   std::atomic<bool> disturbed_ = false;
 };

@@ -1,4 +1,4 @@
-// The disk operations of a provider: made, adopted, destroyed, published.
+// The disk operations of a provider: create, adopt, destroy, publish.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
 constexpr std::chrono::minutes kLongestBackoff{10};
-constexpr int kTries = 20;  // Mesos has no limit; a test has one
+constexpr int kTries = 20;  // Mesos has no limit, a test needs one
 constexpr int kRepeats = 3;
 
 // Ids become directory names.
@@ -35,7 +35,7 @@ bool Exists(const std::string& path) {
 }
 
 void MakeDirectories(const std::string& path) {
-  std::error_code ignored;  // whoever needs it looks whether it is there
+  std::error_code ignored;  // the callers check that it exists
   fs::create_directories(path, ignored);
 }
 
@@ -83,7 +83,7 @@ std::optional<std::string> Provider::CreateNamed(const std::string& name, const 
     report_.Fail("operation", "CreateVolume gave no id for " + name);
     return std::nullopt;
   }
-  // The size that was asked for is booked, whatever the answer says.
+  // The books get the requested size, not the answer's.
   const std::lock_guard lock(mutex_);
   books_.disks[made.value.id] = Disk{name, profile.name, {made.value.id, size, made.value.context}, false};
   report_.Count("created");
@@ -115,7 +115,8 @@ void Provider::RepeatCreate(const std::string& id) {
     disk = books_.disks.at(id);
   }
   const Profile profile = FindProfile(disk.profile);
-  // Under way and done alike: three under a new name at once, three under the old one.
+  // Repeats in progress and after the end: three calls under a new name at once, then three under the old
+  // name.
   const std::string fresh = fmt::format("{}-{}", options_.prefix, names_++);
   std::set<std::string> ids;
   for (const std::string& name : {fresh, disk.name}) {
@@ -185,7 +186,7 @@ bool Provider::DestroyDisk(const std::string& id) {
   }
   const grpc::Status again = Retrying([&] { return plugin()->Delete(id); });
   if (!again.ok()) {
-    FailUnlessDisturbed("repeat", "DeleteVolume of what is gone, " + id, again);
+    FailUnlessDisturbed("repeat", "DeleteVolume of a deleted volume, " + id, again);
   }
   const std::lock_guard lock(mutex_);
   books_.disks.erase(id);
@@ -209,7 +210,8 @@ std::string Provider::Staging(const std::string& id) const {
 grpc::Status Provider::PublishAt(const Disk& disk) {
   const auto client = plugin();
   const std::string& id = disk.volume.id;
-  // Before v1 the agent makes the target, a directory whatever the volume; in v1 only what it lies in.
+  // Before v1 the agent creates the target, a directory for any volume. In v1 it creates only the target's
+  // parent.
   const std::string made = client->api() == Api::kV1 ? Place(id) : Target(id);
   MakeDirectories(made);
   if (!Exists(made)) {
@@ -231,7 +233,7 @@ grpc::Status Provider::PublishAt(const Disk& disk) {
 void Provider::CheckPublished(const Disk& disk) {
   const std::string target = Target(disk.volume.id);
   if (!Exists(target)) {
-    report_.Fail("target", target + " was not created, or removed, by NodePublishVolume");
+    report_.Fail("target", target + " does not exist after NodePublishVolume");
     return;
   }
   if (!options_.looks_at_mounts) {
@@ -239,13 +241,13 @@ void Provider::CheckPublished(const Disk& disk) {
   }
   struct stat here{}, above{};
   if (stat(target.c_str(), &here) != 0 || stat(options_.mount_root.c_str(), &above) != 0) {
-    report_.Fail("publish", target + " cannot be looked at");
+    report_.Fail("publish", target + " cannot be examined");
     return;
   }
   const bool there =
       FindProfile(disk.profile).capability.block ? S_ISBLK(here.st_mode) : here.st_dev != above.st_dev;
   if (!there) {
-    report_.Fail("publish", "nothing of the volume is at " + target);
+    report_.Fail("publish", "the volume is not at " + target);
   }
 }
 
@@ -299,7 +301,7 @@ void Provider::UnpublishNever(const std::string& id) {
   const std::string target = options_.mount_root + "/never/target";
   const grpc::Status status = plugin()->Unpublish(id, target);
   if (!status.ok()) {
-    FailUnlessDisturbed("unpublish", "NodeUnpublishVolume of a path that never was", status);
+    FailUnlessDisturbed("unpublish", "NodeUnpublishVolume of a path that was never published", status);
   }
 }
 

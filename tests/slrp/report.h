@@ -1,4 +1,4 @@
-// What a provider found wrong with its plugin.
+// The faults that a provider found in its plugin.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace quarry::slrp {
 
 struct Rule {
   std::string_view name;
-  std::string_view consequence;  // of breaking it, for the agent
+  std::string_view consequence;  // for the agent, if it is broken
 };
 
 inline constexpr auto kRules = std::to_array<Rule>({
@@ -25,17 +25,18 @@ inline constexpr auto kRules = std::to_array<Rule>({
     {"duplicate", "the agent's books break: an id was listed twice"},
     {"missing", "a disk is gone: a volume that was made is not listed"},
     {"undead", "a destroyed disk is offered again"},
-    {"size", "a disk is seen twice: its size is listed otherwise than it was asked for"},
+    {"size", "a disk is seen twice: its listed size is not the requested one"},
     {"context", "a disk is seen twice: its attributes changed"},
     {"capacity", "the provider is lost or blind: GetCapacity failed, or promised what a profile cannot have"},
-    {"slow", "every operation is dropped: a reconciliation takes longer than the time between two"},
+    {"slow", "every operation is dropped: a reconciliation takes longer than its interval"},
     {"operation", "a disk operation failed"},
     {"repeat", "a disk operation failed, or a disk was made twice: a repeat got another answer"},
     {"validate", "a pre-existing disk cannot be used: its capability was not confirmed and echoed"},
     {"publish", "a task fails: its disk was not published, or is not at its path"},
     {"recover", "the provider is lost: after a reboot a disk was not published again"},
-    {"unpublish", "a disk cannot be destroyed: NodeUnpublish failed, also of what never was published"},
-    {"target", "the agent aborts or the operation fails: who owns the target path was not kept to"},
+    {"unpublish",
+     "a disk cannot be destroyed: NodeUnpublish failed, perhaps of a path that was never published"},
+    {"target", "the agent aborts or the operation fails: the wrong side created or removed the target path"},
 });
 
 struct Violation {
@@ -63,7 +64,7 @@ class Report {
     const std::lock_guard lock(mutex_);
     return counts_;
   }
-  // One line per violation, one of counts.
+  // One line per violation, and one line of counts.
   std::string Text() const {
     const std::lock_guard lock(mutex_);
     std::string text;

@@ -7,7 +7,7 @@
 namespace quarry::slrp {
 namespace {
 
-// What a plugin does not know, in a profile that an operator has misspelt: no capacity, and no more.
+// The type in an operator's misspelt profile. It must have no capacity, and nothing else may happen.
 constexpr char kNonsense[] = "quarry_slrp_no_such_type";
 
 std::vector<std::string> Ids(const Books& books) {
@@ -18,7 +18,7 @@ std::vector<std::string> Ids(const Books& books) {
   return ids;
 }
 
-// Profiles that have room, in the order they were given.
+// The profiles with enough space, in the given order.
 std::vector<std::string> Usable(const Provider& provider, const std::vector<Profile>& profiles,
                                 uint64_t size) {
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ void AdoptDisks(Provider& provider, const Scenario& scenario) {
     const auto found =
         std::find_if(there.begin(), there.end(), [&id = id](const Listed& v) { return v.id == id; });
     if (found == there.end()) {
-      provider.report().Fail("missing", id + ", which was there before");
+      provider.report().Fail("missing", id + ", a pre-existing disk");
     } else if (provider.AdoptDisk(*found, profile) && provider.PublishDisk(id)) {
       provider.DestroyDisk(id);
     }
@@ -70,12 +70,12 @@ void BeforeReboot(Provider& provider, Books& books, const Scenario& scenario) {
     return;
   }
   if (provider.Pool(kNonsense) != 0) {
-    provider.report().Fail("capacity", "a profile of no known type has a pool");
+    provider.report().Fail("capacity", "a profile of an unknown type has a pool");
   }
   const std::vector<std::string> usable =
       scenario.make_from.empty() ? Usable(provider, profiles, scenario.size) : scenario.make_from;
   if (usable.empty()) {
-    provider.report().Fail("operation", "no profile has room for a disk");
+    provider.report().Fail("operation", "no profile has space for a disk");
     return;
   }
   AdoptDisks(provider, scenario);
@@ -106,7 +106,7 @@ void BeforeReboot(Provider& provider, Books& books, const Scenario& scenario) {
         provider.PublishDisk(id);
       }
     }
-    // Destroyed while it is published, from the middle of a task.
+    // Destroys a published disk, in the middle of a task.
     provider.DestroyDisk(ids.front());
   }
   provider.Reconcile();

@@ -1,5 +1,5 @@
-// slrp_sim: one provider of one generation of Mesos against a plugin that is running. Exit status 0 if
-// nothing was violated, 1 if something was, 2 for bad arguments.
+// slrp_sim: one provider of one generation of Mesos against a running plugin. Exit status 0 without
+// violations, 1 with violations, 2 for bad arguments.
 #include <cstdlib>
 #include <iostream>
 
@@ -34,7 +34,7 @@ Result<std::vector<slrp::Profile>> ReadProfiles(const Arguments& arguments) {
     QUARRY_ASSIGN(const slrp::ProviderConfig config, slrp::ParseProvider(provider));
     plugin_type = config.plugin_type;
   }
-  // As the agent selects them; --profile narrows it down further.
+  // The agent selects profiles by plugin type. --profile selects further.
   std::erase_if(profiles, [&](const slrp::Profile& profile) {
     const auto& only = arguments.only;
     return (!plugin_type.empty() && profile.plugin_type != plugin_type) ||
@@ -105,23 +105,22 @@ int main(int argc, char** argv) {
   app.add_option("--generation", arguments.generation, "1.5, 1.6, 1.7 or 1.8 (1.9, 1.10, 1.11)");
   app.add_option("--socket", arguments.socket, "path of the plugin's socket")->required();
   app.add_option("--profiles", arguments.profiles, "profile_matrix JSON")->required();
-  app.add_option("--provider", arguments.provider,
-                 "provider JSON: only profiles for its plugin type are used");
+  app.add_option("--provider", arguments.provider, "provider JSON; uses only profiles for its plugin type");
   app.add_option("--profile", arguments.only, "only these profiles");
-  app.add_option("--half", arguments.half, "of the scenario, with a reboot between the halves")
+  app.add_option("--half", arguments.half, "half of the scenario; the reboot is between the halves")
       ->check(CLI::IsMember({"before", "after", "both"}));
-  app.add_option("--books", arguments.books,
-                 "file of what is checkpointed: written, and read by --half after");
+  app.add_option("--books", arguments.books, "file for the checkpoints; --half after reads it first");
   app.add_option("--mount-root", arguments.mount_root, "target paths are below it");
-  app.add_option("--prefix", arguments.prefix, "of the names of volumes");
-  app.add_option("--disks", arguments.scenario.disks, "how many to make");
-  app.add_option("--published", arguments.scenario.published, "how many of them to publish");
-  app.add_option("--destroyed", arguments.scenario.destroyed, "how many to destroy in the end; default: all")
+  app.add_option("--prefix", arguments.prefix, "prefix of volume names");
+  app.add_option("--disks", arguments.scenario.disks, "number of disks to make");
+  app.add_option("--published", arguments.scenario.published, "number of disks to publish");
+  app.add_option("--destroyed", arguments.scenario.destroyed,
+                 "number of disks to destroy at the end (default: all)")
       ->each([&](const std::string&) { arguments.scenario.leave_nothing = false; });
-  app.add_option("--size", arguments.scenario.size, "of a disk, in bytes")
+  app.add_option("--size", arguments.scenario.size, "size of a disk, in bytes")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--at-once", arguments.scenario.at_once, "disk operations at a time");
-  app.add_option("--adopt", arguments.adopt, "ID=PROFILE of a volume that is there before");
+  app.add_option("--at-once", arguments.scenario.at_once, "number of disk operations at a time");
+  app.add_option("--adopt", arguments.adopt, "ID=PROFILE of a pre-existing volume");
   app.add_option("--kill", arguments.kill, "shell command that kills the plugin and starts it again");
   app.add_option("--time-scale", arguments.time_scale, "multiplies deadlines, for emulated machines")
       ->check(CLI::PositiveNumber);

@@ -1,5 +1,5 @@
-// The simulator itself: it has nothing against a plugin that behaves, in every generation, and catches one
-// that breaks a rule, for each rule.
+// Tests of the simulator: in every generation it finds no violation in a correct plugin, and it catches each
+// rule that a plugin breaks.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace quarry::slrp {
 namespace {
 
-// What one life of a provider over the fake comes to.
+// One life of a provider over the fake plugin, and its outcome.
 class Life {
  public:
   explicit Life(const Generation& generation) : generation_(generation) {
@@ -90,7 +90,7 @@ std::set<std::string> Rules(const Report& report) {
 
 class EveryGeneration : public testing::TestWithParam<Generation> {};
 
-TEST_P(EveryGeneration, HasNothingAgainstAPluginThatBehaves) {
+TEST_P(EveryGeneration, FindsNoViolationInACorrectPlugin) {
   Life life(GetParam());
   const Report& report = life.Run(Fault::kNone);
   EXPECT_TRUE(report.violations().empty()) << report.Text();
@@ -98,7 +98,7 @@ TEST_P(EveryGeneration, HasNothingAgainstAPluginThatBehaves) {
   EXPECT_GE(report.counts()["recovered"], 2);
   EXPECT_EQ(report.counts()["refused"], 1);
   EXPECT_EQ(report.counts()["adopted"], 1);
-  // Without a second try, what a kill cuts short may be left, and nobody knows of it.
+  // Without a retry, a call that the kill interrupts may leave a volume that the provider does not know.
   if (GetParam().retries) {
     EXPECT_EQ(life.left(), 0U);
   }
@@ -107,10 +107,10 @@ TEST_P(EveryGeneration, HasNothingAgainstAPluginThatBehaves) {
 struct Case {
   Fault fault;
   std::string rule;
-  const char* only = "";  // a generation, where the rule is of one only
+  const char* only = "";  // the only generation that has the rule
 };
 
-TEST_P(EveryGeneration, CatchesEveryRuleThatIsBroken) {
+TEST_P(EveryGeneration, CatchesEveryBrokenRule) {
   const Case cases[] = {
       {Fault::kOtherVersion, "version", "1.5"},
       {Fault::kProbeFails, "probe"},
@@ -135,7 +135,7 @@ TEST_P(EveryGeneration, CatchesEveryRuleThatIsBroken) {
       {Fault::kStrictUnpublish, "unpublish"},
       {Fault::kOtherTarget, "target"},
   };
-  std::set<std::string> covered = {"socket", "slow"};  // tests of their own, below
+  std::set<std::string> covered = {"socket", "slow"};  // have tests of their own below
   for (const Case& each : cases) {
     covered.insert(each.rule);
     if (*each.only != '\0' && GetParam().name != each.only) {
@@ -151,7 +151,7 @@ TEST_P(EveryGeneration, CatchesEveryRuleThatIsBroken) {
   }
 }
 
-TEST_P(EveryGeneration, CatchesAPluginThatNeverComes) {
+TEST_P(EveryGeneration, CatchesAMissingSocket) {
   Life life(GetParam());
   EXPECT_EQ(Rules(life.RunWithoutPlugin()), std::set<std::string>{"socket"});
 }
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Mesos, EveryGeneration, testing::ValuesIn(kGenerations)
   return std::string("Mesos_1_") + std::string(parameter.param.name.substr(2));
 });
 
-TEST(Generation18, CatchesAListThatTakesLongerThanTheTimeBetweenTwo) {
+TEST(Generation18, CatchesAReconciliationLongerThanItsInterval) {
   Life life(*FindGeneration("1.8"));
   EXPECT_THAT(Rules(life.Run(Fault::kSlow, 0.05)), testing::Contains("slow"));
 }
@@ -171,7 +171,7 @@ TEST(Generation18, FallsBackToV0) {
   EXPECT_TRUE(report.violations().empty()) << report.Text();
 }
 
-TEST(Generation16, HasNoV1ToFallBackFrom) {
+TEST(Generation16, FindGenerationMapsEachNameToItsApi) {
   EXPECT_EQ(FindGeneration("1.4"), nullptr);
   EXPECT_EQ(FindGeneration("1.9")->api, Api::kV1);
   EXPECT_EQ(FindGeneration("1.6")->api, Api::kV0);
