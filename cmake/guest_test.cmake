@@ -10,10 +10,11 @@ function(quarry_guest_program name)
   target_link_libraries(${name} PRIVATE quarry_options ${P_LINK} GTest::gmock GTest::gtest)
 endfunction()
 
-# quarry_guest_test(NAME COMMAND program arguments… [RELEASES r…] [DISKS n] [SIZE s] [BUS b] [MEMORY MiB] [CPUS n] [TIMEOUT s] [COST n]
-#   [WITH files…] [LONG]): ctest entries vm.NAME.RELEASE, label vm, or long for what takes too long for every change: a guest boots, runs the command, and its exit status counts. The image is
-# built before, by an entry of its own. Who pulls disks has one processor (CPUS 1): in QEMU 7.2's TCG a processor that writes to
-# a device which another is just letting go takes QEMU down with it now and then. COST orders a parallel run: the dearest begin first.
+# quarry_guest_test(NAME COMMAND program arguments… [RELEASES r…] [DISKS n] [SIZE s] [BUS b] [MEMORY MiB] [CPUS n]
+#   [TIMEOUT s] [COST n] [WITH files…] [LONG]): ctest entries vm.NAME.RELEASE, with the label vm, or long for tests that
+# take too long for every change. A guest boots and runs the command, whose exit status counts. An entry of its own builds
+# the image before. A test that pulls disks uses one processor (CPUS 1): in QEMU 7.2's TCG a processor that writes to a
+# device while another one removes it sometimes crashes QEMU. COST orders a parallel run: the highest begin first.
 function(quarry_guest_test name)
   cmake_parse_arguments(G "LONG" "DISKS;SIZE;BUS;MEMORY;CPUS;TIMEOUT;COST" "COMMAND;RELEASES;WITH" ${ARGN})
   foreach(default IN ITEMS "RELEASES bookworm" "DISKS 4" "SIZE 1G" "BUS nvme" "MEMORY 1024" "CPUS 2" "TIMEOUT 600" "COST 60")
@@ -29,7 +30,7 @@ function(quarry_guest_test name)
   endif()
   set(extra ${G_WITH})
   list(TRANSFORM extra PREPEND "--with=")
-  # The harness gives up first: it keeps the guest's console log.
+  # The harness times out first, so that it can keep the guest's console log.
   math(EXPR limit "${G_TIMEOUT} + 60")
   foreach(release IN LISTS G_RELEASES)
     add_test(NAME vm.${name}.${release}
