@@ -1,4 +1,4 @@
-// Erasing clears the requested range, and not a byte beside it.
+// Erasing zeroes the requested range, and not a byte beside it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST_F(KernelErase, ZeroesTheRangeAndNotAByteBesideIt) {
   EXPECT_EQ(Start(), start);
 }
 
-TEST_F(KernelErase, WorksWhileSomebodyElseHasTheDiskExclusively) {
+TEST_F(KernelErase, WorksWhileAnotherProcessHasTheDiskExclusively) {
   Fill(world_.device(), world_.first_extent(), kMiB);
   const UniqueFd lvm(open(world_.device().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
   ASSERT_TRUE(lvm.valid());
@@ -99,7 +99,7 @@ TEST_F(KernelErase, RefusesADiskWhoseLabelIsGoneOrDamaged) {
   EXPECT_EQ(Erase(world_.first_extent(), kMiB).error().code(), Code::kCorrupt);
 }
 
-TEST_F(KernelErase, RefusesWhatIsNoBlockDevice) {
+TEST_F(KernelErase, RefusesAPathThatIsNoBlockDevice) {
   EXPECT_EQ(world_.api()
                 .Erase({"/dev/null", world_.pv_uuid(), kMiB, kMiB}, EraseMethod::kZero, Call{}, nullptr)
                 .error()
@@ -111,7 +111,7 @@ TEST_F(KernelErase, DiscardsWhereTheDiskCan) {
   EXPECT_TRUE(Erase(world_.first_extent(), kMiB, EraseMethod::kDiscard).has_value());
 }
 
-TEST(KernelEraseWithoutDiscard, SaysSoAndZeroesAllTheSame) {
+TEST(KernelEraseWithoutDiscard, DiscardIsUnsupportedAndZeroingWorks) {
   KernelEraseWorld world(LoopDevice(FileWithoutHoles(), kDisk));
   Fill(world.device(), world.first_extent(), kMiB);
   const dm::EraseRange range{world.device(), world.pv_uuid(), world.first_extent(), kMiB};
@@ -122,7 +122,7 @@ TEST(KernelEraseWithoutDiscard, SaysSoAndZeroesAllTheSame) {
   EXPECT_TRUE(AllAre(Read(world.device(), range.offset, range.length), 0));
 }
 
-TEST(KernelEraseWithTwoMetadataAreas, RefusesTheOneAtTheEnd) {
+TEST(KernelEraseWithTwoMetadataAreas, RefusesTheAreaAtTheEnd) {
   KernelEraseWorld world(LoopDevice(kDisk), {"--pvmetadatacopies", "2"});
   const auto erase = [&](Bytes offset, Bytes length) {
     return world.api().Erase({world.device(), world.pv_uuid(), offset, length}, EraseMethod::kZero, Call{},

@@ -49,7 +49,7 @@ TEST_F(KernelDmTest, ASuspendedDeviceIsSeenAsOne) {
   EXPECT_FALSE((*api().Find(kUuid))->suspended);
 }
 
-TEST_F(KernelDmTest, OfARaidDeviceTheKernelTellsEveryLeg) {
+TEST_F(KernelDmTest, RaidReportsEveryLeg) {
   const LoopDevice first({64 * kMiB.value});
   const LoopDevice second({64 * kMiB.value});
   // No metadata devices, and assumed to be in sync.
@@ -84,18 +84,18 @@ TEST_F(KernelDmTest, LegsThatDifferAreCountedAndRepaired) {
       EXPECT_EQ(status.legs, "AA");
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    ADD_FAILURE() << "no end";
+    ADD_FAILURE() << "the scrub does not end";
     return 0;
   };
   EXPECT_GT(mismatches_after(false), 0U);
-  EXPECT_EQ(mismatches_after(true), 0U) << "how many it repaired the kernel does not tell";
+  EXPECT_EQ(mismatches_after(true), 0U) << "the kernel does not report how many mismatches it repaired";
   EXPECT_EQ(mismatches_after(false), 0U);
   char byte = 'y';
   ASSERT_EQ(pread(second.file(), &byte, 1, 8 << 20), 1);
-  EXPECT_EQ(byte, '\0') << "as the first copy has it";
+  EXPECT_EQ(byte, '\0') << "the second copy must be repaired from the first";
 }
 
-TEST_F(KernelDmTest, WhatIsMappedOfADiskIsKnownByEveryKindOfTable) {
+TEST_F(KernelDmTest, MappingsOfReadsEveryKindOfTable) {
   const LoopDevice first({64 * kMiB.value});
   const LoopDevice second({64 * kMiB.value});
   world_.AddTable(kUuid, kName,
@@ -122,11 +122,11 @@ TEST_F(KernelDmTest, WhatIsMappedOfADiskIsKnownByEveryKindOfTable) {
   EXPECT_EQ(on(second), (Ranges{{8192, 2048}, {10240, 6144}}));
   RunTool({"dmsetup", "suspend", "--noudevsync", kName});
   RunTool({"dmsetup", "resume", "--noudevsync", kName});
-  EXPECT_EQ(on(first), (Ranges{{4096, 6144}})) << "a mirror, which is how pvmove copies";
+  EXPECT_EQ(on(first), (Ranges{{4096, 6144}})) << "pvmove copies with a mirror";
   EXPECT_EQ(api().MappingsOf("/dev/quarry-no-such-device").error().code(), Code::kNotFound);
 }
 
-TEST_F(KernelDmTest, ATargetIsLoadedWhenAskedFor) {
+TEST_F(KernelDmTest, HasTargetLoadsTheTarget) {
   EXPECT_EQ(api().HasTarget("raid").value(), true);
   EXPECT_EQ(api().HasTarget("striped").value(), true);
 }
@@ -141,10 +141,10 @@ TEST_F(KernelDmTest, ControlIsNotInheritedByChildren) {
       EXPECT_EQ(fcntl(std::stoi(entry.path().filename()), F_GETFD), FD_CLOEXEC);
     }
   }
-  EXPECT_EQ(seen, 1) << "it is opened once and kept";
+  EXPECT_EQ(seen, 1) << "/dev/mapper/control is opened once and kept open";
 }
 
-TEST_F(KernelDmTest, WhatLibdevmapperSaysIsInTheErrorAndNotOnStandardError) {
+TEST_F(KernelDmTest, MessagesOfLibdevmapperAreInTheErrorNotOnStderr) {
   ::testing::internal::CaptureStderr();
   const auto found = api().Find(std::string(300, 'x'));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");

@@ -58,7 +58,7 @@ TEST_F(DmContract, FindsADeviceByItsUuid) {
   EXPECT_EQ(found->Node(), "/dev/dm-" + std::to_string(found->minor));
 }
 
-TEST_F(DmContract, CountsWhoHasItOpen) {
+TEST_F(DmContract, CountsOpenDescriptors) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   const uint32_t before = Opens(kUuid);
   {
@@ -70,7 +70,7 @@ TEST_F(DmContract, CountsWhoHasItOpen) {
   EXPECT_LE(Opens(kUuid), before);
 }
 
-TEST_F(DmContract, DescriptorsAreNotForChildren) {
+TEST_F(DmContract, ChildrenDoNotInheritDescriptors) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   const auto fd = api().Open(kUuid, O_RDONLY);
   ASSERT_TRUE(fd.has_value());
@@ -89,7 +89,7 @@ TEST_F(DmContract, AnOpenDeviceCannotBeRemoved) {
   EXPECT_FALSE(api().Find(kUuid)->has_value());
 }
 
-TEST_F(DmContract, ListsWhatBeginsAsAskedAndRemovesWhatIsNotOpen) {
+TEST_F(DmContract, ListsDevicesByPrefixAndRemovesOnlyClosedOnes) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   world_->Add(kOther, "quarry-contract2", kSize);
   const auto listed = api().List(kUuid);
@@ -114,10 +114,10 @@ TEST_F(DmContract, ListsWhatBeginsAsAskedAndRemovesWhatIsNotOpen) {
   EXPECT_TRUE(removed.has_value()) << removed.error().message();
   EXPECT_FALSE(api().Find(kUuid)->has_value());
   EXPECT_TRUE(api().Find(kOther)->has_value());
-  EXPECT_TRUE(api().Remove(kUuid).has_value()) << "gone already";
+  EXPECT_TRUE(api().Remove(kUuid).has_value()) << "a second removal is no error";
 }
 
-TEST_F(DmContract, OnlyOneMayHaveItExclusively) {
+TEST_F(DmContract, OnlyOneDescriptorIsExclusive) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   {
     const auto exclusive = api().Open(kUuid, O_RDONLY | O_EXCL);
@@ -150,7 +150,7 @@ TEST_F(DmContract, AReusedMinorIsAnotherDevice) {
   const uint32_t minor = (*api().Find(kUuid))->minor;
   ASSERT_TRUE(RemovedInTheEnd(kUuid));
   world_->Add(kOther, "quarry-contract2", kSize);
-  ASSERT_EQ((*api().Find(kOther))->minor, minor) << "the lowest free number is given out again";
+  ASSERT_EQ((*api().Find(kOther))->minor, minor) << "device-mapper reuses the lowest free number";
   EXPECT_FALSE(api().Find(kUuid)->has_value());
   EXPECT_EQ(api().Open(kUuid, O_RDONLY).error().code(), Code::kNotFound);
 }
@@ -160,7 +160,7 @@ TEST_F(DmContract, KnowsWhatTheKernelOffers) {
   EXPECT_EQ(api().HasTarget("quarry-no-such-target").value(), false);
 }
 
-TEST_F(DmContract, SaysWhatIsMappedOfADisk) {
+TEST_F(DmContract, ReportsTheMappedRangesOfADisk) {
   const auto nothing = api().MappingsOf(world_->Disk());
   ASSERT_TRUE(nothing.has_value()) << nothing.error().message();
   EXPECT_TRUE(nothing->empty());
@@ -182,7 +182,7 @@ TEST_F(DmContract, SaysWhatIsMappedOfADisk) {
   EXPECT_TRUE(api().MappingsOf(world_->Disk())->empty());
 }
 
-TEST_F(DmContract, WhatIsNoRaidDeviceHasNoRaidStatus) {
+TEST_F(DmContract, ADeviceThatIsNoRaidHasNoRaidStatus) {
   const auto absent = api().Raid(kUuid);
   ASSERT_TRUE(absent.has_value()) << absent.error().message();
   EXPECT_FALSE(absent->has_value());
@@ -192,13 +192,13 @@ TEST_F(DmContract, WhatIsNoRaidDeviceHasNoRaidStatus) {
   EXPECT_FALSE(linear->has_value());
 }
 
-TEST_F(DmContract, WhatIsNoRaidDeviceHasNoLegsToCompare) {
+TEST_F(DmContract, ADeviceThatIsNoRaidCannotBeScrubbed) {
   EXPECT_EQ(api().Scrub(kUuid, false).error().code(), Code::kNotFound);
   world_->Add(kUuid, "quarry-contract1", kSize);
   EXPECT_EQ(api().Scrub(kUuid, false).error().code(), Code::kUnsupported);
 }
 
-TEST_F(DmContract, ADeviceThatIsMadeAnewIsAnotherInstance) {
+TEST_F(DmContract, ARecreatedDeviceIsAnotherInstance) {
   EXPECT_EQ(api().Instance(kUuid).error().code(), Code::kNotFound);
   world_->Add(kUuid, "quarry-contract1", kSize);
   const auto first = api().Instance(kUuid);
@@ -210,7 +210,7 @@ TEST_F(DmContract, ADeviceThatIsMadeAnewIsAnotherInstance) {
   EXPECT_NE(api().Instance(kUuid).value(), *first);
 }
 
-TEST_F(DmContract, MayBeAskedByManyThreadsAtOnce) {
+TEST_F(DmContract, ManyThreadsCanCallItAtOnce) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
@@ -240,7 +240,7 @@ class EraseContract : public ::testing::TestWithParam<dm::EraseMethod> {
   std::unique_ptr<EraseWorld> world_ = MakeEraseWorld({3 * kGiB.value});
 };
 
-TEST_P(EraseContract, WorksInPiecesOfAGibibyteAndTellsHowFarItIs) {
+TEST_P(EraseContract, WorksInPiecesOfAGibibyteAndReportsProgress) {
   std::vector<uint64_t> progress;
   const Status erased = world_->api().Erase(Range({2 * kGiB.value + kMiB.value}), GetParam(), call(),
                                             [&](Bytes done) { progress.push_back(done.value); });
@@ -254,7 +254,7 @@ TEST_P(EraseContract, MayBeRepeatedAndMayHaveNothingToDo) {
   EXPECT_TRUE(world_->api().Erase(Range({0}), GetParam(), call(), nullptr).has_value());
 }
 
-TEST_P(EraseContract, TouchesNoOtherPvThanTheOneItWasTold) {
+TEST_P(EraseContract, TouchesOnlyTheRequestedPv) {
   dm::EraseRange range = Range(kMiB);
   range.pv_uuid = "000000-0000-0000-0000-0000-0000-000000";
   bool touched = false;

@@ -110,12 +110,13 @@ class FreshNative : public testing::TestWithParam<bool> {
     }
     return world_->runs() - before;
   }
-  // Sends the kernel's event for a disk that came.
+  // Makes the kernel send its event for a disk that appears.
   void Announce(size_t disk) {
     const std::string name = std::filesystem::path(world_->device(disk)).filename();
     std::ofstream event("/sys/class/block/" + name + "/uevent");
     event << "change" << std::flush;
-    ASSERT_TRUE(event.good()) << "the kernel cannot be made to tell of " << name << ": is sysfs read-only?";
+    ASSERT_TRUE(event.good()) << "the kernel cannot be made to send an event for " << name
+                              << ": is sysfs read-only?";
   }
 
   SpawnSubprocess spawn_;
@@ -143,11 +144,11 @@ TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
     world_->Shell(words);
     const int runs = world_->runs();
     EXPECT_GT(ExpectTruth()->seqno, seqno);
-    EXPECT_EQ(world_->runs(), runs) << "LVM was asked for what the disks say";
+    EXPECT_EQ(world_->runs(), runs) << "LVM was asked although the disks have the answer";
   }
 }
 
-// The same for our own changes, whether they succeed or fail.
+// The same for changes by quarryd, whether they succeed or fail.
 TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
   MakeGroup();
   const auto runs_of_read = [&] {
@@ -159,15 +160,16 @@ TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
   EXPECT_EQ(runs_of_read(), 0);
   EXPECT_THAT((*Read())->FindLv("a")->tags, testing::ElementsAre("t"));
   ASSERT_FALSE(fresh_->ChangeTags(Group(), "nosuch", {"t"}, {}, {}).has_value());
-  EXPECT_EQ(runs_of_read(), 1) << "it may be under way still, holding the lock: only LVM waits for that";
+  EXPECT_EQ(runs_of_read(), 1)
+      << "the failed change may still run and hold the lock, for which only LVM waits";
   EXPECT_EQ(runs_of_read(), 0);
   ASSERT_TRUE(fresh_->Remove(Group(), {"a"}, 0, {}).has_value());
   EXPECT_EQ(runs_of_read(), 0);
   ExpectTruth();
 }
 
-// Free room in the metadata area is computed as by LVM, for areas of any size.
-TEST_P(FreshNative, MetadataAreasOfAllSizesAreReckonedAsLvmDoes) {
+// Free space in the metadata area is computed as LVM does, for areas of any size.
+TEST_P(FreshNative, FreeMetadataSpaceIsComputedAsLvmDoes) {
   const char* const sizes[] = {"64k", "100k", "1m", "7m"};
   for (size_t i = 0; i < kDisks; ++i) {
     world_->Shell(
@@ -184,18 +186,18 @@ TEST_P(FreshNative, MetadataAreasOfAllSizesAreReckonedAsLvmDoes) {
   EXPECT_EQ(world_->runs(), runs);
 }
 
-TEST_P(FreshNative, WhatLvmMustBeAskedForIsAskedOnce) {
+TEST_P(FreshNative, LvmIsAskedOnceForAnUnsupportedText) {
   MakeGroup();
   world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "--type", "error", "-l", "1", "-n", "e", Group()});
   const int runs = world_->runs();
   ExpectTruth();
-  EXPECT_EQ(world_->runs(), runs + 1) << "a segment of a type that is not ours";
+  EXPECT_EQ(world_->runs(), runs + 1) << "the parser does not know the segment type";
   world_->Shell({"lvremove", "-y", Group() + "/e"});
   ExpectTruth();
-  EXPECT_EQ(world_->runs(), runs + 1) << "and once it is gone, the disks say it all";
+  EXPECT_EQ(world_->runs(), runs + 1) << "without that segment, the disks have the whole answer";
 }
 
-TEST_P(FreshNative, DisksThatDisagreeAreReadByTheNewest) {
+TEST_P(FreshNative, TheNewestOfDisagreeingDisksIsRead) {
   MakeGroup();
   const std::string old = ReadDisk(world_->device(1), 0, kFront);
   AddLv("b");
@@ -218,7 +220,7 @@ TEST_P(FreshNative, TornHeaderLeavesTheGroupToTheOtherDisks) {
   EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
 }
 
-TEST_P(FreshNative, AreaOfAStrangersDiskIsWhatLvmTakesItFor) {
+TEST_P(FreshNative, AnAreaOfAnotherGroupIsReadAsLvmReadsIt) {
   MakeGroup(2);
   const std::string stranger = Group() + "x";
   world_->Shell({"vgcreate", "-y", stranger, world_->ShellPath(3)});
@@ -236,7 +238,7 @@ TEST_P(FreshNative, AreaOfAStrangersDiskIsWhatLvmTakesItFor) {
   ExpectTruth();
 }
 
-TEST_P(FreshNative, DisksWithoutAnAreaAndWithTwo) {
+TEST_P(FreshNative, DisksWithoutAnAreaAndWithTwoAreRead) {
   world_->Shell({"pvcreate", "-y", "--pvmetadatacopies", "0", world_->ShellPath(0), world_->ShellPath(1)});
   world_->Shell({"pvcreate", "-y", "--pvmetadatacopies", "2", world_->ShellPath(2)});
   MakeGroup();
@@ -271,7 +273,7 @@ TEST_P(FreshNative, IgnoredAreasProveNothingAndOneInUseProvesAll) {
   EXPECT_EQ(ExpectTruth()->lvs.size(), 3U);
 }
 
-TEST_P(FreshNative, RenamedGroupIsGoneUntilItIsCalledSoAgain) {
+TEST_P(FreshNative, ARenamedGroupIsNotFoundUntilItsNameReturns) {
   MakeGroup();
   world_->Shell({"vgrename", Group(), Group() + "x"});
   EXPECT_EQ(Read().error().code(), Code::kNotFound) << Read().error().message();
@@ -280,7 +282,7 @@ TEST_P(FreshNative, RenamedGroupIsGoneUntilItIsCalledSoAgain) {
   ExpectTruth();
 }
 
-TEST_P(FreshNative, ExportedGroupIsSaidToBeAndNotChanged) {
+TEST_P(FreshNative, AnExportedGroupIsReportedAndNotChanged) {
   MakeGroup();
   world_->Shell({"vgexport", Group()});
   const uint64_t seqno = ExpectTruth()->seqno;
@@ -291,7 +293,7 @@ TEST_P(FreshNative, ExportedGroupIsSaidToBeAndNotChanged) {
   EXPECT_FALSE(ExpectTruth()->exported);
 }
 
-TEST_P(FreshNative, SplitGroupIsWhatIsLeftOfIt) {
+TEST_P(FreshNative, ASplitGroupHasItsRemainingDisks) {
   MakeGroup();
   const std::string leaving = UuidOf(2);
   world_->Shell({"vgsplit", Group(), Group() + "x", world_->ShellPath(2)});
@@ -304,7 +306,7 @@ TEST_P(FreshNative, SplitGroupIsWhatIsLeftOfIt) {
   EXPECT_NE(whole->FindPv(leaving), nullptr);
 }
 
-TEST_P(FreshNative, AnotherGroupOfTheNameIsRefusedAndNotTouched) {
+TEST_P(FreshNative, AnotherGroupOfTheSameNameIsRefusedAndNotTouched) {
   MakeGroup();
   world_->Shell({"vgremove", "-y", Group()});
   world_->Shell({"vgcreate", "-y", Group(), world_->ShellPath(0)});
@@ -320,7 +322,7 @@ TEST_P(FreshNative, AnotherGroupOfTheNameIsRefusedAndNotTouched) {
   EXPECT_EQ((*world_->wide().Read(Group(), {}))->seqno, (*theirs)->seqno);
 }
 
-TEST_P(FreshNative, DiskThatJoinsIsSeenWithItsCommit) {
+TEST_P(FreshNative, ANewDiskIsSeenWithItsCommit) {
   MakeGroup();
   world_->Shell({"vgextend", "-y", Group(), world_->ShellPath(3)});
   const lvm::Snapshot grown = ExpectTruth();
@@ -330,19 +332,19 @@ TEST_P(FreshNative, DiskThatJoinsIsSeenWithItsCommit) {
   EXPECT_EQ(ExpectTruth()->pvs.size(), 3U);
 }
 
-TEST_P(FreshNative, DiskThatComesBackIsSeenOnceTheKernelTells) {
+TEST_P(FreshNative, AReturnedDiskIsSeenAfterTheKernelsEvent) {
   MakeGroup();
   world_->Hide(1);
   EXPECT_EQ((*Read())->MissingPvs(), 1U);
-  EXPECT_EQ(RunsOfReads(100), 0) << "a missing disk is part of the answer";
+  EXPECT_EQ(RunsOfReads(100), 0) << "a missing disk does not make a read ask LVM";
   world_->Show(1);
   Announce(1);
   EXPECT_EQ((*Read())->MissingPvs(), 0U);
   EXPECT_EQ(RunsOfReads(3), 0);
 }
 
-// A commit while a disk is away marks the disk as missing.
-TEST_P(FreshNative, DiskThatMissedACommitIsMissingUntilAnAdministratorSaysOtherwise) {
+// A commit while a disk is missing marks it as missing.
+TEST_P(FreshNative, ADiskThatMissedACommitIsMissingUntilItIsRestored) {
   MakeGroup();
   world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "b", Group(), world_->ShellPath(1)});
   ExpectTruth();
@@ -361,8 +363,8 @@ TEST_P(FreshNative, DiskThatMissedACommitIsMissingUntilAnAdministratorSaysOtherw
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
 }
 
-// So a vgextend that one of our changes overtakes does no harm: see docs/freshness.md.
-TEST_P(FreshNative, DiskThatMissedACommitAndHoldsNothingIsTakenBack) {
+// So a vgextend that a change by quarryd overtakes does no harm: see docs/freshness.md.
+TEST_P(FreshNative, AnEmptyDiskThatMissedACommitRejoins) {
   MakeGroup();
   world_->Hide(1);
   ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());

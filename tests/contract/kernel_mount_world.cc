@@ -44,7 +44,7 @@ KernelMountWorld::KernelMountWorld() {
 }
 
 KernelMountWorld::~KernelMountWorld() {
-  // Unmounts whatever a failed test left mounted below.
+  // Unmounts what a failed test left mounted below.
   umount2(base_.c_str(), MNT_DETACH);
   rmdir(base_.c_str());
 }

@@ -77,7 +77,7 @@ class LvmContract : public ::testing::Test {
     }
     if constexpr (requires { World::TextDifference(**read); }) {
       EXPECT_EQ(World::TextDifference(**read), "")
-          << "the text on the disks is read otherwise than LVM reports";
+          << "the parsed text on the disks differs from LVM's report";
     }
     return *read;
   }
@@ -284,7 +284,7 @@ TYPED_TEST_P(LvmContract, ExtentsInUseAreRefusedAndNothingChanges) {
   this->ExpectSameMetadata(*before, *this->Now());
 }
 
-TYPED_TEST_P(LvmContract, MoreThanThereIsIsRefusedAndNothingChanges) {
+TYPED_TEST_P(LvmContract, ATooLargeVolumeIsRefusedAndNothingChanges) {
   const std::string name = this->CreateSmall();
   const lvm::Snapshot before = this->Now();
   const std::string& device = before->pvs[5].device;
@@ -364,7 +364,7 @@ TYPED_TEST_P(LvmContract, TagsChangeInOneCommit) {
   EXPECT_EQ((*parsed)->co_name, tags.co_name);
 }
 
-TYPED_TEST_P(LvmContract, AddingWhatIsThereAndRemovingWhatIsNotIsOk) {
+TYPED_TEST_P(LvmContract, AddingATagTwiceAndRemovingAMissingOneIsOk) {
   const std::string name = this->CreateSmall({"a", "b"});
   EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {"a", "c"}, {"nosuch"}, Patient()).has_value());
   EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {}, {}, Patient()).has_value());
@@ -385,7 +385,7 @@ TYPED_TEST_P(LvmContract, TagsOfACreateAreCopiedToMetadataOnlyAndStayThere) {
   EXPECT_TRUE(group->FindLv(name + "_rmeta_0")->hidden);
 }
 
-TYPED_TEST_P(LvmContract, WhenItWasMadeAndHowFastItsLegsAreFilledStaysWithAVolume) {
+TYPED_TEST_P(LvmContract, CreationTimeAndRecoveryRateStayWithAVolume) {
   QUARRY_NEEDS_DRIVER();
   const lvm::Geometry geometry = this->Make(lvm::VolumeType::kRaid1);
   const lvm::Snapshot before = this->Now();
@@ -422,7 +422,7 @@ TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
   this->ExpectSameMetadata(*before, *this->Now());
 }
 
-TYPED_TEST_P(LvmContract, OfSeveralVolumesEachThatCanBeActivatedIs) {
+TYPED_TEST_P(LvmContract, ActivatesEveryVolumeThatItCan) {
   QUARRY_NEEDS_DRIVER();
   const std::string one = this->CreateSmall();
   const std::string two = this->CreateSmall();
@@ -450,12 +450,12 @@ TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
   EXPECT_FALSE(after->FindLv(name)->active);
 }
 
-TYPED_TEST_P(LvmContract, DeactivatesOnlyAsOfTheSequenceNumberThatIsNamed) {
+TYPED_TEST_P(LvmContract, DeactivatesOnlyAtTheGivenSequenceNumber) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = this->CreateSmall();
   const uint64_t seqno = this->Now()->seqno;
   EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno + 1, Patient()).has_value());
-  EXPECT_TRUE(this->Now()->FindLv(name)->active) << "the group is another one";
+  EXPECT_TRUE(this->Now()->FindLv(name)->active) << "the group has changed";
   EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno, Patient()).has_value());
   EXPECT_FALSE(this->Now()->FindLv(name)->active);
   EXPECT_EQ(this->Now()->seqno, seqno);
@@ -482,14 +482,14 @@ TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
   }
 }
 
-TYPED_TEST_P(LvmContract, RemovedIsGoneWithAllItsPartsAndAgainIsOk) {
+TYPED_TEST_P(LvmContract, RemovingTakesAllPartsAndMayBeRepeated) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = lvm::NewLvName();
   const lvm::Snapshot empty = this->Now();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid5), 4);
   EXPECT_GT(this->Now()->lvs.size(), 1U);
   this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, Patient()), Code::kPrecondition);
-  EXPECT_NE(this->Now()->FindLv(name), nullptr) << "it is active";
+  EXPECT_NE(this->Now()->FindLv(name), nullptr) << "the volume is active";
   ASSERT_TRUE(this->Remove(name).has_value());
   const lvm::Snapshot after = this->Now();
   EXPECT_TRUE(after->lvs.empty());
@@ -562,7 +562,7 @@ TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
   this->world_.ShowDisk(1);
 }
 
-TYPED_TEST_P(LvmContract, ADiskThatComesBackUnchangedIsWholeAgain) {
+TYPED_TEST_P(LvmContract, AnUnchangedReturnedDiskIsWholeAgain) {
   this->world_.HideDisk(2);
   EXPECT_EQ(this->Now()->MissingPvs(), 1U);
   this->world_.ShowDisk(2);
@@ -580,7 +580,7 @@ TYPED_TEST_P(LvmContract, ABlankDiskIsAddedInOneCommitAndCanBeUsed) {
   EXPECT_EQ(after->seqno, before->seqno + 1);
   EXPECT_GT(after->free_count.value, before->free_count.value);
   const lvm::PhysicalVolume& joined = after->pvs.back();
-  EXPECT_GE(joined.metadata_size.value, lvm::kMetadataSize.value - kMiB.value) << "room for 10,000 volumes";
+  EXPECT_GE(joined.metadata_size.value, lvm::kMetadataSize.value - kMiB.value) << "space for 10,000 volumes";
   const std::string name = lvm::NewLvName();
   const lvm::PlacementStep step{Extents{3}, "contiguous", {joined.device + ":2-4"}};
   const Status made =
@@ -599,15 +599,15 @@ TYPED_TEST_P(LvmContract, ADiskIsAddedAlsoWhileAnotherIsMissing) {
   EXPECT_EQ(this->Now()->pvs.size(), kDisks + 1);
   EXPECT_EQ(this->Now()->MissingPvs(), 1U);
   this->world_.ShowDisk(2);
-  EXPECT_EQ(this->Now()->MissingPvs(), 0U) << "it held nothing";
+  EXPECT_EQ(this->Now()->MissingPvs(), 0U) << "the disk held nothing";
 }
 
 // Callers check the disk first; this is the safety net behind that check.
-TYPED_TEST_P(LvmContract, ADiskThatBearsASignatureIsNotAdded) {
+TYPED_TEST_P(LvmContract, ADiskWithASignatureIsNotAdded) {
   const std::string device = this->world_.SpareDisk();
   const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) {
-    GTEST_SKIP() << "no bytes here";
+    GTEST_SKIP() << "the fake has no bytes";
   }
   const std::string version("\1\0\0\0\xFF\3\0\0", 8);  // of a swap area: 1, and some pages
   const std::string magic = "SWAPSPACE2";
@@ -635,20 +635,22 @@ TYPED_TEST_P(LvmContract, VersionIsANumber) {
   EXPECT_THAT(*version, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
-REGISTER_TYPED_TEST_SUITE_P(
-    LvmContract, AnAbsentGroupIsNotFound, AnEmptyGroupIsAllFree, EveryTypeIsMadeExactlyWhereThePlanSays,
-    EveryTypeGrowsExactlyWhereThePlanSays, ALinearVolumeMayUseSeveralRangesOfSeveralDisks,
-    ATakenNameIsRefusedAndNothingChanges, ExtentsInUseAreRefusedAndNothingChanges,
-    MoreThanThereIsIsRefusedAndNothingChanges, ADiskThatIsNotInTheGroupIsAReasonToLookAgain,
-    AbsentVolumesAreNotFound, EverythingInAnAbsentGroupIsNotFound, NamesThatSelectMoreThanOneThingAreRefused,
-    TagsChangeInOneCommit, AddingWhatIsThereAndRemovingWhatIsNotIsOk,
-    TagsOfACreateAreCopiedToMetadataOnlyAndStayThere, WhenItWasMadeAndHowFastItsLegsAreFilledStaysWithAVolume,
-    ActivationIsIdempotentAndNoCommit, OfSeveralVolumesEachThatCanBeActivatedIs,
-    AnInactiveVolumeGrowsAndStaysInactive, AnOpenVolumeIsNeitherDeactivatedNorRemoved,
-    DeactivatesOnlyAsOfTheSequenceNumberThatIsNamed, RemovedIsGoneWithAllItsPartsAndAgainIsOk,
-    RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
-    AMissingDiskStopsGrowthButNotTheRest, ADiskThatComesBackUnchangedIsWholeAgain,
-    ABlankDiskIsAddedInOneCommitAndCanBeUsed, ADiskIsAddedAlsoWhileAnotherIsMissing,
-    ADiskThatBearsASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup, VersionIsANumber);
+REGISTER_TYPED_TEST_SUITE_P(LvmContract, AnAbsentGroupIsNotFound, AnEmptyGroupIsAllFree,
+                            EveryTypeIsMadeExactlyWhereThePlanSays, EveryTypeGrowsExactlyWhereThePlanSays,
+                            ALinearVolumeMayUseSeveralRangesOfSeveralDisks,
+                            ATakenNameIsRefusedAndNothingChanges, ExtentsInUseAreRefusedAndNothingChanges,
+                            ATooLargeVolumeIsRefusedAndNothingChanges,
+                            ADiskThatIsNotInTheGroupIsAReasonToLookAgain, AbsentVolumesAreNotFound,
+                            EverythingInAnAbsentGroupIsNotFound, NamesThatSelectMoreThanOneThingAreRefused,
+                            TagsChangeInOneCommit, AddingATagTwiceAndRemovingAMissingOneIsOk,
+                            TagsOfACreateAreCopiedToMetadataOnlyAndStayThere,
+                            CreationTimeAndRecoveryRateStayWithAVolume, ActivationIsIdempotentAndNoCommit,
+                            ActivatesEveryVolumeThatItCan, AnInactiveVolumeGrowsAndStaysInactive,
+                            AnOpenVolumeIsNeitherDeactivatedNorRemoved,
+                            DeactivatesOnlyAtTheGivenSequenceNumber, RemovingTakesAllPartsAndMayBeRepeated,
+                            RemovingLeavesVolumesOfSimilarNamesAlone, ASpentDeadlineOrAStopDoesNothing,
+                            AMissingDiskStopsGrowthButNotTheRest, AnUnchangedReturnedDiskIsWholeAgain,
+                            ABlankDiskIsAddedInOneCommitAndCanBeUsed, ADiskIsAddedAlsoWhileAnotherIsMissing,
+                            ADiskWithASignatureIsNotAdded, NoDiskIsAddedToAnAbsentGroup, VersionIsANumber);
 
 }  // namespace quarry::contract

@@ -21,7 +21,7 @@ class LvmHoldContract : public LvmContract<World> {
 };
 TYPED_TEST_SUITE_P(LvmHoldContract);
 
-TYPED_TEST_P(LvmHoldContract, NobodyChangesAGroupThatIsHeld) {
+TYPED_TEST_P(LvmHoldContract, AHeldGroupCannotBeChanged) {
   std::atomic<bool> done = false;
   std::optional<std::thread> writer;
   {
@@ -42,7 +42,7 @@ TYPED_TEST_P(LvmHoldContract, NobodyChangesAGroupThatIsHeld) {
   EXPECT_THAT(held->snapshot->pvs.front().tags, ::testing::ElementsAre("during"));
 }
 
-TYPED_TEST_P(LvmHoldContract, HoldersThatOverlapDoNotKeepAWriterWaiting) {
+TYPED_TEST_P(LvmHoldContract, OverlappingHoldersDoNotStarveAWriter) {
   std::atomic<bool> stop = false;
   std::atomic<int> holds = 0;
   std::vector<std::thread> holders;
@@ -70,7 +70,6 @@ TYPED_TEST_P(LvmHoldContract, HoldersThatOverlapDoNotKeepAWriterWaiting) {
   EXPECT_THAT(this->Now()->pvs.front().tags, ::testing::ElementsAre("one", "two"));
 }
 
-REGISTER_TYPED_TEST_SUITE_P(LvmHoldContract, NobodyChangesAGroupThatIsHeld,
-                            HoldersThatOverlapDoNotKeepAWriterWaiting);
+REGISTER_TYPED_TEST_SUITE_P(LvmHoldContract, AHeldGroupCannotBeChanged, OverlappingHoldersDoNotStarveAWriter);
 
 }  // namespace quarry::contract

@@ -29,7 +29,7 @@ TEST_F(LvmSpawnTest, ConfigurationIsValid) {
 }
 
 // As boot services and hotplug rules activate.
-TEST_F(LvmSpawnTest, VolumesAreLeftAloneByTheHostsAutoactivation) {
+TEST_F(LvmSpawnTest, TheHostsAutoactivationSkipsVolumes) {
   for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
     const std::string name = lvm::NewLvName();
     CreatePlanned(name, Make(type), 2);
@@ -57,7 +57,7 @@ TEST_F(LvmSpawnTest, ADiskThatJoinsIsFlushedToo) {
   const uint64_t before = Flushes(world_.disks().back());
   const Status added = Lvm().Add({.group = Group(), .device = spare}, Patient());
   ASSERT_TRUE(added.has_value()) << added.error().message();
-  EXPECT_GT(Flushes(world_.disks().back()), before) << "its label would be lost with the power";
+  EXPECT_GT(Flushes(world_.disks().back()), before) << "without a flush a power cut would lose the label";
 }
 
 TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
@@ -87,7 +87,7 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
 }
 
 // A snapshot may be made after the last check before the removal of its origin.
-TEST_F(LvmSpawnTest, ASnapshotDoesNotGoAlongWithItsOrigin) {
+TEST_F(LvmSpawnTest, RemovingAnOriginKeepsItsSnapshot) {
   const std::string name = CreateSmall();
   world_.Run({"/usr/sbin/lvm", "lvcreate", "-y", "-s", "-n", "theirs", "-l", "1", Group() + "/" + name});
   ASSERT_TRUE(Lvm().Deactivate(Group(), name, 0, Patient()).has_value());
@@ -99,14 +99,14 @@ TEST_F(LvmSpawnTest, ASnapshotDoesNotGoAlongWithItsOrigin) {
 }
 
 // "Not found" is an answer about all disks.
-TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMeansThatWeCouldNotLook) {
+TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMakesTheGroupUnknown) {
   world_.Run({"/usr/sbin/dmsetup", "create", "sick", "--table", "0 8192 error"});
   Result<lvm::Snapshot> read = Lvm().Read("nosuchgroup", Patient());
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
   EXPECT_THAT(read.error().message(), HasSubstr("/dev/dm-"));
   EXPECT_EQ(Lvm().Remove("nosuchgroup", {"qx"}, 0, Patient()).error().code(), Code::kUnavailable);
-  EXPECT_NE(Now()->uuid, "") << "a group that was found is not in doubt";
+  EXPECT_NE(Now()->uuid, "") << "a group that LVM finds is not in doubt";
 
   world_.Run({"/usr/sbin/dmsetup", "suspend", "sick"});
   read = Lvm().Read("nosuchgroup", Patient());
@@ -133,7 +133,7 @@ TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
 }
 
 // A tenant may write anything into a volume, even a copy of one of our disks.
-TEST_F(LvmSpawnTest, APvInsideAVolumeIsNeverOurs) {
+TEST_F(LvmSpawnTest, APvInsideAVolumeIsIgnored) {
   const std::string name = CreateSmall();
   const lvm::Snapshot before = Now();
   world_.Run({"/usr/bin/dd", "if=" + world_.disks()[0], "of=" + world_.device(name), "bs=1M", "count=4",
@@ -154,8 +154,8 @@ TEST_F(LvmSpawnTest, APvInsideAVolumeIsNeverOurs) {
   ExpectSameMetadata(*before, *Now());
 }
 
-// A full metadata area refuses changes with a message of its own, and releases room.
-TEST_F(LvmSpawnTest, AFullMetadataAreaIsNoSpaceAndSaysSo) {
+// A full metadata area refuses changes with its own message, and has space again after tags are removed.
+TEST_F(LvmSpawnTest, AFullMetadataAreaIsReportedAsNoSpace) {
   const std::string name = CreateSmall();
   const std::string filler(900, 'x');
   std::vector<std::string> added;

@@ -30,7 +30,7 @@ class LvmMoveContract : public LvmContract<World> {
 
 TYPED_TEST_SUITE_P(LvmMoveContract);
 
-TYPED_TEST_P(LvmMoveContract, ADiskThatIsToGetNoMoreExtentsGetsNone) {
+TYPED_TEST_P(LvmMoveContract, AnUnallocatableDiskGetsNoExtents) {
   const lvm::Snapshot before = this->Now();
   const std::string device = before->pvs[0].device;
   const lvm::PvChange change{
@@ -54,7 +54,7 @@ TYPED_TEST_P(LvmMoveContract, ADiskThatIsToGetNoMoreExtentsGetsNone) {
   EXPECT_TRUE(this->Now()->pvs[0].tags.empty());
 }
 
-TYPED_TEST_P(LvmMoveContract, WhatIsMovedIsElsewhereAndAsItWas) {
+TYPED_TEST_P(LvmMoveContract, MovedExtentsLieElsewhereUnchanged) {
   QUARRY_NEEDS_DRIVER();
   for (const lvm::VolumeType type : this->Types()) {
     SCOPED_TRACE(lvm::TypeName(type));
@@ -79,7 +79,7 @@ TYPED_TEST_P(LvmMoveContract, WhatIsMovedIsElsewhereAndAsItWas) {
       << "there is none";
 }
 
-TYPED_TEST_P(LvmMoveContract, ExtentsInUseAreNoPlaceToMoveTo) {
+TYPED_TEST_P(LvmMoveContract, ExtentsInUseAreRefusedAsATarget) {
   QUARRY_NEEDS_DRIVER();
   const std::string a = this->CreateSmall();
   const lvm::Snapshot group = this->Now();
@@ -91,7 +91,7 @@ TYPED_TEST_P(LvmMoveContract, ExtentsInUseAreNoPlaceToMoveTo) {
   EXPECT_EQ(lvm::PhysicalExtents(*this->Now(), *this->Now()->FindLv(a)).front().range, own.range);
 }
 
-TYPED_TEST_P(LvmMoveContract, ALegIsMadeAnewOffADiskThatIsToBeLeft) {
+TYPED_TEST_P(LvmMoveContract, ALegIsReplacedOffAnEvacuatedDisk) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = lvm::NewLvName();
   const lvm::Geometry geometry = this->Make(lvm::VolumeType::kRaid1);
@@ -111,7 +111,7 @@ TYPED_TEST_P(LvmMoveContract, ALegIsMadeAnewOffADiskThatIsToBeLeft) {
   EXPECT_EQ(lvm::SharedPv(*after, *after->FindLv(name)), std::nullopt);
 }
 
-TYPED_TEST_P(LvmMoveContract, ADiskWithSomethingOnItIsNotTakenOut) {
+TYPED_TEST_P(LvmMoveContract, ADiskInUseIsNotTakenOut) {
   const std::string a = this->CreateSmall();
   const lvm::Snapshot group = this->Now();
   const std::string device =
@@ -120,8 +120,8 @@ TYPED_TEST_P(LvmMoveContract, ADiskWithSomethingOnItIsNotTakenOut) {
   EXPECT_EQ(this->Now()->pvs.size(), kDisks);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(LvmMoveContract, ADiskThatIsToGetNoMoreExtentsGetsNone,
-                            WhatIsMovedIsElsewhereAndAsItWas, ExtentsInUseAreNoPlaceToMoveTo,
-                            ALegIsMadeAnewOffADiskThatIsToBeLeft, ADiskWithSomethingOnItIsNotTakenOut);
+REGISTER_TYPED_TEST_SUITE_P(LvmMoveContract, AnUnallocatableDiskGetsNoExtents,
+                            MovedExtentsLieElsewhereUnchanged, ExtentsInUseAreRefusedAsATarget,
+                            ALegIsReplacedOffAnEvacuatedDisk, ADiskInUseIsNotTakenOut);
 
 }  // namespace quarry::contract

@@ -77,8 +77,8 @@ class ZygoteWorld : Zygote, public NativeContractWorld {
  public:
   ZygoteWorld() : NativeContractWorld(zygote) {}
   ~ZygoteWorld() {
-    EXPECT_EQ(zygote.counts().starts, 1U) << "it died";
-    EXPECT_EQ(zygote.counts().passed_on, 0U) << "something else than the zygote was tested";
+    EXPECT_EQ(zygote.counts().starts, 1U) << "the zygote died";
+    EXPECT_EQ(zygote.counts().passed_on, 0U) << "the tests did not use the zygote";
   }
 };
 

@@ -65,8 +65,8 @@ LvmKernelWorld::~LvmKernelWorld() {
   if (zygote_ != nullptr) {
     const auto counts = zygote_->counts();
     EXPECT_GT(counts.run, 0U);
-    EXPECT_EQ(counts.starts, 1U) << "it died";
-    EXPECT_EQ(counts.passed_on, 0U) << "something else than the zygote was tested";
+    EXPECT_EQ(counts.starts, 1U) << "the zygote died";
+    EXPECT_EQ(counts.passed_on, 0U) << "the tests did not use the zygote";
   }
   if (IsWhole()) {
     RunLvm({"vgremove", "-y", group()});

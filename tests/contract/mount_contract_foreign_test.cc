@@ -1,4 +1,4 @@
-// Foreign content on a device is recognized, and our mkfs does not change it.
+// Unmanaged content on a device is recognized, and Quarry's mkfs does not change it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -153,7 +153,7 @@ class ForeignContent : public ::testing::TestWithParam<Foreign> {
   KernelMountWorld world_;
 };
 
-TEST_P(ForeignContent, IsSeenAndSurvivesMkfsUntouched) {
+TEST_P(ForeignContent, ContentIsRecognizedAndSurvivesMkfs) {
   const std::string node = GetParam().prepare(world_);
   const uint64_t before = Fingerprint(world_.Loop(node));
   {
@@ -172,7 +172,7 @@ TEST_P(ForeignContent, IsSeenAndSurvivesMkfsUntouched) {
   EXPECT_EQ(Fingerprint(world_.Loop(node)), before);
 }
 
-TEST_P(ForeignContent, GoesWhenItIsToBeOverwritten) {
+TEST_P(ForeignContent, ContentIsOverwrittenOnRequest) {
   const std::string node = GetParam().prepare(world_);
   mount::MakeFilesystem spec;
   spec.fs_type = "ext4";

@@ -112,7 +112,7 @@ TEST_F(KernelMountTest, OptionsOfTheFileSystemReachIt) {
   EXPECT_THAT(table->At(target)->super_options, Contains("commit=17"));
 }
 
-TEST_F(KernelMountTest, AnOptionThatTheFileSystemDoesNotTakeIsToldByPositionNotByText) {
+TEST_F(KernelMountTest, AnUnknownMountOptionIsReportedByPositionNotByText) {
   for (const char* type : {"ext4", "xfs"}) {
     const std::string node = Formatted(type);
     const AbsolutePath target = world_.NewDirectory();
@@ -131,7 +131,7 @@ TEST_F(KernelMountTest, BtrfsRefusesAnUnknownOptionToo) {
   EXPECT_THAT(Words(mounted), Not(HasSubstr("topsecret")));
 }
 
-// --- What is on a device
+// --- Contents of devices
 
 TEST_F(KernelMountTest, ABlankDeviceIsToldFromAnEmptyOne) {
   const std::string node = world_.NewDevice(kSize);
@@ -155,7 +155,7 @@ TEST_F(KernelMountTest, ABlankDeviceIsToldFromAnEmptyOne) {
 
 // --- Copies
 
-TEST_F(KernelMountTest, ACopyOfAMountedFileSystemIsMountedTooOrRefusedInWords) {
+TEST_F(KernelMountTest, ACopyOfAMountedFileSystemIsMountedOrRefusedClearly) {
   for (const char* type : {"ext4", "xfs", "btrfs"}) {
     const std::string original = Formatted(type);
     const std::string copy = world_.NewDevice(kSize);
@@ -206,7 +206,7 @@ TEST_F(KernelMountTest, LinksOfProcAreNeverFollowed) {
   EXPECT_EQ(api().Inspect(Path(victim.str() + "/inner")).value(), mount::PathKind::kAbsent);
 }
 
-TEST_F(KernelMountTest, BelowARootNoLinkIsFollowedAnywhere) {
+TEST_F(KernelMountTest, NoLinkBelowARootIsFollowed) {
   const AbsolutePath root = world_.NewDirectory();
   const AbsolutePath victim = world_.NewDirectory();
   ASSERT_EQ(symlink(victim.c_str(), (root.str() + "/away").c_str()), 0);
@@ -262,14 +262,14 @@ TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
   }
   done = true;
   swapper.join();
-  EXPECT_GT(bound, 0) << "the race was not one";
+  EXPECT_GT(bound, 0) << "the race never happened";
   EXPECT_EQ(access((victim.str() + "/target").c_str(), F_OK), 0);
 }
 
 // --- Reaching the host
 
 // This test is in a mount namespace of its own, with private mounts: a container without propagation.
-TEST_F(KernelMountTest, WhatWouldNotReachTheHostIsNotMounted) {
+TEST_F(KernelMountTest, AMountThatTheHostWouldNotSeeIsRefused) {
   SpawnSubprocess subprocess;
   mount::KernelMount contained(subprocess, {.for_the_host = true});
   const std::string node = Formatted("ext4");
@@ -292,7 +292,7 @@ TEST_F(KernelMountTest, WhatWouldNotReachTheHostIsNotMounted) {
 
 constexpr uint32_t kGroup = 4000;
 
-TEST_F(KernelMountTest, WhatIsMadeInAGroupsVolumeIsTheGroups) {
+TEST_F(KernelMountTest, NewFilesInAGroupsVolumeBelongToTheGroup) {
   for (const char* type : {"ext4", "xfs", "btrfs"}) {
     const AbsolutePath target = Mounted(Formatted(type), type);
     ASSERT_TRUE(api().GiveToGroup(target, kGroup, call()).has_value());
@@ -304,7 +304,7 @@ TEST_F(KernelMountTest, WhatIsMadeInAGroupsVolumeIsTheGroups) {
   }
 }
 
-TEST_F(KernelMountTest, GivesALinkAndNotWhatItNames) {
+TEST_F(KernelMountTest, GivesALinkButNotItsTarget) {
   const AbsolutePath outside = world_.NewDirectory();
   world_.PutFile(outside.str() + "/file", false);
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
@@ -340,9 +340,9 @@ TEST_F(KernelMountTest, SubvolumesOfABtrfsAreGivenToo) {
 }
 
 // Otherwise one file of a tenant would keep his pod, and every later one, from the volume.
-TEST_F(KernelMountTest, WhatNobodyCanChangeIsPassedOver) {
+TEST_F(KernelMountTest, UnchangeableFilesAreSkipped) {
   const AbsolutePath ext4 = Mounted(Formatted("ext4"), "ext4");
-  // `flag` beside those that the file system keeps there itself; 0: of the two none.
+  // Sets `flag` and keeps the file system's own flags. 0 clears both flags.
   const auto set_flag = [](const std::string& path, int flag) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     int flags = 0;
@@ -433,7 +433,7 @@ TEST_F(KernelMountTest, GivesATreeThatIsWideOnEveryLevel) {
   }
 }
 
-TEST_F(KernelMountTest, AFileThatChangesItsGroupActsForNobodyAnyMore) {
+TEST_F(KernelMountTest, AFileThatChangesItsGroupLosesSetUidAndSetGid) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   for (const char* name : {"/theirs", "/ours"}) {
     world_.PutFile(target.str() + name, false);
@@ -464,7 +464,7 @@ TEST_F(KernelMountTest, NamesTheProcessWithAMappedFile) {
   EXPECT_THAT(Words(api().Unmount(target, call())), HasSubstr(fmt::format("pid {} (", child.pid())));
 }
 
-TEST_F(KernelMountTest, DoesNotBlameAProcessInAnotherMountOfTheSameFileSystem) {
+TEST_F(KernelMountTest, DoesNotReportProcessesOfAnotherMountOfTheFileSystem) {
   const AbsolutePath staged = Mounted(Formatted("ext4"), "ext4");
   const AbsolutePath first = world_.NewDirectory();
   ASSERT_TRUE(api().Bind(staged.str(), first, {}, call()).has_value());
@@ -547,7 +547,7 @@ TEST_F(KernelMountTest, AToolThatIsMissingIsNamedWithItsPackage) {
   EXPECT_THAT(Words(made), AllOf(HasSubstr("mkfs.xfs"), HasSubstr("xfsprogs")));
 }
 
-TEST_F(KernelMountTest, ACheckGetsSoMuchMemoryAndNoMore) {
+TEST_F(KernelMountTest, ACheckFailsBeyondItsMemoryLimit) {
   const std::string node = Formatted("ext4");
   world_.Damage(node, true);
   SpawnSubprocess subprocess;
@@ -560,7 +560,7 @@ TEST_F(KernelMountTest, ACheckGetsSoMuchMemoryAndNoMore) {
   EXPECT_TRUE(api().Check("ext4", node, call())->repaired);
 }
 
-TEST_F(KernelMountTest, MkfsSaysInItsOwnWordsWhatItDidNotLike) {
+TEST_F(KernelMountTest, TheErrorHasTheMessageOfMkfs) {
   mount::MakeFilesystem spec;
   spec.fs_type = "ext4";
   spec.device = world_.NewDevice(kSize);

@@ -84,7 +84,7 @@ class MountContract : public ::testing::Test {
     }                                                                                                     \
   } while (false)
 
-// --- What is on a device
+// --- Contents of devices
 
 TEST_F(MountContract, ANewDeviceIsBlankAndHasItsSize) {
   const std::string node = world_->NewDevice(kSize);
@@ -124,7 +124,7 @@ TEST_F(MountContract, NeverMakesAFileSystemOverAnythingElse) {
   EXPECT_EQ(ContentOf(node).type, "swap");
 }
 
-TEST_F(MountContract, OverwritesWhatIsThereOnlyWhenTold) {
+TEST_F(MountContract, OverwritesContentOnlyOnRequest) {
   for (const std::string_view type : mount::SupportedFilesystems()) {
     const std::string node = Formatted("xfs");
     mount::MakeFilesystem spec = Spec(std::string(type), node);
@@ -134,7 +134,7 @@ TEST_F(MountContract, OverwritesWhatIsThereOnlyWhenTold) {
   }
 }
 
-TEST_F(MountContract, NeverOverwritesWhatIsMounted) {
+TEST_F(MountContract, NeverOverwritesAMountedDevice) {
   const std::string node = Formatted("ext4");
   const AbsolutePath target = Mounted(node, "ext4");
   mount::MakeFilesystem spec = Spec("ext4", node);
@@ -179,7 +179,7 @@ TEST_F(MountContract, TakesOptionsOfMkfs) {
 
 // --- Mounting
 
-TEST_F(MountContract, MountsEveryFileSystemWhereItWasTold) {
+TEST_F(MountContract, MountsEveryFileSystemAtItsTarget) {
   for (const std::string_view type : mount::SupportedFilesystems()) {
     const std::string node = Formatted(std::string(type));
     const AbsolutePath target = Mounted(node, std::string(type));
@@ -187,7 +187,7 @@ TEST_F(MountContract, MountsEveryFileSystemWhereItWasTold) {
     ASSERT_TRUE(entry.has_value());
     EXPECT_EQ(entry->fs_type, type);
     EXPECT_EQ(entry->backing, world_->NumberOf(node));
-    EXPECT_EQ(entry->device == entry->backing, type != "btrfs") << "a btrfs has a number of its own";
+    EXPECT_EQ(entry->device == entry->backing, type != "btrfs") << "a btrfs has its own device number";
     EXPECT_EQ(entry->root, "/");
     EXPECT_FALSE(entry->read_only());
     EXPECT_EQ(api().Mounts()->Of(world_->NumberOf(node)).size(), 1U);
@@ -243,7 +243,7 @@ TEST_F(MountContract, DoesNotMountWhatIsNotThere) {
   EXPECT_FALSE(At(target).has_value());
 }
 
-TEST_F(MountContract, DoesNothingForACallThatIsOver) {
+TEST_F(MountContract, DoesNothingForAnExpiredCall) {
   const std::string node = Formatted("ext4");
   const AbsolutePath target = world_->NewDirectory();
   Call late;
@@ -270,7 +270,7 @@ TEST_F(MountContract, FindsNothingWrongWithANewFileSystem) {
   }
 }
 
-TEST_F(MountContract, RepairsWhatIsSafeToRepairAndSaysSo) {
+TEST_F(MountContract, SafeRepairsAreMadeAndReported) {
   const std::string node = Formatted("ext4");
   world_->Damage(node, true);
   auto report = api().Check("ext4", node, call());
@@ -283,7 +283,7 @@ TEST_F(MountContract, RepairsWhatIsSafeToRepairAndSaysSo) {
   EXPECT_OK(api().Unmount(Mounted(node, "ext4"), call()));
 }
 
-TEST_F(MountContract, LeavesToPeopleWhatIsNotSafeToRepair) {
+TEST_F(MountContract, UnsafeRepairsAreLeftToAnAdministrator) {
   const std::string node = Formatted("ext4");
   world_->Damage(node, false);
   for (int i = 0; i < 2; ++i) {
@@ -293,7 +293,7 @@ TEST_F(MountContract, LeavesToPeopleWhatIsNotSafeToRepair) {
   }
 }
 
-TEST_F(MountContract, ChecksOnlyWhatNobodyUses) {
+TEST_F(MountContract, ChecksOnlyUnusedDevices) {
   const std::string node = Formatted("ext4");
   const AbsolutePath target = Mounted(node, "ext4");
   EXPECT_CODE(Code::kPrecondition, api().Check("ext4", node, call()));
@@ -360,7 +360,7 @@ TEST_F(MountContract, BindsADeviceNodeOntoAFile) {
   EXPECT_OK(api().RemovePath(file));
 }
 
-TEST_F(MountContract, BindsOnlyLikeOntoLike) {
+TEST_F(MountContract, BindsFilesToFilesAndDirectoriesToDirectories) {
   const std::string node = world_->NewDevice(kSize);
   const AbsolutePath directory = world_->NewDirectory();
   const AbsolutePath file = Below(directory, "file");
@@ -402,7 +402,7 @@ TEST_F(MountContract, ABusyMountStaysAndItsHolderIsNamed) {
   EXPECT_OK(api().Unmount(target, call()));
 }
 
-TEST_F(MountContract, AMountBelowKeepsItBusyAndIsNamed) {
+TEST_F(MountContract, AMountBelowKeepsAMountBusyAndIsNamed) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   const AbsolutePath below = Below(target, "below");
   EXPECT_OK(api().MakeDirectory(below));
@@ -431,7 +431,7 @@ TEST_F(MountContract, GrowsEveryFileSystemToItsDevice) {
   }
 }
 
-TEST_F(MountContract, GrowsOnlyWhatIsMountedThereForWriting) {
+TEST_F(MountContract, GrowsOnlyWritableMounts) {
   const std::string node = Formatted("ext4");
   const std::string other = Formatted("ext4");
   const AbsolutePath target = Mounted(node, "ext4");
@@ -443,7 +443,7 @@ TEST_F(MountContract, GrowsOnlyWhatIsMountedThereForWriting) {
   EXPECT_CODE(Code::kPrecondition, api().Grow("ext4", other, read_only, call()));
 }
 
-TEST_F(MountContract, TellsTheUsageOfAPath) {
+TEST_F(MountContract, ReportsTheUsageOfAPath) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   const auto usage = api().Usage(target);
   ASSERT_TRUE(usage.has_value());
@@ -472,7 +472,7 @@ TEST_F(MountContract, GivesANewFileSystemToAGroup) {
   }
 }
 
-TEST_F(MountContract, GivesWhatIsInAFileSystemToTheGroupToo) {
+TEST_F(MountContract, GivesExistingFilesToTheGroupToo) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   const AbsolutePath directory = Below(target, "directory");
   EXPECT_OK(api().MakeDirectory(directory));
@@ -486,7 +486,7 @@ TEST_F(MountContract, GivesWhatIsInAFileSystemToTheGroupToo) {
   EXPECT_EQ(world_->AccessOf(directory.str() + "/file").mode, 0660U);
 }
 
-TEST_F(MountContract, LooksNoFurtherThanARootThatIsTheGroups) {
+TEST_F(MountContract, ARootOfTheGroupIsNotSearchedFurther) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
   const std::string file = target.str() + "/file";
@@ -496,10 +496,11 @@ TEST_F(MountContract, LooksNoFurtherThanARootThatIsTheGroups) {
   EXPECT_EQ(world_->AccessOf(file).gid, 7U);
   world_->SetAccess(target.str(), {kGroup, 0755});
   EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
-  EXPECT_EQ(world_->AccessOf(file).gid, kGroup) << "a root without the permissions was not given as a whole";
+  EXPECT_EQ(world_->AccessOf(file).gid, kGroup)
+      << "a root without the permissions is given with all its files";
 }
 
-TEST_F(MountContract, GivesOnlyWhatIsMountedThereForWriting) {
+TEST_F(MountContract, GivesOnlyWritableMounts) {
   EXPECT_CODE(Code::kPrecondition, api().GiveToGroup(world_->NewDirectory(), kGroup, call()));
   const std::string node = Formatted("ext4");
   const AbsolutePath target = Mounted(node, "ext4", {MS_RDONLY, 0, {}});
@@ -508,7 +509,7 @@ TEST_F(MountContract, GivesOnlyWhatIsMountedThereForWriting) {
   EXPECT_CODE(Code::kNotFound, api().GroupOf(Below(world_->NewDirectory(), "absent")));
 }
 
-TEST_F(MountContract, DoesNotGiveWhatIsMountedBelow) {
+TEST_F(MountContract, DoesNotGiveMountsBelow) {
   const AbsolutePath target = Mounted(Formatted("ext4"), "ext4");
   const AbsolutePath below = Below(target, "below");
   EXPECT_OK(api().MakeDirectory(below));
@@ -517,14 +518,14 @@ TEST_F(MountContract, DoesNotGiveWhatIsMountedBelow) {
   EXPECT_CODE(Code::kPrecondition, given);
   EXPECT_THAT(given.error().message(), HasSubstr(below.str()));
   EXPECT_EQ(*api().GroupOf(below), 0U);
-  EXPECT_EQ(*api().GroupOf(target), 0U) << "so that it is begun again";
+  EXPECT_EQ(*api().GroupOf(target), 0U) << "an interrupted change of the group must start again";
   EXPECT_OK(api().Unmount(below, call()));
   EXPECT_OK(api().GiveToGroup(target, kGroup, call()));
 }
 
 // --- Paths
 
-TEST_F(MountContract, TellsWhatStandsAtAPath) {
+TEST_F(MountContract, ReportsTheKindOfAPath) {
   const AbsolutePath directory = world_->NewDirectory();
   world_->PutFile(directory.str() + "/file", true);
   world_->PutSymlink(directory.str() + "/link");
@@ -548,7 +549,7 @@ TEST_F(MountContract, ResolvesLinksAboveTheLastComponent) {
   EXPECT_EQ(api().Resolve(Below(links, "new"))->str(), Below(real, "new").str());
   EXPECT_EQ(api().Resolve(Below(Below(links, "deep"), "new"))->str(), real.str() + "/deep/new");
   EXPECT_EQ(api().Resolve(Below(real, "new"))->str(), Below(real, "new").str());
-  EXPECT_EQ(api().Resolve(link)->str(), link.str()) << "the last one is not followed";
+  EXPECT_EQ(api().Resolve(link)->str(), link.str()) << "the last component is not followed";
   EXPECT_CODE(Code::kNotFound, api().Resolve(Below(Below(links, "absent"), "new")));
 }
 
@@ -628,7 +629,7 @@ TEST_F(MountContract, MakesTheLastComponentOnlyAndOnce) {
   EXPECT_CODE(Code::kNotFound, api().MakeFile(Below(Below(directory, "absent"), "b")));
 }
 
-TEST_F(MountContract, DoesNotReplaceWhatIsOfAnotherKind) {
+TEST_F(MountContract, DoesNotReplaceAPathOfAnotherKind) {
   const AbsolutePath directory = world_->NewDirectory();
   world_->PutFile(directory.str() + "/file", true);
   world_->PutSymlink(directory.str() + "/link");
@@ -667,7 +668,7 @@ TEST_F(MountContract, LeavesADirectoryThatIsNotEmptyWhereAFileIsWanted) {
   EXPECT_CODE(Code::kNotFound, api().MakeFileFromDirectory(Below(Below(directory, "absent"), "b")));
 }
 
-TEST_F(MountContract, RemovesOnlyWhatIsEmptyAndPlain) {
+TEST_F(MountContract, RemovesOnlyEmptyPlainPaths) {
   const AbsolutePath directory = world_->NewDirectory();
   EXPECT_OK(api().RemovePath(Below(directory, "absent")));
   EXPECT_OK(api().RemovePath(Below(Below(directory, "absent"), "absent")));

@@ -1,4 +1,4 @@
-// An EraseApi without disks: it remembers what was cleared.
+// An EraseApi without disks: it remembers what was erased.
 #pragma once
 
 #include <functional>
@@ -30,9 +30,9 @@ class FakeErase final : public dm::EraseApi {
   // Runs after each piece, without locks: to stop, kill or inspect.
   void OnPiece(std::function<void(const Piece&)> hook);
 
-  // Every piece that was cleared, in order.
+  // Every piece that was erased, in order.
   std::vector<Piece> Pieces() const;
-  // Whether every byte of [offset, offset + length) was cleared with kZero.
+  // True if every byte of [offset, offset + length) was erased with kZero.
   bool IsZeroed(const std::string& pv_uuid, Bytes offset, Bytes length) const;
   void Forget();  // as if new data had been written everywhere
 

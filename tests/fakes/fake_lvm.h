@@ -66,12 +66,12 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
   // A missing disk is back, but the group was changed without it: it stays missing until RestorePv.
   void ReturnDisk(const std::string& name, const std::string& pv_uuid);
-  // Room for metadata: half of each PV's area, because LVM keeps old and new text. At first practically
+  // Space for metadata: half of each PV's area, because LVM keeps old and new text. At first practically
   // unlimited.
   void SetMetadataRoom(const std::string& name, Bytes room);
   // A process has the LV open.
   void SetOpen(const std::string& group, const std::string& lv, bool open);
-  // New raid volumes are in sync at once (the default), or stay at 0 % until Happen says otherwise.
+  // New RAID volumes are in sync at once (the default), or stay at 0 % until Happen says otherwise.
   void SetInstantSync(bool instant);
   // As after a power cut: nothing is active or open.
   void Reboot();

@@ -57,7 +57,7 @@ class FakeMount final : public mount::MountApi {
   // call ends. Afterwards they continue as the call requires.
   using OnCall = std::function<void(const std::string& method, const Call& call)>;
   void SetOnCall(OnCall on_call);
-  // A foreign mount there, on top of existing ones.
+  // Adds an unmanaged mount there, on top of existing ones.
   void AddForeignMount(const std::string& target, const std::string& fs_type, const std::string& source,
                        mount::DeviceNumber device = {0, 99});
   // A node of `device`, made by a tenant in his file system as `root`, is mounted at `target`.
