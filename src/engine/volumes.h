@@ -10,7 +10,6 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/config.h"
 #include "engine/model/types.h"
 
 namespace quarry::engine {
@@ -61,10 +60,10 @@ class Volumes {
   // the path looks.
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call,
                             Show show = Show::kFacts);
-  // Grows the file system to the size of its volume. With ExpandBy::kNode it first grows the logical volume
-  // to `required`, if that is set and larger than the volume. If the logical volume cannot grow and the
-  // volume is published, the error is that of Expand, and the caller tries again. If the volume is only
-  // staged, the error is kPrecondition, and the caller goes on with the present size.
+  // Grows the file system to the size of its volume. Where the node grows logical volumes, it first grows the
+  // logical volume to `required`, if that is set and larger than the volume. If the logical volume cannot
+  // grow and the volume is published, the error is that of Expand, and the caller tries again. If the volume
+  // is only staged, the error is kPrecondition, and the caller goes on with the present size.
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
  private:

@@ -16,7 +16,6 @@
 
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
-#include "engine/model/config.h"
 #include "engine/plan/actions.h"
 #include "engine/raid/stopped_array.h"
 
@@ -49,7 +48,7 @@ struct RepairView {
   std::set<std::string> refused;           // PV UUIDs: returned, but LVM refused recently to take them back
   bool may_replace_legs = false;           // whether legs may be replaced although their disks are present
   bool may_evacuate = false;               // whether an evacuation step may be planned now
-  std::optional<Bytes> rebuild_rate = {};  // as EngineConfig; also nullopt if setting it was tried recently
+  std::optional<Bytes> rebuild_rate = {};  // to be set; nullopt: none is wanted, or it was tried recently
 
   const lvm::VolumeGroup& group() const { return *catalog->group; }
 };
