@@ -6,7 +6,7 @@
 
 #include "engine/model/alone.h"
 #include "engine/model/failing_disks.h"
-#include "engine/model/volume_health.h"
+#include "engine/repair/replace_legs.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -91,32 +91,23 @@ std::optional<RepairStep> RebuildElsewhere(const RepairView& view, const lvm::Ph
     plan.waiting = true;
     return std::nullopt;
   }
-  const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, pv.uuid);
-  std::vector<bool> useless = UselessLegs(view, volume);
-  for (size_t i = 0; i < there.size(); ++i) {
-    useless[i] = useless[i] || there[i];
+  auto step = ReplaceLegs(view, volume, geometry,
+                          {.which = lvm::LegsOn(view.group(), *record.lv, pv.uuid),
+                           .on = &pv,
+                           .avoid = view.catalog->weak,
+                           .activate = !volume.active,
+                           .kind = RepairKind::kEvacuate});
+  if (step.has_value()) {
+    return *std::move(step);
   }
-  if (!Survives(geometry, useless)) {
-    plan.obstacles.push_back(
-        fmt::format("volume {} ({}) cannot lose its leg on {} now: the volume must be repaired first, or run "
-                    "`quarryctl evacuate` to copy that leg",
-                    record.tags.id, geometry.Describe(), NameOf(pv)));
-    return std::nullopt;
-  }
-  auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, geometry, *record.lv, there);
-  if (!placed.has_value()) {
-    plan.obstacles.push_back(fmt::format("volume {} cannot be moved off {}: {}", record.tags.id, NameOf(pv),
-                                         placed.error().message()));
-    return std::nullopt;
-  }
-  RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kEvacuate};
-  if (!volume.active) {
-    step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
-  }
-  step.actions.push_back(
-      RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
-  step.actions.push_back(VerifyLegsAction{view.group().name, record.lv->name, pv.uuid});
-  return step;
+  plan.obstacles.push_back(
+      step.error().needed
+          ? fmt::format("volume {} ({}) cannot lose its leg on {} now: the volume must be repaired first, or "
+                        "run `quarryctl evacuate` to copy that leg",
+                        record.tags.id, geometry.Describe(), NameOf(pv))
+          : fmt::format("volume {} cannot be moved off {}: {}", record.tags.id, NameOf(pv),
+                        step.error().no_place));
+  return std::nullopt;
 }
 
 Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, const UnhealthyDisks& weak,

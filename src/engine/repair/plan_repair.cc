@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "engine/model/alone.h"
-#include "engine/model/failing_disks.h"
 #include "engine/model/taken_out.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_taken_out.h"
 #include "engine/repair/plan_evacuation.h"
+#include "engine/repair/replace_legs.h"
 
 namespace quarry::engine {
 namespace {
@@ -138,30 +138,23 @@ std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
     }
     for (const std::string& uuid : leaving) {
       const lvm::PhysicalVolume& pv = *view.group().FindPv(uuid);
-      const std::vector<bool> there = lvm::LegsOn(view.group(), *record.lv, uuid);
-      std::vector<bool> useless = UselessLegs(view, volume);
-      for (size_t i = 0; i < there.size(); ++i) {
-        useless[i] = useless[i] || there[i];
+      UnhealthyDisks avoid = view.catalog->weak;
+      avoid.failing.emplace(uuid, "legs on it fail");
+      auto step = ReplaceLegs(view, volume, profile->geometry,
+                              {.which = lvm::LegsOn(view.group(), *record.lv, uuid),
+                               .on = &pv,
+                               .avoid = std::move(avoid),
+                               .activate = !volume.active && !volume.raid.has_value(),
+                               .kind = RepairKind::kReplaceLeg});
+      if (step.has_value()) {
+        return *std::move(step);
       }
-      UnhealthyDisks weak = view.catalog->weak;
-      weak.failing.emplace(uuid, "legs on it fail");
-      auto placed = PlaceRebuiltLegs(view.group(), weak, profile->geometry, *record.lv, there);
-      if (!placed.has_value() || !Survives(profile->geometry, useless)) {
-        plan.obstacles.push_back(fmt::format(
-            "volume {}: its leg on {}, where legs fail again and again, cannot be replaced: {}",
-            record.tags.id, pv.device,
-            placed.has_value() ? "the other legs do not suffice now"
-                               : placed.error().message() + "; add a disk to the group, or free space"));
-        continue;
-      }
-      RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kReplaceLeg};
-      if (!volume.active && !volume.raid.has_value()) {
-        step.actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
-      }
-      step.actions.push_back(
-          RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments), pv.device}});
-      step.actions.push_back(VerifyLegsAction{view.group().name, record.lv->name, uuid});
-      return step;
+      const std::string& no_place = step.error().no_place;
+      plan.obstacles.push_back(
+          fmt::format("volume {}: its leg on {}, where legs fail again and again, cannot be replaced: {}",
+                      record.tags.id, pv.device,
+                      no_place.empty() ? "the other legs do not suffice now"
+                                       : no_place + "; add a disk to the group, or free space"));
     }
   }
   return std::nullopt;
@@ -245,30 +238,20 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
     plan.waiting = true;  // LVM replaces no leg while other legs are being rebuilt
     return;
   }
-  if (!Survives(profile->geometry, UselessLegs(view, volume))) {
+  auto step = ReplaceLegs(view, volume, profile->geometry,
+                          {.which = lvm::LostLegs(view.group(), *record.lv),
+                           .avoid = view.catalog->weak,
+                           .activate = !volume.active});
+  if (!step.has_value()) {
     plan.obstacles.push_back(
-        fmt::format("volume {} ({}) has too few legs left to be rebuilt: bring its disks back",
-                    record.tags.id, profile->geometry.Describe()));
-    return;
+        step.error().needed
+            ? fmt::format("volume {} ({}) has too few legs left to be rebuilt: bring its disks back",
+                          record.tags.id, profile->geometry.Describe())
+            : fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or free space",
+                          record.tags.id, step.error().no_place));
+  } else if (!plan.step.has_value()) {
+    plan.step = *std::move(step);
   }
-  auto placed = PlaceRebuiltLegs(view.group(), view.catalog->weak, profile->geometry, *record.lv,
-                                 lvm::LostLegs(view.group(), *record.lv));
-  if (!placed.has_value()) {
-    plan.obstacles.push_back(
-        fmt::format("volume {} cannot be rebuilt: {}; add a disk to the group, or free space", record.tags.id,
-                    placed.error().message()));
-    return;
-  }
-  if (plan.step.has_value()) {
-    return;
-  }
-  plan.step = RepairStep{{record.tags.id}, {}};
-  if (!volume.active) {
-    plan.step->actions.push_back(ActivateAction{view.group().name, {record.lv->name}});
-  }
-  plan.step->actions.push_back(
-      RepairAction{{view.group().name, record.lv->name, std::move(placed->pv_arguments)}});
-  plan.step->actions.push_back(VerifyLegsAction{view.group().name, record.lv->name});
 }
 
 // Removes the legs that an interrupted conversion took out, once the volume can do without them: until then
