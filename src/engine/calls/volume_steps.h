@@ -11,9 +11,12 @@ namespace quarry::engine {
 
 // Makes the volume that `wish` describes. Chooses its size and lv_name. The volume must be known not to
 // exist. Waits for the group's turn and for space that must be zeroed first. `what` names the call, for
-// callers that wait behind it. (controller.cc)
+// callers that wait behind it. (provision.cc)
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call);
+
+// The smallest size of a volume with this access. (provision.cc)
+Bytes LeastSize(const AccessPlan& access);
 
 // The largest volume that a pool can make now, and the reason if there is none. `least_size`: the smallest
 // size that is useful to the caller. (controller.cc)
@@ -25,7 +28,7 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
 Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call);
 
 // Grows the logical volume of the volume. Waits for the group's turn and for space that must be zeroed first.
-// (controller.cc)
+// (provision.cc)
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                             const std::string& what, const Call& call);
 
