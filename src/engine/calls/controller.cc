@@ -317,7 +317,7 @@ Result<CapacityResult> Volumes::Capacity(const std::vector<Capability>& capabili
     return parts_.node.IsBroken(**pool, read.error()) ? Result<CapacityResult>(nothing(read.error()))
                                                       : read.error();
   }
-  return CapacityIn(**read, (*pool)->config, profile->geometry, LeastSize(*access));
+  return CapacityIn(**read, (*pool)->config, profile->geometry, mount::MinimumSize(access->fs_type));
 }
 
 Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange& range,

@@ -1,4 +1,5 @@
-// Makes and grows the logical volumes of volumes, under the pool's turn.
+// Makes and grows the logical volumes of volumes. TakeTurn has the order of the steps, which is the same for
+// both. MakeNewVolume and GrowTo fill in what differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,15 +63,17 @@ bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono
 // worth it, unless other nodes can be asked. A caller with other nodes needs to know only that the volume
 // does not fit here, whatever the state of this pool.
 Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
+  const auto fits = [&](const lvm::FreeSpace& space) {
+    return lvm::Place(space, wish.profile.geometry, wish.size, *catalog.group).has_value();
+  };
+  if (wish.ephemeral && fits(PoolSpace(catalog, pool.config))) {
+    return error;  // the inline volume has met a limit, and erasing frees nothing for it
+  }
   if (wish.elsewhere && (error.code() == Code::kOutOfRange || error.code() == Code::kPrecondition)) {
     return std::move(error).As(Code::kNoSpace);
   }
-  if (error.code() != Code::kNoSpace || ErasingBytes(catalog) == Bytes{}) {
-    return error;
-  }
-  auto later = lvm::Place(PoolSpaceAfterErasing(catalog, pool.config), wish.profile.geometry, wish.size,
-                          *catalog.group);
-  if (!later.has_value()) {
+  if (error.code() != Code::kNoSpace || ErasingBytes(catalog) == Bytes{} ||
+      !fits(PoolSpaceAfterErasing(catalog, pool.config))) {
     return error;
   }
   const auto expected = parts.erasers.Of(pool).Expected(*catalog.group);
@@ -82,19 +85,51 @@ Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const Cr
                            expected.has_value() ? fmt::format(", in some {} s", expected->count()) : ""));
 }
 
-// The outcome of one turn of a create or a growth: done, or waiting for extents that are being zeroed.
-template <typename Done>
-using Outcome = std::variant<Done, std::shared_ptr<Zeroing>>;
+// Whether the group's limit permits another volume; if not, whether the caller should ask other nodes.
+Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
+  Status few = CheckVolumeLimit(catalog);
+  if (!few.has_value() && few.error().code() == Code::kUnavailable && wish.elsewhere &&
+      !WorthWaiting(pool, wish.name, parts.erasers.Of(pool).Expected(*catalog.group))) {
+    return std::move(few.error()).As(Code::kNoSpace);
+  }
+  return few;
+}
 
-// Removes what a failed create left. True if nothing is left.
-bool UndoCreate(Parts& parts, Pool& pool, const std::string& group, const std::string& lv_name) {
-  auto undone = Execute({RemoveLvAction{group, {lv_name}}}, parts.node.world, CallWithin(kUndoLimit));
+// What a creation or a growth adds to the steps of one turn. The functions are called under that turn, in
+// this order, and may refer to its catalog.
+struct Work {
+  // `within`: the only space that the plan may use; nullptr: all free space.
+  std::function<Result<Plan>(const lvm::FreeSpace* within)> plan;
+  // Explains a failed plan, or checks limits that are not about space.
+  std::function<Status(Status planned)> judge = [](Status planned) { return planned; };
+  bool zeroed_only = false;  // whether the plan must wait until all its extents are known to be zeroed
+  // Finishes the plan and executes it. Undoes what a failed execution leaves. `zeroed`: all extents of the
+  // plan are known to be zeroed.
+  std::function<Status(Plan plan, bool zeroed)> execute;
+};
+
+struct Provisioning {
+  std::string key;    // of the volume's lock; a zeroing for the volume has it too
+  std::string where;  // context of errors about space and limits
+  // Finds out whether the catalog of a turn permits the work, and which size is needed.
+  std::function<Result<Work>(const Catalog& catalog)> prepare;
+};
+
+// Removes what a failed create left. Returns the error for the caller.
+Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, Error error) {
+  auto undone =
+      Execute({RemoveLvAction{pool.config.group, {wish.lv_name}}}, parts.node.world, CallWithin(kUndoLimit));
   if (!undone.has_value()) {
     parts.node.log.Warning("an unfinished volume could not be removed: the eraser will remove it",
-                           {{"lv", lv_name}, {"error", undone.error().message()}});
+                           {{"lv", wish.lv_name}, {"error", undone.error().message()}});
     parts.erasers.Of(pool).Wake();
   }
-  return undone.has_value();
+  // A caller that hears "no space" may go to another node and never ask again for what is left here.
+  if (wish.elsewhere &&
+      (error.code() == Code::kPrecondition || (error.code() == Code::kNoSpace && !undone.has_value()))) {
+    return std::move(error).As(Code::kUnavailable);
+  }
+  return error;
 }
 
 // Makes the plan fail before the LV becomes a volume if another process commits between `seqno` and its last
@@ -106,76 +141,6 @@ void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
       verify->seqno = seqno;
     }
   }
-}
-
-// Called under the pool's turn: only an administrator can change the group between plan and execution.
-Result<Outcome<Volume>> MakeVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
-                                   const Call& call) {
-  const std::string key = "name:" + wish.name;
-  QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, parts.erasers.Of(pool), key, call));
-  if (cleared.under_way != nullptr) {
-    return cleared.under_way;
-  }
-  QUARRY_ASSIGN(const auto read, parts.node.Read(pool, call));
-  const Catalog& catalog = *read;
-  QUARRY_TRY(catalog.CheckReadableName(wish.name));
-  pool.clean.Look(*catalog.group);
-  const Bytes extent = catalog.group->extent_size;
-  QUARRY_ASSIGN(wish.size, SizeForCreate(range, wish.profile.geometry, extent, parts.node.config.default_size,
-                                         LeastSize(wish.access)));
-  const lvm::FreeSpace within =
-      Without(SpaceWithin(*catalog.group, cleared.held), Excluded(*catalog.group, catalog.weak));
-  auto plan = PlanCreate(catalog, wish, pool.config, cleared.held.empty() ? nullptr : &within);
-  if (!plan.has_value() && !cleared.held.empty()) {
-    plan = PlanCreate(catalog, wish, pool.config);  // it was zeroed for a request of another size
-  }
-  // If there is space, the inline volume has met a limit, and erasing frees nothing for it.
-  if (!plan.has_value() && wish.ephemeral &&
-      lvm::Place(PoolSpace(catalog, pool.config), wish.profile.geometry, wish.size, *catalog.group)
-          .has_value()) {
-    return std::move(plan.error()).Context(fmt::format("pool '{}'", pool.config.name));
-  }
-  if (!plan.has_value()) {
-    return ExplainNoPlace(parts, std::move(plan.error()), catalog, wish, pool)
-        .Context(fmt::format("pool '{}'", pool.config.name));
-  }
-  if (auto few = CheckVolumeLimit(catalog); !few.has_value()) {
-    const bool go_elsewhere = few.error().code() == Code::kUnavailable && wish.elsewhere &&
-                              !WorthWaiting(pool, wish.name, parts.erasers.Of(pool).Expected(*catalog.group));
-    return std::move(few.error())
-        .As(go_elsewhere ? Code::kNoSpace : few.error().code())
-        .Context(fmt::format("pool '{}'", pool.config.name));
-  }
-  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan->actions))
-                 .Context(fmt::format("pool '{}'", pool.config.name)));
-  const auto unknown = pool.clean.Unknown(ExtentsOf(plan->actions, false));
-  const bool must_be_clear = MustBeZeroed(wish.profile, wish.access.access);
-  if (must_be_clear) {
-    ExpectOnlyOurs(plan->actions, catalog.group->seqno);
-  }
-  if (!unknown.empty() && must_be_clear) {
-    QUARRY_ASSIGN(auto cleaning, StartZeroing(parts.node, pool, parts.erasers.Of(pool), key, catalog,
-                                              plan->actions, unknown, call));
-    return cleaning;
-  }
-  lvm::CreateLv& spec = std::get<CreateLvAction>(plan->actions.front()).spec;
-  spec.assume_in_sync = wish.profile.skip_sync && unknown.empty();
-  spec.max_recovery_rate = parts.node.config.rebuild_rate.value_or(Bytes{});
-  auto made = RunCounted(pool, plan->actions, parts.node.world, call);
-  if (!made.has_value()) {
-    const bool undone = UndoCreate(parts, pool, catalog.group->name, wish.lv_name);
-    const Code code = made.error().code();
-    // A caller that hears "no space" may go to another node and never ask again for what is left here.
-    if (wish.elsewhere && (code == Code::kPrecondition || (code == Code::kNoSpace && !undone))) {
-      return std::move(made.error()).As(Code::kUnavailable);
-    }
-    return std::move(made.error());
-  }
-  {
-    const std::lock_guard lock(pool.making_mutex);
-    pool.waiting.erase(wish.name);
-  }
-  return plan->volume;
 }
 
 // Growing loads a table that allows writes. A raw volume that is published read-only must stay read-only.
@@ -209,81 +174,51 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
   }
 }
 
-// Called under the pool's turn.
-Result<Outcome<ExpandResult>> GrowVolume(Parts& parts, Pool& pool, const std::string& id,
-                                         const CapacityRange& range, const Call& call) {
-  const std::string key = "id:" + id;
-  QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, parts.erasers.Of(pool), key, call));
+bool Allocates(const Action& action) {
+  return std::holds_alternative<CreateLvAction>(action) || std::holds_alternative<ExtendLvAction>(action);
+}
+
+// One turn: only an administrator can change the group between the plan and its execution. Returns a zeroing
+// that must end before the next turn; nullptr: all is done.
+Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted,
+                                          const Call& call) {
+  Eraser& eraser = parts.erasers.Of(pool);
+  QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, eraser, wanted.key, call));
   if (cleared.under_way != nullptr) {
     return cleared.under_way;
   }
-  QUARRY_ASSIGN(const auto read, parts.node.Read(pool, call));
-  const Catalog& catalog = *read;
-  pool.clean.Look(*catalog.group);
-  const Record* record = catalog.ById(id);
-  if (record == nullptr) {
-    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
-  }
-  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record->tags.profile));
-  const Bytes extent = catalog.group->extent_size;
-  QUARRY_ASSIGN(const Extents size,
-                SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
-  if (ToBytes(size, extent) != record->tags.size) {
-    QUARRY_TRY(CheckAlone(*record));
-  }
-  const lvm::FreeSpace within =
-      Without(SpaceWithin(*catalog.group, cleared.held), Excluded(*catalog.group, catalog.weak));
-  auto plan =
-      PlanExpand(catalog, *record, profile, size, pool.config, cleared.held.empty() ? nullptr : &within);
+  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
+  const lvm::VolumeGroup& group = *catalog->group;
+  pool.clean.Look(group);
+  QUARRY_ASSIGN(const Work work, wanted.prepare(*catalog));
+  const lvm::FreeSpace within = Without(SpaceWithin(group, cleared.held), Excluded(group, catalog->weak));
+  Result<Plan> plan = work.plan(cleared.held.empty() ? nullptr : &within);
   if (!plan.has_value() && !cleared.held.empty()) {
-    plan = PlanExpand(catalog, *record, profile, size, pool.config);
+    plan = work.plan(nullptr);  // the extents were zeroed for a request of another size
   }
-  if (!plan.has_value()) {
-    return std::move(plan.error())
-        .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name));
-  }
-  const bool grows = std::any_of(plan->begin(), plan->end(), [](const Action& action) {
-    return std::holds_alternative<ExtendLvAction>(action);
-  });
-  if (grows) {
-    QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(*plan))
-                   .Context(fmt::format("growing volume {} in pool '{}'", id, pool.config.name)));
+  QUARRY_TRY(work.judge(plan.has_value() ? Ok() : plan.error()).Context(wanted.where));
+  if (std::ranges::any_of(*plan, Allocates)) {
+    QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(*plan)).Context(wanted.where));
   }
   const auto unknown = pool.clean.Unknown(ExtentsOf(*plan, false));
-  if (!unknown.empty() && MustBeZeroed(profile, record->tags.access)) {
-    QUARRY_ASSIGN(auto cleaning,
-                  StartZeroing(parts.node, pool, parts.erasers.Of(pool), key, catalog, *plan, unknown, call));
-    return cleaning;
+  if (!unknown.empty() && work.zeroed_only) {
+    return StartZeroing(parts.node, pool, eraser, wanted.key, *catalog, *plan, unknown, call);
   }
-  QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
-  const bool read_only = device.has_value() && device->read_only;
-  if (read_only) {
-    KeepReadOnly(*plan, *device);
-  }
-  auto grown = RunCounted(pool, *plan, parts.node.world, call);
-  if (!grown.has_value()) {
-    ResumeAfterFailure(parts, *record, read_only);
-    return std::move(grown.error());
-  }
-  return ExpandResult{ToBytes(size, extent), record->tags.access != "block"};
+  QUARRY_TRY(work.execute(*std::move(plan), unknown.empty()));
+  return nullptr;
 }
 
 // Takes turns until the work is done, and waits between them for extents that are being zeroed.
-template <typename Done>
-Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
-                       const std::function<Result<Outcome<Done>>()>& attempt) {
+Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std::string& what,
+                 const Call& call) {
   while (true) {
     std::shared_ptr<Zeroing> cleaning;
     {
       QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
-      auto outcome = attempt();
-      if (!outcome.has_value()) {
-        return std::move(outcome.error());
-      }
-      if (auto* done = std::get_if<Done>(&*outcome); done != nullptr) {
-        return std::move(*done);
-      }
-      cleaning = std::get<std::shared_ptr<Zeroing>>(*outcome);
+      QUARRY_ASSIGN(cleaning, TakeTurn(parts, pool, wanted, call));
+    }
+    if (cleaning == nullptr) {
+      return Ok();
     }
     QUARRY_TRY(cleaning->Wait(ZeroingPatience(call)).Context(what));
   }
@@ -291,21 +226,86 @@ Result<Done> UntilDone(Pool& pool, const std::string& what, const Call& call,
 
 }  // namespace
 
-Bytes LeastSize(const AccessPlan& access) {
-  return access.fs_type.empty() ? Bytes{0} : mount::MinimumSize(access.fs_type);
-}
-
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call) {
   wish.lv_name = lvm::NewLvName();
   wish.node_hash = parts.node.config.node.empty() ? "" : lvm::NodeHash(parts.node.config.node);
   const Making making(pool, wish.lv_name);
-  return UntilDone<Volume>(pool, what, call, [&] { return MakeVolume(parts, pool, wish, range, call); });
+  Volume made;
+  const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
+    QUARRY_TRY(catalog.CheckReadableName(wish.name));
+    QUARRY_ASSIGN(wish.size,
+                  SizeForCreate(range, wish.profile.geometry, catalog.group->extent_size,
+                                parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
+    Work work;
+    work.plan = [&](const lvm::FreeSpace* within) -> Result<Plan> {
+      QUARRY_ASSIGN(CreatePlan plan, PlanCreate(catalog, wish, pool.config, within));
+      made = std::move(plan.volume);
+      return std::move(plan.actions);
+    };
+    work.judge = [&](const Status& planned) -> Status {
+      return planned.has_value() ? CheckLimitFor(parts, catalog, wish, pool)
+                                 : ExplainNoPlace(parts, planned.error(), catalog, wish, pool);
+    };
+    work.zeroed_only = MustBeZeroed(wish.profile, wish.access.access);
+    work.execute = [&, only_ours = work.zeroed_only](Plan plan, bool zeroed) -> Status {
+      if (only_ours) {
+        ExpectOnlyOurs(plan, catalog.group->seqno);
+      }
+      lvm::CreateLv& spec = std::get<CreateLvAction>(plan.front()).spec;
+      spec.assume_in_sync = wish.profile.skip_sync && zeroed;
+      spec.max_recovery_rate = parts.node.config.rebuild_rate.value_or(Bytes{});
+      auto done = RunCounted(pool, plan, parts.node.world, call);
+      return done.has_value() ? Ok() : UndoCreate(parts, pool, wish, std::move(done.error()));
+    };
+    return work;
+  };
+  QUARRY_TRY(Provision(
+      parts, pool, {"name:" + wish.name, fmt::format("pool '{}'", pool.config.name), prepare}, what, call));
+  const std::lock_guard lock(pool.making_mutex);
+  pool.waiting.erase(wish.name);
+  return made;
 }
 
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                             const std::string& what, const Call& call) {
-  return UntilDone<ExpandResult>(pool, what, call, [&] { return GrowVolume(parts, pool, id, range, call); });
+  ExpandResult grown;
+  const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
+    const Record* const record = catalog.ById(id);
+    if (record == nullptr) {
+      return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
+    }
+    QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record->tags.profile));
+    const Bytes extent = catalog.group->extent_size;
+    QUARRY_ASSIGN(const Extents size,
+                  SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
+    if (ToBytes(size, extent) != record->tags.size) {
+      QUARRY_TRY(CheckAlone(*record));
+    }
+    grown = {ToBytes(size, extent), record->tags.access != "block"};
+    Work work;
+    work.plan = [&, record, profile, size](const lvm::FreeSpace* within) {
+      return PlanExpand(catalog, *record, profile, size, pool.config, within);
+    };
+    work.zeroed_only = MustBeZeroed(profile, record->tags.access);
+    work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Status {
+      QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
+      const bool read_only = device.has_value() && device->read_only;
+      if (read_only) {
+        KeepReadOnly(plan, *device);
+      }
+      Status done = RunCounted(pool, plan, parts.node.world, call);
+      if (!done.has_value()) {
+        ResumeAfterFailure(parts, *record, read_only);
+      }
+      return done;
+    };
+    return work;
+  };
+  QUARRY_TRY(Provision(
+      parts, pool, {"id:" + id, fmt::format("growing volume {} in pool '{}'", id, pool.config.name), prepare},
+      what, call));
+  return grown;
 }
 
 }  // namespace quarry::engine

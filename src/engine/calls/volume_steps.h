@@ -15,9 +15,6 @@ namespace quarry::engine {
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call);
 
-// The smallest size of a volume with this access. (provision.cc)
-Bytes LeastSize(const AccessPlan& access);
-
 // The largest volume that a pool can make now, and the reason if there is none. `least_size`: the smallest
 // size that is useful to the caller. (controller.cc)
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
