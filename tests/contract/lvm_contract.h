@@ -92,8 +92,8 @@ class LvmContract : public ::testing::Test {
     EXPECT_TRUE(plan.has_value()) << plan.error().message();
     bool first = true;
     for (const lvm::PlacementStep& step : plan->steps) {
-      const Status done = first ? Lvm().Create(Spec(name, geometry, step, tags), Patient())
-                                : Lvm().Extend({Group(), name, geometry, step}, Patient());
+      const Status done = first ? Lvm().Apply(Spec(name, geometry, step, tags), Patient())
+                                : Lvm().Apply(lvm::ExtendLv{Group(), name, geometry, step}, Patient());
       EXPECT_TRUE(done.has_value()) << done.error().message();
       first = false;
     }
@@ -117,8 +117,9 @@ class LvmContract : public ::testing::Test {
     return name;
   }
   Status Remove(const std::string& name) {
-    const Status off = HasDriver() ? Lvm().Deactivate(Group(), name, 0, Patient()) : Status(Ok());
-    return off.has_value() ? Lvm().Remove(Group(), {name}, 0, Patient()) : off;
+    const Status off =
+        HasDriver() ? Lvm().Apply(lvm::DeactivateLv{Group(), name, 0}, Patient()) : Status(Ok());
+    return off.has_value() ? Lvm().Apply(lvm::RemoveLvs{Group(), {name}, 0}, Patient()) : off;
   }
 
   void ExpectError(const Status& status, Code code) {
@@ -218,7 +219,7 @@ TYPED_TEST_P(LvmContract, EveryTypeGrowsExactlyWhereThePlanSays) {
                                        Extents{4 * geometry.data_legs()});
     ASSERT_TRUE(plan.has_value()) << plan.error().message();
     for (const lvm::PlacementStep& step : plan->steps) {
-      const Status done = this->Lvm().Extend({this->Group(), name, geometry, step}, Patient());
+      const Status done = this->Lvm().Apply(lvm::ExtendLv{this->Group(), name, geometry, step}, Patient());
       ASSERT_TRUE(done.has_value()) << done.error().message();
     }
     const lvm::Snapshot after = this->Now();
@@ -239,9 +240,9 @@ TYPED_TEST_P(LvmContract, ALinearVolumeMayUseSeveralRangesOfSeveralDisks) {
   const std::string& a = before->pvs[0].device;
   const std::string& b = before->pvs[1].device;
   const Status created =
-      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
-                                    {Extents{12}, "normal", {a + ":3-6:10-11", b + ":20-25"}}),
-                         Patient());
+      this->Lvm().Apply(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
+                                   {Extents{12}, "normal", {a + ":3-6:10-11", b + ":20-25"}}),
+                        Patient());
   ASSERT_TRUE(created.has_value()) << created.error().message();
   const lvm::Snapshot group = this->Now();
   std::vector<lvm::ExtentRange> on_a;
@@ -257,9 +258,9 @@ TYPED_TEST_P(LvmContract, ATakenNameIsRefusedAndNothingChanges) {
   const std::string name = this->CreateSmall();
   const lvm::Snapshot before = this->Now();
   const Status again =
-      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
-                                    {Extents{1}, "contiguous", {before->pvs[3].device + ":0-0"}}),
-                         Patient());
+      this->Lvm().Apply(this->Spec(name, this->Make(lvm::VolumeType::kLinear),
+                                   {Extents{1}, "contiguous", {before->pvs[3].device + ":0-0"}}),
+                        Patient());
   this->ExpectError(again, Code::kAlreadyExists);
   this->ExpectSameMetadata(*before, *this->Now());
 }
@@ -269,7 +270,7 @@ TYPED_TEST_P(LvmContract, ExtentsInUseAreRefusedAndNothingChanges) {
   const std::string name = lvm::NewLvName();
   const lvm::Placement plan = this->CreatePlanned(name, this->Make(lvm::VolumeType::kLinear), 10);
   const lvm::Snapshot before = this->Now();
-  const Status overlapping = this->Lvm().Create(
+  const Status overlapping = this->Lvm().Apply(
       this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear), plan.steps.front()), Patient());
   this->ExpectError(overlapping, Code::kNoSpace);
   lvm::PlacementStep raid{Extents{10}, "contiguous", {}};
@@ -279,7 +280,7 @@ TYPED_TEST_P(LvmContract, ExtentsInUseAreRefusedAndNothingChanges) {
     }
   }
   this->ExpectError(
-      this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kRaid1), raid), Patient()),
+      this->Lvm().Apply(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kRaid1), raid), Patient()),
       Code::kNoSpace);
   this->ExpectSameMetadata(*before, *this->Now());
 }
@@ -288,22 +289,23 @@ TYPED_TEST_P(LvmContract, ATooLargeVolumeIsRefusedAndNothingChanges) {
   const std::string name = this->CreateSmall();
   const lvm::Snapshot before = this->Now();
   const std::string& device = before->pvs[5].device;
-  this->ExpectError(this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
-                                                  {Extents{256}, "contiguous", {device}}),
-                                       Patient()),
+  this->ExpectError(this->Lvm().Apply(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
+                                                 {Extents{256}, "contiguous", {device}}),
+                                      Patient()),
                     Code::kNoSpace);
   this->ExpectError(
-      this->Lvm().Extend(
-          {this->Group(), name, this->Make(lvm::VolumeType::kLinear), {Extents{256}, "normal", {device}}},
+      this->Lvm().Apply(
+          lvm::ExtendLv{
+              this->Group(), name, this->Make(lvm::VolumeType::kLinear), {Extents{256}, "normal", {device}}},
           Patient()),
       Code::kNoSpace);
   this->ExpectSameMetadata(*before, *this->Now());
 }
 
 TYPED_TEST_P(LvmContract, ADiskThatIsNotInTheGroupIsAReasonToLookAgain) {
-  this->ExpectError(this->Lvm().Create(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
-                                                  {Extents{1}, "contiguous", {"/dev/nosuchdisk:0-0"}}),
-                                       Patient()),
+  this->ExpectError(this->Lvm().Apply(this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
+                                                 {Extents{1}, "contiguous", {"/dev/nosuchdisk:0-0"}}),
+                                      Patient()),
                     Code::kUnavailable);
 }
 
@@ -311,13 +313,14 @@ TYPED_TEST_P(LvmContract, AbsentVolumesAreNotFound) {
   const std::string name = lvm::NewLvName();
   const lvm::PlacementStep step{Extents{1}, "normal", {this->Now()->pvs[0].device}};
   this->ExpectError(
-      this->Lvm().Extend({this->Group(), name, this->Make(lvm::VolumeType::kLinear), step}, Patient()),
+      this->Lvm().Apply(lvm::ExtendLv{this->Group(), name, this->Make(lvm::VolumeType::kLinear), step},
+                        Patient()),
       Code::kNotFound);
-  this->ExpectError(this->Lvm().ChangeTags(this->Group(), name, {"quarry.x"}, {}, Patient()),
+  this->ExpectError(this->Lvm().Apply(lvm::ChangeTags{this->Group(), name, {"quarry.x"}, {}}, Patient()),
                     Code::kNotFound);
-  this->ExpectError(this->Lvm().Activate(this->Group(), {name}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Deactivate(this->Group(), name, 0, Patient()), Code::kNotFound);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
+  this->ExpectError(this->Lvm().Apply(lvm::ActivateLvs{this->Group(), {name}}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, 0}, Patient()), Code::kNotFound);
+  EXPECT_TRUE(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
@@ -325,20 +328,24 @@ TYPED_TEST_P(LvmContract, EverythingInAnAbsentGroupIsNotFound) {
   const lvm::PlacementStep step{Extents{1}, "normal", {}};
   lvm::CreateLv spec = this->Spec("qx", linear, step);
   spec.group = "nosuchgroup";
-  this->ExpectError(this->Lvm().Create(spec, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Extend({"nosuchgroup", "qx", linear, step}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Remove("nosuchgroup", {"qx"}, 0, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().ChangeTags("nosuchgroup", "qx", {"t"}, {}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Activate("nosuchgroup", {"qx"}, Patient()), Code::kNotFound);
-  this->ExpectError(this->Lvm().Deactivate("nosuchgroup", "qx", 0, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(spec, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::ExtendLv{"nosuchgroup", "qx", linear, step}, Patient()),
+                    Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{"nosuchgroup", {"qx"}, 0}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::ChangeTags{"nosuchgroup", "qx", {"t"}, {}}, Patient()),
+                    Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::ActivateLvs{"nosuchgroup", {"qx"}}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::DeactivateLv{"nosuchgroup", "qx", 0}, Patient()), Code::kNotFound);
 }
 
 TYPED_TEST_P(LvmContract, NamesThatSelectMoreThanOneThingAreRefused) {
   const std::string name = this->CreateSmall({"quarry.ready"});
-  this->ExpectError(this->Lvm().Remove(this->Group(), {"@quarry.ready"}, 0, Patient()),
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {"@quarry.ready"}, 0}, Patient()),
                     Code::kInvalidArgument);
-  this->ExpectError(this->Lvm().Remove(this->Group(), {""}, 0, Patient()), Code::kInvalidArgument);
-  this->ExpectError(this->Lvm().Deactivate(this->Group(), "--all", 0, Patient()), Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {""}, 0}, Patient()),
+                    Code::kInvalidArgument);
+  this->ExpectError(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), "--all", 0}, Patient()),
+                    Code::kInvalidArgument);
   EXPECT_NE(this->Now()->FindLv(name), nullptr);
 }
 
@@ -353,8 +360,9 @@ TYPED_TEST_P(LvmContract, TagsChangeInOneCommit) {
   tags.profile = "type=linear";
   tags.access = "block";
   tags.erase = "zero";
-  const Status changed = this->Lvm().ChangeTags(this->Group(), name, lvm::BuildTags(tags),
-                                                {std::string(lvm::kCreatingTag)}, Patient());
+  const Status changed = this->Lvm().Apply(
+      lvm::ChangeTags{this->Group(), name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}},
+      Patient());
   ASSERT_TRUE(changed.has_value()) << changed.error().message();
   const lvm::Snapshot after = this->Now();
   EXPECT_EQ(after->seqno, before->seqno + 1);
@@ -366,8 +374,9 @@ TYPED_TEST_P(LvmContract, TagsChangeInOneCommit) {
 
 TYPED_TEST_P(LvmContract, AddingATagTwiceAndRemovingAMissingOneIsOk) {
   const std::string name = this->CreateSmall({"a", "b"});
-  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {"a", "c"}, {"nosuch"}, Patient()).has_value());
-  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), name, {}, {}, Patient()).has_value());
+  EXPECT_TRUE(
+      this->Lvm().Apply(lvm::ChangeTags{this->Group(), name, {"a", "c"}, {"nosuch"}}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::ChangeTags{this->Group(), name, {}, {}}, Patient()).has_value());
   EXPECT_THAT(this->Now()->FindLv(name)->tags, ::testing::UnorderedElementsAre("a", "b", "c"));
 }
 
@@ -375,9 +384,10 @@ TYPED_TEST_P(LvmContract, TagsOfACreateAreCopiedToMetadataOnlyAndStayThere) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = lvm::NewLvName();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2, {"quarry.creating"});
-  ASSERT_TRUE(this->Lvm()
-                  .ChangeTags(this->Group(), name, {"quarry.ready"}, {"quarry.creating"}, Patient())
-                  .has_value());
+  ASSERT_TRUE(
+      this->Lvm()
+          .Apply(lvm::ChangeTags{this->Group(), name, {"quarry.ready"}, {"quarry.creating"}}, Patient())
+          .has_value());
   const lvm::Snapshot group = this->Now();
   EXPECT_THAT(group->FindLv(name)->tags, ::testing::ElementsAre("quarry.ready"));
   EXPECT_THAT(group->FindLv(name + "_rimage_0")->tags, ::testing::IsEmpty());
@@ -393,7 +403,7 @@ TYPED_TEST_P(LvmContract, CreationTimeAndRecoveryRateStayWithAVolume) {
   ASSERT_TRUE(plan.has_value());
   lvm::CreateLv spec = this->Spec(lvm::NewLvName(), geometry, plan->steps.front());
   spec.max_recovery_rate = kMiB;
-  const Status made = this->Lvm().Create(spec, Patient());
+  const Status made = this->Lvm().Apply(spec, Patient());
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const auto rate = [&] { return this->Now()->FindLv(spec.name)->segments.front().max_recovery_rate; };
   EXPECT_EQ(rate(), kMiB);
@@ -401,7 +411,7 @@ TYPED_TEST_P(LvmContract, CreationTimeAndRecoveryRateStayWithAVolume) {
   EXPECT_LE(this->Now()->FindLv(spec.name)->created, now);
   EXPECT_GE(this->Now()->FindLv(spec.name)->created + 600, now);
   for (const Bytes wanted : {Bytes{2 * kMiB.value}, Bytes{0}, Bytes{0}}) {
-    const Status set = this->Lvm().LimitRecovery(this->Group(), {spec.name}, wanted, Patient());
+    const Status set = this->Lvm().Apply(lvm::LimitRecovery{this->Group(), {spec.name}, wanted}, Patient());
     ASSERT_TRUE(set.has_value()) << set.error().message();
     EXPECT_EQ(rate(), wanted);
   }
@@ -412,12 +422,12 @@ TYPED_TEST_P(LvmContract, ActivationIsIdempotentAndNoCommit) {
   const std::string name = lvm::NewLvName();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid1), 2);
   const lvm::Snapshot before = this->Now();
-  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::ActivateLvs{this->Group(), {name}}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, 0}, Patient()).has_value());
   EXPECT_FALSE(this->Now()->FindLv(name)->active);
   EXPECT_TRUE(this->Now()->FindLv(name)->sync_action.empty());
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
-  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {name}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, 0}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::ActivateLvs{this->Group(), {name}}, Patient()).has_value());
   EXPECT_TRUE(this->Now()->FindLv(name)->active);
   this->ExpectSameMetadata(*before, *this->Now());
 }
@@ -426,24 +436,26 @@ TYPED_TEST_P(LvmContract, ActivatesEveryVolumeThatItCan) {
   QUARRY_NEEDS_DRIVER();
   const std::string one = this->CreateSmall();
   const std::string two = this->CreateSmall();
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), one, 0, Patient()).has_value());
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), two, 0, Patient()).has_value());
-  this->ExpectError(this->Lvm().Activate(this->Group(), {one, lvm::NewLvName(), two}, Patient()),
-                    Code::kNotFound);
+  ASSERT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), one, 0}, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), two, 0}, Patient()).has_value());
+  this->ExpectError(
+      this->Lvm().Apply(lvm::ActivateLvs{this->Group(), {one, lvm::NewLvName(), two}}, Patient()),
+      Code::kNotFound);
   EXPECT_TRUE(this->Now()->FindLv(one)->active);
   EXPECT_TRUE(this->Now()->FindLv(two)->active);
-  EXPECT_TRUE(this->Lvm().Activate(this->Group(), {one, two}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::ActivateLvs{this->Group(), {one, two}}, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, AnInactiveVolumeGrowsAndStaysInactive) {
   const std::string name = this->CreateSmall();
-  ASSERT_TRUE(this->Lvm().Deactivate(this->Group(), name, 0, Patient()).has_value());
+  ASSERT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, 0}, Patient()).has_value());
   const lvm::Snapshot before = this->Now();
-  const Status grown = this->Lvm().Extend({this->Group(),
-                                           name,
-                                           this->Make(lvm::VolumeType::kLinear),
-                                           {Extents{3}, "normal", {before->pvs[4].device + ":7-9"}}},
-                                          Patient());
+  const Status grown =
+      this->Lvm().Apply(lvm::ExtendLv{this->Group(),
+                                      name,
+                                      this->Make(lvm::VolumeType::kLinear),
+                                      {Extents{3}, "normal", {before->pvs[4].device + ":7-9"}}},
+                        Patient());
   ASSERT_TRUE(grown.has_value()) << grown.error().message();
   const lvm::Snapshot after = this->Now();
   EXPECT_EQ(after->FindLv(name)->size, ToBytes({5}, kExtentSize));
@@ -454,12 +466,12 @@ TYPED_TEST_P(LvmContract, DeactivatesOnlyAtTheGivenSequenceNumber) {
   QUARRY_NEEDS_DRIVER();
   const std::string name = this->CreateSmall();
   const uint64_t seqno = this->Now()->seqno;
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno + 1, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, seqno + 1}, Patient()).has_value());
   EXPECT_TRUE(this->Now()->FindLv(name)->active) << "the group has changed";
-  EXPECT_TRUE(this->Lvm().Deactivate(this->Group(), name, seqno, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, seqno}, Patient()).has_value());
   EXPECT_FALSE(this->Now()->FindLv(name)->active);
   EXPECT_EQ(this->Now()->seqno, seqno);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, Patient()).has_value());
 }
 
 TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
@@ -470,8 +482,10 @@ TYPED_TEST_P(LvmContract, AnOpenVolumeIsNeitherDeactivatedNorRemoved) {
     const lvm::Snapshot before = this->Now();
     {
       const std::shared_ptr<void> holder = this->world_.Hold(name);
-      this->ExpectError(this->Lvm().Deactivate(this->Group(), name, 0, Patient()), Code::kPrecondition);
-      this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, Patient()), Code::kPrecondition);
+      this->ExpectError(this->Lvm().Apply(lvm::DeactivateLv{this->Group(), name, 0}, Patient()),
+                        Code::kPrecondition);
+      this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, Patient()),
+                        Code::kPrecondition);
       const lvm::Snapshot after = this->Now();
       this->ExpectSameMetadata(*before, *after);
       ASSERT_NE(after->FindLv(name), nullptr);
@@ -488,14 +502,15 @@ TYPED_TEST_P(LvmContract, RemovingTakesAllPartsAndMayBeRepeated) {
   const lvm::Snapshot empty = this->Now();
   this->CreatePlanned(name, this->Make(lvm::VolumeType::kRaid5), 4);
   EXPECT_GT(this->Now()->lvs.size(), 1U);
-  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, Patient()), Code::kPrecondition);
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, Patient()),
+                    Code::kPrecondition);
   EXPECT_NE(this->Now()->FindLv(name), nullptr) << "the volume is active";
   ASSERT_TRUE(this->Remove(name).has_value());
   const lvm::Snapshot after = this->Now();
   EXPECT_TRUE(after->lvs.empty());
   EXPECT_EQ(after->free_count, empty->free_count);
   EXPECT_GT(after->seqno, empty->seqno);
-  EXPECT_TRUE(this->Lvm().Remove(this->Group(), {name}, 0, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, Patient()).has_value());
   EXPECT_EQ(this->Now()->seqno, after->seqno);
 }
 
@@ -518,8 +533,8 @@ TYPED_TEST_P(LvmContract, ASpentDeadlineOrAStopDoesNothing) {
   stop.request_stop();
   const Call stopped{.stop = stop.get_token()};
   const Call late{.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)};
-  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, late), Code::kTimeout);
-  this->ExpectError(this->Lvm().Remove(this->Group(), {name}, 0, stopped), Code::kCancelled);
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, late), Code::kTimeout);
+  this->ExpectError(this->Lvm().Apply(lvm::RemoveLvs{this->Group(), {name}, 0}, stopped), Code::kCancelled);
   EXPECT_EQ(this->Lvm().Read(this->Group(), late).error().code(), Code::kTimeout);
   EXPECT_EQ(this->Lvm().Read(this->Group(), stopped).error().code(), Code::kCancelled);
   this->ExpectSameMetadata(*before, *this->Now());
@@ -534,8 +549,8 @@ TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
   const auto at = [&](size_t disk, const char* range) { return whole->pvs[disk].device + range; };
   ASSERT_TRUE(
       this->Lvm()
-          .Create(this->Spec(mirror, raid1, {Extents{4}, "contiguous", {at(0, ":0-4"), at(1, ":0-4")}}),
-                  Patient())
+          .Apply(this->Spec(mirror, raid1, {Extents{4}, "contiguous", {at(0, ":0-4"), at(1, ":0-4")}}),
+                 Patient())
           .has_value());
   const std::string lost = whole->pvs[1].uuid;
   this->world_.HideDisk(1);
@@ -549,14 +564,15 @@ TYPED_TEST_P(LvmContract, AMissingDiskStopsGrowthButNotTheRest) {
   EXPECT_THAT(lvm::LegPvs(*degraded, *degraded->FindLv(mirror))[1], ::testing::ElementsAre(lost));
   EXPECT_FALSE(lvm::FreeSpaceOf(*degraded).blocked.empty());
   this->ExpectError(
-      this->Lvm().Create(this->Spec(lvm::NewLvName(), linear, {Extents{1}, "contiguous", {at(3, ":0-0")}}),
-                         Patient()),
+      this->Lvm().Apply(this->Spec(lvm::NewLvName(), linear, {Extents{1}, "contiguous", {at(3, ":0-0")}}),
+                        Patient()),
       Code::kUnavailable);
   this->ExpectError(
-      this->Lvm().Extend(
-          {this->Group(), mirror, raid1, {Extents{1}, "cling", {at(0, ":9-9"), at(3, ":9-9")}}}, Patient()),
+      this->Lvm().Apply(
+          lvm::ExtendLv{this->Group(), mirror, raid1, {Extents{1}, "cling", {at(0, ":9-9"), at(3, ":9-9")}}},
+          Patient()),
       Code::kUnavailable);
-  EXPECT_TRUE(this->Lvm().ChangeTags(this->Group(), mirror, {"seen"}, {}, Patient()).has_value());
+  EXPECT_TRUE(this->Lvm().Apply(lvm::ChangeTags{this->Group(), mirror, {"seen"}, {}}, Patient()).has_value());
   const Status removed = this->Remove(mirror);
   EXPECT_TRUE(removed.has_value()) << removed.error().message();
   this->world_.ShowDisk(1);
@@ -573,7 +589,7 @@ TYPED_TEST_P(LvmContract, AnUnchangedReturnedDiskIsWholeAgain) {
 TYPED_TEST_P(LvmContract, ABlankDiskIsAddedInOneCommitAndCanBeUsed) {
   const lvm::Snapshot before = this->Now();
   const std::string device = this->world_.SpareDisk();
-  const Status added = this->Lvm().Add({.group = this->Group(), .device = device}, Patient());
+  const Status added = this->Lvm().Apply(lvm::AddPv{.group = this->Group(), .device = device}, Patient());
   ASSERT_TRUE(added.has_value()) << added.error().message();
   const lvm::Snapshot after = this->Now();
   ASSERT_EQ(after->pvs.size(), before->pvs.size() + 1);
@@ -584,9 +600,9 @@ TYPED_TEST_P(LvmContract, ABlankDiskIsAddedInOneCommitAndCanBeUsed) {
   const std::string name = lvm::NewLvName();
   const lvm::PlacementStep step{Extents{3}, "contiguous", {joined.device + ":2-4"}};
   const Status made =
-      this->Lvm().Create(this->Spec(name, this->Make(lvm::VolumeType::kLinear), step), Patient());
+      this->Lvm().Apply(this->Spec(name, this->Make(lvm::VolumeType::kLinear), step), Patient());
   EXPECT_TRUE(made.has_value()) << made.error().message();
-  this->ExpectError(this->Lvm().Add({.group = this->Group(), .device = device}, Patient()),
+  this->ExpectError(this->Lvm().Apply(lvm::AddPv{.group = this->Group(), .device = device}, Patient()),
                     Code::kPrecondition);
   EXPECT_EQ(this->Now()->pvs.size(), after->pvs.size());
 }
@@ -594,7 +610,7 @@ TYPED_TEST_P(LvmContract, ABlankDiskIsAddedInOneCommitAndCanBeUsed) {
 TYPED_TEST_P(LvmContract, ADiskIsAddedAlsoWhileAnotherIsMissing) {
   const std::string device = this->world_.SpareDisk();
   this->world_.HideDisk(2);
-  const Status added = this->Lvm().Add({.group = this->Group(), .device = device}, Patient());
+  const Status added = this->Lvm().Apply(lvm::AddPv{.group = this->Group(), .device = device}, Patient());
   EXPECT_TRUE(added.has_value()) << added.error().message();
   EXPECT_EQ(this->Now()->pvs.size(), kDisks + 1);
   EXPECT_EQ(this->Now()->MissingPvs(), 1U);
@@ -614,7 +630,7 @@ TYPED_TEST_P(LvmContract, ADiskWithASignatureIsNotAdded) {
   ASSERT_EQ(pwrite(fd, version.data(), version.size(), 1024), static_cast<ssize_t>(version.size()));
   ASSERT_EQ(pwrite(fd, magic.data(), magic.size(), 4086), static_cast<ssize_t>(magic.size()));
   ASSERT_EQ(fsync(fd), 0);
-  this->ExpectError(this->Lvm().Add({.group = this->Group(), .device = device}, Patient()),
+  this->ExpectError(this->Lvm().Apply(lvm::AddPv{.group = this->Group(), .device = device}, Patient()),
                     Code::kPrecondition);
   EXPECT_EQ(this->Now()->pvs.size(), kDisks);
   std::string now(magic.size(), '\0');
@@ -626,7 +642,8 @@ TYPED_TEST_P(LvmContract, ADiskWithASignatureIsNotAdded) {
 
 TYPED_TEST_P(LvmContract, NoDiskIsAddedToAnAbsentGroup) {
   const std::string device = this->world_.SpareDisk();
-  this->ExpectError(this->Lvm().Add({.group = "nosuchgroup", .device = device}, Patient()), Code::kNotFound);
+  this->ExpectError(this->Lvm().Apply(lvm::AddPv{.group = "nosuchgroup", .device = device}, Patient()),
+                    Code::kNotFound);
 }
 
 TYPED_TEST_P(LvmContract, VersionIsANumber) {

@@ -15,8 +15,9 @@ class LvmHoldContract : public LvmContract<World> {
   Result<lvm::HeldGroup> Hold() { return this->world_.holder().Hold(this->Group(), Patient()); }
   Status Tag(const std::string& tag) {
     const std::string device = this->Now()->pvs.front().device;
-    return this->Lvm().ChangePv(
-        {.group = this->Group(), .device = device, .add_tags = {tag}, .remove_tags = {}}, Patient());
+    return this->Lvm().Apply(
+        lvm::ChangePv{.group = this->Group(), .device = device, .add_tags = {tag}, .remove_tags = {}},
+        Patient());
   }
 };
 TYPED_TEST_SUITE_P(LvmHoldContract);

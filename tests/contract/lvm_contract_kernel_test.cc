@@ -33,10 +33,10 @@ TEST_F(LvmSpawnTest, TheHostsAutoactivationSkipsVolumes) {
   for (const lvm::VolumeType type : {lvm::VolumeType::kLinear, lvm::VolumeType::kRaid1}) {
     const std::string name = lvm::NewLvName();
     CreatePlanned(name, Make(type), 2);
-    ASSERT_TRUE(Lvm().Deactivate(Group(), name, 0, Patient()).has_value());
+    ASSERT_TRUE(Lvm().Apply(lvm::DeactivateLv{Group(), name, 0}, Patient()).has_value());
     world_.RunLvm({"vgchange", "-y", "--activate", "ay", Group()});
     EXPECT_FALSE(Now()->FindLv(name)->active);
-    ASSERT_TRUE(Lvm().Activate(Group(), {name}, Patient()).has_value());
+    ASSERT_TRUE(Lvm().Apply(lvm::ActivateLvs{Group(), {name}}, Patient()).has_value());
     EXPECT_TRUE(Now()->FindLv(name)->active);
   }
 }
@@ -55,7 +55,7 @@ uint64_t Flushes(const std::string& disk) {
 TEST_F(LvmSpawnTest, ADiskThatJoinsIsFlushedToo) {
   const std::string spare = world_.SpareDisk();
   const uint64_t before = Flushes(world_.disks().back());
-  const Status added = Lvm().Add({.group = Group(), .device = spare}, Patient());
+  const Status added = Lvm().Apply(lvm::AddPv{.group = Group(), .device = spare}, Patient());
   ASSERT_TRUE(added.has_value()) << added.error().message();
   EXPECT_GT(Flushes(world_.disks().back()), before) << "without a flush a power cut would lose the label";
 }
@@ -76,12 +76,13 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
   const lvm::Geometry linear = Make(lvm::VolumeType::kLinear);
   const std::string device = Now()->pvs[3].device;
   const std::string other = lvm::NewLvName();
-  expect_flushed("tags", [&] { return Lvm().ChangeTags(Group(), name, {"x"}, {}, Patient()); });
+  expect_flushed("tags", [&] { return Lvm().Apply(lvm::ChangeTags{Group(), name, {"x"}, {}}, Patient()); });
   expect_flushed("create", [&] {
-    return Lvm().Create(Spec(other, linear, {Extents{1}, "contiguous", {device + ":9-9"}}), Patient());
+    return Lvm().Apply(Spec(other, linear, {Extents{1}, "contiguous", {device + ":9-9"}}), Patient());
   });
   expect_flushed("extend", [&] {
-    return Lvm().Extend({Group(), other, linear, {Extents{1}, "normal", {device + ":20-20"}}}, Patient());
+    return Lvm().Apply(lvm::ExtendLv{Group(), other, linear, {Extents{1}, "normal", {device + ":20-20"}}},
+                       Patient());
   });
   expect_flushed("remove", [&] { return Remove(other); });
 }
@@ -90,12 +91,12 @@ TEST_F(LvmSpawnTest, EveryCommitIsFlushedToEveryDisk) {
 TEST_F(LvmSpawnTest, RemovingAnOriginKeepsItsSnapshot) {
   const std::string name = CreateSmall();
   world_.Run({"/usr/sbin/lvm", "lvcreate", "-y", "-s", "-n", "theirs", "-l", "1", Group() + "/" + name});
-  ASSERT_TRUE(Lvm().Deactivate(Group(), name, 0, Patient()).has_value());
+  ASSERT_TRUE(Lvm().Apply(lvm::DeactivateLv{Group(), name, 0}, Patient()).has_value());
   const lvm::Snapshot before = Now();
-  EXPECT_TRUE(Lvm().Remove(Group(), {name}, before->seqno - 1, Patient()).has_value());
+  EXPECT_TRUE(Lvm().Apply(lvm::RemoveLvs{Group(), {name}, before->seqno - 1}, Patient()).has_value());
   ExpectSameMetadata(*before, *Now());
   world_.Run({"/usr/sbin/lvm", "lvremove", "-y", Group() + "/theirs"});
-  EXPECT_TRUE(Lvm().Remove(Group(), {name}, 0, Patient()).has_value());
+  EXPECT_TRUE(Lvm().Apply(lvm::RemoveLvs{Group(), {name}, 0}, Patient()).has_value());
 }
 
 // "Not found" is an answer about all disks.
@@ -105,7 +106,8 @@ TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMakesTheGroupUnknown) {
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kUnavailable) << read.error().message();
   EXPECT_THAT(read.error().message(), HasSubstr("/dev/dm-"));
-  EXPECT_EQ(Lvm().Remove("nosuchgroup", {"qx"}, 0, Patient()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Lvm().Apply(lvm::RemoveLvs{"nosuchgroup", {"qx"}, 0}, Patient()).error().code(),
+            Code::kUnavailable);
   EXPECT_NE(Now()->uuid, "") << "a group that LVM finds is not in doubt";
 
   world_.Run({"/usr/sbin/dmsetup", "suspend", "sick"});
@@ -127,7 +129,8 @@ TEST_F(LvmSpawnTest, ALockedGroupIsWaitedForUntilTheDeadline) {
   const Result<lvm::Snapshot> read = Lvm().Read(Group(), CallWithin(std::chrono::seconds(3)));
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kTimeout) << read.error().message();
-  ExpectError(Lvm().Remove(Group(), {name}, 0, CallWithin(std::chrono::seconds(3))), Code::kTimeout);
+  ExpectError(Lvm().Apply(lvm::RemoveLvs{Group(), {name}, 0}, CallWithin(std::chrono::seconds(3))),
+              Code::kTimeout);
   lock.Reset();
   EXPECT_NE(Now()->FindLv(name), nullptr);
 }
@@ -166,7 +169,7 @@ TEST_F(LvmSpawnTest, AFullMetadataAreaIsReportedAsNoSpace) {
     for (int i = 0; i < 25; ++i) {
       tags.push_back("t" + std::to_string(batch * 100 + i) + filler);
     }
-    status = Lvm().ChangeTags(Group(), name, tags, {}, Patient());
+    status = Lvm().Apply(lvm::ChangeTags{Group(), name, tags, {}}, Patient());
     if (status.has_value()) {
       added.insert(added.end(), tags.begin(), tags.end());
     }
@@ -177,7 +180,7 @@ TEST_F(LvmSpawnTest, AFullMetadataAreaIsReportedAsNoSpace) {
   EXPECT_EQ(full->FindLv(name)->tags.size(), added.size());
   EXPECT_LT(full->pvs[0].metadata_free.value, 50U * 1000);
   const std::vector<std::string> some(added.begin(), added.begin() + 50);
-  const Status freed = Lvm().ChangeTags(Group(), name, {}, some, Patient());
+  const Status freed = Lvm().Apply(lvm::ChangeTags{Group(), name, {}, some}, Patient());
   EXPECT_TRUE(freed.has_value()) << freed.error().message();
 }
 

@@ -17,11 +17,12 @@ class LvmMoveContract : public LvmContract<World> {
     const auto moves = lvm::PlaceMoves(lvm::FreeSpaceOf(*group), *group, from, {lv});
     EXPECT_TRUE(moves.has_value()) << moves.error().message();
     for (const lvm::ExtentMove& move : *moves) {
-      const Status done = this->Lvm().Move({.group = this->Group(),
-                                            .name = name,
-                                            .from = lvm::PvRangesArgument(*group, from, move.from),
-                                            .to = lvm::PvRangesArgument(*group, move.to_uuid, move.to)},
-                                           Patient());
+      const Status done =
+          this->Lvm().Apply(lvm::MoveExtents{.group = this->Group(),
+                                             .name = name,
+                                             .from = lvm::PvRangesArgument(*group, from, move.from),
+                                             .to = lvm::PvRangesArgument(*group, move.to_uuid, move.to)},
+                            Patient());
       EXPECT_TRUE(done.has_value()) << done.error().message();
     }
     return from;
@@ -33,23 +34,24 @@ TYPED_TEST_SUITE_P(LvmMoveContract);
 TYPED_TEST_P(LvmMoveContract, AnUnallocatableDiskGetsNoExtents) {
   const lvm::Snapshot before = this->Now();
   const std::string device = before->pvs[0].device;
-  const lvm::PvChange change{
+  const lvm::ChangePv change{
       .group = this->Group(), .device = device, .allocatable = false, .add_tags = {"a.b"}};
-  ASSERT_TRUE(this->Lvm().ChangePv(change, Patient()).has_value());
-  const Status again = this->Lvm().ChangePv(change, Patient());
+  ASSERT_TRUE(this->Lvm().Apply(change, Patient()).has_value());
+  const Status again = this->Lvm().Apply(change, Patient());
   EXPECT_TRUE(again.has_value()) << again.error().message();
   const lvm::Snapshot after = this->Now();
   EXPECT_FALSE(after->pvs[0].allocatable);
   EXPECT_THAT(after->pvs[0].tags, ::testing::ElementsAre("a.b"));
   EXPECT_EQ(lvm::FreeSpaceOf(*after).pvs.size(), kDisks - 1);
-  const Status refused = this->Lvm().Create(
+  const Status refused = this->Lvm().Apply(
       this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
                  {.logical_extents = {2}, .alloc = "normal", .pv_arguments = {device + ":0-1"}}),
       Patient());
   this->ExpectError(refused, Code::kNoSpace);
-  ASSERT_TRUE(this->Lvm()
-                  .ChangePv({.group = this->Group(), .device = device, .remove_tags = {"a.b"}}, Patient())
-                  .has_value());
+  ASSERT_TRUE(
+      this->Lvm()
+          .Apply(lvm::ChangePv{.group = this->Group(), .device = device, .remove_tags = {"a.b"}}, Patient())
+          .has_value());
   EXPECT_TRUE(this->Now()->pvs[0].allocatable);
   EXPECT_TRUE(this->Now()->pvs[0].tags.empty());
 }
@@ -75,7 +77,8 @@ TYPED_TEST_P(LvmMoveContract, MovedExtentsLieElsewhereUnchanged) {
     EXPECT_EQ(lvm::LegPvs(*group, *after).size(), geometry.legs());
     ASSERT_TRUE(this->Remove(name).has_value());
   }
-  EXPECT_TRUE(this->Lvm().AbandonMove(this->Group(), this->Now()->pvs[0].device, Patient()).has_value())
+  EXPECT_TRUE(
+      this->Lvm().Apply(lvm::AbortMove{this->Group(), this->Now()->pvs[0].device}, Patient()).has_value())
       << "there is none";
 }
 
@@ -85,8 +88,8 @@ TYPED_TEST_P(LvmMoveContract, ExtentsInUseAreRefusedAsATarget) {
   const lvm::Snapshot group = this->Now();
   const lvm::PhysicalRange own = lvm::PhysicalExtents(*group, *group->FindLv(a)).front();
   const std::string there = lvm::PvRangesArgument(*group, own.pv_uuid, {own.range});
-  const Status done =
-      this->Lvm().Move({.group = this->Group(), .name = a, .from = there, .to = there}, Patient());
+  const Status done = this->Lvm().Apply(
+      lvm::MoveExtents{.group = this->Group(), .name = a, .from = there, .to = there}, Patient());
   EXPECT_FALSE(done.has_value());
   EXPECT_EQ(lvm::PhysicalExtents(*this->Now(), *this->Now()->FindLv(a)).front().range, own.range);
 }
@@ -103,8 +106,8 @@ TYPED_TEST_P(LvmMoveContract, ALegIsReplacedOffAnEvacuatedDisk) {
   std::erase_if(space.pvs, [&](const lvm::FreePv& pv) { return pv.uuid == left; });
   const auto placed = lvm::PlaceLegs(space, geometry, *group, lv, {false, true});
   ASSERT_TRUE(placed.has_value()) << placed.error().message();
-  const Status done =
-      this->Lvm().Repair({this->Group(), name, placed->pv_arguments, group->FindPv(left)->device}, Patient());
+  const Status done = this->Lvm().Apply(
+      lvm::RepairLv{this->Group(), name, placed->pv_arguments, group->FindPv(left)->device}, Patient());
   ASSERT_TRUE(done.has_value()) << done.error().message();
   const lvm::Snapshot after = this->Now();
   EXPECT_THAT(lvm::LegsOn(*after, *after->FindLv(name), left), ::testing::Each(false));
@@ -116,7 +119,7 @@ TYPED_TEST_P(LvmMoveContract, ADiskInUseIsNotTakenOut) {
   const lvm::Snapshot group = this->Now();
   const std::string device =
       group->FindPv(lvm::PhysicalExtents(*group, *group->FindLv(a)).front().pv_uuid)->device;
-  this->ExpectError(this->Lvm().RemovePv(this->Group(), device, Patient()), Code::kPrecondition);
+  this->ExpectError(this->Lvm().Apply(lvm::RemovePv{this->Group(), device}, Patient()), Code::kPrecondition);
   EXPECT_EQ(this->Now()->pvs.size(), kDisks);
 }
 

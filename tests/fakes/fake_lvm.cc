@@ -327,98 +327,98 @@ Result<lvm::Snapshot> FakeLvm::Read(const std::string& group_name, const Call& c
   return out;
 }
 
-Status FakeLvm::Create(const lvm::CreateGroup& spec, const Call& call) {
-  QUARRY_TRY(lvm::CreateArguments(spec));
+Status FakeLvm::Apply(const lvm::Change& change, const Call& call) {
+  QUARRY_TRY(lvm::ArgumentsOf(change));
+  return std::visit([&](const auto& verb) { return Do(verb, call); }, change);
+}
+
+Status FakeLvm::Do(const lvm::CreateGroup& verb, const Call& call) {
   QUARRY_TRY(call.Check("CreateGroup"));
   QUARRY_TRY(before.Check("CreateGroup"));
   std::vector<FakeDisk> disks;
   {
     const std::lock_guard lock(mutex_);
-    if (groups_.contains(spec.name)) {
-      return Error(Code::kAlreadyExists, fmt::format("A volume group called {} already exists.", spec.name));
+    if (groups_.contains(verb.group)) {
+      return Error(Code::kAlreadyExists, fmt::format("A volume group called {} already exists.", verb.group));
     }
-    for (const std::string& device : spec.devices) {
+    for (const std::string& device : verb.devices) {
       const auto blank = blank_.find(device);
       if (blank == blank_.end()) {
         return Error(Code::kPrecondition, fmt::format("Cannot use {}: device is in use", device));
       }
       disks.push_back({device, blank->second});
     }
-    for (const std::string& device : spec.devices) {
+    for (const std::string& device : verb.devices) {
       blank_.erase(device);
     }
   }
-  AddGroup(spec.name, spec.extent_size, disks);
+  AddGroup(verb.group, verb.extent_size, disks);
   return after.Check("CreateGroup");
 }
 
-Status FakeLvm::Create(const lvm::CreateLv& spec, const Call& call) {
-  QUARRY_TRY(lvm::CreateArguments(spec));
-  return Act("Create", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::CreateLv& verb, const Call& call) {
+  return Act("Create", verb.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
     QUARRY_TRY(MayGrow(next));
-    if (Find(next, spec.name) != nullptr) {
+    if (Find(next, verb.name) != nullptr) {
       return Error(
           Code::kAlreadyExists,
-          fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", spec.name, spec.group));
+          fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", verb.name, verb.group));
     }
     const auto shown = static_cast<uint64_t>(std::ranges::count(next.lvs, false, &LogicalVolume::hidden));
     if (next.max_lvs != 0 && shown >= next.max_lvs) {
       return Error(Code::kNoSpace,
                    fmt::format("Maximum number of logical volumes ({}) reached in volume group {}",
-                               next.max_lvs, spec.group));
+                               next.max_lvs, verb.group));
     }
-    const Geometry& geometry = spec.geometry;
+    const Geometry& geometry = verb.geometry;
     QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
-                  Allocate(next, spec.step.pv_arguments,
+                  Allocate(next, verb.step.pv_arguments,
                            {.legs = geometry.legs(),
-                            .per_leg = PerLeg(geometry, spec.step.logical_extents),
+                            .per_leg = PerLeg(geometry, verb.step.logical_extents),
                             .metadata = geometry.has_metadata() ? 1U : 0U,
-                            .policy = spec.step.alloc,
+                            .policy = verb.step.alloc,
                             .tails = {}}));
-    const bool in_sync = instant_sync_ || (spec.assume_in_sync && geometry.type() != VolumeType::kRaid6);
-    AddVolume(next, spec, legs, in_sync, [this] { return NewUuid(); });
+    const bool in_sync = instant_sync_ || (verb.assume_in_sync && geometry.type() != VolumeType::kRaid6);
+    AddVolume(next, verb, legs, in_sync, [this] { return NewUuid(); });
     for (LogicalVolume& lv : next.lvs) {
-      lv.active = lv.active && (spec.activate || (lv.name != spec.name && !IsOf(lv, spec.name)));
+      lv.active = lv.active && (verb.activate || (lv.name != verb.name && !IsOf(lv, verb.name)));
     }
     QUARRY_TRY(Commit(group, std::move(next)));
-    if (spec.activate) {
-      TellActive(group.now, spec.name);
+    if (verb.activate) {
+      TellActive(group.now, verb.name);
     }
     return Ok();
   });
 }
 
-Status FakeLvm::Extend(const lvm::ExtendLv& spec, const Call& call) {
-  QUARRY_TRY(lvm::ExtendArguments(spec));
-  return Act("Extend", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::ExtendLv& verb, const Call& call) {
+  return Act("Extend", verb.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
-    LogicalVolume* lv = Find(next, spec.name);
+    LogicalVolume* lv = Find(next, verb.name);
     QUARRY_TRY(MayGrow(next));
     if (lv == nullptr) {
       return Error(Code::kNotFound,
-                   fmt::format("Logical volume {} not found in volume group {}.", spec.name, spec.group));
+                   fmt::format("Logical volume {} not found in volume group {}.", verb.name, verb.group));
     }
     QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
-                  Allocate(next, spec.step.pv_arguments,
-                           {.legs = spec.geometry.legs(),
-                            .per_leg = PerLeg(spec.geometry, spec.step.logical_extents),
+                  Allocate(next, verb.step.pv_arguments,
+                           {.legs = verb.geometry.legs(),
+                            .per_leg = PerLeg(verb.geometry, verb.step.logical_extents),
                             .metadata = 0,
-                            .policy = spec.step.alloc,
-                            .tails = Tails(next, *lv, spec.geometry)}));
-    Grow(next, *lv, spec.geometry, legs);
+                            .policy = verb.step.alloc,
+                            .tails = Tails(next, *lv, verb.geometry)}));
+    Grow(next, *lv, verb.geometry, legs);
     const bool active = lv->active;
     QUARRY_TRY(Commit(group, std::move(next)));
     if (active) {
-      TellActive(group.now, spec.name);
+      TellActive(group.now, verb.name);
     }
     return Ok();
   });
 }
 
-Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::string>& names, uint64_t seqno,
-                       const Call& call) {
-  QUARRY_TRY(lvm::RemoveArguments(group_name, names, seqno));
+Status FakeLvm::Do(const lvm::RemoveLvs& verb, const Call& call) {
   const auto remove = [&](VolumeGroup& next, const std::string& name) -> Status {
     const LogicalVolume* lv = Find(next, name);
     if (lv == nullptr) {
@@ -429,7 +429,7 @@ Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::str
                    fmt::format("Can't remove logical volume {} that is part of another", name));
     }
     if (lv->active) {
-      return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} not removed.", group_name, name));
+      return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} not removed.", verb.group, name));
     }
     // LVM does not ask before it removes volumes that are built on an inactive one.
     std::erase_if(next.lvs, [&](const LogicalVolume& other) {
@@ -437,14 +437,14 @@ Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::str
     });
     return Ok();
   };
-  return Act("Remove", group_name, call, [&](Group& group) -> Status {
+  return Act("Remove", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
-    if (seqno != 0 && group.now.seqno != seqno) {
+    if (verb.seqno != 0 && group.now.seqno != verb.seqno) {
       return Ok();
     }
     VolumeGroup next = group.now;
     Status worst = Ok();
-    for (const std::string& name : names) {
+    for (const std::string& name : verb.names) {
       Status one = remove(next, name);
       worst = one.has_value() ? std::move(worst) : std::move(one);
     }
@@ -455,28 +455,23 @@ Status FakeLvm::Remove(const std::string& group_name, const std::vector<std::str
   });
 }
 
-Status FakeLvm::ChangeTags(const std::string& group_name, const std::string& name,
-                           const std::vector<std::string>& add, const std::vector<std::string>& remove,
-                           const Call& call) {
-  QUARRY_TRY(lvm::TagArguments(group_name, name, add, remove));
-  if (add.empty() && remove.empty()) {
+Status FakeLvm::Do(const lvm::ChangeTags& verb, const Call& call) {
+  if (verb.add.empty() && verb.remove.empty()) {
     return Ok();
   }
-  return Act("ChangeTags", group_name, call, [&](Group& group) -> Status {
+  return Act("ChangeTags", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
-    LogicalVolume* lv = Find(next, name);
+    LogicalVolume* lv = Find(next, verb.name);
     if (lv == nullptr) {
-      return NoSuchLv(next, name);
+      return NoSuchLv(next, verb.name);
     }
-    SetTags(*lv, add, remove);
+    SetTags(*lv, verb.add, verb.remove);
     return Commit(group, std::move(next));
   });
 }
 
-Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::string>& names,
-                         const Call& call) {
-  QUARRY_TRY(lvm::ActivateArguments(group_name, names));
+Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
   const auto activate = [&](Group& group, const std::string& name) -> Status {
     QUARRY_TRY(MayChange(group.now));
     LogicalVolume* lv = Find(group.now, name);
@@ -487,7 +482,7 @@ Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::s
     if (lv->partial && needs_every_pv) {
       return Error(Code::kUnavailable,
                    fmt::format("a disk of the volume is missing: Refusing activation of partial LV {}/{}.",
-                               group_name, name));
+                               verb.group, name));
     }
     for (LogicalVolume& part : group.now.lvs) {
       part.active = part.active || part.name == name || IsOf(part, name);
@@ -496,9 +491,9 @@ Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::s
     TellActive(group.now, name);
     return Ok();
   };
-  return Act("Activate", group_name, call, [&](Group& group) -> Status {
+  return Act("Activate", verb.group, call, [&](Group& group) -> Status {
     Status worst = Ok();
-    for (const std::string& name : names) {
+    for (const std::string& name : verb.names) {
       Status one = activate(group, name);
       worst = one.has_value() ? std::move(worst) : std::move(one);
     }
@@ -506,40 +501,36 @@ Status FakeLvm::Activate(const std::string& group_name, const std::vector<std::s
   });
 }
 
-Status FakeLvm::Deactivate(const std::string& group_name, const std::string& name, uint64_t seqno,
-                           const Call& call) {
-  QUARRY_TRY(lvm::DeactivateArguments(group_name, name, seqno));
-  return Act("Deactivate", group_name, call, [&](Group& group) -> Status {
-    LogicalVolume* lv = Find(group.now, name);
+Status FakeLvm::Do(const lvm::DeactivateLv& verb, const Call& call) {
+  return Act("Deactivate", verb.group, call, [&](Group& group) -> Status {
+    LogicalVolume* lv = Find(group.now, verb.name);
     if (lv == nullptr) {
-      return NoSuchLv(group.now, name);
+      return NoSuchLv(group.now, verb.name);
     }
-    if (seqno != 0 && group.now.seqno != seqno) {
+    if (verb.seqno != 0 && group.now.seqno != verb.seqno) {
       return Ok();
     }
     if (lv->active) {
       QUARRY_TRY(MayDeactivate(group.now, *lv));
     }
     for (LogicalVolume& part : group.now.lvs) {
-      part.active = part.active && part.name != name && !IsOf(part, name);
+      part.active = part.active && part.name != verb.name && !IsOf(part, verb.name);
     }
     lv->sync_action.clear();
     return Ok();
   });
 }
 
-Status FakeLvm::Refresh(const std::string& group_name, const std::vector<std::string>& names,
-                        const Call& call) {
-  QUARRY_TRY(lvm::RefreshArguments(group_name, names));
-  return Act("Refresh", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::RefreshLvs& verb, const Call& call) {
+  return Act("Refresh", verb.group, call, [&](Group& group) -> Status {
     Status worst = Ok();
-    for (const std::string& name : names) {
+    for (const std::string& name : verb.names) {
       const LogicalVolume* const lv = group.now.FindLv(name);
       if (lv == nullptr) {
         worst = NoSuchLv(group.now, name);
       } else if (lv->partial) {
         worst =
-            Error(Code::kInternal, fmt::format("Refusing refresh of partial LV {}/{}.", group_name, name));
+            Error(Code::kInternal, fmt::format("Refusing refresh of partial LV {}/{}.", verb.group, name));
       } else if (lv->active && hooks_.renewed) {
         hooks_.renewed(group.now, *lv);
       }
@@ -548,12 +539,10 @@ Status FakeLvm::Refresh(const std::string& group_name, const std::vector<std::st
   });
 }
 
-Status FakeLvm::LimitRecovery(const std::string& group_name, const std::vector<std::string>& names,
-                              Bytes rate, const Call& call) {
-  QUARRY_TRY(lvm::LimitRecoveryArguments(group_name, names, rate));
-  return Act("LimitRecovery", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::LimitRecovery& verb, const Call& call) {
+  return Act("LimitRecovery", verb.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
-    for (const std::string& name : names) {
+    for (const std::string& name : verb.names) {
       LogicalVolume* const lv = Find(next, name);
       if (lv == nullptr) {
         return NoSuchLv(next, name);
@@ -561,46 +550,44 @@ Status FakeLvm::LimitRecovery(const std::string& group_name, const std::vector<s
       if (!lv->segment_type.starts_with("raid") || lv->partial) {
         return Error(Code::kInternal, fmt::format("{} has no legs to fill", name));
       }
-      lv->segments.front().max_recovery_rate = rate;
+      lv->segments.front().max_recovery_rate = verb.rate;
     }
     return Commit(group, std::move(next));
   });
 }
 
-Status FakeLvm::Repair(const lvm::RepairLv& spec, const Call& call) {
-  QUARRY_TRY(lvm::RepairArguments(spec));
-  return Act("Repair", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::RepairLv& verb, const Call& call) {
+  return Act("Repair", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
-    const LogicalVolume* const lv = Find(next, spec.name);
+    const LogicalVolume* const lv = Find(next, verb.name);
     if (lv == nullptr) {
-      return NoSuchLv(next, spec.name);
+      return NoSuchLv(next, verb.name);
     }
     if (!lv->active) {
       return Error(Code::kInternal,
-                   fmt::format("{}/{} must be active to perform this operation.", spec.group, spec.name));
+                   fmt::format("{}/{} must be active to perform this operation.", verb.group, verb.name));
     }
-    const auto leave = std::ranges::find(next.pvs, spec.leave, &PhysicalVolume::device);
-    if (!spec.leave.empty() && leave == next.pvs.end()) {
-      return Error(Code::kUnavailable, fmt::format("Physical Volume {} is not in the group", spec.leave));
+    const auto leave = std::ranges::find(next.pvs, verb.leave, &PhysicalVolume::device);
+    if (!verb.leave.empty() && leave == next.pvs.end()) {
+      return Error(Code::kUnavailable, fmt::format("Physical Volume {} is not in the group", verb.leave));
     }
-    QUARRY_TRY(ReplaceLegs(next, *lv, spec.leave.empty() ? "" : leave->uuid, spec.pv_arguments));
+    QUARRY_TRY(ReplaceLegs(next, *lv, verb.leave.empty() ? "" : leave->uuid, verb.pv_arguments));
     QUARRY_TRY(Commit(group, std::move(next)));
     if (hooks_.renewed) {
-      hooks_.renewed(group.now, *group.now.FindLv(spec.name));
+      hooks_.renewed(group.now, *group.now.FindLv(verb.name));
     }
     return Ok();
   });
 }
 
-Status FakeLvm::RestorePv(const std::string& group_name, const std::string& device, const Call& call) {
-  QUARRY_TRY(lvm::RestorePvArguments(group_name, device));
-  return Act("RestorePv", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::RestorePv& verb, const Call& call) {
+  return Act("RestorePv", verb.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
-    const auto pv = std::ranges::find(next.pvs, device, &PhysicalVolume::device);
+    const auto pv = std::ranges::find(next.pvs, verb.device, &PhysicalVolume::device);
     if (pv == next.pvs.end() || !pv->missing || !group.back.contains(pv->uuid)) {
       return Error(Code::kInternal,
-                   fmt::format("WARNING: PV {} was not missing in VG {}", device, group_name));
+                   fmt::format("WARNING: PV {} was not missing in VG {}", verb.device, verb.group));
     }
     pv->missing = false;
     group.back.erase(pv->uuid);
@@ -608,11 +595,10 @@ Status FakeLvm::RestorePv(const std::string& group_name, const std::string& devi
   });
 }
 
-Status FakeLvm::DropMissingPvs(const std::string& group_name, const Call& call) {
-  QUARRY_TRY(lvm::DropMissingPvsArguments(group_name));
-  return Act("DropMissingPvs", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::DropMissingPvs& verb, const Call& call) {
+  return Act("DropMissingPvs", verb.group, call, [&](Group& group) -> Status {
     if (std::ranges::any_of(group.now.lvs, &LogicalVolume::partial)) {
-      return Error(Code::kPrecondition, fmt::format("There are still partial LVs in VG {}.", group_name));
+      return Error(Code::kPrecondition, fmt::format("There are still partial LVs in VG {}.", verb.group));
     }
     VolumeGroup next = group.now;
     if (std::erase_if(next.pvs, [&](const PhysicalVolume& pv) {
@@ -624,20 +610,19 @@ Status FakeLvm::DropMissingPvs(const std::string& group_name, const Call& call) 
   });
 }
 
-Status FakeLvm::ChangePv(const lvm::PvChange& spec, const Call& call) {
-  QUARRY_TRY(lvm::ChangePvArguments(spec));
-  return Act("ChangePv", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::ChangePv& verb, const Call& call) {
+  return Act("ChangePv", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
-    const auto pv = std::ranges::find(next.pvs, spec.device, &PhysicalVolume::device);
+    const auto pv = std::ranges::find(next.pvs, verb.device, &PhysicalVolume::device);
     if (pv == next.pvs.end() || pv->missing) {
-      return Error(Code::kUnavailable, fmt::format("Failed to find physical volume \"{}\".", spec.device));
+      return Error(Code::kUnavailable, fmt::format("Failed to find physical volume \"{}\".", verb.device));
     }
-    pv->allocatable = spec.allocatable;
-    for (const std::string& tag : spec.remove_tags) {
+    pv->allocatable = verb.allocatable;
+    for (const std::string& tag : verb.remove_tags) {
       std::erase(pv->tags, tag);
     }
-    for (const std::string& tag : spec.add_tags) {
+    for (const std::string& tag : verb.add_tags) {
       if (std::ranges::find(pv->tags, tag) == pv->tags.end()) {
         pv->tags.push_back(tag);
       }
@@ -647,51 +632,48 @@ Status FakeLvm::ChangePv(const lvm::PvChange& spec, const Call& call) {
   });
 }
 
-Status FakeLvm::Move(const lvm::MoveExtents& spec, const Call& call) {
-  QUARRY_TRY(lvm::MoveArguments(spec));
-  return Act("Move", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::MoveExtents& verb, const Call& call) {
+  return Act("Move", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
-    if (EndMoveOff(next, spec.from.substr(0, spec.from.find(':')), true)) {
+    if (EndMoveOff(next, verb.from.substr(0, verb.from.find(':')), true)) {
       return Commit(group, std::move(next));
     }
-    QUARRY_ASSIGN(const auto from, ReadPvArgument(next, spec.from));
-    QUARRY_ASSIGN(const auto to, ReadPvArgument(next, spec.to));
+    QUARRY_ASSIGN(const auto from, ReadPvArgument(next, verb.from));
+    QUARRY_ASSIGN(const auto to, ReadPvArgument(next, verb.to));
     if (from.size() != to.size()) {
       return Error(Code::kInternal, "here each range goes to one of the same length");
     }
     for (size_t i = 0; i < from.size(); ++i) {
-      QUARRY_TRY(MoveExtentsOf(next, spec.name, from[i], to[i]));
+      QUARRY_TRY(MoveExtentsOf(next, verb.name, from[i], to[i]));
     }
     return Commit(group, std::move(next));
   });
 }
 
-Status FakeLvm::AbandonMove(const std::string& group_name, const std::string& device, const Call& call) {
-  QUARRY_TRY(lvm::AbandonMoveArguments(group_name, device));
-  return Act("AbandonMove", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::AbortMove& verb, const Call& call) {
+  return Act("AbandonMove", verb.group, call, [&](Group& group) -> Status {
     VolumeGroup next = group.now;
-    return EndMoveOff(next, device, false) ? Commit(group, std::move(next)) : Ok();
+    return EndMoveOff(next, verb.device, false) ? Commit(group, std::move(next)) : Ok();
   });
 }
 
-Status FakeLvm::RemovePv(const std::string& group_name, const std::string& device, const Call& call) {
-  QUARRY_TRY(lvm::ReducePvArguments(group_name, device));
-  return Act("RemovePv", group_name, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::RemovePv& verb, const Call& call) {
+  return Act("RemovePv", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
     VolumeGroup next = group.now;
-    const auto pv = std::ranges::find(next.pvs, device, &PhysicalVolume::device);
+    const auto pv = std::ranges::find(next.pvs, verb.device, &PhysicalVolume::device);
     if (pv == next.pvs.end()) {
       return Error(Code::kUnavailable, fmt::format("Physical Volume \"{}\" not found in Volume Group \"{}\".",
-                                                   device, group_name));
+                                                   verb.device, verb.group));
     }
     if (next.pvs.size() == 1) {
       return Error(Code::kPrecondition, fmt::format("Can't remove final physical volume \"{}\" from volume "
                                                     "group \"{}\"",
-                                                    device, group_name));
+                                                    verb.device, verb.group));
     }
     if (pv->free != std::vector<lvm::ExtentRange>{{{0}, pv->extent_count}}) {
-      return Error(Code::kPrecondition, fmt::format("Physical volume \"{}\" still in use", device));
+      return Error(Code::kPrecondition, fmt::format("Physical volume \"{}\" still in use", verb.device));
     }
     next.pvs.erase(pv);
     return Commit(group, std::move(next));
@@ -704,23 +686,22 @@ Result<std::string> FakeLvm::Version(const Call& call) {
   return std::string("2.03.16");
 }
 
-Status FakeLvm::Add(const lvm::AddPv& spec, const Call& call) {
-  QUARRY_TRY(lvm::AddArguments(spec));
-  return Act("AddPv", spec.group, call, [&](Group& group) -> Status {
+Status FakeLvm::Do(const lvm::AddPv& verb, const Call& call) {
+  return Act("AddPv", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
-    const auto blank = blank_.find(spec.device);
+    const auto blank = blank_.find(verb.device);
     if (blank == blank_.end()) {
-      return Error(Code::kPrecondition, fmt::format("Cannot use {}: device is in use", spec.device));
+      return Error(Code::kPrecondition, fmt::format("Cannot use {}: device is in use", verb.device));
     }
     VolumeGroup next = group.now;
     PhysicalVolume pv;
     pv.uuid = NewUuid();
-    pv.device = spec.device;
+    pv.device = verb.device;
     pv.pe_start = kMiB;
     pv.extent_count = blank->second;
     next.pvs.push_back(std::move(pv));
     QUARRY_TRY(Commit(group, std::move(next)));
-    blank_.erase(spec.device);
+    blank_.erase(verb.device);
     return Ok();
   });
 }

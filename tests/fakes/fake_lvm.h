@@ -86,30 +86,11 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
 
   // --- LvmApi.
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
-  // Faults: "CreateGroup".
-  Status Create(const lvm::CreateGroup& spec, const Call& call) override;
-  Status Create(const lvm::CreateLv& spec, const Call& call) override;
-  Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                const Call& call) override;
-  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
-                    const std::vector<std::string>& remove, const Call& call) override;
-  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                    const Call& call) override;
-  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Repair(const lvm::RepairLv& spec, const Call& call) override;
-  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                       const Call& call) override;
-  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
-  Status DropMissingPvs(const std::string& group, const Call& call) override;
-  Status ChangePv(const lvm::PvChange& spec, const Call& call) override;
-  Status Move(const lvm::MoveExtents& spec, const Call& call) override;
-  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
-  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
+  // Faults: one name for each verb, as Act() in fake_lvm.cc is given it: "CreateGroup", "Create", "Extend",
+  // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
+  // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv".
+  Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
-  // Faults: "AddPv".
-  Status Add(const lvm::AddPv& spec, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
 
@@ -127,6 +108,23 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
     bool away = false;
   };
   class Holding;
+  Status Do(const lvm::CreateGroup& verb, const Call& call);
+  Status Do(const lvm::AddPv& verb, const Call& call);
+  Status Do(const lvm::RemovePv& verb, const Call& call);
+  Status Do(const lvm::RestorePv& verb, const Call& call);
+  Status Do(const lvm::DropMissingPvs& verb, const Call& call);
+  Status Do(const lvm::ChangePv& verb, const Call& call);
+  Status Do(const lvm::CreateLv& verb, const Call& call);
+  Status Do(const lvm::ExtendLv& verb, const Call& call);
+  Status Do(const lvm::RemoveLvs& verb, const Call& call);
+  Status Do(const lvm::ChangeTags& verb, const Call& call);
+  Status Do(const lvm::ActivateLvs& verb, const Call& call);
+  Status Do(const lvm::DeactivateLv& verb, const Call& call);
+  Status Do(const lvm::RefreshLvs& verb, const Call& call);
+  Status Do(const lvm::RepairLv& verb, const Call& call);
+  Status Do(const lvm::LimitRecovery& verb, const Call& call);
+  Status Do(const lvm::MoveExtents& verb, const Call& call);
+  Status Do(const lvm::AbortMove& verb, const Call& call);
   // Waits until the group is not held. Returns the call's error if the call ends first.
   Status WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call);
   template <typename Function>

@@ -137,17 +137,17 @@ Result<Snapshot> LvmLab::Read() {
 }
 
 Status LvmLab::Create(const CreateLv& spec) {
-  QUARRY_ASSIGN(std::vector<std::string> arguments, CreateArguments(spec));
+  QUARRY_ASSIGN(std::vector<std::string> arguments, spec.Arguments());
   return Must(std::move(arguments));
 }
 
 Status LvmLab::Extend(const ExtendLv& spec) {
-  QUARRY_ASSIGN(std::vector<std::string> arguments, ExtendArguments(spec));
+  QUARRY_ASSIGN(std::vector<std::string> arguments, spec.Arguments());
   return Must(std::move(arguments));
 }
 
 Status LvmLab::Remove(const std::string& name) {
-  QUARRY_ASSIGN(std::vector<std::string> arguments, RemoveArguments(kLabGroup, {name}, 0));
+  QUARRY_ASSIGN(std::vector<std::string> arguments, (RemoveLvs{kLabGroup, {name}}.Arguments()));
   return MustOnceUnused(arguments);
 }
 

@@ -48,7 +48,7 @@ class LvmLab {
 
   // The group as LVM reports it. kInternal if the parsed text on the disks differs (text_agreement.h).
   Result<Snapshot> Read();
-  // Run the commands of lvm_command.h.
+  // Run the verbs of lvm/change.h.
   Status Create(const CreateLv& spec);
   Status Extend(const ExtendLv& spec);
   Status Remove(const std::string& name);

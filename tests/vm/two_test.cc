@@ -275,24 +275,26 @@ TEST_P(CommandTest, EachChangingCommandHoldsTheGroupsLock) {
     std::string lock;
   };
   const std::vector<Verb> verbs = {
-      {"vgcreate", [&] { return lvm_->Create(lvm::CreateGroup{"new", {"/dev/ram9"}, kMiB}, Limit()); },
+      {"vgcreate", [&] { return lvm_->Apply(lvm::CreateGroup{"new", {"/dev/ram9"}, kMiB}, Limit()); },
        of_new},
-      {"lvcreate", [&] { return lvm_->Create(create, Limit()); }, of_group},
-      {"lvextend", [&] { return lvm_->Extend(extend, Limit()); }, of_group},
-      {"lvremove", [&] { return lvm_->Remove(kGroup, {"q"}, 0, Limit()); }, of_group},
-      {"tag", [&] { return lvm_->ChangeTags(kGroup, "q", {"a"}, {}, Limit()); }, of_group},
-      {"activate", [&] { return lvm_->Activate(kGroup, {"q"}, Limit()); }, of_group},
-      {"deactivate", [&] { return lvm_->Deactivate(kGroup, "q", 0, Limit()); }, of_group},
-      {"refresh", [&] { return lvm_->Refresh(kGroup, {"q"}, Limit()); }, of_group},
-      {"lvconvert", [&] { return lvm_->Repair({kGroup, "q", {}, ""}, Limit()); }, of_group},
-      {"rate", [&] { return lvm_->LimitRecovery(kGroup, {"q"}, kMiB, Limit()); }, of_group},
-      {"restore", [&] { return lvm_->RestorePv(kGroup, a, Limit()); }, of_group},
-      {"drop", [&] { return lvm_->DropMissingPvs(kGroup, Limit()); }, of_group},
-      {"pvchange", [&] { return lvm_->ChangePv({kGroup, a, false, {}, {}}, Limit()); }, of_group},
-      {"pvmove", [&] { return lvm_->Move({kGroup, "q", a + ":0-1", b + ":0-1"}, Limit()); }, of_group},
-      {"abort", [&] { return lvm_->AbandonMove(kGroup, a, Limit()); }, of_group},
-      {"vgreduce", [&] { return lvm_->RemovePv(kGroup, b, Limit()); }, of_group},
-      {"vgextend", [&] { return lvm_->Add({.group = kGroup, .device = "/dev/ram9"}, Limit()); }, of_group},
+      {"lvcreate", [&] { return lvm_->Apply(create, Limit()); }, of_group},
+      {"lvextend", [&] { return lvm_->Apply(extend, Limit()); }, of_group},
+      {"lvremove", [&] { return lvm_->Apply(lvm::RemoveLvs{kGroup, {"q"}, 0}, Limit()); }, of_group},
+      {"tag", [&] { return lvm_->Apply(lvm::ChangeTags{kGroup, "q", {"a"}, {}}, Limit()); }, of_group},
+      {"activate", [&] { return lvm_->Apply(lvm::ActivateLvs{kGroup, {"q"}}, Limit()); }, of_group},
+      {"deactivate", [&] { return lvm_->Apply(lvm::DeactivateLv{kGroup, "q", 0}, Limit()); }, of_group},
+      {"refresh", [&] { return lvm_->Apply(lvm::RefreshLvs{kGroup, {"q"}}, Limit()); }, of_group},
+      {"lvconvert", [&] { return lvm_->Apply(lvm::RepairLv{kGroup, "q", {}, ""}, Limit()); }, of_group},
+      {"rate", [&] { return lvm_->Apply(lvm::LimitRecovery{kGroup, {"q"}, kMiB}, Limit()); }, of_group},
+      {"restore", [&] { return lvm_->Apply(lvm::RestorePv{kGroup, a}, Limit()); }, of_group},
+      {"drop", [&] { return lvm_->Apply(lvm::DropMissingPvs{kGroup}, Limit()); }, of_group},
+      {"pvchange", [&] { return lvm_->Apply(lvm::ChangePv{kGroup, a, false, {}, {}}, Limit()); }, of_group},
+      {"pvmove", [&] { return lvm_->Apply(lvm::MoveExtents{kGroup, "q", a + ":0-1", b + ":0-1"}, Limit()); },
+       of_group},
+      {"abort", [&] { return lvm_->Apply(lvm::AbortMove{kGroup, a}, Limit()); }, of_group},
+      {"vgreduce", [&] { return lvm_->Apply(lvm::RemovePv{kGroup, b}, Limit()); }, of_group},
+      {"vgextend", [&] { return lvm_->Apply(lvm::AddPv{.group = kGroup, .device = "/dev/ram9"}, Limit()); },
+       of_group},
   };
   UniqueFd group_held = HoldLvmLock("V_vg");
   UniqueFd all_held = HoldLvmLock("P_global");
@@ -323,7 +325,7 @@ TEST_P(CommandTest, ACommandThatAsksAQuestionIsRefused) {
   ASSERT_TRUE(Tool({"vgreduce", kGroup, disk}).ok());
   ASSERT_TRUE(Tool({"pvremove", disk}).ok());
   ASSERT_TRUE(Tool({"mkfs.ext4", "-q", "-F", disk}).ok());
-  const Status added = lvm_->Add({.group = kGroup, .device = disk}, Limit());
+  const Status added = lvm_->Apply(lvm::AddPv{.group = kGroup, .device = disk}, Limit());
   ASSERT_FALSE(added.has_value());
   EXPECT_EQ(added.error().code(), Code::kPrecondition) << added.error().message();
   EXPECT_THAT(Tool({"blkid", "-p", disk}).out, HasSubstr("ext4"));
@@ -359,9 +361,9 @@ TEST_P(CommandTest, APvmoveEndsWithItsCallerAndTheNextOneContinuesIt) {
   EXPECT_TRUE(Eventually([&] { return CommandsHolding(lock).empty(); }, 20));
   EXPECT_TRUE(moving()) << "the kernel goes on copying";
   EXPECT_TRUE(Tool({"vmctl", "slow", "2", "0"}).ok() && Tool({"vmctl", "slow", "1", "0"}).ok());
-  ASSERT_OK(lvm_->Move(
-      {kGroup, "q", fmt::format("{}:0-{}", a, kExtents - 1), fmt::format("{}:0-{}", b, kExtents - 1)},
-      CallWithin(std::chrono::minutes(2))));
+  ASSERT_OK(lvm_->Apply(lvm::MoveExtents{kGroup, "q", fmt::format("{}:0-{}", a, kExtents - 1),
+                                         fmt::format("{}:0-{}", b, kExtents - 1)},
+                        CallWithin(std::chrono::minutes(2))));
   EXPECT_OK(CheckPattern("/dev/vg/q", 9, 4 * kMi));
   EXPECT_THAT(Tool({"lvs", "--noheadings", "-o", "devices", "vg/q"}).out, HasSubstr(b));
   EXPECT_TRUE(Tool({"lvremove", "-y", "vg/q"}).ok());

@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "lvm/lvm_api.h"
 
@@ -22,28 +21,8 @@ class LateLvm final : public lvm::LvmApi {
   explicit LateLvm(Make make) : make_(std::move(make)) {}
 
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
-  Status Create(const lvm::CreateGroup& spec, const Call& call) override;
-  Status Create(const lvm::CreateLv& spec, const Call& call) override;
-  Status Extend(const lvm::ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                const Call& call) override;
-  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
-                    const std::vector<std::string>& remove, const Call& call) override;
-  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                    const Call& call) override;
-  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Repair(const lvm::RepairLv& spec, const Call& call) override;
-  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                       const Call& call) override;
-  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
-  Status DropMissingPvs(const std::string& group, const Call& call) override;
-  Status ChangePv(const lvm::PvChange& spec, const Call& call) override;
-  Status Move(const lvm::MoveExtents& spec, const Call& call) override;
-  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
-  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
-  Status Add(const lvm::AddPv& spec, const Call& call) override;
 
  private:
   Result<lvm::LvmApi*> Get(const Call& call);

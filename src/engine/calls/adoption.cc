@@ -130,7 +130,7 @@ Status PutTagsOn(Parts& parts, const Found& found, const lvm::VolumeTags& tags, 
         fmt::format("logical volume {} was changed by another process: try again", PathOf(found.record)));
   }
   QUARRY_TRY(CheckAlone(*before->group, *now, fmt::format("logical volume {}", PathOf(found.record))));
-  const Plan plan = {RetagAction{before->group->name, seen.name, lvm::BuildTags(tags), {}}};
+  const Plan plan = {lvm::ChangeTags{before->group->name, seen.name, lvm::BuildTags(tags), {}}};
   QUARRY_TRY(CheckMetadataRoom(*before, MetadataFor(plan)));
   QUARRY_TRY(Execute(plan, parts.node.world, call));
   QUARRY_ASSIGN(const auto after, parts.node.Read(*found.pool, call));
@@ -251,7 +251,7 @@ Result<ReleaseResult> Adoption::Release(const std::string& id, bool dry_run, con
     // Deactivate first: this proves that no process has the volume open, and leaves no device of Quarry's in
     // the kernel.
     QUARRY_TRY(Execute({DeactivateAction{group, record.lv->name},
-                        RetagAction{group, record.lv->name, {}, lvm::TagsOfOurs(record.lv->tags)}},
+                        lvm::ChangeTags{group, record.lv->name, {}, lvm::TagsOfOurs(record.lv->tags)}},
                        parts_.node.world, call));
   }
   return ReleaseResult{group, record.lv->name, !dry_run};

@@ -63,7 +63,7 @@ struct Job {
 
 // Only commits need the group's turn. mkfs and mounts make no other caller wait.
 Status RunStep(const Job& job, const Action& action, const Call& call) {
-  if (std::holds_alternative<RetagAction>(action)) {
+  if (Is<lvm::ChangeTags>(action)) {
     QUARRY_ASSIGN(const auto turn, job.pool.writers.Wait(job.what, call));
     return RunCounted(job.pool, {action}, job.parts.node.world, call);
   }
@@ -79,7 +79,7 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
       continue;
     }
     Plan part = {*next++};
-    while (next != plan.end() && std::holds_alternative<RetagAction>(*next)) {
+    while (next != plan.end() && Is<lvm::ChangeTags>(*next)) {
       part.push_back(
           *next++);  // the record that the step is done belongs to the step, so that it is not done twice
     }

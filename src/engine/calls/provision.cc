@@ -146,7 +146,7 @@ void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
 // Growing loads a table that allows writes. A raw volume that is published read-only must stay read-only.
 void KeepReadOnly(Plan& plan, const dm::Device& device) {
   for (size_t i = 0; i < plan.size(); ++i) {
-    if (std::holds_alternative<ExtendLvAction>(plan[i])) {
+    if (Is<lvm::ExtendLv>(plan[i])) {
       plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(++i), SetReadOnlyAction{device.uuid, true});
     }
   }
@@ -175,7 +175,7 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
 }
 
 bool Allocates(const Action& action) {
-  return std::holds_alternative<CreateLvAction>(action) || std::holds_alternative<ExtendLvAction>(action);
+  return Is<lvm::CreateLv>(action) || Is<lvm::ExtendLv>(action);
 }
 
 // One turn: only an administrator can change the group between the plan and its execution. Returns a zeroing
@@ -252,7 +252,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
       if (only_ours) {
         ExpectOnlyOurs(plan, catalog.group->seqno);
       }
-      lvm::CreateLv& spec = std::get<CreateLvAction>(plan.front()).spec;
+      lvm::CreateLv& spec = *Find<lvm::CreateLv>(plan.front());
       spec.assume_in_sync = wish.profile.skip_sync && zeroed;
       spec.max_recovery_rate = parts.node.config.rebuild_rate.value_or(Bytes{});
       auto done = RunCounted(pool, plan, parts.node.world, call);

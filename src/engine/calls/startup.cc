@@ -246,7 +246,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
     }
   }
   for (const std::string& name : Overreaching(parts, catalog)) {
-    const auto loaded = Execute({RefreshAction{group.name, {name}}}, parts.node.world, call);
+    const auto loaded = Execute({lvm::RefreshLvs{group.name, {name}}}, parts.node.world, call);
     parts.node.log.Warning(
         loaded.has_value()
             ? "a volume's device mapped extents that are not the volume's: its table was loaded again"
@@ -304,8 +304,8 @@ Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
                              pool.group, devices.error().message()));
   }
   const lvm::CreateGroup spec{
-      .name = pool.group, .devices = std::move(*devices), .extent_size = parts.node.config.extent_size};
-  QUARRY_TRY(parts.node.world.lvm.Create(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+      .group = pool.group, .devices = std::move(*devices), .extent_size = parts.node.config.extent_size};
+  QUARRY_TRY(parts.node.world.lvm.Apply(spec, call).Context(fmt::format("pool '{}'", pool.name)));
   parts.node.log.Info(
       "made a volume group",
       {{"pool", pool.name}, {"group", pool.group}, {"disks", static_cast<int64_t>(spec.devices.size())}});

@@ -142,7 +142,7 @@ void TellOfLeft(NodeDisks& node_disks, const Survey& survey, const std::vector<V
 // Adds the disk. Needs the pool's turn.
 void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::string& rule, size_t& taken,
           const Call& call) {
-  auto added = RunCounted(pool, {AddPvAction{{.group = pool.config.group, .device = disk.node}}},
+  auto added = RunCounted(pool, {lvm::AddPv{.group = pool.config.group, .device = disk.node}},
                           node_disks.node.world, call);
   if (added.has_value()) {
     ++taken;

@@ -421,7 +421,7 @@ void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_to
   }
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
   const auto turn = pool_.writers.Wait("recording erase progress", limited);
-  const RetagAction retag{record.group->name, record.lv->name, {tag}, old};
+  const lvm::ChangeTags retag{record.group->name, record.lv->name, {tag}, old};
   if (turn.has_value()) {
     (void)RunCounted(pool_, {retag}, world_, limited);
   }

@@ -147,13 +147,13 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
     const std::lock_guard lock(pool.making_mutex);
     pool.making.insert(name);
   }
-  const Plan take = {CreateLvAction{{.group = group.name,
-                                     .name = name,
-                                     .geometry = linear,
-                                     .step = hold.steps.front(),
-                                     .tags = {std::string(lvm::kCreatingTag)},
-                                     .wipe = lvm::Wipe::kNone,
-                                     .activate = false}},
+  const Plan take = {lvm::CreateLv{.group = group.name,
+                                   .name = name,
+                                   .geometry = linear,
+                                   .step = hold.steps.front(),
+                                   .tags = {std::string(lvm::kCreatingTag)},
+                                   .wipe = lvm::Wipe::kNone,
+                                   .activate = false},
                      VerifyLayoutAction{group.name, name, hold}};
   auto holder = Take(pool, take, name, node.world, call);
   if (!holder.has_value()) {

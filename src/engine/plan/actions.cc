@@ -77,32 +77,40 @@ Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const W
   return raid.has_value() ? MayTakeBack(group, *lv, *raid, *world.raid_legs) : Ok();
 }
 
-// Runs `change` if MayReload() permits it for the group's current metadata.
-Status ReloadNow(const std::string& group, const std::string& name, const World& world, const Call& call,
-                 const std::function<Status()>& change) {
-  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
-  QUARRY_TRY(MayReload(*now, name, world));
-  return change();
+// Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
+// metadata. Of a verb for several volumes, those whose tables may be reloaded are changed. The others give an
+// error, but do not block these.
+template <typename Verb>
+Status Reload(Verb verb, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(verb.group, call));
+  if constexpr (requires { verb.names; }) {
+    Status refused = Ok();
+    std::erase_if(verb.names, [&](const std::string& name) {
+      Status may = MayReload(*now, name, world);
+      const bool refuse = !may.has_value();
+      refused = refuse ? std::move(may) : std::move(refused);
+      return refuse;
+    });
+    if (!verb.names.empty()) {
+      QUARRY_TRY(world.lvm.Apply(verb, call));
+    }
+    return refused;
+  } else {
+    QUARRY_TRY(MayReload(*now, verb.name, world));
+    return world.lvm.Apply(verb, call);
+  }
 }
 
-// Runs `change` for all volumes whose tables may be reloaded. The others give an error, but do not block
-// these.
-Status ReloadAll(const std::string& group, const std::vector<std::string>& names, const World& world,
-                 const Call& call, const std::function<Status(const std::vector<std::string>&)>& change) {
-  std::vector<std::string> allowed;
-  Status refused = Ok();
-  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group, call));
-  for (const std::string& name : names) {
-    if (Status may = MayReload(*now, name, world); may.has_value()) {
-      allowed.push_back(name);
-    } else {
-      refused = std::move(may);
-    }
-  }
-  if (!allowed.empty()) {
-    QUARRY_TRY(change(allowed));
-  }
-  return refused;
+Status Apply(const lvm::Change& change, const World& world, const Call& call) {
+  return std::visit(
+      [&]<typename Verb>(const Verb& verb) {
+        if constexpr (Verb::kReloadsTables) {
+          return Reload(verb, world, call);
+        } else {
+          return world.lvm.Apply(verb, call);
+        }
+      },
+      change);
 }
 
 // Whether a killed command left the volume, or a part of it, suspended.
@@ -142,12 +150,8 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
               .Context(name));
     }
   }
-  QUARRY_TRY(world.lvm.Activate(a.group, a.names, call));
-  return suspended.empty()
-             ? Ok()
-             : ReloadAll(a.group, suspended, world, call, [&](const std::vector<std::string>& names) {
-                 return world.lvm.Refresh(a.group, names, call);
-               });
+  QUARRY_TRY(world.lvm.Apply(lvm::ActivateLvs{a.group, a.names}, call));
+  return suspended.empty() ? Ok() : Reload(lvm::RefreshLvs{a.group, suspended}, world, call);
 }
 
 Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
@@ -201,7 +205,7 @@ Error ChangedBySomebodyElse(const std::string& group) {
 Status DeactivateAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                        const Call& call) {
   QUARRY_TRY(lvm::RemovesAlone(group, lv));
-  QUARRY_TRY(world.lvm.Deactivate(group.name, lv.name, group.seqno, call));
+  QUARRY_TRY(world.lvm.Apply(lvm::DeactivateLv{group.name, lv.name, group.seqno}, call));
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group.name, call));
   return now->seqno == group.seqno ? Ok() : Status(ChangedBySomebodyElse(group.name));
 }
@@ -213,7 +217,8 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   QUARRY_ASSIGN(lvm::Snapshot group, world.lvm.Read(a.group, call));
   const lvm::LogicalVolume* lv = group->FindLv(a.name);
   if (lv == nullptr) {
-    return world.lvm.Deactivate(a.group, a.name, 0, call);  // gives the error that it does not exist
+    return world.lvm.Apply(lvm::DeactivateLv{a.group, a.name, 0},
+                           call);  // gives the error that it does not exist
   }
   const std::string uuid = lv->uuid;
   Status done = DeactivateAlone(*group, *lv, world, call);
@@ -267,7 +272,7 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
   if (going.empty()) {
     return worst;
   }
-  QUARRY_TRY(world.lvm.Remove(group.name, going, group.seqno, call));
+  QUARRY_TRY(world.lvm.Apply(lvm::RemoveLvs{group.name, going, group.seqno}, call));
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group.name, call));
   for (const std::string& name : going) {
     const lvm::LogicalVolume* const was = group.FindLv(name);
@@ -343,21 +348,9 @@ Status Grow(const GrowFilesystemAction& a, const World& world, const Call& call)
 std::string Text(const Action& action) {
   return std::visit(
       Overload{
-          [](const CreateLvAction& a) {
-            return fmt::format("create logical volume {}/{}: {}, {} extents on {}", a.spec.group, a.spec.name,
-                               a.spec.geometry.Describe(), a.spec.step.logical_extents.value,
-                               fmt::join(a.spec.step.pv_arguments, " "));
-          },
-          [](const ExtendLvAction& a) {
-            return fmt::format("extend logical volume {}/{} by {} extents on {}", a.spec.group, a.spec.name,
-                               a.spec.step.logical_extents.value, fmt::join(a.spec.step.pv_arguments, " "));
-          },
+          [](const lvm::Change& change) { return lvm::TextOf(change); },
           [](const VerifyLayoutAction& a) {
             return fmt::format("verify that {}/{} lies where it was planned", a.group, a.name);
-          },
-          [](const RetagAction& a) {
-            return fmt::format("retag {}/{}: add [{}], remove [{}]", a.group, a.name, fmt::join(a.add, " "),
-                               fmt::join(a.remove, " "));
           },
           [](const ActivateAction& a) {
             return fmt::format("activate {}/{}{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)),
@@ -398,16 +391,6 @@ std::string Text(const Action& action) {
           [](const GiveToGroupAction& a) {
             return fmt::format("give what is mounted on {} to group {}", a.mount_point.str(), a.gid);
           },
-          [](const AddPvAction& a) {
-            return fmt::format("add disk {} to volume group {}", a.spec.device, a.spec.group);
-          },
-          [](const RefreshAction& a) {
-            return fmt::format("refresh {}/{}", a.group, fmt::join(a.names, fmt::format(" {}/", a.group)));
-          },
-          [](const RepairAction& a) {
-            return fmt::format("rebuild lost legs of {}/{} on {}", a.spec.group, a.spec.name,
-                               fmt::join(a.spec.pv_arguments, " "));
-          },
           [](const VerifyLegsAction& a) {
             return fmt::format("verify that the legs of {}/{} are there, on disks of their own", a.group,
                                a.name);
@@ -416,33 +399,9 @@ std::string Text(const Action& action) {
             return fmt::format("compare the legs of {}/{}{}", a.group, a.name,
                                a.repair ? ", and write anew what differs" : "");
           },
-          [](const LimitRecoveryAction& a) {
-            return fmt::format("let legs of {}/{} be filled at {}", a.group,
-                               fmt::join(a.names, fmt::format(" {}/", a.group)),
-                               a.rate.value == 0 ? "any rate" : HumanBytes(a.rate) + "/s at most");
-          },
-          [](const RestorePvAction& a) {
-            return fmt::format("take disk {} back into group {}", a.device, a.group);
-          },
-          [](const DropMissingPvsAction& a) {
-            return fmt::format("take lost disks out of group {}", a.group);
-          },
-          [](const MoveExtentsAction& a) {
-            return fmt::format("move {}/{} from {} to {}", a.spec.group, a.spec.name, a.spec.from, a.spec.to);
-          },
           [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
-          [](const AbortMoveAction& a) {
-            return fmt::format("call off the move off disk {} of group {}", a.device, a.group);
-          },
-          [](const ChangePvAction& a) {
-            return fmt::format("let disk {} of group {} {}", a.change.device, a.change.group,
-                               a.change.allocatable ? "be used again" : "get no more extents");
-          },
           [](const ReviveAction& a) {
             return fmt::format("let {}/{} start again from its freshest legs", a.group, a.name);
-          },
-          [](const RemovePvAction& a) {
-            return fmt::format("take disk {} out of group {}", a.device, a.group);
           },
       },
       action);
@@ -451,13 +410,8 @@ std::string Text(const Action& action) {
 Status Commit(const Action& action, const World& world, const Call& call) {
   return std::visit(
       Overload{
-          [&](const CreateLvAction& a) { return world.lvm.Create(a.spec, call); },
-          [&](const ExtendLvAction& a) {
-            return ReloadNow(a.spec.group, a.spec.name, world, call,
-                             [&] { return world.lvm.Extend(a.spec, call); });
-          },
+          [&](const lvm::Change& change) { return Apply(change, world, call); },
           [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
-          [&](const RetagAction& a) { return world.lvm.ChangeTags(a.group, a.name, a.add, a.remove, call); },
           [&](const ActivateAction& a) { return ActivateNow(a, world, call); },
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
@@ -479,33 +433,10 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RemoveTargetAction& a) { return world.mount.RemovePath(a.path); },
           [&](const GrowFilesystemAction& a) { return Grow(a, world, call); },
           [&](const GiveToGroupAction& a) { return world.mount.GiveToGroup(a.mount_point, a.gid, call); },
-          [&](const AddPvAction& a) { return world.lvm.Add(a.spec, call); },
-          [&](const RefreshAction& a) {
-            return ReloadAll(a.group, a.names, world, call,
-                             [&](const auto& names) { return world.lvm.Refresh(a.group, names, call); });
-          },
-          [&](const RepairAction& a) {
-            return ReloadNow(a.spec.group, a.spec.name, world, call,
-                             [&] { return world.lvm.Repair(a.spec, call); });
-          },
           [&](const VerifyLegsAction& a) { return VerifyLegs(a, world, call); },
           [&](const ScrubAction& a) { return world.dm.Scrub(a.dm_uuid, a.repair); },
-          [&](const LimitRecoveryAction& a) {
-            return ReloadAll(a.group, a.names, world, call, [&](const auto& names) {
-              return world.lvm.LimitRecovery(a.group, names, a.rate, call);
-            });
-          },
-          [&](const RestorePvAction& a) { return world.lvm.RestorePv(a.group, a.device, call); },
-          [&](const DropMissingPvsAction& a) { return world.lvm.DropMissingPvs(a.group, call); },
-          [&](const MoveExtentsAction& a) {
-            return ReloadNow(a.spec.group, a.spec.name, world, call,
-                             [&] { return world.lvm.Move(a.spec, call); });
-          },
           [&](const VerifyLeftAction& a) { return VerifyLeft(a, world, call); },
-          [&](const AbortMoveAction& a) { return world.lvm.AbandonMove(a.group, a.device, call); },
-          [&](const ChangePvAction& a) { return world.lvm.ChangePv(a.change, call); },
           [&](const ReviveAction& a) { return ReviveNow(a, world, call); },
-          [&](const RemovePvAction& a) { return world.lvm.RemovePv(a.group, a.device, call); },
       },
       action);
 }

@@ -16,12 +16,6 @@
 
 namespace quarry::engine {
 
-struct CreateLvAction {
-  lvm::CreateLv spec;
-};
-struct ExtendLvAction {
-  lvm::ExtendLv spec;
-};
 // Reads the new layout back and compares it with the plan.
 struct VerifyLayoutAction {
   std::string group, name;
@@ -31,10 +25,7 @@ struct VerifyLayoutAction {
   // not matter.
   std::optional<uint64_t> seqno = {};
 };
-struct RetagAction {
-  std::string group, name;
-  std::vector<std::string> add, remove;
-};
+// What lvm::ActivateLvs does, after the steps that a volume needs before it may start.
 struct ActivateAction {
   std::string group;
   std::vector<std::string> names;
@@ -55,37 +46,15 @@ struct RemoveLvAction {
   std::vector<std::string> names;
   uint64_t seqno = 0;
 };
-// Reloads the volume's table, so that the kernel takes back legs on disks that have returned or work again.
-struct RefreshAction {
-  std::string group;
-  std::vector<std::string> names;
-};
-// Builds new legs in place of lost ones.
-struct RepairAction {
-  lvm::RepairLv spec;
-};
 // Reads the result of a repair back: no leg is lost or on the PV `left`, and no two legs share a disk.
 struct VerifyLegsAction {
   std::string group, name;
   std::string left = {};  // uuid of the PV to be vacated; may be empty
 };
-struct MoveExtentsAction {
-  lvm::MoveExtents spec;
-};
 // Reads the result of a move back: nothing lies on these extents any more.
 struct VerifyLeftAction {
   std::string group, pv_uuid;
   std::vector<lvm::ExtentRange> ranges;
-};
-// Aborts the move off this PV: its extents go back to where they were.
-struct AbortMoveAction {
-  std::string group, device;
-};
-struct ChangePvAction {
-  lvm::PvChange change;
-};
-struct RemovePvAction {
-  std::string group, device;
 };
 // Prepares a stopped RAID volume to start again (stopped_array.h). The volume must not be active.
 struct ReviveAction {
@@ -95,17 +64,6 @@ struct ReviveAction {
 struct ScrubAction {
   std::string group, name, dm_uuid;
   bool repair;  // and rewrite what differs
-};
-struct LimitRecoveryAction {
-  std::string group;
-  std::vector<std::string> names;
-  Bytes rate;
-};
-struct RestorePvAction {
-  std::string group, device;
-};
-struct DropMissingPvsAction {
-  std::string group;
 };
 // Removes a Quarry device without a logical volume.
 struct RemoveDeviceAction {
@@ -165,19 +123,29 @@ struct GiveToGroupAction {
   AbsolutePath mount_point;
   uint32_t gid;
 };
-// Adds a disk to a group. The disk was proven blank and not in use.
-struct AddPvAction {
-  lvm::AddPv spec;
-};
+// A change of LVM's is an action as it is. Three verbs need more than one command, and have actions of their
+// own: ActivateAction, DeactivateAction, RemoveLvAction.
+using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
+                            VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
+                            EraseAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
+                            SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
+                            RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
-using Action =
-    std::variant<CreateLvAction, ExtendLvAction, VerifyLayoutAction, RetagAction, ActivateAction,
-                 DeactivateAction, RemoveLvAction, RemoveDeviceAction, EraseAction, MakeFilesystemAction,
-                 CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
-                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction, RefreshAction,
-                 RepairAction, VerifyLegsAction, RestorePvAction, DropMissingPvsAction, AddPvAction,
-                 MoveExtentsAction, VerifyLeftAction, AbortMoveAction, ChangePvAction, RemovePvAction,
-                 ReviveAction, ScrubAction, LimitRecoveryAction>;
+// The verb, if the action is that change of LVM's; else nullptr.
+template <typename Verb>
+const Verb* Find(const Action& action) {
+  const auto* const change = std::get_if<lvm::Change>(&action);
+  return change == nullptr ? nullptr : std::get_if<Verb>(change);
+}
+template <typename Verb>
+Verb* Find(Action& action) {
+  auto* const change = std::get_if<lvm::Change>(&action);
+  return change == nullptr ? nullptr : std::get_if<Verb>(change);
+}
+template <typename Verb>
+bool Is(const Action& action) {
+  return Find<Verb>(action) != nullptr;
+}
 
 // One line for administrators: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26
 // /dev/b:0-26".

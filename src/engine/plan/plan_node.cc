@@ -133,7 +133,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
   QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record.tags.profile));
   Plan plan;
   if (!interrupted) {
-    plan.push_back(RetagAction{group, lv, {lvm::FormattedTag(making)}, {}});
+    plan.push_back(lvm::ChangeTags{group, lv, {lvm::FormattedTag(making)}, {}});
   }
   plan.push_back(MakeFilesystemAction{{.fs_type = wanted,
                                        .device = view.device.Node(),
@@ -141,7 +141,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
                                        .stripe_unit = profile.geometry.stripe_size(),
                                        .data_stripes = profile.geometry.data_legs(),
                                        .overwrite = interrupted}});
-  plan.push_back(RetagAction{group, lv, {lvm::FormattedTag(wanted)}, {lvm::FormattedTag(making)}});
+  plan.push_back(lvm::ChangeTags{group, lv, {lvm::FormattedTag(wanted)}, {lvm::FormattedTag(making)}});
   return plan;
 }
 

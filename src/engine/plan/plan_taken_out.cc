@@ -17,7 +17,7 @@ Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken) {
     tags.erased.clear();
     tags.scrubbed.clear();
     plan.push_back(
-        RetagAction{catalog.group->name, part->name, lvm::BuildTags(tags), lvm::TagsOfOurs(part->tags)});
+        lvm::ChangeTags{catalog.group->name, part->name, lvm::BuildTags(tags), lvm::TagsOfOurs(part->tags)});
   }
   return plan;
 }

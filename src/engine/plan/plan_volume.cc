@@ -61,17 +61,17 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .ephemeral = wish.ephemeral,
   };
   CreatePlan plan;
-  plan.actions.push_back(CreateLvAction{{.group = group.name,
-                                         .name = wish.lv_name,
-                                         .geometry = geometry,
-                                         .step = placement.steps.front(),
-                                         .tags = {std::string(lvm::kCreatingTag)}}});
+  plan.actions.push_back(lvm::CreateLv{.group = group.name,
+                                       .name = wish.lv_name,
+                                       .geometry = geometry,
+                                       .step = placement.steps.front(),
+                                       .tags = {std::string(lvm::kCreatingTag)}});
   for (size_t i = 1; i < placement.steps.size(); ++i) {
-    plan.actions.push_back(ExtendLvAction{{group.name, wish.lv_name, geometry, placement.steps[i]}});
+    plan.actions.push_back(lvm::ExtendLv{group.name, wish.lv_name, geometry, placement.steps[i]});
   }
   plan.actions.push_back(VerifyLayoutAction{group.name, wish.lv_name, placement});
   plan.actions.push_back(
-      RetagAction{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
+      lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
   plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
   return plan;
 }
@@ -89,7 +89,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
       return ReportExcluded(std::move(growth.error()), catalog);
     }
     for (const lvm::PlacementStep& step : growth->steps) {
-      plan.push_back(ExtendLvAction{{group.name, record.lv->name, profile.geometry, step}});
+      plan.push_back(lvm::ExtendLv{group.name, record.lv->name, profile.geometry, step});
     }
     plan.push_back(VerifyLayoutAction{group.name, record.lv->name, *growth});
   }
@@ -98,8 +98,8 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
     if (record.lv->size > record.tags.size) {
       QUARRY_TRY(CheckGrown(record, profile));
     }
-    plan.push_back(
-        RetagAction{group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
+    plan.push_back(lvm::ChangeTags{
+        group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
   }
   return plan;
 }
@@ -119,10 +119,10 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
     return {RemoveLvAction{group, {record.lv->name}}};  // also deactivates it
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
-          RetagAction{group,
-                      record.lv->name,
-                      {lvm::StateTag(lvm::VolumeState::kErasing)},
-                      {lvm::StateTag(lvm::VolumeState::kReady)}}};
+          lvm::ChangeTags{group,
+                          record.lv->name,
+                          {lvm::StateTag(lvm::VolumeState::kErasing)},
+                          {lvm::StateTag(lvm::VolumeState::kReady)}}};
 }
 
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up) {

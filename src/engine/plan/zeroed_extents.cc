@@ -121,15 +121,10 @@ std::vector<PhysicalRange> ExtentsOf(const Plan& plan, bool metadata) {
 }
 
 uint64_t CommitsOf(const Action& action) {
-  if (const auto* create = std::get_if<CreateLvAction>(&action); create != nullptr) {
-    // With metadata legs LVM makes two commits: one for the volume while the metadata legs are zeroed, one to
-    // hide them.
-    return create->spec.geometry.has_metadata() ? 2 : 1;
+  if (const auto* change = std::get_if<lvm::Change>(&action); change != nullptr) {
+    return lvm::CommitsOf(*change);
   }
-  const bool commits =
-      std::holds_alternative<ExtendLvAction>(action) || std::holds_alternative<RetagAction>(action) ||
-      std::holds_alternative<RemoveLvAction>(action) || std::holds_alternative<AddPvAction>(action);
-  return commits ? 1 : 0;
+  return std::holds_alternative<RemoveLvAction>(action) ? 1 : 0;
 }
 
 }  // namespace quarry::engine

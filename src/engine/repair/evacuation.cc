@@ -68,8 +68,8 @@ Result<FoundDisk> Find(Node& node, const std::string& disk, const Call& call) {
                                             fmt::join(there, ", ")));
 }
 
-lvm::PvChange Wish(const FoundDisk& found, const EvacuateRequest& request) {
-  lvm::PvChange change{.group = found.catalog->group->name, .device = found.pv->device};
+lvm::ChangePv Wish(const FoundDisk& found, const EvacuateRequest& request) {
+  lvm::ChangePv change{.group = found.catalog->group->name, .device = found.pv->device};
   const std::string moving(lvm::kLeavingTag);
   const std::string rebuilding(lvm::kReplacingTag);
   if (request.cancel) {
@@ -82,7 +82,7 @@ lvm::PvChange Wish(const FoundDisk& found, const EvacuateRequest& request) {
   return change;
 }
 
-bool IsSo(const lvm::PhysicalVolume& pv, const lvm::PvChange& change) {
+bool IsSo(const lvm::PhysicalVolume& pv, const lvm::ChangePv& change) {
   const auto has = [&](const std::string& tag) { return std::ranges::find(pv.tags, tag) != pv.tags.end(); };
   return pv.allocatable == change.allocatable && std::ranges::all_of(change.add_tags, has) &&
          std::ranges::none_of(change.remove_tags, has);
@@ -136,7 +136,7 @@ Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request
                 found.pool->writers.Wait(fmt::format("evacuation of disk {}", found.pv->uuid), call));
   QUARRY_ASSIGN(found, Find(node, request.disk, call));  // again: the group may have changed before the turn
   EvacuateResult out = Describe(found);
-  const lvm::PvChange change = Wish(found, request);
+  const lvm::ChangePv change = Wish(found, request);
   if (IsSo(*found.pv, change) && !request.cancel) {
     return out;
   }
@@ -144,12 +144,12 @@ Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request
   if (request.dry_run) {
     return out;
   }
-  Plan plan = {ChangePvAction{change}};
+  Plan plan = {lvm::ChangePv{change}};
   if (request.cancel) {
     // Only a move that Quarry began is aborted. Another process's pvmove off this disk is not.
     const auto move = OwnMoveOff(*found.catalog, *found.pv);
     if (move.has_value() && move->has_value()) {
-      plan.insert(plan.begin(), AbortMoveAction{found.catalog->group->name, found.pv->device});
+      plan.insert(plan.begin(), lvm::AbortMove{found.catalog->group->name, found.pv->device});
     }
   }
   QUARRY_TRY(RunCounted(*found.pool, plan, node.world, call));

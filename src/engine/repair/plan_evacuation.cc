@@ -71,16 +71,15 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
 std::optional<RepairStep> GoOn(const RepairView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
   const lvm::VolumeGroup& group = view.group();
   const std::string& name = move.record->lv->name;
-  return RepairStep{
-      .ids = {},
-      .actions = {ActivateAction{group.name, {name}},
-                  MoveExtentsAction{{.group = group.name,
-                                     .name = name,
-                                     .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
-                                     .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
-                  VerifyLeftAction{group.name, pv.uuid, move.from}},
-      .kind = RepairKind::kEvacuate,
-      .unhurried = true};
+  return RepairStep{.ids = {},
+                    .actions = {ActivateAction{group.name, {name}},
+                                lvm::MoveExtents{.group = group.name,
+                                                 .name = name,
+                                                 .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
+                                                 .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)},
+                                VerifyLeftAction{group.name, pv.uuid, move.from}},
+                    .kind = RepairKind::kEvacuate,
+                    .unhurried = true};
 }
 
 std::optional<RepairStep> RebuildElsewhere(const RepairView& view, const lvm::PhysicalVolume& pv,
@@ -136,10 +135,10 @@ RepairStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
     move.to.front().count = std::min(most, move.to.front().count);
   }
   return {.ids = {},
-          .actions = {MoveExtentsAction{{.group = group.name,
-                                         .name = move.name,
-                                         .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
-                                         .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)}},
+          .actions = {lvm::MoveExtents{.group = group.name,
+                                       .name = move.name,
+                                       .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
+                                       .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)},
                       VerifyLeftAction{group.name, move.from_uuid, move.from}},
           .kind = RepairKind::kEvacuate,
           .unhurried = true};
@@ -195,7 +194,7 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
   }
   if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
     return RepairStep{
-        .ids = {}, .actions = {RemovePvAction{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
+        .ids = {}, .actions = {lvm::RemovePv{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
   }
   return std::nullopt;
 }

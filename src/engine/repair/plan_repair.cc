@@ -29,7 +29,7 @@ std::optional<RepairStep> TakeBack(const RepairView& view) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !pv.device.empty() && !view.refused.contains(pv.uuid)) {
       return RepairStep{.ids = {},
-                        .actions = {RestorePvAction{view.group().name, pv.device}},
+                        .actions = {lvm::RestorePv{view.group().name, pv.device}},
                         .kind = RepairKind::kTakeBack,
                         .disk = pv.uuid};
     }
@@ -69,7 +69,8 @@ std::optional<RepairStep> StartAsAsked(const RepairView& view) {
       // legs are lost one day.
       return RepairStep{
           {record.tags.id},
-          {RetagAction{view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
+          {lvm::ChangeTags{
+               view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
            ActivateAction{.group = view.group().name, .names = {record.lv->name}, .accept_older = true}}};
     }
   }
@@ -175,7 +176,7 @@ std::optional<RepairStep> Refresh(const RepairView& view) {
   if (names.empty()) {
     return std::nullopt;
   }
-  step.actions = {RefreshAction{view.group().name, std::move(names)}};
+  step.actions = {lvm::RefreshLvs{view.group().name, std::move(names)}};
   return step;
 }
 
@@ -197,7 +198,7 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
     return std::nullopt;
   }
   return RepairStep{.ids = {},
-                    .actions = {LimitRecoveryAction{view.group().name, std::move(names), *view.rebuild_rate}},
+                    .actions = {lvm::LimitRecovery{view.group().name, std::move(names), *view.rebuild_rate}},
                     .kind = RepairKind::kLimit};
 }
 
@@ -373,7 +374,7 @@ RepairPlan PlanRepair(const RepairView& view) {
   }
   plan.waiting = plan.waiting || WaitsForTheEraser(view);
   if (!plan.step.has_value() && MayDrop(view)) {
-    plan.step = RepairStep{{}, {DropMissingPvsAction{view.group().name}}};
+    plan.step = RepairStep{{}, {lvm::DropMissingPvs{view.group().name}}};
   }
   if (!plan.step.has_value()) {
     plan.step = LimitRecovery(view, plan);

@@ -26,7 +26,7 @@ RepairStep RecordStep(const VolumeView& volume, bool repaired, std::chrono::sys_
   const Record& record = *volume.record;
   const Bytes mismatched{volume.raid->mismatches * kSector};
   const ScrubOutcome outcome{now, mismatched};  // 0 after a repair
-  RetagAction retag{record.group->name, record.lv->name, {lvm::ScrubbedTag(ScrubText(outcome))}, {}};
+  lvm::ChangeTags retag{record.group->name, record.lv->name, {lvm::ScrubbedTag(ScrubText(outcome))}, {}};
   if (!record.tags.scrubbed.empty()) {
     retag.remove = {lvm::ScrubbedTag(record.tags.scrubbed)};
   }

@@ -276,15 +276,14 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
     guards.push_back(std::move(guard));
   }
   for (const Action& action : step.actions) {
-    if (std::holds_alternative<RefreshAction>(action) || std::holds_alternative<ReviveAction>(action)) {
+    if (Is<lvm::RefreshLvs>(action) || std::holds_alternative<ReviveAction>(action)) {
       for (const std::string& id : step.ids) {
         retries_.PutOff(RefreshKey(id), kFirstRefresh, node_.world.clock.Now());
       }
     }
   }
   QUARRY_TRY(RunCounted(pool, step.actions, node_.world, call.Within(kStepLimit)));
-  if (std::ranges::any_of(step.actions,
-                          [](const Action& a) { return std::holds_alternative<RetagAction>(a); })) {
+  if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
     erasers_.Wake(pool);  // a leg may have been removed (taken_out.h)
   }
   if (step.kind != RepairKind::kBeginScrub && step.kind != RepairKind::kRecordScrub) {

@@ -559,7 +559,7 @@ std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
   return paths;
 }
 
-Status FreshLvm::Change(const std::string& name, const Call& call, const std::function<Status()>& change) {
+Status FreshLvm::Prepared(const std::string& name, const Call& call, const std::function<Status()>& change) {
   Group& group = Find(name);
   QUARRY_ASSIGN(Snapshot snapshot, Prove(group, call));
   if (snapshot == nullptr) {
@@ -581,9 +581,18 @@ Status FreshLvm::Change(const std::string& name, const Call& call, const std::fu
   return status;
 }
 
-Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
-  Group& group = Find(spec.name);
-  Status status = (maker_ == nullptr ? inner_ : *maker_).Create(spec, call);
+Status FreshLvm::Apply(const Change& change, const Call& call) {
+  return std::visit([&](const auto& verb) { return Do(verb, call); }, change);
+}
+
+template <typename Verb>
+Status FreshLvm::Do(const Verb& change, const Call& call) {
+  return Prepared(change.group, call, [&] { return inner_.Apply(change, call); });
+}
+
+Status FreshLvm::Do(const CreateGroup& change, const Call& call) {
+  Group& group = Find(change.group);
+  Status status = (maker_ == nullptr ? inner_ : *maker_).Apply(change, call);
   if (finder_ != nullptr) {
     // If this fails, the first Read does not find the group, and searches again.
     (void)finder_->Update(call);
@@ -599,84 +608,19 @@ Status FreshLvm::Create(const CreateGroup& spec, const Call& call) {
   return status;
 }
 
-Status FreshLvm::Create(const CreateLv& spec, const Call& call) {
-  return Change(spec.group, call, [&] { return inner_.Create(spec, call); });
-}
-
-Status FreshLvm::Extend(const ExtendLv& spec, const Call& call) {
-  return Change(spec.group, call, [&] { return inner_.Extend(spec, call); });
-}
-
-Status FreshLvm::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                        const Call& call) {
-  return Change(group, call, [&] { return inner_.Remove(group, names, seqno, call); });
-}
-
-Status FreshLvm::ChangeTags(const std::string& group, const std::string& name,
-                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
-                            const Call& call) {
-  return Change(group, call, [&] { return inner_.ChangeTags(group, name, add, remove, call); });
-}
-
-Status FreshLvm::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  return Change(group, call, [&] { return inner_.Activate(group, names, call); });
-}
-
-Status FreshLvm::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                            const Call& call) {
-  return Change(group, call, [&] { return inner_.Deactivate(group, name, seqno, call); });
-}
-
-Status FreshLvm::Add(const AddPv& spec, const Call& call) {
-  return Change(spec.group, call, [&]() -> Status {
+Status FreshLvm::Do(const AddPv& change, const Call& call) {
+  return Prepared(change.group, call, [&]() -> Status {
     if (finder_ == nullptr) {
-      return (maker_ == nullptr ? inner_ : *maker_).Add(spec, call);
+      return (maker_ == nullptr ? inner_ : *maker_).Apply(change, call);
     }
-    AddPv shown = spec;
-    QUARRY_ASSIGN(shown.device, finder_->Show(spec.device));
-    Status added = inner_.Add(shown, call);
-    finder_->Hide(spec.device);
+    AddPv shown = change;
+    QUARRY_ASSIGN(shown.device, finder_->Show(change.device));
+    Status added = inner_.Apply(shown, call);
+    finder_->Hide(change.device);
     // If this fails, the next report lacks the PV, and the search is repeated then.
     (void)finder_->Update(call);
     return added;
   });
-}
-
-Status FreshLvm::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  return Change(group, call, [&] { return inner_.Refresh(group, names, call); });
-}
-
-Status FreshLvm::Repair(const RepairLv& spec, const Call& call) {
-  return Change(spec.group, call, [&] { return inner_.Repair(spec, call); });
-}
-
-Status FreshLvm::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                               const Call& call) {
-  return Change(group, call, [&] { return inner_.LimitRecovery(group, names, rate, call); });
-}
-
-Status FreshLvm::RestorePv(const std::string& group, const std::string& device, const Call& call) {
-  return Change(group, call, [&] { return inner_.RestorePv(group, device, call); });
-}
-
-Status FreshLvm::DropMissingPvs(const std::string& group, const Call& call) {
-  return Change(group, call, [&] { return inner_.DropMissingPvs(group, call); });
-}
-
-Status FreshLvm::ChangePv(const PvChange& spec, const Call& call) {
-  return Change(spec.group, call, [&] { return inner_.ChangePv(spec, call); });
-}
-
-Status FreshLvm::Move(const MoveExtents& spec, const Call& call) {
-  return Change(spec.group, call, [&] { return inner_.Move(spec, call); });
-}
-
-Status FreshLvm::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
-  return Change(group, call, [&] { return inner_.AbandonMove(group, device, call); });
-}
-
-Status FreshLvm::RemovePv(const std::string& group, const std::string& device, const Call& call) {
-  return Change(group, call, [&] { return inner_.RemovePv(group, device, call); });
 }
 
 FreshLvm::Counts FreshLvm::counts() const {

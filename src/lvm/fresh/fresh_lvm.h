@@ -66,33 +66,13 @@ class FreshLvm final : public LvmApi {
   // vgcfgrestore was run). A restart of quarryd accepts the group.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
-  // From then on, the group made by this call is the group of its name.
-  Status Create(const CreateGroup& spec, const Call& call) override;
   // Passed on after two steps: the group's identity is checked, and every PV that can be visible is made
-  // visible. LVM marks a PV that it does not see as missing in each commit.
-  Status Create(const CreateLv& spec, const Call& call) override;
-  Status Extend(const ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                const Call& call) override;
-  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
-                    const std::vector<std::string>& remove, const Call& call) override;
-  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                    const Call& call) override;
-  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Repair(const RepairLv& spec, const Call& call) override;
-  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                       const Call& call) override;
-  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
-  Status DropMissingPvs(const std::string& group, const Call& call) override;
-  Status ChangePv(const PvChange& spec, const Call& call) override;
-  Status Move(const MoveExtents& spec, const Call& call) override;
-  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
-  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
+  // visible. LVM marks a PV that it does not see as missing in each commit. Two verbs are more than that:
+  // - CreateGroup: from then on, the group made by this call is the group of its name.
+  // - AddPv: where LVM sees only the pools' PVs, it is shown the new device too, and nothing else. So an
+  //   unmanaged group of the same name, on other disks, is no obstacle.
+  Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
-  // Where LVM sees only the pools' PVs, it is shown this device too, and nothing else. So an unmanaged group
-  // of the same name, on other disks, is no obstacle.
-  Status Add(const AddPv& spec, const Call& call) override;
 
   // Reads the group, which may ask LVM. Then takes LVM's lock and checks the headers; if they changed, reads
   // the text. If only LVM can interpret the text, the lock is released and everything is repeated, a few
@@ -130,7 +110,12 @@ class FreshLvm final : public LvmApi {
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
   // Whether disks that are gone would be visible again, after their return, where the proof looks for them.
   bool WouldReturn(const VolumeGroup& last, const Proof& proof, const std::vector<PvState>& states) const;
-  Status Change(const std::string& group, const Call& call, const std::function<Status()>& change);
+  Status Do(const CreateGroup& change, const Call& call);
+  Status Do(const AddPv& change, const Call& call);
+  // Any other verb.
+  template <typename Verb>
+  Status Do(const Verb& change, const Call& call);
+  Status Prepared(const std::string& group, const Call& call, const std::function<Status()>& change);
 
   LvmApi& inner_;
   HeaderSource& headers_;

@@ -44,10 +44,6 @@ std::vector<FlushTarget> TargetsOf(const VolumeGroup& group) {
   return out;
 }
 
-std::string Several(const std::string& group, const std::vector<std::string>& names) {
-  return names.size() == 1 ? FullName(group, names[0]) : fmt::format("{} ({} volumes)", group, names.size());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpawnOptions options,
@@ -89,7 +85,7 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
 // Holds no lock. The report changes nothing, and a report stuck behind a silent disk would keep the next
 // owner out.
 Result<VolumeGroup> LvmSpawn::Report(const std::string& group, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ReadArguments(group));
+  QUARRY_ASSIGN(const Words arguments, ReadArguments(group));
   QUARRY_ASSIGN(Finished finished, Run(arguments, call));
   if (!finished.ok()) {
     return Failure(arguments[0], group, finished, call);
@@ -102,129 +98,61 @@ Result<VolumeGroup> LvmSpawn::Report(const std::string& group, const Call& call)
   return parsed;
 }
 
-Status LvmSpawn::Create(const CreateGroup& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
+Status LvmSpawn::Apply(const Change& change, const Call& call) {
+  return std::visit([&](const auto& verb) { return Do(verb, call); }, change);
+}
+
+template <typename Verb>
+Status LvmSpawn::Do(const Verb& change, const Call& call) {
+  QUARRY_TRY(RunToSuccess(change, call));
+  return Verb::kCommits ? Flush(change.group, call) : Ok();
+}
+
+Status LvmSpawn::Do(const CreateGroup& change, const Call& call) {
+  QUARRY_TRY(change.Arguments());
   if (options_.locks != nullptr) {
-    QUARRY_TRY(options_.locks->ClaimName(spec.name));
+    QUARRY_TRY(options_.locks->ClaimName(change.group));
   }
-  return Commit(arguments, spec.name, spec.name, call);
+  return Do<CreateGroup>(change, call);
 }
 
-Status LvmSpawn::Create(const CreateLv& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, CreateArguments(spec));
-  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
+// The new disk must be flushed too. Without its label the group would lack a disk after a power cut.
+Status LvmSpawn::Do(const AddPv& change, const Call& call) {
+  QUARRY_TRY(RunToSuccess(change, call));
+  QUARRY_TRY(FlushNewPv(change.device, call).Context("done, but not known to be durable"));
+  return Flush(change.group, call);
 }
 
-Status LvmSpawn::Extend(const ExtendLv& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ExtendArguments(spec));
-  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
+Status LvmSpawn::Do(const ChangeTags& change, const Call& call) {
+  return change.IsEmpty() ? Ok() : Do<ChangeTags>(change, call);
 }
 
-Status LvmSpawn::Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                        const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RemoveArguments(group, names, seqno));
-  if (names.empty()) {
+Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {
+  QUARRY_ASSIGN(const Words arguments, change.Arguments());
+  if (change.names.empty()) {
     return Ok();
   }
-  QUARRY_ASSIGN(const Finished finished, RunHolding(group, arguments, call));
+  QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call));
   if (finished.ok()) {
-    return Flush(group, call);
+    return Flush(change.group, call);
   }
-  if (names.size() == 1) {
+  if (change.names.size() == 1) {
     // Flushed even if the volume was already gone: the process that removed it may not have flushed.
-    return SaysNoSuchLv(finished) ? Flush(group, call)
-                                  : Failure(arguments[0], FullName(group, names[0]), finished, call);
+    return SaysNoSuchLv(finished) ? Flush(change.group, call)
+                                  : Failure(arguments[0], change.Object(), finished, call);
   }
   // LVM's message is about one of the volumes, so each is tried by itself.
   Status worst = Ok();
-  for (const std::string& name : names) {
-    Status one = Remove(group, {name}, seqno, call);
+  for (const std::string& name : change.names) {
+    Status one = Do(RemoveLvs{change.group, {name}, change.seqno}, call);
     worst = one.has_value() ? std::move(worst) : std::move(one);
   }
   return worst;
 }
 
-Status LvmSpawn::ChangeTags(const std::string& group, const std::string& name,
-                            const std::vector<std::string>& add, const std::vector<std::string>& remove,
-                            const Call& call) {
-  if (add.empty() && remove.empty()) {
-    return Ok();
-  }
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, TagArguments(group, name, add, remove));
-  return Commit(arguments, group, FullName(group, name), call);
-}
-
-// Activation changes only the kernel: no commit, so nothing to flush.
-Status LvmSpawn::Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ActivateArguments(group, names));
-  return RunToSuccess(arguments, group, Several(group, names), call);
-}
-
-Status LvmSpawn::Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                            const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, DeactivateArguments(group, name, seqno));
-  return RunToSuccess(arguments, group, FullName(group, name), call);
-}
-
-// May commit: LVM repairs inconsistencies that it meets.
-Status LvmSpawn::Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RefreshArguments(group, names));
-  return Commit(arguments, group, Several(group, names), call);
-}
-
-Status LvmSpawn::Repair(const RepairLv& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RepairArguments(spec));
-  return Commit(arguments, spec.group, FullName(spec.group, spec.name), call);
-}
-
-Status LvmSpawn::LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                               const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, LimitRecoveryArguments(group, names, rate));
-  return Commit(arguments, group, Several(group, names), call);
-}
-
-Status LvmSpawn::RestorePv(const std::string& group, const std::string& device, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, RestorePvArguments(group, device));
-  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
-}
-
-Status LvmSpawn::DropMissingPvs(const std::string& group, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, DropMissingPvsArguments(group));
-  return Commit(arguments, group, group, call);
-}
-
-Status LvmSpawn::ChangePv(const PvChange& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ChangePvArguments(spec));
-  return Commit(arguments, spec.group, fmt::format("{} {}", spec.group, spec.device), call);
-}
-
-Status LvmSpawn::Move(const MoveExtents& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, MoveArguments(spec));
-  return Commit(arguments, spec.group, fmt::format("{} {}", FullName(spec.group, spec.name), spec.from),
-                call);
-}
-
-Status LvmSpawn::AbandonMove(const std::string& group, const std::string& device, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, AbandonMoveArguments(group, device));
-  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
-}
-
-Status LvmSpawn::RemovePv(const std::string& group, const std::string& device, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, ReducePvArguments(group, device));
-  return Commit(arguments, group, fmt::format("{} {}", group, device), call);
-}
-
 Result<std::string> LvmSpawn::Version(const Call& call) {
   QUARRY_ASSIGN(const Finished finished, Run({"version"}, call));
   return ParseVersion(finished.out);
-}
-
-// The new disk must be flushed too. Without its label the group would lack a disk after a power cut.
-Status LvmSpawn::Add(const AddPv& spec, const Call& call) {
-  QUARRY_ASSIGN(const std::vector<std::string> arguments, AddArguments(spec));
-  QUARRY_TRY(RunToSuccess(arguments, spec.group, spec.group, call));
-  QUARRY_TRY(FlushNewPv(spec.device, call).Context("done, but not known to be durable"));
-  return Flush(spec.group, call);
 }
 
 Result<Finished> LvmSpawn::Run(const std::vector<std::string>& arguments, const Call& call) {
@@ -257,19 +185,11 @@ Command LvmSpawn::CommandOf(const std::vector<std::string>& arguments) const {
   return command;
 }
 
-Status LvmSpawn::RunToSuccess(const std::vector<std::string>& arguments, const std::string& group,
-                              const std::string& object, const Call& call) {
-  QUARRY_ASSIGN(const Finished finished, RunHolding(group, arguments, call));
-  if (!finished.ok()) {
-    return Failure(arguments[0], object, finished, call);
-  }
-  return Ok();
-}
-
-Status LvmSpawn::Commit(const std::vector<std::string>& arguments, const std::string& group,
-                        const std::string& object, const Call& call) {
-  QUARRY_TRY(RunToSuccess(arguments, group, object, call));
-  return Flush(group, call);
+template <typename Verb>
+Status LvmSpawn::RunToSuccess(const Verb& change, const Call& call) {
+  QUARRY_ASSIGN(const Words arguments, change.Arguments());
+  QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call));
+  return finished.ok() ? Ok() : Status(Failure(arguments[0], change.Object(), finished, call));
 }
 
 Error LvmSpawn::Failure(const std::string& verb, const std::string& object, const Finished& finished,

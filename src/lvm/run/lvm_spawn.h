@@ -49,28 +49,8 @@ class LvmSpawn final : public LvmApi {
                                                 const Call& call);
 
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
-  Status Create(const CreateGroup& spec, const Call& call) override;
-  Status Create(const CreateLv& spec, const Call& call) override;
-  Status Extend(const ExtendLv& spec, const Call& call) override;
-  Status Remove(const std::string& group, const std::vector<std::string>& names, uint64_t seqno,
-                const Call& call) override;
-  Status ChangeTags(const std::string& group, const std::string& name, const std::vector<std::string>& add,
-                    const std::vector<std::string>& remove, const Call& call) override;
-  Status Activate(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Deactivate(const std::string& group, const std::string& name, uint64_t seqno,
-                    const Call& call) override;
-  Status Refresh(const std::string& group, const std::vector<std::string>& names, const Call& call) override;
-  Status Repair(const RepairLv& spec, const Call& call) override;
-  Status LimitRecovery(const std::string& group, const std::vector<std::string>& names, Bytes rate,
-                       const Call& call) override;
-  Status RestorePv(const std::string& group, const std::string& device, const Call& call) override;
-  Status DropMissingPvs(const std::string& group, const Call& call) override;
-  Status ChangePv(const PvChange& spec, const Call& call) override;
-  Status Move(const MoveExtents& spec, const Call& call) override;
-  Status AbandonMove(const std::string& group, const std::string& device, const Call& call) override;
-  Status RemovePv(const std::string& group, const std::string& device, const Call& call) override;
+  Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const Call& call) override;
-  Status Add(const AddPv& spec, const Call& call) override;
 
  private:
   LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)
@@ -83,13 +63,16 @@ class LvmSpawn final : public LvmApi {
                               const Call& call);
   Command CommandOf(const std::vector<std::string>& arguments) const;
   Result<VolumeGroup> Report(const std::string& group, const Call& call);
-  // As RunHolding, but any exit status other than 0 is an error. `object` names the command's object for
-  // messages.
-  Status RunToSuccess(const std::vector<std::string>& arguments, const std::string& group,
-                      const std::string& object, const Call& call);
-  // RunToSuccess of a command that commits to `group`, followed by the flush that makes the commit durable.
-  Status Commit(const std::vector<std::string>& arguments, const std::string& group,
-                const std::string& object, const Call& call);
+  // Runs the command, and flushes what it has committed.
+  Status Do(const CreateGroup& change, const Call& call);
+  Status Do(const AddPv& change, const Call& call);
+  Status Do(const RemoveLvs& change, const Call& call);
+  Status Do(const ChangeTags& change, const Call& call);
+  template <typename Verb>
+  Status Do(const Verb& change, const Call& call);
+  // Runs the command. Any exit status other than 0 is an error.
+  template <typename Verb>
+  Status RunToSuccess(const Verb& change, const Call& call);
   // The error of a failed command. It is "not found" only if that is proven.
   Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
                 const Call& call);

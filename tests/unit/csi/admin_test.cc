@@ -24,12 +24,12 @@ class AdminTest : public testing::Test, public ServiceHarness {
     const auto group = *lvm.Read("vg0", Call{});
     const auto linear = *lvm::Geometry::Make({});
     const auto placement = *lvm::Place(lvm::FreeSpaceOf(*group), linear, Extents{4}, *group);
-    EXPECT_TRUE(lvm.Create(lvm::CreateLv{.group = "vg0",
-                                         .name = "csilvdata",
-                                         .geometry = linear,
-                                         .step = placement.steps.front(),
-                                         .tags = {"VN.n"}},
-                           Call{})
+    EXPECT_TRUE(lvm.Apply(lvm::CreateLv{.group = "vg0",
+                                        .name = "csilvdata",
+                                        .geometry = linear,
+                                        .step = placement.steps.front(),
+                                        .tags = {"VN.n"}},
+                          Call{})
                     .has_value());
   }
   grpc::Status Adopt(admin::AdoptRequest request, admin::AdoptResponse& response) {

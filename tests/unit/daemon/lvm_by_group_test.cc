@@ -32,15 +32,15 @@ TEST_F(LvmByGroupTest, EachGroupIsReadByItsOwnLvm) {
 }
 
 TEST_F(LvmByGroupTest, ChangesGoToTheLvmOfTheirGroup) {
-  (void)lvm_.Activate("vg-one", {"lv"}, Soon());
-  (void)lvm_.Deactivate("vg-one", "lv", 0, Soon());
-  (void)lvm_.ChangeTags("vg-one", "lv", {"a"}, {}, Soon());
-  (void)lvm_.Remove("vg-one", {"lv"}, 0, Soon());
+  (void)lvm_.Apply(lvm::ActivateLvs{"vg-one", {"lv"}}, Soon());
+  (void)lvm_.Apply(lvm::DeactivateLv{"vg-one", "lv", 0}, Soon());
+  (void)lvm_.Apply(lvm::ChangeTags{"vg-one", "lv", {"a"}, {}}, Soon());
+  (void)lvm_.Apply(lvm::RemoveLvs{"vg-one", {"lv"}, 0}, Soon());
   for (const char* method : {"Activate", "Deactivate", "ChangeTags", "Remove"}) {
     EXPECT_EQ(one_.before.Calls(method), 1) << method;
     EXPECT_EQ(two_.before.Calls(method), 0) << method;
   }
-  EXPECT_EQ(lvm_.Remove("vg-three", {"lv"}, 0, Soon()).error().code(), Code::kNotFound);
+  EXPECT_EQ(lvm_.Apply(lvm::RemoveLvs{"vg-three", {"lv"}, 0}, Soon()).error().code(), Code::kNotFound);
 }
 
 TEST_F(LvmByGroupTest, ASilentGroupDoesNotBlockTheOthers) {

@@ -60,12 +60,12 @@ class AdoptionTest : public testing::Test {
     const auto geometry = *lvm::Geometry::Make(request);
     const auto placement = lvm::Place(lvm::FreeSpaceOf(*group), geometry, Extents{extents}, *group);
     ASSERT_TRUE(placement.has_value()) << placement.error().message();
-    const auto made = lvm_.Create(lvm::CreateLv{.group = "vg0",
-                                                .name = name,
-                                                .geometry = geometry,
-                                                .step = placement->steps.front(),
-                                                .tags = std::move(tags)},
-                                  Soon());
+    const auto made = lvm_.Apply(lvm::CreateLv{.group = "vg0",
+                                               .name = name,
+                                               .geometry = geometry,
+                                               .step = placement->steps.front(),
+                                               .tags = std::move(tags)},
+                                 Soon());
     ASSERT_TRUE(made.has_value()) << made.error().message();
   }
   void Change(const std::string& name, const std::function<void(lvm::LogicalVolume&)>& change) {
@@ -260,7 +260,7 @@ TEST_F(AdoptionTest, ARefusalNamesTheUser) {
 
 TEST_F(AdoptionTest, AnInactiveVolumeIsInactiveAgainAfterwards) {
   Make("idle");
-  ASSERT_TRUE(lvm_.Deactivate("vg0", "idle", 0, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", "idle", 0}, Soon()).has_value());
   mount_.SetContent(Uuid("idle"), {Content::Kind::kOther, "swap", ""});
   ExpectRefused(Adopt("idle"), Code::kPrecondition, "swap");
   EXPECT_FALSE(Lv("idle").active);
@@ -326,7 +326,7 @@ TEST_F(AdoptionTest, EveryInterruptionIsHarmless) {
     for (const char* const step : {"Activate", "ChangeTags", "Deactivate"}) {
       const std::string name = fmt::format("lv{}", ++n);
       Make(name, {}, 4);
-      ASSERT_TRUE(lvm_.Deactivate("vg0", name, 0, Soon()).has_value());
+      ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", name, 0}, Soon()).has_value());
       mount_.SetContent(Uuid(name), kExt4);
       (after ? lvm_.after : lvm_.before).FailNth(step, 1, Error(Code::kTimeout, "killed"));
       const auto first = Adopt(name);

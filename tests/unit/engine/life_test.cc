@@ -331,7 +331,7 @@ TEST_F(LifeTest, ARepeatedCreateFindsAVolumeOfAnotherBuild) {
     const auto wanted = lvm::BuildTags(**tags);
     std::erase_if(remove,
                   [&](const std::string& tag) { return std::ranges::find(wanted, tag) != wanted.end(); });
-    ASSERT_TRUE(lvm_.ChangeTags("vg0", lv.name, add, remove, Soon()).has_value());
+    ASSERT_TRUE(lvm_.Apply(lvm::ChangeTags{"vg0", lv.name, add, remove}, Soon()).has_value());
     const auto again = Create("v", 10);
     ASSERT_TRUE(again.has_value()) << again.error().message();
     EXPECT_FALSE(again->created);
@@ -468,7 +468,7 @@ TEST_F(LifeTest, SpaceThatErasingWillFreeIsUnavailableNotExhausted) {
 
 TEST_F(LifeTest, AnInactiveVolumeIsNotDeactivated) {
   const std::string id = Create("one", 10, {{"erase", "zero"}, {"type", "raid1"}})->volume.id;
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", lvm::ParseVolumeId(id)->lv_name, 0}, Soon()).has_value());
   const int before = lvm_.before.Calls("Deactivate");
   ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
   UntilErased(0);

@@ -17,37 +17,8 @@ constexpr const char* kB = "qbbbbbbbbbbbbbbbbbbbbbbbbba";
 class ToldLvm final : public lvm::LvmApi {
  public:
   Result<lvm::Snapshot> Read(const std::string&, const Call&) override { return told; }
-  Status Create(const lvm::CreateGroup&, const Call&) override { return Refused(); }
-  Status Create(const lvm::CreateLv&, const Call&) override { return Refused(); }
-  Status Extend(const lvm::ExtendLv&, const Call&) override { return Refused(); }
-  Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
-    return Refused();
-  }
-  Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
-                    const std::vector<std::string>&, const Call&) override {
-    return Refused();
-  }
-  Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
-    return Refused();
-  }
-  Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override {
-    return Refused();
-  }
-  Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
-    return Refused();
-  }
-  Status Repair(const lvm::RepairLv&, const Call&) override { return Refused(); }
-  Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
-    return Refused();
-  }
-  Status RestorePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
-  Status DropMissingPvs(const std::string&, const Call&) override { return Refused(); }
-  Status ChangePv(const lvm::PvChange&, const Call&) override { return Refused(); }
-  Status Move(const lvm::MoveExtents&, const Call&) override { return Refused(); }
-  Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Refused(); }
-  Status RemovePv(const std::string&, const std::string&, const Call&) override { return Refused(); }
+  Status Apply(const lvm::Change&, const Call&) override { return Refused(); }
   Result<std::string> Version(const Call&) override { return Refused().error(); }
-  Status Add(const lvm::AddPv&, const Call&) override { return Refused(); }
 
   lvm::Snapshot told;
 

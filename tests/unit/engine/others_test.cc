@@ -370,7 +370,7 @@ TEST_F(OthersTest, AVolumeBeingMovedIsUnavailableUntilTheMoveEnds) {
     ExpectRefused(Delete(id), Code::kUnavailable, "is being moved off disk ");
     ExpectRefused(Expand(id, 80), Code::kUnavailable, "is being moved off disk ");
     EXPECT_THAT(Changes(), IsEmpty());
-    ASSERT_TRUE(lvm_.AbandonMove("vg0", Group()->FindPv(from)->device, Soon()).has_value());
+    ASSERT_TRUE(lvm_.Apply(lvm::AbortMove{"vg0", Group()->FindPv(from)->device}, Soon()).has_value());
     EXPECT_TRUE(Expand(id, 80).has_value());
     EXPECT_TRUE(Delete(id).has_value());
     EXPECT_TRUE(Eventually([&] { return !HasLv(NameOf(id)); })) << "the eraser is not to come in between";

@@ -179,8 +179,8 @@ TEST_F(ScrubbingTest, AnAbortedScrubDoesNotCount) {
   Ask({id});
   Mend();
   ASSERT_TRUE(IsChecked(id));
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, 0, Soon()).has_value());
-  ASSERT_TRUE(lvm_.Activate("vg0", {lv}, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", lv, 0}, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lv}}, Soon()).has_value());
   SetLegs(id, "AA");
   Mend();
   EXPECT_EQ(OutcomeOf(id), std::nullopt);
@@ -188,12 +188,12 @@ TEST_F(ScrubbingTest, AnAbortedScrubDoesNotCount) {
   // The volume is inactive now.
   Ask({id});
   Mend();
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lv, 0, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", lv, 0}, Soon()).has_value());
   Mend();
   EXPECT_EQ(OutcomeOf(id), std::nullopt);
   EXPECT_FALSE(StatusOf(id).scrub_pending);
   // A leg failed.
-  ASSERT_TRUE(lvm_.Activate("vg0", {lv}, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lv}}, Soon()).has_value());
   SetLegs(id, "AA");
   Ask({id});
   Mend();
@@ -237,7 +237,7 @@ TEST_F(ScrubbingTest, TheNextProcessRecordsARunningScrub) {
 
 TEST_F(ScrubbingTest, AnInactiveVolumeIsActivatedForItsScrub) {
   const std::string id = Create("mirror", "raid1", 100);
-  ASSERT_TRUE(lvm_.Deactivate("vg0", lvm::ParseVolumeId(id)->lv_name, 0, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", lvm::ParseVolumeId(id)->lv_name, 0}, Soon()).has_value());
   Ask({id});
   Mend();  // the fake does not know that this is a RAID volume, so the kernel refuses
   EXPECT_TRUE(dm_.Find(DmUuidOf(id))->has_value());

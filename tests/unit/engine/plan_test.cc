@@ -32,10 +32,10 @@ TEST(PlanCreate, MarksVerifiesThenTagsInOneCommit) {
   const auto plan = PlanCreate(catalog, Wish({{"type", "raid1"}}, 10), PoolConfig{});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   ASSERT_EQ(plan->actions.size(), 3U);
-  const auto& create = std::get<CreateLvAction>(plan->actions[0]);
-  EXPECT_EQ(create.spec.tags, std::vector<std::string>{std::string(lvm::kCreatingTag)});
+  const auto& create = *Find<lvm::CreateLv>(plan->actions[0]);
+  EXPECT_EQ(create.tags, std::vector<std::string>{std::string(lvm::kCreatingTag)});
   EXPECT_TRUE(std::holds_alternative<VerifyLayoutAction>(plan->actions[1]));
-  const auto& retag = std::get<RetagAction>(plan->actions[2]);
+  const auto& retag = *Find<lvm::ChangeTags>(plan->actions[2]);
   EXPECT_EQ(retag.remove, std::vector<std::string>{std::string(lvm::kCreatingTag)});
   const auto tags = lvm::ParseTags(retag.add);
   ASSERT_TRUE(tags.has_value() && tags->has_value());
@@ -61,7 +61,7 @@ TEST(PlanDelete, DeactivatesFirst) {
   ASSERT_TRUE(std::holds_alternative<DeactivateAction>(zero[0]));
   EXPECT_EQ(std::get<DeactivateAction>(zero[0]).dm_uuids,
             std::vector<std::string>{catalog.records.front().DmUuid()});
-  EXPECT_EQ(std::get<RetagAction>(zero[1]).add.front(), lvm::StateTag(lvm::VolumeState::kErasing));
+  EXPECT_EQ(Find<lvm::ChangeTags>(zero[1])->add.front(), lvm::StateTag(lvm::VolumeState::kErasing));
   const Plan none = PlanDelete(catalog.records.front(), ErasePolicy::kNone);
   ASSERT_EQ(none.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<RemoveLvAction>(none[0])) << "removing deactivates";
@@ -94,8 +94,8 @@ TEST(PlanExpand, WritesTheSizeLast) {
   const auto profile = Profile::Parse({}, "default");
   const auto plan = PlanExpand(catalog, catalog.records.front(), *profile, Extents{20}, {});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
-  EXPECT_TRUE(std::holds_alternative<ExtendLvAction>(plan->front()));
-  EXPECT_EQ(std::get<RetagAction>(plan->back()).add.front(), lvm::SizeTag(Bytes{20 * 4 * kMiB.value}));
+  EXPECT_TRUE(Is<lvm::ExtendLv>(plan->front()));
+  EXPECT_EQ(Find<lvm::ChangeTags>(plan->back())->add.front(), lvm::SizeTag(Bytes{20 * 4 * kMiB.value}));
   EXPECT_TRUE(PlanExpand(catalog, catalog.records.front(), *profile, Extents{10}, {})->empty());
 }
 
@@ -148,9 +148,9 @@ TEST_F(NodePlanTest, ABlankNewVolumeIsMarkedFormattedRecordedThenMounted) {
   const auto plan = Stage(blank_);
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   ASSERT_EQ(plan->size(), 6U);
-  EXPECT_TRUE(std::holds_alternative<RetagAction>((*plan)[0]));
+  EXPECT_TRUE(Is<lvm::ChangeTags>((*plan)[0]));
   EXPECT_TRUE(std::holds_alternative<MakeFilesystemAction>((*plan)[1]));
-  EXPECT_EQ(std::get<RetagAction>((*plan)[2]).add.front(), lvm::FormattedTag("ext4"));
+  EXPECT_EQ(Find<lvm::ChangeTags>((*plan)[2])->add.front(), lvm::FormattedTag("ext4"));
   EXPECT_TRUE(std::holds_alternative<MakeTargetAction>((*plan)[3]));
   EXPECT_EQ(std::get<MountAction>((*plan)[4]).options.flags, uint64_t{MS_NOSUID | MS_NODEV});
 }

@@ -170,8 +170,10 @@ class PoolsTest : public testing::Test {
     const auto placement = lvm::Place(lvm::FreeSpaceOf(*now), geometry, Extents{16}, *now);
     ASSERT_TRUE(placement.has_value()) << placement.error().message();
     ASSERT_TRUE(
-        lvm_.Create({.group = group, .name = name, .geometry = geometry, .step = placement->steps.front()},
-                    Soon())
+        lvm_.Apply(
+                lvm::CreateLv{
+                    .group = group, .name = name, .geometry = geometry, .step = placement->steps.front()},
+                Soon())
             .has_value());
   }
   // The log so far.

@@ -184,7 +184,7 @@ TEST_F(GateTest, NoCommitHappensWhileAPieceIsWritten) {
   std::atomic<bool> done = false;
   erase_.OnPiece([&](const auto&) {
     administrator = std::thread([&] {
-      EXPECT_TRUE(lvm_.Remove("vg0", {"theirs"}, 0, Soon()).has_value());
+      EXPECT_TRUE(lvm_.Apply(lvm::RemoveLvs{"vg0", {"theirs"}, 0}, Soon()).has_value());
       done = true;
     });
     while (!lvm_.IsWaitedFor("vg0")) {

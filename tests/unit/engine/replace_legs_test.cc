@@ -64,7 +64,7 @@ TEST_F(ReplaceLegsTest, ALegOnAPresentDiskLeavesThatDisk) {
   EXPECT_THAT(step->ids, ElementsAre(id_));
   EXPECT_EQ(step->kind, RepairKind::kReplaceLeg);
   ASSERT_THAT(step->actions, SizeIs(2));
-  const lvm::RepairLv& spec = std::get<RepairAction>(step->actions[0]).spec;
+  const lvm::RepairLv& spec = *Find<lvm::RepairLv>(step->actions[0]);
   EXPECT_EQ(spec.leave, pv().device);
   EXPECT_THAT(spec.pv_arguments, SizeIs(1));
   EXPECT_EQ(std::get<VerifyLegsAction>(step->actions[1]).left, pv().uuid);
@@ -77,7 +77,7 @@ TEST_F(ReplaceLegsTest, ALostLegLeavesNoDisk) {
   ASSERT_TRUE(step.has_value()) << step.error().no_place;
   EXPECT_EQ(step->kind, RepairKind::kRepair);
   ASSERT_THAT(step->actions, SizeIs(2));
-  EXPECT_EQ(std::get<RepairAction>(step->actions[0]).spec.leave, "");
+  EXPECT_EQ(*Find<lvm::RepairLv>(step->actions[0]).leave, "");
   EXPECT_EQ(std::get<VerifyLegsAction>(step->actions[1]).left, "");
 }
 
@@ -116,7 +116,7 @@ TEST_F(ReplaceLegsTest, DisksToAvoidGetNoNewLeg) {
     legs.avoid.failing = {{others[avoided]->uuid, "x"}};
     const auto step = Replace(legs);
     ASSERT_TRUE(step.has_value()) << step.error().no_place;
-    EXPECT_THAT(std::get<RepairAction>(step->actions[0]).spec.pv_arguments,
+    EXPECT_THAT(*Find<lvm::RepairLv>(step->actions[0]).pv_arguments,
                 ElementsAre(StartsWith(others[1 - avoided]->device + ":")));
   }
 }

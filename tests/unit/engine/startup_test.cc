@@ -166,7 +166,7 @@ TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
 TEST_F(ReconcileTest, ADeviceThatMapsTooManyExtentsIsReloaded) {
   ASSERT_TRUE(Start().has_value());
   const std::string name = lvm::ParseVolumeId(Create("v"))->lv_name;
-  ASSERT_TRUE(lvm_.Activate("vg-0", {name}, Soon()).has_value());
+  ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg-0", {name}}, Soon()).has_value());
   ASSERT_TRUE(Start().has_value());
   EXPECT_EQ(lvm_.before.Calls("Refresh"), 0) << "it maps only its own extents";
   const lvm::Snapshot group = Group();

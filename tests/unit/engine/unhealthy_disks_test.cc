@@ -90,14 +90,14 @@ TEST(PlaceRebuiltLegs, AWornDiskServesIfNeededAndAFailingDiskNever) {
   lvm::FreeSpace two = lvm::FreeSpaceOf(*empty);
   two.pvs.pop_back();
   const auto placed = lvm::Place(two, raid1, {10}, *empty);
-  ASSERT_TRUE(lvm.Create({.group = "vg0",
-                          .name = "lv",
-                          .geometry = raid1,
-                          .step = placed->steps.front(),
-                          .tags = {},
-                          .wipe = lvm::Wipe::kNone,
-                          .activate = false},
-                         call)
+  ASSERT_TRUE(lvm.Apply(lvm::CreateLv{.group = "vg0",
+                                      .name = "lv",
+                                      .geometry = raid1,
+                                      .step = placed->steps.front(),
+                                      .tags = {},
+                                      .wipe = lvm::Wipe::kNone,
+                                      .activate = false},
+                        call)
                   .has_value());
   lvm.Happen("vg0", [](lvm::VolumeGroup& vg) { vg.pvs.front().missing = true; });
   const lvm::Snapshot group = *lvm.Read("vg0", call);

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 # What a room shows to the rooms that may see its interface. Everything else in it is its own.
 INTERFACES = {
-    "lvm": {"geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
+    "lvm": {"change.h", "geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},

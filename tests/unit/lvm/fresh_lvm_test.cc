@@ -275,7 +275,7 @@ TEST_F(Fresh, AGroupThatLvmMayHaveMissedIsSearchedFor) {
 TEST_F(Fresh, NoChangeIsMadeWhileAPvIsOutOfLvmsSight) {
   ASSERT_TRUE(finding_.Read("vg0", {}).has_value());
   world_.Unlink(1);
-  ASSERT_TRUE(finding_.Remove("vg0", {"a"}, 0, {}).has_value());
+  ASSERT_TRUE(finding_.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}).has_value());
   EXPECT_EQ((*finding_.Read("vg0", {}))->MissingPvs(), 0U);
   EXPECT_EQ(world_.updates(), 1) << "before the change";
 }
@@ -400,7 +400,7 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
     EXPECT_EQ(snapshot.error().code(), Code::kPrecondition);
     EXPECT_THAT(snapshot.error().message(), testing::HasSubstr("UUID"));
   }
-  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(lvm_.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ(world_.newest(), seqno + 1) << "nothing was changed in the strange group";
   world_.Edit([](VolumeGroup& group) { group.uuid = "vg-uuid"; });
   world_.Commit();
@@ -410,20 +410,20 @@ TEST_F(Fresh, OtherGroupOfTheSameNameIsRefused) {
 TEST_F(Fresh, AGroupMadeHereReplacesTheKnownOneOfItsName) {
   Get();
   const CreateGroup spec{"vg0", {"/dev/0"}, kMiB, kMiB};
-  ASSERT_TRUE(finding_.Create(spec, {}).has_value());
+  ASSERT_TRUE(finding_.Apply(spec, {}).has_value());
   EXPECT_EQ((*finding_.Read("vg0", {}))->uuid, "made-uuid");
   EXPECT_EQ(world_.updates(), 1) << "its PVs were looked for";
 
   FreshWorld other(1);
   FreshLvm lvm(world_, world_, nullptr, &other);
-  ASSERT_TRUE(lvm.Create(spec, {}).has_value());
+  ASSERT_TRUE(lvm.Apply(spec, {}).has_value());
   EXPECT_EQ(other.newest(), 2U) << "the maker made it";
   EXPECT_EQ(world_.newest(), 2U);
 }
 
 TEST_F(Fresh, LvmSeesAnAddedDiskOnlyDuringTheCommand) {
   Get();
-  EXPECT_TRUE(finding_.Add({"vg0", "/dev/9"}, {}).has_value());
+  EXPECT_TRUE(finding_.Apply(AddPv{"vg0", "/dev/9"}, {}).has_value());
   EXPECT_THAT(world_.added, testing::ElementsAre("/shown/dev/9"));
   EXPECT_TRUE(world_.shown.empty());
   EXPECT_EQ(world_.updates(), 1) << "it is looked for where it is now";
@@ -431,7 +431,7 @@ TEST_F(Fresh, LvmSeesAnAddedDiskOnlyDuringTheCommand) {
 
   FreshWorld maker(1);
   FreshLvm lvm(world_, world_, nullptr, &maker);
-  EXPECT_TRUE(lvm.Add({"vg0", "/dev/9"}, {}).has_value());
+  EXPECT_TRUE(lvm.Apply(AddPv{"vg0", "/dev/9"}, {}).has_value());
   EXPECT_THAT(maker.added, testing::ElementsAre("/dev/9"));
 }
 
@@ -445,9 +445,9 @@ TEST_F(Fresh, RenamedGroupIsGoneUnderItsOldName) {
 
 TEST_F(Fresh, OwnChangesAreVisibleAtOnce) {
   Get();
-  for (const auto& change :
-       std::vector<std::function<Status()>>{[&] { return lvm_.Remove("vg0", {"a"}, 0, {}); },
-                                            [&] { return lvm_.ChangeTags("vg0", "a", {"x"}, {}, {}); }}) {
+  for (const auto& change : std::vector<std::function<Status()>>{
+           [&] { return lvm_.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}); },
+           [&] { return lvm_.Apply(ChangeTags{"vg0", "a", {"x"}, {}}, {}); }}) {
     const uint64_t seqno = Get()->seqno;
     ASSERT_TRUE(change().has_value());
     EXPECT_EQ(Get()->seqno, seqno + 1);
@@ -456,7 +456,7 @@ TEST_F(Fresh, OwnChangesAreVisibleAtOnce) {
 
 // The kernel's view changes without a commit, so it is never returned.
 TEST_F(Fresh, AnswersLackTheKernelsView) {
-  ASSERT_TRUE(lvm_.Activate("vg0", {"a"}, {}).has_value());
+  ASSERT_TRUE(lvm_.Apply(ActivateLvs{"vg0", {"a"}}, {}).has_value());
   EXPECT_FALSE(Get()->lvs[0].active);
   world_.Commit();
   EXPECT_FALSE(Get()->lvs[0].active);
@@ -465,7 +465,7 @@ TEST_F(Fresh, AnswersLackTheKernelsView) {
 TEST_F(Fresh, FailureIsPassedOnAndNotKept) {
   world_.report_failure = Error(Code::kUnavailable, "locked");
   EXPECT_EQ(lvm_.Read("vg0", {}).error().code(), Code::kUnavailable);
-  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}).error().code(), Code::kUnavailable);
   world_.report_failure = Ok();
   EXPECT_EQ(Get()->seqno, 1U);
 }
@@ -606,7 +606,8 @@ TEST_F(FromText, GroupThatGoesBackInTimeIsRefused) {
       EXPECT_THAT(refused.error().message(), testing::HasSubstr(words));
     }
   }
-  EXPECT_EQ(lvm_.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kPrecondition) << "nor is it changed";
+  EXPECT_EQ(lvm_.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}).error().code(), Code::kPrecondition)
+      << "nor is it changed";
   EXPECT_EQ(world_.newest(), 2U);
   FreshLvm again(world_, world_);
   EXPECT_EQ((*again.Read("vg0", {}))->seqno, 2U);
@@ -720,7 +721,7 @@ TEST_F(GoesBack, AnOutdatedDiskIsNotBelieved) {
   world_.SetDisk(0, [&](PvState& state) { newer = state; });
   ReturnOldest(oldest);
   EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kPrecondition);
-  EXPECT_EQ(finding_.ChangeTags("vg0", "a", {"t"}, {}, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(finding_.Apply(ChangeTags{"vg0", "a", {"t"}, {}}, {}).error().code(), Code::kPrecondition);
   world_.SetDisk(0, [&](PvState& state) { state = newer; });
   EXPECT_EQ(Find()->seqno, 2U) << "with the disk that has them all is well, without a word of anybody's";
   world_.Commit();
@@ -730,7 +731,7 @@ TEST_F(GoesBack, AnOutdatedDiskIsNotBelieved) {
 TEST_F(GoesBack, OwnUnreadCommitsWithoutADiskAreRemembered) {
   const PvState oldest = Take(1, PvState::Kind::kAbsent);
   EXPECT_EQ(Find()->seqno, 1U);
-  ASSERT_TRUE(finding_.ChangeTags("vg0", "a", {"t"}, {}, {}).has_value());
+  ASSERT_TRUE(finding_.Apply(ChangeTags{"vg0", "a", {"t"}, {}}, {}).has_value());
   ReturnOldest(oldest);
   EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kPrecondition);
 }
@@ -779,43 +780,13 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   class Failing final : public LvmApi {
    public:
     explicit Failing(LvmApi& inner) : inner_(inner) {}
-    Status Create(const CreateGroup& spec, const Call& call) override { return inner_.Create(spec, call); }
     Result<Snapshot> Read(const std::string& group, const Call& call) override {
       return inner_.Read(group, call);
     }
-    Status Create(const CreateLv&, const Call&) override { return Killed(); }
-    Status Extend(const ExtendLv&, const Call&) override { return Killed(); }
-    Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
-      return Killed();
-    }
-    Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
-                      const std::vector<std::string>&, const Call&) override {
-      return Killed();
-    }
-    Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override {
-      return Killed();
-    }
-    Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override {
-      return Killed();
-    }
-    Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override {
-      return Killed();
-    }
-    Status Repair(const RepairLv&, const Call&) override { return Killed(); }
-    Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
-      return Killed();
-    }
-    Status RestorePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
-    Status DropMissingPvs(const std::string&, const Call&) override { return Killed(); }
-    Status ChangePv(const PvChange&, const Call&) override { return Killed(); }
-    Status Move(const MoveExtents&, const Call&) override { return Killed(); }
-    Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Killed(); }
-    Status RemovePv(const std::string&, const std::string&, const Call&) override { return Killed(); }
+    Status Apply(const Change&, const Call&) override { return Error(Code::kTimeout, "killed"); }
     Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
-    Status Add(const AddPv&, const Call&) override { return Killed(); }
 
    private:
-    static Status Killed() { return Error(Code::kTimeout, "killed"); }
     LvmApi& inner_;
   } failing(world_);
   FreshLvm lvm(failing, world_);
@@ -829,25 +800,28 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
   const Geometry linear = *Geometry::Make({.type = VolumeType::kLinear});
   reports_of_read();
   for (const auto& change : std::vector<std::function<Status()>>{
-           [&] { return lvm.Create(CreateLv{.group = "vg0", .geometry = linear}, {}); },
-           [&] { return lvm.Extend(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
-           [&] { return lvm.Remove("vg0", {"a"}, 0, {}); },
-           [&] { return lvm.ChangeTags("vg0", "a", {"t"}, {}, {}); },
-           [&] { return lvm.Activate("vg0", {"a"}, {}); }, [&] { return lvm.Deactivate("vg0", "a", 0, {}); },
-           [&] { return lvm.Add(AddPv{.group = "vg0", .device = "/dev/0"}, {}); },
-           [&] { return lvm.Refresh("vg0", {"a"}, {}); }, [&] { return lvm.Repair({"vg0", "a", {}}, {}); },
-           [&] { return lvm.RestorePv("vg0", "/dev/a", {}); }, [&] { return lvm.DropMissingPvs("vg0", {}); },
-           [&] { return lvm.ChangePv({.group = "vg0", .device = "/dev/a"}, {}); },
-           [&] { return lvm.Move({.group = "vg0", .name = "a"}, {}); },
-           [&] { return lvm.AbandonMove("vg0", "/dev/a", {}); },
-           [&] { return lvm.RemovePv("vg0", "/dev/a", {}); }}) {
+           [&] { return lvm.Apply(CreateLv{.group = "vg0", .geometry = linear}, {}); },
+           [&] { return lvm.Apply(ExtendLv{.group = "vg0", .geometry = linear}, {}); },
+           [&] { return lvm.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}); },
+           [&] { return lvm.Apply(ChangeTags{"vg0", "a", {"t"}, {}}, {}); },
+           [&] { return lvm.Apply(ActivateLvs{"vg0", {"a"}}, {}); },
+           [&] { return lvm.Apply(DeactivateLv{"vg0", "a", 0}, {}); },
+           [&] { return lvm.Apply(AddPv{.group = "vg0", .device = "/dev/0"}, {}); },
+           [&] { return lvm.Apply(RefreshLvs{"vg0", {"a"}}, {}); },
+           [&] { return lvm.Apply(RepairLv{"vg0", "a", {}}, {}); },
+           [&] { return lvm.Apply(RestorePv{"vg0", "/dev/a"}, {}); },
+           [&] { return lvm.Apply(DropMissingPvs{"vg0"}, {}); },
+           [&] { return lvm.Apply(ChangePv{.group = "vg0", .device = "/dev/a"}, {}); },
+           [&] { return lvm.Apply(MoveExtents{.group = "vg0", .name = "a"}, {}); },
+           [&] { return lvm.Apply(AbortMove{"vg0", "/dev/a"}, {}); },
+           [&] { return lvm.Apply(RemovePv{"vg0", "/dev/a"}, {}); }}) {
     EXPECT_EQ(change().error().code(), Code::kTimeout);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 1);
     world_.Commit();
     EXPECT_EQ(reports_of_read(), 0);
   }
-  EXPECT_EQ(lvm.Remove("vg0", {"a"}, 0, {}).error().code(), Code::kTimeout);
+  EXPECT_EQ(lvm.Apply(RemoveLvs{"vg0", {"a"}, 0}, {}).error().code(), Code::kTimeout);
   PvState before;
   world_.SetDisk(1, [&](PvState& state) {
     before = std::exchange(state, {});

@@ -203,17 +203,27 @@ Result<Snapshot> FreshWorld::Report(const std::string& group) {
 }
 
 // Replaces the existing group.
-Status FreshWorld::Create(const CreateGroup& spec, const Call&) {
-  Edit([&](VolumeGroup& group) {
-    group.name = spec.name;
-    group.uuid = "made-uuid";
-  });
-  return Commits();
-}
-
-Status FreshWorld::Add(const AddPv& spec, const Call&) {
-  added.push_back(spec.device);
-  return Commits();
+Status FreshWorld::Apply(const Change& change, const Call&) {
+  if (std::holds_alternative<RefreshLvs>(change)) {
+    return Ok();
+  }
+  const bool activates = std::holds_alternative<ActivateLvs>(change);
+  if (activates || std::holds_alternative<DeactivateLv>(change)) {
+    const std::lock_guard lock(mutex_);
+    active_ = activates;
+    return Ok();
+  }
+  if (const auto* made = std::get_if<CreateGroup>(&change); made != nullptr) {
+    Edit([&](VolumeGroup& group) {
+      group.name = made->group;
+      group.uuid = "made-uuid";
+    });
+  }
+  if (const auto* add = std::get_if<AddPv>(&change); add != nullptr) {
+    added.push_back(add->device);
+  }
+  Commit();
+  return Ok();
 }
 
 Result<std::string> FreshWorld::Show(const std::string& device) {
@@ -223,18 +233,6 @@ Result<std::string> FreshWorld::Show(const std::string& device) {
 
 void FreshWorld::Hide(const std::string& device) {
   std::erase(shown, device);
-}
-
-Status FreshWorld::Activate(const std::string&, const std::vector<std::string>&, const Call&) {
-  const std::lock_guard lock(mutex_);
-  active_ = true;
-  return Ok();
-}
-
-Status FreshWorld::Deactivate(const std::string&, const std::string&, uint64_t, const Call&) {
-  const std::lock_guard lock(mutex_);
-  active_ = false;
-  return Ok();
 }
 
 }  // namespace quarry::lvm

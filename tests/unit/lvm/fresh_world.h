@@ -49,31 +49,9 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Result<bool> Update(const Call& call) override;
   Result<bool> UpdateIfNews(const Call& call) override;
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
-  Status Create(const CreateGroup& spec, const Call&) override;
-  Status Create(const CreateLv&, const Call&) override { return Commits(); }
-  Status Extend(const ExtendLv&, const Call&) override { return Commits(); }
-  Status Remove(const std::string&, const std::vector<std::string>&, uint64_t, const Call&) override {
-    return Commits();
-  }
-  Status ChangeTags(const std::string&, const std::string&, const std::vector<std::string>&,
-                    const std::vector<std::string>&, const Call&) override {
-    return Commits();
-  }
-  Status Activate(const std::string&, const std::vector<std::string>&, const Call&) override;
-  Status Deactivate(const std::string&, const std::string&, uint64_t, const Call&) override;
-  Status Refresh(const std::string&, const std::vector<std::string>&, const Call&) override { return Ok(); }
-  Status Repair(const RepairLv&, const Call&) override { return Commits(); }
-  Status LimitRecovery(const std::string&, const std::vector<std::string>&, Bytes, const Call&) override {
-    return Commits();
-  }
-  Status RestorePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
-  Status DropMissingPvs(const std::string&, const Call&) override { return Commits(); }
-  Status ChangePv(const PvChange&, const Call&) override { return Commits(); }
-  Status Move(const MoveExtents&, const Call&) override { return Commits(); }
-  Status AbandonMove(const std::string&, const std::string&, const Call&) override { return Commits(); }
-  Status RemovePv(const std::string&, const std::string&, const Call&) override { return Commits(); }
+  // Every verb commits, but for those that only the kernel sees.
+  Status Apply(const Change& change, const Call&) override;
   Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
-  Status Add(const AddPv& spec, const Call&) override;
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;
   // Devices that were added, by the path given to LVM, and devices shown to LVM besides the group's PVs.
@@ -86,10 +64,6 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
     PvState state;
     bool linked = true;
   };
-  Status Commits() {
-    Commit();
-    return Ok();
-  }
   Result<Snapshot> Report(const std::string& group);
   void WriteTo(Disk& disk);
 

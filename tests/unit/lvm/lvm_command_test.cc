@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lvm/change.h"
+
 namespace quarry::lvm {
 namespace {
 
@@ -35,7 +37,7 @@ std::vector<std::string> After(const std::vector<std::string>& words, const std:
 }
 
 TEST(CreateArgumentsTest, SayEverythingThatMatters) {
-  const auto words = CreateArguments(Spec({.type = VolumeType::kRaid1}));
+  const auto words = Spec({.type = VolumeType::kRaid1}).Arguments();
   ASSERT_TRUE(words.has_value());
   EXPECT_THAT(*words,
               ElementsAre("lvcreate", "-y", "--name", "qx", "--type", "raid1", "--extents", "12", "--alloc",
@@ -60,7 +62,7 @@ TEST(CreateArgumentsTest, ShapeFollowsTheType) {
                                          {VolumeType::kRaid5, "raid5", true, false, true},
                                          {VolumeType::kRaid6, "raid6", true, false, true},
                                          {VolumeType::kRaid10, "raid10", true, true, true}}) {
-    const auto words = CreateArguments(Spec({.type = c.type}));
+    const auto words = Spec({.type = c.type}).Arguments();
     ASSERT_TRUE(words.has_value()) << c.word;
     EXPECT_THAT(After(*words, "--type"), ElementsAre(c.word));
     EXPECT_EQ(!After(*words, "--stripes").empty(), c.stripes) << c.word;
@@ -71,8 +73,9 @@ TEST(CreateArgumentsTest, ShapeFollowsTheType) {
 }
 
 TEST(CreateArgumentsTest, StripesAreDataStripesAndSizesAreKib) {
-  const auto words = CreateArguments(Spec(
-      {.type = VolumeType::kRaid6, .stripes = 4, .stripe_size = Bytes{128 * 1024}, .region_size = kMiB}));
+  const auto words =
+      Spec({.type = VolumeType::kRaid6, .stripes = 4, .stripe_size = Bytes{128 * 1024}, .region_size = kMiB})
+          .Arguments();
   ASSERT_TRUE(words.has_value());
   EXPECT_THAT(After(*words, "--stripes"), ElementsAre("4"));
   EXPECT_THAT(After(*words, "--stripesize"), ElementsAre("128k"));
@@ -80,18 +83,18 @@ TEST(CreateArgumentsTest, StripesAreDataStripesAndSizesAreKib) {
 }
 
 TEST(CreateArgumentsTest, InitialSyncIsSkippedOnlyOnRequestAndNeverForRaid6) {
-  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kRaid5})).value(), Contains("--nosync"));
-  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kRaid6})).value(), Not(Contains("--nosync")));
-  EXPECT_THAT(CreateArguments(Spec({.type = VolumeType::kLinear})).value(), Not(Contains("--nosync")));
+  EXPECT_THAT(Spec({.type = VolumeType::kRaid5}).Arguments().value(), Contains("--nosync"));
+  EXPECT_THAT(Spec({.type = VolumeType::kRaid6}).Arguments().value(), Not(Contains("--nosync")));
+  EXPECT_THAT(Spec({.type = VolumeType::kLinear}).Arguments().value(), Not(Contains("--nosync")));
   CreateLv spec = Spec({.type = VolumeType::kRaid5});
   spec.assume_in_sync = false;
-  EXPECT_THAT(CreateArguments(spec).value(), Not(Contains("--nosync")));
+  EXPECT_THAT(spec.Arguments().value(), Not(Contains("--nosync")));
 }
 
 TEST(CreateArgumentsTest, ExtentsOfUnknownContentAreWiped) {
   CreateLv spec = Spec({});
   spec.wipe = Wipe::kSignaturesAndFirstBlock;
-  const auto words = CreateArguments(spec).value();
+  const auto words = spec.Arguments().value();
   EXPECT_THAT(After(words, "--wipesignatures"), ElementsAre("y"));
   EXPECT_THAT(After(words, "--zero"), ElementsAre("y"));
 }
@@ -99,79 +102,80 @@ TEST(CreateArgumentsTest, ExtentsOfUnknownContentAreWiped) {
 TEST(CreateArgumentsTest, AnInactiveVolumeIsNotWiped) {
   CreateLv spec = Spec({});
   spec.activate = false;
-  const auto words = CreateArguments(spec);
+  const auto words = spec.Arguments();
   ASSERT_TRUE(words.has_value());
   EXPECT_THAT(After(*words, "--activate"), ElementsAre("n"));
   EXPECT_TRUE(After(*words, "--ignoreactivationskip").empty());
   spec.wipe = Wipe::kSignaturesAndFirstBlock;
-  EXPECT_EQ(CreateArguments(spec).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(spec.Arguments().error().code(), Code::kInvalidArgument);
 }
 
 TEST(ExtendArgumentsTest, AddExtentsAtGivenPlaces) {
   const CreateLv spec = Spec({.type = VolumeType::kRaid5});
-  EXPECT_THAT(ExtendArguments({spec.group, spec.name, spec.geometry, spec.step}).value(),
+  EXPECT_THAT((ExtendLv{spec.group, spec.name, spec.geometry, spec.step}.Arguments()).value(),
               ElementsAre("lvextend", "-y", "--extents", "+12", "--alloc", "contiguous", "--", "vg0/qx",
                           "/dev/a:0-12", "/dev/b:3-15"));
   const CreateLv striped = Spec({.type = VolumeType::kStriped, .stripes = 2});
-  EXPECT_THAT(ExtendArguments({"vg0", "qx", striped.geometry, striped.step}).value(),
+  EXPECT_THAT((ExtendLv{"vg0", "qx", striped.geometry, striped.step}.Arguments()).value(),
               IsSupersetOf({"--stripes", "2", "--stripesize", "64k"}));
 }
 
 TEST(RemoveArgumentsTest, NeverForce) {
-  EXPECT_THAT(RemoveArguments("vg0", {"qx", "qy"}, 0).value(),
+  EXPECT_THAT((RemoveLvs{"vg0", {"qx", "qy"}, 0}.Arguments()).value(),
               ElementsAre("lvremove", "--", "vg0/qx", "vg0/qy"));
 }
 
 TEST(TagArgumentsTest, AreOneCommand) {
   EXPECT_THAT(
-      TagArguments("vg0", "qx", {"a", "b"}, {"c"}).value(),
+      (ChangeTags{"vg0", "qx", {"a", "b"}, {"c"}}.Arguments()).value(),
       ElementsAre("lvchange", "-y", "--deltag", "c", "--addtag", "a", "--addtag", "b", "--", "vg0/qx"));
 }
 
 TEST(ActivateArgumentsTest, SwitchVolumes) {
-  EXPECT_THAT(ActivateArguments("vg0", {"qx"}).value(),
+  EXPECT_THAT((ActivateLvs{"vg0", {"qx"}}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--",
                           "vg0/qx"));
-  EXPECT_THAT(ActivateArguments("vg0", {"qx", "qy"}).value(),
+  EXPECT_THAT((ActivateLvs{"vg0", {"qx", "qy"}}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--",
                           "vg0/qx", "vg0/qy"));
-  EXPECT_THAT(DeactivateArguments("vg0", "qx", 0).value(),
+  EXPECT_THAT((DeactivateLv{"vg0", "qx", 0}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "n", "--", "vg0/qx"));
-  EXPECT_THAT(DeactivateArguments("vg0", "qx", 7).value(),
+  EXPECT_THAT((DeactivateLv{"vg0", "qx", 7}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "n", "--select", "vg_seqno=7", "--", "vg0/qx"));
 }
 
 TEST(MendingArguments, NameTheirObjects) {
-  EXPECT_THAT(RepairArguments({"vg0", "qx", {"/dev/a:0-12", "/dev/b:3-15"}}).value(),
+  EXPECT_THAT((RepairLv{"vg0", "qx", {"/dev/a:0-12", "/dev/b:3-15"}}.Arguments()).value(),
               ElementsAre("lvconvert", "-y", "--repair", "--", "vg0/qx", "/dev/a:0-12", "/dev/b:3-15"));
-  EXPECT_THAT(RefreshArguments("vg0", {"qx", "qy"}).value(),
+  EXPECT_THAT((RefreshLvs{"vg0", {"qx", "qy"}}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--refresh", "--poll", "n", "--", "vg0/qx", "vg0/qy"));
-  EXPECT_THAT(RestorePvArguments("vg0", "/dev/a").value(),
+  EXPECT_THAT((RestorePv{"vg0", "/dev/a"}.Arguments()).value(),
               ElementsAre("vgextend", "-y", "--restoremissing", "--", "vg0", "/dev/a"));
-  EXPECT_THAT(DropMissingPvsArguments("vg0").value(),
+  EXPECT_THAT((DropMissingPvs{"vg0"}.Arguments()).value(),
               ElementsAre("vgreduce", "-y", "--removemissing", "--", "vg0"));
 }
 
 // "@tag" would select every LV with that tag; "a/b" names another group's LV.
 TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
-    EXPECT_EQ(RemoveArguments("vg0", {bad}, 0).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RemoveArguments(bad, {"qx"}, 0).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(TagArguments(bad, "qx", {"a"}, {}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(ActivateArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(DeactivateArguments("vg0", bad, 0).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((RemoveLvs{"vg0", {bad}, 0}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((RemoveLvs{bad, {"qx"}, 0}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((ChangeTags{bad, "qx", {"a"}, {}}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((ActivateLvs{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((DeactivateLv{"vg0", bad, 0}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(ReadArguments(bad).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RepairArguments({"vg0", bad, {}}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RefreshArguments("vg0", {"qx", bad}).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(RestorePvArguments(bad, "/dev/a").error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(DropMissingPvsArguments(bad).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((RepairLv{"vg0", bad, {}}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((RefreshLvs{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((RestorePv{bad, "/dev/a"}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((DropMissingPvs{bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     CreateLv spec = Spec({});
     spec.name = bad;
-    EXPECT_EQ(CreateArguments(spec).error().code(), Code::kInvalidArgument) << bad;
-    EXPECT_EQ(ExtendArguments({"vg0", bad, spec.geometry, spec.step}).error().code(), Code::kInvalidArgument)
+    EXPECT_EQ(spec.Arguments().error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((ExtendLv{"vg0", bad, spec.geometry, spec.step}.Arguments()).error().code(),
+              Code::kInvalidArgument)
         << bad;
   }
-  EXPECT_TRUE(RemoveArguments("my-vg.1+2", {"lvol0"}, 0).has_value());
+  EXPECT_TRUE((RemoveLvs{"my-vg.1+2", {"lvol0"}, 0}.Arguments()).has_value());
 }
 
 TEST(VersionTest, IsFoundInTheOutput) {

@@ -166,7 +166,7 @@ TEST_F(LvmSpawnUnitTest, AFailureWithoutWordsIsNotNotFound) {
 TEST_F(LvmSpawnUnitTest, ACommitThatCouldNotBeFlushedIsNotAcknowledged) {
   subprocess_.Answer(0, "  Logical volume vg0/v changed.\n");
   subprocess_.Answer(0, Fixture("raid5.json"));  // its disks do not exist here, or are other disks
-  const Status changed = lvm_->ChangeTags("vg0", "v", {"a"}, {}, {});
+  const Status changed = lvm_->Apply(ChangeTags{"vg0", "v", {"a"}, {}}, {});
   ASSERT_FALSE(changed.has_value());
   EXPECT_THAT(changed.error().message(), HasSubstr("not known to be durable"));
   ASSERT_EQ(subprocess_.commands.size(), 2U);
@@ -176,25 +176,25 @@ TEST_F(LvmSpawnUnitTest, ACommitThatCouldNotBeFlushedIsNotAcknowledged) {
 
 TEST_F(LvmSpawnUnitTest, ARefusedChangeFlushesNothing) {
   subprocess_.Answer(5, "", "  Failed to find logical volume \"vg0/v\"\n");
-  EXPECT_EQ(lvm_->ChangeTags("vg0", "v", {"a"}, {}, {}).error().code(), Code::kNotFound);
+  EXPECT_EQ(lvm_->Apply(ChangeTags{"vg0", "v", {"a"}, {}}, {}).error().code(), Code::kNotFound);
   EXPECT_EQ(subprocess_.commands.size(), 1U);
 }
 
 TEST_F(LvmSpawnUnitTest, ActivationHasNothingToFlush) {
   subprocess_.Answer(0, "");
-  EXPECT_TRUE(lvm_->Activate("vg0", {"v"}, {}).has_value());
+  EXPECT_TRUE(lvm_->Apply(ActivateLvs{"vg0", {"v"}}, {}).has_value());
   subprocess_.Answer(0, "");
-  EXPECT_TRUE(lvm_->Deactivate("vg0", "v", 0, {}).has_value());
+  EXPECT_TRUE(lvm_->Apply(DeactivateLv{"vg0", "v", 0}, {}).has_value());
   EXPECT_EQ(subprocess_.commands.size(), 2U);
 }
 
 TEST_F(LvmSpawnUnitTest, ChangingNoTagsRunsNothing) {
-  EXPECT_TRUE(lvm_->ChangeTags("vg0", "v", {}, {}, {}).has_value());
+  EXPECT_TRUE(lvm_->Apply(ChangeTags{"vg0", "v", {}, {}}, {}).has_value());
   EXPECT_TRUE(subprocess_.commands.empty());
 }
 
 TEST_F(LvmSpawnUnitTest, NamesThatLvmWouldMisreadNeverReachIt) {
-  EXPECT_EQ(lvm_->Remove("vg0", {"@tag"}, 0, {}).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(lvm_->Apply(RemoveLvs{"vg0", {"@tag"}, 0}, {}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(lvm_->Read("--all", {}).error().code(), Code::kInvalidArgument);
   EXPECT_TRUE(subprocess_.commands.empty());
 }
@@ -223,7 +223,7 @@ TEST_F(LvmWithLocksTest, AGroupOfAnotherIsNotReadAtAllOrNotBelieved) {
   scripted_.name = Error(Code::kPrecondition, "pid 7 (quarryd) has it");
   EXPECT_EQ(lvm_->Read("vg0", {}).error().code(), Code::kPrecondition);
   EXPECT_EQ(
-      lvm_->Create(CreateGroup{.name = "vg0", .devices = {"/dev/x"}, .extent_size = kMiB}, {}).error().code(),
+      lvm_->Apply(CreateGroup{.group = "vg0", .devices = {"/dev/x"}, .extent_size = kMiB}, {}).error().code(),
       Code::kPrecondition);
   EXPECT_TRUE(subprocess_.commands.empty());
   scripted_.name = Ok();
@@ -257,22 +257,22 @@ TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDo
   create.step.alloc = "contiguous";
   ExtendLv extend{.group = "vg0", .name = "v", .geometry = linear, .step = create.step};
   const std::vector<std::pair<std::string, std::function<Status()>>> changes = {
-      {"vgcreate", [&] { return lvm_->Create(CreateGroup{"vg0", {"/dev/x"}, kMiB}, {}); }},
-      {"lvcreate", [&] { return lvm_->Create(create, {}); }},
-      {"lvextend", [&] { return lvm_->Extend(extend, {}); }},
-      {"lvremove", [&] { return lvm_->Remove("vg0", {"v"}, 0, {}); }},
-      {"lvchange", [&] { return lvm_->ChangeTags("vg0", "v", {"a"}, {}, {}); }},
-      {"lvchange", [&] { return lvm_->Activate("vg0", {"v"}, {}); }},
-      {"lvchange", [&] { return lvm_->Deactivate("vg0", "v", 0, {}); }},
-      {"lvchange", [&] { return lvm_->Refresh("vg0", {"v"}, {}); }},
-      {"lvconvert", [&] { return lvm_->Repair({"vg0", "v", {}, ""}, {}); }},
-      {"lvchange", [&] { return lvm_->LimitRecovery("vg0", {"v"}, kMiB, {}); }},
-      {"vgextend", [&] { return lvm_->RestorePv("vg0", "/dev/x", {}); }},
-      {"vgreduce", [&] { return lvm_->DropMissingPvs("vg0", {}); }},
-      {"pvchange", [&] { return lvm_->ChangePv({"vg0", "/dev/x", true, {}, {}}, {}); }},
-      {"pvmove", [&] { return lvm_->Move({"vg0", "v", "/dev/x:0-1", "/dev/y:0-1"}, {}); }},
-      {"vgreduce", [&] { return lvm_->RemovePv("vg0", "/dev/x", {}); }},
-      {"vgextend", [&] { return lvm_->Add({.group = "vg0", .device = "/dev/x"}, {}); }},
+      {"vgcreate", [&] { return lvm_->Apply(CreateGroup{"vg0", {"/dev/x"}, kMiB}, {}); }},
+      {"lvcreate", [&] { return lvm_->Apply(create, {}); }},
+      {"lvextend", [&] { return lvm_->Apply(extend, {}); }},
+      {"lvremove", [&] { return lvm_->Apply(RemoveLvs{"vg0", {"v"}, 0}, {}); }},
+      {"lvchange", [&] { return lvm_->Apply(ChangeTags{"vg0", "v", {"a"}, {}}, {}); }},
+      {"lvchange", [&] { return lvm_->Apply(ActivateLvs{"vg0", {"v"}}, {}); }},
+      {"lvchange", [&] { return lvm_->Apply(DeactivateLv{"vg0", "v", 0}, {}); }},
+      {"lvchange", [&] { return lvm_->Apply(RefreshLvs{"vg0", {"v"}}, {}); }},
+      {"lvconvert", [&] { return lvm_->Apply(RepairLv{"vg0", "v", {}, ""}, {}); }},
+      {"lvchange", [&] { return lvm_->Apply(LimitRecovery{"vg0", {"v"}, kMiB}, {}); }},
+      {"vgextend", [&] { return lvm_->Apply(RestorePv{"vg0", "/dev/x"}, {}); }},
+      {"vgreduce", [&] { return lvm_->Apply(DropMissingPvs{"vg0"}, {}); }},
+      {"pvchange", [&] { return lvm_->Apply(ChangePv{"vg0", "/dev/x", true, {}, {}}, {}); }},
+      {"pvmove", [&] { return lvm_->Apply(MoveExtents{"vg0", "v", "/dev/x:0-1", "/dev/y:0-1"}, {}); }},
+      {"vgreduce", [&] { return lvm_->Apply(RemovePv{"vg0", "/dev/x"}, {}); }},
+      {"vgextend", [&] { return lvm_->Apply(AddPv{.group = "vg0", .device = "/dev/x"}, {}); }},
   };
   for (const auto& [verb, change] : changes) {
     subprocess_.commands.clear();
@@ -286,7 +286,7 @@ TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDo
   }
   subprocess_.commands.clear();
   subprocess_.Answer(5, "", "  it fails\n");
-  EXPECT_FALSE(lvm_->AbandonMove("vg0", "/dev/x", {}).has_value());
+  EXPECT_FALSE(lvm_->Apply(AbortMove{"vg0", "/dev/x"}, {}).has_value());
   EXPECT_FALSE(subprocess_.commands.front().ends_with_us) << "an abort does not wait for anything";
   subprocess_.Answer(0, Fixture("raid5.json"));
   EXPECT_TRUE(lvm_->Read("vg0", {}).has_value());
@@ -295,8 +295,8 @@ TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDo
 
 TEST_F(LvmWithLocksTest, WithoutTheLockNothingIsChanged) {
   scripted_.held = Error(Code::kUnavailable, "the lock file was removed");
-  EXPECT_EQ(lvm_->ChangeTags("vg0", "v", {"a"}, {}, {}).error().code(), Code::kUnavailable);
-  EXPECT_EQ(lvm_->Remove("vg0", {"v", "w"}, 0, {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_->Apply(ChangeTags{"vg0", "v", {"a"}, {}}, {}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(lvm_->Apply(RemoveLvs{"vg0", {"v", "w"}, 0}, {}).error().code(), Code::kUnavailable);
   EXPECT_TRUE(subprocess_.commands.empty());
 }
 
@@ -307,7 +307,7 @@ class LvmWithoutDriverTest : public LvmSpawnUnitTest {
 
 TEST_F(LvmWithoutDriverTest, IsToldSoAfterTheVerb) {
   subprocess_.Answer(5, "", "  Failed to find logical volume \"vg0/v\"\n");
-  EXPECT_FALSE(lvm_->Activate("vg0", {"v"}, {}).has_value());
+  EXPECT_FALSE(lvm_->Apply(ActivateLvs{"vg0", {"v"}}, {}).has_value());
   const std::vector<std::string>& argv = subprocess_.commands.front().argv;
   EXPECT_THAT(std::vector<std::string>(argv.begin() + 1, argv.begin() + 4),
               ElementsAre("lvchange", "--driverloaded", "n"));

@@ -1,0 +1,38 @@
+// Everything that Quarry lets LVM change, as values. Each value is one verb of LVM's, and says all of it in
+// one place (verbs/): what it needs, the words of the command, what it is called in messages, how often it
+// commits, and how much text it adds to the metadata area. Pure.
+//
+// A new verb is a struct in verbs/, a name in the list below, and the fake's behavior. A struct that lacks a
+// part does not compile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "lvm/verbs/activation.h"
+#include "lvm/verbs/group.h"
+#include "lvm/verbs/legs.h"
+#include "lvm/verbs/volume.h"
+
+namespace quarry::lvm {
+
+using Change = std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv,
+                            ExtendLv, RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv,
+                            LimitRecovery, MoveExtents, AbortMove>;
+
+// The group that is changed.
+const std::string& GroupOf(const Change& change);
+// One line for administrators: "create logical volume vg0/qabc…: raid1, 26 extents on /dev/a:0-26
+// /dev/b:0-26".
+std::string TextOf(const Change& change);
+// The words of the lvm command. kInvalidArgument if a name is not one that LVM accepts as a plain name.
+Result<Words> ArgumentsOf(const Change& change);
+// A lower limit of the commits that LVM makes when the change succeeds.
+uint64_t CommitsOf(const Change& change);
+// The text that the change adds to the metadata area: an upper limit.
+Bytes MetadataTextOf(const Change& change);
+
+}  // namespace quarry::lvm
