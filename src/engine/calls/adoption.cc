@@ -18,14 +18,11 @@
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_adopt.h"
+#include "engine/pool/limits.h"
 
 namespace quarry::engine {
 namespace {
 
-using std::chrono::milliseconds;
-
-// Limit for deactivating an LV again. The caller's own time may be over.
-constexpr milliseconds kUndoLimit{60000};
 Result<Pool*> PoolOfGroup(Parts& parts, const std::string& group) {
   for (const auto& pool : parts.node.pools) {
     if (pool->config.group == group) {

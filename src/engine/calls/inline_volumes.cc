@@ -7,6 +7,7 @@
 #include "engine/calls/volume_steps.h"
 #include "engine/model/inline_limits.h"
 #include "engine/model/sizing.h"
+#include "engine/pool/limits.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {
@@ -14,8 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Limit for removing a volume whose publication failed. The caller's own time may be over.
-constexpr milliseconds kUndoLimit{60000};
 // Limit for deleting one volume later. LVM needs seconds; only a disk that does not answer takes longer.
 constexpr milliseconds kEndLimit{300'000};
 // How long one pool may take to be read.

@@ -7,6 +7,7 @@
 #include "base/guarded_subprocess.h"
 #include "engine/calls/parts.h"
 #include "engine/calls/startup.h"
+#include "engine/pool/limits.h"
 #include "engine/pool/trouble.h"
 
 namespace quarry::engine {
@@ -15,7 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGlance{1000};
-constexpr milliseconds kLongLook{10'000};
 
 // The troubles of the pools that do not serve.
 std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& call) {

@@ -4,13 +4,12 @@
 
 #include "engine/calls/inline_volumes.h"
 #include "engine/calls/parts.h"
+#include "engine/pool/limits.h"
 #include "engine/repair/scrub.h"
 #include "engine/repair/trim.h"
 
 namespace quarry::engine {
 namespace {
-
-constexpr std::chrono::milliseconds kLongLook{10'000};
 
 // kNotFound: no pool has a volume with one of these ids. A pool that cannot be read may have it, so its error
 // is returned instead.

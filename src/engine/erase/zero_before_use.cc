@@ -6,6 +6,7 @@
 
 #include "engine/model/sizing.h"
 #include "engine/plan/plan_volume.h"
+#include "engine/pool/limits.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
 
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{4000};
 constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
-constexpr milliseconds kUndoLimit{60000};
 // How long zeroed extents are kept for a repeated call.
 constexpr std::chrono::minutes kKept{5};
 
