@@ -82,6 +82,8 @@ struct LogicalVolume {
   std::optional<double> sync_percent;
   std::string sync_action;  // idle, resync, recover, …; empty if not raid or not active
   std::vector<Segment> segments;
+  // True for every RAID type of LVM, also for raid0, which has no redundancy.
+  bool IsRaid() const { return segment_type.starts_with("raid"); }
   bool operator==(const LogicalVolume&) const = default;
 };
 

@@ -478,7 +478,7 @@ Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
     if (lv == nullptr) {
       return NoSuchLv(group.now, name);
     }
-    const bool needs_every_pv = !lv->segment_type.starts_with("raid") || lv->segment_type == "raid0";
+    const bool needs_every_pv = !lv->IsRaid() || lv->segment_type == "raid0";
     if (lv->partial && needs_every_pv) {
       return Error(Code::kUnavailable,
                    fmt::format("a disk of the volume is missing: Refusing activation of partial LV {}/{}.",
@@ -547,7 +547,7 @@ Status FakeLvm::Do(const lvm::LimitRecovery& verb, const Call& call) {
       if (lv == nullptr) {
         return NoSuchLv(next, name);
       }
-      if (!lv->segment_type.starts_with("raid") || lv->partial) {
+      if (!lv->IsRaid() || lv->partial) {
         return Error(Code::kInternal, fmt::format("{} has no legs to fill", name));
       }
       lv->segments.front().max_recovery_rate = verb.rate;

@@ -20,7 +20,7 @@ const Record* VolumeNamed(const Catalog& catalog, std::string_view lv_name) {
 
 // Whether the volume has legs of the same length.
 bool HasLegsLike(const Record& volume, const lvm::LogicalVolume& leg) {
-  if (!volume.lv->segment_type.starts_with("raid")) {
+  if (!volume.lv->IsRaid()) {
     return false;
   }
   return std::ranges::any_of(volume.lv->segments.front().areas, [&](const lvm::SegmentArea& area) {

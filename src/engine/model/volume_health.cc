@@ -178,7 +178,7 @@ bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid) {
 }
 
 bool HasRedundancy(const lvm::LogicalVolume& lv) {
-  return lv.segment_type.starts_with("raid") && !lv.segment_type.starts_with("raid0");
+  return lv.IsRaid() && !lv.segment_type.starts_with("raid0");
 }
 
 bool AnyGoneReadOnly(const mount::MountTable& mounts) {

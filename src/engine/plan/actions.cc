@@ -70,7 +70,7 @@ LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
 // (stopped_array.h).
 Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
   const lvm::LogicalVolume* const lv = group.FindLv(name);
-  if (lv == nullptr || world.raid_legs == nullptr || !lv->segment_type.starts_with("raid")) {
+  if (lv == nullptr || world.raid_legs == nullptr || !lv->IsRaid()) {
     return Ok();
   }
   QUARRY_ASSIGN(const auto raid, world.dm.Raid(lvm::DmUuid(group.uuid, lv->uuid)));
@@ -140,7 +140,7 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     if (is_suspended) {
       suspended.push_back(name);
     }
-    if (world.raid_legs == nullptr || !lv->segment_type.starts_with("raid")) {
+    if (world.raid_legs == nullptr || !lv->IsRaid()) {
       continue;
     }
     QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));

@@ -80,7 +80,7 @@ Status Activations::ActivateAll(const Wishes& wishes, const World& world, const 
   }
   const Status done = Execute({activate}, world, call);
   const lvm::LogicalVolume& lv = *wishes.front()->record.lv;
-  if (done.has_value() || wishes.size() > 1 || lv.partial || !lv.segment_type.starts_with("raid") ||
+  if (done.has_value() || wishes.size() > 1 || lv.partial || !lv.IsRaid() ||
       !call.Check("activating").has_value()) {
     return done;
   }

@@ -20,7 +20,7 @@ Ailment DiskNotReopened(const Record& record) {
 }  // namespace
 
 Result<RaidReport> Node::RaidOf(const Record& record) {
-  if (!record.lv->segment_type.starts_with("raid")) {
+  if (!record.lv->IsRaid()) {
     return RaidReport();
   }
   auto asked = world.dm.Raid(record.DmUuid());
