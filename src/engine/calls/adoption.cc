@@ -217,9 +217,10 @@ Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& cal
     return std::move(*before);
   }
   const std::string operation = fmt::format("adopting {}", PathOf(candidate->record));
-  QUARRY_ASSIGN(const auto name_guard, parts_.node.locks.Lock("name:" + candidate->name, operation, call));
+  QUARRY_ASSIGN(const auto name_guard,
+                parts_.node.locks.Lock(LockKey::Name(candidate->name), operation, call));
   QUARRY_ASSIGN(const auto id_guard,
-                parts_.node.locks.Lock("id:" + candidate->record.tags.id, operation, call));
+                parts_.node.locks.Lock(LockKey::Volume(candidate->record.tags.id), operation, call));
   QUARRY_ASSIGN(before, examine());
   if (before.has_value()) {
     return std::move(*before);
@@ -235,7 +236,7 @@ Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& cal
 Result<ReleaseResult> Adoption::Release(const std::string& id, bool dry_run, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   const std::string operation = fmt::format("releasing {}", id);
-  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock("id:" + id, operation, call));
+  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id), operation, call));
   QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
   if (!found.has_value()) {
     return ReleasedBefore(parts_, id, call);

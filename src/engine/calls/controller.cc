@@ -205,7 +205,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
   }
   Pool* const pool = asked.has_value() ? *asked : nullptr;
   QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock("name:" + request.name,
+                parts_.node.locks.Lock(LockKey::Name(request.name),
                                        fmt::format("CreateVolume of '{}'", request.name), call));
 
   auto found = parts_.node.FindByName(request.name, pool, call);
@@ -241,7 +241,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
 Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock("id:" + id, fmt::format("DeleteVolume of {}", id), call));
+                parts_.node.locks.Lock(LockKey::Volume(id), fmt::format("DeleteVolume of {}", id), call));
   QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
   if (!found.has_value()) {
     QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(id, call));
@@ -324,8 +324,9 @@ Result<CapacityResult> Volumes::Capacity(const std::vector<Capability>& capabili
 Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange& range,
                                      const std::optional<Capability>& capability, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock("id:" + id, fmt::format("ControllerExpandVolume of {}", id), call));
+  QUARRY_ASSIGN(
+      const auto guard,
+      parts_.node.locks.Lock(LockKey::Volume(id), fmt::format("ControllerExpandVolume of {}", id), call));
   auto got = parts_.node.GetForController(id, call);
   if (!got.has_value()) {
     QUARRY_TRY(got.error().code() == Code::kNotFound ? CheckNoPart(parts_, id, call) : Ok());

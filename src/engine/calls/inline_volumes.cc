@@ -107,7 +107,7 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
   QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, pool->config.name));
   QUARRY_TRY(CheckTarget(parts.node.world.dm, wanted.profile.geometry));
   // Excludes a CreateVolume of the same name.
-  QUARRY_ASSIGN(const auto guard, parts.node.locks.Lock("name:" + handle, what, call));
+  QUARRY_ASSIGN(const auto guard, parts.node.locks.Lock(LockKey::Name(handle), what, call));
   QUARRY_ASSIGN(const auto named, parts.node.FindByName(handle, pool, call));
   if (named.has_value()) {
     return Error(Code::kAlreadyExists,
@@ -182,7 +182,8 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
         continue;
       }
       left.erase(handle);
-      const auto guard = parts.node.locks.TryLock("id:" + handle, fmt::format("deletion of {}", handle));
+      const auto guard =
+          parts.node.locks.TryLock(LockKey::Volume(handle), fmt::format("deletion of {}", handle));
       if (!guard.has_value() || !parts.left_behind.Has(handle)) {
         continue;
       }
@@ -209,8 +210,8 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
   if (auto joined = parts_.background.Join(handle, call); !joined.has_value()) {
     return ToBeAskedAgain(std::move(joined.error()));  // the volume exists
   }
-  QUARRY_ASSIGN(auto guard,
-                parts_.node.locks.Lock("id:" + handle, fmt::format("NodePublishVolume of {}", handle), call));
+  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(handle),
+                                                   fmt::format("NodePublishVolume of {}", handle), call));
   parts_.left_behind.Drop(handle);  // it is published again
   auto looked = parts_.node.FindEphemeral(handle, AskedPool(parts_, request), call);
   if (!looked.has_value()) {

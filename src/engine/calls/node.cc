@@ -482,7 +482,7 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
 Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock("id:" + request.id,
+  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(request.id),
                                                    fmt::format("NodeStageVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
@@ -495,8 +495,8 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
 
 Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock("id:" + id, fmt::format("NodeUnstageVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id),
+                                                         fmt::format("NodeUnstageVolume of {}", id), call));
   QUARRY_ASSIGN(const auto device, parts_.node.FindDevice(id, call));
   if (!device.has_value()) {
     return Ok();  // a missing or inactive volume is staged nowhere
@@ -512,7 +512,7 @@ Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path,
 Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock("id:" + request.id,
+  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(request.id),
                                                    fmt::format("NodePublishVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
@@ -534,8 +534,8 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
 Status Volumes::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                           TargetOwner target_owner) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock("id:" + id, fmt::format("NodeUnpublishVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id),
+                                                         fmt::format("NodeUnpublishVolume of {}", id), call));
   if (!lvm::ParseVolumeId(id).has_value()) {
     return UnpublishInline(parts_, id, target_path, target_owner, call);
   }
@@ -568,9 +568,9 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
 
 Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(
-      const auto guard,
-      parts_.node.locks.Lock("id:" + request.id, fmt::format("NodeExpandVolume of {}", request.id), call));
+  QUARRY_ASSIGN(const auto guard,
+                parts_.node.locks.Lock(LockKey::Volume(request.id),
+                                       fmt::format("NodeExpandVolume of {}", request.id), call));
   QUARRY_ASSIGN(const Place place, Locate(parts_, request.id, request.volume_path, call));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");

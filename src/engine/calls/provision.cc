@@ -109,7 +109,7 @@ struct Work {
 };
 
 struct Provisioning {
-  std::string key;    // of the volume's lock; a zeroing for the volume has it too
+  LockKey key;        // of the volume's lock; a zeroing for the volume has it too
   std::string where;  // context of errors about space and limits
   // Finds out whether the catalog of a turn permits the work, and which size is needed.
   std::function<Result<Work>(const Catalog& catalog)> prepare;
@@ -260,8 +260,9 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
     };
     return work;
   };
-  QUARRY_TRY(Provision(
-      parts, pool, {"name:" + wish.name, fmt::format("pool '{}'", pool.config.name), prepare}, what, call));
+  QUARRY_TRY(Provision(parts, pool,
+                       {LockKey::Name(wish.name), fmt::format("pool '{}'", pool.config.name), prepare}, what,
+                       call));
   const std::lock_guard lock(pool.making_mutex);
   pool.waiting.erase(wish.name);
   return made;
@@ -303,7 +304,8 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     return work;
   };
   QUARRY_TRY(Provision(
-      parts, pool, {"id:" + id, fmt::format("growing volume {} in pool '{}'", id, pool.config.name), prepare},
+      parts, pool,
+      {LockKey::Volume(id), fmt::format("growing volume {} in pool '{}'", id, pool.config.name), prepare},
       what, call));
   return grown;
 }

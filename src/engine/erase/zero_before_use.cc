@@ -43,7 +43,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
 
 // Removes the LV as above and forgets the zeroing. Records the extents as zeroed if the zeroing succeeded and
 // the LV still had them. If another process commits meanwhile, it tries again, kAttempts times in all.
-Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const std::string& key,
+Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const LockKey& key,
                       const std::shared_ptr<Zeroing>& cleaning, const World& world, const Call& call) {
   constexpr int kAttempts = 5;
   Result<bool> held = RemoveHolder(pool, cleaning, world, call);
@@ -91,11 +91,10 @@ Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const 
 
 // Whether `key` is that of a growth, and the group no longer has the volume. No call comes back for its
 // extents then. A volume that was made a part of another one keeps its tags, so it is still there.
-bool VolumeIsGone(const lvm::VolumeGroup& group, std::string_view key) {
-  constexpr std::string_view kGrowth = "id:";
-  return key.starts_with(kGrowth) && std::ranges::none_of(group.lvs, [&](const lvm::LogicalVolume& lv) {
-           return lvm::BearsId(lv.tags, key.substr(kGrowth.size()));
-         });
+bool VolumeIsGone(const lvm::VolumeGroup& group, const LockKey& key) {
+  return !key.volume_id().empty() && std::ranges::none_of(group.lvs, [&](const lvm::LogicalVolume& lv) {
+    return lvm::BearsId(lv.tags, key.volume_id());
+  });
 }
 
 }  // namespace
@@ -105,7 +104,7 @@ bool MustBeZeroed(const Profile& profile, std::string_view access) {
          (profile.skip_sync && profile.geometry.has_metadata());
 }
 
-Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const std::string& key, const Call& call) {
+Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const LockKey& key, const Call& call) {
   const std::shared_ptr<Zeroing> cleaning = eraser.zeroings().Find(key);
   if (cleaning == nullptr) {
     return Zeroed{};
@@ -131,7 +130,7 @@ lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm:
   return space;
 }
 
-Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
+Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const LockKey& key,
                                               const Catalog& catalog, const Plan& plan,
                                               const std::vector<lvm::PhysicalRange>& unknown,
                                               const Call& call) {
@@ -172,15 +171,15 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
                                                nothing_yet, node.world.clock.Now());
   auto cleaning = std::make_shared<Zeroing>(all, work);
   eraser.zeroings().Add(key, cleaning);
-  node.log.Info(
-      "zeroing disk space before use",
-      {{"pool", pool.config.name}, {"for", key}, {"bytes", static_cast<int64_t>(cleaning->total().value)}});
+  node.log.Info("zeroing disk space before use", {{"pool", pool.config.name},
+                                                  {"for", key.text()},
+                                                  {"bytes", static_cast<int64_t>(cleaning->total().value)}});
   eraser.Clear(work);
   return cleaning;
 }
 
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
-  const auto unwanted = [&]() -> std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> {
+  const auto unwanted = [&]() -> std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> {
     auto ended = zeroings.Finished();
     const auto group = world.lvm.Read(pool.config.group, call);
     std::erase_if(ended, [&](const auto& entry) {

@@ -26,13 +26,13 @@ struct Zeroed {
 };
 // Looks for the zeroing of `key`. If it is finished, gives its extents back to the group. Returns the error
 // of a failed zeroing; the next call then begins a new one.
-Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const std::string& key, const Call& call);
+Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const LockKey& key, const Call& call);
 
 // The free space within `held`, for a plan that must take exactly those extents.
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held);
 
 // Creates a logical volume that holds the extents of `plan`, and zeroes the part `unknown` of them.
-Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const std::string& key,
+Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const LockKey& key,
                                               const Catalog& catalog, const Plan& plan,
                                               const std::vector<lvm::PhysicalRange>& unknown,
                                               const Call& call);

@@ -46,18 +46,18 @@ Error Zeroing::NotYet() const {
                       HumanBytes(done), HumanBytes(total_))};
 }
 
-std::shared_ptr<Zeroing> Zeroings::Find(const std::string& key) const {
+std::shared_ptr<Zeroing> Zeroings::Find(const LockKey& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(key);
   return found == all_.end() ? nullptr : found->second;
 }
 
-void Zeroings::Add(const std::string& key, std::shared_ptr<Zeroing> zeroing) {
+void Zeroings::Add(const LockKey& key, std::shared_ptr<Zeroing> zeroing) {
   const std::lock_guard lock(mutex_);
-  all_[key] = std::move(zeroing);
+  all_.insert_or_assign(key, std::move(zeroing));
 }
 
-void Zeroings::Drop(const std::string& key) {
+void Zeroings::Drop(const LockKey& key) {
   const std::lock_guard lock(mutex_);
   all_.erase(key);
 }
@@ -67,9 +67,9 @@ bool Zeroings::empty() const {
   return all_.empty();
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Zeroings::Finished() const {
+std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Zeroings::Finished() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> out;
+  std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> out;
   for (const auto& [key, zeroing] : all_) {
     if (zeroing->Finished()) {
       out.emplace_back(key, zeroing);

@@ -17,6 +17,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "engine/erase/erase_job.h"
+#include "engine/pool/locks.h"
 
 namespace quarry::engine {
 
@@ -59,16 +60,16 @@ class Zeroing {
 // Thread-safe.
 class Zeroings {
  public:
-  std::shared_ptr<Zeroing> Find(const std::string& key) const;
-  void Add(const std::string& key, std::shared_ptr<Zeroing> zeroing);
-  void Drop(const std::string& key);
+  std::shared_ptr<Zeroing> Find(const LockKey& key) const;
+  void Add(const LockKey& key, std::shared_ptr<Zeroing> zeroing);
+  void Drop(const LockKey& key);
   bool empty() const;
   // All zeroings that have ended, with their keys.
-  std::vector<std::pair<std::string, std::shared_ptr<Zeroing>>> Finished() const;
+  std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Finished() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Zeroing>> all_;  // guarded by mutex_
+  std::map<LockKey, std::shared_ptr<Zeroing>> all_;  // guarded by mutex_
 };
 
 }  // namespace quarry::engine

@@ -22,13 +22,12 @@ KeyLocks::Guard::~Guard() {
   }
 }
 
-Result<KeyLocks::Guard> KeyLocks::TryLock(const std::string& key, const std::string& operation) {
+Result<KeyLocks::Guard> KeyLocks::TryLock(const LockKey& key, const std::string& operation) {
   const std::lock_guard lock(mutex_);
   return TakeLocked(key, operation, true);
 }
 
-Result<KeyLocks::Guard> KeyLocks::Lock(const std::string& key, const std::string& operation,
-                                       const Call& call) {
+Result<KeyLocks::Guard> KeyLocks::Lock(const LockKey& key, const std::string& operation, const Call& call) {
   std::unique_lock lock(mutex_);
   const auto worth_no_wait = [&] {
     const auto holder = held_.find(key);
@@ -47,7 +46,7 @@ Result<KeyLocks::Guard> KeyLocks::Lock(const std::string& key, const std::string
              : std::move(taken.error()).As(Code::kUnavailable).Context("try again");
 }
 
-Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::string& operation,
+Result<KeyLocks::Guard> KeyLocks::TakeLocked(const LockKey& key, const std::string& operation,
                                              bool housekeeping) {
   const auto now = std::chrono::steady_clock::now();
   const auto [holder, inserted] = held_.try_emplace(key, Holder{operation, now, housekeeping});
@@ -59,7 +58,7 @@ Result<KeyLocks::Guard> KeyLocks::TakeLocked(const std::string& key, const std::
   return Guard(this, key);
 }
 
-bool KeyLocks::Held(const std::string& key) const {
+bool KeyLocks::Held(const LockKey& key) const {
   const std::lock_guard lock(mutex_);
   return held_.contains(key);
 }

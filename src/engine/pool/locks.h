@@ -1,18 +1,42 @@
 // One operation per volume, and one writer per volume group.
 #pragma once
 
+#include <compare>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/call.h"
 #include "base/result.h"
 
 namespace quarry::engine {
 
-// Locks by key. Keys are volume ids and the orchestrator's volume names, each with its own prefix.
-// Thread-safe.
+// The object that an operation locks. A value.
+class LockKey {
+ public:
+  // The volume with this id. Calls and trims lock an inline volume by its handle.
+  static LockKey Volume(std::string_view id) { return LockKey(kVolume, id); }
+  // The orchestrator's name of a volume, which may not exist yet.
+  static LockKey Name(std::string_view co_name) { return LockKey("name:", co_name); }
+
+  // The id of the volume; empty for the key of a name.
+  std::string_view volume_id() const {
+    return text_.starts_with(kVolume) ? std::string_view(text_).substr(kVolume.size()) : std::string_view();
+  }
+  // "id:…" or "name:…", for log lines.
+  const std::string& text() const { return text_; }
+  auto operator<=>(const LockKey&) const = default;
+
+ private:
+  static constexpr std::string_view kVolume = "id:";
+  LockKey(std::string_view kind, std::string_view what) : text_(kind) { text_ += what; }
+  std::string text_;
+};
+
+// Locks by key. Thread-safe.
 class KeyLocks {
  public:
   class Guard {
@@ -24,19 +48,19 @@ class KeyLocks {
 
    private:
     friend class KeyLocks;
-    Guard(KeyLocks* locks, std::string key) : locks_(locks), key_(std::move(key)) {}
+    Guard(KeyLocks* locks, LockKey key) : locks_(locks), key_(std::move(key)) {}
     KeyLocks* locks_;
-    std::string key_;
+    LockKey key_;
   };
 
   // For a call. kBusy if another call holds the key: "CreateVolume of 'x' has been in flight for 3.2 s". A
   // patient call waits, in no particular order, and gets kUnavailable, naming the holder, at its deadline. If
   // housekeeping holds the key, every call waits: a patient call until its deadline, others up to 10 s.
   // kCancelled: the call was stopped meanwhile. The guard must not outlive this object.
-  Result<Guard> Lock(const std::string& key, const std::string& operation, const Call& call);
+  Result<Guard> Lock(const LockKey& key, const std::string& operation, const Call& call);
   // For housekeeping, which no call asked for. Never waits: kBusy as above.
-  Result<Guard> TryLock(const std::string& key, const std::string& operation);
-  bool Held(const std::string& key) const;
+  Result<Guard> TryLock(const LockKey& key, const std::string& operation);
+  bool Held(const LockKey& key) const;
 
  private:
   struct Holder {
@@ -44,11 +68,11 @@ class KeyLocks {
     SteadyTime since;
     bool housekeeping;
   };
-  Result<Guard> TakeLocked(const std::string& key, const std::string& operation, bool housekeeping);
+  Result<Guard> TakeLocked(const LockKey& key, const std::string& operation, bool housekeeping);
 
   mutable std::mutex mutex_;
   std::condition_variable_any released_;
-  std::map<std::string, Holder> held_;
+  std::map<LockKey, Holder> held_;
 };
 
 // The queue for the turn: the right to change one volume group. First come, first served. Thread-safe.

@@ -272,7 +272,8 @@ void RepairLoop::Failed(const RetryKey& key, std::string_view message, const Err
 Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report) {
   std::vector<KeyLocks::Guard> guards;
   for (const std::string& id : step.ids) {
-    QUARRY_ASSIGN(KeyLocks::Guard guard, node_.locks.TryLock("id:" + id, fmt::format("repair of {}", id)));
+    QUARRY_ASSIGN(KeyLocks::Guard guard,
+                  node_.locks.TryLock(LockKey::Volume(id), fmt::format("repair of {}", id)));
     guards.push_back(std::move(guard));
   }
   for (const Action& action : step.actions) {

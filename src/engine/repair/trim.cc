@@ -23,7 +23,7 @@ Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes f
                                        const Call& call) {
   const std::string& id =
       record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // the id that callers use
-  const auto guard = node.locks.TryLock("id:" + id, fmt::format("trimming of {}", id));
+  const auto guard = node.locks.TryLock(LockKey::Volume(id), fmt::format("trimming of {}", id));
   if (!guard.has_value()) {
     return std::optional(Bytes{});  // busy: a later trim does this piece
   }

@@ -15,21 +15,21 @@ using std::chrono::milliseconds;
 TEST(KeyLocks, ASecondCallGetsTheNameOfTheHolder) {
   KeyLocks locks;
   {
-    const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
+    const auto held = locks.Lock(LockKey::Volume("a"), "DeleteVolume of a", Call{});
     ASSERT_TRUE(held.has_value());
-    for (const auto& second :
-         {locks.Lock("id:a", "NodeStageVolume of a", Call{}), locks.TryLock("id:a", "repair of a")}) {
+    for (const auto& second : {locks.Lock(LockKey::Volume("a"), "NodeStageVolume of a", Call{}),
+                               locks.TryLock(LockKey::Volume("a"), "repair of a")}) {
       EXPECT_EQ(second.error().code(), Code::kBusy);
       EXPECT_NE(second.error().message().find("DeleteVolume of a"), std::string::npos);
     }
-    EXPECT_TRUE(locks.Lock("id:b", "x", Call{}).has_value());
+    EXPECT_TRUE(locks.Lock(LockKey::Volume("b"), "x", Call{}).has_value());
   }
-  EXPECT_TRUE(locks.TryLock("id:a", "again").has_value());
+  EXPECT_TRUE(locks.TryLock(LockKey::Volume("a"), "again").has_value());
 }
 
 TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
   KeyLocks locks;
-  auto held = std::make_optional(locks.TryLock("id:a", "repair of a"));
+  auto held = std::make_optional(locks.TryLock(LockKey::Volume("a"), "repair of a"));
   std::atomic<int> got = 0;
   std::vector<std::jthread> waiters;
   for (const bool patient : {false, true}) {
@@ -37,7 +37,7 @@ TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
       Call call = CallWithin(std::chrono::seconds(60));
       call.patient = patient;
       while (true) {
-        const auto mine = locks.Lock("id:a", "NodeStageVolume of a", call);
+        const auto mine = locks.Lock(LockKey::Volume("a"), "NodeStageVolume of a", call);
         if (mine.has_value()) {
           ++got;
           return;
@@ -56,46 +56,48 @@ TEST(KeyLocks, EveryCallWaitsForHousekeeping) {
 
 TEST(KeyLocks, HousekeepingThatTakesLongerThanTheCallIsNamed) {
   KeyLocks locks;
-  const auto held = locks.TryLock("id:a", "repair of a");
-  const auto late = locks.Lock("id:a", "NodeStageVolume of a", CallWithin(milliseconds(20)));
+  const auto held = locks.TryLock(LockKey::Volume("a"), "repair of a");
+  const auto late = locks.Lock(LockKey::Volume("a"), "NodeStageVolume of a", CallWithin(milliseconds(20)));
   EXPECT_EQ(late.error().code(), Code::kBusy);
   EXPECT_NE(late.error().message().find("repair of a"), std::string::npos);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(locks.Lock("id:a", "x", Call{.stop = stop.get_token()}).error().code(), Code::kCancelled);
+  EXPECT_EQ(locks.Lock(LockKey::Volume("a"), "x", Call{.stop = stop.get_token()}).error().code(),
+            Code::kCancelled);
 }
 
 TEST(KeyLocks, APatientCallWaitsForTheKey) {
   KeyLocks locks;
-  auto held = std::make_optional(locks.Lock("id:a", "DeleteVolume of a", Call{}));
+  auto held = std::make_optional(locks.Lock(LockKey::Volume("a"), "DeleteVolume of a", Call{}));
   std::atomic<bool> got = false;
   std::jthread waiter([&] {
     Call patient;
     patient.patient = true;
-    const auto mine = locks.Lock("id:a", "NodePublishVolume of a", patient);
+    const auto mine = locks.Lock(LockKey::Volume("a"), "NodePublishVolume of a", patient);
     EXPECT_TRUE(mine.has_value());
     got = true;
   });
-  EXPECT_EQ(locks.Lock("id:a", "x", Call{}).error().code(), Code::kBusy) << "an impatient call does not wait";
+  EXPECT_EQ(locks.Lock(LockKey::Volume("a"), "x", Call{}).error().code(), Code::kBusy)
+      << "an impatient call does not wait";
   EXPECT_FALSE(got);
   held.reset();
   waiter.join();
   EXPECT_TRUE(got);
-  EXPECT_FALSE(locks.Held("id:a"));
+  EXPECT_FALSE(locks.Held(LockKey::Volume("a")));
 }
 
 TEST(KeyLocks, PatienceEndsAtTheDeadlineAndNamesTheHolder) {
   KeyLocks locks;
-  const auto held = locks.Lock("id:a", "DeleteVolume of a", Call{});
+  const auto held = locks.Lock(LockKey::Volume("a"), "DeleteVolume of a", Call{});
   Call call = CallWithin(milliseconds(20));
   call.patient = true;
-  const auto late = locks.Lock("id:a", "NodePublishVolume of a", call);
+  const auto late = locks.Lock(LockKey::Volume("a"), "NodePublishVolume of a", call);
   EXPECT_EQ(late.error().code(), Code::kUnavailable);
   EXPECT_NE(late.error().message().find("DeleteVolume of a"), std::string::npos);
   std::stop_source stop;
   stop.request_stop();
   call = Call{.stop = stop.get_token(), .patient = true};
-  EXPECT_EQ(locks.Lock("id:a", "x", call).error().code(), Code::kCancelled);
+  EXPECT_EQ(locks.Lock(LockKey::Volume("a"), "x", call).error().code(), Code::kCancelled);
 }
 
 TEST(WriterQueue, ServesInOrderOfArrival) {
