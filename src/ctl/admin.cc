@@ -12,6 +12,7 @@
 #include "ctl/device_table.h"
 #include "ctl/json_text.h"
 #include "ctl/status_page.h"
+#include "engine/model/types.h"
 
 namespace quarry::ctl {
 namespace {
@@ -283,7 +284,7 @@ Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call
       if (disk.pv_uuid() != pv_uuid) {
         continue;
       }
-      if (disk.state() != "leaving") {
+      if (disk.state() != engine::DiskConditionName(engine::DiskCondition::kToBeVacated)) {
         return Error(Code::kPrecondition,
                      fmt::format("disk {} is no longer being evacuated: it is {}", pv_uuid, disk.state()));
       }

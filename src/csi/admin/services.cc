@@ -77,7 +77,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     auto& entry = *out.add_disks();
     entry.set_pv_uuid(disk.pv_uuid);
     entry.set_device(disk.device);
-    entry.set_state(disk.state);
+    entry.set_state(std::string(engine::DiskConditionName(disk.condition)));
     entry.set_size_bytes(ToInt64(disk.size));
     entry.set_free_bytes(ToInt64(disk.free));
     entry.set_detail(disk.detail);

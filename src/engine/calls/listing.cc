@@ -107,24 +107,24 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
   const Bytes extent_size = catalog.group->extent_size;
   DiskStatus status{.pv_uuid = pv.uuid,
                     .device = pv.device,
-                    .state = !pv.missing         ? "ok"
-                             : pv.device.empty() ? "missing"
-                                                 : "returned",
+                    .condition = !pv.missing         ? DiskCondition::kOk
+                                 : pv.device.empty() ? DiskCondition::kMissing
+                                                     : DiskCondition::kReturned,
                     .size = ToBytes(pv.extent_count, extent_size),
                     .free = ToBytes(pv.extent_count - UsedOn(pv), extent_size),
                     .detail = ""};
   if (known.has_value()) {
     status.health = known->health;
   }
-  for (const auto& [disks, state] : {std::pair(&catalog.weak.failing, DiskState::kFailing),
-                                     std::pair(&catalog.weak.worn, DiskState::kWorn)}) {
+  for (const auto& [disks, condition] : {std::pair(&catalog.weak.failing, DiskCondition::kFailing),
+                                         std::pair(&catalog.weak.worn, DiskCondition::kWorn)}) {
     if (const auto weak = disks->find(pv.uuid); weak != disks->end()) {
       status.detail = weak->second;
-      status.state = pv.missing ? status.state : std::string(DiskStateName(state));
+      status.condition = pv.missing ? status.condition : condition;
     }
   }
   if (!pv.missing && IsEvacuating(pv)) {
-    status.state = "leaving";
+    status.condition = DiskCondition::kToBeVacated;
   }
   return status;
 }

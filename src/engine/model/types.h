@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/path.h"
@@ -282,13 +283,24 @@ struct PoolFigures {
   size_t failing_disks = 0;
 };
 
+// The condition of a pool's disk. A missing disk is kMissing or kReturned, whatever its health. A present
+// disk whose evacuation has begun is kToBeVacated, whatever its health.
+enum class DiskCondition {
+  kOk,
+  kMissing,
+  kReturned,  // present, but not yet taken back
+  kToBeVacated,
+  kFailing,
+  kWorn,
+};
+// The word that callers see: "ok", "missing", "returned", "leaving", "failing" or "worn".
+std::string_view DiskConditionName(DiskCondition condition);
+
 // The parts of the node's status.
 struct DiskStatus {
   std::string pv_uuid;
   std::string device;  // its path as LVM sees it; empty: missing
-  // "ok"; "missing"; "returned": present, but not yet taken back; "leaving": to be vacated; "failing";
-  // "worn".
-  std::string state;
+  DiskCondition condition = DiskCondition::kOk;
   Bytes size, free;                             // sums of its extents
   std::string detail;                           // why it is failing or worn
   std::optional<udev::DiskHealth> health = {};  // as last polled; nullopt: never, or the disk has none

@@ -55,7 +55,7 @@ class LeavingTest : public MendingTest {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
     for (const DiskStatus& disk : pools->front().disks) {
       if (disk.pv_uuid == pv_uuid) {
-        return disk.state;
+        return std::string(DiskConditionName(disk.condition));
       }
     }
     return "gone";

@@ -123,16 +123,16 @@ TEST_F(MendingTest, ALegThatFailsAfterEachReturnIsReplacedOnAnotherDisk) {
   EXPECT_EQ(after[0], before[0]);
   EXPECT_NE(after[1], before[1]);
   EXPECT_EQ(ConditionOf(id), "healthy");
-  const auto state_of_disk = [&] {
+  const auto condition_of_disk = [&] {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
-    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state;
+    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->condition;
   };
-  EXPECT_EQ(state_of_disk(), "failing");
+  EXPECT_EQ(condition_of_disk(), DiskCondition::kFailing);
   const std::string linear = Create("linear", "linear", 390);
   EXPECT_NE(Legs(linear).front(), before[1]) << "it is the emptiest, and gets nothing new";
   Pass(std::chrono::hours(25));
   Mend();
-  EXPECT_EQ(state_of_disk(), "ok");
+  EXPECT_EQ(condition_of_disk(), DiskCondition::kOk);
 }
 
 TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
@@ -157,7 +157,8 @@ TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
               ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
   const auto is_blamed = [&] {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
-    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->state == "failing";
+    return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->condition ==
+           DiskCondition::kFailing;
   };
   EXPECT_TRUE(is_blamed());
   SetMissing(before[1]);

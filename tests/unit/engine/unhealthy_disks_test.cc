@@ -182,6 +182,7 @@ class UnhealthyDisksTest : public testing::Test {
         return disk;
       }
     }
+    ADD_FAILURE() << "no disk is " << node;
     return {};
   }
 
@@ -198,7 +199,7 @@ class UnhealthyDisksTest : public testing::Test {
 
 TEST_F(UnhealthyDisksTest, DisksWithoutAHealthReportHaveNone) {
   EXPECT_FALSE(Ask());
-  EXPECT_EQ(Status("/dev/a").state, "ok");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kOk);
   EXPECT_FALSE(Status("/dev/a").health.has_value());
   EXPECT_EQ(Capacity("linear"), 300U);
 }
@@ -216,9 +217,9 @@ TEST_F(UnhealthyDisksTest, AFailingDiskIsExcludedFromCreatesAndCapacity) {
     ASSERT_TRUE(made.has_value()) << made.error().message();
     EXPECT_FALSE(NodesOf(*made).contains("/dev/a"));
   }
-  EXPECT_EQ(Status("/dev/a").state, "failing");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
   EXPECT_THAT(Status("/dev/a").detail, HasSubstr("not reliable"));
-  EXPECT_EQ(Status("/dev/b").state, "ok");
+  EXPECT_EQ(Status("/dev/b").condition, DiskCondition::kOk);
   EXPECT_EQ(engine_->lifecycle().Pools(Soon())->front().failing_disks, 1U);
   const auto none = Create("wide", "raid5");
   ASSERT_FALSE(none.has_value());
@@ -229,7 +230,7 @@ TEST_F(UnhealthyDisksTest, AFailingDiskIsExcludedFromCreatesAndCapacity) {
 
   disks_->Say("/dev/a", {});
   EXPECT_TRUE(Ask());
-  EXPECT_EQ(Status("/dev/a").state, "ok");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kOk);
   EXPECT_TRUE(Create("wide", "raid5").has_value());
 }
 
@@ -277,7 +278,7 @@ TEST_F(UnhealthyDisksTest, AWornDiskIsExcludedButItsVolumesAreHealthy) {
   const std::string node = *NodesOf(*files).begin();
   disks_->Say(node, Used(100));
   EXPECT_TRUE(Ask());
-  EXPECT_EQ(Status(node).state, "worn");
+  EXPECT_EQ(Status(node).condition, DiskCondition::kWorn);
   EXPECT_THAT(Reasons(*files), IsEmpty());
   EXPECT_EQ(Capacity("linear"), 200U);
   for (const char* all : {"/dev/a", "/dev/b", "/dev/c"}) {
@@ -292,8 +293,8 @@ TEST_F(UnhealthyDisksTest, ASilentDiskDelaysNoOtherAndIsNotPolledAgain) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   disks_->Say("/dev/b", Used(100));
   EXPECT_TRUE(Ask(CallWithin(std::chrono::milliseconds(300))));
-  EXPECT_EQ(Status("/dev/b").state, "worn");
-  EXPECT_EQ(Status("/dev/a").state, "ok");
+  EXPECT_EQ(Status("/dev/b").condition, DiskCondition::kWorn);
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kOk);
   disks_->Say("/dev/b", {});
   EXPECT_TRUE(Ask()) << "a disk with an outstanding answer is not waited for again";
   EXPECT_EQ(disks_->Asked("/dev/a"), 1);
@@ -304,7 +305,7 @@ TEST_F(UnhealthyDisksTest, ASilentDiskDelaysNoOtherAndIsNotPolledAgain) {
     heard = Ask();
   }
   EXPECT_TRUE(heard);
-  EXPECT_EQ(Status("/dev/a").state, "failing");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
 }
 
 TEST_F(UnhealthyDisksTest, ADiskKeepsItsStateWhileItsHealthIsUnavailable) {
@@ -312,11 +313,11 @@ TEST_F(UnhealthyDisksTest, ADiskKeepsItsStateWhileItsHealthIsUnavailable) {
   EXPECT_TRUE(Ask());
   disks_->faults.FailAlways("Read /dev/a", Error(Code::kIo, "no answer"));
   EXPECT_FALSE(Ask());
-  EXPECT_EQ(Status("/dev/a").state, "failing");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
   disks_->faults.Clear();
   SetMissing(true);
   EXPECT_FALSE(Ask());
-  EXPECT_EQ(Status("").state, "missing") << "missing outranks failing";
+  EXPECT_EQ(Status("").condition, DiskCondition::kMissing) << "missing outranks failing";
   SetMissing(false);
   EXPECT_FALSE(Ask());
 }
@@ -326,7 +327,7 @@ TEST_F(UnhealthyDisksTest, DisksOfAnUnreadablePoolKeepTheirState) {
   EXPECT_TRUE(Ask());
   lvm_.before.FailNth("Read", 1, Error(Code::kUnavailable, "not now"));
   EXPECT_FALSE(engine_->disks().PollDisks(Soon()).has_value());
-  EXPECT_EQ(Status("/dev/a").state, "failing");
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
 }
 
 TEST_F(UnhealthyDisksTest, TheListOfDisksHasTheirHealthReports) {
