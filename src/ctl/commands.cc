@@ -76,7 +76,8 @@ Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes 
     QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
     QUARRY_ASSIGN(const Extents extents,
                   engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
-    const engine::CreateWish create{"(planned)", profile, {"block", ""}, extents, lvm::NewLvName()};
+    const engine::CreateWish create{
+        "(planned)", profile, {engine::Access::kBlock, ""}, extents, lvm::NewLvName()};
     QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool));
     QUARRY_TRY(engine::CheckMetadataRoom(catalog, engine::MetadataFor(plan.actions)));
     std::vector<std::string> lines;

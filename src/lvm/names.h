@@ -83,7 +83,7 @@ struct VolumeTags {
   std::string co_name;     // name the CO gave at creation: any Unicode text
   Bytes size;              // size the CO was told, which may be less than the LV's
   std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
-  std::string access;      // "block" or "mount"
+  std::string access;      // "block", "mount" or "any"
   std::string fs_type;     // requested file system (mount); empty for block
   std::string formatted;   // file system on the volume; empty until it is made
   std::string erase;       // "zero", "discard", "none"

@@ -103,8 +103,8 @@ Result<mount::Content> LookAt(Parts& parts, const Found& found, const dm::Device
                 parts.node.world.mount.Probe(fd.get()).Context(fmt::format("reading what is on {}", what)));
   // A volume for both raw use and mounts was made of zeroed space, and may have been used raw first. With
   // erase=none nothing is known about its space.
-  if (content.kind == mount::Content::Kind::kBlank && tags.access == "any" && tags.formatted.empty() &&
-      PolicyOf(found.record) != ErasePolicy::kNone) {
+  if (content.kind == mount::Content::Kind::kBlank && found.record.access == Access::kAny &&
+      tags.formatted.empty() && PolicyOf(found.record) != ErasePolicy::kNone) {
     QUARRY_ASSIGN(const bool zeros, BeginsWithZeros(fd.get(), what));
     if (!zeros) {
       content = {mount::Content::Kind::kOther, "raw data", ""};

@@ -11,14 +11,10 @@
 #include "engine/model/alone.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/pool/limits.h"
 
 namespace quarry::engine {
 namespace {
-
-using std::chrono::milliseconds;
-
-// Limit for removing what a failed create left. The caller's own time may be over.
-constexpr milliseconds kUndoLimit{60000};
 
 // Marks an LV as being made by this process, for the lifetime of this object, so that the eraser does not
 // touch the LV.
@@ -283,12 +279,12 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     if (ToBytes(size, extent) != record->tags.size) {
       QUARRY_TRY(CheckAlone(*record));
     }
-    grown = {ToBytes(size, extent), record->tags.access != "block"};
+    grown = {ToBytes(size, extent), record->access != Access::kBlock};
     Work work;
     work.plan = [&, record, profile, size](const lvm::FreeSpace* within) {
       return PlanExpand(catalog, *record, profile, size, pool.config, within);
     };
-    work.zeroed_only = MustBeZeroed(profile, record->tags.access);
+    work.zeroed_only = MustBeZeroed(profile, record->access);
     work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Status {
       QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
       const bool read_only = device.has_value() && device->read_only;

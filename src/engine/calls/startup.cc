@@ -22,7 +22,7 @@ namespace {
 // Takes the hold on every raw volume that is published now, as the earlier process did.
 Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& mounts) {
   for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kReady || record.tags.access == "mount") {
+    if (record.tags.state != lvm::VolumeState::kReady || record.access == Access::kMount) {
       continue;
     }
     QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record.DmUuid()));

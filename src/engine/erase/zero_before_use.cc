@@ -99,8 +99,8 @@ bool VolumeIsGone(const lvm::VolumeGroup& group, const LockKey& key) {
 
 }  // namespace
 
-bool MustBeZeroed(const Profile& profile, std::string_view access) {
-  return (profile.erase != ErasePolicy::kNone && access != "mount") ||
+bool MustBeZeroed(const Profile& profile, std::optional<Access> access) {
+  return (profile.erase != ErasePolicy::kNone && access != Access::kMount) ||
          (profile.skip_sync && profile.geometry.has_metadata());
 }
 

@@ -16,8 +16,9 @@ namespace quarry::engine {
 
 // Whether a tenant could read old bytes in the extents of such a volume. That is the case for raw devices,
 // unless the volume has `erase=none`; a file system never shows bytes that were not written through it. A
-// RAID volume that skips its first sync needs zeroed extents too, or its legs would differ.
-bool MustBeZeroed(const Profile& profile, std::string_view access);
+// RAID volume that skips its first sync needs zeroed extents too, or its legs would differ. An unknown access
+// counts as raw.
+bool MustBeZeroed(const Profile& profile, std::optional<Access> access);
 
 // The result of a zeroing that an earlier call for the same volume began.
 struct Zeroed {

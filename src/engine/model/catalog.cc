@@ -14,14 +14,38 @@ std::string SortKey(const Record& record) {
   return record.tags.id.empty() ? record.lv->name : record.tags.id;
 }
 
-bool AllowsMount(std::string_view access) {
-  return access == "mount" || access == "any";
+bool AllowsMount(std::optional<Access> access) {
+  return access == Access::kMount || access == Access::kAny;
 }
-bool AllowsBlock(std::string_view access) {
-  return access == "block" || access == "any";
+bool AllowsBlock(std::optional<Access> access) {
+  return access == Access::kBlock || access == Access::kAny;
 }
 
 }  // namespace
+
+std::string_view AccessName(Access access) {
+  switch (access) {
+    case Access::kBlock:
+      return "block";
+    case Access::kMount:
+      return "mount";
+    case Access::kAny:
+      return "any";
+  }
+  return "";
+}
+
+std::optional<Access> ParseAccess(std::string_view text) {
+  for (const Access access : {Access::kBlock, Access::kMount, Access::kAny}) {
+    if (AccessName(access) == text) {
+      return access;
+    }
+  }
+  return std::nullopt;
+}
+
+Record::Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm::VolumeTags t)
+    : pool(std::move(p)), group(std::move(g)), lv(l), tags(std::move(t)), access(ParseAccess(tags.access)) {}
 
 std::vector<std::string> Record::DmUuids() const {
   std::vector<std::string> out = {DmUuid()};
@@ -180,7 +204,7 @@ Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
       return bad("mount.mount_flags", options.error().message());
     }
   }
-  return AccessPlan{block && mount ? "any" : block ? "block" : "mount", fs_type};
+  return AccessPlan{block && mount ? Access::kAny : block ? Access::kBlock : Access::kMount, fs_type};
 }
 
 std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,
@@ -199,12 +223,11 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
     return difference;
   }
   const auto access = PlanAccess(request.capabilities);
-  if (access.has_value() &&
-      (access->access != record.tags.access || access->fs_type != record.tags.fs_type)) {
+  if (access.has_value() && (access->access != record.access || access->fs_type != record.tags.fs_type)) {
     return fmt::format(
         "volume_capabilities: the existing volume was made for {}{}{}, the request is for {}{}{}",
-        record.tags.access, record.tags.fs_type.empty() ? "" : " ", record.tags.fs_type, access->access,
-        access->fs_type.empty() ? "" : " ", access->fs_type);
+        record.tags.access, record.tags.fs_type.empty() ? "" : " ", record.tags.fs_type,
+        AccessName(access->access), access->fs_type.empty() ? "" : " ", access->fs_type);
   }
   return std::nullopt;
 }
@@ -217,11 +240,10 @@ Status CheckAccess(const Record& record, const Capability& capability) {
     return refuse("can be used on one node only");
   }
   if (capability.access == AccessType::kBlock) {
-    return AllowsBlock(record.tags.access)
-               ? Ok()
-               : Status(refuse("was created for mounting, not as a raw block device"));
+    return AllowsBlock(record.access) ? Ok()
+                                      : Status(refuse("was created for mounting, not as a raw block device"));
   }
-  if (!AllowsMount(record.tags.access)) {
+  if (!AllowsMount(record.access)) {
     return refuse("was created as a raw block device, not for mounting");
   }
   if (!capability.fs_type.empty() && capability.fs_type != record.tags.fs_type) {

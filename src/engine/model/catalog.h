@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,12 +17,22 @@
 
 namespace quarry::engine {
 
+// What a volume is made for: a raw device, a file system, or either.
+enum class Access { kBlock, kMount, kAny };
+std::string_view AccessName(Access access);  // "block", "mount", "any": the text of the tag
+// nullopt: another text.
+std::optional<Access> ParseAccess(std::string_view text);
+
 // A managed LV with its parsed tags. It keeps its snapshot alive.
 struct Record {
+  // Parses the access in `t`.
+  Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm::VolumeTags t);
+
   std::string pool;
   lvm::Snapshot group;
-  const lvm::LogicalVolume* lv = nullptr;  // in *group
+  const lvm::LogicalVolume* lv;  // in *group
   lvm::VolumeTags tags;
+  std::optional<Access> access;  // of tags.access; nullopt: not written yet, or unknown to this build
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
   // UUIDs of the volume, its legs and their metadata. Other devices below the volume are left out: a pvmove
@@ -87,7 +98,7 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
 
 // The result of a set of capabilities: the access that a volume is made for, and its file system.
 struct AccessPlan {
-  std::string access;   // "block", "mount" or "any"
+  Access access = Access::kMount;
   std::string fs_type;  // empty for block
 };
 // kInvalidArgument naming the capability: a multi-node mode, an unknown file system, two file systems at

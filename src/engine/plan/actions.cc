@@ -115,7 +115,7 @@ Status Apply(const lvm::Change& change, const World& world, const Call& call) {
 
 // Whether a killed command left the volume, or a part of it, suspended.
 Result<bool> IsSuspended(const lvm::Snapshot& group, const lvm::LogicalVolume& lv, const World& world) {
-  const Record record{.pool = "", .group = group, .lv = &lv, .tags = {}};
+  const Record record{"", group, &lv, {}};
   for (const std::string& uuid : record.DmUuids()) {
     QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
     if (device.has_value() && device->suspended) {
@@ -234,7 +234,7 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   QUARRY_TRY(done);
   // Removes legs that are active without their volume, as a pvmove of the legs leaves them. LVM does not
   // deactivate such legs.
-  const Record record{.pool = "", .group = group, .lv = lv, .tags = {}};
+  const Record record{"", group, lv, {}};
   for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : record.DmUuids()) {
     QUARRY_TRY(world.dm.Remove(part));
   }

@@ -114,7 +114,7 @@ Result<AdoptionPlan> PlanAdoption(const Candidate& candidate, const AdoptRequest
                                  .co_name = candidate.name,
                                  .size = record.lv->size,
                                  .profile = candidate.profile.Canonical(),
-                                 .access = "any",
+                                 .access = std::string(AccessName(Access::kAny)),
                                  .fs_type = wanted,
                                  .formatted = "",
                                  .erase = std::string(EraseName(candidate.profile.erase))},
@@ -145,7 +145,7 @@ Result<AdoptionPlan> PlanAdoption(const Candidate& candidate, const AdoptRequest
     return holds(fmt::format("raw data, which making {} would destroy", wanted));
   }
   if (!findings.begins_with_zeros || record.lv->size < mount::MinimumSize(wanted)) {
-    adoption.tags.access = "block";
+    adoption.tags.access = AccessName(Access::kBlock);
     adoption.tags.fs_type.clear();
   }
   adoption.holds = findings.begins_with_zeros ? "nothing" : "raw data";

@@ -54,7 +54,7 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .co_name = wish.name,
       .size = ToBytes(placement.logical_extents, group.extent_size),
       .profile = wish.profile.Canonical(),
-      .access = wish.access.access,
+      .access = std::string(AccessName(wish.access.access)),
       .fs_type = wish.access.fs_type,
       .formatted = "",
       .erase = std::string(EraseName(wish.profile.erase)),

@@ -61,9 +61,9 @@ TEST(PlanAccess, TakesBlockMountOrBoth) {
   const Capability block{.access = AccessType::kBlock};
   const Capability ext4{.access = AccessType::kMount, .fs_type = ""};
   const Capability xfs{.access = AccessType::kMount, .fs_type = "xfs"};
-  EXPECT_EQ(PlanAccess({block})->access, "block");
+  EXPECT_EQ(PlanAccess({block})->access, Access::kBlock);
   EXPECT_EQ(PlanAccess({ext4})->fs_type, "ext4");
-  EXPECT_EQ(PlanAccess({block, xfs})->access, "any");
+  EXPECT_EQ(PlanAccess({block, xfs})->access, Access::kAny);
   EXPECT_EQ(PlanAccess({ext4, xfs}).error().code(), Code::kInvalidArgument);
 }
 
@@ -108,6 +108,37 @@ TEST(CheckAccess, PermitsOnlyTheAccessAVolumeWasMadeFor) {
   EXPECT_EQ(CheckAccess(record, Capability{.fs_type = "xfs"}).error().code(), Code::kPrecondition);
   EXPECT_EQ(CheckAccess(record, Capability{.mode = AccessMode::kMultiNodeMultiWriter}).error().code(),
             Code::kPrecondition);
+}
+
+TEST(AccessName, IsTheTextOfTheTagAndReadBack) {
+  EXPECT_EQ(AccessName(Access::kBlock), "block");
+  EXPECT_EQ(AccessName(Access::kMount), "mount");
+  EXPECT_EQ(AccessName(Access::kAny), "any");
+  for (const Access access : {Access::kBlock, Access::kMount, Access::kAny}) {
+    EXPECT_EQ(ParseAccess(AccessName(access)), access);
+  }
+  EXPECT_EQ(ParseAccess(""), std::nullopt);
+  EXPECT_EQ(ParseAccess("Block"), std::nullopt);
+}
+
+// A later build may know more. The volume is listed, and its tag keeps its text.
+TEST(RecordTest, AnUnknownAccessPermitsNoUseAndKeepsItsText) {
+  lvm::VolumeTags tags = ReadyTags(kA, "one", 10);
+  tags.access = "later";
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(tags));
+  const Catalog catalog = builder.Build();
+  ASSERT_EQ(catalog.records.size(), 1U);
+  const Record& record = catalog.records.front();
+  EXPECT_EQ(record.access, std::nullopt);
+  EXPECT_EQ(record.tags.access, "later");
+  EXPECT_EQ(CheckAccess(record, Capability{}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(CheckAccess(record, Capability{.access = AccessType::kBlock}).error().code(),
+            Code::kPrecondition);
+  const CreateRequest request{.name = "one", .range = {}, .capabilities = {Capability{}}, .parameters = {}};
+  EXPECT_EQ(
+      Incompatibility(record, *Profile::Parse({}, "default"), request),
+      "volume_capabilities: the existing volume was made for later ext4, the request is for mount ext4");
 }
 
 // Removing a pvmove's device from the kernel would abort the move, for every volume whose extents it moves.

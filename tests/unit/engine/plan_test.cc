@@ -24,7 +24,8 @@ AbsolutePath Path(const std::string& text) {
 }
 
 CreateWish Wish(const Parameters& parameters, uint64_t extents) {
-  return {"one", *Profile::Parse(parameters, "default"), AccessPlan{"mount", "ext4"}, Extents{extents}, kA};
+  return {"one", *Profile::Parse(parameters, "default"), AccessPlan{Access::kMount, "ext4"}, Extents{extents},
+          kA};
 }
 
 TEST(PlanCreate, MarksVerifiesThenTagsInOneCommit) {
