@@ -202,13 +202,13 @@ class Service {
     if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
       return;
     }
-    auto monitor = world_->udev().Watch();
-    if (!monitor.has_value()) {
+    auto events = NodeEvents::Listen(world_->udev());
+    if (!events.has_value()) {
       log_.Warning("new disks will not be noticed before quarryd is restarted",
-                   {{"error", monitor.error().message()}});
+                   {{"error", events.error().message()}});
       return;
     }
-    disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*monitor), log_);
+    disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*events), log_);
   }
 
   // Waits until every pool has been tried and at least one serves, or until a stop signal arrives. The signal

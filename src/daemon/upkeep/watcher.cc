@@ -1,12 +1,9 @@
 #include "daemon/upkeep/watcher.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <optional>
+#include <utility>
 
 #include "dm/dm_events.h"
 
@@ -35,81 +32,65 @@ SteadyTime NextLook(const Result<engine::RepairReport>& report, const LookSchedu
 
 Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::UdevApi& udev,
                                                 const Logger& log) {
-  UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!woken.valid()) {
-    return ErrnoError("eventfd");
-  }
-  auto disks = udev.Watch();
-  if (!disks.has_value()) {
+  auto events = NodeEvents::Listen(udev);
+  if (!events.has_value()) {
     log.Warning("no events from the kernel: disks are checked every 30 s only",
-                {{"detail", disks.error().message()}});
+                {{"detail", events.error().message()}});
+    QUARRY_ASSIGN(events, NodeEvents::WithoutDisks());
   }
-  return std::unique_ptr<Watcher>(
-      new Watcher(engine, disks.has_value() ? std::move(*disks) : nullptr, log, std::move(woken)));
+  return std::unique_ptr<Watcher>(new Watcher(engine, std::move(*events), log));
 }
 
-Watcher::Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log,
-                 UniqueFd woken)
+Watcher::Watcher(engine::Engine& engine, NodeEvents events, const Logger& log)
     : engine_(engine),
-      disks_(std::move(disks)),
       log_(log),
-      woken_(std::move(woken)),
+      events_(std::move(events)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {
-  engine_.upkeep().OnWork([this] { (void)eventfd_write(woken_.get(), 1); });
+  engine_.upkeep().OnWork([this] { events_.Wake(); });
 }
 
 Watcher::~Watcher() {
   engine_.upkeep().OnWork({});
-  thread_.request_stop();
-  (void)eventfd_write(woken_.get(), 1);
 }
 
 void Watcher::Run(const std::stop_token& stop) {
-  std::optional<dm::DmEvents> events;
+  std::optional<dm::DmEvents> device_mapper;
   bool told = false;
   RepairCause cause = RepairCause::kDisks;
   while (!stop.stop_requested()) {
-    if (!events.has_value()) {
+    if (!device_mapper.has_value()) {
       if (auto opened = dm::DmEvents::Open(); opened.has_value()) {
-        events.emplace(std::move(*opened));
+        device_mapper.emplace(std::move(*opened));
       } else if (!std::exchange(told, true)) {
         log_.Warning("no events from device-mapper: RAID legs are checked every 30 s only",
                      {{"detail", opened.error().message()}});
       }
-    } else if (!events->Arm().has_value()) {
-      events.reset();
+    } else if (!device_mapper->Arm().has_value()) {
+      device_mapper.reset();
     }
     const auto report = engine_.upkeep().Repair(cause, Call{.stop = stop});
     if (stop.stop_requested()) {
       return;
     }
-    cause = Wait(events.has_value() ? events->fd() : -1, NextLook(report, looks_));
+    const auto happened = events_.Wait(stop, {.time = NextLook(report, looks_),
+                                              .also = device_mapper.has_value() ? device_mapper->fd() : -1,
+                                              .breath = kBreath});
+    cause = CauseOf(happened);
   }
 }
 
 // Other events never delay a look at the disks. Such a look is due every 30 s, and a few times after disks
 // arrive or leave.
-RepairCause Watcher::Wait(int device_mapper, SteadyTime until) {
-  const int disks = disks_ == nullptr ? -1 : disks_->fd();
-  std::array<pollfd, 3> fds = {{{woken_.get(), POLLIN, 0}, {disks, POLLIN, 0}, {device_mapper, POLLIN, 0}}};
-  const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
-  const int ready =
-      poll(fds.data(), fds.size(), static_cast<int>(std::clamp<int64_t>(left.count(), 0, kLook.count())));
-  if (ready > 0 && fds[0].revents == 0) {
-    (void)poll(fds.data(), 1, static_cast<int>(kBreath.count()));
-  }
-  eventfd_t ignored = 0;
-  (void)eventfd_read(woken_.get(), &ignored);
+RepairCause Watcher::CauseOf(const NodeEvents::Happened& happened) {
   const SteadyTime now = std::chrono::steady_clock::now();
-  const udev::News news = disks_ == nullptr ? udev::News() : disks_->Drain();
-  if (news.came || news.went) {
+  if (happened.disks.came || happened.disks.went) {
     looks_.DiskCame(now);
   }
   const bool due = looks_.due().has_value() && *looks_.due() <= now;
   if (due) {
     looks_.Looked(now, false);
   }
-  if (due || ready == 0 || now - looked_ >= kLook) {
+  if (due || happened.timed_out || now - looked_ >= kLook) {
     looked_ = now;
     return RepairCause::kDisks;
   }

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/result.h"
-#include "base/unique_fd.h"
 #include "daemon/upkeep/look_schedule.h"
+#include "daemon/upkeep/node_events.h"
 #include "engine/engine.h"
 #include "udev/udev_api.h"
 
@@ -24,17 +24,14 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
  private:
-  Watcher(engine::Engine& engine, std::unique_ptr<udev::Monitor> disks, const Logger& log, UniqueFd woken);
+  Watcher(engine::Engine& engine, NodeEvents events, const Logger& log);
   void Run(const std::stop_token& stop);
-  // Returns at the next event, on a stop, when the engine reports work (Upkeep::OnWork), or at `until`; after
-  // 30 s in any case.
-  engine::RepairCause Wait(int device_mapper, SteadyTime until);
+  // What the next round is for.
+  engine::RepairCause CauseOf(const NodeEvents::Happened& happened);
 
   engine::Engine& engine_;
-  const std::unique_ptr<udev::Monitor> disks_;  // may be nullptr
   const Logger& log_;
-  const UniqueFd
-      woken_;  // an eventfd, readable once a stop is requested, or when there is work that causes no event
+  NodeEvents events_;    // woken when there is work that causes no event (Upkeep::OnWork)
   LookSchedule looks_;   // the looks due after disks arrived or left
   SteadyTime looked_;    // time of the last look at the disks
   std::jthread thread_;  // last: everything above exists before it runs

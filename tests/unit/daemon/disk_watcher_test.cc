@@ -65,9 +65,9 @@ TEST(DiskWatcher, APluggedInDiskJoinsItsPool) {
       config,
       {.lvm = lvm, .dm = dm, .erase = erase, .mount = mount, .clock = clock, .udev = &udev, .pvs = &lvm},
       log);
-  auto monitor = udev.Watch();
-  ASSERT_TRUE(monitor.has_value());
-  const DiskWatcher watcher(engine, std::move(*monitor), log);
+  auto events = NodeEvents::Listen(udev);
+  ASSERT_TRUE(events.has_value());
+  const DiskWatcher watcher(engine, std::move(*events), log);
   ASSERT_TRUE(engine.lifecycle().Start(CallWithin(seconds(20))).has_value());
   udev.Unplug("nothing");  // no disk arrived: no search
   lvm.AddBlankDisk({"/dev/nvme1n1", Extents{50}});
