@@ -20,7 +20,7 @@ struct Parts {
   Parts(EngineConfig config, World world, const Logger& log)
       : node(std::move(config), std::move(world), log),
         disks(node),
-        erasers(node.world, node.log, node.config.erase_rate),
+        erasers(node),
         repair(node, erasers, disks.healths, scrubs) {}
 
   Node node;

@@ -129,15 +129,34 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
       world_(world),
       log_(log),
       rate_(rate),
-      pool_delay_(0),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      pool_delay_(0) {}
 
 Eraser::~Eraser() {
-  thread_.request_stop();
-  const std::lock_guard lock(mutex_);
-  for (const auto& [device, queue] : queues_) {
-    queue->Stop();  // all stop at the same time; then each destructor waits for its thread
+  Stop();
+}
+
+void Eraser::Start() {
+  const std::lock_guard life(life_mutex_);
+  if (!thread_.joinable()) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
+}
+
+void Eraser::Stop() {
+  const std::lock_guard life(life_mutex_);
+  thread_.request_stop();
+  std::map<std::string, std::unique_ptr<DiskQueue>> queues;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [device, queue] : queues_) {
+      queue->Stop();  // all stop at the same time; then each destructor waits for its thread
+    }
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  const std::lock_guard lock(mutex_);
+  queues.swap(queues_);
 }
 
 void Eraser::Wake() {

@@ -27,17 +27,21 @@ namespace quarry::engine {
 
 struct Pool;
 
-// The eraser of one pool. Has one thread, and one for each disk that has had work. Public methods may be
-// called from any thread.
+// The eraser of one pool. Has one thread between Start() and Stop(), and one for each disk that has had work.
+// Public methods may be called from any thread.
 class Eraser {
  public:
   // `pool`, `world` and `log` must outlive this object. `rate`: bytes a second on each disk, at most; 0: as
-  // fast as possible.
+  // fast as possible. No work begins before Start().
   Eraser(Pool& pool, World world, const Logger& log, Bytes rate);
-  // Stops between two pieces of work. The next start finishes the rest.
-  ~Eraser();
+  ~Eraser();  // as Stop()
   Eraser(const Eraser&) = delete;
   Eraser& operator=(const Eraser&) = delete;
+
+  // Begins to work. Does nothing if that has happened.
+  void Start();
+  // Stops between two pieces of work. The next quarryd finishes the rest.
+  void Stop();
 
   // Announces work.
   void Wake();
@@ -100,14 +104,15 @@ class Eraser {
   Zeroings zeroings_;
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  bool woken_ = true;                                         // guarded by mutex_
-  std::set<std::string> given_up_;                            // guarded by mutex_; until the disk is back
-  std::set<std::string> lost_;                                // thread only; given up and missing now
-  SteadyTime next_round_;                                     // thread only
-  std::chrono::milliseconds pool_delay_;                      // thread only
-  std::map<std::string, Work> work_;                          // by LV UUID, thread only
+  bool woken_ = true;                     // guarded by mutex_
+  std::set<std::string> given_up_;        // guarded by mutex_; until the disk is back
+  std::set<std::string> lost_;            // thread only; given up and missing now
+  SteadyTime next_round_;                 // thread only
+  std::chrono::milliseconds pool_delay_;  // thread only
+  std::map<std::string, Work> work_;      // by LV UUID, thread only
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_;  // by device, guarded by mutex_
-  std::jthread thread_;  // last: everything above exists before it runs, and it ends before its queues
+  std::mutex life_mutex_;                                     // held by Start() and Stop()
+  std::jthread thread_;  // guarded by life_mutex_; last: it ends before its queues
 };
 
 }  // namespace quarry::engine
