@@ -129,7 +129,22 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
       world_(world),
       log_(log),
       rate_(rate),
-      pool_delay_(0) {}
+      pool_delay_(0),
+      unread_(log, pool.config.name,
+              {.fails = "the eraser cannot read a volume group",
+               .recovered = "the eraser can read a volume group again"}),
+      unerased_(log, pool.config.name,
+                {.fails = "a deleted volume could not be erased yet",
+                 .recovered = "a deleted volume was erased after failed attempts"}),
+      unremoved_(log, pool.config.name,
+                 {.fails = "deleted volumes could not be removed yet",
+                  .recovered = "deleted volumes can be removed again"}),
+      unremovable_(log, pool.config.name,
+                   {.fails = "a deleted volume cannot be removed",
+                    .recovered = "a deleted volume can be removed again"}),
+      untagged_(log, pool.config.name,
+                {.fails = "a leg that a conversion left of a deleted volume cannot be erased yet",
+                 .recovered = "a leg that a conversion left of a deleted volume can be erased"}) {}
 
 Eraser::~Eraser() {
   Stop();
@@ -272,11 +287,10 @@ void Eraser::Round(const std::stop_token& stop) {
     NoLaterThan(std::chrono::steady_clock::now() + pool_delay_);
   };
   auto group = world_.lvm.Read(pool_.config.group, Call{.stop = stop}.Within(kReadLimit));
+  if (!stop.stop_requested()) {
+    unread_.Note("", group.has_value() ? Ok() : Status(group.error()));
+  }
   if (!group.has_value()) {
-    if (!stop.stop_requested()) {
-      log_.Warning("the eraser cannot read a volume group",
-                   {{"pool", pool_.config.name}, {"error", group.error().message()}});
-    }
     again();
     return;
   }
@@ -297,11 +311,12 @@ void Eraser::Round(const std::stop_token& stop) {
     }
   }
   if (!removable.empty()) {
-    const auto removed = Remove(removable, stop);
+    const Status removed = Remove(removable, stop);
+    if (!stop.stop_requested()) {
+      unremoved_.Note("", removed);
+    }
     if (!removed.has_value() && !stop.stop_requested()) {
       undone = true;
-      log_.Warning("deleted volumes could not be removed yet",
-                   {{"pool", pool_.config.name}, {"error", removed.error().message()}});
     } else if (removable.size() == kRemovedAtOnce) {
       Wake();  // there may be more
     }
@@ -328,12 +343,9 @@ bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
       if (!turn.has_value() || taken.volume != record.lv->name) {
         continue;
       }
-      if (const auto done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
-          !done.has_value()) {
-        log_.Warning("a leg that a conversion left of a deleted volume cannot be erased yet",
-                     {{"pool", pool_.config.name},
-                      {"lv", taken.parts.front()->name},
-                      {"error", done.error().message()}});
+      const Status done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
+      if (!stop.stop_requested()) {
+        untagged_.Note(taken.parts.front()->name, done);
       }
     }
   }
@@ -341,6 +353,10 @@ bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
 }
 
 void Eraser::ForgetGone(const Catalog& catalog) {
+  const auto gone = [&](const std::string& lv) { return catalog.group->FindLv(lv) == nullptr; };
+  for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_}) {
+    failures->Forget(gone);
+  }
   std::erase_if(work_, [&](const auto& entry) {
     return std::ranges::none_of(catalog.records, [&](const Record& record) {
       return IsErasing(record) && record.lv->uuid == entry.first;
@@ -369,6 +385,7 @@ bool Eraser::Proceed(const Record& record, const std::stop_token& stop) {
     PutOff(record, work, *failure);
     return false;
   }
+  unerased_.Note(record.lv->name, Ok());
   return true;
 }
 
@@ -377,8 +394,7 @@ void Eraser::PutOff(const Record& record, Work& work, const Error& why) {
   work.retry_at = std::chrono::steady_clock::now() + work.delay;
   NoLaterThan(work.retry_at);
   if (why.code() != Code::kCancelled) {
-    log_.Warning("a deleted volume could not be erased yet",
-                 {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", why.message()}});
+    unerased_.Note(record.lv->name, why);
   }
 }
 
@@ -494,10 +510,9 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
         (IsErasing(record) ? !MayGo(now, *lv, record) : BeingMade(pool_, record))) {
       continue;
     }
-    if (const auto alone = lvm::RemovesAlone(*now, *lv); !alone.has_value()) {
-      log_.Warning(
-          "a deleted volume cannot be removed",
-          {{"pool", pool_.config.name}, {"lv", record.lv->name}, {"error", alone.error().message()}});
+    const Status alone = lvm::RemovesAlone(*now, *lv);
+    unremovable_.Note(record.lv->name, alone);
+    if (!alone.has_value()) {
       NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
       continue;
     }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "engine/erase/disk_queue.h"
 #include "engine/erase/erase_job.h"
+#include "engine/erase/failure_log.h"
 #include "engine/erase/zeroing.h"
 #include "engine/model/catalog.h"
 #include "engine/world.h"
@@ -110,6 +111,12 @@ class Eraser {
   SteadyTime next_round_;                 // thread only
   std::chrono::milliseconds pool_delay_;  // thread only
   std::map<std::string, Work> work_;      // by LV UUID, thread only
+  // Thread only, as all FailureLogs are.
+  FailureLog unread_;       // groups that cannot be read
+  FailureLog unerased_;     // deleted volumes, by name
+  FailureLog unremoved_;    // the command that removes erased volumes
+  FailureLog unremovable_;  // erased volumes that lvremove would not remove alone, by name
+  FailureLog untagged_;     // volumes with legs that a conversion left, by name
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_;  // by device, guarded by mutex_
   std::mutex life_mutex_;                                     // held by Start() and Stop()
   std::jthread thread_;  // guarded by life_mutex_; last: it ends before its queues
