@@ -81,12 +81,18 @@ struct Content {
   std::optional<Bytes> residue = {};
 };
 
+// An option for the file system: "logbufs=8".
+struct DataOption {
+  std::string text;  // may contain secrets, never logged
+  size_t index = 0;  // in mount_flags, from 0
+  auto operator<=>(const DataOption&) const = default;
+};
+
 // The mount_flags of a request, split. Made by ParseMountOptions.
 struct MountOptions {
   uint64_t flags = 0;    // MS_* of mount(2)
   uint64_t cleared = 0;  // MS_* that were turned off by name ("suid", "dev", "rw"): an opt-out
-  std::vector<std::string>
-      data;  // options for the file system: "logbufs=8"; may contain secrets, never logged
+  std::vector<DataOption> data;
 
   // A copy with these MS_* flags set, except those that were opted out of.
   MountOptions WithDefaults(uint64_t default_flags) const;
@@ -181,7 +187,7 @@ class MountApi {
 
   // Mounts `device` (a block device node) on the directory `target`, through libmount, without helpers.
   // Mounts are never stacked: kPrecondition if something is mounted at `target`. kInvalidArgument: the file
-  // system does not accept an option, given by its position in options.data. kCorrupt: the file system is
+  // system does not accept an option, named by its position ("mount_flags[2]"). kCorrupt: the file system is
   // damaged, or mount(2) fails with EINVAL and no option is known to be refused: a file system with the same
   // UUID may be mounted, or an option may have a bad value. kUnsupported: the kernel does not have the file
   // system. Also kPrecondition if the mount is for the host and would not reach it (KernelMountConfig).

@@ -5,6 +5,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -22,21 +24,25 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<libmnt_context, FreeContext>;
 
-// The first option that the file system does not accept. The kernel is asked about each option; fsopen(2)
-// makes no mount. nullopt: the file system accepts all, or the kernel cannot be asked this way.
-std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vector<std::string>& data) {
+// The first option that the file system does not accept, by its index in mount_flags. The kernel is asked
+// about each option; fsopen(2) makes no mount. nullopt: the file system accepts all, or the kernel cannot be
+// asked this way.
+std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vector<DataOption>& data) {
   const UniqueFd fs(fsopen(fs_type.c_str(), FSOPEN_CLOEXEC));
-  for (size_t i = 0; fs.valid() && i < data.size(); ++i) {
-    const size_t equals = data[i].find('=');
-    const std::string key = data[i].substr(0, equals);
-    std::string value = equals == std::string::npos ? "" : data[i].substr(equals + 1);
+  if (!fs.valid()) {
+    return std::nullopt;
+  }
+  for (const auto& [text, index] : data) {
+    const size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     if (value.size() >= 2 && value.front() == '"') {
       value = value.substr(1, value.size() - 2);
     }
     const bool flag = equals == std::string::npos;
     if (fsconfig(fs.get(), flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, key.c_str(),
                  flag ? nullptr : value.c_str(), 0) != 0) {
-      return i;
+      return index;
     }
   }
   return std::nullopt;
@@ -50,8 +56,7 @@ Error MountFailure(const std::string& what, const std::string& fs_type, const Mo
     case EINVAL:
       if (const auto refused = RefusedOption(fs_type, options.data)) {
         return Error(Code::kInvalidArgument,
-                     fmt::format("{}: {} does not accept file system option {} of {} in mount_flags", what,
-                                 fs_type, *refused + 1, options.data.size()))
+                     fmt::format("{}: {} does not accept mount_flags[{}]", what, fs_type, *refused))
             .WithErrno(EINVAL);
       }
       return Error(Code::kCorrupt,
@@ -96,7 +101,7 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   // a link at the end.
   const std::string place = ThroughFd(target.fd.get(), ".");
   std::vector<std::string> words = standing;
-  words.insert(words.end(), options.data.begin(), options.data.end());
+  std::ranges::transform(options.data, std::back_inserter(words), &DataOption::text);
   const std::string data = fmt::format("{}", fmt::join(words, ","));
   mnt_context_disable_helpers(context.get(), 1);
   mnt_context_disable_mtab(context.get(), 1);

@@ -193,7 +193,7 @@ Status AddWord(std::string_view word, size_t position, MountOptions& out) {
     if (!quoted.has_value()) {
       return refuse("is not an SELinux context");
     }
-    out.data.push_back(std::move(*quoted));
+    out.data.push_back({.text = std::move(*quoted), .index = position});
     return Ok();
   }
   if (const auto fault = FaultOf(word)) {
@@ -207,7 +207,7 @@ Status AddWord(std::string_view word, size_t position, MountOptions& out) {
     out.cleared = (out.cleared & ~flag->set) | flag->clear;
     return Ok();
   }
-  out.data.emplace_back(word);
+  out.data.push_back({.text = std::string(word), .index = position});
   return Ok();
 }
 

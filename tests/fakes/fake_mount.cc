@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -418,7 +419,7 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, st
   entry.options = mount::PerMountWords(options.flags);
   entry.fs_type = fs_type;
   entry.source = device;
-  entry.super_options = options.data;
+  std::ranges::transform(options.data, std::back_inserter(entry.super_options), &mount::DataOption::text);
   entry.super_options.insert(entry.super_options.begin(), (options.flags & MS_RDONLY) != 0 ? "ro" : "rw");
   if (!IsHeldLocked(state->uuid)) {
     dm_.KernelOpen(state->uuid, 1);

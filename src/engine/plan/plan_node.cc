@@ -16,12 +16,9 @@ constexpr std::string_view kMakingPrefix = "making-";
 // A tenant's volume gets neither devices nor set-uid programs unless its StorageClass asks for them ("dev",
 // "suid").
 Result<mount::MountOptions> WithDefaults(const std::vector<std::string>& flags) {
-  if (auto given = mount::ParseMountOptions(flags); !given.has_value()) {
-    return std::move(given.error()).Context("volume_capability.mount.mount_flags");
-  }
-  std::vector<std::string> words = {"nosuid", "nodev"};
-  words.insert(words.end(), flags.begin(), flags.end());
-  return mount::ParseMountOptions(words);
+  QUARRY_ASSIGN(const mount::MountOptions given,
+                mount::ParseMountOptions(flags).Context("volume_capability.mount.mount_flags"));
+  return given.WithDefaults(MS_NOSUID | MS_NODEV);
 }
 
 bool Has(const std::vector<std::string>& options, std::string_view word) {

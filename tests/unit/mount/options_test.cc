@@ -19,6 +19,15 @@ MountOptions Parsed(const std::vector<std::string>& words) {
   return options.value_or(MountOptions{});
 }
 
+// The options for the file system.
+std::vector<std::string> DataOf(const std::vector<std::string>& words) {
+  std::vector<std::string> texts;
+  for (const DataOption& option : Parsed(words).data) {
+    texts.push_back(option.text);
+  }
+  return texts;
+}
+
 std::string Refusal(const std::vector<std::string>& words) {
   const auto options = ParseMountOptions(words);
   if (options.has_value()) {
@@ -38,7 +47,8 @@ TEST(MountOptions, SplitsFlagsFromOptionsOfTheFileSystem) {
       {"noatime", "discard", "nodev", "logbufs=8", "noexec", "sync", "dirsync", "lazytime", "nodiratime"});
   EXPECT_EQ(options.flags, uint64_t{MS_NOATIME | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS | MS_DIRSYNC |
                                     MS_LAZYTIME | MS_NODIRATIME});
-  EXPECT_THAT(options.data, ElementsAre("discard", "logbufs=8"));
+  EXPECT_THAT(options.data, ElementsAre(DataOption{.text = "discard", .index = 1},
+                                        DataOption{.text = "logbufs=8", .index = 3}));
 }
 
 TEST(MountOptions, TheLaterOfTwoContradictingWordsCounts) {
@@ -100,10 +110,10 @@ TEST(MountOptions, NamesThePositionAndNeverTheTextOfUnknownWords) {
 }
 
 TEST(MountOptions, SecurityContextsKeepTheirCommasInQuotes) {
-  EXPECT_THAT(Parsed({"context=\"system_u:object_r:container_file_t:s0:c1,c2\""}).data,
+  EXPECT_THAT(DataOf({"context=\"system_u:object_r:container_file_t:s0:c1,c2\""}),
               ElementsAre("context=\"system_u:object_r:container_file_t:s0:c1,c2\""));
-  EXPECT_THAT(Parsed({"context=u:r:t:s0:c1,c2"}).data, ElementsAre("context=\"u:r:t:s0:c1,c2\""));
-  EXPECT_THAT(Parsed({"seclabel"}).data, ElementsAre("seclabel"));
+  EXPECT_THAT(DataOf({"context=u:r:t:s0:c1,c2"}), ElementsAre("context=\"u:r:t:s0:c1,c2\""));
+  EXPECT_THAT(DataOf({"seclabel"}), ElementsAre("seclabel"));
 }
 
 TEST(MountOptions, RefusesMoreThanOnePageOfOptions) {
