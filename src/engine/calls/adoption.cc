@@ -154,8 +154,7 @@ Result<AdoptResult> TakeOver(Parts& parts, Pool& pool, const Candidate& candidat
   if (!request.dry_run) {
     QUARRY_TRY(PutTagsOn(parts, found, adoption.tags, call));
   }
-  Record adopted = found.record;
-  adopted.tags = adoption.tags;
+  const Record adopted{found.record.pool, found.record.group, found.record.lv, adoption.tags};
   return AdoptResult{Describe(adopted), adoption.tags.access, adoption.holds, adoption.tags.profile,
                      !request.dry_run};
 }

@@ -31,8 +31,7 @@ constexpr milliseconds kCapacityPatience{10'000};
 // The pool of a request that repeats this volume's and names none: the default pool may be another one by
 // now.
 std::string RecordedPool(const Record& record) {
-  const auto recorded = Profile::FromCanonical(record.tags.profile);
-  return recorded.has_value() ? recorded->pool : record.pool;
+  return record.profile.has_value() ? record.profile->pool : record.pool;
 }
 
 Result<CreateResult> Existing(const Record& record, const CreateRequest& request) {

@@ -72,7 +72,7 @@ Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
 // Checks the volume that an earlier call made: quarryd or the node was restarted, or kubelet did not get the
 // answer. The limit may have changed since; a pod that has its volume keeps it.
 Status CheckSame(const Found& found, const EphemeralRequest& request) {
-  const auto recorded = Profile::FromCanonical(found.record.tags.profile);
+  const Result<Profile>& recorded = found.record.profile;
   QUARRY_ASSIGN(const Wanted wanted,
                 ParseWanted(request, recorded.has_value() ? recorded->pool : found.record.pool));
   const CreateRequest same{.name = request.publish.id,

@@ -272,7 +272,7 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     if (record == nullptr) {
       return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
     }
-    QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record->tags.profile));
+    QUARRY_ASSIGN(const Profile profile, record->profile);
     const Bytes extent = catalog.group->extent_size;
     QUARRY_ASSIGN(const Extents size,
                   SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));

@@ -45,7 +45,12 @@ std::optional<Access> ParseAccess(std::string_view text) {
 }
 
 Record::Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm::VolumeTags t)
-    : pool(std::move(p)), group(std::move(g)), lv(l), tags(std::move(t)), access(ParseAccess(tags.access)) {}
+    : pool(std::move(p)),
+      group(std::move(g)),
+      lv(l),
+      tags(std::move(t)),
+      access(ParseAccess(tags.access)),
+      profile(Profile::FromCanonical(tags.profile)) {}
 
 std::vector<std::string> Record::DmUuids() const {
   std::vector<std::string> out = {DmUuid()};
@@ -151,9 +156,9 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
 Volume Describe(const Record& record) {
   Volume volume{record.tags.id, record.tags.co_name, record.tags.size, record.pool, {}};
   // The profile is written once and never edited, so this part of the context never changes.
-  if (auto profile = Profile::FromCanonical(record.tags.profile); profile.has_value()) {
-    volume.context = {{"pool", profile->pool},
-                      {"type", std::string(lvm::TypeName(profile->geometry.type()))}};
+  if (record.profile.has_value()) {
+    volume.context = {{"pool", record.profile->pool},
+                      {"type", std::string(lvm::TypeName(record.profile->geometry.type()))}};
   }
   return volume;
 }

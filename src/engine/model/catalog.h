@@ -23,9 +23,9 @@ std::string_view AccessName(Access access);  // "block", "mount", "any": the tex
 // nullopt: another text.
 std::optional<Access> ParseAccess(std::string_view text);
 
-// A managed LV with its parsed tags. It keeps its snapshot alive.
+// A managed LV with its parsed tags. It keeps its snapshot alive. The constructor parses tags.access and
+// tags.profile, so these two texts are not changed afterwards.
 struct Record {
-  // Parses the access in `t`.
   Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm::VolumeTags t);
 
   std::string pool;
@@ -33,6 +33,9 @@ struct Record {
   const lvm::LogicalVolume* lv;  // in *group
   lvm::VolumeTags tags;
   std::optional<Access> access;  // of tags.access; nullopt: not written yet, or unknown to this build
+  // Of tags.profile: the default profile if it is empty, kCorrupt if this build cannot read it. A volume
+  // whose profile cannot be read is still a volume; each caller decides what it can do without the profile.
+  Result<Profile> profile;
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
   // UUIDs of the volume, its legs and their metadata. Other devices below the volume are left out: a pvmove

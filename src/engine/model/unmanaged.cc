@@ -14,10 +14,10 @@ bool IsForeign(const lvm::LogicalVolume& lv) {
 }
 
 Record ForeignRecord(const std::string& pool, const Catalog& catalog, const lvm::LogicalVolume& lv) {
-  Record record{pool, catalog.group, &lv, {}};
-  record.tags.id = lvm::ForeignVolumeId(pool, lv.uuid).value_or("");
-  record.tags.size = lv.size;
-  return record;
+  lvm::VolumeTags tags;
+  tags.id = lvm::ForeignVolumeId(pool, lv.uuid).value_or("");
+  tags.size = lv.size;
+  return {pool, catalog.group, &lv, std::move(tags)};
 }
 
 Volume DescribeForeign(const Record& record) {

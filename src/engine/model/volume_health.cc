@@ -188,7 +188,7 @@ bool AnyGoneReadOnly(const mount::MountTable& mounts) {
 Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
                 const std::vector<const mount::MountEntry*>& mounts) {
   Health health;
-  const auto profile = Profile::FromCanonical(record.tags.profile);
+  const Result<Profile>& profile = record.profile;
   if (!profile.has_value()) {
     health.ailments.push_back({Problem::kDegraded, "Unreadable", profile.error().message()});
     return health;

@@ -127,7 +127,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
     return Error(Code::kPrecondition, fmt::format("volume {} should hold {} but holds {}; it is not changed",
                                                   record.tags.id, wanted, found));
   }
-  QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical(record.tags.profile));
+  QUARRY_ASSIGN(const Profile profile, record.profile);
   Plan plan;
   if (!interrupted) {
     plan.push_back(lvm::ChangeTags{group, lv, {lvm::FormattedTag(making)}, {}});

@@ -102,7 +102,7 @@ Status CheckMappings(const World& world, const Record& owner, const dm::EraseRan
 }
 
 Record RecordOf(const Held& held) {
-  return {.pool = "", .group = held.group.snapshot, .lv = held.lv, .tags = {}};
+  return {"", held.group.snapshot, held.lv, {}};
 }
 
 // OK if the piece lies within a metadata leg of the owner, and no segment of another LV lies on it.

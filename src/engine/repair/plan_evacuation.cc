@@ -161,7 +161,7 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
   std::optional<RepairStep> step;
   for (const Record* const record : there.records) {
     const VolumeView* const volume = VolumeOf(view, *record);
-    const auto profile = Profile::FromCanonical(record->tags.profile);
+    const Result<Profile>& profile = record->profile;
     if (volume == nullptr) {
       plan.waiting = true;  // it is unfinished or being erased: no step of the evacuation is needed
     } else if (!profile.has_value()) {

@@ -50,7 +50,7 @@ std::optional<RepairStep> Resume(const RepairView& view) {
 }
 
 bool HasStopped(const VolumeView& volume) {
-  const auto profile = Profile::FromCanonical(volume.record->tags.profile);
+  const Result<Profile>& profile = volume.record->profile;
   return volume.raid.has_value() && profile.has_value() &&
          engine::HasStopped(profile->geometry, *volume.raid);
 }
@@ -128,7 +128,7 @@ std::optional<RepairStep> Abandon(const RepairView& view, RepairPlan& plan) {
   }
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
-    const auto profile = Profile::FromCanonical(record.tags.profile);
+    const Result<Profile>& profile = record.profile;
     if (volume.on_lost_disk || volume.doubt.has_value() || IsBusy(volume) || !profile.has_value() ||
         !profile->geometry.has_metadata() || HasStopped(volume)) {
       continue;
@@ -216,7 +216,7 @@ bool MayRebuild(const RepairView& view, const Record& record) {
 
 void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan) {
   const Record& record = *volume.record;
-  const auto profile = Profile::FromCanonical(record.tags.profile);
+  const Result<Profile>& profile = record.profile;
   if (!profile.has_value()) {
     plan.obstacles.push_back(fmt::format("volume {}: {}", record.tags.id, profile.error().message()));
     return;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/engine/group_builder.h"
 
 namespace quarry::engine {
@@ -139,6 +141,25 @@ TEST(RecordTest, AnUnknownAccessPermitsNoUseAndKeepsItsText) {
   EXPECT_EQ(
       Incompatibility(record, *Profile::Parse({}, "default"), request),
       "volume_capabilities: the existing volume was made for later ext4, the request is for mount ext4");
+}
+
+TEST(RecordTest, AnUnreadableProfileIsKeptWithItsError) {
+  lvm::VolumeTags tags = ReadyTags(kA, "one", 10);
+  tags.profile = "type=raid9";
+  GroupBuilder builder({100});
+  builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(tags))
+      .Linear(kC, 0, {Extents{20}, Extents{10}}, {std::string(lvm::kCreatingTag)});
+  const Catalog catalog = builder.Build();
+  EXPECT_TRUE(catalog.unreadable.empty());
+  const Record* const record = catalog.ByName("one");
+  ASSERT_NE(record, nullptr);
+  ASSERT_FALSE(record->profile.has_value());
+  EXPECT_EQ(record->profile.error().code(), Code::kCorrupt);
+  EXPECT_EQ(record->profile.error().message(), Profile::FromCanonical("type=raid9").error().message());
+  EXPECT_TRUE(Describe(*record).context.empty());
+  EXPECT_TRUE(std::ranges::all_of(catalog.records, [&](const Record& one) {
+    return &one == record || one.profile.has_value();
+  })) << "an unfinished volume has the default profile";
 }
 
 // Removing a pvmove's device from the kernel would abort the move, for every volume whose extents it moves.
