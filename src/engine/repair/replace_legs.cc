@@ -22,8 +22,8 @@ std::expected<RepairStep, LegsKept> ReplaceLegs(const RepairView& view, const Vo
   if (legs.activate) {
     step.actions.push_back(ActivateAction{group, {record.lv->name}});
   }
-  step.actions.push_back(lvm::RepairLv{
-      {group, record.lv->name, std::move(placed->pv_arguments), legs.on == nullptr ? "" : legs.on->device}});
+  step.actions.push_back(lvm::RepairLv{group, record.lv->name, std::move(placed->pv_arguments),
+                                       legs.on == nullptr ? "" : legs.on->device});
   step.actions.push_back(VerifyLegsAction{group, record.lv->name, legs.on == nullptr ? "" : legs.on->uuid});
   return step;
 }
