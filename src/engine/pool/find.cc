@@ -31,6 +31,79 @@ bool IsDmNameOf(std::string_view dm_name, std::string_view lv_name) {
   return last != std::string_view::npos && (dm_name.size() - last - 1) % 2 == 1;
 }
 
+// What a step of the search for a volume's device found out.
+struct DeviceAnswer {
+  bool decided = false;              // false: the next step has to look
+  std::optional<dm::Device> device;  // if decided; nullopt: there is none
+};
+
+// Looks in the last catalog of each pool. An id always stands for the same logical volume, so a catalog that
+// was read earlier is good enough.
+Result<DeviceAnswer> FindInKnown(Node& node, const std::string& id, const lvm::VolumeIdParts& parts) {
+  for (const auto& pool : node.pools) {
+    std::shared_ptr<const Catalog> known;
+    {
+      const std::lock_guard lock(pool->catalog_mutex);
+      known = pool->catalog;
+    }
+    if (const Record* record = known == nullptr ? nullptr : known->ById(id); record != nullptr) {
+      QUARRY_ASSIGN(auto device, node.world.dm.Find(record->DmUuid()));
+      return DeviceAnswer{.decided = true, .device = std::move(device)};
+    }
+    const bool inline_one =
+        known != nullptr && std::ranges::any_of(known->records, [&](const Record& record) {
+          return record.tags.ephemeral && record.lv->name == parts.lv_name;
+        });
+    if (inline_one) {
+      return DeviceAnswer{.decided = true, .device = {}};  // an inline volume is known by its handle only
+    }
+  }
+  return DeviceAnswer();
+}
+
+// Looks for a volume that keeps the name of an unmanaged logical volume. Whether an adopted logical volume is
+// still a volume, only its group tells, and the group of a pool that was removed from the configuration
+// cannot be read.
+Result<DeviceAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
+                                 const Call& call) {
+  bool unread =
+      std::ranges::none_of(node.pools, [&](const auto& pool) { return pool->config.name == parts.pool; });
+  for (const auto& pool : node.pools) {
+    const auto catalog = node.Look(*pool, kOthersPatience, call);
+    const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
+    if (catalog.has_value() && !unreadable && pool->config.name == parts.pool &&
+        (*catalog)->ById(id) == nullptr) {
+      return DeviceAnswer{.decided = true, .device = {}};
+    }
+    unread = unread || !catalog.has_value() || unreadable;
+    if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
+      QUARRY_ASSIGN(auto device, node.world.dm.Find(record->DmUuid()));
+      return DeviceAnswer{.decided = true, .device = std::move(device)};
+    }
+  }
+  return DeviceAnswer{.decided = !unread, .device = {}};
+}
+
+// Looks among device-mapper's devices. For a name that Quarry gave, their names suffice.
+Result<std::optional<dm::Device>> FindInKernel(Node& node, const lvm::VolumeIdParts& parts) {
+  QUARRY_ASSIGN(const std::vector<dm::Device> devices, node.world.dm.List(std::string(lvm::kDmUuidPrefix)));
+  for (const dm::Device& device : devices) {
+    const bool same = std::ranges::any_of(node.pools, [&](const auto& pool) {
+      return !parts.lv_name.empty() && device.name == lvm::DmName(pool->config.group, parts.lv_name);
+    });
+    if (same || (!parts.lv_uuid.empty() && lvm::IsDmUuidOf(device.uuid, parts.lv_uuid))) {
+      return std::optional(device);
+    }
+  }
+  // The group's name is unknown for a pool that is no longer configured. 128 random bits in the name suffice.
+  for (const dm::Device& device : devices) {
+    if (!parts.lv_name.empty() && IsDmNameOf(device.name, parts.lv_name)) {
+      return std::optional(device);
+    }
+  }
+  return std::optional<dm::Device>();
+}
+
 }  // namespace
 
 Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call& call) {
@@ -135,63 +208,14 @@ Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const 
   if (!parts.has_value()) {
     return std::optional<dm::Device>();
   }
-  // An id always stands for the same logical volume, so a catalog that was read earlier is good enough.
-  for (const auto& pool : pools) {
-    std::shared_ptr<const Catalog> known;
-    {
-      const std::lock_guard lock(pool->catalog_mutex);
-      known = pool->catalog;
-    }
-    if (const Record* record = known == nullptr ? nullptr : known->ById(id); record != nullptr) {
-      return world.dm.Find(record->DmUuid());
-    }
-    const bool inline_one =
-        known != nullptr && std::ranges::any_of(known->records, [&](const Record& record) {
-          return record.tags.ephemeral && record.lv->name == parts->lv_name;
-        });
-    if (inline_one) {
-      return std::optional<dm::Device>();  // an inline volume is known by its handle only
-    }
+  QUARRY_ASSIGN(DeviceAnswer answer, FindInKnown(*this, id, *parts));
+  if (!answer.decided && !parts->lv_uuid.empty()) {
+    QUARRY_ASSIGN(answer, FindAdopted(*this, id, *parts, call));
   }
-  // For a name that Quarry gave, device-mapper's names suffice. Whether an adopted logical volume is still a
-  // volume, only its group tells, and the group of a pool that was removed from the configuration cannot be
-  // read.
-  bool unread =
-      std::ranges::none_of(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
-  for (const auto& pool : pools) {
-    if (parts->lv_uuid.empty()) {
-      break;
-    }
-    const auto catalog = Look(*pool, kOthersPatience, call);
-    const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
-    if (catalog.has_value() && !unreadable && pool->config.name == parts->pool &&
-        (*catalog)->ById(id) == nullptr) {
-      return std::optional<dm::Device>();
-    }
-    unread = unread || !catalog.has_value() || unreadable;
-    if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
-      return world.dm.Find(record->DmUuid());
-    }
+  if (answer.decided) {
+    return std::move(answer.device);
   }
-  if (!parts->lv_uuid.empty() && !unread) {
-    return std::optional<dm::Device>();
-  }
-  QUARRY_ASSIGN(const std::vector<dm::Device> devices, world.dm.List(std::string(lvm::kDmUuidPrefix)));
-  for (const dm::Device& device : devices) {
-    const bool same = std::ranges::any_of(pools, [&](const auto& pool) {
-      return !parts->lv_name.empty() && device.name == lvm::DmName(pool->config.group, parts->lv_name);
-    });
-    if (same || (!parts->lv_uuid.empty() && lvm::IsDmUuidOf(device.uuid, parts->lv_uuid))) {
-      return std::optional(device);
-    }
-  }
-  // The group's name is unknown for a pool that is no longer configured. 128 random bits in the name suffice.
-  for (const dm::Device& device : devices) {
-    if (!parts->lv_name.empty() && IsDmNameOf(device.name, parts->lv_name)) {
-      return std::optional(device);
-    }
-  }
-  return std::optional<dm::Device>();
+  return FindInKernel(*this, *parts);
 }
 
 Result<std::optional<Found>> Node::FindForeign(const std::string& id, const Call& call) {
