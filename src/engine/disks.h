@@ -20,7 +20,7 @@ class Disks {
   explicit Disks(Parts& parts) : parts_(parts) {}
 
   // Every disk of the node, and why it is or is not in a pool (disks/inventory.cc). Works before the engine
-  // has started, because the disks may be the reason why it cannot start. kUnsupported: disks cannot be
+  // has started, because the disks may be the reason why it cannot start. kUnavailable: disks cannot be
   // listed.
   Result<std::vector<DeviceReport>> Devices(const Call& call);
   // Adds the disks that match a pool's rules and are proven blank and free. Returns how many joined. A disk

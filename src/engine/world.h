@@ -36,21 +36,18 @@ struct World {
   dm::EraseApi& erase;
   mount::MountApi& mount;
   const Clock& clock;
-  StepWatcher* steps = nullptr;
-  Subprocess* children = nullptr;  // reports all stuck commands; nullptr: stuck commands are not counted
-  // For disks that match rules. If either is nullptr, only explicit paths are looked at.
-  udev::UdevApi* udev = nullptr;
-  lvm::PvReader* pvs = nullptr;
-  // Shared, because a disk that does not answer keeps the thread that polls it. nullptr: health is not
-  // polled.
-  std::shared_ptr<udev::DiskHealthApi> health = nullptr;
-  // For starting stopped arrays; nullptr: they stay stopped.
-  dm::RaidLegsApi* raid_legs = nullptr;
-  // Check() is called before bytes are written below device-mapper, which no LVM command does. nullptr: no
-  // other quarryd can have the groups.
-  const lvm::GroupLocks* locks = nullptr;
-  // By group: reports the stuck commands of that group. For a group without an entry: `children`.
+  Subprocess& children;  // reports all stuck commands
+  udev::UdevApi& udev;
+  lvm::PvReader& pvs;
+  // Never nullptr. Shared, because a disk that does not answer keeps the thread that polls it.
+  std::shared_ptr<udev::DiskHealthApi> health;
+  dm::RaidLegsApi& raid_legs;
+  // Check() is called before bytes are written below device-mapper, which no LVM command does.
+  const lvm::GroupLocks& locks;
+  // By group: reports the stuck commands of that group. Never nullptr. For a group without an entry:
+  // `children`.
   std::map<std::string, Subprocess*> children_of = {};
+  StepWatcher* steps = nullptr;  // for tests only
 };
 
 }  // namespace quarry::engine

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "dm/raid_legs_api.h"
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
 #include "tests/fakes/faults.h"
@@ -39,6 +40,9 @@ struct FakeLvmHooks {
 // Thread-safe.
 class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
  public:
+  // The superblocks of its RAID legs (fake_lvm_superblocks.cc). Lives as long as this object.
+  dm::RaidLegsApi& raid_legs() { return superblocks_; }
+
   // --- The world's side.
 
   void AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks);
@@ -125,6 +129,17 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Do(const lvm::LimitRecovery& verb, const Call& call);
   Status Do(const lvm::MoveExtents& verb, const Call& call);
   Status Do(const lvm::AbortMove& verb, const Call& call);
+  class Superblocks final : public dm::RaidLegsApi {
+   public:
+    explicit Superblocks(FakeLvm& lvm) : lvm_(lvm) {}
+    Result<dm::RaidSuperblock> Read(const dm::EraseRange& place) override;
+    Result<dm::RaidBitmap> ReadBitmap(const dm::EraseRange& place) override;
+    Status Write(const dm::EraseRange& place, const dm::RaidSuperblock& was,
+                 const dm::RaidStart& start) override;
+
+   private:
+    FakeLvm& lvm_;
+  };
   // Waits until the group is not held. Returns the call's error if the call ends first.
   Status WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call);
   template <typename Function>
@@ -149,6 +164,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   std::set<std::string> silent_;
   bool instant_sync_ = true;
   uint64_t uuids_ = 0;
+  Superblocks superblocks_{*this};
 };
 
 // Gives `dm` a device for every active LV, and refuses to deactivate an open one. Both must outlive their

@@ -125,6 +125,20 @@ Result<std::unique_ptr<PoolLvm>> MakePoolLvm(const std::string& group, const Opt
                                    std::move(links), std::move(observe), locks);
 }
 
+// For a process that took no locks (quarryctl): it may change no group.
+class NoLocks final : public lvm::GroupLocks {
+ public:
+  Status ClaimName(const std::string& group) override { return Check(group); }
+  Result<bool> Claim(const std::string& group, const std::string& /*uuid*/) override { return Refuse(group); }
+  Status Check(const std::string& group) const override { return Refuse(group); }
+  Result<int> ForCommand(const std::string& group) const override { return Refuse(group); }
+
+ private:
+  static Error Refuse(const std::string& group) {
+    return Error(Code::kInternal, fmt::format("volume group '{}' is not locked by this process", group));
+  }
+};
+
 // The stuck commands of all pools and of `others`.
 class Everything final : public Subprocess {
  public:
@@ -150,9 +164,11 @@ class Everything final : public Subprocess {
 
 // Each member may refer to those above it.
 struct NodeWorld::Parts {
-  explicit Parts(lvm::GroupLocks* group_locks) : locks(group_locks) {}
+  explicit Parts(lvm::GroupLocks* locks)
+      : may_write(locks == nullptr ? static_cast<const lvm::GroupLocks&>(no_locks) : *locks) {}
 
-  lvm::GroupLocks* const locks;
+  const NoLocks no_locks;
+  const lvm::GroupLocks& may_write;
   SystemClock clock;
   SpawnSubprocess subprocess;
   lvm::HeaderReader headers;
@@ -200,12 +216,12 @@ engine::World NodeWorld::world() {
           .erase = parts_->erase,
           .mount = parts_->mount,
           .clock = parts_->clock,
-          .children = &children(),
-          .udev = &parts_->udev,
-          .pvs = &parts_->pvs,
+          .children = children(),
+          .udev = parts_->udev,
+          .pvs = parts_->pvs,
           .health = parts_->health,
-          .raid_legs = &parts_->raid_legs,
-          .locks = parts_->locks,
+          .raid_legs = parts_->raid_legs,
+          .locks = parts_->may_write,
           .children_of = std::move(children_of)};
 }
 

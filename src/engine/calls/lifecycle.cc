@@ -106,8 +106,7 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
   for (const Trouble& trouble : troubles) {
     words += fmt::format("{}{}", words.empty() ? "" : "; ", trouble.error.message());
   }
-  std::string stuck =
-      parts_.node.world.children == nullptr ? "" : TellOfStuck(parts_.node.world.children->Stuck());
+  std::string stuck = TellOfStuck(parts_.node.world.children.Stuck());
   for (const auto& pool : parts_.node.pools) {
     const std::string held = parts_.erasers.Stuck(*pool);
     stuck += (stuck.empty() || held.empty() ? "" : "; ") + held;

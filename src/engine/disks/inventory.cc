@@ -26,7 +26,7 @@ Status ResolvePaths(NodeDisks& node_disks, std::vector<udev::Disk>& disks) {
         if (rule.path.empty() || IsPattern(rule.path)) {
           continue;
         }
-        QUARRY_ASSIGN(const auto number, node_disks.node.world.udev->NumberOf(rule.path));
+        QUARRY_ASSIGN(const auto number, node_disks.node.world.udev.NumberOf(rule.path));
         for (udev::Disk& disk : disks) {
           if (number == disk.number && std::ranges::find(disk.links, rule.path) == disk.links.end()) {
             disk.links.push_back(rule.path);
@@ -52,7 +52,7 @@ Result<SeenPool> LookAtPool(NodeDisks& node_disks, Pool& pool, const Call& call)
     if (pv.device.empty()) {
       continue;
     }
-    QUARRY_ASSIGN(const auto number, node_disks.node.world.udev->NumberOf(pv.device));
+    QUARRY_ASSIGN(const auto number, node_disks.node.world.udev.NumberOf(pv.device));
     if (number.has_value()) {
       seen.members[pv.uuid] = *number;
     }
@@ -62,10 +62,7 @@ Result<SeenPool> LookAtPool(NodeDisks& node_disks, Pool& pool, const Call& call)
 
 // The survey without libblkid's answers. Waits for each disk at most a second.
 Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
-  if (node_disks.node.world.udev == nullptr || node_disks.node.world.pvs == nullptr) {
-    return Error(Code::kUnsupported, "this quarryd cannot list disks");
-  }
-  QUARRY_ASSIGN(std::vector<udev::Disk> disks, node_disks.node.world.udev->Inventory());
+  QUARRY_ASSIGN(std::vector<udev::Disk> disks, node_disks.node.world.udev.Inventory());
   QUARRY_TRY(ResolvePaths(node_disks, disks));
   std::vector<std::string> nodes;
   for (const udev::Disk& disk : disks) {
@@ -78,7 +75,7 @@ Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
   }
   // Read after the groups: a disk that joins a group in between is taken for a PV of another group, never for
   // a free disk.
-  QUARRY_ASSIGN(std::vector<lvm::PvFacts> pvs, node_disks.node.world.pvs->ReadPvs(nodes, call));
+  QUARRY_ASSIGN(std::vector<lvm::PvFacts> pvs, node_disks.node.world.pvs.ReadPvs(nodes, call));
   for (size_t i = 0; i < disks.size(); ++i) {
     survey.disks.push_back({.disk = std::move(disks[i]), .pv = std::move(pvs[i])});
   }

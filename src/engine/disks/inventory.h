@@ -50,7 +50,7 @@ struct NodeDisks {
 // not exist, are skipped.
 Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call);
 
-// Every disk of the node, and why it is or is not in a pool. kUnsupported: disks cannot be listed.
+// Every disk of the node, and why it is or is not in a pool. kUnavailable: disks cannot be listed.
 Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& call);
 
 // Device nodes of the disks that match the pool's rules, for a new group. Disks that an explicit path names

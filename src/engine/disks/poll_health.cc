@@ -25,9 +25,6 @@ void Tell(const Logger& log, const HealthMemory::Change& change, const std::stri
 
 Result<bool> PollDisks(NodeDisks& node_disks, const Call& call) {
   Node& node = node_disks.node;
-  if (node.world.health == nullptr) {
-    return false;
-  }
   HealthMemory::Round round;
   std::optional<Error> unread;
   for (const auto& pool : node.pools) {

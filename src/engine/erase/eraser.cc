@@ -90,11 +90,10 @@ bool IsErasing(const Record& record) {
 // volume that is being erased, the kernel writes new superblocks, and then copies legs that are not erased
 // over legs that are. False also while only some superblocks are erased, because then nothing shows an
 // activation. True if nothing is erased yet, for volumes without RAID, whose legs are never filled from each
-// other, for discards, whose result is not known, and without a RaidLegsApi.
+// other, and for discards, whose result is not known.
 bool SuperblocksStayedClear(const World& world, const Record& record, const std::vector<DiskPart>& parts,
                             const std::vector<Bytes>& done) {
-  if (world.raid_legs == nullptr || PolicyOf(record) != ErasePolicy::kZero || Sum(done) == Bytes{} ||
-      record.lv->segments.empty()) {
+  if (PolicyOf(record) != ErasePolicy::kZero || Sum(done) == Bytes{} || record.lv->segments.empty()) {
     return true;
   }
   const lvm::VolumeGroup& group = *record.group;
@@ -109,7 +108,7 @@ bool SuperblocksStayedClear(const World& world, const Record& record, const std:
       if (!place.has_value() || !IsDone(parts, done, *place)) {
         return false;
       }
-      const auto word = world.raid_legs->Read(*place);
+      const auto word = world.raid_legs.Read(*place);
       if (word.has_value() || word.error().code() != Code::kNotFound) {
         return false;
       }

@@ -62,7 +62,7 @@ LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
              const std::string& metadata_lv, const dm::EraseRange& place, const dm::RaidSuperblock& was,
              const dm::RaidStart& start) {
     return WriteToLeg(world, owner, metadata_lv, place, call,
-                      [&] { return world.raid_legs->Write(place, was, start); });
+                      [&] { return world.raid_legs.Write(place, was, start); });
   };
 }
 
@@ -70,11 +70,11 @@ LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
 // (stopped_array.h).
 Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
   const lvm::LogicalVolume* const lv = group.FindLv(name);
-  if (lv == nullptr || world.raid_legs == nullptr || !lv->IsRaid()) {
+  if (lv == nullptr || !lv->IsRaid()) {
     return Ok();
   }
   QUARRY_ASSIGN(const auto raid, world.dm.Raid(lvm::DmUuid(group.uuid, lv->uuid)));
-  return raid.has_value() ? MayTakeBack(group, *lv, *raid, *world.raid_legs) : Ok();
+  return raid.has_value() ? MayTakeBack(group, *lv, *raid, world.raid_legs) : Ok();
 }
 
 // Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
@@ -140,13 +140,13 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     if (is_suspended) {
       suspended.push_back(name);
     }
-    if (world.raid_legs == nullptr || !lv->IsRaid()) {
+    if (!lv->IsRaid()) {
       continue;
     }
     QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
     if (!device.has_value()) {
       QUARRY_TRY(
-          PrepareStart(*group, *lv, *world.raid_legs, WriterOf(*group, *lv, world, call), a.accept_older)
+          PrepareStart(*group, *lv, world.raid_legs, WriterOf(*group, *lv, world, call), a.accept_older)
               .Context(name));
     }
   }
@@ -155,9 +155,6 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
 }
 
 Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
-  if (world.raid_legs == nullptr) {
-    return Ok();
-  }
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
   const lvm::LogicalVolume* const lv = group->FindLv(a.name);
   if (lv == nullptr) {
@@ -167,7 +164,7 @@ Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
   if (device.has_value()) {
     return Error(Code::kPrecondition, "it is active");
   }
-  return Revive(*group, *lv, *world.raid_legs, WriterOf(*group, *lv, world, call));
+  return Revive(*group, *lv, world.raid_legs, WriterOf(*group, *lv, world, call));
 }
 
 Status VerifyLeft(const VerifyLeftAction& a, const World& world, const Call& call) {

@@ -29,9 +29,7 @@ Result<Held> Hold(const World& world, const Owner& owner, const Call& call) {
     return std::move(got.error()).As(Code::kTimeout);
   }
   QUARRY_ASSIGN(lvm::HeldGroup held, std::move(got));
-  if (world.locks != nullptr) {
-    QUARRY_TRY(world.locks->Check(owner.group));
-  }
+  QUARRY_TRY(world.locks.Check(owner.group));
   if (held.snapshot->uuid != owner.group_uuid) {
     return Error(Code::kUnavailable,
                  fmt::format("volume group {} was replaced by another group of that name", owner.group));

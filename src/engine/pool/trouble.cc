@@ -20,8 +20,8 @@ std::optional<Trouble> TroubleOf(const Node& node, Pool& pool, const Status& rea
       break;
   }
   const auto own = node.world.children_of.find(pool.config.group);
-  Subprocess* const children = own == node.world.children_of.end() ? node.world.children : own->second;
-  const StuckChildren stuck = children == nullptr ? StuckChildren() : children->Stuck();
+  Subprocess& children = own == node.world.children_of.end() ? node.world.children : *own->second;
+  const StuckChildren stuck = children.Stuck();
   if (stuck.size() >= node.config.stuck_limit) {
     return Trouble{.error = Error(Code::kPrecondition,
                                   fmt::format("pool '{}': {}", pool.config.name, TellOfStuck(stuck)))};

@@ -64,10 +64,10 @@ Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, cons
 }
 
 Result<std::optional<Doubt>> Node::LookForDoubt(const Record& record) {
-  if (world.raid_legs == nullptr || !HasRedundancy(*record.lv)) {
+  if (!HasRedundancy(*record.lv)) {
     return std::nullopt;
   }
-  auto found = FindDoubt(*record.group, *record.lv, *world.raid_legs);
+  auto found = FindDoubt(*record.group, *record.lv, world.raid_legs);
   doubts.Set(record.tags.id, found.has_value() ? *found : Doubt{.words = found.error().message()});
   return found;
 }

@@ -24,7 +24,7 @@ Result<std::optional<FoundDisk>> FindIn(Node& node, Pool& pool, const std::share
   for (const lvm::PhysicalVolume& pv : catalog->group->pvs) {
     bool same = pv.uuid == disk || (!disk.empty() && pv.device == disk);
     if (!same && number.has_value() && !pv.device.empty()) {
-      QUARRY_ASSIGN(const auto own, node.world.udev->NumberOf(pv.device));
+      QUARRY_ASSIGN(const auto own, node.world.udev.NumberOf(pv.device));
       same = own == number;
     }
     if (same) {
@@ -37,8 +37,8 @@ Result<std::optional<FoundDisk>> FindIn(Node& node, Pool& pool, const std::share
 
 Result<FoundDisk> Find(Node& node, const std::string& disk, const Call& call) {
   std::optional<udev::DeviceNumber> number;
-  if (disk.starts_with('/') && node.world.udev != nullptr) {
-    QUARRY_ASSIGN(number, node.world.udev->NumberOf(disk));
+  if (disk.starts_with('/')) {
+    QUARRY_ASSIGN(number, node.world.udev.NumberOf(disk));
   }
   std::vector<std::string> there;
   std::vector<Pool*> slow;

@@ -24,11 +24,11 @@ Status ObserveDevice(const Record& record, dm::DmApi& dm, VolumeObservation& out
 }
 
 // Why an inactive volume is not started, as Node::LookForDoubt finds out.
-void ObserveDoubt(const Record& record, dm::RaidLegsApi* legs, VolumeObservation& out) {
-  if (legs == nullptr || !HasRedundancy(*record.lv)) {
+void ObserveDoubt(const Record& record, dm::RaidLegsApi& legs, VolumeObservation& out) {
+  if (!HasRedundancy(*record.lv)) {
     return;
   }
-  auto found = FindDoubt(*record.group, *record.lv, *legs);
+  auto found = FindDoubt(*record.group, *record.lv, legs);
   out.view.doubt = found.has_value() ? std::move(*found) : Doubt{.words = found.error().message()};
   out.doubt_change = VolumeObservation::DoubtChange::kSet;
 }
@@ -68,7 +68,7 @@ ReturnedDisk ObserveReturned(const Catalog& catalog, const std::string& pv_uuid,
 
 Result<VolumeObservation> ObserveVolume(const Record& record, const std::optional<dm::RaidStatus>& raid,
                                         const VolumeMemory& memory, bool disks, dm::DmApi& dm,
-                                        dm::RaidLegsApi* legs) {
+                                        dm::RaidLegsApi& legs) {
   VolumeObservation out{.view = {.record = &record, .active = raid.has_value(), .raid = raid},
                         .on_lost_disk = std::nullopt};
   VolumeView& view = out.view;
@@ -81,8 +81,8 @@ Result<VolumeObservation> ObserveVolume(const Record& record, const std::optiona
   } else if (memory.doubtful) {
     out.doubt_change = VolumeObservation::DoubtChange::kClear;
   }
-  if (failed && view.active && !view.on_lost_disk && !record.lv->partial && legs != nullptr) {
-    if (const auto may = MayTakeBack(*record.group, *record.lv, *view.raid, *legs); !may.has_value()) {
+  if (failed && view.active && !view.on_lost_disk && !record.lv->partial) {
+    if (const auto may = MayTakeBack(*record.group, *record.lv, *view.raid, legs); !may.has_value()) {
       view.doubt = Doubt{.words = may.error().message()};
     }
   }

@@ -72,12 +72,12 @@ struct VolumeObservation {
 };
 // Observes a ready volume. `raid`: the kernel's status of its legs; nullopt as in VolumeView. `disks`: also
 // check whether the volume lies on a pulled disk. That takes several queries and changes only when disks come
-// or go, so it is otherwise done for volumes in trouble only. `legs`: nullptr: superblocks cannot be read.
+// or go, so it is otherwise done for volumes in trouble only.
 //
 // Fails if device-mapper cannot be asked. A superblock that cannot be read is a doubt, and no error. Waits
 // for disks only to read superblocks.
 Result<VolumeObservation> ObserveVolume(const Record& record, const std::optional<dm::RaidStatus>& raid,
                                         const VolumeMemory& memory, bool disks, dm::DmApi& dm,
-                                        dm::RaidLegsApi* legs);
+                                        dm::RaidLegsApi& legs);
 
 }  // namespace quarry::engine

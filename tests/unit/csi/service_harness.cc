@@ -1,4 +1,5 @@
 #include "tests/unit/csi/service_harness.h"
+#include "tests/fakes/fake_world.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,10 +35,13 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   config.several_targets = options.several_targets;
   config.ephemeral_max_size = options.ephemeral_max_size;
   config.expand = options.expand_on_node ? engine::ExpandBy::kNode : engine::ExpandBy::kController;
-  engine::World world{lvm, dm, erase, mount, clock};
-  world.udev = &udev;
-  world.pvs = &lvm;
-  world.health = disk_health;
+  const fakes::FakeWorld world{.lvm = lvm,
+                               .dm = dm,
+                               .erase = erase,
+                               .mount = mount,
+                               .clock = clock,
+                               .udev = udev,
+                               .health = disk_health};
   engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
     const Status started = engine->lifecycle().Start(Call{});

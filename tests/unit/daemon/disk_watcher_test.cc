@@ -9,6 +9,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_udev.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::daemon {
 namespace {
@@ -63,7 +64,7 @@ TEST(DiskWatcher, APluggedInDiskJoinsItsPool) {
   config.pools.front().devices = {{.transport = "nvme"}};
   engine::Engine engine(
       config,
-      {.lvm = lvm, .dm = dm, .erase = erase, .mount = mount, .clock = clock, .udev = &udev, .pvs = &lvm},
+      fakes::FakeWorld{.lvm = lvm, .dm = dm, .erase = erase, .mount = mount, .clock = clock, .udev = udev},
       log);
   auto events = NodeEvents::Listen(udev);
   ASSERT_TRUE(events.has_value());

@@ -10,6 +10,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -66,7 +67,7 @@ class ActivationTest : public testing::Test {
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   SystemClock clock_;
-  World world_{lvm_, dm_, erase_, mount_, clock_};
+  World world_ = fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_};
   WriterQueue writers_;
   Activations activations_;
   Catalog catalog_;

@@ -13,6 +13,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -47,7 +48,7 @@ class AdoptionTest : public testing::Test {
     EngineConfig config;
     config.pools = {
         {.name = "p", .group = "vg0", .reserve = {}, .devices = {}, .shares = {}, .list_foreign = list_}};
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 

@@ -15,6 +15,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -101,8 +102,8 @@ class EraserTest : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.erase_rate = rate_;
-    World world{lvm_, dm_, erase_, mount_, clock_};
-    world.raid_legs = &superblocks_;
+    const fakes::FakeWorld world{
+        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .raid_legs = superblocks_};
     engine_ = std::make_unique<Engine>(config, world, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }

@@ -7,6 +7,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -33,7 +34,7 @@ class FsckTest : public testing::Test {
     engine_.reset();
     engine_ =
         std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}, .fsck = fsck},
-                                 World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                 fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   // A volume that was formatted and used before.

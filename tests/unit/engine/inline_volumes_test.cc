@@ -13,6 +13,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -83,7 +84,7 @@ class EphemeralTest : public testing::Test {
   }
   void RestartWith(const EngineConfig& config) {
     engine_.reset();
-    World world{lvm_, dm_, erase_, mount_, clock_};
+    fakes::FakeWorld world{lvm_, dm_, erase_, mount_, clock_};
     world.steps = &killer_;
     engine_ = std::make_unique<Engine>(config, world, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());

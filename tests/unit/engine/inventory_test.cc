@@ -10,6 +10,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_udev.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -53,14 +54,13 @@ class InventoryTest : public testing::Test {
     config.pools.front().devices = std::move(rules);
     config.pools.front().exclude = std::move(exclude);
     engine_ = std::make_unique<Engine>(config,
-                                       World{.lvm = lvm_,
-                                             .dm = dm_,
-                                             .erase = erase_,
-                                             .mount = mount_,
-                                             .clock = clock_,
-                                             .steps = &steps_,
-                                             .udev = &udev_,
-                                             .pvs = &lvm_},
+                                       fakes::FakeWorld{.lvm = lvm_,
+                                                        .dm = dm_,
+                                                        .erase = erase_,
+                                                        .mount = mount_,
+                                                        .clock = clock_,
+                                                        .udev = udev_,
+                                                        .steps = &steps_},
                                        log_);
     return engine_->lifecycle().Start(Soon());
   }

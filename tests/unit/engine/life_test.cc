@@ -15,6 +15,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -51,7 +52,7 @@ class LifeTest : public testing::Test {
     engine_.reset();
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
   }
 
   static Call Soon() { return CallWithin(milliseconds(20000)); }
@@ -113,8 +114,8 @@ TEST_F(LifeTest, ProbeNamesStuckCommandsAndFailsIfThereAreTooMany) {
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}};
   config.stuck_limit = 2;
-  World world{lvm_, dm_, erase_, mount_, clock_};
-  world.children = &children;
+  const fakes::FakeWorld world{
+      .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .children = children};
   engine_ = std::make_unique<Engine>(config, world, log_);
   ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   EXPECT_EQ(engine_->lifecycle().Probe(Soon())->message, "");
@@ -244,7 +245,7 @@ class NodeIdTest : public LifeTest {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.node = node;
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   // The answer of every controller call about the volume.
@@ -353,7 +354,7 @@ TEST_F(LifeTest, ARepeatedCreateFindsItsVolumeInAFormerDefaultPool) {
   engine_.reset();
   EngineConfig config;
   config.pools = {{.name = "other", .group = "vg1"}, {.name = "default", .group = "vg0"}};
-  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
   ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   const auto again = Create("v", 10);
   ASSERT_TRUE(again.has_value()) << again.error().message();
@@ -702,7 +703,7 @@ class NewPoolTest : public LifeTest {
       config.pools.front().devices.push_back({.path = device});
     }
     config.extent_size = kMiB;
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     return engine_->lifecycle().Start(Soon());
   }
 };

@@ -8,6 +8,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 #include "tests/model/sequence.h"
 
 namespace quarry::engine {
@@ -104,7 +105,7 @@ class EngineDriver final : public model::Driver {
   Status Restart() override {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     return engine_->lifecycle().Start(Soon());
   }
 

@@ -7,6 +7,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -27,7 +28,7 @@ class MountGroupTest : public testing::Test {
     mount_.AddDirectory("/stage");
     mount_.AddDirectory("/pods");
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     const auto made = engine_->volumes().Create(
         {.name = "v", .range = {ToBytes(Extents{8}, kExtent), {}}, .capabilities = {{}}, .parameters = {}},

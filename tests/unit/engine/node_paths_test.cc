@@ -16,6 +16,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -42,7 +43,7 @@ class NodePathsTest : public testing::Test {
 
   void Restart() {
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }

@@ -5,6 +5,7 @@
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 #include "tests/unit/engine/group_builder.h"
 
 namespace quarry::engine {
@@ -39,13 +40,25 @@ class NodeTest : public testing::Test {
   }
 
   ToldLvm lvm_;
+  fakes::FakeLvm nothing_;  // for seams that these tests do not use
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
-  Node state_{
-      {.pools = {{.name = "default", .group = "vg0"}}}, World{lvm_, dm_, erase_, mount_, clock_}, log_};
+  Node state_{{.pools = {{.name = "default", .group = "vg0"}}},
+              World{.lvm = lvm_,
+                    .dm = dm_,
+                    .erase = erase_,
+                    .mount = mount_,
+                    .clock = clock_,
+                    .children = fakes::NoCommands(),
+                    .udev = fakes::NoDisks(),
+                    .pvs = nothing_,
+                    .health = std::make_shared<fakes::FakeDiskHealth>(),
+                    .raid_legs = nothing_.raid_legs(),
+                    .locks = fakes::NoOtherQuarryd()},
+              log_};
 };
 
 TEST_F(NodeTest, TheSameSnapshotGivesTheSameCatalog) {

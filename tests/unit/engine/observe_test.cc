@@ -113,13 +113,13 @@ class ObserveVolumeTest : public testing::Test {
     const lvm::Geometry raid1 = *lvm::Geometry::Make({.type = lvm::VolumeType::kRaid1});
     const lvm::Snapshot empty = *lvm_.Read("vg0", Soon());
     const auto placed = lvm::Place(lvm::FreeSpaceOf(*empty), raid1, Extents{10}, *empty);
-    EXPECT_TRUE(lvm_.Create({.group = "vg0",
-                             .name = name,
-                             .geometry = raid1,
-                             .step = placed->steps.front(),
-                             .tags = lvm::BuildTags(tags),
-                             .wipe = lvm::Wipe::kNone},
-                            Soon())
+    EXPECT_TRUE(lvm_.Apply(lvm::CreateLv{.group = "vg0",
+                                         .name = name,
+                                         .geometry = raid1,
+                                         .step = placed->steps.front(),
+                                         .tags = lvm::BuildTags(tags),
+                                         .wipe = lvm::Wipe::kNone},
+                           Soon())
                     .has_value());
     Read();
     const auto pvs = lvm::LegPvs(*catalog_.group, *Volume().lv);
@@ -146,7 +146,7 @@ class ObserveVolumeTest : public testing::Test {
   void Deactivate() { EXPECT_TRUE(dm_.RemoveDevice(Volume().DmUuid()).has_value()); }
   VolumeObservation Observe(const std::optional<dm::RaidStatus>& raid, const VolumeMemory& memory,
                             bool disks = false) {
-    auto seen = ObserveVolume(Volume(), raid, memory, disks, dm_, &legs_);
+    auto seen = ObserveVolume(Volume(), raid, memory, disks, dm_, legs_);
     EXPECT_TRUE(seen.has_value()) << (seen.has_value() ? "" : seen.error().message());
     return seen.has_value() ? std::move(*seen) : VolumeObservation();
   }
@@ -190,7 +190,7 @@ TEST_F(ObserveVolumeTest, TheDeviceOfAVolumeInTroubleIsAlwaysLookedUp) {
 TEST_F(ObserveVolumeTest, AVolumeThatCannotBeLookedUpIsAnError) {
   for (const char* method : {"Find", "LiesOnLostDisk"}) {
     dm_.faults.FailNth(method, 1, Error(Code::kIo, "no answer"));
-    const auto seen = ObserveVolume(Volume(), Legs("AD"), {}, false, dm_, &legs_);
+    const auto seen = ObserveVolume(Volume(), Legs("AD"), {}, false, dm_, legs_);
     ASSERT_FALSE(seen.has_value()) << method;
     EXPECT_EQ(seen.error().code(), Code::kIo);
   }
@@ -213,14 +213,6 @@ TEST_F(ObserveVolumeTest, ADoubtEndsWhenTheLegsOfAnInactiveVolumeAgree) {
   EXPECT_FALSE(seen.view.doubt.has_value());
   EXPECT_EQ(seen.doubt_change, DoubtChange::kSet);
   EXPECT_EQ(legs_.reads, 2);
-}
-
-TEST_F(ObserveVolumeTest, WithoutSuperblocksADoubtRemains) {
-  Deactivate();
-  const auto seen = ObserveVolume(Volume(), std::nullopt, {.doubtful = true}, false, dm_, nullptr);
-  ASSERT_TRUE(seen.has_value());
-  EXPECT_FALSE(seen->view.doubt.has_value());
-  EXPECT_EQ(seen->doubt_change, DoubtChange::kNone);
 }
 
 TEST_F(ObserveVolumeTest, AnActiveVolumeIsNotDoubtful) {

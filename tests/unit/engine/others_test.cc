@@ -8,6 +8,7 @@
 #include "engine/model/config.h"
 #include "engine/plan/plan_taken_out.h"
 #include "engine/repair/plan_evacuation.h"
+#include "tests/fakes/fake_world.h"
 #include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
@@ -164,8 +165,8 @@ TEST_F(OthersTest, RemovingAVolumeRemovesNothingElse) {
   const std::string id = Create("v", "linear", 40);
   Snapshot(id, "backup");
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
-  ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kPrecondition,
-                "vg0/backup is a snapshot of it");
+  ExpectRefused(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()),
+                Code::kPrecondition, "vg0/backup is a snapshot of it");
   EXPECT_TRUE(HasLv("backup"));
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
@@ -175,8 +176,8 @@ TEST_F(OthersTest, AVolumeThatMustStayDoesNotBlockOtherRemovals) {
   const std::string gone = Create("gone", "linear", 40);
   Snapshot(kept, "backup");
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(kept), NameOf(gone)}}};
-  ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kPrecondition,
-                "vg0/backup is a snapshot of it");
+  ExpectRefused(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()),
+                Code::kPrecondition, "vg0/backup is a snapshot of it");
   EXPECT_TRUE(HasLv(NameOf(kept)));
   EXPECT_TRUE(HasLv("backup"));
   EXPECT_FALSE(HasLv(NameOf(gone)));
@@ -187,8 +188,8 @@ TEST_F(OthersTest, ASnapshotMadeBetweenReadAndLockStays) {
   const std::string id = Create("v", "linear", 40);
   OnceBefore("Remove", [&] { Snapshot(id, "backup"); });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
-  ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kPrecondition,
-                "vg0/backup is a snapshot of it");
+  ExpectRefused(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()),
+                Code::kPrecondition, "vg0/backup is a snapshot of it");
   EXPECT_TRUE(HasLv("backup"));
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
@@ -197,7 +198,7 @@ TEST_F(OthersTest, AnUnrelatedCommitDoesNotBlockARemoval) {
   const std::string id = Create("v", "linear", 40);
   OnceBefore("Remove", [&] { Commit(); });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
-  EXPECT_TRUE(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()).has_value());
+  EXPECT_TRUE(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()).has_value());
   EXPECT_FALSE(HasLv(NameOf(id)));
 }
 
@@ -205,8 +206,8 @@ TEST_F(OthersTest, ARemovalProvenOnAnOlderStateIsRefused) {
   const std::string id = Create("v", "linear", 40);
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}, Group()->seqno}};
   Commit();
-  ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kUnavailable,
-                "another process has changed volume group vg0");
+  ExpectRefused(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()),
+                Code::kUnavailable, "another process has changed volume group vg0");
   EXPECT_TRUE(HasLv(NameOf(id)));
 }
 
@@ -216,8 +217,8 @@ TEST_F(OthersTest, AVolumeRenamedBeforeItsRemovalIsNotReportedRemoved) {
     lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) { LvIn(group, NameOf(id)).name = "renamed"; });
   });
   const Plan plan = {RemoveLvAction{"vg0", {NameOf(id)}}};
-  ExpectRefused(Execute(plan, World{lvm_, dm_, erase_, mount_, clock_}, Soon()), Code::kUnavailable,
-                "another process has changed volume group vg0");
+  ExpectRefused(Execute(plan, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, Soon()),
+                Code::kUnavailable, "another process has changed volume group vg0");
   EXPECT_TRUE(HasLv("renamed"));
 }
 
@@ -263,7 +264,7 @@ TEST_F(OthersTest, AnUnreadableVolumeOfAnotherPoolKeepsItsName) {
   engine_.reset();
   EngineConfig config;
   config.pools = {{.name = "default", .group = "vg0"}, {.name = "other", .group = "vg1"}};
-  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
   ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   const auto create = [&](const std::string& pool) {
     return engine_->volumes().Create(

@@ -18,6 +18,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -77,7 +78,7 @@ class PoolsTest : public testing::Test {
       config.pools.push_back({.name = name, .group = groups_.at(name)});
     }
     config.ephemeral_max_size = kGiB;
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     return engine_->lifecycle().Start(Soon());
   }
 
@@ -253,7 +254,7 @@ TEST_F(PoolsTest, AStartWarnsAboutVolumesThatNameAnotherNode) {
     engine_.reset();
     engine_ =
         std::make_unique<Engine>(EngineConfig{.pools = {{.name = "good", .group = "vg-good"}}, .node = node},
-                                 World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                 fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     return Logged();
   };
@@ -268,7 +269,7 @@ TEST_F(PoolsTest, ASilentPoolDoesNotPreventOthersFromStarting) {
   engine_.reset();
   EngineConfig config;
   config.pools = {{.name = "bad", .group = "vg-bad"}, {.name = "good", .group = "vg-good"}};
-  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
   std::jthread starting(
       [&](const std::stop_token& stop) { (void)engine_->lifecycle().StartPool("bad", Call{.stop = stop}); });
   ASSERT_TRUE(engine_->lifecycle().StartPool("good", Soon()).has_value());
@@ -558,7 +559,7 @@ TEST_F(PoolsTest, StatusIsReportedWhetherOrNotTheStartSucceeded) {
   engine_.reset();
   EngineConfig config;
   config.pools = {{.name = "bad", .group = "vg-bad"}};
-  engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+  engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
   pools = engine_->lifecycle().NodeStatus(Soon());
   ASSERT_TRUE(pools.has_value());
   EXPECT_NE(pools->front().figures.problem.find("starting"), std::string::npos);

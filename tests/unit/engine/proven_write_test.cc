@@ -13,6 +13,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -95,7 +96,7 @@ class GateTest : public testing::Test {
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   SystemClock clock_;
-  World world_{lvm_, dm_, erase_, mount_, clock_};
+  World world_ = fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_};
   Logger log_{LogLevel::kError, LogFormat::kText};
   int written_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -19,7 +20,7 @@ class ReadOnlyTest : public testing::Test {
     fakes::Follow(lvm_, dm_);
     mount_.AddDirectory("/pods");
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     const auto made = engine_->volumes().Create({.name = "raw",
                                                  .range = {ToBytes(Extents{2}, kExtent), {}},

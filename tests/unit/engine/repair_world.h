@@ -17,6 +17,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 
@@ -51,8 +52,8 @@ class MendingTest : public testing::Test {
     if (change) {
       change(config);
     }
-    World world{lvm_, dm_, erase_, mount_, clock_};
-    world.raid_legs = raid_legs_;
+    const fakes::FakeWorld world{
+        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .raid_legs = *raid_legs_};
     engine_ = std::make_unique<Engine>(config, world, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
@@ -114,11 +115,11 @@ class MendingTest : public testing::Test {
   }
 
   fakes::FakeLvm lvm_;
+  dm::RaidLegsApi* raid_legs_ = &lvm_.raid_legs();  // for the next Begin
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   HandClock clock_;
-  dm::RaidLegsApi* raid_legs_ = nullptr;  // for the next Begin
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::unique_ptr<Engine> engine_;
 };

@@ -48,7 +48,7 @@ class ReplaceLegsTest : public MendingTest {
     return {.which = {false, true}, .on = &pv(), .avoid = {}, .kind = RepairKind::kReplaceLeg};
   }
   std::expected<RepairStep, LegsKept> Replace(const LegsToReplace& legs) const {
-    const auto profile = Profile::FromCanonical(volume_.record->tags.profile);
+    const Result<Profile>& profile = volume_.record->profile;
     return ReplaceLegs(view_, volume_, profile->geometry, legs);
   }
 
@@ -77,7 +77,7 @@ TEST_F(ReplaceLegsTest, ALostLegLeavesNoDisk) {
   ASSERT_TRUE(step.has_value()) << step.error().no_place;
   EXPECT_EQ(step->kind, RepairKind::kRepair);
   ASSERT_THAT(step->actions, SizeIs(2));
-  EXPECT_EQ(*Find<lvm::RepairLv>(step->actions[0]).leave, "");
+  EXPECT_EQ(Find<lvm::RepairLv>(step->actions[0])->leave, "");
   EXPECT_EQ(std::get<VerifyLegsAction>(step->actions[1]).left, "");
 }
 
@@ -116,7 +116,7 @@ TEST_F(ReplaceLegsTest, DisksToAvoidGetNoNewLeg) {
     legs.avoid.failing = {{others[avoided]->uuid, "x"}};
     const auto step = Replace(legs);
     ASSERT_TRUE(step.has_value()) << step.error().no_place;
-    EXPECT_THAT(*Find<lvm::RepairLv>(step->actions[0]).pv_arguments,
+    EXPECT_THAT(Find<lvm::RepairLv>(step->actions[0])->pv_arguments,
                 ElementsAre(StartsWith(others[1 - avoided]->device + ":")));
   }
 }

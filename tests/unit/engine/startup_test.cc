@@ -9,6 +9,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -27,7 +28,7 @@ class ReconcileTest : public testing::Test {
   Status Start() {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "p", .group = "vg-0"}}},
-                                       World{lvm_, dm_, erase_, mount_, clock_}, log_);
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     return engine_->lifecycle().Start(Soon());
   }
   std::string Create(const std::string& name) {

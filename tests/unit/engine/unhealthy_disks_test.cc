@@ -13,6 +13,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_udev.h"
+#include "tests/fakes/fake_world.h"
 #include "tests/unit/engine/group_builder.h"
 
 namespace quarry::engine {
@@ -123,10 +124,13 @@ class UnhealthyDisksTest : public testing::Test {
     fakes::Follow(lvm_, dm_);
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
-    World world{lvm_, dm_, erase_, mount_, clock_};
-    world.health = disks_;
-    world.udev = &udev_;
-    world.pvs = &lvm_;
+    const fakes::FakeWorld world{.lvm = lvm_,
+                                 .dm = dm_,
+                                 .erase = erase_,
+                                 .mount = mount_,
+                                 .clock = clock_,
+                                 .udev = udev_,
+                                 .health = disks_};
     engine_ = std::make_unique<Engine>(config, world, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }

@@ -8,6 +8,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -54,7 +55,7 @@ class HealthTest : public testing::Test {
     }
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
-    engine_ = std::make_unique<Engine>(config, World{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(config, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
 

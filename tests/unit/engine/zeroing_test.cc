@@ -13,6 +13,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
 
 namespace quarry::engine {
 namespace {
@@ -38,7 +39,7 @@ class ZeroingTest : public testing::Test {
     engine_.reset();
     engine_ = std::make_unique<Engine>(
         EngineConfig{.pools = {{.name = "p", .group = "vg0"}}, .erase_rate = rate_, .expand = expand},
-        World{lvm_, dm_, erase_, mount_, clock_}, log_);
+        fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon(int ms = 20000) { return CallWithin(milliseconds(ms)); }

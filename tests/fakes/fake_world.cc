@@ -1,0 +1,60 @@
+#include "tests/fakes/fake_world.h"
+
+#include <string>
+
+#include "tests/fakes/fake_udev.h"
+
+namespace quarry::fakes {
+namespace {
+
+class Nothing final : public Subprocess {
+ public:
+  Result<Finished> Run(const Command& /*command*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, "this test runs no commands");
+  }
+  StuckChildren Stuck() override { return {}; }
+};
+
+class Everything final : public lvm::GroupLocks {
+ public:
+  Status ClaimName(const std::string& /*group*/) override { return Ok(); }
+  Result<bool> Claim(const std::string& /*group*/, const std::string& /*uuid*/) override { return false; }
+  Status Check(const std::string& /*group*/) const override { return Ok(); }
+  Result<int> ForCommand(const std::string& /*group*/) const override {
+    return Error(Code::kInternal, "this test has no lock files");
+  }
+};
+
+}  // namespace
+
+udev::UdevApi& NoDisks() {
+  static FakeUdev udev;
+  return udev;
+}
+
+Subprocess& NoCommands() {
+  static Nothing nothing;
+  return nothing;
+}
+
+const lvm::GroupLocks& NoOtherQuarryd() {
+  static const Everything kEverything;
+  return kEverything;
+}
+
+FakeWorld::operator engine::World() const {
+  return {.lvm = lvm,
+          .dm = dm,
+          .erase = erase,
+          .mount = mount,
+          .clock = clock,
+          .children = children,
+          .udev = udev,
+          .pvs = lvm,
+          .health = health,
+          .raid_legs = raid_legs,
+          .locks = locks,
+          .steps = steps};
+}
+
+}  // namespace quarry::fakes
