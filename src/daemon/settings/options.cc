@@ -283,6 +283,7 @@ Result<Layer> FindConfig(const CommandLine& command_line, const Environment& env
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a table, one row for each setting.
 const std::vector<Setting>& Settings() {
   static const std::vector<Setting> kSettings = {
       {"endpoint", "CSI_ENDPOINT", "socket to serve on, unix:///<directory>/<name>.sock (required)",

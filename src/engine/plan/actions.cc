@@ -342,6 +342,7 @@ Status Grow(const GrowFilesystemAction& a, const World& world, const Call& call)
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a table, one text for each action.
 std::string Text(const Action& action) {
   return std::visit(
       Overload{
