@@ -11,8 +11,9 @@
 namespace quarry::mount {
 namespace {
 
-// mount(2) copies the options into one page.
-constexpr size_t kDataLimit = 4095;
+// mount(2) copies the options into one page. Some of it is for the options that a file system adds itself
+// (FileSystem::standing_options).
+constexpr size_t kDataLimit = 4095 - 17;
 
 struct FlagWord {
   std::string_view word;

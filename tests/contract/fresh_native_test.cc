@@ -156,14 +156,14 @@ TEST_P(FreshNative, OwnChangesAreReadFromTheDisksUnlessTheyFail) {
     EXPECT_TRUE(Read().has_value());
     return world_->runs() - before;
   };
-  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  ASSERT_TRUE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).has_value());
   EXPECT_EQ(runs_of_read(), 0);
   EXPECT_THAT((*Read())->FindLv("a")->tags, testing::ElementsAre("t"));
-  ASSERT_FALSE(fresh_->ChangeTags(Group(), "nosuch", {"t"}, {}, {}).has_value());
+  ASSERT_FALSE(fresh_->Apply(lvm::ChangeTags{Group(), "nosuch", {"t"}, {}}, {}).has_value());
   EXPECT_EQ(runs_of_read(), 1)
       << "the failed change may still run and hold the lock, for which only LVM waits";
   EXPECT_EQ(runs_of_read(), 0);
-  ASSERT_TRUE(fresh_->Remove(Group(), {"a"}, 0, {}).has_value());
+  ASSERT_TRUE(fresh_->Apply(lvm::RemoveLvs{Group(), {"a"}, 0}, {}).has_value());
   EXPECT_EQ(runs_of_read(), 0);
   ExpectTruth();
 }
@@ -277,7 +277,7 @@ TEST_P(FreshNative, ARenamedGroupIsNotFoundUntilItsNameReturns) {
   MakeGroup();
   world_->Shell({"vgrename", Group(), Group() + "x"});
   EXPECT_EQ(Read().error().code(), Code::kNotFound) << Read().error().message();
-  EXPECT_EQ(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).error().code(), Code::kNotFound);
+  EXPECT_EQ(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).error().code(), Code::kNotFound);
   world_->Shell({"vgrename", Group() + "x", Group()});
   ExpectTruth();
 }
@@ -287,7 +287,7 @@ TEST_P(FreshNative, AnExportedGroupIsReportedAndNotChanged) {
   world_->Shell({"vgexport", Group()});
   const uint64_t seqno = ExpectTruth()->seqno;
   EXPECT_TRUE((*Read())->exported);
-  EXPECT_FALSE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  EXPECT_FALSE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).has_value());
   EXPECT_EQ(ExpectTruth()->seqno, seqno);
   world_->Shell({"vgimport", Group()});
   EXPECT_FALSE(ExpectTruth()->exported);
@@ -317,8 +317,8 @@ TEST_P(FreshNative, AnotherGroupOfTheSameNameIsRefusedAndNotTouched) {
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code(), Code::kPrecondition);
   EXPECT_THAT(read.error().message(), HasSubstr("UUID"));
-  EXPECT_EQ(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).error().code(), Code::kPrecondition);
-  EXPECT_EQ(fresh_->Remove(Group(), {"a"}, 0, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(fresh_->Apply(lvm::RemoveLvs{Group(), {"a"}, 0}, {}).error().code(), Code::kPrecondition);
   EXPECT_EQ((*world_->wide().Read(Group(), {}))->seqno, (*theirs)->seqno);
 }
 
@@ -349,7 +349,7 @@ TEST_P(FreshNative, ADiskThatMissedACommitIsMissingUntilItIsRestored) {
   world_->Shell({"lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "b", Group(), world_->ShellPath(1)});
   ExpectTruth();
   world_->Hide(1);
-  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  ASSERT_TRUE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).has_value());
   EXPECT_EQ((*Read())->MissingPvs(), 1U);
   world_->Show(1);
   Announce(1);
@@ -367,12 +367,12 @@ TEST_P(FreshNative, ADiskThatMissedACommitIsMissingUntilItIsRestored) {
 TEST_P(FreshNative, AnEmptyDiskThatMissedACommitRejoins) {
   MakeGroup();
   world_->Hide(1);
-  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"t"}, {}, {}).has_value());
+  ASSERT_TRUE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"t"}, {}}, {}).has_value());
   EXPECT_EQ((*Read())->MissingPvs(), 1U);
   world_->Show(1);
   Announce(1);
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
-  ASSERT_TRUE(fresh_->ChangeTags(Group(), "a", {"u"}, {}, {}).has_value());
+  ASSERT_TRUE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {"u"}, {}}, {}).has_value());
   EXPECT_EQ(ExpectTruth()->MissingPvs(), 0U);
 }
 

@@ -446,7 +446,9 @@ Status FakeLvm::Do(const lvm::RemoveLvs& verb, const Call& call) {
     Status worst = Ok();
     for (const std::string& name : verb.names) {
       Status one = remove(next, name);
-      worst = one.has_value() ? std::move(worst) : std::move(one);
+      if (!one.has_value()) {
+        worst = std::move(one);
+      }
     }
     if (next.lvs.size() != group.now.lvs.size()) {
       QUARRY_TRY(Commit(group, std::move(next)));
@@ -495,7 +497,9 @@ Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
     Status worst = Ok();
     for (const std::string& name : verb.names) {
       Status one = activate(group, name);
-      worst = one.has_value() ? std::move(worst) : std::move(one);
+      if (!one.has_value()) {
+        worst = std::move(one);
+      }
     }
     return worst;
   });

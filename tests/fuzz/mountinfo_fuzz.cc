@@ -67,7 +67,9 @@ void MountFlags(std::string_view text) {
   }
   Require((options->flags & options->cleared) == 0);
   size_t joined = 0;
-  for (const std::string& word : options->data) {
+  for (const quarry::mount::DataOption& option : options->data) {
+    const std::string& word = option.text;
+    Require(option.index < words.size());
     joined += word.size() + 1;
     Require(!word.empty() && word.find('\0') == std::string::npos && word.find('\n') == std::string::npos);
     // A comma is allowed only within quotes.

@@ -348,9 +348,9 @@ TEST_P(CommandTest, APvmoveEndsWithItsCallerAndTheNextOneContinuesIt) {
     lvm::ZygoteSubprocess zygote("/opt/quarry/bin/quarry-lvm", spawn_);
     Subprocess& runner = GetParam() == std::string("zygote") ? static_cast<Subprocess&>(zygote) : spawn_;
     auto lvm = lvm::LvmSpawn::Make(runner, {.system_dir = kSystemDir, .locks = &locks_}, Limit());
-    (void)(*lvm)->Move(
-        {kGroup, "q", fmt::format("{}:0-{}", a, kExtents - 1), fmt::format("{}:0-{}", b, kExtents - 1)},
-        CallWithin(std::chrono::minutes(5)));
+    (void)(*lvm)->Apply(lvm::MoveExtents{kGroup, "q", fmt::format("{}:0-{}", a, kExtents - 1),
+                                         fmt::format("{}:0-{}", b, kExtents - 1)},
+                        CallWithin(std::chrono::minutes(5)));
     ::_exit(0);
   }
   const auto moving = [] { return Tool({"dmsetup", "ls"}).out.find("pvmove") != std::string::npos; };

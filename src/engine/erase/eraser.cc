@@ -151,13 +151,14 @@ Eraser::~Eraser() {
 
 void Eraser::Start() {
   const std::lock_guard life(life_mutex_);
-  if (!thread_.joinable()) {
+  if (!stopped_ && !thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
 }
 
 void Eraser::Stop() {
   const std::lock_guard life(life_mutex_);
+  stopped_ = true;
   thread_.request_stop();
   std::map<std::string, std::unique_ptr<DiskQueue>> queues;
   {

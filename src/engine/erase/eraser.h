@@ -39,7 +39,7 @@ class Eraser {
   Eraser(const Eraser&) = delete;
   Eraser& operator=(const Eraser&) = delete;
 
-  // Begins to work. Does nothing if that has happened.
+  // Begins to work. Does nothing if that has happened, or after Stop().
   void Start();
   // Stops between two pieces of work. The next quarryd finishes the rest.
   void Stop();
@@ -119,6 +119,7 @@ class Eraser {
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_;  // by device, guarded by mutex_
   std::mutex life_mutex_;                                     // held by Start() and Stop()
+  bool stopped_ = false;                                      // guarded by life_mutex_
   std::jthread thread_;  // guarded by life_mutex_; last: it ends before its queues
 };
 

@@ -181,6 +181,9 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
   const auto unwanted = [&]() -> std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> {
     auto ended = zeroings.Finished();
+    if (ended.empty()) {
+      return ended;
+    }
     const auto group = world.lvm.Read(pool.config.group, call);
     std::erase_if(ended, [&](const auto& entry) {
       const bool gone = group.has_value() && VolumeIsGone(**group, entry.first);

@@ -87,9 +87,11 @@ Status Reload(Verb verb, const World& world, const Call& call) {
     Status refused = Ok();
     std::erase_if(verb.names, [&](const std::string& name) {
       Status may = MayReload(*now, name, world);
-      const bool refuse = !may.has_value();
-      refused = refuse ? std::move(may) : std::move(refused);
-      return refuse;
+      if (may.has_value()) {
+        return false;
+      }
+      refused = std::move(may);
+      return true;
     });
     if (!verb.names.empty()) {
       QUARRY_TRY(world.lvm.Apply(verb, call));

@@ -245,7 +245,7 @@ class Reader {
   Result<SegmentArea> MakeArea(const SegmentKey& key, NamedRange named) {
     SegmentArea area;
     area.range = named.range;
-    if (named.name.starts_with("[/") || named.name.starts_with("[[")) {
+    if ((named.name.starts_with("[/") || named.name.starts_with("[[")) && named.name.ends_with(']')) {
       named.name = named.name.substr(1, named.name.size() - 2);
     }
     if (named.name == kUnknownDevice) {

@@ -145,7 +145,9 @@ Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {
   Status worst = Ok();
   for (const std::string& name : change.names) {
     Status one = Do(RemoveLvs{change.group, {name}, change.seqno}, call);
-    worst = one.has_value() ? std::move(worst) : std::move(one);
+    if (!one.has_value()) {
+      worst = std::move(one);
+    }
   }
   return worst;
 }
