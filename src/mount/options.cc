@@ -11,8 +11,8 @@
 namespace quarry::mount {
 namespace {
 
-// mount(2) copies the options into one page. Some of it is for the options that a file system adds itself
-// (FileSystem::standing_options).
+// mount(2) copies the options into one page. 17 bytes of it stay free for what a file system adds itself
+// (standing_options).
 constexpr size_t kDataLimit = 4095 - 17;
 
 struct FlagWord {

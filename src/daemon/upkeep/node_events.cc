@@ -23,8 +23,9 @@ int TimeoutUntil(SteadyTime time) {
 }  // namespace
 
 Result<NodeEvents> NodeEvents::Listen(udev::UdevApi& udev) {
-  QUARRY_ASSIGN(auto disks, udev.Watch());
-  return Make(std::move(disks));
+  QUARRY_ASSIGN(NodeEvents events, Make(nullptr));
+  QUARRY_ASSIGN(events.disks_, udev.Watch());
+  return events;
 }
 
 Result<NodeEvents> NodeEvents::Make(std::unique_ptr<udev::Monitor> disks) {

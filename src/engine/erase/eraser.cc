@@ -310,10 +310,12 @@ void Eraser::Round(const std::stop_token& stop) {
       removable.push_back(record);
     }
   }
-  if (!removable.empty()) {
-    const Status removed = Remove(removable, stop);
-    if (!stop.stop_requested()) {
-      unremoved_.Note("", removed);
+  if (removable.empty()) {
+    unremoved_.Forget([](const std::string&) { return true; });  // what could not be removed is gone
+  } else {
+    const Result<bool> removed = Remove(removable, stop);
+    if (!stop.stop_requested() && (!removed.has_value() || *removed)) {
+      unremoved_.Note("", removed.has_value() ? Ok() : Status(removed.error()));
     }
     if (!removed.has_value() && !stop.stop_requested()) {
       undone = true;
@@ -490,7 +492,7 @@ bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const
   return true;
 }
 
-Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token& stop) {
+Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_token& stop) {
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
   QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("removing erased volumes", limited));
   QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(pool_.config.group, limited));
@@ -520,7 +522,7 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
     going.push_back(&record);
   }
   if (going.empty()) {
-    return Ok();
+    return false;
   }
   pool_.clean.Look(*now);
   QUARRY_TRY(RunCounted(pool_, {remove}, world_, limited));
@@ -545,7 +547,7 @@ Status Eraser::Remove(const std::vector<Record>& records, const std::stop_token&
               {{"pool", pool_.config.name}, {"lv", record->lv->name}, {"seconds", elapsed}});
     work_.erase(work);
   }
-  return Ok();
+  return true;
 }
 
 }  // namespace quarry::engine

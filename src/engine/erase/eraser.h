@@ -89,7 +89,8 @@ class Eraser {
   void TakeGivenUp(const lvm::VolumeGroup& group);
   void PutOff(const Record& record, Work& work, const Error& why);
   void RecordProgress(const Record& record, Work& work, const std::stop_token& stop);
-  Status Remove(const std::vector<Record>& records, const std::stop_token& stop);
+  // Returns whether a command removed any of them.
+  Result<bool> Remove(const std::vector<Record>& records, const std::stop_token& stop);
   // Whether an erased volume still has exactly the erased extents and shares them with no other volume. Also
   // notices an activation after the last piece, but only of RAID volumes with `erase=zero`, by their
   // superblocks. If the answer is no, the volume is put off, or erased again from the beginning.
