@@ -52,16 +52,16 @@ Record::Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm:
       access(ParseAccess(tags.access)),
       profile(Profile::FromCanonical(tags.profile)) {}
 
-std::vector<std::string> Record::DmUuids() const {
-  std::vector<std::string> out = {DmUuid()};
+std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  std::vector<std::string> out = {lvm::DmUuid(group.uuid, lv.uuid)};
   const auto add = [&](std::string_view name) {
-    if (const lvm::LogicalVolume* part = group->FindLv(name); part != nullptr) {
-      out.push_back(lvm::DmUuid(group->uuid, part->uuid));
+    if (const lvm::LogicalVolume* part = group.FindLv(name); part != nullptr) {
+      out.push_back(lvm::DmUuid(group.uuid, part->uuid));
     }
   };
-  for (const lvm::Segment& segment : lv->segments) {
+  for (const lvm::Segment& segment : lv.segments) {
     for (const lvm::SegmentArea& area : segment.areas) {
-      if (lvm::IsLegOf(area.lv_name, lv->name)) {
+      if (lvm::IsLegOf(area.lv_name, lv.name)) {
         add(area.lv_name);
         add(lvm::MetadataLvName(area.lv_name));
       }

@@ -23,6 +23,10 @@ std::string_view AccessName(Access access);  // "block", "mount", "any": the tex
 // nullopt: another text.
 std::optional<Access> ParseAccess(std::string_view text);
 
+// Device-mapper UUIDs of the volume, its legs and their metadata. Other devices below the volume are left
+// out: a pvmove belongs to the command that started it.
+std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
+
 // A managed LV with its parsed tags. It keeps its snapshot alive. The constructor parses tags.access and
 // tags.profile, so these two texts are not changed afterwards.
 struct Record {
@@ -38,9 +42,7 @@ struct Record {
   Result<Profile> profile;
 
   std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
-  // UUIDs of the volume, its legs and their metadata. Other devices below the volume are left out: a pvmove
-  // belongs to the command that started it.
-  std::vector<std::string> DmUuids() const;
+  std::vector<std::string> DmUuids() const { return engine::DmUuids(*group, *lv); }
 };
 
 // Unhealthy disks (failing_disks.h): PV UUID → why.

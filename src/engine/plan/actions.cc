@@ -116,9 +116,8 @@ Status Apply(const lvm::Change& change, const World& world, const Call& call) {
 }
 
 // Whether a killed command left the volume, or a part of it, suspended.
-Result<bool> IsSuspended(const lvm::Snapshot& group, const lvm::LogicalVolume& lv, const World& world) {
-  const Record record{"", group, &lv, {}};
-  for (const std::string& uuid : record.DmUuids()) {
+Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world) {
+  for (const std::string& uuid : DmUuids(group, lv)) {
     QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
     if (device.has_value() && device->suspended) {
       return true;
@@ -138,7 +137,7 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     if (lv == nullptr) {
       continue;
     }
-    QUARRY_ASSIGN(const bool is_suspended, IsSuspended(group, *lv, world));
+    QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*group, *lv, world));
     if (is_suspended) {
       suspended.push_back(name);
     }
@@ -233,8 +232,7 @@ Status Deactivate(const DeactivateAction& a, const World& world, const Call& cal
   QUARRY_TRY(done);
   // Removes legs that are active without their volume, as a pvmove of the legs leaves them. LVM does not
   // deactivate such legs.
-  const Record record{"", group, lv, {}};
-  for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : record.DmUuids()) {
+  for (const std::string& part : a.dm_uuids.empty() ? std::vector<std::string>() : DmUuids(*group, *lv)) {
     QUARRY_TRY(world.dm.Remove(part));
   }
   return Ok();

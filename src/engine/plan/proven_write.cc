@@ -74,8 +74,9 @@ enum class OwnDevices { kMayBeThere, kMustBeGone };
 // Checks the kernel's mappings of the extents that will be written. Extents that are free, or Quarry's, in
 // the metadata may still be mapped for another device. If extents of an active RAID volume were zeroed, the
 // kernel could overwrite them from a leg that is not zeroed yet.
-Status CheckMappings(const World& world, const Record& owner, const dm::EraseRange& range, OwnDevices may) {
-  const std::vector<std::string> own = owner.DmUuids();
+Status CheckMappings(const World& world, const Held& owner, const dm::EraseRange& range, OwnDevices may) {
+  const lvm::VolumeGroup& group = *owner.group.snapshot;
+  const std::vector<std::string> own = DmUuids(group, *owner.lv);
   QUARRY_ASSIGN(const std::vector<dm::Mapping> mappings, world.dm.MappingsOf(range.device));
   for (const dm::Mapping& mapping : mappings) {
     if (!mapping.Overlaps(range.offset, range.length)) {
@@ -85,7 +86,7 @@ Status CheckMappings(const World& world, const Record& owner, const dm::EraseRan
     if (is_own && may == OwnDevices::kMustBeGone) {
       return Error(Code::kUnavailable,
                    fmt::format("logical volume {}/{} was activated by another process (device '{}')",
-                               owner.group->name, owner.lv->name, mapping.name));
+                               group.name, owner.lv->name, mapping.name));
     }
     if (!is_own) {
       return Error(
@@ -93,14 +94,10 @@ Status CheckMappings(const World& world, const Record& owner, const dm::EraseRan
           fmt::format("device-mapper device '{}' lies on these extents of {} and does not belong to logical "
                       "volume {}/{}: inspect it and remove it (dmsetup remove), or, if it is a volume in "
                       "use, reload its table (lvchange --refresh)",
-                      mapping.name, range.device, owner.group->name, owner.lv->name));
+                      mapping.name, range.device, group.name, owner.lv->name));
     }
   }
   return Ok();
-}
-
-Record RecordOf(const Held& held) {
-  return {"", held.group.snapshot, held.lv, {}};
 }
 
 // OK if the piece lies within a metadata leg of the owner, and no segment of another LV lies on it.
@@ -155,7 +152,7 @@ Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const
     return Error(Code::kUnavailable,
                  fmt::format("logical volume {}/{} was moved to other extents", owner.group, owner.lv_name));
   }
-  QUARRY_TRY(CheckMappings(world, RecordOf(held), piece.range, OwnDevices::kMustBeGone));
+  QUARRY_TRY(CheckMappings(world, held, piece.range, OwnDevices::kMustBeGone));
   if (begins) {
     begins();
   }
@@ -172,15 +169,14 @@ Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const
 Status WriteToLeg(const World& world, const Owner& owner, const std::string& metadata_lv,
                   const dm::EraseRange& place, const Call& call, const std::function<Status()>& write) {
   QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
-  const Record record = RecordOf(held);
-  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+  QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(held.group.snapshot->uuid, held.lv->uuid)));
   if (device.has_value()) {
     return Error(Code::kPrecondition,
                  fmt::format("logical volume {}/{} is active", owner.group, owner.lv_name));
   }
   QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, place));
   QUARRY_TRY(CheckLeg(held, metadata_lv, extents));
-  QUARRY_TRY(CheckMappings(world, record, place, OwnDevices::kMayBeThere));
+  QUARRY_TRY(CheckMappings(world, held, place, OwnDevices::kMayBeThere));
   return write();
 }
 
