@@ -18,22 +18,21 @@ namespace quarry::engine {
 class LockKey {
  public:
   // The volume with this id. Calls and trims lock an inline volume by its handle.
-  static LockKey Volume(std::string_view id) { return LockKey(kVolume, id); }
+  static LockKey Volume(std::string_view id) { return {Kind::kVolume, id}; }
   // The orchestrator's name of a volume, which may not exist yet.
-  static LockKey Name(std::string_view co_name) { return LockKey("name:", co_name); }
+  static LockKey Name(std::string_view co_name) { return {Kind::kName, co_name}; }
 
   // The id of the volume; empty for the key of a name.
-  std::string_view volume_id() const {
-    return text_.starts_with(kVolume) ? std::string_view(text_).substr(kVolume.size()) : std::string_view();
-  }
+  std::string_view volume_id() const { return kind_ == Kind::kVolume ? what_ : std::string_view(); }
   // "id:…" or "name:…", for log lines.
-  const std::string& text() const { return text_; }
+  std::string text() const { return (kind_ == Kind::kVolume ? "id:" : "name:") + what_; }
   auto operator<=>(const LockKey&) const = default;
 
  private:
-  static constexpr std::string_view kVolume = "id:";
-  LockKey(std::string_view kind, std::string_view what) : text_(kind) { text_ += what; }
-  std::string text_;
+  enum class Kind { kVolume, kName };
+  LockKey(Kind kind, std::string_view what) : kind_(kind), what_(what) {}
+  Kind kind_;
+  std::string what_;
 };
 
 // Locks by key. Thread-safe.
