@@ -294,7 +294,7 @@ void Eraser::Round(const std::stop_token& stop) {
     again();
     return;
   }
-  bool undone = SweepZeroings(pool_, zeroings_, world_, Call{.stop = stop}.Within(kLvmLimit));
+  bool undone = SweepZeroings(pool_, zeroings_, **group, world_, Call{.stop = stop}.Within(kLvmLimit));
   const Catalog catalog = ReadCatalog(pool_.config.name, *group);
   TakeGivenUp(**group);
   ForgetGone(catalog);

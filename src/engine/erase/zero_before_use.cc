@@ -97,6 +97,18 @@ bool VolumeIsGone(const lvm::VolumeGroup& group, const LockKey& key) {
   });
 }
 
+// The zeroings that have ended and for which no call is expected. `group` may be nullptr: then only those for
+// which none has come for long.
+std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Unwanted(const Zeroings& zeroings,
+                                                                   const lvm::VolumeGroup* group) {
+  auto ended = zeroings.Finished();
+  std::erase_if(ended, [&](const auto& entry) {
+    const bool gone = group != nullptr && VolumeIsGone(*group, entry.first);
+    return !gone && entry.second->Unasked() <= kKept;
+  });
+  return ended;
+}
+
 }  // namespace
 
 bool MustBeZeroed(const Profile& profile, std::optional<Access> access) {
@@ -178,28 +190,19 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
   return cleaning;
 }
 
-bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call) {
-  const auto unwanted = [&]() -> std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> {
-    auto ended = zeroings.Finished();
-    if (ended.empty()) {
-      return ended;
-    }
-    const auto group = world.lvm.Read(pool.config.group, call);
-    std::erase_if(ended, [&](const auto& entry) {
-      const bool gone = group.has_value() && VolumeIsGone(**group, entry.first);
-      return !gone && entry.second->Unasked() <= kKept;
-    });
-    return ended;
-  };
+bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group, const World& world,
+                   const Call& call) {
   if (zeroings.empty()) {
     return false;
   }
-  if (unwanted().empty()) {
+  if (Unwanted(zeroings, &group).empty()) {
     return true;
   }
   const auto turn = pool.writers.Wait("giving back zeroed space", call);
   if (turn.has_value()) {
-    for (const auto& [key, zeroing] : unwanted()) {  // again, under the turn: a caller may have come back
+    // Again, under the turn: a caller may have come back.
+    const auto now = world.lvm.Read(pool.config.group, call);
+    for (const auto& [key, zeroing] : Unwanted(zeroings, now.has_value() ? now->get() : nullptr)) {
       (void)GiveBack(pool, zeroings, key, zeroing, world,
                      call);  // the next round tries again after a failure
     }

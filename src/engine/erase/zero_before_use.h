@@ -41,7 +41,9 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
 // Gives back zeroed extents for which no caller has come back for some minutes, and those of volumes that are
 // gone. True if there were zeroings when it began.
 // The eraser's thread calls it, without the turn.
-bool SweepZeroings(Pool& pool, Zeroings& zeroings, const World& world, const Call& call);
+// `group`: as the round has read it.
+bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group, const World& world,
+                   const Call& call);
 
 // How long a call waits for a zeroing: shorter than the patience of orchestrators, which may repeat the call.
 Call ZeroingPatience(const Call& call);
