@@ -39,15 +39,23 @@ RetryKey ScrubKey(const std::string& id) {
   return VolumeStep{id, VolumeStep::Kind::kScrub};
 }
 
+bool IsScrub(const RepairStep& step) {
+  return step.kind == RepairKind::kBeginScrub || step.kind == RepairKind::kRecordScrub;
+}
+
+}  // namespace
+
 // What the log calls the failure of a step, and which step is put off by it.
-struct Failure {
+struct RepairLoop::Failure {
   RetryKey key;
   std::string_view message;
 };
-Failure PoolFailure(const Pool& pool) {
+
+RepairLoop::Failure RepairLoop::PoolFailure(const Pool& pool) {
   return {KeyOf(pool, PoolStep::Kind::kRepair), "repair of a pool failed"};
 }
-Failure FailureOf(const Pool& pool, const RepairStep& step) {
+
+RepairLoop::Failure RepairLoop::FailureOf(const Pool& pool, const RepairStep& step) {
   switch (step.kind) {
     case RepairKind::kRepair:
       break;
@@ -65,6 +73,8 @@ Failure FailureOf(const Pool& pool, const RepairStep& step) {
   }
   return PoolFailure(pool);
 }
+
+namespace {
 
 // Whether `now` is within `hours` in the node's time zone.
 bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
@@ -116,7 +126,7 @@ void RepairLoop::RepairPool(PoolRound& round) {
     NoteDisks(pool, **catalog);
     auto view = Look(**catalog, round);
     if (!view.has_value()) {
-      return Failed(PoolFailure(pool).key, PoolFailure(pool).message, view.error(), round);
+      return Failed(PoolFailure(pool), view.error(), round);
     }
     disks_.NoteFailures(pool.config.name, *view);
     RepairPlan plan = PlanStep(*view, round);
@@ -127,7 +137,7 @@ void RepairLoop::RepairPool(PoolRound& round) {
       auto got = pool.writers.Wait(fmt::format("repair of pool '{}'", pool.config.name),
                                    round.call.Within(kStepLimit));
       if (!got.has_value()) {
-        return Failed(PoolFailure(pool).key, PoolFailure(pool).message, got.error(), round);
+        return Failed(PoolFailure(pool), got.error(), round);
       }
       turn.emplace(std::move(*got));
       continue;  // plans again
@@ -192,17 +202,16 @@ void RepairLoop::CollectCopy(PoolRound& round) {
 
 void RepairLoop::AfterStep(const RepairStep& step, const Status& done, PoolRound& round) {
   const Failure failure = FailureOf(round.pool, step);
-  const bool scrub = step.kind == RepairKind::kBeginScrub || step.kind == RepairKind::kRecordScrub;
   if (!done.has_value()) {
-    if (scrub) {
+    if (IsScrub(step)) {
       scrubs_.Failed(step);
     }
-    return Failed(failure.key, failure.message, done.error(), round);
+    return Failed(failure, done.error(), round);
   }
   if (step.kind == RepairKind::kEvacuate) {
     retries_.Forget(failure.key);
     round.report.NoLaterThan(milliseconds(1));
-  } else if (scrub) {
+  } else if (IsScrub(step)) {
     AfterScrub(step);
   }
 }
@@ -254,16 +263,16 @@ bool RepairLoop::IsDue(const RetryKey& key, PoolRound& round) {
 }
 
 // A cancelled step is not a failure.
-void RepairLoop::Failed(const RetryKey& key, std::string_view message, const Error& error, PoolRound& round) {
+void RepairLoop::Failed(const Failure& failure, const Error& error, PoolRound& round) {
   if (round.call.stop.stop_requested()) {
     return;
   }
   const std::string& pool = round.pool.config.name;
-  node_.log.Warning(message, {{"pool", pool}, {"error", error.message()}});
+  node_.log.Warning(failure.message, {{"pool", pool}, {"error", error.message()}});
   round.report.obstacles.push_back(fmt::format("pool '{}': {}", pool, error.message()));
-  retries_.PutOff(key, kFirstRetry, node_.world.clock.Now());
+  retries_.PutOff(failure.key, kFirstRetry, node_.world.clock.Now());
   // An administrator's round schedules the next attempt, too.
-  if (const auto wait = retries_.Wait(key, node_.world.clock.Now()); wait.has_value()) {
+  if (const auto wait = retries_.Wait(failure.key, node_.world.clock.Now()); wait.has_value()) {
     round.report.NoLaterThan(*wait);
   }
 }
@@ -287,7 +296,7 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
   if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
     erasers_.Wake(pool);  // a leg may have been removed (taken_out.h)
   }
-  if (step.kind != RepairKind::kBeginScrub && step.kind != RepairKind::kRecordScrub) {
+  if (!IsScrub(step)) {
     Tell(pool, step, report);
   }
   return Ok();

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/disks/health_memory.h"
@@ -52,6 +51,10 @@ class RepairLoop {
     RepairReport& report;                // of all pools
     std::set<std::string> refused = {};  // PV UUIDs: LVM refused in this round to take them back
   };
+  struct Failure;
+  static Failure PoolFailure(const Pool& pool);
+  static Failure FailureOf(const Pool& pool, const RepairStep& step);
+
   void RepairPool(PoolRound& round);
   // The next step: a repair, else a scrub.
   RepairPlan PlanStep(const RepairView& view, PoolRound& round);
@@ -68,7 +71,7 @@ class RepairLoop {
   void AfterStep(const RepairStep& step, const Status& done, PoolRound& round);
   void AfterScrub(const RepairStep& step);
   // Logs a failure and schedules another attempt, later each time.
-  void Failed(const RetryKey& key, std::string_view message, const Error& error, PoolRound& round);
+  void Failed(const Failure& failure, const Error& error, PoolRound& round);
   // Whether the step may be tried now. If not, the report says when.
   bool IsDue(const RetryKey& key, PoolRound& round);
   std::optional<RepairStep> NextScrub(const Pool& pool, const RepairView& view);
