@@ -458,7 +458,7 @@ Status FakeLvm::Do(const lvm::RemoveLvs& verb, const Call& call) {
 }
 
 Status FakeLvm::Do(const lvm::ChangeTags& verb, const Call& call) {
-  if (verb.add.empty() && verb.remove.empty()) {
+  if (verb.IsEmpty()) {
     return Ok();
   }
   return Act("ChangeTags", verb.group, call, [&](Group& group) -> Status {

@@ -23,17 +23,17 @@ int TimeoutUntil(SteadyTime time) {
 }  // namespace
 
 Result<NodeEvents> NodeEvents::Listen(udev::UdevApi& udev) {
-  QUARRY_ASSIGN(NodeEvents events, Make(nullptr));
+  QUARRY_ASSIGN(NodeEvents events, WithoutDisks());
   QUARRY_ASSIGN(events.disks_, udev.Watch());
   return events;
 }
 
-Result<NodeEvents> NodeEvents::Make(std::unique_ptr<udev::Monitor> disks) {
+Result<NodeEvents> NodeEvents::WithoutDisks() {
   UniqueFd woken(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken.valid()) {
     return ErrnoError("eventfd");
   }
-  return NodeEvents(std::move(disks), std::move(woken));
+  return NodeEvents(std::move(woken));
 }
 
 void NodeEvents::Wake() const {

@@ -26,9 +26,9 @@ class NodeEvents {
   // Listens to events of disks from now on. kUnavailable, kIo: the kernel reports none.
   static Result<NodeEvents> Listen(udev::UdevApi& udev);
   // Events of disks end no wait.
-  static Result<NodeEvents> WithoutDisks() { return Make(nullptr); }
+  static Result<NodeEvents> WithoutDisks();
 
-  // Ends the present wait, or the next one if there is none.
+  // Ends the present wait. If nothing waits, the next wait ends at once.
   void Wake() const;
 
   struct Until {
@@ -46,9 +46,7 @@ class NodeEvents {
   Happened Wait(const std::stop_token& stop, const Until& until);
 
  private:
-  static Result<NodeEvents> Make(std::unique_ptr<udev::Monitor> disks);
-  NodeEvents(std::unique_ptr<udev::Monitor> disks, UniqueFd woken)
-      : disks_(std::move(disks)), woken_(std::move(woken)) {}
+  explicit NodeEvents(UniqueFd woken) : woken_(std::move(woken)) {}
 
   std::unique_ptr<udev::Monitor> disks_;  // may be nullptr
   UniqueFd woken_;                        // an eventfd

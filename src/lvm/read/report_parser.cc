@@ -242,25 +242,26 @@ class Reader {
 
   // LVM writes the name of a hidden LV in brackets, and then every later name of the same segment, PVs
   // included: a stripe that a pvmove holds, for example, is followed by the brackets of the next stripe's PV.
-  Result<SegmentArea> MakeArea(const SegmentKey& key, NamedRange named) {
+  Result<SegmentArea> MakeArea(const SegmentKey& key, const NamedRange& named) {
     SegmentArea area;
     area.range = named.range;
-    if ((named.name.starts_with("[/") || named.name.starts_with("[[")) && named.name.ends_with(']')) {
-      named.name = named.name.substr(1, named.name.size() - 2);
+    std::string name(named.name);
+    if (name.starts_with("[/") || name.starts_with("[[")) {
+      QUARRY_ASSIGN(name, WithoutBrackets(std::move(name)));
     }
-    if (named.name == kUnknownDevice) {
+    if (name == kUnknownDevice) {
       QUARRY_ASSIGN(area.pv_uuid, TakeMissing(key, named.range));
       return area;
     }
-    if (named.name.starts_with('/')) {
-      const auto found = pv_by_device_.find(named.name);
+    if (name.starts_with('/')) {
+      const auto found = pv_by_device_.find(name);
       if (found == pv_by_device_.end()) {
-        return Corrupt(fmt::format("a segment is on device {}, which is not a PV of the group", named.name));
+        return Corrupt(fmt::format("a segment is on device {}, which is not a PV of the group", name));
       }
       area.pv_uuid = found->second;
       return area;
     }
-    QUARRY_ASSIGN(area.lv_name, WithoutBrackets(std::string(named.name)));
+    QUARRY_ASSIGN(area.lv_name, WithoutBrackets(std::move(name)));
     if (!lv_names_.contains(area.lv_name)) {
       return Corrupt(fmt::format("a segment is on LV {}, which the group does not have", area.lv_name));
     }
