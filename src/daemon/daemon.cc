@@ -163,9 +163,19 @@ class Service {
     if (!options_.patient) {
       StartEngine();
     }
-    QUARRY_ASSIGN(watcher_, Watcher::Start(*engine_, world_->udev(), log_));
+    for (const engine::PoolConfig& pool : options_.pools) {
+      QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world_->udev(), log_, pool.name));
+      watchers_.push_back(std::move(watcher));
+    }
+    // A repair round logs each volume whose condition follows the health of a disk.
+    const auto wake = [this] {
+      for (const auto& watcher : watchers_) {
+        watcher->Wake();
+      }
+    };
+    engine_->upkeep().OnWork(wake);
     if (options_.health_interval.count() > 0) {
-      health_watcher_ = std::make_unique<HealthWatcher>(*engine_, log_, options_.health_interval);
+      health_watcher_ = std::make_unique<HealthWatcher>(*engine_, log_, options_.health_interval, wake);
     }
     if (options_.trim_interval.count() > 0) {
       trimmer_ = std::make_unique<Trimmer>(*engine_, clock_, log_, options_.trim_interval);
@@ -179,7 +189,8 @@ class Service {
     trimmer_.reset();
     disk_watcher_.reset();
     health_watcher_.reset();
-    watcher_.reset();
+    engine_->upkeep().OnWork({});
+    watchers_.clear();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());
     return drained;
@@ -240,7 +251,7 @@ class Service {
   std::vector<std::unique_ptr<Starter>> starters_;
   std::unique_ptr<Trimmer> trimmer_;
   std::unique_ptr<DiskWatcher> disk_watcher_;
-  std::unique_ptr<Watcher> watcher_;
+  std::vector<std::unique_ptr<Watcher>> watchers_;  // of each pool
   std::unique_ptr<HealthWatcher> health_watcher_;
 };
 

@@ -21,11 +21,12 @@ class Upkeep {
   explicit Upkeep(Parts& parts) : parts_(parts) {}
 
   // Inspects disks and legs, and repairs what can be repaired (repair/repair_loop.h). Each change of a
-  // volume's condition is logged once. Waits for a round that is under way. `accepted`: ids of volumes that
-  // an administrator wants started from the present legs, although missing legs may be newer
-  // (raid/stopped_array.h). kNotFound: no volume has such an id; nothing was done.
-  Result<RepairReport> Repair(RepairCause cause, const Call& call,
-                              const std::set<std::string>& accepted = {});
+  // volume's condition is logged once. Waits for a round of the same pool that is under way. `accepted`: ids
+  // of volumes that an administrator wants started from the present legs, although missing legs may be newer
+  // (raid/stopped_array.h). `pool`: only this pool; empty: one pool after the other. kNotFound: no volume has
+  // such an id; nothing was done.
+  Result<RepairReport> Repair(RepairCause cause, const Call& call, const std::set<std::string>& accepted = {},
+                              const std::string& pool = "");
 
   // Schedules scrubs of RAID volumes, one volume of a pool at a time (repair/plan_scrub.h). NodeStatus shows
   // progress and outcome. The schedule does not survive the process. kNotFound: no such volume.

@@ -1,6 +1,7 @@
 #include "daemon/upkeep/health_watcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/sleep.h"
 
@@ -15,9 +16,11 @@ constexpr std::chrono::seconds kAfterFailure{5};
 
 }  // namespace
 
-HealthWatcher::HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval)
+HealthWatcher::HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval,
+                             std::function<void()> changed)
     : engine_(engine),
       log_(log),
+      changed_(std::move(changed)),
       thread_([this, interval](const std::stop_token& stop) { Run(stop, interval); }) {}
 
 void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interval) {
@@ -34,8 +37,7 @@ bool HealthWatcher::Round(const std::stop_token& stop) {
   if (!changed.has_value()) {
     log_.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
-    // A disk's health changed. Repair logs each volume whose condition follows.
-    (void)engine_.upkeep().Repair(engine::RepairCause::kEvent, Call{.stop = stop});
+    changed_();
   }
   return changed.has_value();
 }

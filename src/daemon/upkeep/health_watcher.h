@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "base/log.h"
@@ -12,8 +13,10 @@ namespace quarry::daemon {
 // Owns one thread. The destructor cancels a round in progress.
 class HealthWatcher {
  public:
-  // The arguments outlive the watcher. `interval` is positive.
-  HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval);
+  // The references outlive the watcher. `interval` is positive. `changed` is called, from the watcher's
+  // thread, when a disk's health has changed.
+  HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval,
+                std::function<void()> changed);
   ~HealthWatcher() = default;
   HealthWatcher(const HealthWatcher&) = delete;
   HealthWatcher& operator=(const HealthWatcher&) = delete;
@@ -24,6 +27,7 @@ class HealthWatcher {
 
   engine::Engine& engine_;
   const Logger& log_;
+  const std::function<void()> changed_;
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

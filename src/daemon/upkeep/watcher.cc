@@ -31,27 +31,22 @@ SteadyTime NextLook(const Result<engine::RepairReport>& report, const LookSchedu
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::UdevApi& udev,
-                                                const Logger& log) {
+                                                const Logger& log, std::string pool) {
   auto events = NodeEvents::Listen(udev);
   if (!events.has_value()) {
     log.Warning("no events from the kernel: disks are checked every 30 s only",
-                {{"detail", events.error().message()}});
+                {{"pool", pool}, {"detail", events.error().message()}});
     QUARRY_ASSIGN(events, NodeEvents::WithoutDisks());
   }
-  return std::unique_ptr<Watcher>(new Watcher(engine, std::move(*events), log));
+  return std::unique_ptr<Watcher>(new Watcher(engine, std::move(*events), log, std::move(pool)));
 }
 
-Watcher::Watcher(engine::Engine& engine, NodeEvents events, const Logger& log)
+Watcher::Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool)
     : engine_(engine),
       log_(log),
+      pool_(std::move(pool)),
       events_(std::move(events)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {
-  engine_.upkeep().OnWork([this] { events_.Wake(); });
-}
-
-Watcher::~Watcher() {
-  engine_.upkeep().OnWork({});
-}
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void Watcher::Run(const std::stop_token& stop) {
   std::optional<dm::DmEvents> device_mapper;
@@ -63,12 +58,12 @@ void Watcher::Run(const std::stop_token& stop) {
         device_mapper.emplace(std::move(*opened));
       } else if (!std::exchange(told, true)) {
         log_.Warning("no events from device-mapper: RAID legs are checked every 30 s only",
-                     {{"detail", opened.error().message()}});
+                     {{"pool", pool_}, {"detail", opened.error().message()}});
       }
     } else if (!device_mapper->Arm().has_value()) {
       device_mapper.reset();
     }
-    const auto report = engine_.upkeep().Repair(cause, Call{.stop = stop});
+    const auto report = engine_.upkeep().Repair(cause, Call{.stop = stop}, {}, pool_);
     if (stop.stop_requested()) {
       return;
     }

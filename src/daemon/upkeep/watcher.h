@@ -1,7 +1,8 @@
-// Makes the engine check disks and legs whenever the kernel reports an event.
+// Makes the engine check the disks and legs of a pool whenever the kernel reports an event.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "base/log.h"
@@ -13,25 +14,30 @@
 
 namespace quarry::daemon {
 
-// Owns one thread. The destructor cancels a round in progress.
+// Owns one thread. Each pool has a watcher of its own, so that no pool waits for another one's disks. The
+// destructor cancels a round in progress.
 class Watcher {
  public:
-  // The arguments outlive the watcher. Without events it still checks every 30 s.
+  // The references outlive the watcher. Without events it still checks every 30 s.
   static Result<std::unique_ptr<Watcher>> Start(engine::Engine& engine, udev::UdevApi& udev,
-                                                const Logger& log);
-  ~Watcher();
+                                                const Logger& log, std::string pool);
+  ~Watcher() = default;
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
+  // There is work that causes no event. Any thread.
+  void Wake() const { events_.Wake(); }
+
  private:
-  Watcher(engine::Engine& engine, NodeEvents events, const Logger& log);
+  Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool);
   void Run(const std::stop_token& stop);
   // What the next round is for.
   engine::RepairCause CauseOf(const NodeEvents::Happened& happened);
 
   engine::Engine& engine_;
   const Logger& log_;
-  NodeEvents events_;    // woken when there is work that causes no event (Upkeep::OnWork)
+  const std::string pool_;
+  NodeEvents events_;
   LookSchedule looks_;   // the looks due after disks arrived or left
   SteadyTime looked_;    // time of the last look at the disks
   std::jthread thread_;  // last: everything above exists before it runs

@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 // Limit for deleting one volume later. LVM needs seconds; only a disk that does not answer takes longer.
 constexpr milliseconds kEndLimit{300'000};
 // How long one pool may take to be read.
-constexpr milliseconds kPoolPatience{10'000};
 // Interval between attempts to delete the remaining volumes.
 constexpr milliseconds kRetry{10'000};
 
@@ -167,14 +166,20 @@ Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
 // The lock is tried, not waited for: its holder may be publishing the volume again, which takes the volume
 // off the list.
 void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
-  const std::lock_guard deleting(parts.left_behind.deleting);
   std::set<std::string> left = parts.left_behind.All();
   if (left.empty()) {
     return;
   }
+  report.NoLaterThan(kRetry);
+  const std::unique_lock deleting(parts.left_behind.deleting, std::try_to_lock);
+  if (!deleting.owns_lock()) {
+    return;
+  }
   bool all_read = true;
-  for (const auto& pool : parts.node.pools) {
-    const auto catalog = parts.node.Look(*pool, kPoolPatience, call);
+  const auto catalogs = parts.node.LookAtAll(kOthersPatience, call);
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    const auto& pool = parts.node.pools[i];
+    const auto& catalog = catalogs[i];
     all_read = all_read && catalog.has_value();
     for (const Record& record : catalog.has_value() ? (*catalog)->records : std::vector<Record>()) {
       const std::string handle = record.tags.co_name;
@@ -200,7 +205,6 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
       parts.left_behind.Drop(handle);  // it does not exist
     }
   }
-  report.NoLaterThan(kRetry);
 }
 
 Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& call) {

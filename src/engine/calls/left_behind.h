@@ -18,7 +18,7 @@ class LeftBehind {
   bool Has(const std::string& handle) const;
   std::set<std::string> All() const;
 
-  // Held while they are deleted: one thread does so at a time.
+  // Held while they are deleted: one round does so at a time.
   std::mutex deleting;
 
  private:

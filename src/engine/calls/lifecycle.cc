@@ -77,7 +77,9 @@ Status Lifecycle::Stop(const Call& call) {
   }
   QUARRY_TRY(parts_.node.gate.Drain(call));  // calls still in flight may wake the erasers
   parts_.background.Stop();
-  parts_.repair.Stop();
+  for (const auto& repair : parts_.repairs) {
+    repair->Stop();
+  }
   parts_.erasers.Stop();
   return Ok();
 }

@@ -1,7 +1,9 @@
 // The parts of a running node, connected to each other. engine.cc makes them; only calls/ sees them.
 #pragma once
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "engine/calls/left_behind.h"
@@ -18,18 +20,19 @@ namespace quarry::engine {
 
 struct Parts {
   Parts(EngineConfig config, World world, const Logger& log)
-      : node(std::move(config), std::move(world), log),
-        disks(node),
-        erasers(node),
-        repair(node, erasers, disks.healths, scrubs) {}
+      : node(std::move(config), std::move(world), log), disks(node), erasers(node) {
+    for (const auto& pool : node.pools) {
+      repairs.push_back(std::make_unique<RepairLoop>(node, *pool, erasers, disks.healths, scrubs));
+    }
+  }
 
   Node node;
   NodeDisks disks;
   Erasers erasers;
   Scrubs scrubs;
   LeftBehind left_behind;
-  RepairLoop repair;
-  BackgroundSteps background;  // last: its steps use all members above
+  std::vector<std::unique_ptr<RepairLoop>> repairs;  // one for each pool
+  BackgroundSteps background;                        // last: its steps use all members above
 };
 
 }  // namespace quarry::engine

@@ -40,10 +40,15 @@ void Upkeep::OnWork(std::function<void()> tell) {
 }
 
 Result<RepairReport> Upkeep::Repair(RepairCause cause, const Call& call,
-                                    const std::set<std::string>& accepted) {
+                                    const std::set<std::string>& accepted, const std::string& pool) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(CheckKnown(parts_.node, accepted, call));
-  RepairReport report = parts_.repair.Round(cause, accepted, call);
+  RepairReport report;
+  for (const auto& repair : parts_.repairs) {
+    if (pool.empty() || pool == repair->pool().config.name) {
+      repair->Round(cause, accepted, call, report);
+    }
+  }
   EndLeftBehind(parts_, call, report);
   return report;
 }

@@ -17,7 +17,7 @@ namespace quarry::engine {
 // The object that an operation locks. A value.
 class LockKey {
  public:
-  // The volume with this id. Calls and trims lock an inline volume by its handle.
+  // The volume with this id. An inline volume is locked by its handle (LockKeyOf in node.h).
   static LockKey Volume(std::string_view id) { return {Kind::kVolume, id}; }
   // The orchestrator's name of a volume, which may not exist yet.
   static LockKey Name(std::string_view co_name) { return {Kind::kName, co_name}; }

@@ -39,6 +39,11 @@ struct Found {
   Record record;
 };
 
+// The key by which calls lock this volume: the id that they use.
+inline LockKey LockKeyOf(const Record& record) {
+  return LockKey::Volume(record.tags.ephemeral ? record.tags.co_name : record.tags.id);
+}
+
 // All methods may be called from any thread.
 struct Node {
   Node(EngineConfig c, World w, const Logger& l);

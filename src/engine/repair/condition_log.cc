@@ -8,13 +8,9 @@
 
 namespace quarry::engine {
 
-std::string ConditionLog::Note(const std::string& pool, const std::string& id, const Health& health) const {
-  std::string was = "healthy";
-  if (const auto before = conditions_.find(pool); before != conditions_.end()) {
-    if (const auto known = before->second.find(id); known != before->second.end()) {
-      was = known->second;
-    }
-  }
+std::string ConditionLog::Note(const std::string& id, const Health& health) const {
+  const auto known = conditions_.find(id);
+  const std::string was = known != conditions_.end() ? known->second : "healthy";
   std::string now(ConditionWord(health));
   if (was != now) {
     const std::string why = health.ailments.empty() ? health.note : health.ailments.front().message;
@@ -25,14 +21,14 @@ std::string ConditionLog::Note(const std::string& pool, const std::string& id, c
   return now;
 }
 
-void ConditionLog::Keep(const std::string& pool, Conditions conditions) {
-  conditions_[pool] = std::move(conditions);
+void ConditionLog::Keep(Conditions conditions) {
+  conditions_ = std::move(conditions);
 }
 
-void ConditionLog::NoteObstacles(const std::string& pool, const std::vector<std::string>& obstacles) {
+void ConditionLog::NoteObstacles(const std::vector<std::string>& obstacles) {
   const std::string all = fmt::format("{}", fmt::join(obstacles, "; "));
-  if (!all.empty() && std::exchange(obstacles_[pool], all) != all) {
-    log_.Warning("repair has to wait", {{"pool", pool}, {"detail", all}});
+  if (!all.empty() && std::exchange(obstacles_, all) != all) {
+    log_.Warning("repair has to wait", {{"pool", pool_}, {"detail", all}});
   }
 }
 

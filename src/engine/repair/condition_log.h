@@ -1,5 +1,5 @@
-// One log line for each change of a condition, not for each round: the conditions of volumes, and the
-// obstacles that keep a pool's repairs waiting.
+// One log line for each change of a condition, not for each round: the conditions of a pool's volumes, and
+// the obstacles that keep its repairs waiting.
 #pragma once
 
 #include <map>
@@ -16,25 +16,26 @@ namespace quarry::engine {
 class ConditionLog {
  public:
   // `log` must outlive this object.
-  explicit ConditionLog(const Logger& log) : log_(log) {}
+  ConditionLog(const Logger& log, std::string pool) : log_(log), pool_(std::move(pool)) {}
 
   // Conditions in one word (ConditionWord), by volume id.
   using Conditions = std::map<std::string, std::string>;
-  // Logs the volume's condition if it is another one than at the last Keep for its pool. A volume that was
-  // not in that Keep counts as healthy. Returns the condition, for the next Keep.
-  std::string Note(const std::string& pool, const std::string& id, const Health& health) const;
-  // The conditions of all volumes of the pool. The caller passes them once the whole pool was looked at: if a
+  // Logs the volume's condition if it is another one than at the last Keep. A volume that was not in that
+  // Keep counts as healthy. Returns the condition, for the next Keep.
+  std::string Note(const std::string& id, const Health& health) const;
+  // The conditions of all volumes. The caller passes them once the whole pool was looked at: if a
   // look is aborted, the next look compares with the same conditions again.
-  void Keep(const std::string& pool, Conditions conditions);
+  void Keep(Conditions conditions);
 
-  // Logs the obstacles of a pool if they are others than those that were logged last. No obstacles log
+  // Logs the obstacles if they are others than those that were logged last. No obstacles log
   // nothing and change nothing.
-  void NoteObstacles(const std::string& pool, const std::vector<std::string>& obstacles);
+  void NoteObstacles(const std::vector<std::string>& obstacles);
 
  private:
   const Logger& log_;
-  std::map<std::string, Conditions> conditions_;  // by pool
-  std::map<std::string, std::string> obstacles_;  // by pool: logged last
+  const std::string pool_;
+  Conditions conditions_;
+  std::string obstacles_;  // logged last
 };
 
 }  // namespace quarry::engine

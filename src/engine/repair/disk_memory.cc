@@ -15,7 +15,7 @@ constexpr std::chrono::hours kFailing{24};
 
 }  // namespace
 
-std::set<std::string> DiskMemory::NoteMissing(const std::string& pool, const Catalog& catalog) {
+std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
   std::set<std::string> missing;
   for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
     const bool away = IsAway(*catalog.group, pv.uuid);
@@ -26,9 +26,9 @@ std::set<std::string> DiskMemory::NoteMissing(const std::string& pool, const Cat
       retries_.Forget(DiskStep{pv.uuid});
     }
     if (away && missing_since_.try_emplace(pv.uuid, clock_.Now()).second) {
-      log_.Warning("a disk is missing", {{"pool", pool}, {"pv", pv.uuid}});
+      log_.Warning("a disk is missing", {{"pool", pool_}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
-      log_.Info("a disk is back", {{"pool", pool}, {"pv", pv.uuid}, {"device", pv.device}});
+      log_.Info("a disk is back", {{"pool", pool_}, {"pv", pv.uuid}, {"device", pv.device}});
       ForgetFailures(catalog, pv);
     }
   }
@@ -48,7 +48,7 @@ void DiskMemory::ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolum
   }
 }
 
-void DiskMemory::NoteFailures(const std::string& pool, const RepairView& view) {
+void DiskMemory::NoteFailures(const RepairView& view) {
   const SteadyTime now = clock_.Now();
   for (const VolumeView& volume : view.volumes) {
     if (!volume.hopeless) {
@@ -58,7 +58,7 @@ void DiskMemory::NoteFailures(const std::string& pool, const RepairView& view) {
       if (failing_since_.insert_or_assign(uuid, now).second) {
         const std::string words = fmt::format(
             "a leg on this disk failed again after each of {} attempts to take it back", kRefreshAttempts);
-        log_.Warning("a disk is failing", {{"pool", pool}, {"pv", uuid}, {"detail", words}});
+        log_.Warning("a disk is failing", {{"pool", pool_}, {"pv", uuid}, {"detail", words}});
         healths_.MarkFailing(uuid, words);
       }
     }

@@ -1,5 +1,5 @@
-// What the repair loop remembers of disks: since when they are missing, and since when they count as failing
-// because legs on them fail again and again. Logs each change.
+// What the repair loop remembers of the disks of its pool: since when they are missing, and since when they
+// count as failing because legs on them fail again and again. Logs each change.
 #pragma once
 
 #include <map>
@@ -25,23 +25,25 @@ inline constexpr int kRefreshAttempts = 3;
 class DiskMemory {
  public:
   // The arguments must outlive this object.
-  DiskMemory(const Logger& log, const Clock& clock, dm::DmApi& dm, HealthMemory& healths, RetryBook& retries)
-      : log_(log), clock_(clock), dm_(dm), healths_(healths), retries_(retries) {}
+  DiskMemory(const Logger& log, std::string pool, const Clock& clock, dm::DmApi& dm, HealthMemory& healths,
+             RetryBook& retries)
+      : log_(log), pool_(std::move(pool)), clock_(clock), dm_(dm), healths_(healths), retries_(retries) {}
 
   // Notes which disks of the group are missing now, and returns their PV UUIDs. Failures caused by a disk's
   // absence are forgotten when the disk returns.
-  std::set<std::string> NoteMissing(const std::string& pool, const Catalog& catalog);
-  // Since when disks are missing, by PV UUID, as of the last NoteMissing of their pool.
+  std::set<std::string> NoteMissing(const Catalog& catalog);
+  // Since when disks are missing, by PV UUID, as of the last NoteMissing.
   const std::map<std::string, SteadyTime>& missing_since() const { return missing_since_; }
 
   // Marks the disks on which legs fail again and again as failing, so they get no new extents. The mark ends
   // one day after the last such failure.
-  void NoteFailures(const std::string& pool, const RepairView& view);
+  void NoteFailures(const RepairView& view);
 
  private:
   void ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
   const Logger& log_;
+  const std::string pool_;
   const Clock& clock_;
   dm::DmApi& dm_;
   HealthMemory& healths_;

@@ -24,19 +24,21 @@ constexpr milliseconds kFirstRetry{10'000};
 // Interval of looks while legs are being rebuilt: the kernel announces the end, but not that a rebuild waits
 // for another one.
 constexpr milliseconds kWhileWaiting{2'000};
-// How long one pool may take to be read: other pools are repaired in the same round.
+// How long the pool may take to be read: an administrator may wait for the rounds of all pools.
 constexpr milliseconds kPatience{10'000};
 // Limit of one round. A plan that does not end is a bug; the next round continues.
 constexpr int kMostSteps = 100;
 
-RetryKey KeyOf(const Pool& pool, PoolStep::Kind kind) {
-  return PoolStep{pool.config.name, kind};
-}
 RetryKey RefreshKey(const std::string& id) {
   return VolumeStep{id, VolumeStep::Kind::kRefresh};
 }
 RetryKey ScrubKey(const std::string& id) {
   return VolumeStep{id, VolumeStep::Kind::kScrub};
+}
+
+LockKey LockKeyOf(const Catalog& catalog, const std::string& id) {
+  const Record* const record = catalog.ById(id);
+  return record != nullptr ? LockKeyOf(*record) : LockKey::Volume(id);
 }
 
 bool IsScrub(const RepairStep& step) {
@@ -51,27 +53,27 @@ struct RepairLoop::Failure {
   std::string_view message;
 };
 
-RepairLoop::Failure RepairLoop::PoolFailure(const Pool& pool) {
-  return {KeyOf(pool, PoolStep::Kind::kRepair), "repair of a pool failed"};
+RepairLoop::Failure RepairLoop::PoolFailure() {
+  return {PoolStep{PoolStep::Kind::kRepair}, "repair of a pool failed"};
 }
 
-RepairLoop::Failure RepairLoop::FailureOf(const Pool& pool, const RepairStep& step) {
+RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
   switch (step.kind) {
     case RepairKind::kRepair:
       break;
     case RepairKind::kTakeBack:
       return {DiskStep{step.disk}, "LVM refused to take a returned disk back"};
     case RepairKind::kEvacuate:
-      return {KeyOf(pool, PoolStep::Kind::kEvacuate), "evacuation of a disk failed"};
+      return {PoolStep{PoolStep::Kind::kEvacuate}, "evacuation of a disk failed"};
     case RepairKind::kReplaceLeg:
-      return {KeyOf(pool, PoolStep::Kind::kReplaceLeg), "replacing a leg on another disk failed"};
+      return {PoolStep{PoolStep::Kind::kReplaceLeg}, "replacing a leg on another disk failed"};
     case RepairKind::kLimit:
-      return {KeyOf(pool, PoolStep::Kind::kLimit), "setting the rebuild rate failed"};
+      return {PoolStep{PoolStep::Kind::kLimit}, "setting the rebuild rate failed"};
     case RepairKind::kBeginScrub:
     case RepairKind::kRecordScrub:
       return {ScrubKey(step.ids.front()), "scrub failed"};
   }
-  return PoolFailure(pool);
+  return PoolFailure();
 }
 
 namespace {
@@ -88,61 +90,57 @@ bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_
 
 }  // namespace
 
-RepairReport RepairLoop::Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call) {
+void RepairLoop::Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call,
+                       RepairReport& report) {
   const std::lock_guard lock(mutex_);
-  RepairReport report;
-  for (const auto& pool : node_.pools) {
-    PoolRound round{.pool = *pool, .cause = cause, .accepted = accepted, .call = call, .report = report};
-    RepairPool(round);
-  }
-  return report;
+  OneRound round{.cause = cause, .accepted = accepted, .call = call, .report = report};
+  RepairPool(round);
 }
 
 void RepairLoop::Stop() {
   const std::lock_guard lock(mutex_);
-  copies_.clear();
+  copy_.reset();
 }
 
 // Looks first without the turn: usually there is nothing to do, and no caller should wait for that. A step is
 // planned again under the turn, on the group at that moment.
-void RepairLoop::RepairPool(PoolRound& round) {
-  Pool& pool = round.pool;
+void RepairLoop::RepairPool(OneRound& round) {
   CollectCopy(round);
-  if (!IsDue(PoolFailure(pool).key, round)) {
-    if (const auto catalog = node_.Look(pool, kPatience, round.call); catalog.has_value()) {
-      NoteDisks(pool, **catalog);
+  if (!IsDue(PoolFailure().key, round)) {
+    if (const auto catalog = node_.Look(pool_, kPatience, round.call); catalog.has_value()) {
+      NoteDisks(**catalog);
     }
     return;
   }
   std::optional<WriterQueue::Turn> turn;
   for (int steps = 0; steps < kMostSteps; ++steps) {
-    const auto catalog = node_.Look(pool, kPatience, round.call);
+    const auto catalog = node_.Look(pool_, kPatience, round.call);
     if (!catalog.has_value()) {
       // Calls for the pool report this error themselves; here it is only the reason why no plan is possible.
       round.report.obstacles.push_back(catalog.error().message());
       round.report.NoLaterThan(kFirstRetry);
       return;
     }
-    NoteDisks(pool, **catalog);
+    NoteDisks(**catalog);
     auto view = Look(**catalog, round);
     if (!view.has_value()) {
-      return Failed(PoolFailure(pool), view.error(), round);
+      return Failed(PoolFailure(), view.error(), round);
     }
-    disks_.NoteFailures(pool.config.name, *view);
+    disks_.NoteFailures(*view);
     RepairPlan plan = PlanStep(*view, round);
     if (!plan.step.has_value()) {
       return NothingToDo(std::move(plan), round);
     }
     if (!turn.has_value()) {
-      auto got = pool.writers.Wait(fmt::format("repair of pool '{}'", pool.config.name),
-                                   round.call.Within(kStepLimit));
+      auto got = pool_.writers.Wait(fmt::format("repair of pool '{}'", pool_.config.name),
+                                    round.call.Within(kStepLimit));
       if (!got.has_value()) {
-        return Failed(PoolFailure(pool), got.error(), round);
+        return Failed(PoolFailure(), got.error(), round);
       }
       turn.emplace(std::move(*got));
       continue;  // plans again
     }
-    if (!RunStep(std::move(*plan.step), round)) {
+    if (!RunStep(std::move(*plan.step), **catalog, round)) {
       return;
     }
   }
@@ -150,34 +148,34 @@ void RepairLoop::RepairPool(PoolRound& round) {
 }
 
 // Before any repair step, the running scrubs are brought up to date: a repaired volume looks healthy again.
-RepairPlan RepairLoop::PlanStep(const RepairView& view, PoolRound& round) {
+RepairPlan RepairLoop::PlanStep(const RepairView& view, OneRound& round) {
   std::vector<std::string> aborted;
   scrubs_.Look(view, aborted);
-  LogAbortedScrubs(round.pool, aborted);
+  LogAbortedScrubs(aborted);
   RepairPlan plan = PlanRepair(view);
   if (plan.waiting) {
     round.report.NoLaterThan(kWhileWaiting);
   }
   if (!plan.step.has_value()) {
-    plan.step = NextScrub(round.pool, view);
+    plan.step = NextScrub(view);
   }
   return plan;
 }
 
-void RepairLoop::NothingToDo(RepairPlan plan, PoolRound& round) {
-  conditions_.NoteObstacles(round.pool.config.name, plan.obstacles);
+void RepairLoop::NothingToDo(RepairPlan plan, OneRound& round) {
+  conditions_.NoteObstacles(plan.obstacles);
   std::ranges::move(plan.obstacles, std::back_inserter(round.report.obstacles));
-  retries_.Forget(PoolFailure(round.pool).key);
+  retries_.Forget(PoolFailure().key);
 }
 
-bool RepairLoop::RunStep(RepairStep step, PoolRound& round) {
+bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& round) {
   if (step.unhurried) {
     // LVM locks the group while it changes it, but not while it copies. If another process allocates the
     // planned target first, LVM refuses the move and it is planned again.
-    copies_[round.pool.config.name] = std::make_unique<CopyJob>(std::move(step), node_);
+    copy_ = std::make_unique<CopyJob>(std::move(step), node_);
     return false;
   }
-  const Status done = Do(round.pool, step, round.call, round.report);
+  const Status done = Do(step, catalog, round);
   AfterStep(step, done, round);
   if (!done.has_value() && step.kind == RepairKind::kTakeBack) {
     round.refused.insert(step.disk);
@@ -187,21 +185,20 @@ bool RepairLoop::RunStep(RepairStep step, PoolRound& round) {
   return done.has_value() && step.kind != RepairKind::kEvacuate;
 }
 
-void RepairLoop::CollectCopy(PoolRound& round) {
-  const auto copy = copies_.find(round.pool.config.name);
-  if (copy == copies_.end() || !copy->second->IsDone()) {
+void RepairLoop::CollectCopy(OneRound& round) {
+  if (copy_ == nullptr || !copy_->IsDone()) {
     return;
   }
-  const Status& done = copy->second->Wait();
+  const Status& done = copy_->Wait();
   if (done.has_value()) {
-    Tell(round.pool, copy->second->step(), round.report);
+    Tell(copy_->step(), round.report);
   }
-  AfterStep(copy->second->step(), done, round);
-  copies_.erase(copy);
+  AfterStep(copy_->step(), done, round);
+  copy_.reset();
 }
 
-void RepairLoop::AfterStep(const RepairStep& step, const Status& done, PoolRound& round) {
-  const Failure failure = FailureOf(round.pool, step);
+void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound& round) {
+  const Failure failure = FailureOf(step);
   if (!done.has_value()) {
     if (IsScrub(step)) {
       scrubs_.Failed(step);
@@ -233,7 +230,7 @@ void RepairLoop::AfterScrub(const RepairStep& step) {
                 {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
 }
 
-std::optional<RepairStep> RepairLoop::NextScrub(const Pool& pool, const RepairView& view) {
+std::optional<RepairStep> RepairLoop::NextScrub(const RepairView& view) {
   const auto now = node_.world.clock.WallNow();
   std::vector<std::string> aborted;
   auto step = scrubs_.Next(view,
@@ -241,17 +238,17 @@ std::optional<RepairStep> RepairLoop::NextScrub(const Pool& pool, const RepairVi
                             .interval = node_.config.scrub_interval,
                             .may_begin = IsHourOf(node_.config.scrub_hours, now)},
                            aborted);
-  LogAbortedScrubs(pool, aborted);
+  LogAbortedScrubs(aborted);
   return step;
 }
 
-void RepairLoop::LogAbortedScrubs(const Pool& pool, const std::vector<std::string>& aborted) {
+void RepairLoop::LogAbortedScrubs(const std::vector<std::string>& aborted) {
   for (const std::string& words : aborted) {
-    node_.log.Warning("scrub aborted", {{"pool", pool.config.name}, {"detail", words}});
+    node_.log.Warning("scrub aborted", {{"pool", pool_.config.name}, {"detail", words}});
   }
 }
 
-bool RepairLoop::IsDue(const RetryKey& key, PoolRound& round) {
+bool RepairLoop::IsDue(const RetryKey& key, OneRound& round) {
   if (round.cause == RepairCause::kAsked) {
     return true;
   }
@@ -263,11 +260,11 @@ bool RepairLoop::IsDue(const RetryKey& key, PoolRound& round) {
 }
 
 // A cancelled step is not a failure.
-void RepairLoop::Failed(const Failure& failure, const Error& error, PoolRound& round) {
+void RepairLoop::Failed(const Failure& failure, const Error& error, OneRound& round) {
   if (round.call.stop.stop_requested()) {
     return;
   }
-  const std::string& pool = round.pool.config.name;
+  const std::string& pool = pool_.config.name;
   node_.log.Warning(failure.message, {{"pool", pool}, {"error", error.message()}});
   round.report.obstacles.push_back(fmt::format("pool '{}': {}", pool, error.message()));
   retries_.PutOff(failure.key, kFirstRetry, node_.world.clock.Now());
@@ -278,11 +275,11 @@ void RepairLoop::Failed(const Failure& failure, const Error& error, PoolRound& r
 }
 
 // The locks are tried, not waited for: their holder may be waiting for the turn.
-Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report) {
+Status RepairLoop::Do(const RepairStep& step, const Catalog& catalog, OneRound& round) {
   std::vector<KeyLocks::Guard> guards;
   for (const std::string& id : step.ids) {
     QUARRY_ASSIGN(KeyLocks::Guard guard,
-                  node_.locks.TryLock(LockKey::Volume(id), fmt::format("repair of {}", id)));
+                  node_.locks.TryLock(LockKeyOf(catalog, id), fmt::format("repair of {}", id)));
     guards.push_back(std::move(guard));
   }
   for (const Action& action : step.actions) {
@@ -292,28 +289,28 @@ Status RepairLoop::Do(Pool& pool, const RepairStep& step, const Call& call, Repa
       }
     }
   }
-  QUARRY_TRY(RunCounted(pool, step.actions, node_.world, call.Within(kStepLimit)));
+  QUARRY_TRY(RunCounted(pool_, step.actions, node_.world, round.call.Within(kStepLimit)));
   if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
-    erasers_.Wake(pool);  // a leg may have been removed (taken_out.h)
+    erasers_.Wake(pool_);  // a leg may have been removed (taken_out.h)
   }
   if (!IsScrub(step)) {
-    Tell(pool, step, report);
+    Tell(step, round.report);
   }
   return Ok();
 }
 
-void RepairLoop::Tell(const Pool& pool, const RepairStep& step, RepairReport& report) {
+void RepairLoop::Tell(const RepairStep& step, RepairReport& report) {
   for (const Action& action : step.actions) {
     report.done.push_back(Text(action));
-    node_.log.Info("repair step done", {{"pool", pool.config.name}, {"step", report.done.back()}});
+    node_.log.Info("repair step done", {{"pool", pool_.config.name}, {"step", report.done.back()}});
   }
 }
 
-void RepairLoop::NoteDisks(Pool& pool, const Catalog& catalog) {
-  erasers_.GiveUp(pool, {}, disks_.NoteMissing(pool.config.name, catalog));
+void RepairLoop::NoteDisks(const Catalog& catalog) {
+  erasers_.GiveUp(pool_, {}, disks_.NoteMissing(catalog));
 }
 
-Result<RepairView> RepairLoop::Look(const Catalog& catalog, PoolRound& round) {
+Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
   RepairView view = LookAtDisks(catalog, round);
   QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
@@ -331,15 +328,13 @@ Result<RepairView> RepairLoop::Look(const Catalog& catalog, PoolRound& round) {
   return view;
 }
 
-RepairView RepairLoop::LookAtDisks(const Catalog& catalog, PoolRound& round) {
+RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
   const SteadyTime now = node_.world.clock.Now();
   const bool asked = round.cause == RepairCause::kAsked;
-  Pool& pool = round.pool;
   RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
   // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
-  view.may_evacuate =
-      !asked && !copies_.contains(pool.config.name) && IsDue(KeyOf(pool, PoolStep::Kind::kEvacuate), round);
-  if (node_.config.rebuild_rate.has_value() && IsDue(KeyOf(pool, PoolStep::Kind::kLimit), round)) {
+  view.may_evacuate = !asked && copy_ == nullptr && IsDue(PoolStep{PoolStep::Kind::kEvacuate}, round);
+  if (node_.config.rebuild_rate.has_value() && IsDue(PoolStep{PoolStep::Kind::kLimit}, round)) {
     view.rebuild_rate = node_.config.rebuild_rate;
   }
   MissingDisks missing = ObserveMissing(
@@ -349,16 +344,15 @@ RepairView RepairLoop::LookAtDisks(const Catalog& catalog, PoolRound& round) {
     round.report.NoLaterThan(*missing.next);
   }
   view.given_up = std::move(missing.given_up);
-  erasers_.GiveUp(pool, view.given_up, missing.all);
+  erasers_.GiveUp(pool_, view.given_up, missing.all);
   view.may_replace_legs =
-      (node_.config.repair || asked) && IsDue(KeyOf(pool, PoolStep::Kind::kReplaceLeg), round);
+      (node_.config.repair || asked) && IsDue(PoolStep{PoolStep::Kind::kReplaceLeg}, round);
   return view;
 }
 
 // A volume's health depends on what the look at this volume wrote down, so both come volume by volume.
-Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog, PoolRound& round) {
+Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog, OneRound& round) {
   const bool disks = round.cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
-  const std::string& pool = round.pool.config.name;
   std::vector<VolumeView> volumes;
   QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
   ConditionLog::Conditions conditions;
@@ -368,17 +362,17 @@ Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog
       QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, disks, round));
       volumes.push_back(std::move(volume));
       QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
-      conditions.emplace(record.tags.id, conditions_.Note(pool, record.tags.id, health));
+      conditions.emplace(record.tags.id, conditions_.Note(record.tags.id, health));
     }
   }
-  conditions_.Keep(pool, std::move(conditions));
+  conditions_.Keep(std::move(conditions));
   return volumes;
 }
 
 // Writes down what was observed before the volume's attempts are consulted: attempts before a disk was pulled
 // no longer count. A volume that cannot be observed changes nothing.
 Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, bool disks,
-                                      PoolRound& round) {
+                                      OneRound& round) {
   const std::string& id = record.tags.id;
   const VolumeMemory memory{.doubtful = node_.doubts.Of(id).has_value(),
                             .on_lost_disk = node_.lost_in_kernel.Has(id),

@@ -1,10 +1,9 @@
-// Executes what plan_repair.h plans: looks at the disks and legs of every pool, takes disks back, rebuilds
-// legs, reduces groups. This file has the rounds and turns: which pool, which step, when again. observe.h
+// Executes what plan_repair.h plans: looks at the disks and legs of a pool, takes disks back, rebuilds legs,
+// reduces the group. This file has the rounds and turns: which step, and when again. observe.h
 // looks; retry_book.h, disk_memory.h and condition_log.h remember; copy_job.h copies. The truth is in LVM and
 // the kernel, so whatever a crash interrupts is planned again.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,69 +23,72 @@
 
 namespace quarry::engine {
 
-// Thread-safe. One round runs at a time; another caller waits.
+// The repairs of one pool: a disk that does not answer delays no other pool. Thread-safe. One round runs at a
+// time; another caller waits.
 class RepairLoop {
  public:
   // The arguments must outlive this object.
-  RepairLoop(Node& node, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
+  RepairLoop(Node& node, Pool& pool, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
       : node_(node),
+        pool_(pool),
         erasers_(erasers),
         scrubs_(scrubs),
-        disks_(node.log, node.world.clock, node.world.dm, healths, retries_),
-        conditions_(node.log) {}
+        disks_(node.log, pool.config.name, node.world.clock, node.world.dm, healths, retries_),
+        conditions_(node.log, pool.config.name) {}
 
-  // Looks at every pool and executes the steps that are due. `accepted`: ids of volumes that an administrator
-  // wants started from the legs that are present.
-  RepairReport Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call);
-  // Aborts running copies; they continue after the next start. No call may follow.
+  const Pool& pool() const { return pool_; }
+  // Looks at the pool and executes the steps that are due. `accepted`: ids of volumes that an administrator
+  // wants started from the legs that are present. Adds to `report`.
+  void Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call,
+             RepairReport& report);
+  // Aborts a running copy; it continues after the next start. No call may follow.
   void Stop();
 
  private:
-  // One pool in one round.
-  struct PoolRound {
-    Pool& pool;
+  struct OneRound {
     RepairCause cause;
     const std::set<std::string>& accepted;
     const Call& call;
-    RepairReport& report;                // of all pools
+    RepairReport& report;
     std::set<std::string> refused = {};  // PV UUIDs: LVM refused in this round to take them back
   };
   struct Failure;
-  static Failure PoolFailure(const Pool& pool);
-  static Failure FailureOf(const Pool& pool, const RepairStep& step);
+  static Failure PoolFailure();
+  static Failure FailureOf(const RepairStep& step);
 
-  void RepairPool(PoolRound& round);
+  void RepairPool(OneRound& round);
   // The next step: a repair, else a scrub.
-  RepairPlan PlanStep(const RepairView& view, PoolRound& round);
-  void NothingToDo(RepairPlan plan, PoolRound& round);
+  RepairPlan PlanStep(const RepairView& view, OneRound& round);
+  void NothingToDo(RepairPlan plan, OneRound& round);
 
   // Executes a step under the turn, or begins a copy that may take hours. Returns whether this round may
   // execute another step.
-  bool RunStep(RepairStep step, PoolRound& round);
-  // Reports the copy of the pool once it has ended.
-  void CollectCopy(PoolRound& round);
-  Status Do(Pool& pool, const RepairStep& step, const Call& call, RepairReport& report);
-  void Tell(const Pool& pool, const RepairStep& step, RepairReport& report);
+  bool RunStep(RepairStep step, const Catalog& catalog, OneRound& round);
+  // Reports the copy once it has ended.
+  void CollectCopy(OneRound& round);
+  Status Do(const RepairStep& step, const Catalog& catalog, OneRound& round);
+  void Tell(const RepairStep& step, RepairReport& report);
   // Records the result of a step: when it is tried again, and what it means for scrubs.
-  void AfterStep(const RepairStep& step, const Status& done, PoolRound& round);
+  void AfterStep(const RepairStep& step, const Status& done, OneRound& round);
   void AfterScrub(const RepairStep& step);
   // Logs a failure and schedules another attempt, later each time.
-  void Failed(const Failure& failure, const Error& error, PoolRound& round);
+  void Failed(const Failure& failure, const Error& error, OneRound& round);
   // Whether the step may be tried now. If not, the report says when.
-  bool IsDue(const RetryKey& key, PoolRound& round);
-  std::optional<RepairStep> NextScrub(const Pool& pool, const RepairView& view);
-  void LogAbortedScrubs(const Pool& pool, const std::vector<std::string>& aborted);
+  bool IsDue(const RetryKey& key, OneRound& round);
+  std::optional<RepairStep> NextScrub(const RepairView& view);
+  void LogAbortedScrubs(const std::vector<std::string>& aborted);
 
   // Notes since when disks are missing, and passes the missing disks to the eraser.
-  void NoteDisks(Pool& pool, const Catalog& catalog);
+  void NoteDisks(const Catalog& catalog);
   // Collect what PlanRepair needs, from the group as it is now (observe.h), and write down what is to be
   // remembered. `disks`: as for ObserveVolume.
-  Result<RepairView> Look(const Catalog& catalog, PoolRound& round);
-  RepairView LookAtDisks(const Catalog& catalog, PoolRound& round);
-  Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, PoolRound& round);
-  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, bool disks, PoolRound& round);
+  Result<RepairView> Look(const Catalog& catalog, OneRound& round);
+  RepairView LookAtDisks(const Catalog& catalog, OneRound& round);
+  Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, OneRound& round);
+  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, bool disks, OneRound& round);
 
   Node& node_;
+  Pool& pool_;
   Erasers& erasers_;
   Scrubs& scrubs_;
   std::mutex mutex_;
@@ -94,7 +96,7 @@ class RepairLoop {
   RetryBook retries_;
   DiskMemory disks_;
   ConditionLog conditions_;
-  std::map<std::string, std::unique_ptr<CopyJob>> copies_;  // by pool
+  std::unique_ptr<CopyJob> copy_;  // nullptr: none is running
 };
 
 }  // namespace quarry::engine

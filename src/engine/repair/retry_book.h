@@ -28,7 +28,7 @@ struct DiskStep {
   std::string pv_uuid;
   auto operator<=>(const DiskStep&) const = default;
 };
-// A step for a pool as a whole.
+// A step for the pool as a whole.
 struct PoolStep {
   enum class Kind {
     kRepair,  // any step that has no kind of its own
@@ -36,7 +36,6 @@ struct PoolStep {
     kReplaceLeg,  // on a disk that is present and failing
     kLimit,       // sets the rebuild rate
   };
-  std::string name;
   Kind kind = Kind::kRepair;
   auto operator<=>(const PoolStep&) const = default;
 };

@@ -21,9 +21,8 @@ bool CanTrim(const mount::MountEntry& entry) {
 // here or in later pieces.
 Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes from, Bytes length,
                                        const Call& call) {
-  const std::string& id =
-      record.tags.ephemeral ? record.tags.co_name : record.tags.id;  // the id that callers use
-  const auto guard = node.locks.TryLock(LockKey::Volume(id), fmt::format("trimming of {}", id));
+  const LockKey key = LockKeyOf(record);
+  const auto guard = node.locks.TryLock(key, fmt::format("trimming of {}", key.volume_id()));
   if (!guard.has_value()) {
     return std::optional(Bytes{});  // busy: a later trim does this piece
   }

@@ -27,12 +27,10 @@ Health Syncing(const std::string& percent) {
 class ConditionLogTest : public testing::Test {
  protected:
   // A look at a pool whose only volume has this health.
-  void Look(const Health& health, const std::string& pool = "default") {
-    conditions_.Keep(pool, {{"v1", conditions_.Note(pool, "v1", health)}});
-  }
+  void Look(const Health& health) { conditions_.Keep({{"v1", conditions_.Note("v1", health)}}); }
 
   CapturedLog captured_;
-  ConditionLog conditions_{captured_.log()};
+  ConditionLog conditions_{captured_.log(), "default"};
 };
 
 TEST_F(ConditionLogTest, AVolumeThatIsHealthyFromTheStartIsNotLogged) {
@@ -63,7 +61,7 @@ TEST_F(ConditionLogTest, ProgressIsNoChangeOfACondition) {
 
 TEST_F(ConditionLogTest, AnAbortedLookChangesNoKnownCondition) {
   Look(Degraded());
-  EXPECT_EQ(conditions_.Note("default", "v1", {}), "healthy");
+  EXPECT_EQ(conditions_.Note("v1", {}), "healthy");
   EXPECT_THAT(captured_.Lines(), testing::SizeIs(2));
   Look({});
   EXPECT_THAT(captured_.Lines(), ElementsAre(HasSubstr(R"(was="degraded" is="healthy")")));
@@ -71,29 +69,22 @@ TEST_F(ConditionLogTest, AnAbortedLookChangesNoKnownCondition) {
 
 TEST_F(ConditionLogTest, AVolumeThatIsGoneIsForgotten) {
   Look(Degraded());
-  conditions_.Keep("default", {});
+  conditions_.Keep({});
   EXPECT_THAT(captured_.Lines(), testing::SizeIs(1));
   Look(Degraded());
   EXPECT_THAT(captured_.Lines(), ElementsAre(HasSubstr(R"(was="healthy" is="degraded")")));
 }
 
-TEST_F(ConditionLogTest, PoolsHaveConditionsOfTheirOwn) {
-  Look(Degraded(), "one");
-  Look(Degraded(), "two");
-  EXPECT_THAT(captured_.Lines(), testing::SizeIs(2));
-}
-
 TEST_F(ConditionLogTest, ObstaclesAreLoggedOnlyIfTheyAreOthersThanBefore) {
-  conditions_.NoteObstacles("default", {"add a disk", "free space"});
+  conditions_.NoteObstacles({"add a disk", "free space"});
   EXPECT_THAT(captured_.Lines(),
               ElementsAre(HasSubstr(R"(repair has to wait pool="default" detail="add a disk; free space")")));
-  conditions_.NoteObstacles("default", {"add a disk", "free space"});
-  conditions_.NoteObstacles("default", {});
-  conditions_.NoteObstacles("default", {"add a disk", "free space"});
+  conditions_.NoteObstacles({"add a disk", "free space"});
+  conditions_.NoteObstacles({});
+  conditions_.NoteObstacles({"add a disk", "free space"});
   EXPECT_THAT(captured_.Lines(), IsEmpty());
-  conditions_.NoteObstacles("default", {"add a disk"});
-  conditions_.NoteObstacles("other", {"add a disk"});
-  EXPECT_THAT(captured_.Lines(), ElementsAre(HasSubstr(R"(pool="default")"), HasSubstr(R"(pool="other")")));
+  conditions_.NoteObstacles({"add a disk"});
+  EXPECT_THAT(captured_.Lines(), ElementsAre(HasSubstr(R"(pool="default" detail="add a disk")")));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class DiskMemoryTest : public testing::Test {
     builder_.group().pvs[pv].missing = missing;
     builder_.group().pvs[pv].device = missing ? "" : "/dev/pv";
   }
-  std::set<std::string> Note() { return memory_.NoteMissing("default", builder_.Build()); }
+  std::set<std::string> Note() { return memory_.NoteMissing(builder_.Build()); }
   RetryKey Refresh() const {
     return VolumeStep{builder_.Build().records.at(0).tags.id, VolumeStep::Kind::kRefresh};
   }
@@ -48,7 +48,7 @@ class DiskMemoryTest : public testing::Test {
     VolumeView volume{.record = &catalog.records.at(0), .active = true, .raid = dm::RaidStatus{.legs = "D"}};
     volume.hopeless = hopeless;
     view.volumes.push_back(volume);
-    memory_.NoteFailures("default", view);
+    memory_.NoteFailures(view);
   }
 
   GroupBuilder builder_{{10, 10}};
@@ -57,7 +57,7 @@ class DiskMemoryTest : public testing::Test {
   HandClock clock_;
   HealthMemory healths_;
   RetryBook retries_;
-  DiskMemory memory_{captured_.log(), clock_, dm_, healths_, retries_};
+  DiskMemory memory_{captured_.log(), "default", clock_, dm_, healths_, retries_};
 };
 
 TEST_F(DiskMemoryTest, ADiskIsMissingSinceItWasFirstMissed) {

@@ -249,6 +249,21 @@ TEST_F(PoolsTest, ASilentPoolDoesNotDelayOtherPools) {
   EXPECT_TRUE(Create("three", "bad").has_value());
 }
 
+TEST_F(PoolsTest, ASilentPoolDoesNotDelayTheRepairsOfOtherPools) {
+  ASSERT_TRUE(Restart().has_value());
+  lvm_.SetGroupSilent("vg-bad", true);
+  std::atomic<bool> ended = false;
+  std::jthread repairing([&](const std::stop_token& stop) {
+    (void)engine_->upkeep().Repair(RepairCause::kDisks, Call{.stop = stop}, {}, "bad");
+    ended = true;
+  });
+  const auto good = engine_->upkeep().Repair(RepairCause::kDisks, Soon(), {}, "good");
+  ASSERT_TRUE(good.has_value());
+  EXPECT_TRUE(good->obstacles.empty());
+  EXPECT_FALSE(ended);
+  lvm_.SetGroupSilent("vg-bad", false);
+}
+
 TEST_F(PoolsTest, AStartWarnsAboutVolumesThatNameAnotherNode) {
   const auto start_as = [&](const std::string& node) {
     engine_.reset();

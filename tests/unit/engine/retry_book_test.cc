@@ -74,11 +74,10 @@ TEST_F(RetryBookTest, StepsOfDifferentKindsDoNotDelayEachOther) {
   const std::vector<RetryKey> keys = {VolumeStep{"x", VolumeStep::Kind::kRefresh},
                                       VolumeStep{"x", VolumeStep::Kind::kScrub},
                                       DiskStep{"x"},
-                                      PoolStep{"x", PoolStep::Kind::kRepair},
-                                      PoolStep{"x", PoolStep::Kind::kEvacuate},
-                                      PoolStep{"x", PoolStep::Kind::kReplaceLeg},
-                                      PoolStep{"x", PoolStep::Kind::kLimit},
-                                      PoolStep{"y", PoolStep::Kind::kLimit}};
+                                      PoolStep{PoolStep::Kind::kRepair},
+                                      PoolStep{PoolStep::Kind::kEvacuate},
+                                      PoolStep{PoolStep::Kind::kReplaceLeg},
+                                      PoolStep{PoolStep::Kind::kLimit}};
   for (const RetryKey& failed : keys) {
     RetryBook book;
     book.PutOff(failed, kFirst, now_);
