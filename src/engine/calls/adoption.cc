@@ -100,10 +100,10 @@ struct Look {
 };
 Result<Look> LookInside(Parts& parts, const Found& found, const Call& call) {
   const std::string what = fmt::format("logical volume {}", PathOf(found.record));
-  QUARRY_ASSIGN(const dm::Device device, parts.node.EnsureActive(found, call));
-  QUARRY_TRY(CheckUnused(parts.node.world, device.uuid, what, call));
+  QUARRY_ASSIGN(const Stack stack, parts.node.EnsureActive(found, call));
+  QUARRY_TRY(CheckUnused(parts.node.world, stack.lv.uuid, what, call));
   Look look;
-  QUARRY_ASSIGN(look.fd, parts.node.world.dm.Open(device.uuid, O_RDONLY | O_EXCL));
+  QUARRY_ASSIGN(look.fd, parts.node.world.dm.Open(stack.lv.uuid, O_RDONLY | O_EXCL));
   QUARRY_ASSIGN(
       look.findings.content,
       parts.node.world.mount.Probe(look.fd.get()).Context(fmt::format("reading what is on {}", what)));

@@ -153,10 +153,10 @@ bool TakeBack(Parts& parts, const Found& found) {
 }  // namespace
 
 Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
-  QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(found.record.DmUuid()));
-  if (device.has_value()) {
+  QUARRY_ASSIGN(const auto stack, parts.node.StackOn(found.record.DmUuid()));
+  if (stack.has_value()) {
     QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-    if (!mounts.Of({device->major, device->minor}).empty()) {
+    if (!mounts.Of(stack->number()).empty()) {
       return Ok();
     }
   }
@@ -229,8 +229,8 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
     QUARRY_ASSIGN(found, Make(parts_, request, call));
   }
   const auto published = [&]() -> Status {
-    QUARRY_ASSIGN(const dm::Device device, parts_.node.EnsureActive(*found, call));
-    return PublishUnstaged(parts_, *found, device, request.publish, guard, call);
+    QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(*found, call));
+    return PublishUnstaged(parts_, *found, stack, request.publish, guard, call);
   }();
   const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
   if (published.has_value()) {

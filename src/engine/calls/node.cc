@@ -95,8 +95,8 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
   return Ok();
 }
 
-Result<mount::Content> LookAt(Parts& parts, const Found& found, const dm::Device& device) {
-  QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(device.uuid, O_RDONLY));
+Result<mount::Content> LookAt(Parts& parts, const Found& found, const Stack& stack) {
+  QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   const lvm::VolumeTags& tags = found.record.tags;
   const std::string what = fmt::format("volume {}", tags.id);
   QUARRY_ASSIGN(mount::Content content,
@@ -148,14 +148,14 @@ Result<PublishRequest> Resolved(Parts& parts, PublishRequest request) {
   return request;
 }
 
-Status StageMounted(Parts& parts, const Found& found, const dm::Device& device, const StageRequest& asked,
+Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const StageRequest& asked,
                     KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const StageRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  const NodeView view{found.record, device, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  const NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
-    QUARRY_ASSIGN(content, LookAt(parts, found, device));
+    QUARRY_ASSIGN(content, LookAt(parts, found, stack));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
   return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodeStageVolume of {}", request.id)}, plan,
@@ -164,14 +164,14 @@ Status StageMounted(Parts& parts, const Found& found, const dm::Device& device, 
 
 }  // namespace
 
-Status PublishUnstaged(Parts& parts, const Found& found, const dm::Device& device,
-                       const PublishRequest& asked, KeyLocks::Guard& guard, const Call& call) {
+Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
+                       KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  NodeView view{found.record, device, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
   mount::Content content;
   if (WholeMount(view) == nullptr) {
-    QUARRY_ASSIGN(content, LookAt(parts, found, device));
+    QUARRY_ASSIGN(content, LookAt(parts, found, stack));
   }
   QUARRY_TRY(LookAtGroup(parts, request.capability, view));
   QUARRY_ASSIGN(const Plan plan,
@@ -182,26 +182,26 @@ Status PublishUnstaged(Parts& parts, const Found& found, const dm::Device& devic
 
 namespace {
 
-Status PublishMounted(Parts& parts, const Found& found, const dm::Device& device, const PublishRequest& asked,
+Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
                       KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  NodeView view{found.record, device, mounts};
+  NodeView view{found.record, stack, mounts};
   QUARRY_TRY(LookAtGroup(parts, request.capability, view));
   QUARRY_ASSIGN(const Plan plan, PlanPublishMount(view, request, parts.node.config.several_targets));
   return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
                      plan, guard, call);
 }
 
-Status PublishRaw(Parts& parts, const Found& found, const dm::Device& device, const PublishRequest& asked,
+Status PublishRaw(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
                   const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, device));
-  QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, device, mounts}, request, published,
+  QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, stack));
+  QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, stack, mounts}, request, published,
                                                   parts.node.config.several_targets));
   // The hold comes first: it keeps the device from going away under the bind mount.
-  QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(device.uuid, O_RDONLY));
+  QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   parts.node.holds.Keep(found.record.tags.id, std::move(fd));
   auto done = Execute(plan, parts.node.world, call);
   if (!done.has_value() && published.empty()) {
@@ -217,16 +217,16 @@ bool LeadsNowhere(const Error& why) {
 
 // For a path that leads nowhere (`why`): OK if the volume is mounted and published nowhere. Otherwise the
 // mount may have been made through this path: kPrecondition naming the mount.
-Status CheckInUseNowhere(Parts& parts, const std::optional<dm::Device>& device, Error why) {
+Status CheckInUseNowhere(Parts& parts, const std::optional<Stack>& stack, Error why) {
   if (!LeadsNowhere(why)) {
     return why;
   }
-  if (!device.has_value()) {
+  if (!stack.has_value()) {
     return Ok();
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  QUARRY_ASSIGN(std::vector<const mount::MountEntry*> uses, parts.node.Published(mounts, *device));
-  const auto mounted = mounts.Of({device->major, device->minor});
+  QUARRY_ASSIGN(std::vector<const mount::MountEntry*> uses, parts.node.Published(mounts, *stack));
+  const auto mounted = mounts.Of(stack->number());
   uses.insert(uses.end(), mounted.begin(), mounted.end());
   if (uses.empty()) {
     return Ok();
@@ -236,29 +236,29 @@ Status CheckInUseNowhere(Parts& parts, const std::optional<dm::Device>& device, 
                            why.message(), uses.front()->target));
 }
 
-// Whether the mount at `path` belongs to this device: its file system, or a bind of its device node.
-Result<bool> IsAt(Parts& parts, const mount::MountTable& mounts, const dm::Device& device,
+// Whether the mount at `path` belongs to this stack: its file system, or a bind of its top device's node.
+Result<bool> IsAt(Parts& parts, const mount::MountTable& mounts, const Stack& stack,
                   const AbsolutePath& path) {
   const mount::MountEntry* entry = mounts.At(path);
   if (entry == nullptr) {
     return false;
   }
-  if (entry->backing == mount::DeviceNumber{device.major, device.minor}) {
+  if (entry->backing == stack.number()) {
     return true;
   }
-  QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, device));
+  QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, stack));
   return std::find(published.begin(), published.end(), entry) != published.end();
 }
 
 // Unmounts this volume at `path`, even if it was mounted there several times. Returns whether the path is
 // free of mounts now.
-Result<bool> UnmountOurs(Parts& parts, const dm::Device& device, const AbsolutePath& path, const Call& call) {
+Result<bool> UnmountOurs(Parts& parts, const Stack& stack, const AbsolutePath& path, const Call& call) {
   for (int i = 0; i < kMaxStacked; ++i) {
     QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
     if (mounts.At(path) == nullptr) {
       return true;
     }
-    QUARRY_ASSIGN(const bool ours, IsAt(parts, mounts, device, path));
+    QUARRY_ASSIGN(const bool ours, IsAt(parts, mounts, stack, path));
     if (!ours) {
       return false;  // another mount, which is not to be touched: the volume is not here
     }
@@ -271,18 +271,18 @@ Error NotThere(const std::string& id, const std::string& path) {
   return Error(Code::kNotFound, fmt::format("volume_path: volume {} is not at '{}'", id, path));
 }
 
-// The device of a volume that is in use at `path`; kNotFound for any path where the volume is not.
+// The stack of a volume that is in use at `path`; kNotFound for any path where the volume is not.
 struct Place {
   Found found;
-  dm::Device device;
+  Stack stack;
   AbsolutePath path;
   bool raw;
 };
 Result<Place> Locate(Parts& parts, const std::string& id, const std::string& volume_path, const Call& call) {
   QUARRY_ASSIGN(auto found, parts.node.GetPublished(id, call));
-  QUARRY_ASSIGN(auto device, parts.node.world.dm.Find(found.record.DmUuid()));
+  QUARRY_ASSIGN(auto stack, parts.node.StackOn(found.record.DmUuid()));
   const auto asked = AbsolutePath::Parse(volume_path);
-  if (!device.has_value() || !asked.has_value()) {
+  if (!stack.has_value() || !asked.has_value()) {
     return NotThere(id, volume_path);
   }
   auto path = parts.node.world.mount.Resolve(*asked);
@@ -293,16 +293,16 @@ Result<Place> Locate(Parts& parts, const std::string& id, const std::string& vol
     return std::move(path.error());
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  QUARRY_ASSIGN(const bool there, IsAt(parts, mounts, *device, *path));
+  QUARRY_ASSIGN(const bool there, IsAt(parts, mounts, *stack, *path));
   if (!there) {
     return NotThere(id, volume_path);
   }
-  const bool raw = mounts.At(*path)->backing != mount::DeviceNumber{device->major, device->minor};
-  return Place{std::move(found), std::move(*device), std::move(*path), raw};
+  const bool raw = mounts.At(*path)->backing != stack->number();
+  return Place{std::move(found), std::move(*stack), std::move(*path), raw};
 }
 
-Result<Bytes> SizeOfDevice(const Parts& parts, const dm::Device& device) {
-  QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(device.uuid, O_RDONLY));
+Result<Bytes> SizeOfTop(const Parts& parts, const Stack& stack) {
+  QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   return parts.node.world.mount.DeviceSize(fd.get());
 }
 
@@ -310,10 +310,10 @@ Result<Bytes> SizeOfDevice(const Parts& parts, const dm::Device& device) {
 Result<bool> IsPublished(Parts& parts, const Place& place, const NodeExpandRequest& request) {
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   if (place.raw) {
-    QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, place.device));
+    QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, place.stack));
     return !published.empty();
   }
-  const size_t places = mounts.Of({place.device.major, place.device.minor}).size();
+  const size_t places = mounts.Of(place.stack.number()).size();
   return places > 1 || request.volume_path != request.staging_path;
 }
 
@@ -338,16 +338,16 @@ Status GrowOnNode(Parts& parts, const Place& place, const NodeExpandRequest& req
                                                         : std::move(grown.error()).As(Code::kPrecondition);
 }
 
-// Unpublishes: afterwards nothing of the volume is at the target. `device`: the device of the volume, if it
+// Unpublishes: afterwards nothing of the volume is at the target. `stack`: the stack of the volume, if it
 // is active.
-Status TakeFromTarget(Parts& parts, const std::optional<dm::Device>& device, const std::string& id,
+Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std::string& id,
                       const AbsolutePath& asked, TargetOwner target_owner, const Call& call) {
   const auto target_path = parts.node.world.mount.Resolve(asked);
   if (target_path.has_value()) {
     QUARRY_ASSIGN(const mount::MountTable before, parts.node.world.mount.Mounts());
     bool free = before.At(*target_path) == nullptr;
-    if (device.has_value()) {
-      QUARRY_ASSIGN(free, UnmountOurs(parts, *device, *target_path, call));
+    if (stack.has_value()) {
+      QUARRY_ASSIGN(free, UnmountOurs(parts, *stack, *target_path, call));
     }
     if (!free) {
       return Ok();  // another mount: this volume is not published there
@@ -356,54 +356,55 @@ Status TakeFromTarget(Parts& parts, const std::optional<dm::Device>& device, con
       QUARRY_TRY(Execute({RemoveTargetAction{*target_path}}, parts.node.world, call));
     }
   } else if (target_path.error().code() != Code::kNotFound) {  // without a folder there is no mount
-    QUARRY_TRY(CheckInUseNowhere(parts, device, target_path.error()).Context("target_path"));
+    QUARRY_TRY(CheckInUseNowhere(parts, stack, target_path.error()).Context("target_path"));
   }
-  return device.has_value() ? parts.node.DropIdleHold(id, *device) : Ok();
+  return stack.has_value() ? parts.node.DropIdleHold(id, *stack) : Ok();
 }
 
-// The device whose file system is mounted at `path`, if it belongs to a managed volume in a pool that cannot
+// The stack whose file system is mounted at `path`, if it belongs to a managed volume in a pool that cannot
 // be read. Fails with `why`, the error of the earlier search, if its pool can be read by now and the volume
 // may be the one with this handle.
-Result<std::optional<dm::Device>> LostDeviceAt(Parts& parts, const std::string& handle,
-                                               const AbsolutePath& path, const Error& why, const Call& call) {
+Result<std::optional<Stack>> LostStackAt(Parts& parts, const std::string& handle, const AbsolutePath& path,
+                                         const Error& why, const Call& call) {
   const auto resolved = parts.node.world.mount.Resolve(path);
   if (!resolved.has_value()) {
-    return std::optional<dm::Device>();
+    return std::optional<Stack>();
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   const mount::MountEntry* const entry = mounts.At(*resolved);
   if (entry == nullptr) {
-    return std::optional<dm::Device>();
+    return std::optional<Stack>();
   }
   QUARRY_ASSIGN(const std::vector<dm::Device> devices,
                 parts.node.world.dm.List(std::string(lvm::kDmUuidPrefix)));
   for (const dm::Device& device : devices) {
-    if (mount::DeviceNumber{device.major, device.minor} != entry->backing) {
-      continue;
-    }
     for (const auto& pool : parts.node.pools) {
       const std::string prefix = lvm::DmName(pool->config.group, "");
       if (!device.name.starts_with(prefix) || !lvm::IsOurLvName(device.name.substr(prefix.size()))) {
         continue;
       }
+      QUARRY_ASSIGN(auto stack, parts.node.StackOn(device.uuid));
+      if (!stack.has_value() || stack->number() != entry->backing) {
+        continue;
+      }
       const auto catalog = parts.node.Look(*pool, kOthersPatience, call);
       if (!catalog.has_value()) {
-        return std::optional(device);
+        return stack;
       }
       const bool unreadable = std::ranges::any_of((*catalog)->unreadable, [&](const Unreadable& one) {
         return lvm::DmUuid((*catalog)->group->uuid, one.lv->uuid) == device.uuid &&
                lvm::BearsName(one.lv->tags, handle);
       });
       if (unreadable) {
-        return std::optional(device);
+        return stack;
       }
       const bool of_another = std::ranges::any_of((*catalog)->records, [&](const Record& record) {
         return record.DmUuid() == device.uuid && record.tags.co_name != handle;
       });
-      return of_another ? Result<std::optional<dm::Device>>(std::nullopt) : why;
+      return of_another ? Result<std::optional<Stack>>(std::nullopt) : why;
     }
   }
-  return std::optional<dm::Device>();
+  return std::optional<Stack>();
 }
 
 // Deletes an inline volume after it was unmounted at its target. An administrator's snapshot, or a running
@@ -429,10 +430,9 @@ Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call)
   return Ok();
 }
 
-// The device of the volume with this name whose tags this build cannot read. The volume stays, but it must
+// The stack of the volume with this name whose tags this build cannot read. The volume stays, but it must
 // not stay mounted for a pod that ends.
-Result<std::optional<dm::Device>> UnreadableDevice(Parts& parts, const std::string& handle,
-                                                   const Call& call) {
+Result<std::optional<Stack>> UnreadableStack(Parts& parts, const std::string& handle, const Call& call) {
   for (const auto& pool : parts.node.pools) {
     const auto catalog = parts.node.Look(*pool, kOthersPatience, call);
     if (!catalog.has_value()) {
@@ -440,11 +440,11 @@ Result<std::optional<dm::Device>> UnreadableDevice(Parts& parts, const std::stri
     }
     for (const Unreadable& one : (*catalog)->unreadable) {
       if (lvm::BearsName(one.lv->tags, handle)) {
-        return parts.node.world.dm.Find(lvm::DmUuid((*catalog)->group->uuid, one.lv->uuid));
+        return parts.node.StackOn(lvm::DmUuid((*catalog)->group->uuid, one.lv->uuid));
       }
     }
   }
-  return std::optional<dm::Device>();
+  return std::optional<Stack>();
 }
 
 // Unpublishes the inline volume of a pod. Only the metadata of a group know its handle, so while a pool
@@ -455,24 +455,24 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
   const auto found = parts.node.FindEphemeral(handle, nullptr, call);
   if (!found.has_value()) {
     QUARRY_TRY(call.Check("looking for an inline volume"));
-    QUARRY_ASSIGN(const auto device, LostDeviceAt(parts, handle, target_path, found.error(), call));
-    QUARRY_TRY(TakeFromTarget(parts, device, handle, target_path, target_owner, call));
+    QUARRY_ASSIGN(const auto stack, LostStackAt(parts, handle, target_path, found.error(), call));
+    QUARRY_TRY(TakeFromTarget(parts, stack, handle, target_path, target_owner, call));
     parts.left_behind.Add(handle);
     parts.node.log.Warning(
         "an inline volume may be in a pool that cannot be read: it is deleted when the pool returns",
         {{"volume", handle}, {"detail", found.error().message()}});
     return Ok();
   }
-  std::optional<dm::Device> device;
+  std::optional<Stack> stack;
   if (found->has_value()) {
-    QUARRY_ASSIGN(device, parts.node.world.dm.Find((*found)->record.DmUuid()));
+    QUARRY_ASSIGN(stack, parts.node.StackOn((*found)->record.DmUuid()));
   } else {
-    QUARRY_ASSIGN(device, UnreadableDevice(parts, handle, call));
+    QUARRY_ASSIGN(stack, UnreadableStack(parts, handle, call));
   }
-  QUARRY_TRY(TakeFromTarget(parts, device, handle, target_path, target_owner, call));
-  if (!found->has_value() && device.has_value()) {
+  QUARRY_TRY(TakeFromTarget(parts, stack, handle, target_path, target_owner, call));
+  if (!found->has_value() && stack.has_value()) {
     parts.node.log.Warning("an inline volume is unmounted but not deleted: this build cannot read its tags",
-                           {{"volume", handle}, {"device", device->name}});
+                           {{"volume", handle}, {"device", stack->lv.name}});
   }
   return found->has_value() ? EndUnlessOthersHaveIt(parts, **found, call) : Ok();
 }
@@ -486,26 +486,26 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
                                                    fmt::format("NodeStageVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
-  QUARRY_ASSIGN(const dm::Device device, parts_.node.EnsureActive(found, call));
+  QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
   if (request.capability.access == AccessType::kBlock) {
     return Ok();  // before it is published, a raw volume needs only an active device
   }
-  return StageMounted(parts_, found, device, request, guard, call);
+  return StageMounted(parts_, found, stack, request, guard, call);
 }
 
 Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id),
                                                          fmt::format("NodeUnstageVolume of {}", id), call));
-  QUARRY_ASSIGN(const auto device, parts_.node.FindDevice(id, call));
-  if (!device.has_value()) {
+  QUARRY_ASSIGN(const auto stack, parts_.node.FindStack(id, call));
+  if (!stack.has_value()) {
     return Ok();  // a missing or inactive volume is staged nowhere
   }
   const auto path = parts_.node.world.mount.Resolve(staging_path);
   if (!path.has_value()) {
-    return CheckInUseNowhere(parts_, device, path.error()).Context("staging_target_path");
+    return CheckInUseNowhere(parts_, stack, path.error()).Context("staging_target_path");
   }
-  auto unmounted = UnmountOurs(parts_, *device, *path, call);
+  auto unmounted = UnmountOurs(parts_, *stack, *path, call);
   return unmounted.has_value() ? Ok() : Status(std::move(unmounted.error()));
 }
 
@@ -516,19 +516,19 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
                                                    fmt::format("NodePublishVolume of {}", request.id), call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
-  QUARRY_ASSIGN(auto device, parts_.node.world.dm.Find(found.record.DmUuid()));
-  if (!device.has_value() && request.staging_path.has_value()) {
+  QUARRY_ASSIGN(auto stack, parts_.node.StackOn(found.record.DmUuid()));
+  if (!stack.has_value() && request.staging_path.has_value()) {
     return Error(Code::kPrecondition,
                  fmt::format("volume {} is not active: NodeStageVolume comes first", request.id));
   }
-  if (!device.has_value()) {
-    QUARRY_ASSIGN(device, parts_.node.EnsureActive(found, call));
+  if (!stack.has_value()) {
+    QUARRY_ASSIGN(stack, parts_.node.EnsureActive(found, call));
   }
   if (request.capability.access == AccessType::kBlock) {
-    return PublishRaw(parts_, found, *device, request, call);
+    return PublishRaw(parts_, found, *stack, request, call);
   }
-  return request.staging_path.has_value() ? PublishMounted(parts_, found, *device, request, guard, call)
-                                          : PublishUnstaged(parts_, found, *device, request, guard, call);
+  return request.staging_path.has_value() ? PublishMounted(parts_, found, *stack, request, guard, call)
+                                          : PublishUnstaged(parts_, found, *stack, request, guard, call);
 }
 
 Status Volumes::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
@@ -539,8 +539,8 @@ Status Volumes::Unpublish(const std::string& id, const AbsolutePath& target_path
   if (!lvm::ParseVolumeId(id).has_value()) {
     return UnpublishInline(parts_, id, target_path, target_owner, call);
   }
-  QUARRY_ASSIGN(const auto device, parts_.node.FindDevice(id, call));
-  return TakeFromTarget(parts_, device, id, target_path, target_owner, call);
+  QUARRY_ASSIGN(const auto stack, parts_.node.FindStack(id, call));
+  return TakeFromTarget(parts_, stack, id, target_path, target_owner, call);
 }
 
 Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& volume_path, const Call& call,
@@ -549,7 +549,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
   QUARRY_ASSIGN(const Place place, Locate(parts_, id, volume_path, call));
   VolumeStats stats;
   if (place.raw) {
-    QUARRY_ASSIGN(stats.total, SizeOfDevice(parts_, place.device));
+    QUARRY_ASSIGN(stats.total, SizeOfTop(parts_, place.stack));
   } else {
     QUARRY_ASSIGN(const mount::FilesystemUsage usage, parts_.node.world.mount.Usage(place.path));
     stats = {.total = usage.total,
@@ -578,7 +578,7 @@ Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& 
   if (parts_.node.config.expand == ExpandBy::kNode) {
     QUARRY_TRY(GrowOnNode(parts_, place, request, call));
   }
-  QUARRY_ASSIGN(const Bytes size, SizeOfDevice(parts_, place.device));
+  QUARRY_ASSIGN(const Bytes size, SizeOfTop(parts_, place.stack));
   if (size < request.range.required) {
     return Error(Code::kOutOfRange,
                  fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were requested; "
@@ -587,7 +587,7 @@ Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& 
   }
   if (!place.raw) {
     QUARRY_TRY(
-        Execute({GrowFilesystemAction{place.found.record.tags.fs_type, place.device.Node(), place.path}},
+        Execute({GrowFilesystemAction{place.found.record.tags.fs_type, place.stack.top().Node(), place.path}},
                 parts_.node.world, call));
   }
   return size;

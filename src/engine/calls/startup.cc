@@ -25,13 +25,13 @@ Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& 
     if (record.tags.state != lvm::VolumeState::kReady || record.access == Access::kMount) {
       continue;
     }
-    QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record.DmUuid()));
-    if (!device.has_value()) {
+    QUARRY_ASSIGN(const auto stack, parts.node.StackOn(record.DmUuid()));
+    if (!stack.has_value()) {
       continue;
     }
-    QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, *device));
+    QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, *stack));
     if (!published.empty()) {
-      QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(record.DmUuid(), O_RDONLY));
+      QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack->top().uuid, O_RDONLY));
       parts.node.holds.Keep(record.tags.id, std::move(fd));
     }
   }

@@ -31,7 +31,7 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
 
 // Publishes a file system that was not staged, and formats it if needed. `guard`: the lock of request.id;
 // steps that take longer than `call` keep it. (node.cc)
-Status PublishUnstaged(Parts& parts, const Found& found, const dm::Device& device,
-                       const PublishRequest& request, KeyLocks::Guard& guard, const Call& call);
+Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
+                       KeyLocks::Guard& guard, const Call& call);
 
 }  // namespace quarry::engine

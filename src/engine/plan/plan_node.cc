@@ -33,10 +33,6 @@ bool SameFlags(const mount::MountEntry& entry, uint64_t flags) {
          ((flags & MS_NOEXEC) != 0) == Has(entry.options, "noexec");
 }
 
-mount::DeviceNumber Number(const dm::Device& device) {
-  return {device.major, device.minor};
-}
-
 Error InTheWay(std::string_view field, const AbsolutePath& path, const mount::MountEntry& entry) {
   return Error(Code::kPrecondition,
                fmt::format("{}: {} is already mounted at {}; unmount it, or use another path", field,
@@ -91,7 +87,7 @@ Status AddGroup(Plan& plan, const NodeView& view, const Capability& capability,
 // The targets where the file system is mounted, except `path`.
 std::vector<std::string> OtherMounts(const NodeView& view, const AbsolutePath& path) {
   std::vector<std::string> others;
-  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
+  for (const mount::MountEntry* entry : view.mounts.Of(view.stack.number())) {
     if (entry->target != path.str()) {
       others.push_back(entry->target);
     }
@@ -119,7 +115,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
             "volume {} was formatted with {} but reads blank now; it is not formatted again, because that "
             "would destroy data that may still be there. Inspect {} and restore the data, or delete the "
             "volume",
-            record.tags.id, record.tags.formatted, view.device.Node()));
+            record.tags.id, record.tags.formatted, view.stack.top().Node()));
   }
   if (!interrupted && content.kind != mount::Content::Kind::kBlank) {
     const std::string found =
@@ -133,7 +129,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
     plan.push_back(lvm::ChangeTags{group, lv, {lvm::FormattedTag(making)}, {}});
   }
   plan.push_back(MakeFilesystemAction{{.fs_type = wanted,
-                                       .device = view.device.Node(),
+                                       .device = view.stack.top().Node(),
                                        .extra_options = profile.mkfs_options,
                                        .stripe_unit = profile.geometry.stripe_size(),
                                        .data_stripes = profile.geometry.data_legs(),
@@ -146,7 +142,7 @@ Result<Plan> PlanFormat(const NodeView& view, const mount::Content& content) {
 // and does nothing.
 void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool read_only, Plan& plan) {
   if (!read_only) {
-    plan.push_back(GrowFilesystemAction{view.record.tags.fs_type, view.device.Node(), mounted_at});
+    plan.push_back(GrowFilesystemAction{view.record.tags.fs_type, view.stack.top().Node(), mounted_at});
   }
 }
 
@@ -155,12 +151,12 @@ void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool rea
 Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content,
                              const mount::MountOptions& options) {
   QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
-  const bool mounted = !view.mounts.Of(Number(view.device)).empty();
+  const bool mounted = !view.mounts.Of(view.stack.number()).empty();
   if (plan.empty() && view.preen && !mounted && (options.flags & MS_RDONLY) == 0) {
-    plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.device.Node()});
+    plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.stack.top().Node()});
   }
-  if (view.device.read_only) {  // set by a read-only publication of the raw device
-    plan.insert(plan.begin(), SetReadOnlyAction{view.device.uuid, false});
+  if (view.stack.top().read_only) {  // set by a read-only publication of the raw device
+    plan.insert(plan.begin(), SetReadOnlyAction{view.stack.top().uuid, false});
   }
   return plan;
 }
@@ -169,11 +165,11 @@ Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content
 
 const mount::MountEntry* OurMountAt(const NodeView& view, const AbsolutePath& path) {
   const mount::MountEntry* entry = view.mounts.At(path);
-  return entry != nullptr && entry->backing == Number(view.device) ? entry : nullptr;
+  return entry != nullptr && entry->backing == view.stack.number() ? entry : nullptr;
 }
 
 const mount::MountEntry* WholeMount(const NodeView& view) {
-  for (const mount::MountEntry* entry : view.mounts.Of(Number(view.device))) {
+  for (const mount::MountEntry* entry : view.mounts.Of(view.stack.number())) {
     const auto path = AbsolutePath::Parse(entry->target);
     if (entry->root == "/" && path.has_value() && view.mounts.At(*path) == entry) {
       return entry;
@@ -214,7 +210,8 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
   }
   QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
   plan.push_back(MakeTargetAction{request.staging_path, true});
-  plan.push_back(MountAction{view.device.Node(), request.staging_path, view.record.tags.fs_type, options});
+  plan.push_back(
+      MountAction{view.stack.top().Node(), request.staging_path, view.record.tags.fs_type, options});
   AppendGrowth(view, request.staging_path, (options.flags & MS_RDONLY) != 0, plan);
   if (give) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
@@ -298,7 +295,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   }
   QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
   plan.push_back(make_target);
-  plan.push_back(MountAction{view.device.Node(), request.target_path, record.tags.fs_type, options});
+  plan.push_back(MountAction{view.stack.top().Node(), request.target_path, record.tags.fs_type, options});
   AppendGrowth(view, request.target_path, (options.flags & MS_RDONLY) != 0, plan);
   if ((options.flags & MS_RDONLY) == 0) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
@@ -313,8 +310,8 @@ Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& reques
   std::vector<std::string> others;
   for (const mount::MountEntry* entry : published) {
     if (entry->target == request.target_path.str()) {
-      return view.device.read_only == read_only ? Result<Plan>(Plan{})
-                                                : OtherOptions(record, "published", request.target_path);
+      return view.stack.top().read_only == read_only ? Result<Plan>(Plan{})
+                                                     : OtherOptions(record, "published", request.target_path);
     }
     others.push_back(entry->target);
   }
@@ -322,20 +319,20 @@ Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& reques
     return InTheWay("target_path", request.target_path, *entry);
   }
   QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
-  if (!others.empty() && view.device.read_only != read_only) {
+  if (!others.empty() && view.stack.top().read_only != read_only) {
     return Error(
         Code::kPrecondition,
         fmt::format(
             "readonly: the raw device of volume {} is published {} at {}; a device is read-only as a whole",
-            record.tags.id, view.device.read_only ? "read-only" : "writable", others.front()));
+            record.tags.id, view.stack.top().read_only ? "read-only" : "writable", others.front()));
   }
   Plan plan;
-  if (view.device.read_only != read_only) {
-    plan.push_back(SetReadOnlyAction{view.device.uuid, read_only});
+  if (view.stack.top().read_only != read_only) {
+    plan.push_back(SetReadOnlyAction{view.stack.top().uuid, read_only});
   }
   plan.push_back(MakeTargetAction{request.target_path, false,
                                   /*replace_directory=*/request.target_owner == TargetOwner::kCaller});
-  plan.push_back(BindAction{view.device.Node(), request.target_path, {}});
+  plan.push_back(BindAction{view.stack.top().Node(), request.target_path, {}});
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// Plans for the node service: (volume, device, what the kernel has mounted, what is on the device) → actions.
+// Plans for the node service: (volume, stack, what the kernel has mounted, what is on the device) → actions.
 // Pure.
 #pragma once
 
@@ -9,15 +9,16 @@
 
 #include "base/result.h"
 #include "engine/model/catalog.h"
+#include "engine/model/stack.h"
 #include "engine/plan/actions.h"
 
 namespace quarry::engine {
 
-// The input of every node plan. `device` is the active device of `record`. Paths of requests contain no
+// The input of every node plan. `stack` is the stack of `record`. Paths of requests contain no
 // symbolic link (MountApi::Resolve), so they match the paths in the mount table.
 struct NodeView {
   const Record& record;
-  const dm::Device& device;
+  const Stack& stack;
   const mount::MountTable& mounts;
   // Group of the file system's root, if the file system is mounted and the request names a group.
   std::optional<uint32_t> group = {};
@@ -58,7 +59,7 @@ Result<Plan> PlanPublishMount(const NodeView& view, const PublishRequest& reques
 Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& request,
                                  const mount::Content& content, bool several_targets);
 
-// Publishes the raw device. `published`: the proven bind mounts of its node.
+// Publishes the top device of the stack raw. `published`: the proven bind mounts of its node.
 Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,
                               const std::vector<const mount::MountEntry*>& published, bool several_targets);
 

@@ -31,15 +31,15 @@ bool IsDmNameOf(std::string_view dm_name, std::string_view lv_name) {
   return last != std::string_view::npos && (dm_name.size() - last - 1) % 2 == 1;
 }
 
-// What a step of the search for a volume's device found out.
-struct DeviceAnswer {
-  bool decided = false;              // false: the next step has to look
-  std::optional<dm::Device> device;  // if decided; nullopt: there is none
+// What a step of the search for a volume's stack found out.
+struct StackAnswer {
+  bool decided = false;        // false: the next step has to look
+  std::optional<Stack> stack;  // if decided; nullopt: there is none
 };
 
 // Looks in the last catalog of each pool. An id always stands for the same logical volume, so a catalog that
 // was read earlier is good enough.
-Result<DeviceAnswer> FindInKnown(Node& node, const std::string& id, const lvm::VolumeIdParts& parts) {
+Result<StackAnswer> FindInKnown(Node& node, const std::string& id, const lvm::VolumeIdParts& parts) {
   for (const auto& pool : node.pools) {
     std::shared_ptr<const Catalog> known;
     {
@@ -47,25 +47,25 @@ Result<DeviceAnswer> FindInKnown(Node& node, const std::string& id, const lvm::V
       known = pool->catalog;
     }
     if (const Record* record = known == nullptr ? nullptr : known->ById(id); record != nullptr) {
-      QUARRY_ASSIGN(auto device, node.world.dm.Find(record->DmUuid()));
-      return DeviceAnswer{.decided = true, .device = std::move(device)};
+      QUARRY_ASSIGN(auto stack, node.StackOn(record->DmUuid()));
+      return StackAnswer{.decided = true, .stack = std::move(stack)};
     }
     const bool inline_one =
         known != nullptr && std::ranges::any_of(known->records, [&](const Record& record) {
           return record.tags.ephemeral && record.lv->name == parts.lv_name;
         });
     if (inline_one) {
-      return DeviceAnswer{.decided = true, .device = {}};  // an inline volume is known by its handle only
+      return StackAnswer{.decided = true, .stack = {}};  // an inline volume is known by its handle only
     }
   }
-  return DeviceAnswer();
+  return StackAnswer();
 }
 
 // Looks for a volume that keeps the name of an unmanaged logical volume. Whether an adopted logical volume is
 // still a volume, only its group tells, and the group of a pool that was removed from the configuration
 // cannot be read.
-Result<DeviceAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
-                                 const Call& call) {
+Result<StackAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
+                                const Call& call) {
   bool unread =
       std::ranges::none_of(node.pools, [&](const auto& pool) { return pool->config.name == parts.pool; });
   for (const auto& pool : node.pools) {
@@ -73,35 +73,35 @@ Result<DeviceAnswer> FindAdopted(Node& node, const std::string& id, const lvm::V
     const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
     if (catalog.has_value() && !unreadable && pool->config.name == parts.pool &&
         (*catalog)->ById(id) == nullptr) {
-      return DeviceAnswer{.decided = true, .device = {}};
+      return StackAnswer{.decided = true, .stack = {}};
     }
     unread = unread || !catalog.has_value() || unreadable;
     if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
-      QUARRY_ASSIGN(auto device, node.world.dm.Find(record->DmUuid()));
-      return DeviceAnswer{.decided = true, .device = std::move(device)};
+      QUARRY_ASSIGN(auto stack, node.StackOn(record->DmUuid()));
+      return StackAnswer{.decided = true, .stack = std::move(stack)};
     }
   }
-  return DeviceAnswer{.decided = !unread, .device = {}};
+  return StackAnswer{.decided = !unread, .stack = {}};
 }
 
 // Looks among device-mapper's devices. For a name that Quarry gave, their names suffice.
-Result<std::optional<dm::Device>> FindInKernel(Node& node, const lvm::VolumeIdParts& parts) {
+Result<std::optional<Stack>> FindInKernel(Node& node, const lvm::VolumeIdParts& parts) {
   QUARRY_ASSIGN(const std::vector<dm::Device> devices, node.world.dm.List(std::string(lvm::kDmUuidPrefix)));
   for (const dm::Device& device : devices) {
     const bool same = std::ranges::any_of(node.pools, [&](const auto& pool) {
       return !parts.lv_name.empty() && device.name == lvm::DmName(pool->config.group, parts.lv_name);
     });
     if (same || (!parts.lv_uuid.empty() && lvm::IsDmUuidOf(device.uuid, parts.lv_uuid))) {
-      return std::optional(device);
+      return node.StackOn(device.uuid);
     }
   }
   // The group's name is unknown for a pool that is no longer configured. 128 random bits in the name suffice.
   for (const dm::Device& device : devices) {
     if (!parts.lv_name.empty() && IsDmNameOf(device.name, parts.lv_name)) {
-      return std::optional(device);
+      return node.StackOn(device.uuid);
     }
   }
-  return std::optional<dm::Device>();
+  return std::optional<Stack>();
 }
 
 }  // namespace
@@ -203,17 +203,17 @@ Status Node::CheckReadableName(const std::string& co_name) {
   return Ok();
 }
 
-Result<std::optional<dm::Device>> Node::FindDevice(const std::string& id, const Call& call) {
+Result<std::optional<Stack>> Node::FindStack(const std::string& id, const Call& call) {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value()) {
-    return std::optional<dm::Device>();
+    return std::optional<Stack>();
   }
-  QUARRY_ASSIGN(DeviceAnswer answer, FindInKnown(*this, id, *parts));
+  QUARRY_ASSIGN(StackAnswer answer, FindInKnown(*this, id, *parts));
   if (!answer.decided && !parts->lv_uuid.empty()) {
     QUARRY_ASSIGN(answer, FindAdopted(*this, id, *parts, call));
   }
   if (answer.decided) {
-    return std::move(answer.device);
+    return std::move(answer.stack);
   }
   return FindInKernel(*this, *parts);
 }

@@ -14,6 +14,7 @@
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
 #include "engine/model/other_node.h"
+#include "engine/model/stack.h"
 #include "engine/model/types.h"
 #include "engine/pool/gate.h"
 #include "engine/pool/locks.h"
@@ -96,9 +97,12 @@ struct Node {
   // readable. Other pools that cannot be read are skipped: a create in one of them was for another volume.
   // nullptr: all pools must be readable, unless one of them has the volume.
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
-  // The active device of this volume, for unpublish and unstage. Works while the group cannot be read,
-  // because device-mapper's name follows from the id.
-  Result<std::optional<dm::Device>> FindDevice(const std::string& id, const Call& call);
+  // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group
+  // cannot be read, because device-mapper's name follows from the id.
+  Result<std::optional<Stack>> FindStack(const std::string& id, const Call& call);
+  // The stack on the logical volume with this device-mapper UUID; nullopt: it is not active. All stacks are
+  // made here.
+  Result<std::optional<Stack>> StackOn(const std::string& lv_uuid);
 
   // kAlreadyExists: a volume has this name, and this build cannot read its tags. Uses the last catalog of
   // each pool whose group is not missing.
@@ -115,20 +119,20 @@ struct Node {
   // Why quarryd does not start this inactive volume, read from the legs and kept in `doubts`. nullopt: it
   // starts the volume. kTimeout: a disk does not answer; this is kept in `doubts` too.
   Result<std::optional<Doubt>> LookForDoubt(const Record& record);
-  // The volume's device. Activates the volume if needed, and resumes a device that a killed LVM left
+  // The volume's stack. Activates the volume if needed, and resumes a device that a killed LVM left
   // suspended.
-  Result<dm::Device> EnsureActive(const Found& found, const Call& call);
+  Result<Stack> EnsureActive(const Found& found, const Call& call);
   Result<RaidReport> RaidOf(const Record& record);
   // The present health of the volume. Starts no process and waits for no disk.
   Result<Health> HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts);
   Result<Health> HealthOf(const Record& record, const mount::MountTable& mounts);
 
-  // The targets where the raw device of this volume is published: bind mounts of the device's node in /dev.
+  // The targets where the volume is published raw: bind mounts of the top device's node in /dev.
   Result<std::vector<const mount::MountEntry*>> Published(const mount::MountTable& mounts,
-                                                          const dm::Device& device);
+                                                          const Stack& stack);
   // Closes the kept descriptor of a volume that is not published as a raw device.
   Status DropIdleHold(const Record& record);
-  Status DropIdleHold(const std::string& id, const dm::Device& device);
+  Status DropIdleHold(const std::string& id, const Stack& stack);
 
   // Sets which disks are unhealthy (disks/health_memory.h decides). Every catalog that is read from now on
   // includes them.

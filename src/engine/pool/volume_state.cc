@@ -41,9 +41,9 @@ Result<Health> Node::HealthOf(const Record& record, const mount::MountTable& mou
 Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts) {
   std::vector<const mount::MountEntry*> own;
   if (AnyGoneReadOnly(mounts)) {  // rare: without it the device need not be looked up
-    QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
-    if (device.has_value()) {
-      own = mounts.Of({device->major, device->minor});
+    QUARRY_ASSIGN(const auto stack, StackOn(record.DmUuid()));
+    if (stack.has_value()) {
+      own = mounts.Of(stack->number());
     }
   }
   Health health = Diagnose(record, raid.status, own);
@@ -72,12 +72,17 @@ Result<std::optional<Doubt>> Node::LookForDoubt(const Record& record) {
   return found;
 }
 
-Result<dm::Device> Node::EnsureActive(const Found& found, const Call& call) {
-  QUARRY_ASSIGN(auto device, world.dm.Find(found.record.DmUuid()));
-  if (device.has_value() && !device->suspended) {
-    return std::move(*device);
+Result<std::optional<Stack>> Node::StackOn(const std::string& lv_uuid) {
+  QUARRY_ASSIGN(auto lv, world.dm.Find(lv_uuid));
+  return lv.has_value() ? std::optional(Stack{std::move(*lv)}) : std::nullopt;
+}
+
+Result<Stack> Node::EnsureActive(const Found& found, const Call& call) {
+  QUARRY_ASSIGN(auto stack, StackOn(found.record.DmUuid()));
+  if (stack.has_value() && !stack->lv.suspended) {
+    return std::move(*stack);
   }
-  if (!device.has_value() && found.record.lv->partial) {
+  if (!stack.has_value() && found.record.lv->partial) {
     // Checked first, so that volumes activated by the same command do not wait for a volume that does not
     // start.
     QUARRY_ASSIGN(const std::optional<Doubt> doubt, LookForDoubt(found.record));
@@ -93,30 +98,29 @@ Result<dm::Device> Node::EnsureActive(const Found& found, const Call& call) {
     }
     return std::move(activated.error());
   }
-  QUARRY_ASSIGN(device, world.dm.Find(found.record.DmUuid()));
-  if (!device.has_value()) {
+  QUARRY_ASSIGN(stack, StackOn(found.record.DmUuid()));
+  if (!stack.has_value()) {
     return Error(Code::kInternal,
                  fmt::format("activating volume {}: LVM reported success, but the kernel has no such device",
                              found.record.tags.id));
   }
-  return std::move(*device);
+  return std::move(*stack);
 }
 
 Result<std::vector<const mount::MountEntry*>> Node::Published(const mount::MountTable& mounts,
-                                                              const dm::Device& device) {
-  const mount::DeviceNumber ours{device.major, device.minor};
+                                                              const Stack& stack) {
   std::vector<const mount::MountEntry*> proven;
-  QUARRY_ASSIGN(const auto dev, world.mount.FileSystemOfNode(device.Node(), ours));
+  QUARRY_ASSIGN(const auto dev, world.mount.FileSystemOfNode(stack.top().Node(), stack.number()));
   if (!dev.has_value()) {
     return proven;  // a device without a node in /dev is published nowhere
   }
-  for (const mount::MountEntry* entry : NodeBinds(mounts, device, *dev)) {
+  for (const mount::MountEntry* entry : NodeBinds(mounts, stack.top(), *dev)) {
     auto path = AbsolutePath::Parse(entry->target);
     if (!path.has_value()) {
       continue;  // quarryd accepts no such path, so it published nothing there
     }
     QUARRY_ASSIGN(const auto number, world.mount.BlockDeviceAt(*path));
-    if (number == ours) {
+    if (number == stack.number()) {
       proven.push_back(entry);
     }
   }
@@ -127,20 +131,20 @@ Status Node::DropIdleHold(const Record& record) {
   if (!holds.Has(record.tags.id)) {
     return Ok();
   }
-  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
-  if (device.has_value()) {
-    return DropIdleHold(record.tags.id, *device);
+  QUARRY_ASSIGN(const auto stack, StackOn(record.DmUuid()));
+  if (stack.has_value()) {
+    return DropIdleHold(record.tags.id, *stack);
   }
   holds.Drop(record.tags.id);
   return Ok();
 }
 
-Status Node::DropIdleHold(const std::string& id, const dm::Device& device) {
+Status Node::DropIdleHold(const std::string& id, const Stack& stack) {
   if (!holds.Has(id)) {
     return Ok();
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, world.mount.Mounts());
-  QUARRY_ASSIGN(const auto published, Published(mounts, device));
+  QUARRY_ASSIGN(const auto published, Published(mounts, stack));
   if (published.empty()) {
     holds.Drop(id);
   }

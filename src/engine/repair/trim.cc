@@ -26,12 +26,12 @@ Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes f
   if (!guard.has_value()) {
     return std::optional(Bytes{});  // busy: a later trim does this piece
   }
-  QUARRY_ASSIGN(const auto device, node.world.dm.Find(record.DmUuid()));
-  if (!device.has_value()) {
+  QUARRY_ASSIGN(const auto stack, node.StackOn(record.DmUuid()));
+  if (!stack.has_value()) {
     return std::optional<Bytes>();
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, node.world.mount.Mounts());
-  const mount::MountEntry* entry = WholeMount({record, *device, mounts});
+  const mount::MountEntry* entry = WholeMount({record, *stack, mounts});
   if (entry == nullptr || !CanTrim(*entry)) {
     return std::optional<Bytes>();
   }

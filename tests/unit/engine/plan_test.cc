@@ -102,7 +102,7 @@ TEST(PlanExpand, WritesTheSizeLast) {
 
 class NodePlanTest : public testing::Test {
  protected:
-  explicit NodePlanTest() { device_ = {.name = "vg0-q", .uuid = "LVM-x", .major = 253, .minor = 4}; }
+  explicit NodePlanTest() { stack_.lv = {.name = "vg0-q", .uuid = "LVM-x", .major = 253, .minor = 4}; }
 
   void Record(const std::string& formatted, const std::string& access = "mount") {
     GroupBuilder builder({100});
@@ -112,7 +112,7 @@ class NodePlanTest : public testing::Test {
     builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(tags));
     catalog_ = builder.Build();
   }
-  NodeView View() { return {catalog_.records.front(), device_, mounts_}; }
+  NodeView View() { return {catalog_.records.front(), stack_, mounts_}; }
   void Mounted(const std::string& target, std::vector<std::string> options,
                mount::DeviceNumber device = {253, 4}, const std::string& root = "/") {
     entries_.push_back({.id = entries_.size() + 1,
@@ -137,7 +137,7 @@ class NodePlanTest : public testing::Test {
   }
 
   Catalog catalog_;
-  dm::Device device_;
+  Stack stack_;
   std::vector<mount::MountEntry> entries_;
   mount::MountTable mounts_{{}};
   const mount::Content blank_{};
@@ -249,7 +249,7 @@ TEST_F(NodePlanTest, AnotherMountAtTheTargetIsNeverCovered) {
 class RawPlanTest : public NodePlanTest {
  protected:
   Result<Plan> PublishRaw(const std::string& target, bool read_only = false) {
-    std::vector<const mount::MountEntry*> published = NodeBinds(mounts_, device_, {0, 5});
+    std::vector<const mount::MountEntry*> published = NodeBinds(mounts_, stack_.top(), {0, 5});
     return PlanPublishBlock(View(),
                             {lvm::VolumeId("default", kA),
                              Path("/stage"),
@@ -268,7 +268,7 @@ TEST_F(RawPlanTest, TheDeviceNodeIsBoundOnAFile) {
 TEST_F(RawPlanTest, EachPublishMakesTheDeviceReadOnlyOrWritable) {
   Record("", "block");
   EXPECT_TRUE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", true)->front()).read_only);
-  device_.read_only = true;
+  stack_.lv.read_only = true;
   EXPECT_FALSE(std::get<SetReadOnlyAction>(PublishRaw("/pod/dev", false)->front()).read_only);
 }
 
@@ -291,7 +291,7 @@ TEST_F(RawPlanTest, ANodeInAnotherFileSystemDoesNotCount) {
   Record("", "block");
   Mounted("/pod/a", {"rw"}, {253, 9}, "/dm-4");
   Mounted("/pod/b", {"rw"}, {0, 5}, "/sub/dm-4");
-  EXPECT_TRUE(NodeBinds(mounts_, device_, {0, 5}).empty());
+  EXPECT_TRUE(NodeBinds(mounts_, stack_.top(), {0, 5}).empty());
 }
 
 }  // namespace
