@@ -12,7 +12,7 @@
 #include "ctl/device_table.h"
 #include "ctl/json_text.h"
 #include "ctl/status_page.h"
-#include "engine/model/types.h"
+#include "engine/lifecycle.h"
 
 namespace quarry::ctl {
 namespace {

@@ -6,9 +6,32 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "base/units.h"
+#include "engine/model/adopt_request.h"
+#include "engine/model/volume.h"
 
 namespace quarry::engine {
+
+struct AdoptResult {
+  Volume volume;
+  std::string access;   // as in VolumeTags
+  std::string holds;    // "ext4", "nothing", "raw data"; empty if it was already managed
+  std::string profile;  // canonical
+  bool changed = false;
+};
+
+// The release of a volume: it becomes unmanaged. The logical volume stays, inactive, with its name.
+struct ReleaseResult {
+  std::string group, lv_name;
+  bool changed = false;  // false: it was already released, or dry_run
+};
+
+struct ForeignLv {
+  std::string lv_name;
+  std::string id;  // as ListVolumes may show it; empty: its uuid makes none
+  Bytes size;
+  bool csilvm = false;  // has a name of the form that csilvm gives
+};
 
 struct Parts;  // calls/parts.h
 

@@ -2,12 +2,14 @@
 // evacuated.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "engine/model/device_report.h"
+#include "engine/model/evacuate_request.h"
 
 namespace quarry::engine {
 

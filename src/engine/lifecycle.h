@@ -1,14 +1,80 @@
 // Start, stop, and the status of the node.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "base/units.h"
+#include "engine/model/scrub_outcome.h"
+#include "lvm/geometry.h"
+#include "udev/disk_health.h"
 
 namespace quarry::engine {
+
+// Whether the node can serve.
+struct Readiness {
+  bool ready = false;
+  std::string message;  // not ready: what it is still doing; ready: the problems of single pools
+};
+
+// A pool's figures for monitoring. Bytes are those of physical extents: every leg of a volume counts.
+struct PoolFigures {
+  std::string pool;
+  std::string problem;  // why it does not serve, or could not be read; the rest is then 0
+  Bytes size;
+  Bytes free;           // extents in no logical volume
+  Bytes erase_pending;  // extents of deleted volumes that are still being erased
+  size_t volumes = 0;   // ready volumes only
+  size_t missing_disks = 0;
+  size_t failing_disks = 0;
+};
+
+// The condition of a pool's disk. A missing disk is kMissing or kReturned, whatever its health. A present
+// disk whose evacuation has begun is kToBeVacated, whatever its health.
+enum class DiskCondition {
+  kOk,
+  kMissing,
+  kReturned,  // present, but not yet taken back
+  kToBeVacated,
+  kFailing,
+  kWorn,
+};
+// The word that callers see: "ok", "missing", "returned", "leaving", "failing" or "worn".
+std::string_view DiskConditionName(DiskCondition condition);
+
+// The parts of the node's status.
+struct DiskStatus {
+  std::string pv_uuid;
+  std::string device;  // its path as LVM sees it; empty: missing
+  DiskCondition condition = DiskCondition::kOk;
+  Bytes size, free;                             // sums of its extents
+  std::string detail;                           // why it is failing or worn
+  std::optional<udev::DiskHealth> health = {};  // as last polled; nullopt: never, or the disk has none
+};
+struct VolumeStatus {
+  std::string id, name, type;
+  Bytes size;
+  std::string condition;  // the word of ConditionWord(); "unknown": detail has the reason
+  std::string detail;     // its ailments, or its current activity; may be empty
+  std::optional<uint32_t> percent;
+  std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
+  bool scrub_pending = false;                 // requested, or running
+};
+struct PoolStatus {
+  PoolFigures figures;
+  std::string group;
+  std::vector<DiskStatus> disks;      // empty if the pool could not be read: figures.problem has the reason
+  std::vector<VolumeStatus> volumes;  // by name
+  // The largest volume of each type, with its default geometry, that could be made now.
+  std::map<lvm::VolumeType, Bytes> largest;
+};
 
 struct Parts;  // calls/parts.h
 

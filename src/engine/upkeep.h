@@ -8,7 +8,9 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "engine/model/repair_report.h"
+#include "engine/model/scrub_request.h"
+#include "engine/model/trim_result.h"
 
 namespace quarry::engine {
 

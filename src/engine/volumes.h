@@ -4,15 +4,84 @@
 // deadline.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
+#include "base/path.h"
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "base/units.h"
+#include "engine/model/capability.h"
+#include "engine/model/create_request.h"
+#include "engine/model/health.h"
+#include "engine/model/publish_request.h"
+#include "engine/model/volume.h"
 
 namespace quarry::engine {
+
+struct CreateResult {
+  Volume volume;
+  bool created = false;  // false: it already existed
+};
+
+struct DeleteResult {
+  bool deleted = false;  // false: it did not exist
+};
+
+struct ValidateRequest {
+  std::string id;
+  std::vector<Capability> capabilities;
+  Parameters parameters;                       // empty: not validated
+  std::map<std::string, std::string> context;  // empty: not validated
+};
+
+struct ValidateResult {
+  bool confirmed = false;
+  std::string message;  // why it is not confirmed
+};
+
+// What a list contains.
+enum class Show {
+  kFacts,   // the facts of each volume
+  kHealth,  // the facts and the health
+  kAiling,  // the facts and the health, of volumes with ailments only
+};
+
+struct ListResult {
+  std::vector<Volume> volumes;
+  std::string next_token;  // empty: the list is complete
+};
+
+struct CapacityResult {
+  Bytes available;     // the largest single volume that can be made now (docs/capacity.md has the reason)
+  Bytes maximum_size;  // the same number, for callers that read this field
+  Bytes minimum_size;  // smallest size that a request may be limited to
+  std::string reason;  // why available is 0, for the log; else empty
+};
+
+struct ExpandResult {
+  Bytes size;
+  bool node_expansion_required = false;
+};
+
+struct VolumeStats {
+  Bytes total;
+  // Unknown for a raw block volume.
+  std::optional<Bytes> used;
+  std::optional<Bytes> available;
+  std::optional<uint64_t> inodes_total, inodes_used, inodes_free;
+  std::optional<Health> health = {};  // if the caller asked for it
+};
+
+struct NodeExpandRequest {
+  std::string id;
+  std::string volume_path;  // not parsed: an unknown volume is reported before an invalid path
+  std::string staging_path;
+  CapacityRange range;
+};
 
 struct Parts;  // calls/parts.h
 

@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "csi/topology.h"
-#include "engine/model/types.h"
+#include "engine/volumes.h"
 
 namespace quarry::csi::v1 {
 

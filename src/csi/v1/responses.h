@@ -4,7 +4,8 @@
 #include <csi/v1/csi.pb.h>
 
 #include "csi/topology.h"
-#include "engine/model/types.h"
+#include "engine/lifecycle.h"
+#include "engine/volumes.h"
 
 namespace quarry::csi::v1 {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "engine/calls/parts.h"
+#include "engine/model/repair_report.h"
 
 namespace quarry::engine {
 

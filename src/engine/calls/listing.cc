@@ -157,6 +157,24 @@ std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, 
 
 }  // namespace
 
+std::string_view DiskConditionName(DiskCondition condition) {
+  switch (condition) {
+    case DiskCondition::kOk:
+      return "ok";
+    case DiskCondition::kMissing:
+      return "missing";
+    case DiskCondition::kReturned:
+      return "returned";
+    case DiskCondition::kToBeVacated:
+      return "leaving";
+    case DiskCondition::kFailing:
+      return "failing";
+    case DiskCondition::kWorn:
+      return "worn";
+  }
+  return "";
+}
+
 Result<std::vector<PoolFigures>> Lifecycle::Pools(const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   const auto catalogs = parts_.node.LookAtAll(kPatience, call);

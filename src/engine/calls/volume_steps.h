@@ -6,6 +6,7 @@
 #include "engine/calls/parts.h"
 #include "engine/model/config.h"
 #include "engine/plan/plan_volume.h"
+#include "engine/volumes.h"
 
 namespace quarry::engine {
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "engine/disks/health_memory.h"
 #include "engine/model/config.h"
+#include "engine/model/device_report.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {

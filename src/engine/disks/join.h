@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "engine/model/config.h"
-#include "engine/model/types.h"
 #include "lvm/pv_reader.h"
 #include "lvm/snapshot.h"
 #include "mount/mount_api.h"

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/model/capability.h"
+#include "engine/model/create_request.h"
 #include "engine/model/profile.h"
-#include "engine/model/types.h"
+#include "engine/model/volume.h"
 #include "lvm/names.h"
 #include "lvm/snapshot.h"
 

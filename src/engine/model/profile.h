@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "engine/model/types.h"
+#include "engine/model/create_request.h"
 #include "lvm/layout.h"
 
 namespace quarry::engine {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/model/catalog.h"
-#include "engine/model/types.h"
+#include "engine/model/volume.h"
 
 namespace quarry::engine {
 

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "engine/model/catalog.h"
+#include "engine/model/publish_request.h"
 #include "engine/model/stack.h"
 #include "engine/plan/actions.h"
 

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
+#include "engine/model/volume.h"
 #include "engine/plan/actions.h"
 
 namespace quarry::engine {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "engine/model/types.h"
+#include "engine/model/health.h"
 
 namespace quarry::engine {
 

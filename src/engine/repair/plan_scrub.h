@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/types.h"
 #include "engine/repair/plan_repair.h"
 
 namespace quarry::engine {

@@ -1,5 +1,6 @@
 #include "tests/unit/engine/group_builder.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>

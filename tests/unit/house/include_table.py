@@ -16,8 +16,7 @@ INTERFACES = {
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
-    "engine": {"adoption.h", "disks.h", "engine.h", "lifecycle.h", "model/config.h", "model/types.h", "upkeep.h", "volumes.h",
-               "world.h"},
+    "engine": {"adoption.h", "disks.h", "engine.h", "lifecycle.h", "model/config.h", "upkeep.h", "volumes.h", "world.h"},
 }
 SEAMS = ("lvm", "dm", "mount", "udev")
 # Pure values and functions beside it that a fake shares with the implementation it stands for.

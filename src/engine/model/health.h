@@ -1,0 +1,27 @@
+// The health of a volume, as callers see it. model/volume_health.h finds it out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quarry::engine {
+
+// A problem of a volume, in the terms of CSI's health RPCs (csi-spec, package csi.v1 since 1.13).
+enum class Problem {
+  kDegraded,      // the volume serves, with less redundancy than its profile promises
+  kInaccessible,  // some or all of the volume cannot be read or written now
+};
+struct Ailment {
+  Problem problem;
+  std::string reason;   // one CamelCase word, unique within a volume: "DiskMissing"
+  std::string message;  // for people, with the remedy
+};
+struct Health {
+  std::vector<Ailment> ailments;         // empty: healthy
+  std::string note;                      // activity that is no problem: "syncing, 40 %"; may be empty
+  std::optional<uint32_t> percent = {};  // progress of a rebuild, sync or scrub
+};
+
+}  // namespace quarry::engine
