@@ -15,7 +15,7 @@ Result<Words> ArgumentsOf(const Change& change) {
 }
 
 uint64_t CommitsOf(const Change& change) {
-  return std::visit([](const auto& verb) { return verb.Commits(); }, change);
+  return std::visit([](const auto& verb) { return verb.Commits().value_or(0); }, change);
 }
 
 Bytes MetadataTextOf(const Change& change) {

@@ -30,7 +30,8 @@ const std::string& GroupOf(const Change& change);
 std::string TextOf(const Change& change);
 // The words of the lvm command. kInvalidArgument if a name is not one that LVM accepts as a plain name.
 Result<Words> ArgumentsOf(const Change& change);
-// A lower limit of the commits that LVM makes when the change succeeds.
+// A lower limit of the commits that LVM makes when the change succeeds. Too low is safe: what was known to be
+// zero is forgotten. Too high would hide a commit of another process.
 uint64_t CommitsOf(const Change& change);
 // The text that the change adds to the metadata area: an upper limit.
 Bytes MetadataTextOf(const Change& change);

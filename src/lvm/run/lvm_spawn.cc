@@ -105,7 +105,7 @@ Status LvmSpawn::Apply(const Change& change, const Call& call) {
 template <typename Verb>
 Status LvmSpawn::Do(const Verb& change, const Call& call) {
   QUARRY_TRY(RunToSuccess(change, call));
-  return Verb::kCommits ? Flush(change.group, call) : Ok();
+  return change.Commits() == 0U ? Ok() : Flush(change.group, call);
 }
 
 Status LvmSpawn::Do(const CreateGroup& change, const Call& call) {

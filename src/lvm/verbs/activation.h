@@ -17,12 +17,11 @@ struct ActivateLvs {
   std::string group;
   std::vector<std::string> names;
 
-  static constexpr bool kCommits = false;
   static constexpr bool kReloadsTables = false;
   std::string Text() const { return "activate " + FullNames(group, names); }
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return 0; }
+  CommitCount Commits() const { return 0; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -35,12 +34,11 @@ struct DeactivateLv {
   // group afterwards.
   uint64_t seqno = 0;
 
-  static constexpr bool kCommits = false;
   static constexpr bool kReloadsTables = false;
   std::string Text() const { return "deactivate " + Object(); }
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return 0; }
+  CommitCount Commits() const { return 0; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -51,12 +49,11 @@ struct RefreshLvs {
   std::string group;
   std::vector<std::string> names;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = true;
   std::string Text() const { return "refresh " + FullNames(group, names); }
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 

@@ -24,12 +24,11 @@ struct CreateGroup {
   Bytes extent_size;                    // a power of two
   Bytes metadata_size = kMetadataSize;  // per PV
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -42,12 +41,11 @@ struct AddPv {
   std::string device;                   // block device
   Bytes metadata_size = kMetadataSize;  // of the metadata area
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return 1; }
+  CommitCount Commits() const { return 1; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -57,12 +55,11 @@ struct RemovePv {
   std::string group;
   std::string device;  // path of the PV, as in the snapshot
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -72,12 +69,11 @@ struct RestorePv {
   std::string group;
   std::string device;  // path of the PV, as in the snapshot
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -86,12 +82,11 @@ struct RestorePv {
 struct DropMissingPvs {
   std::string group;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -102,12 +97,11 @@ struct ChangePv {
   bool allocatable = true;
   std::vector<std::string> add_tags, remove_tags;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 

@@ -20,12 +20,11 @@ struct RepairLv {
   std::vector<std::string> pv_arguments;  // where the new legs go: "/dev/a:0-49", one for each leg
   std::string leave;                      // path of the PV to evacuate; empty: the missing PVs
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = true;
   std::string Text() const;
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -36,12 +35,11 @@ struct LimitRecovery {
   std::vector<std::string> names;
   Bytes rate;  // a second; 0: no limit
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = true;
   std::string Text() const;
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -55,12 +53,11 @@ struct MoveExtents {
   std::string from;  // "/dev/a:0-49"
   std::string to;    // the same number of extents: "/dev/b:10-59"
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = true;
   std::string Text() const;
   std::string Object() const { return FullName(group, name) + " " + from; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -70,12 +67,11 @@ struct AbortMove {
   std::string group;
   std::string device;  // path of the PV
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return kNotCounted; }
+  CommitCount Commits() const { return kNotCounted; }
   Bytes MetadataText() const { return kNoText; }
 };
 

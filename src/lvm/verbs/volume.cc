@@ -106,7 +106,7 @@ Result<Words> CreateLv::Arguments() const {
 
 // With metadata legs LVM makes two commits: one for the volume while the metadata legs are zeroed, one to
 // hide them.
-uint64_t CreateLv::Commits() const {
+CommitCount CreateLv::Commits() const {
   return geometry.has_metadata() ? 2 : 1;
 }
 

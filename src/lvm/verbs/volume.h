@@ -36,12 +36,11 @@ struct CreateLv {
   // false: the volume stays inactive. Only with Wipe::kNone. LVM clears the metadata legs all the same.
   bool activate = true;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const;
+  CommitCount Commits() const;
   Bytes MetadataText() const;
 };
 
@@ -51,12 +50,11 @@ struct ExtendLv {
   Geometry geometry;
   PlacementStep step;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = true;
   std::string Text() const;
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return 1; }
+  CommitCount Commits() const { return 1; }
   Bytes MetadataText() const;
 };
 
@@ -71,12 +69,11 @@ struct RemoveLvs {
   std::vector<std::string> names;
   uint64_t seqno = 0;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   std::string Text() const;
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return 1; }
+  CommitCount Commits() const { return 1; }
   Bytes MetadataText() const { return kNoText; }
 };
 
@@ -88,13 +85,12 @@ struct ChangeTags {
   std::vector<std::string> add;
   std::vector<std::string> remove;
 
-  static constexpr bool kCommits = true;
   static constexpr bool kReloadsTables = false;
   bool IsEmpty() const { return add.empty() && remove.empty(); }
   std::string Text() const;
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  uint64_t Commits() const { return IsEmpty() ? 0 : 1; }
+  CommitCount Commits() const { return IsEmpty() ? 0 : 1; }
   Bytes MetadataText() const;
 };
 

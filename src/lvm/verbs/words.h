@@ -4,6 +4,8 @@
 // stated, questions are answered in advance (-y), names follow "--".
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,8 +40,9 @@ std::string Kib(Bytes size);
 
 // A verb that adds no text to the group's metadata, or whose text is temporary.
 inline constexpr Bytes kNoText{0};
-// A verb whose commits are not known exactly. Too low a count is safe: what was known to be zero is
-// forgotten. Too high a count would hide a commit of another process.
-inline constexpr uint64_t kNotCounted = 0;
+// The commits that a verb makes when it succeeds.
+using CommitCount = std::optional<uint64_t>;
+// A verb whose commits are not known exactly, although it may commit.
+inline constexpr std::nullopt_t kNotCounted = std::nullopt;
 
 }  // namespace quarry::lvm
