@@ -53,10 +53,19 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return out;
 }
 
+std::vector<std::string> Assignments(const Environment& env) {
+  std::vector<std::string> out;
+  out.reserve(env.size());
+  for (const auto& [key, value] : env) {
+    out.push_back(fmt::format("{}={}", key, value));
+  }
+  return out;
+}
+
 // posix_spawn attributes and file actions with their cleanup.
 class SpawnPlan {
  public:
-  SpawnPlan(const std::array<int, 3>& files, const std::vector<int>& keep) {
+  SpawnPlan(std::span<const int> files, std::span<const int> keep) {
     posix_spawnattr_init(&attr_);
     posix_spawn_file_actions_init(&actions_);
     sigset_t all;
@@ -73,7 +82,7 @@ class SpawnPlan {
     for (const int fd : keep) {
       Dup(fd, fd);
     }
-    CloseAllBut(keep);
+    CloseAllBut(static_cast<int>(files.size()), keep);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -82,13 +91,13 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  Result<pid_t> Spawn(std::vector<std::string> argv, std::vector<std::string> env) {
+  Result<pid_t> Run(const std::string& program, std::vector<std::string> argv, std::vector<std::string> env) {
     pid_t pid = -1;
     std::vector<char*> args = Pointers(argv);
     std::vector<char*> vars = Pointers(env);
-    const int rc = posix_spawn(&pid, argv[0].c_str(), &actions_, &attr_, args.data(), vars.data());
+    const int rc = posix_spawn(&pid, program.c_str(), &actions_, &attr_, args.data(), vars.data());
     if (rc != 0) {
-      return ErrnoError(fmt::format("starting {}", argv[0]), rc);
+      return ErrnoError(fmt::format("starting {}", program), rc);
     }
     return pid;
   }
@@ -97,17 +106,16 @@ class SpawnPlan {
   // dup2 of a descriptor onto itself clears close-on-exec in the child only (POSIX
   // posix_spawn_file_actions_adddup2).
   void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
-  // Closes descriptors that this process may have inherited without close-on-exec. Closing an unused number
-  // is not an error here.
-  void CloseAllBut(const std::vector<int>& keep) {
-    const int highest =
-        keep.empty() ? STDERR_FILENO : std::max(STDERR_FILENO, *std::max_element(keep.begin(), keep.end()));
-    for (int fd = STDERR_FILENO + 1; fd < highest; ++fd) {
-      if (std::find(keep.begin(), keep.end(), fd) == keep.end()) {
+  // Closes descriptors that this process may have inherited without close-on-exec, from `first` on. Closing
+  // an unused number is not an error here.
+  void CloseAllBut(int first, std::span<const int> keep) {
+    const int rest = keep.empty() ? first : std::max(first, std::ranges::max(keep) + 1);
+    for (int fd = first; fd < rest; ++fd) {
+      if (std::ranges::find(keep, fd) == keep.end()) {
         posix_spawn_file_actions_addclose(&actions_, fd);
       }
     }
-    posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
+    posix_spawn_file_actions_addclosefrom_np(&actions_, rest);
   }
 
   posix_spawnattr_t attr_{};
@@ -332,6 +340,11 @@ class Child {
 
 }  // namespace
 
+Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, const Environment& env,
+                    std::span<const int> files, std::span<const int> keep) {
+  return SpawnPlan(files, keep).Run(program, std::move(argv), Assignments(env));
+}
+
 class SpawnSubprocess::Children {
  public:
   void Add(pid_t pid, std::string name) {
@@ -366,16 +379,11 @@ Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) 
     }
   }
   const int input = command.hold_fd >= 0 ? command.hold_fd : nothing.valid() ? nothing.get() : in.read.get();
-  std::vector<std::string> env;
-  env.reserve(command.env.size());
-  for (const auto& [key, value] : command.env) {
-    env.push_back(fmt::format("{}={}", key, value));
-  }
   const std::array<int, 3> files = {input, out.write.get(), err.write.get()};
   QUARRY_ASSIGN(const pid_t pid,
                 command.ends_with_us
-                    ? BoundChild(files).Fork(command.argv, std::move(env))
-                    : SpawnPlan(files, command.keep_fds).Spawn(command.argv, std::move(env)));
+                    ? BoundChild(files).Fork(command.argv, Assignments(command.env))
+                    : Spawn(command.argv[0], command.argv, command.env, files, command.keep_fds));
   in.read.Reset();
   out.write.Reset();
   err.write.Reset();

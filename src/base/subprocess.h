@@ -1,8 +1,11 @@
 // Runs other programs: argv in, exit status and captured output out. Honors deadline and stop request.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +15,15 @@
 
 namespace quarry {
 
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
 struct Command {
-  std::vector<std::string> argv;                         // argv[0] is an absolute path; never a shell line
-  std::vector<std::pair<std::string, std::string>> env;  // the whole environment of the child
-  std::string input;                                     // standard input; empty: /dev/null
-  size_t output_limit = 64 * 1024 * 1024;                // per stream; excess is dropped and flagged
-  std::chrono::milliseconds kill_grace{2000};            // from TERM to KILL after deadline or stop request
-  std::vector<int> keep_fds;  // descriptors the child inherits under the same number
+  std::vector<std::string> argv;               // argv[0] is an absolute path; never a shell line
+  Environment env;                             // the whole environment of the child
+  std::string input;                           // standard input; empty: /dev/null
+  size_t output_limit = 64 * 1024 * 1024;      // per stream; excess is dropped and flagged
+  std::chrono::milliseconds kill_grace{2000};  // from TERM to KILL after deadline or stop request
+  std::vector<int> keep_fds;                   // descriptors the child inherits under the same number
   // A descriptor that the child keeps open until it ends, as its standard input: for a lock that belongs to
   // the open file. Only without `input`. -1: none.
   int hold_fd = -1;
@@ -56,6 +61,12 @@ class Subprocess {
   // Children that survived SIGKILL and still exist.
   virtual StuckChildren Stuck() = 0;
 };
+
+// Starts a program with posix_spawn(3), in its own process group, with default signal dispositions and an
+// empty signal mask. files[i] becomes descriptor i; `keep` are inherited under the same number, and nothing
+// else is. `program` is a path. The caller reaps the process.
+Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, const Environment& env,
+                    std::span<const int> files, std::span<const int> keep = {});
 
 // Uses posix_spawn (fork for children with ends_with_us), pidfd and poll. Each object counts the stuck
 // children of its own commands.

@@ -13,8 +13,7 @@ namespace quarry::mount {
 namespace {
 
 // The whole environment of a tool: it sets messages in English and a fixed PATH.
-const std::vector<std::pair<std::string, std::string>> kToolEnvironment = {
-    {"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}};
+const Environment kToolEnvironment = {{"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}};
 constexpr size_t kToolOutput = 64 * 1024;
 
 std::string Describe(const Content& content) {

@@ -17,8 +17,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lvm/run/zygote_spawn.h"
-
 namespace quarry::lvm::zygote {
 namespace {
 
@@ -88,7 +86,13 @@ Result<std::shared_ptr<Process>> Process::Start(const std::string& program, cons
                                                 const Call& call) {
   QUARRY_ASSIGN(SocketPair control, MakeSockets());
   QUARRY_ASSIGN(const UniqueFd words, MakeFile("quarry-lvm"));
-  QUARRY_ASSIGN(const pid_t pid, Spawn(program, env, control.theirs.get(), words.get()));
+  const UniqueFd in(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd out(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!in.valid() || !out.valid()) {
+    return ErrnoError("opening /dev/null");
+  }
+  const std::array<int, kControlFd + 1> files = {in.get(), out.get(), words.get(), control.theirs.get()};
+  QUARRY_ASSIGN(const pid_t pid, Spawn(program, {"quarry-lvm"}, env, files));
   control.theirs.Reset();
   const std::shared_ptr<Process> process(new Process(pid, std::move(control.ours), env));
   const Call limited = call.Within(kStartLimit);

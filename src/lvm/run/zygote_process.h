@@ -13,7 +13,6 @@
 
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
-#include "lvm/run/zygote_spawn.h"
 #include "lvm/run/zygote_wire.h"
 
 namespace quarry::lvm::zygote {
