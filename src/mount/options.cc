@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,43 +17,31 @@ namespace {
 constexpr size_t kDataLimit = 4095 - 17;
 
 struct FlagWord {
-  std::string_view word;
-  uint64_t set;
-  uint64_t clear;
+  std::string_view on;
+  std::string_view off;  // empty: there is no such word
+  uint64_t flag;
+  uint64_t excludes = 0;  // other flags that `on` turns off
 };
 
 constexpr uint64_t kAccessTime = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
 
 constexpr std::array kFlagWords = std::to_array<FlagWord>({
-    {"ro", MS_RDONLY, 0},
-    {"rw", 0, MS_RDONLY},
-    {"nosuid", MS_NOSUID, 0},
-    {"suid", 0, MS_NOSUID},
-    {"nodev", MS_NODEV, 0},
-    {"dev", 0, MS_NODEV},
-    {"noexec", MS_NOEXEC, 0},
-    {"exec", 0, MS_NOEXEC},
-    {"sync", MS_SYNCHRONOUS, 0},
-    {"async", 0, MS_SYNCHRONOUS},
-    {"dirsync", MS_DIRSYNC, 0},
+    {"ro", "rw", MS_RDONLY},
+    {"nosuid", "suid", MS_NOSUID},
+    {"nodev", "dev", MS_NODEV},
+    {"noexec", "exec", MS_NOEXEC},
+    {"sync", "async", MS_SYNCHRONOUS},
+    {"dirsync", "", MS_DIRSYNC},
     // The three ways to keep access times exclude each other.
-    {"noatime", MS_NOATIME, MS_RELATIME | MS_STRICTATIME},
-    {"relatime", MS_RELATIME, MS_NOATIME | MS_STRICTATIME},
-    {"strictatime", MS_STRICTATIME, MS_NOATIME | MS_RELATIME},
-    {"atime", 0, MS_NOATIME},
-    {"norelatime", 0, MS_RELATIME},
-    {"nostrictatime", 0, MS_STRICTATIME},
-    {"nodiratime", MS_NODIRATIME, 0},
-    {"diratime", 0, MS_NODIRATIME},
-    {"lazytime", MS_LAZYTIME, 0},
-    {"nolazytime", 0, MS_LAZYTIME},
-    {"iversion", MS_I_VERSION, 0},
-    {"noiversion", 0, MS_I_VERSION},
-    {"silent", MS_SILENT, 0},
-    {"loud", 0, MS_SILENT},
-    {"nosymfollow", MS_NOSYMFOLLOW, 0},
-    {"symfollow", 0, MS_NOSYMFOLLOW},
-    {"defaults", 0, 0},
+    {"noatime", "atime", MS_NOATIME, kAccessTime & ~MS_NOATIME},
+    {"relatime", "norelatime", MS_RELATIME, kAccessTime & ~MS_RELATIME},
+    {"strictatime", "nostrictatime", MS_STRICTATIME, kAccessTime & ~MS_STRICTATIME},
+    {"nodiratime", "diratime", MS_NODIRATIME},
+    {"lazytime", "nolazytime", MS_LAZYTIME},
+    {"iversion", "noiversion", MS_I_VERSION},
+    {"silent", "loud", MS_SILENT},
+    {"nosymfollow", "symfollow", MS_NOSYMFOLLOW},
+    {"defaults", "", 0},
 });
 
 // Words that are refused. Errors may quote them, because they come from this table and not from a caller's
@@ -61,55 +50,26 @@ struct Refused {
   std::string_view word;
   std::string_view why;
 };
-constexpr std::string_view kWhere = "mount flags must not change where a volume is mounted";
-constexpr std::string_view kSpread = "mount propagation is set by the orchestrator";
+struct RefusedWords {
+  std::string_view why;
+  std::vector<std::string_view> words;
+};
 constexpr std::string_view kFstab = "it belongs in fstab";
 constexpr std::string_view kForeign = "a volume must not use other devices";
-constexpr std::string_view kLoop = "a volume is a block device already";
-constexpr std::string_view kHelper = "mount helpers are not run";
 
-constexpr std::array kRefusedWords = std::to_array<Refused>({
-    {"bind", kWhere},
-    {"rbind", kWhere},
-    {"move", kWhere},
-    {"remount", kWhere},
-    {"beneath", kWhere},
-    {"subdir", kWhere},
-    {"private", kSpread},
-    {"rprivate", kSpread},
-    {"shared", kSpread},
-    {"rshared", kSpread},
-    {"slave", kSpread},
-    {"rslave", kSpread},
-    {"unbindable", kSpread},
-    {"runbindable", kSpread},
-    {"auto", kFstab},
-    {"noauto", kFstab},
-    {"user", kFstab},
-    {"nouser", kFstab},
-    {"users", kFstab},
-    {"nousers", kFstab},
-    {"owner", kFstab},
-    {"noowner", kFstab},
-    {"group", kFstab},
-    {"nogroup", kFstab},
-    {"_netdev", kFstab},
-    {"nofail", kFstab},
-    {"comment", kFstab},
-    {"loop", kLoop},
-    {"offset", kLoop},
-    {"sizelimit", kLoop},
-    {"encryption", kLoop},
-    {"helper", kHelper},
-    {"uhelper", kHelper},
-    {"logdev", kForeign},
-    {"rtdev", kForeign},
-    {"device", kForeign},
-    {"journal_dev", kForeign},
-    {"journal_path", kForeign},
-    {"mand", "Linux no longer has mandatory locks"},
-    {"nomand", "Linux no longer has mandatory locks"},
-});
+const std::vector<RefusedWords> kRefusedWords = {
+    {"mount flags must not change where a volume is mounted",
+     {"bind", "rbind", "move", "remount", "beneath", "subdir"}},
+    {"mount propagation is set by the orchestrator",
+     {"private", "rprivate", "shared", "rshared", "slave", "rslave", "unbindable", "runbindable"}},
+    {kFstab,
+     {"auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup",
+      "_netdev", "nofail", "comment"}},
+    {"a volume is a block device already", {"loop", "offset", "sizelimit", "encryption"}},
+    {"mount helpers are not run", {"helper", "uhelper"}},
+    {kForeign, {"logdev", "rtdev", "device", "journal_dev", "journal_path"}},
+    {"Linux no longer has mandatory locks", {"mand", "nomand"}},
+};
 // Families of options of mount(8).
 constexpr std::array kRefusedPrefixes = std::to_array<Refused>({
     {"x-", kFstab},
@@ -122,14 +82,11 @@ std::string_view KeyOf(std::string_view word) {
   return word.substr(0, word.find('='));
 }
 
-template <typename Table>
-auto Find(const Table& table, std::string_view word) {
-  return std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.word == word; });
-}
-
 std::optional<Refused> RefusalOf(std::string_view word) {
-  if (const auto row = Find(kRefusedWords, KeyOf(word)); row != kRefusedWords.end()) {
-    return *row;
+  for (const auto& [why, words] : kRefusedWords) {
+    if (const auto found = std::ranges::find(words, KeyOf(word)); found != words.end()) {
+      return Refused{*found, why};
+    }
   }
   for (const Refused& family : kRefusedPrefixes) {
     if (word.starts_with(family.word)) {
@@ -203,10 +160,14 @@ Status AddWord(std::string_view word, size_t position, MountOptions& out) {
   if (const auto refusal = RefusalOf(word)) {
     return refuse(fmt::format("('{}') is refused: {}", refusal->word, refusal->why));
   }
-  if (const auto flag = Find(kFlagWords, word); flag != kFlagWords.end()) {
-    out.flags = (out.flags & ~flag->clear) | flag->set;
-    out.cleared = (out.cleared & ~flag->set) | flag->clear;
-    return Ok();
+  for (const FlagWord& row : kFlagWords) {
+    if (word == row.on || word == row.off) {
+      const uint64_t set = word == row.on ? row.flag : 0;
+      const uint64_t clear = word == row.on ? row.excludes : row.flag;
+      out.flags = (out.flags & ~clear) | set;
+      out.cleared = (out.cleared & ~set) | clear;
+      return Ok();
+    }
   }
   out.data.push_back({.text = std::string(word), .index = position});
   return Ok();
