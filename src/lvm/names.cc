@@ -88,35 +88,20 @@ class TagTable {
   bool empty() const { return !state_.has_value() && values_.empty(); }
   std::optional<VolumeState> state() const { return state_; }
 
-  Result<std::optional<std::string>> Optional(std::string_view key) const {
+  // If `needed` is false, a missing tag reads as empty text.
+  Result<std::string> Text(std::string_view key, bool needed) const {
     auto found = values_.find(key);
     if (found == values_.end()) {
-      return std::optional<std::string>();
+      return needed ? Error(Code::kCorrupt, fmt::format("tag {} is missing", key)) : Result<std::string>("");
     }
     std::string escaped(found->second);
     for (int part = 1;; ++part) {
-      std::string next(key);
-      next.append(1, '.').append(std::to_string(part));
-      found = values_.find(next);
+      found = values_.find(fmt::format("{}.{}", key, part));
       if (found == values_.end()) {
-        break;
+        return UnescapeFromTag(escaped).Context(fmt::format("tag {}", key));
       }
       escaped += found->second;
     }
-    auto text = UnescapeFromTag(escaped);
-    if (!text.has_value()) {
-      return std::move(text.error()).Context(fmt::format("tag {}", key));
-    }
-    return std::optional<std::string>(std::move(*text));
-  }
-
-  // If `needed` is false, a missing tag reads as empty text.
-  Result<std::string> Text(std::string_view key, bool needed) const {
-    QUARRY_ASSIGN(std::optional<std::string> value, Optional(key));
-    if (!value.has_value() && needed) {
-      return Error(Code::kCorrupt, fmt::format("tag {} is missing", key));
-    }
-    return std::move(value).value_or("");
   }
 
  private:
@@ -238,19 +223,10 @@ std::string_view OurLvNameIn(std::string_view name) {
 std::string_view TakenOutOf(std::string_view name) {
   constexpr std::string_view kSuffix = "_extracted";
   const std::string_view volume = OurLvNameIn(name);
-  if (volume.empty() || !name.ends_with(kSuffix)) {
+  if (!name.ends_with(kSuffix)) {
     return {};
   }
-  std::string_view number = name.substr(volume.size(), name.size() - kSuffix.size() - volume.size());
-  for (const std::string_view kind : {"_rimage_", "_rmeta_"}) {
-    if (number.starts_with(kind)) {
-      number.remove_prefix(kind.size());
-      return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos
-                 ? volume
-                 : std::string_view();
-    }
-  }
-  return {};
+  return IsLegOf(name.substr(0, name.size() - kSuffix.size()), volume) ? volume : std::string_view();
 }
 
 bool IsLvmName(std::string_view name) {
