@@ -58,15 +58,10 @@ class DirectReads::Batch {
   size_t capacity() const { return capacity_; }
   size_t in_flight() const { return in_flight_; }
 
-  // Devices that have not answered a read of the last Start().
-  std::vector<uint64_t> Silent() const {
-    std::vector<uint64_t> devices;
-    for (const Slot& slot : slots_) {
-      if (slot.state == State::kInFlight) {
-        devices.push_back(slot.device);
-      }
-    }
-    return devices;
+  // Whether the device has not answered a read of the last Start().
+  bool Awaits(uint64_t device) const {
+    return std::ranges::any_of(
+        slots_, [&](const Slot& slot) { return slot.state == State::kInFlight && slot.device == device; });
   }
 
   Status Start(std::span<DirectRead> reads, const std::set<uint64_t>& may_block) {
@@ -230,10 +225,7 @@ Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, cons
 bool DirectReads::IsSilent(uint64_t device) {
   const std::lock_guard lock(mutex_);
   Sweep();
-  return std::any_of(parked_.begin(), parked_.end(), [&](const auto& batch) {
-    const auto silent = batch->Silent();
-    return std::find(silent.begin(), silent.end(), device) != silent.end();
-  });
+  return std::ranges::any_of(parked_, [&](const auto& batch) { return batch->Awaits(device); });
 }
 
 std::unique_ptr<DirectReads::Batch> DirectReads::Take(size_t reads) {
