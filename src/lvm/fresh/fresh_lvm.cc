@@ -173,10 +173,7 @@ bool SameVolumes(const VolumeGroup& a, const VolumeGroup& b) {
   return a.lvs.size() == b.lvs.size() && std::ranges::all_of(b.lvs, [&](const LogicalVolume& lv) {
            const auto same = known.find(lv.uuid);
            return same != known.end() && same->second->size == lv.size && same->second->tags == lv.tags &&
-                  std::ranges::equal(PhysicalExtents(a, *same->second), PhysicalExtents(b, lv),
-                                     [](const PhysicalRange& one, const PhysicalRange& other) {
-                                       return one.pv_uuid == other.pv_uuid && one.range == other.range;
-                                     });
+                  PhysicalExtents(a, *same->second) == PhysicalExtents(b, lv);
          });
 }
 

@@ -12,15 +12,8 @@
 namespace quarry::lvm {
 namespace {
 
+using layout::SumOf;
 using Uuids = std::set<std::string>;
-
-uint64_t SumOf(const std::vector<ExtentRange>& ranges) {
-  uint64_t sum = 0;
-  for (const ExtentRange& range : ranges) {
-    sum += range.count.value;
-  }
-  return sum;
-}
 
 // The extents that a leg has on the PV being evacuated.
 struct Share {

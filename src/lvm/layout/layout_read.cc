@@ -38,11 +38,7 @@ Status CheckLegs(const LogicalVolume& lv, const Geometry& geometry,
   }
   const uint64_t per_leg = layout::LogicalExtents(lv).value / geometry.data_legs();
   for (const layout::LegExtents& leg : legs) {
-    uint64_t extents = 0;
-    for (const PhysicalRange& range : leg.data) {
-      extents += range.range.count.value;
-    }
-    if (extents != per_leg || leg.metadata.empty() == geometry.has_metadata()) {
+    if (layout::SumOf(leg.data) != per_leg || leg.metadata.empty() == geometry.has_metadata()) {
       return Not(fmt::format("does not have the legs of {}", geometry.Describe()));
     }
   }

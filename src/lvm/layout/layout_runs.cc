@@ -1,7 +1,6 @@
 #include "lvm/layout/layout_runs.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -44,8 +43,8 @@ Room MeasureRoom(const FreeSpace& space, size_t pv, uint64_t max_runs) {
   room.longest.reserve(space.pvs[pv].free.size());
   for (const ExtentRange& range : space.pvs[pv].free) {
     room.longest.push_back({pv, range});
-    room.total += range.count.value;
   }
+  room.total = SumOf(room.longest);
   KeepLongest(room.longest, max_runs);
   room.usable = SumOf(room.longest);
   return room;
@@ -67,11 +66,6 @@ std::vector<Run> LongestOf(std::span<const Room> rooms, uint64_t max_runs) {
   }
   KeepLongest(runs, max_runs);
   return runs;
-}
-
-uint64_t SumOf(std::span<const Run> runs) {
-  return std::accumulate(runs.begin(), runs.end(), uint64_t{0},
-                         [](uint64_t sum, const Run& run) { return sum + run.range.count.value; });
 }
 
 std::vector<Run> TakeRuns(const FreeSpace& space, std::span<const size_t> pvs, std::span<const Run> longest,
@@ -136,9 +130,7 @@ std::vector<Run> TakeLinear(const FreeSpace& space, uint64_t size) {
 uint64_t Spendable(const FreeSpace& space) {
   uint64_t total = 0;
   for (const FreePv& pv : space.pvs) {
-    for (const ExtentRange& range : pv.free) {
-      total += range.count.value;
-    }
+    total += SumOf(pv.free);
   }
   return total - std::min(total, space.reserve.value);
 }

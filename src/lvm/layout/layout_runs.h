@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lvm/layout.h"
@@ -35,7 +36,20 @@ std::vector<Room> MeasureRooms(const FreeSpace& space, uint64_t max_runs);
 
 // The `max_runs` longest runs of all these PVs, longest first.
 std::vector<Run> LongestOf(std::span<const Room> rooms, uint64_t max_runs);
-uint64_t SumOf(std::span<const Run> runs);
+
+// The number of extents in all of `ranges`: of ExtentRange, PhysicalRange or Run.
+template <typename Range>
+uint64_t SumOf(const std::vector<Range>& ranges) {
+  uint64_t sum = 0;
+  for (const Range& each : ranges) {
+    if constexpr (std::is_same_v<Range, ExtentRange>) {
+      sum += each.count.value;
+    } else {
+      sum += each.range.count.value;
+    }
+  }
+  return sum;
+}
 
 // Runs of exactly `need` extents: the longest first, whole. The last one is the shortest free run of `pvs`
 // that suffices, and only its beginning is taken. So no free run is cut in two places. `longest` must hold at

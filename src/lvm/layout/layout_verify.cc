@@ -62,14 +62,6 @@ std::vector<PhysicalRange> Sorted(std::vector<PhysicalRange> ranges) {
   return ranges;
 }
 
-uint64_t CountOf(const std::vector<PhysicalRange>& ranges) {
-  uint64_t count = 0;
-  for (const PhysicalRange& r : ranges) {
-    count += r.range.count.value;
-  }
-  return count;
-}
-
 std::vector<PhysicalRange> WithoutFirst(const std::vector<PhysicalRange>& ranges, uint64_t extents) {
   std::vector<PhysicalRange> rest;
   for (PhysicalRange next : ranges) {
@@ -79,12 +71,6 @@ std::vector<PhysicalRange> WithoutFirst(const std::vector<PhysicalRange>& ranges
     rest.push_back(std::move(next));
   }
   return rest;
-}
-
-bool Same(const std::vector<PhysicalRange>& a, const std::vector<PhysicalRange>& b) {
-  return std::ranges::equal(a, b, [](const PhysicalRange& x, const PhysicalRange& y) {
-    return x.pv_uuid == y.pv_uuid && x.range == y.range;
-  });
 }
 
 std::string Text(const VolumeGroup& group, const std::vector<PhysicalRange>& ranges) {
@@ -99,7 +85,7 @@ std::string Text(const VolumeGroup& group, const std::vector<PhysicalRange>& ran
 
 Status Compare(const VolumeGroup& group, const LogicalVolume& lv, std::string_view what,
                const std::vector<PhysicalRange>& planned, const std::vector<PhysicalRange>& made) {
-  if (Same(planned, made)) {
+  if (planned == made) {
     return Ok();
   }
   return Corrupt(lv, fmt::format("{} was planned on {}, LVM made it on {}", what, Text(group, planned),
@@ -159,7 +145,8 @@ Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const 
     // Of a growth only the extents added at the end count, of a create all.
     std::vector<PhysicalRange> made = legs[i].data;
     if (plan.existing.value != 0) {
-      made = WithoutFirst(made, CountOf(made) - std::min(CountOf(made), CountOf(leg.data)));
+      const uint64_t count = layout::SumOf(made);
+      made = WithoutFirst(made, count - std::min(count, layout::SumOf(leg.data)));
     }
     std::vector<PhysicalRange> wanted = leg.data;
     if (legs.size() == 1) {
