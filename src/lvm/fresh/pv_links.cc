@@ -9,36 +9,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "lvm/read/device_scan.h"
+
 namespace quarry::lvm {
 namespace {
 
 namespace fs = std::filesystem;
-
-// First line of a sysfs attribute; empty if the attribute is absent.
-std::string Attribute(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-// Kernel names of devices on top of this one: md arrays, multipath devices.
-std::set<std::string> HoldersOf(const fs::path& device) {
-  std::set<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(device / "holders", error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    names.insert(entry->path().filename());
-  }
-  return names;
-}
 
 // Between two commits there is time to read all texts many times.
 constexpr int kAttempts = 5;
@@ -63,13 +45,6 @@ PvLinks::PvLinks(HeaderReader& reader, PvLinksOptions options)
   }
 }
 
-// Excludes LVs and devices without content. LVs come first in the check: there may be thousands.
-bool PvLinks::MayHoldPv(const std::string& name) const {
-  const fs::path device = fs::path(options_.sysfs) / name;
-  return !Attribute(device / "dm/uuid").starts_with("LVM-") && Attribute(device / "size") != "0" &&
-         Attribute(device / "hidden") != "1";
-}
-
 Result<bool> PvLinks::Update(const Call& call) {
   const std::lock_guard lock(mutex_);
   return Look(call);
@@ -78,7 +53,7 @@ Result<bool> PvLinks::Update(const Call& call) {
 Result<bool> PvLinks::UpdateIfNews(const Call& call) {
   const std::lock_guard lock(mutex_);
   const bool news = !events_.has_value() || events_->Any([this](std::string_view device) {
-    return !Attribute(fs::path(options_.sysfs) / device / "dm/uuid").starts_with("LVM-");
+    return !Attribute(fs::path(options_.sysfs) / device, "dm/uuid").starts_with("LVM-");
   });
   return news || look_again_ ? Look(call) : Result<bool>(false);
 }
@@ -146,14 +121,12 @@ Result<std::vector<PvLinks::Disk>> PvLinks::ReadDisks(const Call& call) {
   std::error_code error;
   fs::directory_iterator entry(options_.sysfs, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    Disk disk;
-    disk.name = entry->path().filename();
-    if (!MayHoldPv(disk.name)) {
+    const fs::path& device = entry->path();
+    if (!MayHoldPv(device)) {
       continue;
     }
-    disk.path = options_.dev + "/" + disk.name;
-    std::replace(disk.path.begin(), disk.path.end(), '!', '/');  // how sysfs spells subdirectories of /dev
-    if (Attribute(fs::path(options_.sysfs) / disk.name / "dm/suspended") == "1") {
+    Disk disk{.name = device.filename(), .path = NodeOf(device, options_.dev), .state = {}};
+    if (Attribute(device, "dm/suspended") == "1") {
       disk.state.kind =
           PvState::Kind::kSilent;  // temporary: a multipath or dm-crypt device whose table is being changed
       suspended.push_back(std::move(disk));
@@ -267,10 +240,13 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
     for (const Disk* disk : same) {
       names.insert(disk->name);
     }
+    // md arrays and multipath devices are holders of the disks that they are made of.
     std::erase_if(same, [&](const Disk* disk) {
-      const auto holders = HoldersOf(fs::path(options_.sysfs) / disk->name);
-      return std::any_of(holders.begin(), holders.end(),
-                         [&](const std::string& holder) { return names.contains(holder); });
+      const fs::path holders = fs::path(options_.sysfs) / disk->name / "holders";
+      return std::ranges::any_of(names, [&](const std::string& name) {
+        std::error_code error;
+        return fs::exists(fs::symlink_status(holders / name, error));
+      });
     });
     // The disk that has the link keeps it.
     const auto current = present.find(uuid);

@@ -80,7 +80,6 @@ class PvLinks final : public PvFinder {
   PvLinks(HeaderReader& reader, PvLinksOptions options);
 
   Result<bool> Look(const Call& call);
-  bool MayHoldPv(const std::string& device) const;
   Result<std::vector<Disk>> ReadDisks(const Call& call);
   Result<bool> ReadGroups(const std::vector<Disk>& disks, std::vector<GroupMembers>& groups,
                           const Call& call);

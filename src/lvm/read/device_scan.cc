@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -21,19 +22,6 @@ namespace quarry::lvm {
 namespace {
 
 namespace fs = std::filesystem;
-
-// First line of a sysfs attribute; empty if the attribute is absent.
-std::string Attribute(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-bool HoldsNoPv(const fs::path& device) {
-  return Attribute(device / "size") == "0" || Attribute(device / "hidden") == "1" ||
-         Attribute(device / "dm/uuid").starts_with("LVM-");
-}
 
 bool MeansNoDisk(int error) {
   return error == ENOENT || error == ENXIO || error == ENODEV || error == ENOMEDIUM || error == EMEDIUMTYPE;
@@ -61,14 +49,10 @@ Error NoAnswer(const std::string& name) {
 Result<std::optional<Device>> Open(const fs::path& device, const std::string& dev) {
   Device out{.name = device.filename().string()};
   // A read of a suspended device would block until the device is resumed.
-  if (Attribute(device / "dm/suspended") == "1") {
+  if (Attribute(device, "dm/suspended") == "1") {
     return Error(Code::kUnavailable, fmt::format("device {} is suspended", out.name));
   }
-  std::string name = out.name;
-  for (char& c : name) {
-    c = c == '!' ? '/' : c;  // how sysfs spells subdirectories of /dev
-  }
-  const std::string node = dev + "/" + name;
+  const std::string node = NodeOf(device, dev);
   if (!CheckNotInScsiRecovery(node).has_value()) {
     return NoAnswer(out.name);
   }
@@ -108,13 +92,31 @@ Status ReadAll(const std::vector<Device>& devices, const Call& call) {
 
 }  // namespace
 
+std::string Attribute(const fs::path& device, const char* name) {
+  std::ifstream in(device / name);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+bool MayHoldPv(const fs::path& device) {
+  return !Attribute(device, "dm/uuid").starts_with("LVM-") && Attribute(device, "size") != "0" &&
+         Attribute(device, "hidden") != "1";
+}
+
+std::string NodeOf(const fs::path& device, const std::string& dev) {
+  std::string name = device.filename();
+  std::ranges::replace(name, '!', '/');  // how sysfs spells subdirectories of /dev
+  return dev + "/" + name;
+}
+
 Status EveryDeviceAnswers(const Call& call, const std::string& sysfs, const std::string& dev) {
   std::vector<Device> devices;
   std::error_code error;
   fs::directory_iterator entries(sysfs, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     QUARRY_TRY(call.Check("looking at every disk"));
-    if (HoldsNoPv(entries->path())) {
+    if (!MayHoldPv(entries->path())) {
       continue;
     }
     QUARRY_ASSIGN(std::optional<Device> device, Open(entries->path(), dev));

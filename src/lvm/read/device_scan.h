@@ -4,6 +4,7 @@
 // "not found". So "not found" is believed only if every device that LVM would read can be read.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "base/call.h"
@@ -17,5 +18,15 @@ namespace quarry::lvm {
 // from errors, counts as unreadable. It is not waited for; a read that is in flight is not repeated.
 Status EveryDeviceAnswers(const Call& call, const std::string& sysfs = "/sys/class/block",
                           const std::string& dev = "/dev");
+
+// `device`: the folder of a block device in sysfs.
+
+// First line of an attribute; empty if the attribute is absent.
+std::string Attribute(const std::filesystem::path& device, const char* name);
+// Whether LVM would look for a PV on the device. Excludes LVs and devices without content. LVs come first in
+// the check: there may be thousands.
+bool MayHoldPv(const std::filesystem::path& device);
+// The device's node below `dev`.
+std::string NodeOf(const std::filesystem::path& device, const std::string& dev);
 
 }  // namespace quarry::lvm
