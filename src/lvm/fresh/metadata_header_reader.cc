@@ -179,6 +179,15 @@ class HeaderReader::Pool {
     return Ok();
   }
 
+  static DirectRead ReadOf(const Target& target, uint64_t offset, size_t size) {
+    return {.fd = target.fd.get(),
+            .device = target.state.device_number,
+            .offset = offset,
+            .size = size,
+            .error = 0,
+            .data = {}};
+  }
+
   Status Run(std::span<DirectRead> reads, const Call& call) { return reads_.Run(reads, patience_, call); }
 
   // Whether all attempts failed at the last read of the device.
@@ -196,15 +205,6 @@ class HeaderReader::Pool {
   }
 
  private:
-  static DirectRead ReadOf(const Target& target, uint64_t offset, size_t size) {
-    return {.fd = target.fd.get(),
-            .device = target.state.device_number,
-            .offset = offset,
-            .size = size,
-            .error = 0,
-            .data = {}};
-  }
-
   // Handles the read of a single area. A device that fails only there is still unreadable.
   static void FinishArea(Target& target, size_t index, const DirectRead& read) {
     if (target.state.areas.size() <= index) {
@@ -227,8 +227,7 @@ class HeaderReader::Pool {
   std::set<std::string> failing_;  // guarded by mutex_
 };
 
-HeaderReader::HeaderReader(milliseconds patience)
-    : patience_(patience), pool_(std::make_unique<Pool>(patience)) {}
+HeaderReader::HeaderReader(milliseconds patience) : pool_(std::make_unique<Pool>(patience)) {}
 HeaderReader::~HeaderReader() = default;
 
 Result<std::vector<PvState>> HeaderReader::Read(std::span<const std::string> paths, const Call& call) {
@@ -265,57 +264,36 @@ Result<std::vector<PvState>> HeaderReader::Read(std::span<const std::string> pat
   return states;
 }
 
-Result<std::vector<Result<std::vector<std::byte>>>> HeaderReader::ReadPieces(std::span<const Piece> pieces,
-                                                                             const Call& call) {
-  QUARRY_TRY(call.Check("reading metadata"));
-  std::vector<Target> targets;
-  std::vector<DirectRead> reads;
-  std::vector<size_t> owners;
-  for (const Piece& piece : pieces) {
-    targets.push_back(pool_->Open(piece.path));
-    if (targets.back().fd.valid()) {
-      reads.push_back(
-          {targets.back().fd.get(), targets.back().state.device_number, piece.offset, piece.size, 0, {}});
-      owners.push_back(targets.size() - 1);
-    }
-  }
-  QUARRY_TRY(pool_->Run(reads, call));
-  std::vector<Result<std::vector<std::byte>>> out;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    out.push_back(ErrnoError(fmt::format("reading {}", pieces[i].path), targets[i].failure));
-  }
-  for (size_t k = 0; k < reads.size(); ++k) {
-    if (reads[k].error == 0) {
-      out[owners[k]] = std::move(reads[k].data);
-    } else {
-      out[owners[k]] = ErrnoError(fmt::format("reading {}", pieces[owners[k]].path), reads[k].error);
-    }
-  }
-  return out;
-}
-
 Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea area,
                                            const RawLocation& location, const Call& call) {
   if (location.size > kMaxText) {
     return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes", path, location.size));
   }
+  const std::string what = fmt::format("reading {}", path);
   std::string text;
   uint32_t checksum = kChecksumSeed;
   for (const DiskArea& piece : TextPieces(area, location)) {
+    QUARRY_TRY(call.Check("reading metadata"));
+    const Target target = pool_->Open(path);
+    if (!target.fd.valid()) {
+      return ErrnoError(what, target.failure);
+    }
     const uint64_t first = piece.offset - piece.offset % kDirectAlignment;
     const uint64_t end = piece.offset + piece.size;
-    std::vector<Piece> chunks;
+    std::vector<DirectRead> reads;
     for (uint64_t at = first; at < end; at += kTextChunk) {
       const uint64_t left = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
-      chunks.push_back({path, at, static_cast<size_t>(std::min<uint64_t>(left, kTextChunk))});
+      reads.push_back(Pool::ReadOf(target, at, static_cast<size_t>(std::min<uint64_t>(left, kTextChunk))));
     }
-    QUARRY_ASSIGN(auto parts, ReadPieces(chunks, call));
+    QUARRY_TRY(pool_->Run(reads, call));
     const size_t from = text.size();
     uint64_t skip = piece.offset - first;
-    for (auto& part : parts) {
-      QUARRY_ASSIGN(const std::vector<std::byte> bytes, std::move(part));
-      if (bytes.size() > skip) {
-        text.append(reinterpret_cast<const char*>(bytes.data()) + skip, bytes.size() - skip);
+    for (const DirectRead& read : reads) {
+      if (read.error != 0) {
+        return ErrnoError(what, read.error);
+      }
+      if (read.data.size() > skip) {
+        text.append(reinterpret_cast<const char*>(read.data.data()) + skip, read.data.size() - skip);
       }
       skip = 0;
     }

@@ -88,19 +88,8 @@ class HeaderReader final : public HeaderSource {
   Result<std::string> ReadText(const std::string& path, DiskArea area, const RawLocation& location,
                                const Call& call) override;
 
-  // `size` bytes of each device from `offset` (both multiples of 4096), for the text of a group. Short if the
-  // device ends before; an error for this device only, if it cannot be read.
-  struct Piece {
-    std::string path;
-    uint64_t offset = 0;
-    size_t size = 0;
-  };
-  Result<std::vector<Result<std::vector<std::byte>>>> ReadPieces(std::span<const Piece> pieces,
-                                                                 const Call& call);
-
  private:
   class Pool;
-  std::chrono::milliseconds patience_;
   std::unique_ptr<Pool> pool_;
 };
 

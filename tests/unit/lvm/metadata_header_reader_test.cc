@@ -155,17 +155,10 @@ TEST_F(Reader, OtherDiskUnderTheSamePathIsAChange) {
   EXPECT_NE(One(path), before) << "same bytes, other file";
 }
 
-TEST_F(Reader, GivesTextsInPieces) {
+TEST_F(Reader, GivesNoTextFromBeyondTheEndOrFromNoDevice) {
   const std::string path = Image("a", Front("changed", 1));
-  const std::vector<HeaderReader::Piece> pieces = {
-      {path, 4096, 4096}, {path, 1 << 20, 4096}, {"/nowhere", 0, 4096}};
-  const auto parts = reader_.ReadPieces(pieces, {});
-  ASSERT_TRUE(parts.has_value());
-  ASSERT_TRUE((*parts)[0].has_value());
-  EXPECT_EQ((*parts)[0]->size(), 4096U);
-  EXPECT_EQ((*parts)[0]->at(5), std::byte{'L'});
-  EXPECT_TRUE((*parts)[1]->empty()) << "beyond the end";
-  EXPECT_EQ((*parts)[2].error().code(), Code::kNotFound);
+  EXPECT_EQ(reader_.ReadText(path, {1 << 20, 8192}, {512, 100, 0}, {}).error().code(), Code::kCorrupt);
+  EXPECT_EQ(reader_.ReadText("/nowhere", {4096, 8192}, {512, 100, 0}, {}).error().code(), Code::kNotFound);
 }
 
 TEST_F(Reader, WorksWithoutAsynchronousReads) {
