@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +20,7 @@
 
 #include "base/unique_fd.h"
 #include "mount/kernel_mount.h"
+#include "mount/process_scan.h"
 
 namespace quarry::mount {
 namespace {
@@ -171,11 +171,8 @@ class Walk {
 
   // For messages: the kernel's name of an open directory, and a name in it.
   std::string PathOf(int directory, std::string_view name = "") const {
-    std::array<char, PATH_MAX> text{};
-    const ssize_t length =
-        readlink(fmt::format("/proc/self/fd/{}", directory).c_str(), text.data(), text.size());
-    const std::string path =
-        length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : "a directory deep below " + top_;
+    std::string path = ReadLink(fmt::format("/proc/self/fd/{}", directory));
+    path = path.empty() ? "a directory deep below " + top_ : path;
     return name.empty() ? path : fmt::format("{}/{}", path, name);
   }
 

@@ -9,7 +9,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -32,22 +31,11 @@ constexpr std::chrono::seconds kSampling{10};
 
 // Reads the whole file from its beginning.
 Result<std::string> ReadFromStart(int fd, const std::string& path) {
-  std::string text;
-  std::array<char, 65536> chunk{};
   if (lseek(fd, 0, SEEK_SET) != 0) {
     return ErrnoError(fmt::format("rewinding {}", path));
   }
-  for (;;) {
-    const ssize_t n = read(fd, chunk.data(), chunk.size());
-    if (n == 0) {
-      return text;
-    }
-    if (n > 0) {
-      text.append(chunk.data(), static_cast<size_t>(n));
-    } else if (errno != EINTR) {
-      return ErrnoError(fmt::format("reading {}", path)).As(Code::kUnavailable);
-    }
-  }
+  auto text = ReadRest(fd, path);
+  return text.has_value() ? std::move(text) : std::move(text.error()).As(Code::kUnavailable);
 }
 
 // The kernel reports changes of the table since the last read as POLLPRI and POLLERR (proc(5)).

@@ -1,6 +1,5 @@
 #include "mount/process_scan.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -9,7 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <memory>
+#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -19,9 +18,7 @@
 namespace quarry::mount {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
+namespace fs = std::filesystem;
 
 // Reads the status of the target of a link in /proc, without a new request to the file system behind it.
 bool Follow(const std::string& link, struct statx& st) {
@@ -68,10 +65,14 @@ Result<std::string> ReadWhole(const std::string& path) {
   if (!fd.valid()) {
     return ErrnoError(fmt::format("opening {}", path));
   }
+  return ReadRest(fd.get(), path);
+}
+
+Result<std::string> ReadRest(int fd, const std::string& path) {
   std::string text;
   std::array<char, 65536> chunk{};
   for (;;) {
-    const ssize_t n = read(fd.get(), chunk.data(), chunk.size());
+    const ssize_t n = read(fd, chunk.data(), chunk.size());
     if (n == 0) {
       return text;
     }
@@ -83,18 +84,17 @@ Result<std::string> ReadWhole(const std::string& path) {
   }
 }
 
+std::string ReadLink(const std::string& path) {
+  std::error_code error;
+  return fs::read_symlink(path, error);
+}
+
 std::vector<std::string> ListDirectory(const std::string& path) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
-  if (!directory) {
-    return names;
-  }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this function's own
-  while (const dirent* entry = readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") {
-      names.emplace_back(name);
-    }
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    names.push_back(entry->path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -14,6 +14,10 @@ namespace quarry::mount {
 
 // The whole content of a file of /proc or /sys. Errors come from errno.
 Result<std::string> ReadWhole(const std::string& path);
+// The rest of an open file. `path`: for errors.
+Result<std::string> ReadRest(int fd, const std::string& path);
+// The target of a link; empty if it cannot be read.
+std::string ReadLink(const std::string& path);
 // The names in a directory except "." and "..", sorted; empty if the directory cannot be read.
 std::vector<std::string> ListDirectory(const std::string& path);
 

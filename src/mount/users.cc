@@ -3,9 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <climits>
-#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,12 +11,6 @@
 
 namespace quarry::mount {
 namespace {
-
-std::string ReadLink(const std::string& path) {
-  std::array<char, PATH_MAX> target{};
-  const ssize_t length = readlink(path.c_str(), target.data(), target.size());
-  return length > 0 ? std::string(target.data(), static_cast<size_t>(length)) : "";
-}
 
 // The content without the newline; empty if the file cannot be read.
 std::string ReadWord(const std::string& path) {
