@@ -25,18 +25,10 @@ Result<Words> CreateGroup::Arguments() const {
   return out;
 }
 
-std::string AddPv::Text() const {
-  return fmt::format("add disk {} to volume group {}", device, group);
-}
-
 // Without -y, as CreateGroup.
 Result<Words> AddPv::Arguments() const {
   QUARRY_TRY(CheckGroupName(group));
   return Words{"vgextend", "--quiet", "--metadatasize", Kib(metadata_size), "--", group, device};
-}
-
-std::string RemovePv::Text() const {
-  return fmt::format("take disk {} out of group {}", device, group);
 }
 
 Result<Words> RemovePv::Arguments() const {
@@ -44,17 +36,9 @@ Result<Words> RemovePv::Arguments() const {
   return Words{"vgreduce", "-y", "--", group, device};
 }
 
-std::string RestorePv::Text() const {
-  return fmt::format("take disk {} back into group {}", device, group);
-}
-
 Result<Words> RestorePv::Arguments() const {
   QUARRY_TRY(CheckGroupName(group));
   return Words{"vgextend", "-y", "--restoremissing", "--", group, device};
-}
-
-std::string DropMissingPvs::Text() const {
-  return fmt::format("take lost disks out of group {}", group);
 }
 
 // Without --force, so that LVM refuses while a logical volume has extents there.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/result.h"
 #include "base/units.h"
 #include "lvm/verbs/words.h"
@@ -42,7 +44,7 @@ struct AddPv {
   Bytes metadata_size = kMetadataSize;  // of the metadata area
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("add disk {} to volume group {}", device, group); }
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return 1; }
@@ -56,7 +58,7 @@ struct RemovePv {
   std::string device;  // path of the PV, as in the snapshot
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("take disk {} out of group {}", device, group); }
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -70,7 +72,7 @@ struct RestorePv {
   std::string device;  // path of the PV, as in the snapshot
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("take disk {} back into group {}", device, group); }
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -83,7 +85,7 @@ struct DropMissingPvs {
   std::string group;
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("take lost disks out of group {}", group); }
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }

@@ -27,18 +27,10 @@ Result<Words> LimitRecovery::Arguments() const {
   return WithFullNames({"lvchange", "-y", "--maxrecoveryrate", Kib(rate), "--"}, group, names);
 }
 
-std::string MoveExtents::Text() const {
-  return fmt::format("move {} from {} to {}", FullName(group, name), from, to);
-}
-
 // Runs in the foreground until the extents are moved.
 Result<Words> MoveExtents::Arguments() const {
   QUARRY_TRY(CheckNames(group, name));
   return Words{"pvmove", "-y", "--interval", "0", "--name", name, "--", from, to};
-}
-
-std::string AbortMove::Text() const {
-  return fmt::format("call off the move off disk {} of group {}", device, group);
 }
 
 // For one PV: without a PV, LVM would abort every move in every group that it sees.

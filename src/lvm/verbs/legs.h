@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/result.h"
 #include "base/units.h"
 #include "lvm/verbs/words.h"
@@ -54,7 +56,7 @@ struct MoveExtents {
   std::string to;    // the same number of extents: "/dev/b:10-59"
 
   static constexpr bool kReloadsTables = true;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("move {} from {} to {}", FullName(group, name), from, to); }
   std::string Object() const { return FullName(group, name) + " " + from; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -68,7 +70,7 @@ struct AbortMove {
   std::string device;  // path of the PV
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return fmt::format("call off the move off disk {} of group {}", device, group); }
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }

@@ -138,10 +138,6 @@ Bytes ExtendLv::MetadataText() const {
   return {(1 + geometry.legs()) * kSegmentText};
 }
 
-std::string RemoveLvs::Text() const {
-  return fmt::format("remove logical volume {}", FullNames(group, names));
-}
-
 // Without -y: LVM asks before it removes an active volume. It does not ask before it removes the snapshots of
 // an inactive origin.
 Result<Words> RemoveLvs::Arguments() const {

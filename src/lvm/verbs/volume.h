@@ -70,7 +70,7 @@ struct RemoveLvs {
   uint64_t seqno = 0;
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const { return "remove logical volume " + FullNames(group, names); }
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return 1; }
