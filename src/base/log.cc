@@ -4,8 +4,8 @@
 
 #include <array>
 #include <chrono>
-#include <ctime>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "base/log_writer.h"
@@ -29,13 +29,9 @@ std::string_view LevelName(LogLevel level) {
 
 std::string Timestamp() {
   const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   const auto millis =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), millis);
 }
 
 // Length of the UTF-8 sequence at the start of `text`; 0 if it is invalid.
