@@ -53,15 +53,10 @@ class MountTable {
   const MountEntry* At(const AbsolutePath& target) const;
   // The mount with this id (STATX_MNT_ID of any file in it); nullptr if the table does not have it.
   const MountEntry* ById(uint64_t id) const;
-  // The number of mounts stacked at exactly this path; 0 if hidden, as for At().
-  size_t CountAt(const AbsolutePath& target) const;
   // Every mount of a file system on `device`, including hidden mounts.
   std::vector<const MountEntry*> Of(DeviceNumber device) const;
 
  private:
-  // The mounts at exactly this path, bottom first.
-  std::vector<const MountEntry*> StackAt(const AbsolutePath& target) const;
-
   std::vector<MountEntry> entries_;
 };
 
@@ -105,11 +100,6 @@ struct MountOptions {
 // loop, mount helpers, words of fstab, options that name other devices, empty words, blanks, control
 // characters, commas, quotes, backslashes, and more text than mount(2) takes (4 KiB less one).
 Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words);
-
-// MS_* flags that belong to a mount and not to its file system: the flags that Bind() can set.
-extern const uint64_t kPerMountFlags;
-// The kPerMountFlags in force at a mount, from its words in mountinfo. "ro" of the file system counts too.
-uint64_t PerMountFlagsOf(const MountEntry& entry);
 
 // The file systems that Quarry makes, from one small registry (filesystems.h in this room).
 std::vector<std::string_view> SupportedFilesystems();  // "ext4", "xfs", "btrfs"; the first is the default

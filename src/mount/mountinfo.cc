@@ -143,19 +143,16 @@ class Walk {
  public:
   explicit Walk(const std::vector<MountEntry>& entries) : entries_(entries) {}
 
-  // Enters the mounts at `prefix`, however many are stacked. A table whose parents form a circle does not
-  // come from the kernel, but it must not cause an endless loop.
-  void Enter(std::string_view prefix, std::vector<const MountEntry*>* passed) {
-    for (size_t steps = 0; steps < entries_.size(); ++steps) {
-      const MountEntry* next = Child(prefix);
-      if (next == nullptr) {
-        return;
-      }
-      current_ = next;
-      if (passed != nullptr) {
-        passed->push_back(next);
-      }
+  // Enters the mounts at `prefix`, however many are stacked. Returns the topmost; nullptr: there is none. A
+  // table whose parents form a circle does not come from the kernel, but it must not cause an endless loop.
+  const MountEntry* Enter(std::string_view prefix) {
+    const MountEntry* top = nullptr;
+    const MountEntry* next = Child(prefix);
+    for (size_t steps = 0; steps < entries_.size() && next != nullptr; ++steps) {
+      current_ = top = next;
+      next = Child(prefix);
     }
+    return top;
   }
 
  private:
@@ -184,34 +181,21 @@ class Walk {
 
 }  // namespace
 
-std::vector<const MountEntry*> MountTable::StackAt(const AbsolutePath& target) const {
-  std::vector<const MountEntry*> stack;
+const MountEntry* MountTable::At(const AbsolutePath& target) const {
   const std::string& path = target.str();
   Walk walk(entries_);
-  walk.Enter("/", path == "/" ? &stack : nullptr);
-  for (size_t slash = path.find('/', 1); path != "/"; slash = path.find('/', slash + 1)) {
-    const bool last = slash == std::string::npos;
-    walk.Enter(std::string_view(path).substr(0, slash), last ? &stack : nullptr);
-    if (last) {
-      break;
-    }
+  const MountEntry* top = walk.Enter("/");
+  for (size_t slash = 0; path != "/" && slash != std::string::npos;) {
+    slash = path.find('/', slash + 1);
+    top = walk.Enter(std::string_view(path).substr(0, slash));
   }
-  return stack;
-}
-
-const MountEntry* MountTable::At(const AbsolutePath& target) const {
-  const auto stack = StackAt(target);
-  return stack.empty() ? nullptr : stack.back();
+  return top;
 }
 
 const MountEntry* MountTable::ById(uint64_t id) const {
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const MountEntry& each) { return each.id == id; });
   return entry == entries_.end() ? nullptr : &*entry;
-}
-
-size_t MountTable::CountAt(const AbsolutePath& target) const {
-  return StackAt(target).size();
 }
 
 std::vector<const MountEntry*> MountTable::Of(DeviceNumber device) const {

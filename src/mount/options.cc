@@ -176,21 +176,17 @@ Status AddWord(std::string_view word, size_t position, MountOptions& out) {
 struct PerMountFlag {
   uint64_t flag;
   uint64_t attribute;
-  std::string_view word;
 };
 constexpr std::array kPerMount = std::to_array<PerMountFlag>({
-    {MS_RDONLY, MOUNT_ATTR_RDONLY, "ro"},
-    {MS_NOSUID, MOUNT_ATTR_NOSUID, "nosuid"},
-    {MS_NODEV, MOUNT_ATTR_NODEV, "nodev"},
-    {MS_NOEXEC, MOUNT_ATTR_NOEXEC, "noexec"},
-    {MS_NODIRATIME, MOUNT_ATTR_NODIRATIME, "nodiratime"},
-    {MS_NOSYMFOLLOW, MOUNT_ATTR_NOSYMFOLLOW, "nosymfollow"},
+    {MS_RDONLY, MOUNT_ATTR_RDONLY},
+    {MS_NOSUID, MOUNT_ATTR_NOSUID},
+    {MS_NODEV, MOUNT_ATTR_NODEV},
+    {MS_NOEXEC, MOUNT_ATTR_NOEXEC},
+    {MS_NODIRATIME, MOUNT_ATTR_NODIRATIME},
+    {MS_NOSYMFOLLOW, MOUNT_ATTR_NOSYMFOLLOW},
 });
 
 }  // namespace
-
-const uint64_t kPerMountFlags =
-    MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NODIRATIME | MS_NOSYMFOLLOW | kAccessTime;
 
 MountOptions MountOptions::WithDefaults(uint64_t default_flags) const {
   MountOptions out = *this;
@@ -208,37 +204,6 @@ Result<MountOptions> ParseMountOptions(const std::vector<std::string>& words) {
                    fmt::format("mount_flags[{}]: all flags together are longer than 4 KiB", i));
     }
     QUARRY_TRY(AddWord(words[i], i, out));
-  }
-  return out;
-}
-
-uint64_t PerMountFlagsOf(const MountEntry& entry) {
-  uint64_t flags = entry.read_only() ? MS_RDONLY : 0;
-  const auto has = [&](std::string_view word) {
-    return std::find(entry.options.begin(), entry.options.end(), word) != entry.options.end();
-  };
-  for (const PerMountFlag& row : kPerMount) {
-    flags |= has(row.word) ? row.flag : 0;
-  }
-  // mountinfo has no word for strictatime. A mount with neither "noatime" nor "relatime" is strictatime.
-  flags |= has("noatime") ? MS_NOATIME : has("relatime") ? MS_RELATIME : MS_STRICTATIME;
-  return flags;
-}
-
-std::vector<std::string> PerMountWords(uint64_t flags) {
-  std::vector<std::string> out;
-  if ((flags & MS_RDONLY) == 0) {
-    out.emplace_back("rw");
-  }
-  for (const PerMountFlag& row : kPerMount) {
-    if ((flags & row.flag) != 0) {
-      out.emplace_back(row.word);
-    }
-  }
-  if ((flags & MS_NOATIME) != 0) {
-    out.emplace_back("noatime");
-  } else if ((flags & MS_STRICTATIME) == 0) {
-    out.emplace_back("relatime");
   }
   return out;
 }

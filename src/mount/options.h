@@ -1,10 +1,8 @@
-// Converts mount options between the three forms of the kernel: MS_* of mount(2), MOUNT_ATTR_* of
-// mount_setattr(2), and the words of mountinfo. Pure.
+// Converts mount options between two forms of the kernel: MS_* of mount(2), and MOUNT_ATTR_* of
+// mount_setattr(2). Pure.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "mount/mount_api.h"
 
@@ -19,8 +17,5 @@ struct AttributeChange {
   uint64_t clear = 0;
 };
 AttributeChange AttributesOf(const MountOptions& options);
-
-// The words that mountinfo shows for a mount with these MS_* flags: "ro", "nosuid", …
-std::vector<std::string> PerMountWords(uint64_t flags);
 
 }  // namespace quarry::mount

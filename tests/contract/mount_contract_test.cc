@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
+
+#include "tests/fakes/mount_words.h"
 
 namespace quarry::contract {
 namespace {
@@ -201,7 +204,7 @@ TEST_F(MountContract, GivesAMountItsFlags) {
   const MountOptions options = *mount::ParseMountOptions({"ro", "nosuid", "nodev", "noexec", "noatime"});
   const auto entry = At(Mounted(node, "ext4", options));
   ASSERT_TRUE(entry.has_value());
-  EXPECT_EQ(mount::PerMountFlagsOf(*entry),
+  EXPECT_EQ(fakes::PerMountFlagsOf(*entry),
             uint64_t{MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME});
 }
 
@@ -223,7 +226,7 @@ TEST_F(MountContract, NeverStacksMounts) {
   const AbsolutePath target = Mounted(first, "ext4");
   EXPECT_CODE(Code::kPrecondition, api().Mount(second, target, "ext4", {}, call()));
   EXPECT_CODE(Code::kPrecondition, api().Bind(world_->NewDirectory().str(), target, {}, call()));
-  EXPECT_EQ(api().Mounts()->CountAt(target), 1U);
+  EXPECT_EQ(std::ranges::count(api().Mounts()->entries(), target.str(), &mount::MountEntry::target), 1);
   EXPECT_EQ(At(target)->backing, world_->NumberOf(first));
 }
 
@@ -315,7 +318,7 @@ TEST_F(MountContract, BindsAStagedFileSystemReadOnlyWhileItStaysWritable) {
   const auto bound = At(target);
   ASSERT_TRUE(bound.has_value());
   EXPECT_TRUE(bound->read_only());
-  EXPECT_EQ(mount::PerMountFlagsOf(*bound),
+  EXPECT_EQ(fakes::PerMountFlagsOf(*bound),
             uint64_t{MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV | MS_RELATIME})
       << "flags of the staged mount stay";
   EXPECT_EQ(bound->backing, world_->NumberOf(node));
@@ -331,7 +334,7 @@ TEST_F(MountContract, ABindCanOptOutOfAFlag) {
   const AbsolutePath staged = Mounted(Formatted("ext4"), "ext4", {MS_NOSUID | MS_NODEV | MS_NOATIME, 0, {}});
   const AbsolutePath target = world_->NewDirectory();
   EXPECT_OK(api().Bind(staged.str(), target, *mount::ParseMountOptions({"suid", "relatime"}), call()));
-  EXPECT_EQ(mount::PerMountFlagsOf(*At(target)), uint64_t{MS_NODEV | MS_RELATIME});
+  EXPECT_EQ(fakes::PerMountFlagsOf(*At(target)), uint64_t{MS_NODEV | MS_RELATIME});
 }
 
 TEST_F(MountContract, BindsADirectoryWithinAFileSystem) {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "mount/options.h"
+#include "tests/fakes/mount_words.h"
 
 namespace quarry::fakes {
 
@@ -36,7 +36,7 @@ std::string ParentOf(const std::string& path) {
 
 std::string FlagText(const MountOptions& options) {
   std::string text;
-  for (const std::string& word : mount::PerMountWords(options.flags)) {
+  for (const std::string& word : PerMountWords(options.flags)) {
     if (word != "rw" && word != "relatime") {
       text += " " + word;
     }
@@ -416,7 +416,7 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, st
   entry.device = fs_type == "btrfs" ? DeviceNumber{0, 1000 + state->minor} : entry.backing;
   entry.root = "/";
   entry.target = target.str();
-  entry.options = mount::PerMountWords(options.flags);
+  entry.options = PerMountWords(options.flags);
   entry.fs_type = fs_type;
   entry.source = device;
   std::ranges::transform(options.data, std::back_inserter(entry.super_options), &mount::DataOption::text);
@@ -467,10 +467,9 @@ Status FakeMount::Bind(const std::string& asked_source, const AbsolutePath& aske
     }
     entry = BindDirectoryLocked(source);
   }
-  const uint64_t inherited = mount::PerMountFlagsOf(*entry);
+  const uint64_t inherited = PerMountFlagsOf(*entry);
   entry->target = target.str();
-  entry->options =
-      mount::PerMountWords((inherited & ~options.cleared) | (options.flags & mount::kPerMountFlags));
+  entry->options = PerMountWords((inherited & ~options.cleared) | (options.flags & kPerMountFlags));
   const auto hold = holds_.find(entry->id);
   const std::optional<std::string> uuid = hold == holds_.end() ? std::nullopt : std::optional(hold->second);
   AddMountLocked(std::move(*entry));

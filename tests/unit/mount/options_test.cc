@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include "tests/fakes/mount_words.h"
+
 namespace quarry::mount {
 namespace {
 
@@ -148,10 +150,10 @@ TEST(BindAttributes, WriteAccessTimeAsOneField) {
 }
 
 TEST(PerMountWords, AreThoseOfMountinfo) {
-  EXPECT_THAT(PerMountWords(0), ElementsAre("rw", "relatime"));
-  EXPECT_THAT(PerMountWords(MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME),
+  EXPECT_THAT(fakes::PerMountWords(0), ElementsAre("rw", "relatime"));
+  EXPECT_THAT(fakes::PerMountWords(MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME),
               ElementsAre("ro", "nosuid", "nodev", "noatime"));
-  EXPECT_THAT(PerMountWords(MS_STRICTATIME), ElementsAre("rw"));
+  EXPECT_THAT(fakes::PerMountWords(MS_STRICTATIME), ElementsAre("rw"));
 }
 
 TEST(PerMountWords, MatchTheFlagsThatAreReadBackFromThem) {
@@ -159,8 +161,8 @@ TEST(PerMountWords, MatchTheFlagsThatAreReadBackFromThem) {
                                uint64_t{MS_NODIRATIME | MS_NOSYMFOLLOW}}) {
     for (const uint64_t atime : {uint64_t{MS_NOATIME}, uint64_t{MS_RELATIME}, uint64_t{MS_STRICTATIME}}) {
       MountEntry entry;
-      entry.options = PerMountWords(flags | atime);
-      EXPECT_EQ(PerMountFlagsOf(entry), flags | atime);
+      entry.options = fakes::PerMountWords(flags | atime);
+      EXPECT_EQ(fakes::PerMountFlagsOf(entry), flags | atime);
     }
   }
 }
