@@ -142,7 +142,7 @@ std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
 }
 
 void Logger::Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
-  if (!Enabled(level)) {
+  if (level < level_) {
     return;
   }
   std::string line = LogLine(format_, level, message, fields);

@@ -30,12 +30,8 @@ class Logger {
   Logger(LogLevel level, LogFormat format, LogWriter& writer)
       : level_(level), format_(format), writer_(&writer) {}
 
-  bool Enabled(LogLevel level) const { return level >= level_; }
   void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) const;
 
-  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
-    Log(LogLevel::kDebug, message, fields);
-  }
   void Info(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kInfo, message, fields);
   }
