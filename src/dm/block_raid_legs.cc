@@ -69,11 +69,8 @@ constexpr std::string_view kBitmap = "a raid bitmap";
 Result<std::vector<Block>> LoadBitmap(int fd, const EraseRange& place) {
   std::vector<Block> bitmap(1);
   QUARRY_TRY(ReadBlocks(fd, place, kRaidSuperblock, bitmap, kBitmap));
-  const auto size = RaidBitmapSize(BytesOf(bitmap)).Context(place.device);
-  if (!size.has_value()) {
-    return size.error();
-  }
-  const size_t blocks = (*size + sizeof(Block) - 1) / sizeof(Block);
+  QUARRY_ASSIGN(const size_t size, RaidBitmapSize(BytesOf(bitmap)).Context(place.device));
+  const size_t blocks = (size + sizeof(Block) - 1) / sizeof(Block);
   if (blocks > place.length.value / sizeof(Block)) {
     return Error(Code::kCorrupt, fmt::format("{} of {} is longer than its place", kBitmap, place.device));
   }

@@ -133,12 +133,7 @@ using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, Dea
 
 // The verb, if the action is that change of LVM's; else nullptr.
 template <typename Verb>
-const Verb* Find(const Action& action) {
-  const auto* const change = std::get_if<lvm::Change>(&action);
-  return change == nullptr ? nullptr : std::get_if<Verb>(change);
-}
-template <typename Verb>
-Verb* Find(Action& action) {
+auto* Find(auto& action) {
   auto* const change = std::get_if<lvm::Change>(&action);
   return change == nullptr ? nullptr : std::get_if<Verb>(change);
 }

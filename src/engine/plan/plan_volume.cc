@@ -130,12 +130,10 @@ Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<
     return Plan{};
   }
   const auto method = policy == ErasePolicy::kDiscard ? dm::EraseMethod::kDiscard : dm::EraseMethod::kZero;
-  auto owned = lvm::OwnedExtents(*record.group, *record.lv);
-  if (!owned.has_value()) {
-    return std::move(owned.error()).Context(fmt::format("volume {}", record.tags.id));
-  }
-  return PlanEraseRanges(*record.group, WithoutLost(*record.group, *std::move(owned), given_up), method)
-      .Context(fmt::format("volume {}", record.tags.id));
+  const std::string volume = fmt::format("volume {}", record.tags.id);
+  QUARRY_ASSIGN(auto owned, lvm::OwnedExtents(*record.group, *record.lv).Context(volume));
+  return PlanEraseRanges(*record.group, WithoutLost(*record.group, std::move(owned), given_up), method)
+      .Context(volume);
 }
 
 std::vector<lvm::PhysicalRange> WithoutLost(const lvm::VolumeGroup& group,
