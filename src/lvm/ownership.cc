@@ -34,12 +34,7 @@ Error Unknown(std::string message) {
 
 // "<lv>_rimage_<n>".
 bool IsLegName(std::string_view name, std::string_view lv) {
-  constexpr std::string_view kImage = "_rimage_";
-  if (!name.starts_with(lv) || !name.substr(lv.size()).starts_with(kImage)) {
-    return false;
-  }
-  const std::string_view number = name.substr(lv.size() + kImage.size());
-  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+  return IsLegOf(name, lv) && name.substr(lv.size()).starts_with("_rimage_");
 }
 
 // A leg, or a leg's metadata, as LVM names it.
