@@ -184,23 +184,6 @@ class BoundChild {
   const std::array<int, 3> files_;
 };
 
-void Append(std::string& to, const char* data, size_t size, size_t limit, bool& truncated) {
-  const size_t room = limit > to.size() ? limit - to.size() : 0;
-  to.append(data, std::min(room, size));
-  truncated = truncated || size > room;
-}
-
-// Reads the available data. False once the other end is closed.
-bool Drain(const UniqueFd& fd, std::string& to, size_t limit, bool& truncated) {
-  std::array<char, 65536> chunk{};
-  const ssize_t n = read(fd.get(), chunk.data(), chunk.size());
-  if (n > 0) {
-    Append(to, chunk.data(), static_cast<size_t>(n), limit, truncated);
-    return true;
-  }
-  return n < 0 && (errno == EINTR || errno == EAGAIN);
-}
-
 // One child from spawn to reap.
 class Child {
  public:
@@ -251,6 +234,20 @@ class Child {
     }
   }
 
+  // Reads the available data. False once the other end is closed.
+  bool Drain(const UniqueFd& fd, std::string& to) {
+    std::array<char, 65536> chunk{};
+    const ssize_t n = read(fd.get(), chunk.data(), chunk.size());
+    if (n <= 0) {
+      return n < 0 && (errno == EINTR || errno == EAGAIN);
+    }
+    const size_t room = command_.output_limit > to.size() ? command_.output_limit - to.size() : 0;
+    const auto size = static_cast<size_t>(n);
+    to.append(chunk.data(), std::min(room, size));
+    finished_.output_truncated = finished_.output_truncated || size > room;
+    return true;
+  }
+
   void Step(milliseconds limit) {
     std::array<pollfd, 4> fds = {{{out_.get(), POLLIN, 0},
                                   {err_.get(), POLLIN, 0},
@@ -259,12 +256,10 @@ class Child {
     if (poll(fds.data(), fds.size(), static_cast<int>(limit.count())) <= 0) {
       return;
     }
-    if (fds[0].revents != 0 &&
-        !Drain(out_, finished_.out, command_.output_limit, finished_.output_truncated)) {
+    if (fds[0].revents != 0 && !Drain(out_, finished_.out)) {
       out_.Reset();
     }
-    if (fds[1].revents != 0 &&
-        !Drain(err_, finished_.err, command_.output_limit, finished_.output_truncated)) {
+    if (fds[1].revents != 0 && !Drain(err_, finished_.err)) {
       err_.Reset();
     }
     if (fds[3].revents != 0 && in_.valid()) {
@@ -290,8 +285,7 @@ class Child {
   void DrainRest() {
     for (auto [fd, to] : {std::pair{&out_, &finished_.out}, std::pair{&err_, &finished_.err}}) {
       pollfd one{fd->get(), POLLIN, 0};
-      while (fd->valid() && poll(&one, 1, 0) > 0 &&
-             Drain(*fd, *to, command_.output_limit, finished_.output_truncated)) {
+      while (fd->valid() && poll(&one, 1, 0) > 0 && Drain(*fd, *to)) {
       }
     }
   }

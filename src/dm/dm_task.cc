@@ -1,6 +1,5 @@
 #include "dm/dm_task.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -9,8 +8,9 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -18,6 +18,8 @@
 
 namespace quarry::dm {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kControl = "/dev/mapper/control";
 // From the kernel's devices.txt: fixed, so the node can exist before the driver.
@@ -61,19 +63,14 @@ __attribute__((format(printf, 5, 6))) void TakeWords(int level, const char* /*fi
 
 // libdevmapper opens /dev/mapper/control once, keeps it open, and would let children inherit it.
 void KeepControlFromChildren() {
-  DIR* directory = opendir("/proc/self/fd");
-  if (directory == nullptr) {
-    return;
-  }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this function's own
-  while (const dirent* entry = readdir(directory)) {
-    std::array<char, 64> target{};
-    const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target.data(), target.size() - 1);
-    if (length > 0 && std::string_view(target.data()) == kControl) {
-      fcntl(std::atoi(entry->d_name), F_SETFD, FD_CLOEXEC);
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc/self/fd", error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code closed;
+    if (fs::read_symlink(entry->path(), closed) == kControl) {
+      fcntl(std::stoi(entry->path().filename()), F_SETFD, FD_CLOEXEC);
     }
   }
-  closedir(directory);
 }
 
 // Makes the first request, so that the control node is open before any other request.

@@ -1,5 +1,6 @@
 #include "udev/nvme_health.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <libnvme.h>
 #include <sys/stat.h>
@@ -33,10 +34,6 @@ uint64_t LittleEndian(const uint8_t* bytes, size_t count) {
     value = value << 8 | bytes[i];
   }
   return value;
-}
-
-uint16_t Host(__le16 value) {
-  return std::endian::native == std::endian::little ? value : std::byteswap(value);
 }
 
 // A counter of 16 bytes.
@@ -84,8 +81,8 @@ DiskHealth DecodeHealth(const SmartPage& smart, const NamespacePage& name_space)
   out.deallocated_is_zero = (ns.dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
   const uint64_t block = BlockSize(ns);
   if ((ns.nsfeat & NVME_NS_FEAT_IO_OPT) != 0 && block != 0) {  // the fields are valid
-    out.write_granularity = Bytes{(uint64_t{Host(ns.npwg)} + 1) * block};
-    out.discard_granularity = Bytes{(uint64_t{Host(ns.npdg)} + 1) * block};
+    out.write_granularity = Bytes{(uint64_t{le16toh(ns.npwg)} + 1) * block};
+    out.discard_granularity = Bytes{(uint64_t{le16toh(ns.npdg)} + 1) * block};
   }
   return out;
 }

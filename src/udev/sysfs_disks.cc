@@ -55,14 +55,7 @@ std::string Attribute(const fs::path& path) {
   return Plain(Trimmed(WholeFile(path)));
 }
 
-uint64_t NumberIn(const fs::path& path) {
-  const std::string text = Attribute(path);
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : 0;
-}
-
-// A counter of the kernel's SCSI layer: "0x1f".
+// A decimal number, or a counter of the kernel's SCSI layer: "0x1f".
 std::optional<uint64_t> CounterIn(const fs::path& path) {
   const std::string text = Attribute(path);
   uint64_t value = 0;
@@ -70,6 +63,11 @@ std::optional<uint64_t> CounterIn(const fs::path& path) {
   const auto [end, error] = std::from_chars(text.data() + (hexadecimal ? 2 : 0), text.data() + text.size(),
                                             value, hexadecimal ? 16 : 10);
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// 0 if the attribute is absent.
+uint64_t NumberIn(const fs::path& path) {
+  return CounterIn(path).value_or(0);
 }
 
 DeviceNumber NumberOf(const std::string& text) {
@@ -157,7 +155,6 @@ Disk ReadDisk(const fs::path& device, const std::string& dev) {
   disk.logical_block = Bytes{NumberIn(device / "queue/logical_block_size")};
   disk.physical_block = Bytes{NumberIn(device / "queue/physical_block_size")};
   disk.rotational = NumberIn(device / "queue/rotational") != 0;
-  disk.removable = NumberIn(device / "removable") != 0;
   disk.read_only = NumberIn(device / "ro") != 0;
   disk.failed_commands = CounterIn(device / "device/ioerr_cnt");
   disk.holders = NamesIn(device / "holders");

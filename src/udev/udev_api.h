@@ -34,7 +34,6 @@ struct Disk {
   Bytes size;
   Bytes logical_block, physical_block;
   bool rotational = false;
-  bool removable = false;
   bool read_only = false;
   // Failed commands since the disk was found, as the kernel counts them for SCSI and SATA disks. Includes
   // commands that the disk did not know. nullopt: the kernel does not count.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -83,19 +84,17 @@ Status FlushOne(const std::string& device, const std::string& uuid) {
 
 Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call) {
   bool durable = false;
-  Status first_failure = Error(Code::kUnavailable, "no PV with metadata is known");
-  bool failed = false;
+  std::optional<Error> failure;  // the first
   for (const FlushTarget& target : targets) {
     QUARRY_TRY(call.Check("flushing the group's disks"));
     Status status = FlushOne(target.device, target.uuid).Context(fmt::format("flushing {}", target.device));
     if (status.has_value()) {
       durable = durable || target.holds_metadata;
-    } else if (!failed) {
-      failed = true;
-      first_failure = std::move(status);
+    } else if (!failure.has_value()) {
+      failure = std::move(status.error());
     }
   }
-  return durable ? Ok() : first_failure;
+  return durable ? Ok() : Status(failure.value_or(Error(Code::kUnavailable, "no PV with metadata is known")));
 }
 
 Status FlushNewPv(const std::string& device, const Call& call) {

@@ -97,7 +97,6 @@ TEST_F(SysfsDisks, AScsiDiskHasItsSerialInAPageAndItsNameFromTheBus) {
   Set(disk, "device/vpd_pg80", std::string("\0\x80\0\x08", 4) + "ZC1A2B3C");
   Set(disk, "queue/rotational", "1");
   Set(disk, "device/ioerr_cnt", "0x1f");
-  Set(disk, "removable", "1");
   Set(disk, "ro", "1");
   const Disk read = Read().front();
   EXPECT_EQ(read.identity, "naa.5000c500a1b2c3d4");
@@ -105,7 +104,6 @@ TEST_F(SysfsDisks, AScsiDiskHasItsSerialInAPageAndItsNameFromTheBus) {
   EXPECT_EQ(read.transport, "sata");
   EXPECT_TRUE(read.rotational);
   EXPECT_EQ(read.failed_commands, 31U);
-  EXPECT_TRUE(read.removable);
   EXPECT_TRUE(read.read_only);
 }
 
