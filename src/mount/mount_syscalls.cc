@@ -52,34 +52,31 @@ std::optional<size_t> RefusedOption(const std::string& fs_type, const std::vecto
 Error MountFailure(const std::string& what, const std::string& fs_type, const MountOptions& options,
                    int saved_errno) {
   Error error = ErrnoError(what, saved_errno);
+  const auto means = [&](Code code, std::string_view why) {
+    return Error(code, fmt::format("{}: {}", what, why)).WithErrno(saved_errno);
+  };
   switch (saved_errno) {
     case EINVAL:
       if (const auto refused = RefusedOption(fs_type, options.data)) {
-        return Error(Code::kInvalidArgument,
-                     fmt::format("{}: {} does not accept mount_flags[{}]", what, fs_type, *refused))
-            .WithErrno(EINVAL);
+        return means(Code::kInvalidArgument,
+                     fmt::format("{} does not accept mount_flags[{}]", fs_type, *refused));
       }
-      return Error(Code::kCorrupt,
-                   fmt::format("{}: the kernel finds no valid {}, or one with the same UUID is mounted, "
+      return means(Code::kCorrupt,
+                   fmt::format("the kernel finds no valid {}, or one with the same UUID is mounted, "
                                "or an option has a bad value; its log says which",
-                               what, fs_type))
-          .WithErrno(EINVAL);
+                               fs_type));
     case EUCLEAN:
     case EBADMSG:
       return std::move(error).As(Code::kCorrupt);
     case EROFS:
     case EACCES:
-      return Error(Code::kPrecondition, fmt::format("{}: the device is read-only", what))
-          .WithErrno(saved_errno);
+      return means(Code::kPrecondition, "the device is read-only");
     case EEXIST:
-      return Error(Code::kPrecondition, fmt::format("{}: a file system with the same UUID is mounted", what))
-          .WithErrno(saved_errno);
+      return means(Code::kPrecondition, "a file system with the same UUID is mounted");
     case ENODEV:
-      return Error(Code::kUnsupported, fmt::format("{}: this kernel has no {}", what, fs_type))
-          .WithErrno(saved_errno);
+      return means(Code::kUnsupported, fmt::format("this kernel has no {}", fs_type));
     case ENOSPC:
-      return Error(Code::kUnavailable, fmt::format("{}: there are too many mounts (fs.mount-max)", what))
-          .WithErrno(saved_errno);
+      return means(Code::kUnavailable, "there are too many mounts (fs.mount-max)");
     case EPERM:
       return std::move(error).As(Code::kUnavailable);
     default:
