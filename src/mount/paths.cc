@@ -199,24 +199,23 @@ Result<std::optional<DeviceNumber>> Paths::FileSystemOfNode(const std::string& n
   return std::optional(DeviceNumber{major(st.st_dev), minor(st.st_dev)});
 }
 
-Result<PathKind> Paths::Inspect(const AbsolutePath& path) const {
+Result<std::optional<Place>> Paths::LookIfThere(const AbsolutePath& path) const {
   auto place = Look(path);
-  if (!place.has_value()) {
-    return place.error().code() == Code::kNotFound ? Result<PathKind>(PathKind::kAbsent)
-                                                   : std::move(place.error());
+  if (!place.has_value() && place.error().code() == Code::kNotFound) {
+    return std::optional<Place>();
   }
-  return place->kind();
+  QUARRY_ASSIGN(Place found, std::move(place));
+  return std::optional(std::move(found));
+}
+
+Result<PathKind> Paths::Inspect(const AbsolutePath& path) const {
+  QUARRY_ASSIGN(const auto place, LookIfThere(path));
+  return place.has_value() ? place->kind() : PathKind::kAbsent;
 }
 
 Result<std::optional<DeviceNumber>> Paths::BlockDeviceAt(const AbsolutePath& path) const {
-  auto place = Look(path);
-  if (!place.has_value() && place.error().code() != Code::kNotFound) {
-    return std::move(place.error());
-  }
-  if (!place.has_value() || !S_ISBLK(place->mode)) {
-    return std::optional<DeviceNumber>();
-  }
-  return std::optional(place->node);
+  QUARRY_ASSIGN(const auto place, LookIfThere(path));
+  return place.has_value() && S_ISBLK(place->mode) ? std::optional(place->node) : std::nullopt;
 }
 
 Status Paths::MakeDirectory(const AbsolutePath& path) const {
@@ -250,10 +249,7 @@ Status Paths::MakeFile(const AbsolutePath& path) const {
 // crash between the exchange and the removal, the path is a file, and the empty directory `.NAME.quarry`
 // stays beside it.
 Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
-  auto found = Look(path);
-  if (!found.has_value() && found.error().code() != Code::kNotFound) {
-    return std::move(found.error());
-  }
+  QUARRY_ASSIGN(const auto found, LookIfThere(path));
   if (!found.has_value() || found->kind() != PathKind::kDirectory) {
     return MakeFile(path);
   }
@@ -291,19 +287,18 @@ Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
 }
 
 Status Paths::RemovePath(const AbsolutePath& path) const {
-  auto found = Look(path);
-  if (!found.has_value()) {
-    return found.error().code() == Code::kNotFound ? Ok() : Status(std::move(found.error()));
+  QUARRY_ASSIGN(const auto place, LookIfThere(path));
+  if (!place.has_value()) {
+    return Ok();
   }
-  const Place place = std::move(*found);
-  if (place.mount_root) {
+  if (place->mount_root) {
     return Refusal(path, "is a mount point");
   }
-  if (place.kind() == PathKind::kOther) {
+  if (place->kind() == PathKind::kOther) {
     return Refusal(path, "is neither a directory nor a regular file");
   }
-  const bool directory = place.kind() == PathKind::kDirectory;
-  if (!directory && place.size != 0) {
+  const bool directory = place->kind() == PathKind::kDirectory;
+  if (!directory && place->size != 0) {
     return Refusal(path, "is not empty");
   }
   QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));

@@ -58,6 +58,8 @@ class Paths {
   Result<FilesystemUsage> Usage(const AbsolutePath& path) const;
 
  private:
+  // As Look; nullopt: the path does not exist.
+  Result<std::optional<Place>> LookIfThere(const AbsolutePath& path) const;
   // The reason why the directory at `path` could not be opened: the first link in it that leads nowhere or in
   // a circle.
   Error WhyNot(const AbsolutePath& path, Error error) const;
