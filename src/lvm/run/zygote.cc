@@ -183,9 +183,4 @@ std::optional<int> ZygoteSubprocess::pid() const {
   return zygote_ == nullptr || zygote_->IsGone() ? std::nullopt : std::optional<int>(zygote_->pid());
 }
 
-Status ZygoteSubprocess::start_failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_.has_value() ? Status(*failure_) : Ok();
-}
-
 }  // namespace quarry::lvm

@@ -62,8 +62,6 @@ class ZygoteSubprocess final : public Subprocess {
   Counts counts() const;
   // Process id; nullopt while there is no zygote.
   std::optional<int> pid() const;
-  // Why the last attempt to start the zygote failed; OK otherwise.
-  Status start_failure() const;
 
  private:
   std::shared_ptr<zygote::Process> Current(const Command& command, const Call& call);
