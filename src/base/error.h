@@ -1,4 +1,5 @@
-// Errors in the terms of storage. Only src/csi maps them to gRPC codes, by one switch per CSI version.
+// Errors in the terms of storage. Only src/csi maps them to gRPC codes, by one switch for CSI v1 and the
+// differences of older versions.
 #pragma once
 
 #include <cerrno>

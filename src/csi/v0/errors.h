@@ -1,12 +1,13 @@
 // Maps Quarry's error codes to those of CSI v0 (0.2 and 0.3; csi-spec section 10). No other file does.
 #pragma once
 
-#include <grpcpp/support/status_code_enum.h>
-
-#include "base/error.h"
+#include "csi/v1/errors.h"
 
 namespace quarry::csi::v0 {
 
-grpc::StatusCode ToGrpcCode(Code code);
+// As in v1, but kBusy is not ABORTED: that ends an operation of Mesos for good, while UNAVAILABLE is retried.
+inline grpc::StatusCode ToGrpcCode(Code code) {
+  return code == Code::kBusy ? grpc::StatusCode::UNAVAILABLE : v1::ToGrpcCode(code);
+}
 
 }  // namespace quarry::csi::v0
