@@ -2,8 +2,8 @@
 // message of v1, v1::Calls does the work, and the Passage converts the response back. The messages of v1
 // itself are not converted.
 //
-// Below it are the RPCs that every version has, once for all versions. The services of a version derive from
-// them and add the rest (v1/services.cc, v0/services.cc, v0_1/services.cc).
+// The services of a version (v1/services.cc, v0/services.cc, v0_1/services.cc) list their RPCs with
+// QUARRY_RPC.
 #pragma once
 
 #include <concepts>
@@ -80,92 +80,23 @@ using RequestOf = typename Messages<decltype(kMethod)>::Request;
 template <auto kMethod>
 using ResponseOf = typename Messages<decltype(kMethod)>::Response;
 
-// `Service` is the generated class of one version: pb::Identity::Service.
-template <typename Service, typename Wire>
-class SharedIdentity : public Service {
+// A service of one version. `GeneratedService` is pb::Identity::Service or the like.
+template <typename GeneratedService, typename Wire>
+class Served : public GeneratedService {
  public:
-  SharedIdentity(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
-  grpc::Status GetPluginInfo(grpc::ServerContext* context, const RequestOf<&Service::GetPluginInfo>* request,
-                             ResponseOf<&Service::GetPluginInfo>* response) final {
-    return passage_.Serve({"GetPluginInfo"}, context, request, response, &v1::Calls::GetPluginInfo);
-  }
+  Served(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
 
  protected:
-  const Passage<Wire> passage_;
-};
-
-template <typename Service, typename Wire>
-class SharedController : public Service {
- public:
-  SharedController(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
-  grpc::Status CreateVolume(grpc::ServerContext* context, const RequestOf<&Service::CreateVolume>* request,
-                            ResponseOf<&Service::CreateVolume>* response) final {
-    return passage_.Serve({"CreateVolume", true}, context, request, response, &v1::Calls::CreateVolume);
-  }
-
-  grpc::Status DeleteVolume(grpc::ServerContext* context, const RequestOf<&Service::DeleteVolume>* request,
-                            ResponseOf<&Service::DeleteVolume>* response) final {
-    return passage_.Serve({"DeleteVolume", true}, context, request, response, &v1::Calls::DeleteVolume);
-  }
-
-  grpc::Status ValidateVolumeCapabilities(grpc::ServerContext* context,
-                                          const RequestOf<&Service::ValidateVolumeCapabilities>* request,
-                                          ResponseOf<&Service::ValidateVolumeCapabilities>* response) final {
-    return passage_.Serve({"ValidateVolumeCapabilities"}, context, request, response,
-                          &v1::Calls::ValidateVolumeCapabilities);
-  }
-
-  grpc::Status ListVolumes(grpc::ServerContext* context, const RequestOf<&Service::ListVolumes>* request,
-                           ResponseOf<&Service::ListVolumes>* response) final {
-    return passage_.Serve({"ListVolumes"}, context, request, response, &v1::Calls::ListVolumes);
-  }
-
-  grpc::Status GetCapacity(grpc::ServerContext* context, const RequestOf<&Service::GetCapacity>* request,
-                           ResponseOf<&Service::GetCapacity>* response) final {
-    return passage_.Serve({"GetCapacity"}, context, request, response, &v1::Calls::GetCapacity);
-  }
-
-  grpc::Status ControllerGetCapabilities(grpc::ServerContext* context,
-                                         const RequestOf<&Service::ControllerGetCapabilities>* request,
-                                         ResponseOf<&Service::ControllerGetCapabilities>* response) final {
-    return passage_.Serve({"ControllerGetCapabilities"}, context, request, response,
-                          &v1::Calls::ControllerGetCapabilities);
-  }
-
- protected:
-  const Passage<Wire> passage_;
-};
-
-template <typename Service, typename Wire>
-class SharedNode : public Service {
- public:
-  SharedNode(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
-  grpc::Status NodePublishVolume(grpc::ServerContext* context,
-                                 const RequestOf<&Service::NodePublishVolume>* request,
-                                 ResponseOf<&Service::NodePublishVolume>* response) final {
-    return passage_.Serve({"NodePublishVolume", true}, context, request, response,
-                          &v1::Calls::NodePublishVolume);
-  }
-
-  grpc::Status NodeUnpublishVolume(grpc::ServerContext* context,
-                                   const RequestOf<&Service::NodeUnpublishVolume>* request,
-                                   ResponseOf<&Service::NodeUnpublishVolume>* response) final {
-    return passage_.Serve({"NodeUnpublishVolume", true}, context, request, response,
-                          &v1::Calls::NodeUnpublishVolume);
-  }
-
-  grpc::Status NodeGetCapabilities(grpc::ServerContext* context,
-                                   const RequestOf<&Service::NodeGetCapabilities>* request,
-                                   ResponseOf<&Service::NodeGetCapabilities>* response) final {
-    return passage_.Serve({"NodeGetCapabilities"}, context, request, response,
-                          &v1::Calls::NodeGetCapabilities);
-  }
-
- protected:
+  using Generated = GeneratedService;
   const Passage<Wire> passage_;
 };
 
 }  // namespace quarry::csi
+
+// In a class derived from Served: overrides the generated method `rpc`, which `call` of v1::Calls serves. The
+// last argument is RpcName::changes_things.
+#define QUARRY_RPC(rpc, call, changes_things)                                                    \
+  grpc::Status rpc(grpc::ServerContext* context, const RequestOf<&Generated::rpc>* request,      \
+                   ResponseOf<&Generated::rpc>* response) final {                                \
+    return passage_.Serve({#rpc, changes_things}, context, request, response, &v1::Calls::call); \
+  }

@@ -8,40 +8,38 @@
 namespace quarry::csi::v0 {
 namespace {
 
-using grpc::ServerContext;
 using v1::Calls;
 
-class IdentityService final : public SharedIdentity<pb::Identity::Service, Wire> {
+class IdentityService final : public Served<pb::Identity::Service, Wire> {
  public:
-  using SharedIdentity::SharedIdentity;
+  using Served::Served;
 
-  grpc::Status GetPluginCapabilities(ServerContext* context, const pb::GetPluginCapabilitiesRequest* request,
-                                     pb::GetPluginCapabilitiesResponse* response) override {
-    return passage_.Serve({"GetPluginCapabilities"}, context, request, response,
-                          &Calls::GetPluginCapabilities);
-  }
-
-  grpc::Status Probe(ServerContext* context, const pb::ProbeRequest* request,
-                     pb::ProbeResponse* response) override {
-    return passage_.Serve({"Probe"}, context, request, response, &Calls::Probe);
-  }
+  QUARRY_RPC(GetPluginInfo, GetPluginInfo, false)
+  QUARRY_RPC(GetPluginCapabilities, GetPluginCapabilities, false)
+  QUARRY_RPC(Probe, Probe, false)
 };
 
-using ControllerService = SharedController<pb::Controller::Service, Wire>;
-
-class NodeService final : public SharedNode<pb::Node::Service, Wire> {
+class ControllerService final : public Served<pb::Controller::Service, Wire> {
  public:
-  using SharedNode::SharedNode;
+  using Served::Served;
 
-  grpc::Status NodeGetInfo(ServerContext* context, const pb::NodeGetInfoRequest* request,
-                           pb::NodeGetInfoResponse* response) override {
-    return passage_.Serve({"NodeGetInfo"}, context, request, response, &Calls::NodeGetInfo);
-  }
+  QUARRY_RPC(CreateVolume, CreateVolume, true)
+  QUARRY_RPC(DeleteVolume, DeleteVolume, true)
+  QUARRY_RPC(ValidateVolumeCapabilities, ValidateVolumeCapabilities, false)
+  QUARRY_RPC(ListVolumes, ListVolumes, false)
+  QUARRY_RPC(GetCapacity, GetCapacity, false)
+  QUARRY_RPC(ControllerGetCapabilities, ControllerGetCapabilities, false)
+};
 
-  grpc::Status NodeGetId(ServerContext* context, const pb::NodeGetIdRequest* request,
-                         pb::NodeGetIdResponse* response) override {
-    return passage_.Serve({"NodeGetId"}, context, request, response, &Calls::NodeGetInfo);
-  }
+class NodeService final : public Served<pb::Node::Service, Wire> {
+ public:
+  using Served::Served;
+
+  QUARRY_RPC(NodePublishVolume, NodePublishVolume, true)
+  QUARRY_RPC(NodeUnpublishVolume, NodeUnpublishVolume, true)
+  QUARRY_RPC(NodeGetCapabilities, NodeGetCapabilities, false)
+  QUARRY_RPC(NodeGetInfo, NodeGetInfo, false)
+  QUARRY_RPC(NodeGetId, NodeGetInfo, false)
 };
 
 }  // namespace

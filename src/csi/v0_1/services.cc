@@ -8,46 +8,47 @@
 namespace quarry::csi::v0_1 {
 namespace {
 
-using grpc::ServerContext;
 using v1::Calls;
 
-class IdentityService final : public SharedIdentity<pb::Identity::Service, Wire> {
+class IdentityService final : public Served<pb::Identity::Service, Wire> {
  public:
-  using SharedIdentity::SharedIdentity;
+  using Served::Served;
 
   // v1 has no such RPC.
-  grpc::Status GetSupportedVersions(ServerContext* context, const pb::GetSupportedVersionsRequest* request,
+  grpc::Status GetSupportedVersions(grpc::ServerContext* context,
+                                    const pb::GetSupportedVersionsRequest* request,
                                     pb::GetSupportedVersionsResponse* response) override {
     return passage_.Answer({"GetSupportedVersions"}, context, request, [&](Rpc&) {
       *response->add_supported_versions() = ServedVersion();
       return Ok();
     });
   }
+
+  QUARRY_RPC(GetPluginInfo, GetPluginInfo, false)
 };
 
-class ControllerService final : public SharedController<pb::Controller::Service, Wire> {
+class ControllerService final : public Served<pb::Controller::Service, Wire> {
  public:
-  using SharedController::SharedController;
+  using Served::Served;
 
-  grpc::Status ControllerProbe(ServerContext* context, const pb::ControllerProbeRequest* request,
-                               pb::ControllerProbeResponse* response) override {
-    return passage_.Serve({"ControllerProbe"}, context, request, response, &Calls::Probe);
-  }
+  QUARRY_RPC(CreateVolume, CreateVolume, true)
+  QUARRY_RPC(DeleteVolume, DeleteVolume, true)
+  QUARRY_RPC(ValidateVolumeCapabilities, ValidateVolumeCapabilities, false)
+  QUARRY_RPC(ListVolumes, ListVolumes, false)
+  QUARRY_RPC(GetCapacity, GetCapacity, false)
+  QUARRY_RPC(ControllerGetCapabilities, ControllerGetCapabilities, false)
+  QUARRY_RPC(ControllerProbe, Probe, false)
 };
 
-class NodeService final : public SharedNode<pb::Node::Service, Wire> {
+class NodeService final : public Served<pb::Node::Service, Wire> {
  public:
-  using SharedNode::SharedNode;
+  using Served::Served;
 
-  grpc::Status GetNodeID(ServerContext* context, const pb::GetNodeIDRequest* request,
-                         pb::GetNodeIDResponse* response) override {
-    return passage_.Serve({"GetNodeID"}, context, request, response, &Calls::NodeGetInfo);
-  }
-
-  grpc::Status NodeProbe(ServerContext* context, const pb::NodeProbeRequest* request,
-                         pb::NodeProbeResponse* response) override {
-    return passage_.Serve({"NodeProbe"}, context, request, response, &Calls::Probe);
-  }
+  QUARRY_RPC(NodePublishVolume, NodePublishVolume, true)
+  QUARRY_RPC(NodeUnpublishVolume, NodeUnpublishVolume, true)
+  QUARRY_RPC(NodeGetCapabilities, NodeGetCapabilities, false)
+  QUARRY_RPC(GetNodeID, NodeGetInfo, false)
+  QUARRY_RPC(NodeProbe, Probe, false)
 };
 
 }  // namespace

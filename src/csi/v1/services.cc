@@ -7,8 +7,6 @@
 namespace quarry::csi::v1 {
 namespace {
 
-using grpc::ServerContext;
-
 // These messages are those of v1::Calls. v1/requests.h checks them.
 struct Wire {
   template <typename Request>
@@ -17,97 +15,57 @@ struct Wire {
   }
 };
 
-class IdentityService final : public SharedIdentity<pb::Identity::Service, Wire> {
+class IdentityService final : public Served<pb::Identity::Service, Wire> {
  public:
-  using SharedIdentity::SharedIdentity;
+  using Served::Served;
 
-  grpc::Status GetPluginCapabilities(ServerContext* context, const pb::GetPluginCapabilitiesRequest* request,
-                                     pb::GetPluginCapabilitiesResponse* response) override {
-    return passage_.Serve({"GetPluginCapabilities"}, context, request, response,
-                          &Calls::GetPluginCapabilities);
-  }
-
-  grpc::Status Probe(ServerContext* context, const pb::ProbeRequest* request,
-                     pb::ProbeResponse* response) override {
-    return passage_.Serve({"Probe"}, context, request, response, &Calls::Probe);
-  }
+  QUARRY_RPC(GetPluginInfo, GetPluginInfo, false)
+  QUARRY_RPC(GetPluginCapabilities, GetPluginCapabilities, false)
+  QUARRY_RPC(Probe, Probe, false)
 };
 
-class ControllerService final : public SharedController<pb::Controller::Service, Wire> {
+class ControllerService final : public Served<pb::Controller::Service, Wire> {
  public:
-  ControllerService(const Calls& calls, Edge& edge) : SharedController(calls, edge), calls_(calls) {}
+  ControllerService(const Calls& calls, Edge& edge) : Served(calls, edge), calls_(calls) {}
 
-  grpc::Status ControllerExpandVolume(ServerContext* context,
+  QUARRY_RPC(CreateVolume, CreateVolume, true)
+  QUARRY_RPC(DeleteVolume, DeleteVolume, true)
+  QUARRY_RPC(ValidateVolumeCapabilities, ValidateVolumeCapabilities, false)
+  QUARRY_RPC(ListVolumes, ListVolumes, false)
+  QUARRY_RPC(GetCapacity, GetCapacity, false)
+  QUARRY_RPC(ControllerGetCapabilities, ControllerGetCapabilities, false)
+  QUARRY_RPC(ControllerGetVolume, ControllerGetVolume, false)
+  QUARRY_RPC(ControllerGetVolumeHealth, ControllerGetVolumeHealth, false)
+  QUARRY_RPC(ControllerListVolumeHealth, ControllerListVolumeHealth, false)
+
+  grpc::Status ControllerExpandVolume(grpc::ServerContext* context,
                                       const pb::ControllerExpandVolumeRequest* request,
                                       pb::ControllerExpandVolumeResponse* response) override {
     if (!calls_.OffersControllerExpand()) {
-      return pb::Controller::Service::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
+      return Generated::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
     }
     return passage_.Serve({"ControllerExpandVolume", true}, context, request, response,
                           &Calls::ControllerExpandVolume);
-  }
-
-  grpc::Status ControllerGetVolume(ServerContext* context, const pb::ControllerGetVolumeRequest* request,
-                                   pb::ControllerGetVolumeResponse* response) override {
-    return passage_.Serve({"ControllerGetVolume"}, context, request, response, &Calls::ControllerGetVolume);
-  }
-
-  grpc::Status ControllerGetVolumeHealth(ServerContext* context,
-                                         const pb::ControllerGetVolumeHealthRequest* request,
-                                         pb::ControllerGetVolumeHealthResponse* response) override {
-    return passage_.Serve({"ControllerGetVolumeHealth"}, context, request, response,
-                          &Calls::ControllerGetVolumeHealth);
-  }
-
-  grpc::Status ControllerListVolumeHealth(ServerContext* context,
-                                          const pb::ControllerListVolumeHealthRequest* request,
-                                          pb::ControllerListVolumeHealthResponse* response) override {
-    return passage_.Serve({"ControllerListVolumeHealth"}, context, request, response,
-                          &Calls::ControllerListVolumeHealth);
   }
 
  private:
   const Calls& calls_;
 };
 
-class NodeService final : public SharedNode<pb::Node::Service, Wire> {
+class NodeService final : public Served<pb::Node::Service, Wire> {
  public:
-  using SharedNode::SharedNode;
+  using Served::Served;
 
-  grpc::Status NodeStageVolume(ServerContext* context, const pb::NodeStageVolumeRequest* request,
-                               pb::NodeStageVolumeResponse* response) override {
-    return passage_.Serve({"NodeStageVolume", true}, context, request, response, &Calls::NodeStageVolume);
-  }
-
-  grpc::Status NodeUnstageVolume(ServerContext* context, const pb::NodeUnstageVolumeRequest* request,
-                                 pb::NodeUnstageVolumeResponse* response) override {
-    return passage_.Serve({"NodeUnstageVolume", true}, context, request, response, &Calls::NodeUnstageVolume);
-  }
-
-  grpc::Status NodeGetVolumeStats(ServerContext* context, const pb::NodeGetVolumeStatsRequest* request,
-                                  pb::NodeGetVolumeStatsResponse* response) override {
-    return passage_.Serve({"NodeGetVolumeStats"}, context, request, response, &Calls::NodeGetVolumeStats);
-  }
-
-  grpc::Status NodeGetVolumeHealth(ServerContext* context, const pb::NodeGetVolumeHealthRequest* request,
-                                   pb::NodeGetVolumeHealthResponse* response) override {
-    return passage_.Serve({"NodeGetVolumeHealth"}, context, request, response, &Calls::NodeGetVolumeHealth);
-  }
-
-  grpc::Status NodeGetStorageHealth(ServerContext* context, const pb::NodeGetStorageHealthRequest* request,
-                                    pb::NodeGetStorageHealthResponse* response) override {
-    return passage_.Serve({"NodeGetStorageHealth"}, context, request, response, &Calls::NodeGetStorageHealth);
-  }
-
-  grpc::Status NodeExpandVolume(ServerContext* context, const pb::NodeExpandVolumeRequest* request,
-                                pb::NodeExpandVolumeResponse* response) override {
-    return passage_.Serve({"NodeExpandVolume", true}, context, request, response, &Calls::NodeExpandVolume);
-  }
-
-  grpc::Status NodeGetInfo(ServerContext* context, const pb::NodeGetInfoRequest* request,
-                           pb::NodeGetInfoResponse* response) override {
-    return passage_.Serve({"NodeGetInfo"}, context, request, response, &Calls::NodeGetInfo);
-  }
+  QUARRY_RPC(NodeStageVolume, NodeStageVolume, true)
+  QUARRY_RPC(NodeUnstageVolume, NodeUnstageVolume, true)
+  QUARRY_RPC(NodePublishVolume, NodePublishVolume, true)
+  QUARRY_RPC(NodeUnpublishVolume, NodeUnpublishVolume, true)
+  QUARRY_RPC(NodeGetVolumeStats, NodeGetVolumeStats, false)
+  QUARRY_RPC(NodeGetVolumeHealth, NodeGetVolumeHealth, false)
+  QUARRY_RPC(NodeGetStorageHealth, NodeGetStorageHealth, false)
+  QUARRY_RPC(NodeExpandVolume, NodeExpandVolume, true)
+  QUARRY_RPC(NodeGetCapabilities, NodeGetCapabilities, false)
+  QUARRY_RPC(NodeGetInfo, NodeGetInfo, false)
 };
 
 }  // namespace
