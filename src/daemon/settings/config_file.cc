@@ -112,12 +112,7 @@ Result<std::vector<PoolDraft>> ReadPools(const std::string& origin, const toml::
 }
 
 bool IsSetting(std::string_view key) {
-  for (const Setting& setting : Settings()) {
-    if (setting.name == key) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(Settings(), [&](const Setting& setting) { return setting.name == key; });
 }
 
 }  // namespace

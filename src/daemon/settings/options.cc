@@ -4,7 +4,8 @@
 
 #include <array>
 #include <bit>
-#include <limits>
+#include <chrono>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -14,121 +15,77 @@
 namespace quarry::daemon {
 namespace {
 
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::seconds;
+
 constexpr Bytes kLeastExtent{kMiB};
 constexpr Bytes kMostExtent{kGiB};
+constexpr days kMonth{31};
+constexpr days kYear{366};
 
-template <typename T>
-Status Store(T& place, Result<T> parsed) {
-  QUARRY_ASSIGN(place, std::move(parsed));
+// Sets the setting `kPlace` to what `kParse` makes of the text.
+template <auto kPlace, auto kParse>
+Status Set(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.*kPlace, kParse(text));
   return Ok();
 }
 
+// A whole number, or so many hours, days and the like.
+template <typename T, uint64_t kMost>
+Result<T> ParseUpTo(std::string_view text) {
+  QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
+  if (value > kMost) {
+    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kMost, text));
+  }
+  return T(value);
+}
+
+Result<bool> ParseSeveralTargets(std::string_view text) {
+  return ParseWord<bool>({{"allow", true}, {"refuse", false}}, text);
+}
+
+Result<engine::Fsck> ParseFsck(std::string_view text) {
+  return ParseWord<engine::Fsck>({{"off", engine::Fsck::kOff}, {"preen", engine::Fsck::kPreen}}, text);
+}
+
+Result<engine::ExpandBy> ParseExpand(std::string_view text) {
+  using engine::ExpandBy;
+  return ParseWord<ExpandBy>({{"controller", ExpandBy::kController}, {"node", ExpandBy::kNode}}, text);
+}
+
+Result<bool> ParseRepair(std::string_view text) {
+  return ParseWord<bool>({{"auto", true}, {"manual", false}}, text);
+}
+
+Result<LvmBy> ParseLvmBy(std::string_view text) {
+  return ParseWord<LvmBy>({{"zygote", LvmBy::kZygote}, {"spawn", LvmBy::kSpawn}}, text);
+}
+
 Status ApplyExtentSize(Options& options, std::string_view text) {
-  QUARRY_TRY(Store(options.extent_size, ParseSize(text)));
-  const Bytes size = options.extent_size;
+  QUARRY_ASSIGN(const Bytes size, ParseSize(text));
   if (!std::has_single_bit(size.value) || size < kLeastExtent || size > kMostExtent) {
     return Error(Code::kInvalidArgument,
                  fmt::format("must be a power of two from {} to {}, is '{}'", HumanBytes(kLeastExtent),
                              HumanBytes(kMostExtent), text));
   }
+  options.extent_size = size;
   return Ok();
 }
 
 Status ApplyDefaultSize(Options& options, std::string_view text) {
-  QUARRY_TRY(Store(options.default_size, ParseSize(text)));
+  QUARRY_ASSIGN(options.default_size, ParseSize(text));
   if (options.default_size.value == 0) {
     return Error(Code::kInvalidArgument, "must not be 0");
   }
   return Ok();
 }
 
-Status ApplySeveralTargets(Options& options, std::string_view text) {
-  if (text != "allow" && text != "refuse") {
-    return Error(Code::kInvalidArgument, fmt::format("must be one of allow, refuse, is '{}'", text));
-  }
-  options.several_targets = text == "allow";
-  return Ok();
-}
-
-Status ApplyFsck(Options& options, std::string_view text) {
-  if (text != "off" && text != "preen") {
-    return Error(Code::kInvalidArgument, fmt::format("must be one of off, preen, is '{}'", text));
-  }
-  options.fsck = text == "preen" ? engine::Fsck::kPreen : engine::Fsck::kOff;
-  return Ok();
-}
-
-Status ApplyExpand(Options& options, std::string_view text) {
-  if (text != "controller" && text != "node") {
-    return Error(Code::kInvalidArgument, fmt::format("must be one of controller, node, is '{}'", text));
-  }
-  options.expand = text == "node" ? engine::ExpandBy::kNode : engine::ExpandBy::kController;
-  return Ok();
-}
-
-Status ApplyMaxVolumes(Options& options, std::string_view text) {
-  QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
-  if (value > std::numeric_limits<uint32_t>::max()) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("must be at most {}, is '{}'", std::numeric_limits<uint32_t>::max(), text));
-  }
-  options.max_volumes = static_cast<uint32_t>(value);
-  return Ok();
-}
-
 Status ApplyStuckLimit(Options& options, std::string_view text) {
-  QUARRY_TRY(Store(options.stuck_limit, ParseNumber(text)));
+  QUARRY_ASSIGN(options.stuck_limit, ParseNumber(text));
   if (options.stuck_limit == 0) {
     return Error(Code::kInvalidArgument, "must not be 0: no LVM command could ever start");
   }
-  return Ok();
-}
-
-Status ApplyTrimHours(Options& options, std::string_view text) {
-  constexpr uint64_t kYear = uint64_t{366} * 24;
-  QUARRY_ASSIGN(const uint64_t hours, ParseNumber(text));
-  if (hours > kYear) {
-    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
-  }
-  options.trim_interval = std::chrono::hours(hours);
-  return Ok();
-}
-
-Status ApplyRepair(Options& options, std::string_view text) {
-  if (text != "auto" && text != "manual") {
-    return Error(Code::kInvalidArgument, fmt::format("must be one of auto, manual, is '{}'", text));
-  }
-  options.repair = text == "auto";
-  return Ok();
-}
-
-Status ApplyRepairDelay(Options& options, std::string_view text) {
-  constexpr uint64_t kMonth = uint64_t{31} * 24 * 3600;
-  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
-  if (seconds > kMonth) {
-    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kMonth, text));
-  }
-  options.repair_delay = std::chrono::seconds(seconds);
-  return Ok();
-}
-
-Status ApplyHealthInterval(Options& options, std::string_view text) {
-  constexpr uint64_t kDay = uint64_t{24} * 3600;
-  QUARRY_ASSIGN(const uint64_t seconds, ParseNumber(text));
-  if (seconds > kDay) {
-    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kDay, text));
-  }
-  options.health_interval = std::chrono::seconds(seconds);
-  return Ok();
-}
-
-Status ApplyScrubDays(Options& options, std::string_view text) {
-  constexpr uint64_t kYear = 366;
-  QUARRY_ASSIGN(const uint64_t days, ParseNumber(text));
-  if (days > kYear) {
-    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kYear, text));
-  }
-  options.scrub_interval = std::chrono::days(days);
   return Ok();
 }
 
@@ -160,22 +117,9 @@ Status ApplyRebuildRate(Options& options, std::string_view text) {
   return Ok();
 }
 
-Status ApplyMetricsAddress(Options& options, std::string_view text) {
-  QUARRY_ASSIGN(options.metrics, ParseMetricsAddress(text));
-  return Ok();
-}
-
 Status ApplyStateDir(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
   options.state_dir = path.str();
-  return Ok();
-}
-
-Status ApplyLvm(Options& options, std::string_view text) {
-  if (text != "zygote" && text != "spawn") {
-    return Error(Code::kInvalidArgument, fmt::format("must be one of zygote, spawn, is '{}'", text));
-  }
-  options.lvm = text == "zygote" ? LvmBy::kZygote : LvmBy::kSpawn;
   return Ok();
 }
 
@@ -187,11 +131,6 @@ Status ApplyDriverName(Options& options, std::string_view text) {
 Status ApplyNodeId(Options& options, std::string_view text) {
   options.node_id = text;
   return csi::CheckNodeId(text);
-}
-
-Status ApplyEndpoint(Options& options, std::string_view text) {
-  QUARRY_ASSIGN(options.endpoint, ParseEndpoint(text));
-  return Ok();
 }
 
 Status ApplyAdminEndpoint(Options& options, std::string_view text) {
@@ -287,7 +226,7 @@ Result<Layer> FindConfig(const CommandLine& command_line, const Environment& env
 const std::vector<Setting>& Settings() {
   static const std::vector<Setting> kSettings = {
       {"endpoint", "CSI_ENDPOINT", "socket to serve on, unix:///<directory>/<name>.sock (required)",
-       &ApplyEndpoint},
+       &Set<&Options::endpoint, &ParseEndpoint>},
       {"admin-endpoint", "QUARRY_ADMIN_ENDPOINT",
        "socket for quarryctl, unix:///<directory>/<name>.sock, or off [admin.sock in the state directory]",
        &ApplyAdminEndpoint},
@@ -295,72 +234,72 @@ const std::vector<Setting>& Settings() {
        &ApplyDriverName},
       {"node-id", "QUARRY_NODE_ID", "this node's id and topology value [the host name]", &ApplyNodeId},
       {"mode", "QUARRY_MODE", "services to offer: all, controller, node [all]",
-       [](Options& options, std::string_view text) { return Store(options.mode, ParseMode(text)); }},
+       &Set<&Options::mode, &ParseMode>},
       {"default-size", "QUARRY_DEFAULT_SIZE", "size of a volume whose request names none [1GiB]",
        &ApplyDefaultSize},
       {"extent-size", "QUARRY_EXTENT_SIZE", "extent size of volume groups that quarryd creates [4MiB]",
        &ApplyExtentSize},
       {"several-targets", "QUARRY_SEVERAL_TARGETS",
        "whether a volume may be published at several paths of this node: allow, refuse [allow]",
-       &ApplySeveralTargets},
+       &Set<&Options::several_targets, &ParseSeveralTargets>},
       {"fsck", "QUARRY_FSCK",
        "file system check before a mount: off, preen (repairs only what is safe to repair) [off]",
-       &ApplyFsck},
+       &Set<&Options::fsck, &ParseFsck>},
       {"expand", "QUARRY_EXPAND",
        "which call grows a volume: controller; or node, for Kubernetes, whose resizer may ask any node "
        "[controller]",
-       &ApplyExpand},
+       &Set<&Options::expand, &ParseExpand>},
       {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
        "largest inline volume that a pod may request, 0 for no inline volumes [0]",
-       [](Options& options, std::string_view text) {
-         return Store(options.ephemeral_max_size, ParseSize(text));
-       }},
+       &Set<&Options::ephemeral_max_size, &ParseSize>},
       {"max-volumes", "QUARRY_MAX_VOLUMES",
-       "highest number of volumes reported for this node, 0 for no limit [0]", &ApplyMaxVolumes},
+       "highest number of volumes reported for this node, 0 for no limit [0]",
+       &Set<&Options::max_volumes, &ParseUpTo<uint32_t, UINT32_MAX>>},
       {"patient", "QUARRY_PATIENT",
        "make callers wait instead of answering that a volume is busy; for Mesos [false]",
-       [](Options& options, std::string_view text) { return Store(options.patient, ParseBool(text)); }, true},
+       &Set<&Options::patient, &ParseBool>, true},
       {"alpha", "QUARRY_ALPHA", "announce and serve features that CSI marks as alpha [false]",
-       [](Options& options, std::string_view text) { return Store(options.alpha, ParseBool(text)); }, true},
+       &Set<&Options::alpha, &ParseBool>, true},
       {"state-dir", "QUARRY_STATE_DIR", "directory for state that may be lost at a reboot [/run/quarry]",
        &ApplyStateDir},
       {"lvm", "QUARRY_LVM",
        "how LVM commands are run: zygote (one process stays loaded), spawn (a process for each command) "
        "[zygote]",
-       &ApplyLvm},
+       &Set<&Options::lvm, &ParseLvmBy>},
       {"erase-rate", "QUARRY_ERASE_RATE",
        "bytes per second at which each disk is erased after a volume is deleted, 0 for no limit [0]",
-       [](Options& options, std::string_view text) { return Store(options.erase_rate, ParseSize(text)); }},
+       &Set<&Options::erase_rate, &ParseSize>},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
        "LVM commands that may hang in the kernel on a silent disk before no more are started [4]",
        &ApplyStuckLimit},
       {"trim-hours", "QUARRY_TRIM_HOURS", "hours between runs of fstrim on mounted volumes, 0 for never [0]",
-       &ApplyTrimHours},
+       &Set<&Options::trim_interval, &ParseUpTo<hours, hours(kYear).count()>>},
       {"repair", "QUARRY_REPAIR",
-       "whether lost RAID legs are rebuilt on other disks automatically: auto, manual [auto]", &ApplyRepair},
+       "whether lost RAID legs are rebuilt on other disks automatically: auto, manual [auto]",
+       &Set<&Options::repair, &ParseRepair>},
       {"repair-delay", "QUARRY_REPAIR_DELAY",
        "seconds that a disk must be missing before its RAID legs are rebuilt on other disks [600]",
-       &ApplyRepairDelay},
+       &Set<&Options::repair_delay, &ParseUpTo<seconds, seconds(kMonth).count()>>},
       {"rebuild-rate", "QUARRY_REBUILD_RATE",
        "bytes per second at which a RAID leg is rebuilt or scrubbed at most, 0 for the kernel's limits "
        "[LVM's setting]",
        &ApplyRebuildRate},
       {"scrub-days", "QUARRY_SCRUB_DAYS",
-       "days between scrubs of a RAID volume, 0 for scrubs on request only [28]", &ApplyScrubDays},
+       "days between scrubs of a RAID volume, 0 for scrubs on request only [28]",
+       &Set<&Options::scrub_interval, &ParseUpTo<days, kYear.count()>>},
       {"scrub-hours", "QUARRY_SCRUB_HOURS",
        "hours of the day, local time, in which a scheduled scrub may start: 1-5, 22-6 [0-24]",
        &ApplyScrubHours},
       {"health-interval", "QUARRY_HEALTH_INTERVAL",
-       "interval between disk health polls, in seconds, 0 for never [60]", &ApplyHealthInterval},
+       "interval between disk health polls, in seconds, 0 for never [60]",
+       &Set<&Options::health_interval, &ParseUpTo<seconds, seconds(days(1)).count()>>},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
-       &ApplyMetricsAddress},
+       &Set<&Options::metrics, &ParseMetricsAddress>},
       {"log-level", "QUARRY_LOG_LEVEL", "lowest level that is logged: debug, info, warning, error [info]",
-       [](Options& options, std::string_view text) { return Store(options.log_level, ParseLogLevel(text)); }},
+       &Set<&Options::log_level, &ParseLogLevel>},
       {"log-format", "QUARRY_LOG_FORMAT", "log format: json for machines, text for people [json]",
-       [](Options& options, std::string_view text) {
-         return Store(options.log_format, ParseLogFormat(text));
-       }},
+       &Set<&Options::log_format, &ParseLogFormat>},
   };
   return kSettings;
 }

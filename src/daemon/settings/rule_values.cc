@@ -13,10 +13,6 @@ namespace {
 // The kernel may give its device names to other disks at each boot, so a pattern of kernel names is refused.
 constexpr std::string_view kStableNames = "/dev/disk/by-";
 
-Error Wrong(std::string_view must, std::string_view text) {
-  return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
-}
-
 Status ApplyPath(engine::DeviceRule& rule, const std::string& text) {
   if (engine::IsPattern(text) && !text.starts_with(kStableNames)) {
     return Wrong(

@@ -18,28 +18,6 @@
 namespace quarry::daemon {
 namespace {
 
-Error Wrong(std::string_view must, std::string_view text) {
-  return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
-}
-
-template <typename T>
-struct Word {
-  std::string_view text;
-  T value;
-};
-
-template <typename T, size_t N>
-Result<T> ParseWord(const std::array<Word<T>, N>& words, std::string_view text) {
-  std::string all;
-  for (const Word<T>& word : words) {
-    if (word.text == text) {
-      return word.value;
-    }
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", word.text);
-  }
-  return Wrong("one of " + all, text);
-}
-
 // LVM's rule for names of volume groups (lvm(8), "VALID NAMES").
 bool IsGroupName(std::string_view name) {
   const auto fits = [](char c) {
@@ -52,6 +30,10 @@ bool IsGroupName(std::string_view name) {
 
 }  // namespace
 
+Error Wrong(std::string_view must, std::string_view text) {
+  return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
+}
+
 Result<uint64_t> ParseNumber(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -62,28 +44,25 @@ Result<uint64_t> ParseNumber(std::string_view text) {
 }
 
 Result<bool> ParseBool(std::string_view text) {
-  static constexpr std::array<Word<bool>, 2> kWords{{{"true", true}, {"false", false}}};
-  return ParseWord(kWords, text);
+  return ParseWord<bool>({{"true", true}, {"false", false}}, text);
 }
 
 Result<LogLevel> ParseLogLevel(std::string_view text) {
-  static constexpr std::array<Word<LogLevel>, 4> kWords{{{"debug", LogLevel::kDebug},
-                                                         {"info", LogLevel::kInfo},
-                                                         {"warning", LogLevel::kWarning},
-                                                         {"error", LogLevel::kError}}};
-  return ParseWord(kWords, text);
+  return ParseWord<LogLevel>({{"debug", LogLevel::kDebug},
+                              {"info", LogLevel::kInfo},
+                              {"warning", LogLevel::kWarning},
+                              {"error", LogLevel::kError}},
+                             text);
 }
 
 Result<LogFormat> ParseLogFormat(std::string_view text) {
-  static constexpr std::array<Word<LogFormat>, 2> kWords{
-      {{"json", LogFormat::kJson}, {"text", LogFormat::kText}}};
-  return ParseWord(kWords, text);
+  return ParseWord<LogFormat>({{"json", LogFormat::kJson}, {"text", LogFormat::kText}}, text);
 }
 
 Result<csi::Mode> ParseMode(std::string_view text) {
-  static constexpr std::array<Word<csi::Mode>, 3> kWords{
-      {{"all", csi::Mode::kAll}, {"controller", csi::Mode::kController}, {"node", csi::Mode::kNode}}};
-  return ParseWord(kWords, text);
+  using csi::Mode;
+  return ParseWord<Mode>({{"all", Mode::kAll}, {"controller", Mode::kController}, {"node", Mode::kNode}},
+                         text);
 }
 
 Result<AbsolutePath> ParseEndpoint(std::string_view text) {

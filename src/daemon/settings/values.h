@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/path.h"
@@ -17,6 +20,22 @@
 #include "engine/engine.h"
 
 namespace quarry::daemon {
+
+// "must be <must>, is '<text>'".
+Error Wrong(std::string_view must, std::string_view text);
+
+// The value of the word that `text` is.
+template <typename T>
+Result<T> ParseWord(std::initializer_list<std::pair<std::string_view, T>> words, std::string_view text) {
+  std::string all;
+  for (const auto& [word, value] : words) {
+    if (word == text) {
+      return value;
+    }
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  }
+  return Wrong("one of " + all, text);
+}
 
 // Decimal digits only.
 Result<uint64_t> ParseNumber(std::string_view text);
