@@ -32,6 +32,9 @@ class Logger {
 
   void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) const;
 
+  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kDebug, message, fields);
+  }
   void Info(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kInfo, message, fields);
   }

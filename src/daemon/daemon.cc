@@ -149,7 +149,7 @@ class Service {
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
     }
-    WatchDisks();
+    WatchForDisks();
     if (options_.patient) {
       StartEngine();
       WaitForEngine();
@@ -175,10 +175,10 @@ class Service {
     };
     engine_->upkeep().OnWork(wake);
     if (options_.health_interval.count() > 0) {
-      health_watcher_ = std::make_unique<HealthWatcher>(*engine_, log_, options_.health_interval, wake);
+      health_watcher_ = WatchHealth(*engine_, log_, options_.health_interval, wake);
     }
     if (options_.trim_interval.count() > 0) {
-      trimmer_ = std::make_unique<Trimmer>(*engine_, clock_, log_, options_.trim_interval);
+      trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
     }
     return Ok();
   }
@@ -186,9 +186,9 @@ class Service {
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     starters_.clear();
-    trimmer_.reset();
-    disk_watcher_.reset();
-    health_watcher_.reset();
+    trimmer_ = {};  // stops the thread and waits for it
+    disk_watcher_ = {};
+    health_watcher_ = {};
     engine_->upkeep().OnWork({});
     watchers_.clear();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
@@ -209,7 +209,7 @@ class Service {
 
   // Called before the engine starts. The start itself looks for disks; disks that arrive in the meantime are
   // looked for afterwards.
-  void WatchDisks() {
+  void WatchForDisks() {
     if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
       return;
     }
@@ -219,7 +219,7 @@ class Service {
                    {{"error", events.error().message()}});
       return;
     }
-    disk_watcher_ = std::make_unique<DiskWatcher>(*engine_, std::move(*events), log_);
+    disk_watcher_ = WatchDisks(*engine_, std::move(*events), log_);
   }
 
   // Waits until every pool has been tried and at least one serves, or until a stop signal arrives. The signal
@@ -249,10 +249,9 @@ class Service {
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<csi::Server> server_;
   std::vector<std::unique_ptr<Starter>> starters_;
-  std::unique_ptr<Trimmer> trimmer_;
-  std::unique_ptr<DiskWatcher> disk_watcher_;
+  std::jthread trimmer_, disk_watcher_;
   std::vector<std::unique_ptr<Watcher>> watchers_;  // of each pool
-  std::unique_ptr<HealthWatcher> health_watcher_;
+  std::jthread health_watcher_;
 };
 
 }  // namespace

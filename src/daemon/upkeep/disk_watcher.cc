@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/upkeep/look_schedule.h"
+
 namespace quarry::daemon {
 namespace {
 
@@ -11,38 +13,38 @@ using std::chrono::milliseconds;
 // The search waits for its turn in the pool. Another operation may hold that turn.
 constexpr milliseconds kLookLimit{60000};
 
-}  // namespace
+// False: the search has to be repeated.
+bool Look(engine::Engine& engine, const Logger& log, const std::stop_token& stop) {
+  Call call = CallWithin(kLookLimit);
+  call.stop = stop;
+  const auto taken = engine.disks().JoinDisks(call);
+  if (!taken.has_value() && !stop.stop_requested()) {
+    log.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
+  }
+  return taken.has_value();
+}
 
-DiskWatcher::DiskWatcher(engine::Engine& engine, NodeEvents events, const Logger& log)
-    : engine_(engine),
-      log_(log),
-      events_(std::move(events)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
-
-void DiskWatcher::Run(const std::stop_token& stop) {
+void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const std::stop_token& stop) {
   LookSchedule schedule;
   while (!stop.stop_requested()) {
-    const auto happened = events_.Wait(stop, {.time = schedule.due().value_or(SteadyTime::max())});
+    const auto happened = events.Wait(stop, {.time = schedule.due().value_or(SteadyTime::max())});
     const auto now = std::chrono::steady_clock::now();
     if (happened.disks.came) {
       schedule.DiskCame(now);
     }
     if (!stop.stop_requested() && schedule.due().has_value() && *schedule.due() <= now) {
-      const bool failed = !Look(stop);
+      const bool failed = !Look(engine, log, stop);
       schedule.Looked(std::chrono::steady_clock::now(), failed);
     }
   }
 }
 
-// False: the search has to be repeated.
-bool DiskWatcher::Look(const std::stop_token& stop) {
-  Call call = CallWithin(kLookLimit);
-  call.stop = stop;
-  const auto taken = engine_.disks().JoinDisks(call);
-  if (!taken.has_value() && !stop.stop_requested()) {
-    log_.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
-  }
-  return taken.has_value();
+}  // namespace
+
+std::jthread WatchDisks(engine::Engine& engine, NodeEvents events, const Logger& log) {
+  return std::jthread([&engine, events = std::move(events), &log](const std::stop_token& stop) mutable {
+    Watch(engine, events, log, stop);
+  });
 }
 
 }  // namespace quarry::daemon

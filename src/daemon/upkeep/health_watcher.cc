@@ -14,32 +14,30 @@ constexpr std::chrono::seconds kPatience{10};
 // The engine may not have started yet.
 constexpr std::chrono::seconds kAfterFailure{5};
 
-}  // namespace
-
-HealthWatcher::HealthWatcher(engine::Engine& engine, const Logger& log, std::chrono::seconds interval,
-                             std::function<void()> changed)
-    : engine_(engine),
-      log_(log),
-      changed_(std::move(changed)),
-      thread_([this, interval](const std::stop_token& stop) { Run(stop, interval); }) {}
-
-void HealthWatcher::Run(const std::stop_token& stop, std::chrono::seconds interval) {
-  while (!stop.stop_requested()) {
-    const auto pause = Round(stop) ? interval : std::min(interval, kAfterFailure);
-    (void)Sleep(stop, pause);
-  }
-}
-
-bool HealthWatcher::Round(const std::stop_token& stop) {
+// False: the round has to be repeated.
+bool Round(engine::Engine& engine, const Logger& log, const std::function<void()>& tell,
+           const std::stop_token& stop) {
   Call call = CallWithin(kPatience);
   call.stop = stop;
-  const auto changed = engine_.disks().PollDisks(call);
+  const auto changed = engine.disks().PollDisks(call);
   if (!changed.has_value()) {
-    log_.Debug("not every disk reported its health", {{"error", changed.error().message()}});
+    log.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {
-    changed_();
+    tell();
   }
   return changed.has_value();
+}
+
+}  // namespace
+
+std::jthread WatchHealth(engine::Engine& engine, const Logger& log, std::chrono::seconds interval,
+                         std::function<void()> tell) {
+  return std::jthread([&engine, &log, interval, tell = std::move(tell)](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto pause = Round(engine, log, tell, stop) ? interval : std::min(interval, kAfterFailure);
+      (void)Sleep(stop, pause);
+    }
+  });
 }
 
 }  // namespace quarry::daemon

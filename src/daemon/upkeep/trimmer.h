@@ -14,23 +14,9 @@ namespace quarry::daemon {
 std::chrono::system_clock::time_point NextRound(std::chrono::system_clock::time_point now,
                                                 std::chrono::hours interval);
 
-// Owns one thread. The destructor ends a round in progress after its current piece.
-class Trimmer {
- public:
-  // The arguments outlive the trimmer.
-  Trimmer(engine::Engine& engine, const Clock& clock, const Logger& log, std::chrono::hours interval);
-  ~Trimmer() = default;
-  Trimmer(const Trimmer&) = delete;
-  Trimmer& operator=(const Trimmer&) = delete;
-
- private:
-  void Run(const std::stop_token& stop, std::chrono::hours interval);
-  void Round(const std::stop_token& stop);
-
-  engine::Engine& engine_;
-  const Clock& clock_;
-  const Logger& log_;
-  std::jthread thread_;  // last: everything above exists before it runs
-};
+// The arguments outlive the thread. `interval` is positive. A stop ends a round in progress after its current
+// piece.
+std::jthread TrimBySchedule(engine::Engine& engine, const Clock& clock, const Logger& log,
+                            std::chrono::hours interval);
 
 }  // namespace quarry::daemon

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "daemon/upkeep/look_schedule.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -68,7 +69,7 @@ TEST(DiskWatcher, APluggedInDiskJoinsItsPool) {
       log);
   auto events = NodeEvents::Listen(udev);
   ASSERT_TRUE(events.has_value());
-  const DiskWatcher watcher(engine, std::move(*events), log);
+  const std::jthread watcher = WatchDisks(engine, std::move(*events), log);
   ASSERT_TRUE(engine.lifecycle().Start(CallWithin(seconds(20))).has_value());
   udev.Unplug("nothing");  // no disk arrived: no search
   lvm.AddBlankDisk({"/dev/nvme1n1", Extents{50}});
