@@ -47,25 +47,19 @@ constexpr milliseconds kLastWords{500};  // for the log to be written before the
 // One quarryd per socket. Volume groups are locked elsewhere (FlockGroupLocks): their start waits for the
 // lock.
 Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePath& socket) {
-  std::vector<NodeLock> locks;
-  QUARRY_ASSIGN(NodeLock socket_lock,
-                NodeLock::Take(kLockDirectory, "socket-" + socket.str())
-                    .Context(fmt::format("socket '{}' belongs to another quarryd", socket.str())));
-  locks.push_back(std::move(socket_lock));
+  std::vector<std::pair<AbsolutePath, std::string_view>> sockets = {{socket, ""}};
   if (options.metrics.has_value() && options.metrics->socket.has_value()) {
-    const std::string& place = options.metrics->socket->str();
-    QUARRY_ASSIGN(NodeLock metrics_lock,
-                  NodeLock::Take(kLockDirectory, "socket-" + place)
-                      .Context(fmt::format("socket '{}' belongs to another quarryd", place)));
-    locks.push_back(std::move(metrics_lock));
+    sockets.emplace_back(*options.metrics->socket, "");
   }
   if (options.admin_endpoint.has_value()) {
-    const std::string& place = options.admin_endpoint->str();
-    QUARRY_ASSIGN(
-        NodeLock admin_lock,
-        NodeLock::Take(kLockDirectory, "socket-" + place)
-            .Context(fmt::format("socket '{}' belongs to another quarryd (--admin-endpoint)", place)));
-    locks.push_back(std::move(admin_lock));
+    sockets.emplace_back(*options.admin_endpoint, " (--admin-endpoint)");
+  }
+  std::vector<NodeLock> locks;
+  for (const auto& [path, setting] : sockets) {
+    QUARRY_ASSIGN(NodeLock lock,
+                  NodeLock::Take(kLockDirectory, "socket-" + path.str())
+                      .Context(fmt::format("socket '{}' belongs to another quarryd{}", path.str(), setting)));
+    locks.push_back(std::move(lock));
   }
   return locks;
 }
