@@ -64,26 +64,6 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
   return locks;
 }
 
-engine::EngineConfig EngineConfigOf(const Options& options) {
-  engine::EngineConfig config;
-  config.pools = options.pools;
-  config.node = options.node_id;
-  config.extent_size = options.extent_size;
-  config.default_size = options.default_size;
-  config.several_targets = options.several_targets;
-  config.fsck = options.fsck;
-  config.expand = options.expand;
-  config.ephemeral_max_size = options.ephemeral_max_size;
-  config.stuck_limit = options.stuck_limit;
-  config.erase_rate = options.erase_rate;
-  config.repair = options.repair;
-  config.repair_delay = options.repair_delay;
-  config.scrub_interval = options.scrub_interval;
-  config.scrub_hours = options.scrub_hours;
-  config.rebuild_rate = options.rebuild_rate;
-  return config;
-}
-
 csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
                                  const std::string& version, Exporter& exporter) {
   return {.socket = socket,
@@ -91,7 +71,7 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
           .mode = options.mode,
           .plugin = {.driver_name = options.driver_name,
                      .version = version,
-                     .here = csi::NodeTopology(options.driver_name, options.node_id),
+                     .here = csi::NodeTopology(options.driver_name, options.node),
                      .alpha = options.alpha,
                      .max_volumes = options.max_volumes,
                      .expand_on_node = options.expand == engine::ExpandBy::kNode},
@@ -138,7 +118,7 @@ class Service {
     QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_, observe, &group_locks_));
     engine::World world = world_->world();
     world.steps = steps_;
-    engine_ = std::make_unique<engine::Engine>(EngineConfigOf(options_), world, log_);
+    engine_ = std::make_unique<engine::Engine>(options_, world, log_);
     QUARRY_TRY(ClaimSocket(socket_));
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
@@ -276,7 +256,7 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
     log.Error("cannot start", {{"detail", started.error().message()}});
     return 1;
   }
-  log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node_id}});
+  log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node}});
   notifier.Send("READY=1");
 
   const int signal = WaitForStopSignal();

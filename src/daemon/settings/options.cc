@@ -129,7 +129,7 @@ Status ApplyDriverName(Options& options, std::string_view text) {
 }
 
 Status ApplyNodeId(Options& options, std::string_view text) {
-  options.node_id = text;
+  options.node = text;
   return csi::CheckNodeId(text);
 }
 
@@ -191,14 +191,14 @@ Status Complete(Options& options, const Environment& environment) {
   // The host name of a pod changes with each roll-out. The node's topology label and every volume's affinity
   // would keep the old one.
   const auto in_pod = environment.find("KUBERNETES_SERVICE_HOST");
-  if (options.node_id.empty() && in_pod != environment.end() && !in_pod->second.empty()) {
+  if (options.node.empty() && in_pod != environment.end() && !in_pod->second.empty()) {
     return Error(Code::kInvalidArgument,
                  "--node-id is not set, and the host name cannot serve as the node id, because the host name "
                  "of a Kubernetes pod changes: set QUARRY_NODE_ID from the field spec.nodeName");
   }
-  if (options.node_id.empty()) {
-    options.node_id = HostName();
-    return csi::CheckNodeId(options.node_id)
+  if (options.node.empty()) {
+    options.node = HostName();
+    return csi::CheckNodeId(options.node)
         .Context("--node-id is not set, and the host name is not a valid node id");
   }
   return Ok();

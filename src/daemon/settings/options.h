@@ -22,20 +22,15 @@ namespace quarry::daemon {
 // What runs LVM commands: a zygote (lvm/zygote.h), or an lvm process started for each command.
 enum class LvmBy { kZygote, kSpawn };
 
-struct Options {
+// What the engine is configured with, and what the process around it needs.
+struct Options : engine::EngineConfig {
+  Options() { scrub_interval = std::chrono::days(28); }
+
   std::optional<AbsolutePath> endpoint;        // set by every successful Load
   std::optional<AbsolutePath> admin_endpoint;  // set by every successful Load unless admin_off is true
   bool admin_off = false;                      // true: quarryctl is not served
   std::string driver_name = "quarry.csi.local";
-  std::string node_id;
   csi::Mode mode = csi::Mode::kAll;
-  std::vector<engine::PoolConfig> pools;  // at least one
-  Bytes default_size = kGiB;
-  Bytes extent_size{4 * kMiB.value};
-  bool several_targets = true;
-  engine::Fsck fsck = engine::Fsck::kOff;
-  engine::ExpandBy expand = engine::ExpandBy::kController;
-  Bytes ephemeral_max_size;  // 0: no inline volumes
   uint32_t max_volumes = 0;
   bool alpha = false;
   // For Mesos: callers wait instead of getting "busy" or "not yet", and the socket appears once quarryd can
@@ -43,15 +38,8 @@ struct Options {
   bool patient = false;
   std::string state_dir = "/run/quarry";
   LvmBy lvm = LvmBy::kZygote;
-  Bytes erase_rate;  // per disk and second; 0: no limit
-  size_t stuck_limit = 4;
-  std::chrono::hours trim_interval{0};  // 0: never
-  bool repair = true;
-  std::chrono::seconds repair_delay{600};
-  std::chrono::seconds health_interval{60};                     // 0: never
-  std::chrono::seconds scrub_interval = std::chrono::days(28);  // 0: never
-  engine::EngineConfig::Hours scrub_hours;
-  std::optional<Bytes> rebuild_rate;
+  std::chrono::hours trim_interval{0};       // 0: never
+  std::chrono::seconds health_interval{60};  // 0: never
   std::optional<MetricsAddress> metrics;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

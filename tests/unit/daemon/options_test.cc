@@ -51,7 +51,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/run/csi.sock"));
   EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/run/quarry/admin.sock"));
   EXPECT_EQ(options.driver_name, "quarry.csi.local");
-  EXPECT_FALSE(options.node_id.empty());
+  EXPECT_FALSE(options.node.empty());
   EXPECT_EQ(options.mode, csi::Mode::kAll);
   EXPECT_EQ(options.default_size, kGiB);
   EXPECT_EQ(options.extent_size, Bytes{4 * kMiB.value});
@@ -124,7 +124,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/e/x.sock")) << source;
     EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/e/admin.sock")) << source;
     EXPECT_EQ(options.driver_name, "d.example") << source;
-    EXPECT_EQ(options.node_id, "n7") << source;
+    EXPECT_EQ(options.node, "n7") << source;
     EXPECT_EQ(options.mode, csi::Mode::kNode) << source;
     EXPECT_EQ(options.default_size, Bytes{2 * kGiB.value}) << source;
     EXPECT_EQ(options.extent_size, Bytes{8 * kMiB.value}) << source;
@@ -281,7 +281,7 @@ TEST_F(Loading, NeedsANodeIdInAPodBecauseItsNameChanges) {
                 "set QUARRY_NODE_ID from the field spec.nodeName");
   const auto told = Load(args, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"QUARRY_NODE_ID", "n1"}});
   ASSERT_TRUE(told.has_value()) << told.error().message();
-  EXPECT_EQ(told->options.node_id, "n1");
+  EXPECT_EQ(told->options.node, "n1");
   EXPECT_TRUE(Load(args, {{"KUBERNETES_SERVICE_HOST", ""}}).has_value());
 }
 
