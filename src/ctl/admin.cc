@@ -54,53 +54,12 @@ Status Ask(const std::shared_ptr<grpc::Channel>& channel,
   return Error(CodeOf(status.error_code()), status.error_message());
 }
 
-nlohmann::json AsJson(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
-  return {{"volume_group", request.volume_group()},
-          {"logical_volume", request.logical_volume()},
-          {"volume_id", done.volume_id()},
-          {"name", done.name()},
-          {"capacity_bytes", done.capacity_bytes()},
-          {"type", done.type()},
-          {"access", done.access()},
-          {"holds", done.holds()},
-          {"changed", done.changed()},
-          {"dry_run", request.dry_run()}};
-}
-
-nlohmann::json AsJson(const pb::GetStatusResponse::Pool& pool) {
-  nlohmann::json disks = nlohmann::json::array();
-  for (const auto& disk : pool.disks()) {
-    disks.push_back({{"pv_uuid", disk.pv_uuid()},
-                     {"device", disk.device()},
-                     {"state", disk.state()},
-                     {"detail", disk.detail()},
-                     {"size_bytes", disk.size_bytes()},
-                     {"free_bytes", disk.free_bytes()}});
-  }
-  nlohmann::json volumes = nlohmann::json::array();
-  for (const auto& volume : pool.volumes()) {
-    volumes.push_back({{"volume_id", volume.volume_id()},
-                       {"name", volume.name()},
-                       {"type", volume.type()},
-                       {"capacity_bytes", volume.capacity_bytes()},
-                       {"condition", volume.condition()},
-                       {"detail", volume.detail()}});
-    if (volume.has_percent()) {
-      volumes.back()["percent"] = volume.percent();
-    }
-    if (volume.has_scrubbed()) {
-      volumes.back()["scrubbed"] = {{"ended_at", volume.scrubbed().ended_at()},
-                                    {"mismatched_bytes", volume.scrubbed().mismatched_bytes()}};
-    }
-  }
-  return {{"name", pool.name()},
-          {"volume_group", pool.volume_group()},
-          {"problem", pool.problem()},
-          {"size_bytes", pool.size_bytes()},
-          {"free_bytes", pool.free_bytes()},
-          {"erase_pending_bytes", pool.erase_pending_bytes()},
-          {"disks", std::move(disks)},
-          {"volumes", std::move(volumes)}};
+nlohmann::json AdoptionJson(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
+  nlohmann::json row = AsJson(done);
+  row["volume_group"] = request.volume_group();
+  row["logical_volume"] = request.logical_volume();
+  row["dry_run"] = request.dry_run();
+  return row;
 }
 
 std::string InWords(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
@@ -134,7 +93,7 @@ Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) 
   const pb::AdoptRequest request = RequestOf(wish);
   pb::AdoptResponse done;
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Adopt, request, done, call));
-  return json_ ? JsonLine(AsJson(request, done)) : InWords(request, done);
+  return json_ ? JsonLine(AdoptionJson(request, done)) : InWords(request, done);
 }
 
 Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit) {
@@ -156,7 +115,7 @@ Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::c
     auto asked = Ask(channel_, &pb::Admin::Stub::Adopt, request, done, CallWithin(limit));
     if (asked.has_value()) {
       ++adopted;
-      rows.push_back(AsJson(request, done));
+      rows.push_back(AdoptionJson(request, done));
       bulk.text += InWords(request, done);
       continue;
     }
@@ -181,11 +140,10 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Release, request, done, call));
   const std::string lv = fmt::format("{}/{}", done.volume_group(), done.logical_volume());
   if (json_) {
-    return JsonLine({{"volume_id", id},
-                     {"volume_group", done.volume_group()},
-                     {"logical_volume", done.logical_volume()},
-                     {"changed", done.changed()},
-                     {"dry_run", dry_run}});
+    nlohmann::json row = AsJson(done);
+    row["volume_id"] = id;
+    row["dry_run"] = dry_run;
+    return JsonLine(row);
   }
   if (done.changed()) {
     return fmt::format("released volume {}: logical volume {} is inactive and keeps all its data\n", id, lv);
@@ -206,11 +164,13 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
   if (!json_) {
     return StatusPage(status);
   }
-  nlohmann::json pools = nlohmann::json::array();
-  for (const auto& pool : status.pools()) {
-    pools.push_back(AsJson(pool));
+  nlohmann::json page = AsJson(status);
+  for (auto& pool : page["pools"]) {
+    for (auto& volume : pool["volumes"]) {
+      volume.erase("scrub_pending");  // for quarryctl's own waiting
+    }
   }
-  return JsonLine({{"pools", std::move(pools)}});
+  return JsonLine(page);
 }
 
 Result<AdminClient::Repaired> AdminClient::Repair(const std::vector<std::string>& ids, const Call& call) {
@@ -220,9 +180,7 @@ Result<AdminClient::Repaired> AdminClient::Repair(const std::vector<std::string>
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Repair, request, report, call));
   Repaired out{.text = "", .obstacles = static_cast<size_t>(report.obstacles_size())};
   if (json_) {
-    out.text = JsonLine(
-        {{"done", std::vector<std::string>(report.done().begin(), report.done().end())},
-         {"obstacles", std::vector<std::string>(report.obstacles().begin(), report.obstacles().end())}});
+    out.text = JsonLine(AsJson(report));
     return out;
   }
   for (const std::string& step : report.done()) {
@@ -245,17 +203,11 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
   request.set_dry_run(wish.dry_run);
   pb::EvacuateResponse done;
   QUARRY_TRY(Ask(channel_, &pb::Admin::Stub::Evacuate, request, done, call));
-  const std::vector<std::string> volumes(done.volume_ids().begin(), done.volume_ids().end());
   Evacuation out{.text = "", .pv_uuid = done.pv_uuid(), .to_move = done.to_move_bytes()};
   if (json_) {
-    out.text = JsonLine({{"pool", done.pool()},
-                         {"volume_group", done.volume_group()},
-                         {"pv_uuid", done.pv_uuid()},
-                         {"device", done.device()},
-                         {"to_move_bytes", done.to_move_bytes()},
-                         {"volume_ids", volumes},
-                         {"changed", done.changed()},
-                         {"dry_run", wish.dry_run}});
+    nlohmann::json row = AsJson(done);
+    row["dry_run"] = wish.dry_run;
+    out.text = JsonLine(row);
     return out;
   }
   const std::string disk =
@@ -268,8 +220,8 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
                          wish.dry_run     ? "can be evacuated"
                          : done.changed() ? "is being evacuated"
                                           : "is already being evacuated",
-                         HumanBytes(Bytes{static_cast<uint64_t>(done.to_move_bytes())}), volumes.size(),
-                         volumes.size() == 1 ? "" : "s");
+                         HumanBytes(Bytes{static_cast<uint64_t>(done.to_move_bytes())}),
+                         done.volume_ids_size(), done.volume_ids_size() == 1 ? "" : "s");
   return out;
 }
 

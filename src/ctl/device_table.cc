@@ -33,29 +33,6 @@ std::string Draw(const Device& device, size_t path_width) {
          (device.rule().empty() ? "\n" : fmt::format("  [pool '{}': {}]\n", device.pool(), device.rule()));
 }
 
-template <typename Words>
-nlohmann::json List(const Words& words) {
-  return nlohmann::json(std::vector<std::string>(words.begin(), words.end()));
-}
-
-// Null: the disk was not polled, or reports nothing.
-nlohmann::json HealthOf(const Device& device) {
-  if (!device.has_health()) {
-    return nullptr;
-  }
-  const pb::DiskHealth& health = device.health();
-  return {{"critical_warning", health.critical_warning()},
-          {"available_spare_percent", health.available_spare_percent()},
-          {"spare_threshold_percent", health.spare_threshold_percent()},
-          {"percentage_used", health.percentage_used()},
-          {"temperature_celsius", health.temperature_celsius()},
-          {"media_errors", health.media_errors()},
-          {"unsafe_shutdowns", health.unsafe_shutdowns()},
-          {"deallocated_is_zero", health.deallocated_is_zero()},
-          {"write_granularity_bytes", health.write_granularity_bytes()},
-          {"discard_granularity_bytes", health.discard_granularity_bytes()}};
-}
-
 }  // namespace
 
 std::string DrawDevices(const pb::ListDevicesResponse& devices) {
@@ -73,28 +50,9 @@ std::string DrawDevices(const pb::ListDevicesResponse& devices) {
 std::string DevicesJson(const pb::ListDevicesResponse& devices) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Device& device : devices.devices()) {
-    rows.push_back({{"path", device.path()},
-                    {"identity", device.identity()},
-                    {"model", device.model()},
-                    {"serial", device.serial()},
-                    {"transport", device.transport()},
-                    {"size_bytes", device.size_bytes()},
-                    {"rotational", device.rotational()},
-                    {"logical_block_bytes", device.logical_block_bytes()},
-                    {"physical_block_bytes", device.physical_block_bytes()},
-                    {"links", List(device.links())},
-                    {"partitions", List(device.partitions())},
-                    {"holders", List(device.holders())},
-                    {"pv_uuid", device.pv_uuid()},
-                    {"holds", device.holds()},
-                    {"pool", device.pool()},
-                    {"rule", device.rule()},
-                    {"member", device.member()},
-                    {"wanted", device.wanted()},
-                    {"reason", device.reason()},
-                    {"health", HealthOf(device)}});
-    if (device.has_failed_commands()) {
-      rows.back()["failed_commands"] = device.failed_commands();
+    rows.push_back(AsJson(device));
+    if (!device.has_health()) {
+      rows.back()["health"] = nullptr;  // the disk was not polled, or reports nothing
     }
   }
   return JsonLine(rows);

@@ -5,7 +5,15 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
 namespace quarry::ctl {
+
+// The message as an object with the names and values of its fields. An optional field or a nested message
+// that is not set is left out. For messages of numbers, booleans, text and such messages.
+nlohmann::json AsJson(const google::protobuf::Message& message);
 
 std::string JsonText(const nlohmann::json& document);
 // Ends with a newline.
