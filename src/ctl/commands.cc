@@ -36,11 +36,11 @@ std::string Joined(const std::vector<std::string>& documents, bool json) {
 
 }  // namespace
 
-Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, const Call& call) {
+Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& parameters, const Call& call) {
   std::vector<lvm::Geometry> geometries;
   std::string only_pool;
-  if (!wish.parameters.empty()) {
-    QUARRY_ASSIGN(const auto profile, engine::Profile::Parse(wish.parameters, bench.pools.front().name));
+  if (!parameters.empty()) {
+    QUARRY_ASSIGN(const auto profile, engine::Profile::Parse(parameters, bench.pools.front().name));
     geometries.push_back(profile.geometry);
     only_pool = profile.pool;
   }
@@ -66,8 +66,9 @@ Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const
   return Joined(documents, bench.json);
 }
 
-Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes size, const Call& call) {
-  QUARRY_ASSIGN(auto profile, engine::Profile::Parse(wish.parameters, bench.pools.front().name));
+Result<std::string> ShowPlan(const Bench& bench, const engine::Parameters& parameters, Bytes size,
+                             const Call& call) {
+  QUARRY_ASSIGN(auto profile, engine::Profile::Parse(parameters, bench.pools.front().name));
   for (const engine::PoolConfig& pool : bench.pools) {
     if (pool.name != profile.pool) {
       continue;

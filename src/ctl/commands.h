@@ -19,18 +19,14 @@ struct Bench {
   bool json = false;
 };
 
-struct ProfileWish {
-  engine::Parameters parameters;  // as in a StorageClass
-  std::string size;               // of a plan: "10GiB"; empty: the default size
-};
-
-// Every command returns the text to print.
-Result<std::string> ShowCapacity(const Bench& bench, const ProfileWish& wish, const Call& call);
+// Every command returns the text to print. `parameters` are those of a StorageClass.
+Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& parameters, const Call& call);
 Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call);
 // Which disks quarryd would take for its pools if it looked now. No disk is taken.
 std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
                      const std::vector<engine::PoolConfig>& pools, bool json);
 // The steps that CreateVolume would take for this profile and size, line by line, without taking them.
-Result<std::string> ShowPlan(const Bench& bench, const ProfileWish& wish, Bytes size, const Call& call);
+Result<std::string> ShowPlan(const Bench& bench, const engine::Parameters& parameters, Bytes size,
+                             const Call& call);
 
 }  // namespace quarry::ctl

@@ -138,7 +138,7 @@ Run SetUpCapacity(CLI::App& sub, const Common& common) {
   sub.add_option("parameters", *words, "only this profile: KEY=VALUE…, as in a StorageClass");
   return ReadGroups(common, [words](const Bench& bench, const Call& call) -> Result<std::string> {
     QUARRY_ASSIGN(const engine::Parameters parameters, ParseParameters(*words));
-    return ShowCapacity(bench, {parameters, ""}, call);
+    return ShowCapacity(bench, parameters, call);
   });
 }
 
@@ -168,7 +168,7 @@ Run SetUpPlan(CLI::App& sub, const Common& common) {
       ReadGroups(common, [wish](const Bench& bench, const Call& call) -> Result<std::string> {
         QUARRY_ASSIGN(const engine::Parameters parameters, ParseParameters(wish->parameters));
         QUARRY_ASSIGN(const Bytes size, ParseSize(wish->size));
-        return ShowPlan(bench, {parameters, wish->size}, size, call);
+        return ShowPlan(bench, parameters, size, call);
       });
   return [wish, show_steps, &common](int& exit_status) {
     return wish->size.empty() ? RunDiskPlan(common, wish->parameters) : show_steps(exit_status);
