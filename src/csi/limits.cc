@@ -1,5 +1,6 @@
 // CheckLimits of fields.h. It uses reflection, so a field that is added to the definitions is covered at
 // once.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -21,12 +22,7 @@ using google::protobuf::Reflection;
 bool IsPath(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kPaths = {"staging_target_path", "target_path",
                                                              "volume_path", "volume_publish_path"};
-  for (const std::string_view path : kPaths) {
-    if (name == path) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::find(kPaths, name) != kPaths.end();
 }
 
 Status CheckText(const FieldDescriptor& field, const std::string& path, const std::string& value) {
