@@ -51,6 +51,7 @@ ROOMS = {
 # a C library for its own room is named in full.
 SOURCE, ANY = (".cc",), (".cc", ".h")
 LIBRARIES = {
+    "absl/base/thread_annotations.h": {"base": ("src/base/mutex.h",)},
     "libdevmapper.h": {"dm": (".cc", "src/dm/dm_task.h")},
     "libdevmapper-event.h": {"dm": SOURCE},
     "lvm2cmd.h": {"lvm": ("src/lvm/run/zygote_main.cc",)},

@@ -36,6 +36,7 @@ class Table(unittest.TestCase):
     """Each case is a small repository with one file under test."""
 
     TREE = {
+        "src/base/mutex.h": "",
         "src/base/result.h": "",
         "src/lvm/lvm_api.h": "",
         "src/lvm/run/zygote.h": "",
@@ -117,6 +118,11 @@ class Table(unittest.TestCase):
         self.forbids("src/lvm/lvm.cc", "<libdevmapper.h>", "must not know this library")
         self.forbids("src/dm/dm.cc", "<blkid/blkid.h>", "must not know this library")
         self.forbids("src/daemon/main.cc", "<lvm2cmd.h>", "must not know this library")
+
+    def test_annotations_come_with_the_mutex(self):
+        self.allows("src/base/mutex.h", "<absl/base/thread_annotations.h>")
+        self.allows("src/engine/engine.h", '"base/mutex.h"')
+        self.forbids("src/engine/engine.h", "<absl/base/thread_annotations.h>", "must not know this library")
 
     def test_product_code_does_not_know_fakes(self):
         self.forbids("src/engine/engine.cc", '"tests/fakes/fake_lvm.h"', "fakes are for tests")
