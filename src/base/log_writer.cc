@@ -8,9 +8,10 @@
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string_view>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace quarry {
 namespace {
@@ -40,34 +41,34 @@ bool WriteAll(int fd, std::string_view text) {
 struct LogWriter::State {
   int fd;
   std::function<std::string(uint64_t lost)> notice;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::string> lines;
-  size_t waiting = 0;   // bytes of `lines`
-  uint64_t taken = 0;   // all lines ever queued
-  uint64_t done = 0;    // of these, the lines that were written or failed
-  bool behind = false;  // a caller has waited in vain
-  bool ending = false;
-  uint64_t lost = 0;
-  uint64_t told = 0;  // of `lost`, those that the log was told about
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::deque<std::string> lines ABSL_GUARDED_BY(mutex);
+  size_t waiting ABSL_GUARDED_BY(mutex) = 0;   // bytes of `lines`
+  uint64_t taken ABSL_GUARDED_BY(mutex) = 0;   // all lines ever queued
+  uint64_t done ABSL_GUARDED_BY(mutex) = 0;    // of these, the lines that were written or failed
+  bool behind ABSL_GUARDED_BY(mutex) = false;  // a caller has waited in vain
+  bool ending ABSL_GUARDED_BY(mutex) = false;
+  uint64_t lost ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of `lost`, those that the log was told about
 
   void Run() {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     for (;;) {
-      changed.wait(lock, [this] { return !lines.empty() || ending; });
+      changed.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return !lines.empty() || ending; });
       if (lines.empty()) {
         return;
       }
       const std::string line = std::move(lines.front());
       lines.pop_front();
       waiting -= line.size();
-      lost += Put(lock, line) ? 0 : 1;
+      lost += Put(line) ? 0 : 1;
       ++done;
       // The lost lines followed all lines that were waiting at that time.
       if (lines.empty() && lost != told) {
         const uint64_t now = lost;
         const std::string words = notice(now - told);
-        if (Put(lock, words)) {
+        if (Put(words)) {
           told = now;
         }
       }
@@ -76,10 +77,11 @@ struct LogWriter::State {
     }
   }
 
-  bool Put(std::unique_lock<std::mutex>& lock, const std::string& line) const {
-    lock.unlock();
+  // Writes without the mutex.
+  bool Put(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    mutex.unlock();
     const bool written = WriteAll(fd, line);
-    lock.lock();
+    mutex.lock();
     return written;
   }
 };
@@ -99,7 +101,7 @@ LogWriter::LogWriter(int fd, std::function<std::string(uint64_t lost)> notice)
 
 LogWriter::~LogWriter() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->ending = true;
   }
   state_->changed.notify_all();
@@ -108,7 +110,7 @@ LogWriter::~LogWriter() {
 
 void LogWriter::Write(std::string line) {
   State& state = *state_;
-  std::unique_lock lock(state.mutex);
+  MutexLock lock(state.mutex);
   // After a line was lost, later lines wait until the notice is written, so that the notice stands where the
   // lines are missing.
   if (state.waiting + line.size() > kMostWaiting || (state.lost != state.told && !state.lines.empty())) {
@@ -119,19 +121,23 @@ void LogWriter::Write(std::string line) {
   state.lines.push_back(std::move(line));
   const uint64_t number = ++state.taken;
   state.changed.notify_all();
-  if (!state.behind && !state.changed.wait_for(lock, kMoment, [&] { return state.done >= number; })) {
+  if (!state.behind &&
+      !state.changed.wait_for(
+          lock, kMoment, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.done >= number; })) {
     state.behind = true;
   }
 }
 
 bool LogWriter::Flush(std::chrono::milliseconds limit) {
-  std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(lock, limit,
-                                  [this, number = state_->taken] { return state_->done >= number; });
+  MutexLock lock(state_->mutex);
+  return state_->changed.wait_for(
+      lock, limit, [this, number = state_->taken]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) {
+        return state_->done >= number;
+      });
 }
 
 uint64_t LogWriter::lost() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->lost;
 }
 

@@ -11,7 +11,7 @@
 
 namespace quarry {
 
-// Meets BasicLockable. A member that it guards has ABSL_GUARDED_BY(mutex_). A function that
+// Meets Lockable. A member that it guards has ABSL_GUARDED_BY(mutex_). A function that
 // its callers call with the mutex held has ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_).
 class ABSL_LOCKABLE Mutex {
  public:
@@ -20,6 +20,7 @@ class ABSL_LOCKABLE Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+  bool try_lock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
   void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   // Tells the analysis that this thread holds the mutex, where it cannot see that. Checks nothing.
   void AssumeHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}

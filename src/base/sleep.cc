@@ -1,14 +1,15 @@
 #include "base/sleep.h"
 
 #include <condition_variable>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace quarry {
 
 bool Sleep(const std::stop_token& stop, std::chrono::milliseconds time) {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   stopped.wait_for(lock, stop, time, [] { return false; });
   return !stop.stop_requested();
 }

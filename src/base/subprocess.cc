@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
 
 #include <functional>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 
 namespace quarry {
@@ -342,18 +342,18 @@ Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, c
 class SpawnSubprocess::Children {
  public:
   void Add(pid_t pid, std::string name) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stuck_.emplace_back(pid, std::move(name));
   }
   StuckChildren Sweep() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(stuck_, [](const auto& child) { return waitpid(child.first, nullptr, WNOHANG) != 0; });
     return stuck_;
   }
 
  private:
-  std::mutex mutex_;
-  StuckChildren stuck_;
+  Mutex mutex_;
+  StuckChildren stuck_ ABSL_GUARDED_BY(mutex_);
 };
 
 SpawnSubprocess::SpawnSubprocess() : stuck_(std::make_shared<Children>()) {}

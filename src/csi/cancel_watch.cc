@@ -12,21 +12,21 @@ CancelWatch::CancelWatch(std::chrono::milliseconds interval)
 CancelWatch::~CancelWatch() = default;
 
 CancelWatch::Watched::Watched(CancelWatch& watch, std::function<bool()> cancelled) : watch_(watch) {
-  const std::scoped_lock lock(watch_.mutex_);
+  const MutexLock lock(watch_.mutex_);
   entry_ = watch_.entries_.insert(watch_.entries_.end(), Entry{std::move(cancelled), {}});
   watch_.wake_.notify_one();
 }
 
 CancelWatch::Watched::~Watched() {
-  const std::scoped_lock lock(watch_.mutex_);
+  const MutexLock lock(watch_.mutex_);
   watch_.entries_.erase(entry_);
 }
 
 void CancelWatch::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, stop, [this] { return !entries_.empty(); });
+      MutexLock lock(mutex_);
+      wake_.wait(lock, stop, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !entries_.empty(); });
     }
     (void)Sleep(stop, interval_);
     // Outside the lock: the stop callbacks run now, and may be finishing a call of their own.
@@ -38,7 +38,7 @@ void CancelWatch::Run(const std::stop_token& stop) {
 
 std::list<std::stop_source> CancelWatch::FindCancelled() {
   std::list<std::stop_source> found;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (!entry.stop.stop_requested() && entry.cancelled()) {
       found.push_back(entry.stop);

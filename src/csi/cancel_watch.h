@@ -6,9 +6,10 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <stop_token>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace quarry::csi {
 
@@ -49,9 +50,9 @@ class CancelWatch {
   std::list<std::stop_source> FindCancelled();
 
   const std::chrono::milliseconds interval_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any wake_;
-  Entries entries_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

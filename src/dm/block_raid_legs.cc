@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <future>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "dm/pv_device.h"
 #include "dm/raid_superblock.h"
 
@@ -93,9 +93,9 @@ Status Mark(int fd, const EraseRange& place, const RaidStart& start) {
 
 // Devices with an unanswered read, and since when. Outlives the caller.
 struct BlockRaidLegs::Asked {
-  std::mutex mutex;
-  std::condition_variable answered;
-  std::map<std::string, std::chrono::steady_clock::time_point> devices;  // guarded by mutex
+  Mutex mutex;
+  std::condition_variable_any answered;
+  std::map<std::string, std::chrono::steady_clock::time_point> devices ABSL_GUARDED_BY(mutex);
 };
 
 BlockRaidLegs::BlockRaidLegs(std::chrono::milliseconds patience)
@@ -108,8 +108,10 @@ Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
       fmt::format("{} does not answer: try again when it does, or remove the disk", place.device));
   {
     // Another caller may have just asked the device about another leg. That read is waited for, once.
-    std::unique_lock lock(asked_->mutex);
-    const auto is_free = [&] { return !asked_->devices.contains(place.device); };
+    MutexLock lock(asked_->mutex);
+    const auto is_free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(asked_->mutex) {
+      return !asked_->devices.contains(place.device);
+    };
     if (!is_free() &&
         !asked_->answered.wait_until(lock, asked_->devices.at(place.device) + patience_, is_free)) {
       return silent;
@@ -121,7 +123,7 @@ Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
   std::thread([read, place, asked = asked_, promise = std::move(promise)]() mutable {
     Result<T> result = read(place);
     {
-      const std::lock_guard lock(asked->mutex);
+      const MutexLock lock(asked->mutex);
       asked->devices.erase(place.device);
     }
     asked->answered.notify_all();

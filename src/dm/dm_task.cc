@@ -30,9 +30,9 @@ constexpr int kLevelMask = 7;  // libdm-common.h: the other bits are flags
 constexpr int kLevelError = 3;
 
 struct Library {
-  std::mutex mutex;
-  std::string words;      // errors of the current session; guarded by mutex
-  bool prepared = false;  // guarded by mutex
+  Mutex mutex;
+  std::string words ABSL_GUARDED_BY(mutex);  // errors of the current session
+  bool prepared ABSL_GUARDED_BY(mutex) = false;
 };
 
 Library& TheLibrary() {
@@ -54,7 +54,9 @@ __attribute__((format(printf, 5, 6))) void TakeWords(int level, const char* /*fi
   if (length <= 0) {
     return;
   }
-  std::string& words = TheLibrary().words;
+  Library& library = TheLibrary();
+  library.mutex.AssumeHeld();
+  std::string& words = library.words;
   if (!words.empty()) {
     words += "; ";
   }
@@ -74,7 +76,7 @@ void KeepControlFromChildren() {
 }
 
 // Makes the first request, so that the control node is open before any other request.
-Status Prepare(Library& library) {
+Status Prepare(Library& library) ABSL_EXCLUSIVE_LOCKS_REQUIRED(library.mutex) {
   UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
   if (!control.valid() && errno == ENOENT) {
     // Usually udev or kmod made it at boot. Opening the node loads the module.
@@ -101,6 +103,7 @@ Status Prepare(Library& library) {
 Result<LibdmSession> LibdmSession::Begin() {
   Library& library = TheLibrary();
   std::unique_lock lock(library.mutex);
+  library.mutex.AssumeHeld();
   library.words.clear();
   if (!library.prepared) {
     QUARRY_TRY(Prepare(library));
@@ -110,7 +113,9 @@ Result<LibdmSession> LibdmSession::Begin() {
 }
 
 Error LibdmSession::Failure(std::string_view what, int sys_errno) const {
-  const std::string& words = TheLibrary().words;
+  const Library& library = TheLibrary();
+  library.mutex.AssumeHeld();
+  const std::string& words = library.words;
   const std::string message =
       fmt::format("{}: {}", what, words.empty() ? "device-mapper gave no reason" : words);
   if (sys_errno == 0) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace quarry::dm {
@@ -24,9 +25,9 @@ class LibdmSession {
   Error Failure(std::string_view what, int sys_errno = 0) const;
 
  private:
-  explicit LibdmSession(std::unique_lock<std::mutex> lock) : lock_(std::move(lock)) {}
+  explicit LibdmSession(std::unique_lock<Mutex> lock) : lock_(std::move(lock)) {}
 
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<Mutex> lock_;  // not MutexLock, which cannot be moved out of Begin
 };
 
 struct DmTaskDestroy {

@@ -48,7 +48,7 @@ void Peers::Set(int fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   words_[fd] = known ? fmt::format("pid {}, uid {}", peer.pid, peer.uid) : "unknown";
 }
 
@@ -58,7 +58,7 @@ std::string Peers::Of(const std::string& peer) const {
       std::from_chars(peer.data() + kFdPrefix.size(), peer.data() + peer.size(), fd).ec != std::errc()) {
     return "";
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = words_.find(fd);
   return found == words_.end() ? "" : found->second;
 }

@@ -4,10 +4,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/path.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -27,8 +27,9 @@ class Peers {
   std::string Of(const std::string& peer) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<int, std::string> words_;  // at most one for each descriptor that the process may open
+  mutable Mutex mutex_;
+  // At most one for each descriptor that the process may open.
+  std::map<int, std::string> words_ ABSL_GUARDED_BY(mutex_);
 };
 
 class Listener {

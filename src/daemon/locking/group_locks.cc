@@ -24,7 +24,7 @@ Status CheckThere(const NodeLock& lock, const std::string& group) {
 }  // namespace
 
 Status FlockGroupLocks::ClaimName(const std::string& group) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (names_.contains(group)) {
     return Ok();
   }
@@ -34,7 +34,7 @@ Status FlockGroupLocks::ClaimName(const std::string& group) {
 }
 
 Result<bool> FlockGroupLocks::Claim(const std::string& group, const std::string& uuid) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const bool held = held_.contains(uuid);
   if (!held) {
     QUARRY_ASSIGN(NodeLock lock, NodeLock::Take(by_uuid_, "quarry-" + uuid).Context(BelongsToAnother(group)));
@@ -45,12 +45,12 @@ Result<bool> FlockGroupLocks::Claim(const std::string& group, const std::string&
 }
 
 Status FlockGroupLocks::Check(const std::string& group) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return CheckLocked(group);
 }
 
 Result<int> FlockGroupLocks::ForCommand(const std::string& group) const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const NodeLock* const lock = Find(group);
   if (lock == nullptr) {
     return Error(Code::kInternal, fmt::format("volume group '{}' was used before it was locked", group));

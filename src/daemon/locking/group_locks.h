@@ -2,9 +2,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "daemon/locking/node_lock.h"
 #include "lvm/group_locks.h"
 
@@ -28,17 +28,16 @@ class FlockGroupLocks final : public lvm::GroupLocks {
   Result<int> ForCommand(const std::string& group) const override;
 
  private:
-  Status CheckLocked(const std::string& group) const;
+  Status CheckLocked(const std::string& group) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The lock that commands hold; nullptr if the group was not claimed.
-  const NodeLock* Find(const std::string& group) const;
+  const NodeLock* Find(const std::string& group) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string by_name_;
   const std::string by_uuid_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::map<std::string, NodeLock> names_;     // by the group's name
-  std::map<std::string, std::string> uuids_;  // current, by the group's name
-  std::map<std::string, NodeLock> held_;      // by UUID
+  mutable Mutex mutex_;
+  std::map<std::string, NodeLock> names_ ABSL_GUARDED_BY(mutex_);     // by the group's name
+  std::map<std::string, std::string> uuids_ ABSL_GUARDED_BY(mutex_);  // current, by the group's name
+  std::map<std::string, NodeLock> held_ ABSL_GUARDED_BY(mutex_);      // by UUID
 };
 
 }  // namespace quarry::daemon

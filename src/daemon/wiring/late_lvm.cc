@@ -3,7 +3,7 @@
 namespace quarry::daemon {
 
 Result<lvm::LvmApi*> LateLvm::Get(const Call& call) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!lvm_) {
     auto made = make_(call);
     if (!made.has_value()) {

@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "lvm/lvm_api.h"
 
 namespace quarry::daemon {
@@ -28,8 +28,8 @@ class LateLvm final : public lvm::LvmApi {
   Result<lvm::LvmApi*> Get(const Call& call);
 
   const Make make_;
-  std::mutex mutex_;
-  std::unique_ptr<lvm::LvmApi> lvm_;  // guarded by mutex_ until made, constant afterwards
+  Mutex mutex_;
+  std::unique_ptr<lvm::LvmApi> lvm_ ABSL_GUARDED_BY(mutex_);  // never changes once it is made
 };
 
 }  // namespace quarry::daemon

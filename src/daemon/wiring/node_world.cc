@@ -103,7 +103,8 @@ struct PoolLvm {
   }
 
   lvm::GroupLocks* const locks;
-  std::optional<NodeLock> folder;  // locks the folder of the links; guarded by the mutex of `asked`
+  // Locks the folder of the links. Only MakeAsked uses it, and `asked` calls that under its mutex.
+  std::optional<NodeLock> folder;
   SpawnSubprocess subprocess;
   lvm::ZygoteSubprocess zygote;
   GuardedSubprocess guarded;

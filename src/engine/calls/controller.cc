@@ -59,7 +59,7 @@ Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
     return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
   }
   {
-    const std::lock_guard lock(pool.catalog_mutex);
+    const MutexLock lock(pool.catalog_mutex);
     if (pool.given_up.size() < kMostGivenUp) {
       pool.given_up.insert(name);
     }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <set>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace quarry::engine {
 
@@ -19,14 +20,14 @@ class LeftBehind {
   std::set<std::string> All() const;
 
   // Held while they are deleted: one round does so at a time.
-  std::mutex deleting;
+  Mutex deleting;
 
  private:
   // Limits the memory that a caller with invented handles can use.
   static constexpr size_t kMost = 10'000;
 
-  mutable std::mutex mutex_;
-  std::set<std::string> handles_;
+  mutable Mutex mutex_;
+  std::set<std::string> handles_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

@@ -50,7 +50,7 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
   }
   auto done = Reconcile(parts_, *pool, call);
   {
-    const std::lock_guard lock(pool->catalog_mutex);
+    const MutexLock lock(pool->catalog_mutex);
     pool->start_error = done.has_value() ? std::nullopt : std::optional(done.error());
   }
   if (!done.has_value()) {

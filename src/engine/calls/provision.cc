@@ -21,11 +21,11 @@ namespace {
 class Making {
  public:
   Making(Pool& pool, std::string lv_name) : pool_(pool), name_(std::move(lv_name)) {
-    const std::lock_guard lock(pool_.making_mutex);
+    const MutexLock lock(pool_.making_mutex);
     pool_.making.insert(name_);
   }
   ~Making() {
-    const std::lock_guard lock(pool_.making_mutex);
+    const MutexLock lock(pool_.making_mutex);
     pool_.making.erase(name_);
   }
   Making(const Making&) = delete;
@@ -45,7 +45,7 @@ constexpr std::chrono::seconds kWorthWaiting{60};
 bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono::seconds> expected) {
   constexpr std::chrono::hours kForgotten{1};
   const SteadyTime now = std::chrono::steady_clock::now();
-  const std::lock_guard lock(pool.making_mutex);
+  const MutexLock lock(pool.making_mutex);
   std::erase_if(pool.waiting, [&](const auto& entry) { return now - entry.second > kForgotten; });
   if (expected.has_value() && *expected <= kWorthWaiting &&
       now - pool.waiting.try_emplace(name, now).first->second <= kWorthWaiting) {
@@ -259,7 +259,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
   QUARRY_TRY(Provision(parts, pool,
                        {LockKey::Name(wish.name), fmt::format("pool '{}'", pool.config.name), prepare}, what,
                        call));
-  const std::lock_guard lock(pool.making_mutex);
+  const MutexLock lock(pool.making_mutex);
   pool.waiting.erase(wish.name);
   return made;
 }

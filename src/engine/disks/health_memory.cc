@@ -16,7 +16,7 @@ void HealthMemory::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_
                           std::string pv, std::string node) {
   std::thread([api = std::move(api), asked = std::move(asked), pv = std::move(pv), node = std::move(node)] {
     Answer answer = api->Read(node);
-    const std::lock_guard lock(asked->mutex);
+    const MutexLock lock(asked->mutex);
     asked->answers.insert_or_assign(pv, std::move(answer));
     asked->open.erase(pv);
     asked->answered.notify_all();
@@ -25,10 +25,10 @@ void HealthMemory::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_
 
 std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
                                                     const Round& round, const Call& call) {
-  const std::lock_guard turn(asking_);
+  const MutexLock turn(asking_);
   std::map<std::string, Answer> answers;
   {
-    std::unique_lock lock(asked_->mutex);
+    MutexLock lock(asked_->mutex);
     std::set<std::string> now;
     for (const auto& [pv, node] : round.nodes) {
       if (!node.empty() && asked_->open.insert(pv).second) {
@@ -36,15 +36,17 @@ std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::
         AskOne(api, asked_, pv, node);
       }
     }
-    const auto owes = [&](const std::string& pv) { return asked_->open.contains(pv); };
-    asked_->answered.wait_until(lock, call.stop, call.Within(kLongestRound).deadline,
-                                [&] { return std::ranges::none_of(now, owes); });
+    const auto owes = [&](const std::string& pv)
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(asked_->mutex) { return asked_->open.contains(pv); };
+    asked_->answered.wait_until(
+        lock, call.stop, call.Within(kLongestRound).deadline,
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(asked_->mutex) { return std::ranges::none_of(now, owes); });
     answers = std::exchange(asked_->answers, {});
     for (const std::string& pv : asked_->open) {
       answers.insert_or_assign(pv, Error(Code::kTimeout, "the disk has not answered yet"));
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Change> changes;
   for (auto& [pv, answer] : answers) {
     if (!round.nodes.contains(pv)) {
@@ -61,7 +63,6 @@ std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::
   return changes;
 }
 
-// With mutex_ held.
 std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, Answer answer) {
   const auto known = known_.find(pv);
   const DiskVerdict before = known == known_.end() ? DiskVerdict{} : known->second.verdict;
@@ -85,7 +86,6 @@ std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, An
   return Change{pv, before.state, now.state, std::move(now.words), std::nullopt};
 }
 
-// With mutex_ held.
 void HealthMemory::Summarize() {
   UnhealthyDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
   for (const auto& [pv, words] : blamed_) {
@@ -107,26 +107,26 @@ void HealthMemory::Summarize() {
 }
 
 void HealthMemory::MarkFailing(const std::string& pv, std::string words) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blamed_.insert_or_assign(pv, std::move(words));
   Summarize();
 }
 
 void HealthMemory::ClearFailing(const std::string& pv) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blamed_.erase(pv) > 0) {
     Summarize();
   }
 }
 
 std::optional<HealthMemory::Known> HealthMemory::Of(const std::string& pv) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = known_.find(pv);
   return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::shared_ptr<const UnhealthyDisks> HealthMemory::Weak() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return weak_;
 }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/model/failing_disks.h"
 #include "udev/disk_health.h"
@@ -65,26 +65,27 @@ class HealthMemory {
   using Answer = Result<std::optional<udev::DiskHealth>>;
   // Shared with the polling threads, which keep it when this object is destroyed.
   struct Asked {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable_any answered;
-    std::set<std::string> open;
-    std::map<std::string, Answer> answers;
+    std::set<std::string> open ABSL_GUARDED_BY(mutex);
+    std::map<std::string, Answer> answers ABSL_GUARDED_BY(mutex);
   };
 
   static void AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked, std::string pv,
                      std::string node);
-  std::optional<Change> Take(const std::string& pv, Answer answer);
-  void Summarize();
+  std::optional<Change> Take(const std::string& pv, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Summarize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<void(std::shared_ptr<const UnhealthyDisks>)> tell_;
   const std::shared_ptr<Asked> asked_ = std::make_shared<Asked>();
-  std::mutex asking_;  // one round at a time
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::map<std::string, Known> known_;
-  std::map<std::string, std::string> silent_;  // errors that were reported, by PV UUID
-  std::map<std::string, std::string> blamed_;  // reasons of MarkFailing, by PV UUID
-  std::shared_ptr<const UnhealthyDisks> weak_ = std::make_shared<const UnhealthyDisks>();
+  Mutex asking_;  // one round at a time
+  mutable Mutex mutex_;
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);
+  // Errors that were reported, by PV UUID.
+  std::map<std::string, std::string> silent_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> blamed_ ABSL_GUARDED_BY(mutex_);  // reasons of MarkFailing, by PV UUID
+  std::shared_ptr<const UnhealthyDisks> weak_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<const UnhealthyDisks>();
 };
 
 }  // namespace quarry::engine

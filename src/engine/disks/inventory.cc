@@ -161,7 +161,7 @@ void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::
 }  // namespace
 
 bool DiskNotes::Say(const std::string& disk, const std::string& words) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string& said = said_[disk];
   const bool news = said != words;
   said = words;
@@ -169,18 +169,18 @@ bool DiskNotes::Say(const std::string& disk, const std::string& words) {
 }
 
 void DiskNotes::Failed(const std::string& disk, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failed_[disk] = why;
 }
 
 void DiskNotes::Took(const std::string& disk) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failed_.erase(disk);
   said_.erase(disk);
 }
 
 std::string DiskNotes::Failure(const std::string& disk) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = failed_.find(disk);
   return found == failed_.end() ? "" : found->second;
 }

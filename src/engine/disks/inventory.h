@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/disks/health_memory.h"
 #include "engine/model/config.h"
@@ -27,12 +28,13 @@ class DiskNotes {
   std::string Failure(const std::string& disk) const;
 
   // Held while libblkid probes disks. Each probe opens its disk exclusively (O_EXCL), so a concurrent probe
-  // would take the disk for in use. A disk that hangs blocks all probes.
+  // would take the disk for in use. A disk that hangs blocks all probes. It guards no member, so it needs no
+  // annotations.
   std::timed_mutex probing;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> said_, failed_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> said_ ABSL_GUARDED_BY(mutex_), failed_ ABSL_GUARDED_BY(mutex_);
 };
 
 // This room's memory.

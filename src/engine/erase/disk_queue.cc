@@ -37,13 +37,13 @@ void DiskQueue::Stop() {
 }
 
 void DiskQueue::Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.push_back({std::move(erasure), part, haste});
   changed_.notify_all();
 }
 
 std::optional<Seconds> DiskQueue::Expected() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Bytes left;
   for (const Entry& entry : entries_) {
     left = left + (entry.erasure->parts()[entry.part].total() - entry.erasure->Done()[entry.part]);
@@ -58,7 +58,7 @@ std::optional<Seconds> DiskQueue::Expected() const {
 }
 
 bool DiskQueue::IsWriting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return writing_.has_value();
 }
 
@@ -75,12 +75,12 @@ std::optional<std::string> DiskQueue::StuckLocked() const {
 }
 
 std::optional<std::string> DiskQueue::Stuck() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return StuckLocked();
 }
 
 std::optional<std::string> DiskQueue::NewlyStuck() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto stuck = StuckLocked();
   return stuck.has_value() && !std::exchange(writing_->told, true) ? stuck : std::nullopt;
 }
@@ -89,8 +89,10 @@ void DiskQueue::Run(const std::stop_token& stop) {
   while (true) {
     Entry entry;
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return !entries_.empty(); }) || stop.stop_requested()) {
+      MutexLock lock(mutex_);
+      if (!changed_.wait(lock, stop,
+                         [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !entries_.empty(); }) ||
+          stop.stop_requested()) {
         return;
       }
       const auto awaited = std::ranges::find(entries_, Haste::kAwaited, &Entry::haste);
@@ -103,7 +105,7 @@ void DiskQueue::Run(const std::stop_token& stop) {
       return;  // neither done nor failed
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::erase_if(entries_, [&](const Entry& other) {
         return other.erasure == entry.erasure && other.part == entry.part;
       });
@@ -147,7 +149,7 @@ void DiskQueue::Pause(const Entry& entry, const Error& why, const std::stop_toke
                                         {"error", why.message()}});
   }
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.wait_for(lock, stop, pause_, [] { return false; });
 }
 
@@ -155,11 +157,11 @@ Status DiskQueue::ClearPiece(const EraseJob& erasure, const EraseAction& piece, 
   SteadyTime begun;
   const auto method = ClearOwned(world_, erasure.owner(), piece, call, [&] {
     begun = std::chrono::steady_clock::now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writing_ = Writing{erasure.owner().group, piece.range, begun};
   });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writing_.reset();
   }
   QUARRY_TRY(method);
@@ -185,7 +187,7 @@ Bytes DiskQueue::MostAtOnce() const {
 }
 
 void DiskQueue::Pace(Bytes cleared, SteadyTime begun, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (rate_.value != 0) {
     const auto until = begun + std::chrono::duration_cast<SteadyTime::duration>(Seconds(
                                    static_cast<double>(cleared.value) / static_cast<double>(rate_.value)));

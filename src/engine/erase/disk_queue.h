@@ -7,12 +7,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/erase/erase_job.h"
 #include "engine/world.h"
 
@@ -69,22 +69,22 @@ class DiskQueue {
   Status ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call);
   Bytes MostAtOnce() const;
   void Pace(Bytes cleared, SteadyTime begun, const std::stop_token& stop);
-  std::optional<std::string> StuckLocked() const;
+  std::optional<std::string> StuckLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const World world_;
   const Logger& log_;
   const Bytes rate_;
   const std::function<void()> tell_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Entry> entries_;           // guarded by mutex_
-  std::optional<Writing> writing_;      // guarded by mutex_
-  double speed_ = 0;                    // bytes a second, pauses included; guarded by mutex_
-  double write_speed_ = 0;              // bytes a second, without pauses; used by the thread only
-  Bytes untold_;                        // since the last `tell_`; used by the thread only
-  std::chrono::milliseconds pause_{0};  // the last one since a piece succeeded; used by the thread only
-  bool told_of_zeroes_ = false;         // used by the thread only
-  std::jthread thread_;                 // last: everything above exists before it runs
+  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Writing> writing_ ABSL_GUARDED_BY(mutex_);
+  double speed_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes a second, pauses included
+  double write_speed_ = 0;                    // bytes a second, without pauses; used by the thread only
+  Bytes untold_;                              // since the last `tell_`; used by the thread only
+  std::chrono::milliseconds pause_{0};        // the last one since a piece succeeded; used by the thread only
+  bool told_of_zeroes_ = false;               // used by the thread only
+  std::jthread thread_;                       // last: everything above exists before it runs
 };
 
 }  // namespace quarry::engine

@@ -103,7 +103,7 @@ EraseJob::EraseJob(Owner owner, std::vector<lvm::PhysicalRange> extents, std::ve
       open_parts_(parts_.size()) {}
 
 std::optional<EraseAction> EraseJob::Next(size_t part, Bytes most) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (error_.has_value()) {
     return std::nullopt;
   }
@@ -122,42 +122,42 @@ std::optional<EraseAction> EraseJob::Next(size_t part, Bytes most) const {
 }
 
 void EraseJob::Advance(size_t part, Bytes cleared) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   done_[part] = done_[part] + cleared;
 }
 
 void EraseJob::Fail(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_.has_value()) {
     error_ = std::move(error);
   }
 }
 
 void EraseJob::Leave() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --open_parts_;
   left_.notify_all();
 }
 
 bool EraseJob::Finished() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open_parts_ == 0;
 }
 
 bool EraseJob::WaitFinished(const Call& call) {
-  std::unique_lock lock(mutex_);
-  const auto done = [&] { return open_parts_ == 0; };
+  MutexLock lock(mutex_);
+  const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_parts_ == 0; };
   return call.deadline == SteadyTime::max() ? left_.wait(lock, call.stop, done)
                                             : left_.wait_until(lock, call.stop, call.deadline, done);
 }
 
 std::optional<Error> EraseJob::Failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
 std::vector<Bytes> EraseJob::Done() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return done_;
 }
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/plan/actions.h"
 #include "engine/plan/proven_write.h"
@@ -67,11 +67,11 @@ class EraseJob {
   const std::vector<lvm::PhysicalRange> extents_;
   const std::vector<DiskPart> parts_;
   const SteadyTime begun_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any left_;
-  std::vector<Bytes> done_;
-  size_t open_parts_;  // parts whose queue has not called Leave yet
-  std::optional<Error> error_;
+  std::vector<Bytes> done_ ABSL_GUARDED_BY(mutex_);
+  size_t open_parts_ ABSL_GUARDED_BY(mutex_);  // parts whose queue has not called Leave yet
+  std::optional<Error> error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

@@ -41,7 +41,7 @@ milliseconds Longer(milliseconds delay) {
 }
 
 bool BeingMade(Pool& pool, const Record& record) {
-  const std::lock_guard lock(pool.making_mutex);
+  const MutexLock lock(pool.making_mutex);
   return pool.making.contains(record.lv->name);
 }
 
@@ -150,19 +150,19 @@ Eraser::~Eraser() {
 }
 
 void Eraser::Start() {
-  const std::lock_guard life(life_mutex_);
+  const MutexLock life(life_mutex_);
   if (!stopped_ && !thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
 }
 
 void Eraser::Stop() {
-  const std::lock_guard life(life_mutex_);
+  const MutexLock life(life_mutex_);
   stopped_ = true;
   thread_.request_stop();
   std::map<std::string, std::unique_ptr<DiskQueue>> queues;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [device, queue] : queues_) {
       queue->Stop();  // all stop at the same time; then each destructor waits for its thread
     }
@@ -170,18 +170,18 @@ void Eraser::Stop() {
   if (thread_.joinable()) {
     thread_.join();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queues.swap(queues_);
 }
 
 void Eraser::Wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   woken_ = true;
   wake_.notify_all();
 }
 
 void Eraser::GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(given_up_, [&](const std::string& pv) { return !away.contains(pv); });
   const size_t before = given_up_.size();
   given_up_.insert(pvs.begin(), pvs.end());
@@ -194,7 +194,7 @@ void Eraser::GiveUp(const std::set<std::string>& pvs, const std::set<std::string
 void Eraser::TakeGivenUp(const lvm::VolumeGroup& group) {
   const std::set<std::string> before = std::move(lost_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(given_up_, [&](const std::string& pv) { return !IsAway(group, pv); });
     lost_ = given_up_;
   }
@@ -206,7 +206,7 @@ void Eraser::TakeGivenUp(const lvm::VolumeGroup& group) {
 }
 
 std::optional<std::chrono::seconds> Eraser::Expected(const lvm::VolumeGroup& group) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::chrono::duration<double> longest(0);
   for (const lvm::PhysicalVolume& pv : group.pvs) {
     const auto queue = queues_.find(pv.device);
@@ -221,7 +221,7 @@ std::optional<std::chrono::seconds> Eraser::Expected(const lvm::VolumeGroup& gro
 }
 
 DiskQueue& Eraser::QueueOf(const std::string& device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<DiskQueue>& queue = queues_[device];
   if (queue == nullptr) {
     queue = std::make_unique<DiskQueue>(world_, log_, rate_, [this] { Wake(); });
@@ -241,7 +241,7 @@ void Eraser::Clear(const std::shared_ptr<EraseJob>& extents) {
 }
 
 std::string Eraser::Stuck() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> stuck;
   for (const auto& [device, queue] : queues_) {
     if (auto words = queue->Stuck(); words.has_value()) {
@@ -252,7 +252,7 @@ std::string Eraser::Stuck() const {
 }
 
 void Eraser::TellOfStuck() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [device, queue] : queues_) {
     if (const auto words = queue->NewlyStuck(); words.has_value()) {
       log_.Warning(*words, {{"pool", pool_.config.name}, {"device", device}});
@@ -261,11 +261,12 @@ void Eraser::TellOfStuck() {
 }
 
 bool Eraser::WaitForWork(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const bool writing =
       std::ranges::any_of(queues_, [](const auto& entry) { return entry.second->IsWriting(); });
   const SteadyTime look = std::chrono::steady_clock::now() + kLookAtQueues;
-  wake_.wait_until(lock, stop, writing ? std::min(next_round_, look) : next_round_, [&] { return woken_; });
+  wake_.wait_until(lock, stop, writing ? std::min(next_round_, look) : next_round_,
+                   [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return woken_; });
   return std::exchange(woken_, false) || std::chrono::steady_clock::now() >= next_round_;
 }
 

@@ -10,13 +10,13 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/erase/disk_queue.h"
 #include "engine/erase/erase_job.h"
 #include "engine/erase/failure_log.h"
@@ -104,24 +104,24 @@ class Eraser {
   const Logger& log_;
   const Bytes rate_;
   Zeroings zeroings_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any wake_;
-  bool woken_ = true;                     // guarded by mutex_
-  std::set<std::string> given_up_;        // guarded by mutex_; until the disk is back
-  std::set<std::string> lost_;            // thread only; given up and missing now
-  SteadyTime next_round_;                 // thread only
-  std::chrono::milliseconds pool_delay_;  // thread only
-  std::map<std::string, Work> work_;      // by LV UUID, thread only
+  bool woken_ ABSL_GUARDED_BY(mutex_) = true;
+  std::set<std::string> given_up_ ABSL_GUARDED_BY(mutex_);  // until the disk is back
+  std::set<std::string> lost_;                              // thread only; given up and missing now
+  SteadyTime next_round_;                                   // thread only
+  std::chrono::milliseconds pool_delay_;                    // thread only
+  std::map<std::string, Work> work_;                        // by LV UUID, thread only
   // Thread only, as all FailureLogs are.
   FailureLog unread_;       // groups that cannot be read
   FailureLog unerased_;     // deleted volumes, by name
   FailureLog unremoved_;    // the command that removes erased volumes
   FailureLog unremovable_;  // erased volumes that lvremove would not remove alone, by name
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
-  std::map<std::string, std::unique_ptr<DiskQueue>> queues_;  // by device, guarded by mutex_
-  std::mutex life_mutex_;                                     // held by Start() and Stop()
-  bool stopped_ = false;                                      // guarded by life_mutex_
-  std::jthread thread_;  // guarded by life_mutex_; last: it ends before its queues
+  std::map<std::string, std::unique_ptr<DiskQueue>> queues_ ABSL_GUARDED_BY(mutex_);  // by device
+  Mutex life_mutex_;  // held by Start() and Stop()
+  bool stopped_ ABSL_GUARDED_BY(life_mutex_) = false;
+  std::jthread thread_ ABSL_GUARDED_BY(life_mutex_);  // last: it ends before its queues
 };
 
 }  // namespace quarry::engine

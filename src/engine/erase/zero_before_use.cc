@@ -58,7 +58,7 @@ Result<bool> GiveBack(Pool& pool, Zeroings& zeroings, const LockKey& key,
     pool.clean.Add(cleaning->cleared());
   }
   {
-    const std::lock_guard lock(pool.making_mutex);
+    const MutexLock lock(pool.making_mutex);
     pool.making.erase(cleaning->lv_name());
   }
   zeroings.Drop(key);
@@ -155,7 +155,7 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
   QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
   const std::string name = lvm::NewLvName();
   {
-    const std::lock_guard lock(pool.making_mutex);
+    const MutexLock lock(pool.making_mutex);
     pool.making.insert(name);
   }
   const Plan take = {lvm::CreateLv{.group = group.name,
@@ -169,7 +169,7 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
   auto holder = Take(pool, take, name, node.world, call);
   if (!holder.has_value()) {
     {
-      const std::lock_guard lock(pool.making_mutex);
+      const MutexLock lock(pool.making_mutex);
       pool.making.erase(name);
     }
     if (!Execute({RemoveLvAction{group.name, {name}}}, node.world, CallWithin(kUndoLimit)).has_value()) {

@@ -13,7 +13,7 @@ Zeroing::Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob>
 
 Status Zeroing::Wait(const Call& call) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asked_ = std::chrono::steady_clock::now();
   }
   return work_->WaitFinished(call) ? Ok() : Status(NotYet());
@@ -32,7 +32,7 @@ Status Zeroing::Outcome() const {
 }
 
 std::chrono::steady_clock::duration Zeroing::Unasked() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::chrono::steady_clock::now() - asked_;
 }
 
@@ -47,28 +47,28 @@ Error Zeroing::NotYet() const {
 }
 
 std::shared_ptr<Zeroing> Zeroings::Find(const LockKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = all_.find(key);
   return found == all_.end() ? nullptr : found->second;
 }
 
 void Zeroings::Add(const LockKey& key, std::shared_ptr<Zeroing> zeroing) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_.insert_or_assign(key, std::move(zeroing));
 }
 
 void Zeroings::Drop(const LockKey& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_.erase(key);
 }
 
 bool Zeroings::empty() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return all_.empty();
 }
 
 std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Zeroings::Finished() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> out;
   for (const auto& [key, zeroing] : all_) {
     if (zeroing->Finished()) {

@@ -9,12 +9,12 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/erase/erase_job.h"
 #include "engine/pool/locks.h"
@@ -52,8 +52,8 @@ class Zeroing {
   const std::vector<lvm::PhysicalRange> held_;
   const std::shared_ptr<EraseJob> work_;
   Bytes total_;
-  mutable std::mutex mutex_;
-  SteadyTime asked_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  SteadyTime asked_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Holds the zeroings of a pool, by the key of the volume's lock. Callers change it under the pool's turn.
@@ -68,8 +68,8 @@ class Zeroings {
   std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Finished() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<LockKey, std::shared_ptr<Zeroing>> all_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<LockKey, std::shared_ptr<Zeroing>> all_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

@@ -20,7 +20,7 @@ Status CheckNotElsewhere(const std::string& node, const std::string& id) {
 }
 
 void DeletedHere::Add(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ids_.size() >= kMost) {
     ids_.clear();
   }
@@ -28,7 +28,7 @@ void DeletedHere::Add(const std::string& id) {
 }
 
 bool DeletedHere::Has(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ids_.contains(id);
 }
 

@@ -3,10 +3,10 @@
 // that is here is served whatever node its id names, because nodes are renamed and disks are moved.
 #pragma once
 
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace quarry::engine {
@@ -25,8 +25,8 @@ class DeletedHere {
  private:
   static constexpr size_t kMost = 1000;
 
-  mutable std::mutex mutex_;
-  std::set<std::string> ids_;
+  mutable Mutex mutex_;
+  std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

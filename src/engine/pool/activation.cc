@@ -36,7 +36,7 @@ Status Activations::Activate(const Record& record, WriterQueue& writers, const W
                              const Call& call) {
   const auto own = std::make_shared<Wish>(record);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(own);
   }
   const auto turn = writers.Wait(fmt::format("activating volume {}", record.tags.id), call);
@@ -61,7 +61,7 @@ Status Activations::Activate(const Record& record, WriterQueue& writers, const W
 
 // Wishes that are taken along keep waiting for their own turn, and learn the outcome then.
 Activations::Wishes Activations::Take(const std::shared_ptr<Wish>& own, bool has_turn) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(waiting_, own);
   Wishes out = {own};
   for (const auto& wish : waiting_) {
@@ -91,7 +91,7 @@ Status Activations::ActivateAll(const Wishes& wishes, const World& world, const 
 }
 
 size_t Activations::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_.size();
 }
 

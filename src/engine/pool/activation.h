@@ -3,11 +3,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/pool/locks.h"
@@ -38,8 +38,8 @@ class Activations {
   Wishes Take(const std::shared_ptr<Wish>& own, bool has_turn);
   Status ActivateAll(const Wishes& wishes, const World& world, const Call& call);
 
-  mutable std::mutex mutex_;
-  Wishes waiting_;  // guarded by mutex_; `done` and `alone` of a Wish change under the turn only
+  mutable Mutex mutex_;
+  Wishes waiting_ ABSL_GUARDED_BY(mutex_);  // `done` and `alone` of a Wish change under the turn only
 };
 
 }  // namespace quarry::engine

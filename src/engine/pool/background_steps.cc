@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -25,8 +27,8 @@ class BackgroundSteps::Task {
 
   // The outcome; nullopt if `call` ended first.
   std::optional<Status> Wait(const Call& call) {
-    std::unique_lock lock(mutex_);
-    const auto done = [&] { return outcome_.has_value(); };
+    MutexLock lock(mutex_);
+    const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return outcome_.has_value(); };
     if (call.deadline == SteadyTime::max()) {
       finished_.wait(lock, call.stop, done);
     } else {
@@ -38,7 +40,7 @@ class BackgroundSteps::Task {
   // Keeps the volume's lock until the work is done. False: the work is done already, and the caller keeps the
   // lock.
   bool Take(KeyLocks::Guard& guard) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (outcome_.has_value()) {
       return false;
     }
@@ -48,7 +50,7 @@ class BackgroundSteps::Task {
 
   // Finished so long ago that no caller will ask for the outcome any more.
   bool Forgotten() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return outcome_.has_value() && std::chrono::steady_clock::now() - ended_ > kKept;
   }
 
@@ -64,7 +66,7 @@ class BackgroundSteps::Task {
     Call call = CallWithin(limit);
     call.stop = stop;
     Status outcome = work_(call);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     guard_.reset();  // first, so that a caller that gets the outcome finds the volume free
     outcome_ = std::move(outcome);
     ended_ = std::chrono::steady_clock::now();
@@ -74,12 +76,12 @@ class BackgroundSteps::Task {
   const std::string what_;
   const Work work_;
   const SteadyTime since_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any finished_;
-  std::optional<Status> outcome_;         // guarded by mutex_
-  SteadyTime ended_;                      // guarded by mutex_
-  std::optional<KeyLocks::Guard> guard_;  // guarded by mutex_
-  std::jthread thread_;                   // last: everything above exists before it runs
+  std::optional<Status> outcome_ ABSL_GUARDED_BY(mutex_);
+  SteadyTime ended_ ABSL_GUARDED_BY(mutex_);
+  std::optional<KeyLocks::Guard> guard_ ABSL_GUARDED_BY(mutex_);
+  std::jthread thread_;  // last: everything above exists before it runs
 };
 
 Status BackgroundSteps::Run(const std::string& id, const std::string& what, milliseconds limit, Work work,
@@ -91,7 +93,7 @@ Status BackgroundSteps::Run(const std::string& id, const std::string& what, mill
   {
     // Recorded before this call gives up the lock: a repeated call must not find the volume free and the work
     // unknown.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(left_, [](const auto& each) { return each.second->Forgotten(); });
     left_[id] = task;
     if (task->Take(guard)) {
@@ -105,7 +107,7 @@ Status BackgroundSteps::Run(const std::string& id, const std::string& what, mill
 Status BackgroundSteps::Join(const std::string& id, const Call& call) {
   std::shared_ptr<Task> task;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = left_.find(id);
     if (found == left_.end()) {
       return Ok();
@@ -116,7 +118,7 @@ Status BackgroundSteps::Join(const std::string& id, const Call& call) {
   if (!outcome.has_value()) {
     return task->StillRunning();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = left_.find(id);
   if (found == left_.end() || found->second != task) {
     return Ok();  // another caller got the outcome
@@ -128,7 +130,7 @@ Status BackgroundSteps::Join(const std::string& id, const Call& call) {
 void BackgroundSteps::Stop() {
   std::map<std::string, std::shared_ptr<Task>> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all.swap(left_);
   }
   for (const auto& [id, task] : all) {  // stops all at once; the destructors then wait for each

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/pool/locks.h"
 
@@ -39,8 +39,9 @@ class BackgroundSteps {
  private:
   class Task;
 
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Task>> left_;  // by volume id: tasks whose caller has left
+  Mutex mutex_;
+  // Tasks whose caller has left, by volume id.
+  std::map<std::string, std::shared_ptr<Task>> left_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

@@ -43,7 +43,7 @@ Result<StackAnswer> FindInKnown(Node& node, const std::string& id, const lvm::Vo
   for (const auto& pool : node.pools) {
     std::shared_ptr<const Catalog> known;
     {
-      const std::lock_guard lock(pool->catalog_mutex);
+      const MutexLock lock(pool->catalog_mutex);
       known = pool->catalog;
     }
     if (const Record* record = known == nullptr ? nullptr : known->ById(id); record != nullptr) {
@@ -196,7 +196,7 @@ Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* 
 
 Status Node::CheckReadableName(const std::string& co_name) {
   for (const auto& pool : pools) {
-    const std::lock_guard lock(pool->catalog_mutex);
+    const MutexLock lock(pool->catalog_mutex);
     const bool is_gone = !pool->told.empty();
     QUARRY_TRY(pool->catalog == nullptr || is_gone ? Ok() : pool->catalog->CheckReadableName(co_name));
   }

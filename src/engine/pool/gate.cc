@@ -8,53 +8,53 @@ namespace quarry::engine {
 
 Gate::Pass::~Pass() {
   if (gate_ != nullptr) {
-    const std::lock_guard lock(gate_->mutex_);
+    const MutexLock lock(gate_->mutex_);
     --gate_->inside_;
     gate_->changed_.notify_all();
   }
 }
 
 // A stop request or the deadline of the call ends the wait as well.
-Status Gate::WaitLocked(std::unique_lock<std::mutex>& lock, const Call& call, SteadyTime until) {
+Status Gate::WaitLocked(MutexLock& lock, const Call& call, SteadyTime until) {
   changed_.wait_until(lock, call.stop, std::min(until, call.deadline),
-                      [&] { return phase_ != Phase::kStarting; });
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return phase_ != Phase::kStarting; });
   return phase_ == Phase::kOpen ? Ok() : Status(Error(Code::kUnavailable, reason_));
 }
 
 Result<Gate::Pass> Gate::Enter(const Call& call) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   QUARRY_TRY(WaitLocked(lock, call, std::chrono::steady_clock::now() + kLongestWait));
   ++inside_;
   return Pass(this);
 }
 
 Status Gate::Wait(const Call& call) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   return WaitLocked(lock, call,
                     std::min(std::chrono::steady_clock::now() + kLongestWait, made_ + kLongestStart));
 }
 
 Status Gate::WaitBriefly(const Call& call) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   return WaitLocked(lock, call, made_ + kBriefly);
 }
 
 void Gate::Open() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   phase_ = Phase::kOpen;
   changed_.notify_all();
 }
 
 void Gate::Close(std::string reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   phase_ = Phase::kClosed;
   reason_ = std::move(reason);
   changed_.notify_all();
 }
 
 Status Gate::Drain(const Call& call) {
-  std::unique_lock lock(mutex_);
-  const auto empty = [&] { return inside_ == 0; };
+  MutexLock lock(mutex_);
+  const auto empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; };
   const bool drained = call.deadline == SteadyTime::max()
                            ? changed_.wait(lock, call.stop, empty)
                            : changed_.wait_until(lock, call.stop, call.deadline, empty);
@@ -65,17 +65,17 @@ Status Gate::Drain(const Call& call) {
 }
 
 Gate::Phase Gate::phase() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return phase_;
 }
 
 bool Gate::is_late() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return phase_ == Phase::kStarting && std::chrono::steady_clock::now() - made_ > kLongestStart;
 }
 
 std::string Gate::reason() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reason_;
 }
 

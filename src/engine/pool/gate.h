@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace quarry::engine {
@@ -54,14 +54,14 @@ class Gate {
   static constexpr std::chrono::seconds kLongestStart{60};
   static constexpr std::chrono::seconds kBriefly{5};
 
-  // With mutex_ held.
-  Status WaitLocked(std::unique_lock<std::mutex>& lock, const Call& call, SteadyTime until);
+  Status WaitLocked(MutexLock& lock, const Call& call, SteadyTime until)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  Phase phase_ = Phase::kStarting;
-  std::string reason_ = "starting: the volume group has not been read yet";
-  size_t inside_ = 0;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kStarting;
+  std::string reason_ ABSL_GUARDED_BY(mutex_) = "starting: the volume group has not been read yet";
+  size_t inside_ ABSL_GUARDED_BY(mutex_) = 0;
   const SteadyTime made_ = std::chrono::steady_clock::now();
 };
 

@@ -16,20 +16,20 @@ constexpr std::chrono::seconds kPatience{10};
 
 KeyLocks::Guard::~Guard() {
   if (locks_ != nullptr) {
-    const std::lock_guard lock(locks_->mutex_);
+    const MutexLock lock(locks_->mutex_);
     locks_->held_.erase(key_);
     locks_->released_.notify_all();
   }
 }
 
 Result<KeyLocks::Guard> KeyLocks::TryLock(const LockKey& key, const std::string& operation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return TakeLocked(key, operation, true);
 }
 
 Result<KeyLocks::Guard> KeyLocks::Lock(const LockKey& key, const std::string& operation, const Call& call) {
-  std::unique_lock lock(mutex_);
-  const auto worth_no_wait = [&] {
+  MutexLock lock(mutex_);
+  const auto worth_no_wait = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto holder = held_.find(key);
     return holder == held_.end() || (!call.patient && !holder->second.housekeeping);
   };
@@ -59,7 +59,7 @@ Result<KeyLocks::Guard> KeyLocks::TakeLocked(const LockKey& key, const std::stri
 }
 
 bool KeyLocks::Held(const LockKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_.contains(key);
 }
 
@@ -70,10 +70,12 @@ WriterQueue::Turn::~Turn() {
 }
 
 Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const Call& call) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const uint64_t ticket = next_ticket_++;
   waiting_.emplace(ticket, operation);
-  const auto my_turn = [&] { return waiting_.begin()->first == ticket; };
+  const auto my_turn = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return waiting_.begin()->first == ticket;
+  };
   bool served = false;
   if (call.deadline == SteadyTime::max()) {
     served = changed_.wait(lock, call.stop, my_turn);
@@ -92,7 +94,7 @@ Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const 
 }
 
 void WriterQueue::Leave() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_.erase(waiting_.begin());
   changed_.notify_all();
 }

@@ -4,12 +4,12 @@
 #include <compare>
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace quarry::engine {
@@ -67,11 +67,12 @@ class KeyLocks {
     SteadyTime since;
     bool housekeeping;
   };
-  Result<Guard> TakeLocked(const LockKey& key, const std::string& operation, bool housekeeping);
+  Result<Guard> TakeLocked(const LockKey& key, const std::string& operation, bool housekeeping)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any released_;
-  std::map<LockKey, Holder> held_;
+  std::map<LockKey, Holder> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The queue for the turn: the right to change one volume group. First come, first served. Thread-safe.
@@ -95,10 +96,11 @@ class WriterQueue {
 
  private:
   void Leave();
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  uint64_t next_ticket_ = 0;
-  std::map<uint64_t, std::string> waiting_;  // operations by ticket; the first one has the turn
+  uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Operations by ticket. The first one has the turn.
+  std::map<uint64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

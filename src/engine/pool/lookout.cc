@@ -22,8 +22,9 @@ Lookout::Lookout(Read read)
     : read_(std::move(read)), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void Lookout::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return wanted_ > begun_; })) {
+  MutexLock lock(mutex_);
+  while (changed_.wait(lock, stop,
+                       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return wanted_ > begun_; })) {
     const Question mine = ++begun_;
     began_at_ = steady_clock::now();
     lock.unlock();
@@ -43,7 +44,7 @@ void Lookout::Run(const std::stop_token& stop) {
 }
 
 Lookout::Question Lookout::Ask() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (begun_ == finished_ && steady_clock::now() < missing_until_) {
     return finished_;
   }
@@ -53,7 +54,6 @@ Lookout::Question Lookout::Ask() {
   return begun_ + 1;
 }
 
-// With mutex_ held.
 Error Lookout::Silent() {
   const SteadyTime since = begun_ > finished_ ? began_at_ : steady_clock::now();
   failing_since_ = std::min(failing_since_.value_or(since), since);
@@ -62,19 +62,20 @@ Error Lookout::Silent() {
 }
 
 Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, const Call& call) {
-  std::unique_lock lock(mutex_);
-  const auto done = [&] { return finished_ >= question; };
+  MutexLock lock(mutex_);
   const SteadyTime asked = steady_clock::now();
-  while (!done()) {
+  while (!IsDone(question)) {
     const SteadyTime from = begun_ > finished_ ? std::min(began_at_, asked) : asked;
     const SteadyTime until = std::min(from + patience, call.deadline);
     if (steady_clock::now() >= until || call.stop.stop_requested()) {
       break;
     }
     const Question begun = begun_;
-    changed_.wait_until(lock, call.stop, until, [&] { return done() || begun_ != begun; });
+    changed_.wait_until(lock, call.stop, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return IsDone(question) || begun_ != begun;
+    });
   }
-  if (done()) {
+  if (IsDone(question)) {
     return outcome_;
   }
   QUARRY_TRY(call.Check("reading a volume group"));
@@ -82,12 +83,12 @@ Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, c
 }
 
 void Lookout::Forget() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   missing_until_ = SteadyTime();
 }
 
 std::optional<SteadyTime> Lookout::failing_since() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failing_since_;
 }
 

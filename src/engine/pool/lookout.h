@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "lvm/snapshot.h"
 
@@ -49,19 +49,19 @@ class Lookout {
 
  private:
   void Run(const std::stop_token& stop);
-  Error Silent();
+  Error Silent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDone(Question question) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_ >= question; }
 
   const Read read_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  // Guarded by mutex_:
-  Question wanted_ = 0;    // the newest reading that was requested
-  Question begun_ = 0;     // the last reading that began
-  Question finished_ = 0;  // the last reading that ended
-  SteadyTime began_at_;
-  SteadyTime missing_until_;                         // until then "missing" is answered without a reading
-  Result<lvm::Snapshot> outcome_ = lvm::Snapshot();  // of `finished_`
-  std::optional<SteadyTime> failing_since_;
+  Question wanted_ ABSL_GUARDED_BY(mutex_) = 0;    // the newest reading that was requested
+  Question begun_ ABSL_GUARDED_BY(mutex_) = 0;     // the last reading that began
+  Question finished_ ABSL_GUARDED_BY(mutex_) = 0;  // the last reading that ended
+  SteadyTime began_at_ ABSL_GUARDED_BY(mutex_);
+  SteadyTime missing_until_ ABSL_GUARDED_BY(mutex_);  // until then "missing" is answered without a reading
+  Result<lvm::Snapshot> outcome_ ABSL_GUARDED_BY(mutex_) = lvm::Snapshot();  // of `finished_`
+  std::optional<SteadyTime> failing_since_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: everything above exists before it runs
 };
 

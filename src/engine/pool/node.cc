@@ -24,24 +24,24 @@ Node::Node(EngineConfig c, World w, const Logger& l) : config(std::move(c)), wor
 }
 
 void Node::OnWork(std::function<void()> wake) {
-  const std::lock_guard lock(wake_mutex_);
+  const MutexLock lock(wake_mutex_);
   wake_ = std::move(wake);
 }
 
 void Node::Wake() {
-  const std::lock_guard lock(wake_mutex_);
+  const MutexLock lock(wake_mutex_);
   if (wake_) {
     wake_();
   }
 }
 
 void Node::SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   weak_ = std::move(weak);
 }
 
 std::shared_ptr<const UnhealthyDisks> Node::FailingDisks() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return weak_;
 }
 
@@ -65,7 +65,7 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
         std::move(group.error())
             .As(code)
             .Context(fmt::format("pool '{}': volume group '{}'", pool.config.name, pool.config.group));
-    const std::lock_guard lock(pool.catalog_mutex);
+    const MutexLock lock(pool.catalog_mutex);
     // A read that ended with a caller's deadline says nothing about the pool. A failed start is logged by the
     // start itself.
     if (code == Code::kPrecondition && pool.gate.is_open() && pool.told.empty()) {
@@ -75,7 +75,7 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
     return error;
   }
   auto weak = FailingDisks();
-  const std::lock_guard lock(pool.catalog_mutex);
+  const MutexLock lock(pool.catalog_mutex);
   // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
   if (pool.catalog == nullptr || pool.catalog->group != *group || pool.catalog_weak != weak) {
     Catalog fresh = ReadCatalog(pool.config.name, *group);
@@ -136,7 +136,7 @@ std::vector<Result<std::shared_ptr<const Catalog>>> Node::LookAtAll(milliseconds
 bool Node::IsGone(Pool& pool, const Error& error) {
   bool refused = pool.gate.is_open() && error.code() == Code::kPrecondition;
   if (pool.gate.phase() == Gate::Phase::kClosed) {
-    const std::lock_guard lock(pool.catalog_mutex);
+    const MutexLock lock(pool.catalog_mutex);
     refused = pool.start_error.has_value() && pool.start_error->code() == Code::kPrecondition;
   }
   if (!refused) {

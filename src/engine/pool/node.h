@@ -5,12 +5,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
 #include "engine/model/health.h"
@@ -142,11 +142,11 @@ struct Node {
  private:
   Result<std::shared_ptr<const Catalog>> CatalogOf(Pool& pool, Result<lvm::Snapshot> group);
 
-  std::mutex wake_mutex_;
-  std::function<void()> wake_;  // guarded by wake_mutex_
-  mutable std::mutex mutex_;
-  std::shared_ptr<const UnhealthyDisks> weak_ =
-      std::make_shared<const UnhealthyDisks>();  // guarded by mutex_
+  Mutex wake_mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(wake_mutex_);
+  mutable Mutex mutex_;
+  std::shared_ptr<const UnhealthyDisks> weak_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<const UnhealthyDisks>();
 };
 
 }  // namespace quarry::engine

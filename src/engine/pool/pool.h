@@ -3,13 +3,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
@@ -35,21 +35,22 @@ struct Pool {
 
   // The catalog of the last snapshot. A snapshot that is proven fresh is the same object again, so the tags
   // of a thousand volumes (4 ms) are read only after a change.
-  std::mutex catalog_mutex;
-  std::shared_ptr<const Catalog> catalog;
-  std::shared_ptr<const UnhealthyDisks> catalog_weak;  // the unhealthy disks that `catalog` was made with
-  std::string told;                  // the logged reason why the group could not be read; empty: it could
-  std::optional<Error> start_error;  // of the last start, if that failed
+  Mutex catalog_mutex;
+  std::shared_ptr<const Catalog> catalog ABSL_GUARDED_BY(catalog_mutex);
+  // The unhealthy disks that `catalog` was made with.
+  std::shared_ptr<const UnhealthyDisks> catalog_weak ABSL_GUARDED_BY(catalog_mutex);
+  // The logged reason why the group could not be read. Empty: it could.
+  std::string told ABSL_GUARDED_BY(catalog_mutex);
+  std::optional<Error> start_error ABSL_GUARDED_BY(catalog_mutex);  // of the last start, if that failed
   // Names of volumes whose creation was sent to other nodes while the group was missing.
-  std::set<std::string> given_up;
+  std::set<std::string> given_up ABSL_GUARDED_BY(catalog_mutex);
 
   // Logical volumes that a CreateVolume of this process is making. They carry the creating marker, but they
   // are not left over from a crash.
-  std::mutex making_mutex;
-  std::set<std::string> making;
-  // Since when each create, by name, has been waiting for space that is being erased. Guarded by
-  // making_mutex.
-  std::map<std::string, SteadyTime> waiting;
+  Mutex making_mutex;
+  std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
+  // Since when each create, by name, has been waiting for space that is being erased.
+  std::map<std::string, SteadyTime> waiting ABSL_GUARDED_BY(making_mutex);
   ZeroedExtents clean;  // used under the turn only
 
   Lookout lookout;  // last: its thread uses the above

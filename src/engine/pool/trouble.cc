@@ -13,7 +13,7 @@ std::optional<Trouble> TroubleOf(const Node& node, Pool& pool, const Status& rea
                                   .Context(fmt::format("pool '{}'", pool.config.name)),
                      .starting = true};
     case Gate::Phase::kClosed: {
-      const std::lock_guard lock(pool.catalog_mutex);
+      const MutexLock lock(pool.catalog_mutex);
       return Trouble{.error = pool.start_error.value_or(Error(Code::kUnavailable, pool.gate.reason()))};
     }
     case Gate::Phase::kOpen:

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "engine/raid/stopped_array.h"
 
@@ -21,8 +21,8 @@ class Holds {
   bool Has(const std::string& id) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, UniqueFd> fds_;
+  mutable Mutex mutex_;
+  std::map<std::string, UniqueFd> fds_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Ids of volumes that lie on a disk that the kernel no longer has, as the repair loop last saw them.
@@ -32,8 +32,8 @@ class LostInKernel {
   bool Has(const std::string& id) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::set<std::string> ids_;
+  mutable Mutex mutex_;
+  std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Why quarryd does not start certain volumes (raid/stopped_array.h), as of the last inspection. By volume id.
@@ -43,8 +43,8 @@ class Doubts {
   std::optional<std::string> Of(const std::string& id) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> words_;
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> words_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

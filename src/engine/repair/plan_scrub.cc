@@ -60,7 +60,7 @@ std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
 }
 
 void Scrubs::Want(const std::string& id, bool repair) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::ranges::find(wanted_, id, &Wish::id);
   if (found == wanted_.end()) {
     wanted_.push_back({id, repair});
@@ -70,17 +70,17 @@ void Scrubs::Want(const std::string& id, bool repair) {
 }
 
 bool Scrubs::IsPending(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return running_.contains(id) || std::ranges::find(wanted_, id, &Wish::id) != wanted_.end();
 }
 
 bool Scrubs::IsRunning(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return running_.contains(id);
 }
 
 void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     const bool known = running_.contains(record.tags.id);
@@ -111,7 +111,7 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
 
 std::optional<RepairStep> Scrubs::Next(const RepairView& view, const ScrubTimes& times,
                                        std::vector<std::string>& lost) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::ranges::any_of(view.volumes, IsComparing)) {
     return std::nullopt;
   }
@@ -165,19 +165,19 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
 }
 
 void Scrubs::Began(const RepairStep& step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string& id = step.ids.front();
   std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == id; });
   running_[id] = {.repair = step.repairs};
 }
 
 void Scrubs::Recorded(const RepairStep& step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   running_.erase(step.ids.front());
 }
 
 void Scrubs::Failed(const RepairStep& step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (step.kind == RepairKind::kBeginScrub) {
     std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == step.ids.front(); });
   }

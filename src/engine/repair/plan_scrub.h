@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/repair/plan_repair.h"
 
 namespace quarry::engine {
@@ -59,12 +59,11 @@ class Scrubs {
     std::vector<lvm::Segment> segments = {};  // where the legs lie; set by the first Look
   };
   std::optional<RepairStep> Begin(const RepairView& view, const ScrubTimes& times,
-                                  std::vector<std::string>& lost);
+                                  std::vector<std::string>& lost) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::vector<Wish> wanted_;                // in the order of the requests
-  std::map<std::string, Running> running_;  // by volume id
+  mutable Mutex mutex_;
+  std::vector<Wish> wanted_ ABSL_GUARDED_BY(mutex_);                // in the order of the requests
+  std::map<std::string, Running> running_ ABSL_GUARDED_BY(mutex_);  // by volume id
 };
 
 }  // namespace quarry::engine

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "lvm/read/text_snapshot.h"
 #include "lvm/run/group_read_lock.h"
 
@@ -210,23 +211,22 @@ struct FreshLvm::Question {
 };
 
 struct FreshLvm::Group {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any ended;
-  // All guarded by mutex:
-  std::shared_ptr<const Proof> proof;
-  std::shared_ptr<Question> running;
-  std::shared_ptr<Question> last;
-  uint64_t started = 0;  // refreshes, including the running one
+  std::shared_ptr<const Proof> proof ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<Question> running ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<Question> last ABSL_GUARDED_BY(mutex);
+  uint64_t started ABSL_GUARDED_BY(mutex) = 0;  // refreshes, including the running one
   // Failed changes through this object. Their outcome is unknown; a command may even be running and hold the
   // group's lock. So the next read asks LVM, which waits for that lock.
-  uint64_t failures = 0;
-  std::string uuid;  // of the group at the first read
+  uint64_t failures ABSL_GUARDED_BY(mutex) = 0;
+  std::string uuid ABSL_GUARDED_BY(mutex);  // of the group at the first read
   // The newest metadata of that group so far. Once the group has gone back, commits on top of the older
   // metadata do not make it current; only the newest metadata does.
-  Snapshot newest;
-  bool went_back = false;
+  Snapshot newest ABSL_GUARDED_BY(mutex);
+  bool went_back ABSL_GUARDED_BY(mutex) = false;
 
-  bool GoesBack(const VolumeGroup& now) const {
+  bool GoesBack(const VolumeGroup& now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (newest == nullptr) {
       return false;
     }
@@ -235,7 +235,7 @@ struct FreshLvm::Group {
 
   // The outcome of the newest finished refresh, if it began after refresh number `after` and is valid for all
   // callers.
-  std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const {
+  std::optional<Result<Snapshot>> OutcomeSince(uint64_t after) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (last == nullptr || last->number <= after ||
         (!last->outcome.has_value() && IsOwnEnd(last->outcome.error()))) {
       return std::nullopt;
@@ -243,8 +243,9 @@ struct FreshLvm::Group {
     return last->outcome;
   }
 
-  // Ends the running refresh. The caller holds the mutex.
-  void Conclude(const std::shared_ptr<Question>& refresh, Result<Snapshot> outcome, Proof fresh) {
+  // Ends the running refresh.
+  void Conclude(const std::shared_ptr<Question>& refresh, Result<Snapshot> outcome, Proof fresh)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (outcome.has_value() && uuid.empty()) {
       uuid = (*outcome)->uuid;
     }
@@ -268,7 +269,7 @@ struct FreshLvm::Group {
   }
 
   // Waits for the end of the running refresh. Returns the call's error if the call ends first.
-  Status Join(std::unique_lock<std::mutex>& lock, const Call& call) {
+  Status Join(MutexLock& lock, const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const std::shared_ptr<Question> refresh = running;
     const auto is_done = [&] { return refresh->done; };
     if (call.deadline == SteadyTime::max()) {
@@ -291,7 +292,7 @@ FreshLvm::FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder, LvmAp
 FreshLvm::~FreshLvm() = default;
 
 FreshLvm::Group& FreshLvm::Find(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<Group>& group = groups_[name];
   if (group == nullptr) {
     group = std::make_unique<Group>();
@@ -304,7 +305,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
     QUARRY_TRY(locks_->Check(name));
   }
   Group& group = Find(name);
-  std::unique_lock lock(group.mutex);
+  MutexLock lock(group.mutex);
   const uint64_t before = group.started;
   while (true) {
     lock.unlock();
@@ -354,7 +355,7 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   std::shared_ptr<const Proof> proof;
   bool settled = false;  // the outcome of every change by this object is known
   {
-    const std::lock_guard lock(group.mutex);
+    const MutexLock lock(group.mutex);
     proof = group.proof;
     if (proof == nullptr || proof->snapshot == nullptr) {
       return Snapshot();
@@ -369,7 +370,7 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   if (!(states == proof->states && settled) && DespiteSilence(states, proof->states) != proof->states) {
     return Snapshot();
   }
-  const std::lock_guard lock(group.mutex);
+  const MutexLock lock(group.mutex);
   group.went_back =
       group.went_back && group.proof != proof;  // stays set if the group had gone back meanwhile
   return proof->snapshot;
@@ -378,7 +379,7 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
 Result<HeldGroup> FreshLvm::ProveByHeaders(Group& group, const Call& call) {
   std::shared_ptr<const Proof> proof;
   {
-    const std::lock_guard lock(group.mutex);
+    const MutexLock lock(group.mutex);
     proof = group.proof;
     if (proof == nullptr || proof->snapshot == nullptr || proof->failures != group.failures) {
       return HeldGroup();
@@ -401,7 +402,7 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
   Proof proof;
   std::string uuid;
   {
-    const std::lock_guard lock(group.mutex);
+    const MutexLock lock(group.mutex);
     if (group.proof == nullptr || group.proof->snapshot == nullptr ||
         group.proof->failures != group.failures) {
       return Ok();
@@ -411,7 +412,7 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
   }
   bool updated = true;  // no search while LVM waits
   QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, call));
-  const std::lock_guard lock(group.mutex);
+  const MutexLock lock(group.mutex);
   if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
     group.newest = now;
     group.proof = std::make_shared<const Proof>(std::move(proof));
@@ -568,7 +569,7 @@ Status FreshLvm::Prepared(const std::string& name, const Call& call, const std::
   }
   Status status = change();
   if (!status.has_value()) {
-    const std::lock_guard lock(group.mutex);
+    const MutexLock lock(group.mutex);
     ++group.failures;
   } else if (LostPvs(*snapshot)) {
     // A missing disk lacks this commit. If it is the only disk left before the next read of the group, it
@@ -594,7 +595,7 @@ Status FreshLvm::Do(const CreateGroup& change, const Call& call) {
     // If this fails, the first Read does not find the group, and searches again.
     (void)finder_->Update(call);
   }
-  const std::lock_guard lock(group.mutex);
+  const MutexLock lock(group.mutex);
   ++group.failures;  // even if nothing failed: the next read of the group must ask LVM
   if (status.has_value()) {
     group.uuid.clear();

@@ -21,10 +21,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lvm/fresh/metadata_header_reader.h"
 #include "lvm/group_locks.h"
 #include "lvm/lvm_api.h"
@@ -123,8 +123,8 @@ class FreshLvm final : public LvmApi {
   LvmApi* const maker_;
   const GroupLocks* const locks_;
   const std::string locking_dir_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Group>> groups_;  // guarded by mutex_; entries are never erased
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<Group>> groups_ ABSL_GUARDED_BY(mutex_);  // entries are never erased
   std::atomic<uint64_t> proven_ = 0;
   std::atomic<uint64_t> read_ = 0;
   std::atomic<uint64_t> refreshed_ = 0;

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 #include "lvm/read/metadata_header_aio.h"
@@ -192,11 +192,11 @@ class HeaderReader::Pool {
 
   // Whether all attempts failed at the last read of the device.
   bool IsFailing(const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failing_.contains(path);
   }
   void SetFailing(const std::string& path, bool failing) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (failing) {
       failing_.insert(path);
     } else {
@@ -223,8 +223,8 @@ class HeaderReader::Pool {
 
   milliseconds patience_;
   DirectReads reads_;
-  std::mutex mutex_;
-  std::set<std::string> failing_;  // guarded by mutex_
+  Mutex mutex_;
+  std::set<std::string> failing_ ABSL_GUARDED_BY(mutex_);
 };
 
 HeaderReader::HeaderReader(milliseconds patience) : pool_(std::make_unique<Pool>(patience)) {}

@@ -46,12 +46,12 @@ PvLinks::PvLinks(HeaderReader& reader, PvLinksOptions options)
 }
 
 Result<bool> PvLinks::Update(const Call& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Look(call);
 }
 
 Result<bool> PvLinks::UpdateIfNews(const Call& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool news = !events_.has_value() || events_->Any([this](std::string_view device) {
     return !Attribute(fs::path(options_.sysfs) / device, "dm/uuid").starts_with("LVM-");
   });
@@ -59,13 +59,13 @@ Result<bool> PvLinks::UpdateIfNews(const Call& call) {
 }
 
 std::string PvLinks::UuidOf(const std::string& group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = uuids_.find(group);
   return found == uuids_.end() ? "" : found->second;
 }
 
 Result<std::string> PvLinks::Show(const std::string& device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string name = "new-" + fs::path(device).filename().string();
   if (!shown_.emplace(name, device).second) {
     return Error(Code::kAlreadyExists, fmt::format("{} is shown to LVM already", device));
@@ -84,7 +84,7 @@ Result<std::string> PvLinks::Show(const std::string& device) {
 }
 
 void PvLinks::Hide(const std::string& device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(shown_, [&](const auto& link) { return link.second == device; });
 }
 

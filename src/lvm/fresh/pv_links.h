@@ -11,13 +11,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "lvm/fresh/device_events.h"
 #include "lvm/fresh/fresh_lvm.h"
@@ -79,11 +79,12 @@ class PvLinks final : public PvFinder {
 
   PvLinks(HeaderReader& reader, PvLinksOptions options);
 
-  Result<bool> Look(const Call& call);
+  Result<bool> Look(const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Result<std::vector<Disk>> ReadDisks(const Call& call);
   Result<bool> ReadGroups(const std::vector<Disk>& disks, std::vector<GroupMembers>& groups,
                           const Call& call);
-  std::set<std::string> Members(const std::vector<GroupMembers>& groups);
+  std::set<std::string> Members(const std::vector<GroupMembers>& groups)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Result<Links> Present() const;
   Links Wanted(const std::vector<Disk>& disks, const std::set<std::string>& members,
                const Links& present) const;
@@ -91,12 +92,11 @@ class PvLinks final : public PvFinder {
 
   HeaderReader& reader_;
   const PvLinksOptions options_;
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  std::map<std::string, std::string> uuids_;  // of Quarry's groups, by name
-  Links shown_;
-  std::optional<DeviceEvents> events_;
-  bool look_again_ =
+  Mutex mutex_;
+  std::map<std::string, std::string> uuids_ ABSL_GUARDED_BY(mutex_);  // of Quarry's groups, by name
+  Links shown_ ABSL_GUARDED_BY(mutex_);
+  std::optional<DeviceEvents> events_ ABSL_GUARDED_BY(mutex_);
+  bool look_again_ ABSL_GUARDED_BY(mutex_) =
       false;  // the last search failed, or a disk did not answer: no event announces its recovery
 };
 

@@ -199,7 +199,7 @@ Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, cons
   std::unique_ptr<Batch> batch = Take(reads.size());
   std::set<uint64_t> may_block;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     may_block = may_block_;
   }
   QUARRY_TRY(batch->Start(reads, may_block));
@@ -215,7 +215,7 @@ Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, cons
   }
   batch->Finish(reads, may_block);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     may_block_.merge(may_block);
   }
   GiveBack(std::move(batch));
@@ -223,14 +223,14 @@ Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, cons
 }
 
 bool DirectReads::IsSilent(uint64_t device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Sweep();
   return std::ranges::any_of(parked_, [&](const auto& batch) { return batch->Awaits(device); });
 }
 
 std::unique_ptr<DirectReads::Batch> DirectReads::Take(size_t reads) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Sweep();
     for (auto batch = idle_.begin(); batch != idle_.end(); ++batch) {
       if ((*batch)->capacity() >= reads) {
@@ -244,7 +244,7 @@ std::unique_ptr<DirectReads::Batch> DirectReads::Take(size_t reads) {
 }
 
 void DirectReads::GiveBack(std::unique_ptr<Batch> batch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (batch->in_flight() > 0) {
     parked_.push_back(std::move(batch));
   } else if (batch->has_context()) {

@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace quarry::lvm {
@@ -45,12 +45,12 @@ class DirectReads {
   class Batch;
   std::unique_ptr<Batch> Take(size_t reads);
   void GiveBack(std::unique_ptr<Batch> batch);
-  void Sweep();
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Batch>> idle_;
-  std::vector<std::unique_ptr<Batch>> parked_;  // batches with reads in flight
-  std::set<uint64_t> may_block_;                // devices that cannot be read with RWF_NOWAIT
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Batch>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Batch>> parked_ ABSL_GUARDED_BY(mutex_);  // batches with reads in flight
+  std::set<uint64_t> may_block_ ABSL_GUARDED_BY(mutex_);  // devices that cannot be read with RWF_NOWAIT
 };
 
 }  // namespace quarry::lvm

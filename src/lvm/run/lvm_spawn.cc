@@ -76,7 +76,7 @@ Result<Snapshot> LvmSpawn::Read(const std::string& group, const Call& call) {
     claimed = !just_now;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     last_seen_[group] = TargetsOf(read);
   }
   return std::make_shared<const VolumeGroup>(std::move(read));
@@ -206,7 +206,7 @@ Error LvmSpawn::Failure(const std::string& verb, const std::string& object, cons
 }
 
 std::vector<FlushTarget> LvmSpawn::LastSeen(const std::string& group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = last_seen_.find(group);
   return found == last_seen_.end() ? std::vector<FlushTarget>() : found->second;
 }

@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/subprocess.h"
 #include "lvm/group_locks.h"
 #include "lvm/lvm_api.h"
@@ -82,8 +82,8 @@ class LvmSpawn final : public LvmApi {
   Subprocess& subprocess_;
   const LvmSpawnOptions options_;
   const std::string lvm_path_;
-  std::mutex mutex_;
-  std::map<std::string, std::vector<FlushTarget>> last_seen_;  // by group, guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::vector<FlushTarget>> last_seen_ ABSL_GUARDED_BY(mutex_);  // by group
 };
 
 }  // namespace quarry::lvm

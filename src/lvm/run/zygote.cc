@@ -68,7 +68,7 @@ ZygoteSubprocess::~ZygoteSubprocess() = default;
 
 // nullptr: no zygote for this command.
 std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const Call& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (zygote_ != nullptr && zygote_->IsGone()) {
     zygote_ = nullptr;
   }
@@ -97,7 +97,7 @@ std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const
 }
 
 void ZygoteSubprocess::Drop(const std::shared_ptr<Process>& dead) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (zygote_ == dead) {
     zygote_ = nullptr;
   }
@@ -123,7 +123,7 @@ Result<Finished> ZygoteSubprocess::Run(const Command& command, const Call& call)
       Drop(zygote);
       continue;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_.run;
     return running->TakeFinished(command.output_limit);
   }
@@ -133,7 +133,7 @@ Result<Finished> ZygoteSubprocess::Run(const Command& command, const Call& call)
 Result<Finished> ZygoteSubprocess::PassOn(const Command& command, const Call& call) {
   Error why(Code::kUnsupported, "the zygote cannot take this command line");
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_.passed_on;
     if (Fits(command)) {
       why = failure_.value_or(Error(Code::kUnavailable, "the zygote is unavailable"));
@@ -150,7 +150,7 @@ Error ZygoteSubprocess::Stopped(std::unique_ptr<Running> running, const Command&
   const auto after = running->Elapsed().count();
   if (!gone) {
     const int pid = running->pid();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stuck_.push_back(std::move(running));
     return std::move(reason).Context(
         fmt::format("process {} ignores SIGKILL after {} ms (stuck in the kernel)", pid, after));
@@ -162,7 +162,7 @@ Error ZygoteSubprocess::Stopped(std::unique_ptr<Running> running, const Command&
 
 StuckChildren ZygoteSubprocess::Stuck() {
   StuckChildren out = others_.Stuck();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(stuck_, [](const auto& running) {
     running->Sweep();
     return running->ended();
@@ -174,12 +174,12 @@ StuckChildren ZygoteSubprocess::Stuck() {
 }
 
 ZygoteSubprocess::Counts ZygoteSubprocess::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 
 std::optional<int> ZygoteSubprocess::pid() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return zygote_ == nullptr || zygote_->IsGone() ? std::nullopt : std::optional<int>(zygote_->pid());
 }
 

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/subprocess.h"
 
 namespace quarry::lvm {
@@ -72,13 +72,12 @@ class ZygoteSubprocess final : public Subprocess {
   const std::string program_;
   Subprocess& others_;
   const Tell tell_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::shared_ptr<zygote::Process> zygote_;
-  std::optional<Error> failure_;
-  SteadyTime failed_at_;
-  Counts counts_;
-  std::vector<std::unique_ptr<zygote::Running>> stuck_;
+  mutable Mutex mutex_;
+  std::shared_ptr<zygote::Process> zygote_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ ABSL_GUARDED_BY(mutex_);
+  SteadyTime failed_at_ ABSL_GUARDED_BY(mutex_);
+  Counts counts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<zygote::Running>> stuck_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::lvm
