@@ -92,13 +92,13 @@ bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_
 
 void RepairLoop::Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call,
                        RepairReport& report) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   OneRound round{.cause = cause, .accepted = accepted, .call = call, .report = report};
   RepairPool(round);
 }
 
 void RepairLoop::Stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   copy_.reset();
 }
 

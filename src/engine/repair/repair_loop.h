@@ -5,12 +5,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/disks/health_memory.h"
 #include "engine/erase/erasers.h"
 #include "engine/model/repair_report.h"
@@ -57,47 +57,52 @@ class RepairLoop {
   static Failure PoolFailure();
   static Failure FailureOf(const RepairStep& step);
 
-  void RepairPool(OneRound& round);
+  void RepairPool(OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next step: a repair, else a scrub.
   RepairPlan PlanStep(const RepairView& view, OneRound& round);
-  void NothingToDo(RepairPlan plan, OneRound& round);
+  void NothingToDo(RepairPlan plan, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Executes a step under the turn, or begins a copy that may take hours. Returns whether this round may
   // execute another step.
-  bool RunStep(RepairStep step, const Catalog& catalog, OneRound& round);
+  bool RunStep(RepairStep step, const Catalog& catalog, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reports the copy once it has ended.
-  void CollectCopy(OneRound& round);
-  Status Do(const RepairStep& step, const Catalog& catalog, OneRound& round);
+  void CollectCopy(OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Do(const RepairStep& step, const Catalog& catalog, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const RepairStep& step, RepairReport& report);
   // Records the result of a step: when it is tried again, and what it means for scrubs.
-  void AfterStep(const RepairStep& step, const Status& done, OneRound& round);
-  void AfterScrub(const RepairStep& step);
+  void AfterStep(const RepairStep& step, const Status& done, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AfterScrub(const RepairStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Logs a failure and schedules another attempt, later each time.
-  void Failed(const Failure& failure, const Error& error, OneRound& round);
+  void Failed(const Failure& failure, const Error& error, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the step may be tried now. If not, the report says when.
-  bool IsDue(const RetryKey& key, OneRound& round);
+  bool IsDue(const RetryKey& key, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<RepairStep> NextScrub(const RepairView& view);
   void LogAbortedScrubs(const std::vector<std::string>& aborted);
 
   // Notes since when disks are missing, and passes the missing disks to the eraser.
-  void NoteDisks(const Catalog& catalog);
+  void NoteDisks(const Catalog& catalog) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Collect what PlanRepair needs, from the group as it is now (observe.h), and write down what is to be
   // remembered. `disks`: as for ObserveVolume.
-  Result<RepairView> Look(const Catalog& catalog, OneRound& round);
-  RepairView LookAtDisks(const Catalog& catalog, OneRound& round);
-  Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, OneRound& round);
-  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, bool disks, OneRound& round);
+  Result<RepairView> Look(const Catalog& catalog, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  RepairView LookAtDisks(const Catalog& catalog, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result<VolumeView> LookAt(const Record& record, const RaidReport& raid, bool disks, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Node& node_;
   Pool& pool_;
   Erasers& erasers_;
   Scrubs& scrubs_;
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  RetryBook retries_;
-  DiskMemory disks_;
-  ConditionLog conditions_;
-  std::unique_ptr<CopyJob> copy_;  // nullptr: none is running
+  Mutex mutex_;
+  RetryBook retries_ ABSL_GUARDED_BY(mutex_);
+  DiskMemory disks_ ABSL_GUARDED_BY(mutex_);
+  ConditionLog conditions_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<CopyJob> copy_ ABSL_GUARDED_BY(mutex_);  // nullptr: none is running
 };
 
 }  // namespace quarry::engine
