@@ -5,6 +5,9 @@ option(QUARRY_FUZZER "Instrument for clang's libFuzzer, and build tests/fuzz" OF
 add_library(quarry_options INTERFACE)
 target_compile_options(quarry_options INTERFACE -Wall -Wextra -Wpedantic -Werror=switch -Werror=return-type
   -Wno-missing-field-initializers -Wnon-virtual-dtor -Wshadow -fno-omit-frame-pointer)
+# src/base/mutex.h. The presets that compile with clang check it; for g++ tests/unit/house/thread_safety.py does.
+target_compile_options(quarry_options INTERFACE
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety;-Werror=thread-safety>")
 target_include_directories(quarry_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
 # RelWithDebInfo: -g1 keeps backtraces readable at a fraction of the link time and size of -g.
