@@ -1,7 +1,5 @@
 // Evacuation of disks: what is moved where, which obstacles there are, and that an interrupted evacuation
 // continues.
-#include <thread>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,28 +18,6 @@ class LeavingTest : public MendingTest {
  protected:
   Result<EvacuateResult> Evacuate(EvacuateRequest request) {
     return engine_->disks().Evacuate(request, Soon());
-  }
-  // Runs rounds until a step was done or an obstacle reported. Extents are copied on another thread.
-  RepairReport MendSomething() {
-    RepairReport report;
-    for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
-      report = Mend(RepairCause::kEvent);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return report;
-  }
-  // The texts of all steps until the disk has left its group.
-  std::vector<std::string> MendUntilGone(const std::string& pv_uuid) {
-    std::vector<std::string> done;
-    while (Group()->FindPv(pv_uuid) != nullptr) {
-      const RepairReport report = MendSomething();
-      done.insert(done.end(), report.done.begin(), report.done.end());
-      if (report.done.empty()) {
-        ADD_FAILURE() << "no end";
-        break;
-      }
-    }
-    return done;
   }
   std::vector<std::string> Pvs() {
     const lvm::Snapshot group = Group();

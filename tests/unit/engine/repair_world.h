@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -52,8 +53,13 @@ class MendingTest : public testing::Test {
     if (change) {
       change(config);
     }
-    const fakes::FakeWorld world{
-        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .raid_legs = *raid_legs_};
+    const fakes::FakeWorld world{.lvm = lvm_,
+                                 .dm = dm_,
+                                 .erase = erase_,
+                                 .mount = mount_,
+                                 .clock = clock_,
+                                 .raid_legs = *raid_legs_,
+                                 .steps = steps_};
     engine_ = std::make_unique<Engine>(config, world, log_);
     EXPECT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
@@ -108,6 +114,28 @@ class MendingTest : public testing::Test {
     EXPECT_TRUE(report.has_value()) << (report.has_value() ? "" : report.error().message());
     return report.has_value() ? *report : RepairReport();
   }
+  // Runs rounds until a step was done or an obstacle reported. Extents are copied on another thread.
+  RepairReport MendSomething() {
+    RepairReport report;
+    for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
+      report = Mend(RepairCause::kEvent);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return report;
+  }
+  // The texts of all steps until the disk has left its group.
+  std::vector<std::string> MendUntilGone(const std::string& pv_uuid) {
+    std::vector<std::string> done;
+    while (Group()->FindPv(pv_uuid) != nullptr) {
+      const RepairReport report = MendSomething();
+      done.insert(done.end(), report.done.begin(), report.done.end());
+      if (report.done.empty()) {
+        ADD_FAILURE() << "no end";
+        break;
+      }
+    }
+    return done;
+  }
   void Pass(std::chrono::seconds time) { clock_.now += time; }
   std::string ConditionOf(const std::string& id) {
     const auto volume = engine_->volumes().Get(id, Soon(), Show::kHealth);
@@ -116,6 +144,7 @@ class MendingTest : public testing::Test {
 
   fakes::FakeLvm lvm_;
   dm::RaidLegsApi* raid_legs_ = &lvm_.raid_legs();  // for the next Begin
+  StepWatcher* steps_ = nullptr;                    // for the next Begin
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
