@@ -17,8 +17,8 @@ enum class Code {
   kAlreadyExists,    // the same name exists with other properties; the message names the difference
   kBusy,             // another operation on the same object is in flight
   kPrecondition,  // the object is in use, or the system lacks something; the message names holder or remedy
-  kNoSpace,       // not now: no room, though an emptier pool could serve the request
-  kOutOfRange,    // never: no state of this pool could serve it
+  kNoSpace,       // no space now; an emptier pool could serve the request
+  kOutOfRange,    // no state of this pool could ever serve the request
   kUnsupported,   // this build, kernel or configuration does not offer it
   kUnavailable,   // could not look or act now; a retry may help
   kTimeout,       // the deadline passed; the outcome may be unknown
@@ -49,7 +49,7 @@ class Error {
   }
   // Prepends "context: ".
   Error&& Context(std::string_view context) &&;
-  // Same message, other code: for a layer that knows better what the failure means to its caller.
+  // Same message, other code: for a function that knows better what the failure means to its caller.
   Error&& As(Code code) && {
     code_ = code;
     return std::move(*this);

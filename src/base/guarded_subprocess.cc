@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr size_t kNamed = 8;  // the others add no information
+constexpr size_t kNamed = 8;  // a message names at most this many processes
 
 }  // namespace
 

@@ -50,7 +50,7 @@ struct LogWriter::State {
   bool behind ABSL_GUARDED_BY(mutex) = false;  // a caller has waited in vain
   bool ending ABSL_GUARDED_BY(mutex) = false;
   uint64_t lost ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of `lost`, those that the log was told about
+  uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of `lost`, the lines that a written notice counted
 
   void Run() {
     MutexLock lock(mutex);
@@ -64,7 +64,7 @@ struct LogWriter::State {
       waiting -= line.size();
       lost += Put(line) ? 0 : 1;
       ++done;
-      // The lost lines followed all lines that were waiting at that time.
+      // The notice comes after all queued lines, because the lost lines came after them.
       if (lines.empty() && lost != told) {
         const uint64_t now = lost;
         const std::string words = notice(now - told);
@@ -90,7 +90,7 @@ LogWriter::LogWriter(int fd, std::function<std::string(uint64_t lost)> notice)
     : state_(std::make_shared<State>()) {
   state_->fd = fd;
   state_->notice = std::move(notice);
-  // Signals are for other threads, including SIGPIPE for a closed log.
+  // The thread blocks all signals. With SIGPIPE blocked, a write to a closed log only fails.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

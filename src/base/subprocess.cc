@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 // A killed process that is not gone after this time counts as stuck in the kernel.
 constexpr milliseconds kAfterKill{5000};
-// Slice of every wait, so that a stop request is noticed without a descriptor of its own.
+// No wait is longer than this, because a stop request has no descriptor that poll could watch.
 constexpr milliseconds kSlice{100};
 
 struct Pipe {
@@ -153,7 +153,7 @@ class BoundChild {
   // Runs in the child of a multi-threaded process: system calls only.
   [[noreturn]] void Run(pid_t parent, char** argv, char** env, int failure) const {
     setpgid(0, 0);
-    // The copies get numbers above all that are about to be used.
+    // The copies get numbers of 10 and above, so that no dup2 below overwrites one of them.
     const int report = fcntl(failure, F_DUPFD_CLOEXEC, 10);
     std::array<int, 3> high{};
     for (size_t i = 0; i < files_.size(); ++i) {
@@ -173,7 +173,7 @@ class BoundChild {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    if (getppid() == parent) {  // else the parent died before the child could be told
+    if (getppid() == parent) {  // else the parent died before PR_SET_PDEATHSIG was set
       execve(argv[0], argv, env);
     }
     const int number = errno;

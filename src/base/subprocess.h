@@ -27,8 +27,8 @@ struct Command {
   // A descriptor that the child keeps open until it ends, as its standard input: for a lock that belongs to
   // the open file. Only without `input`. -1: none.
   int hold_fd = -1;
-  // The child gets TERM as soon as this process is dead, and may then leave its work as it is. For commands
-  // that only wait for something. Without keep_fds.
+  // The child gets TERM as soon as this process is dead. For commands that only wait for something, so that
+  // they can end at any moment. Without keep_fds.
   bool ends_with_us = false;
 };
 
@@ -63,8 +63,8 @@ class Subprocess {
 };
 
 // Starts a program with posix_spawn(3), in its own process group, with default signal dispositions and an
-// empty signal mask. files[i] becomes descriptor i; `keep` are inherited under the same number, and nothing
-// else is. `program` is a path. The caller reaps the process.
+// empty signal mask. files[i] becomes descriptor i; a descriptor in `keep` keeps its number. The program
+// inherits no other descriptor. `program` is a path. The caller reaps the process.
 Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, const Environment& env,
                     std::span<const int> files, std::span<const int> keep = {});
 
