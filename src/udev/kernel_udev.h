@@ -19,8 +19,8 @@ class KernelUdev final : public UdevApi {
 
   Result<std::vector<Disk>> Inventory() override { return ReadDisks(places_); }
   // Uses libudev's netlink group "kernel" (udev_monitor_new_from_netlink(3)). The kernel sends its events to
-  // every network namespace that the initial user namespace owns, so containers get them too. udevd's events
-  // do not.
+  // every network namespace that the initial user namespace owns, so containers get them too. Containers do
+  // not get udevd's events.
   Result<std::unique_ptr<Monitor>> Watch() override;
   Result<std::optional<DeviceNumber>> NumberOf(const std::string& path) override;
 

@@ -170,8 +170,8 @@ const std::vector<std::string_view>& Transports() {
   return kAll;
 }
 
-// A disk may be behind several of these (a USB bridge speaks SCSI, and so does libata). The transport is the
-// one that it is plugged into.
+// The path of a disk may show several transports (a USB bridge speaks SCSI, and so does libata). The disk's
+// transport is the one that it is plugged into.
 std::string TransportOf(const std::string& name, const std::string& device_path) {
   if (device_path.find("/nvme") != std::string::npos || name.starts_with("nvme")) {
     return "nvme";

@@ -20,8 +20,8 @@ Result<std::vector<Disk>> ReadDisks(const SysfsPlaces& places);
 // Transport of a device by its name and its directory below /sys/devices. Pure.
 std::string TransportOf(const std::string& name, const std::string& device_path);
 
-// Whether a whole disk with this kernel name can be plugged in and out. Events of other devices are not news.
-// Pure.
+// Whether a whole disk with this kernel name can be plugged in and out. A Monitor ignores the events of other
+// devices. Pure.
 bool IsPluggable(std::string_view name);
 
 }  // namespace quarry::udev

@@ -43,13 +43,13 @@ struct Disk {
   bool made_up = false;
   std::vector<std::string> holders;     // kernel names of devices on top of it: dm, md, bcache
   std::vector<std::string> partitions;  // kernel names
-  std::vector<std::string> links;  // "/dev/disk/by-id/…" and the like that point to the disk; needs udevd
+  std::vector<std::string> links;       // below /dev/disk ("/dev/disk/by-id/…"), to this disk; needs udevd
 };
 
-// "nvme", "sata", "scsi", "usb", "virtio", "mmc", then those of made-up devices, then "other".
+// "nvme", "sata", "scsi", "usb", "virtio", "mmc", then the kinds of made_up ("dm", …), then "other".
 const std::vector<std::string_view>& Transports();
 
-// Events of whole disks since the last Drain(). Logical volumes and the like do not count.
+// Events of whole disks since the last Drain(). Events of made_up devices do not count.
 struct News {
   bool came = false;  // also true if the kernel dropped events
   bool went = false;
