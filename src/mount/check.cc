@@ -28,7 +28,7 @@ Error CheckFailure(const std::string& tool, CheckVerdict verdict, const Finished
   const std::string story = fmt::format("{} ended with {}: {}", tool, end, words);
   if (LacksMemory(words)) {
     return {Code::kPrecondition,
-            fmt::format("{} of memory do not suffice; check it by hand. {}", HumanBytes(memory), story)};
+            fmt::format("{} of memory does not suffice; check by hand. {}", HumanBytes(memory), story)};
   }
   if (SaysOneOf(words, {"Input/output error"})) {
     return {Code::kIo, story};
@@ -53,8 +53,8 @@ Result<CheckReport> KernelMount::Check(std::string_view fs_type, const std::stri
   if (!words.has_value()) {
     return CheckReport{};
   }
-  // The tool claims the device itself, but it reports "in use" in too many ways. Our own claim proves that
-  // the device is free, and is released at once.
+  // The tool claims the device itself, but reports a device in use with many different texts. Our own claim
+  // proves that the device is free, and is released at once.
   QUARRY_TRY(Claim(device, true).Context(what));
   const std::string tool = words->front();
   QUARRY_ASSIGN(words->front(), FindTool(tool, fs->package()));

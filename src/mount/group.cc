@@ -31,8 +31,8 @@ constexpr mode_t kPermissions = 07777;
 
 // Bytes of directory entries read at a time.
 constexpr size_t kBatchBytes = 32768;
-// The deepest levels of the walk, this many, remember the directories that are still to be entered. Levels
-// further up forget them and are read again.
+// The deepest 16 levels of the walk remember the directories that are still to be entered. Levels further up
+// forget them and are read again.
 constexpr size_t kLevelsWithNames = 16;
 
 // Opens one name of an open directory. It never follows a link and never enters another mount, not even a
@@ -63,7 +63,7 @@ Result<struct stat> StatusOf(int fd, const Name& name) {
   return fstat(fd, &st) == 0 ? Result<struct stat>(st) : Failed("looking at", name);
 }
 
-// Gives one object to the group. `fd` may be O_PATH. Writes nothing that is right already. The group comes
+// Gives one object to the group. `fd` may be O_PATH. Changes nothing that is already right. The group comes
 // first, because changing it may clear set-gid. For some groups the kernel sets set-gid only with CAP_FSETID
 // and reports no error otherwise, so the permissions are read back.
 template <typename Name>
@@ -259,13 +259,13 @@ class Walk {
       }
       if (entry->d_type == DT_DIR) {
         level.waiting.push_back({name, at});
-      } else {  // not every file system tells the type
+      } else {  // some file systems do not report the type
         QUARRY_TRY(Visit(directory, name, at, level));
       }
     }
     if (length > 0 && at.cookie == level.next.cookie && at.skip <= level.next.skip) {
       return Error(Code::kUnsupported,
-                   fmt::format("{}: the file system gives too many names the same number", path()));
+                   fmt::format("{}: the file system gives too many names the same d_off", path()));
     }
     level.read = length == 0;
     level.next = at;

@@ -1,5 +1,5 @@
 // The seam to file systems and mounts: content of a device, mkfs, mount, bind, unmount, grow, and the paths
-// that a CO names.
+// that an orchestrator names.
 #pragma once
 
 #include <cstdint>
@@ -203,14 +203,14 @@ class MountApi {
   virtual Result<FilesystemUsage> Usage(const AbsolutePath& path) = 0;
   // Discards the unused parts of the bytes from..from+length of the file system mounted at `mount_point`
   // (FITRIM). Returns the number of bytes that the file system reports. The call cannot be interrupted, so
-  // ask for pieces. kUnsupported: the device or the file system does not support discards.
+  // trim a part at a time. kUnsupported: the device or the file system does not support discards.
   virtual Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) = 0;
 
   // The group that the directory at `path` belongs to.
   virtual Result<uint32_t> GroupOf(const AbsolutePath& path) = 0;
-  // Gives the file system mounted at `mount_point` to a group. Its root directory then belongs to `gid`,
-  // which may do everything in it, and new files inherit the group (set-gid). If the root is already so, the
-  // result is OK and nothing else is examined. Otherwise everything below is given first and the root last,
+  // Gives the file system mounted at `mount_point` to a group. Its root directory then belongs to `gid`, with
+  // rwx for the group, and new files inherit the group (set-gid). If the root already has this group and
+  // these permissions, nothing else is examined. Otherwise everything below is given first and the root last,
   // so an interrupted call starts again. Directories get rwx and set-gid for the group, and files get rw. A
   // symbolic link gets the group alone, itself and never its target. Permissions of others stay, except
   // set-id bits, which the kernel clears when a file changes its group. Objects that cannot be changed at all

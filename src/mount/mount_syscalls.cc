@@ -63,7 +63,7 @@ Error MountFailure(const std::string& what, const std::string& fs_type, const Mo
       }
       return means(Code::kCorrupt,
                    fmt::format("the kernel finds no valid {}, or one with the same UUID is mounted, "
-                               "or an option has a bad value; its log says which",
+                               "or an option has a bad value; see the kernel's log",
                                fs_type));
     case EUCLEAN:
     case EBADMSG:
@@ -120,8 +120,8 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   if (mnt_context_syscall_called(context.get()) == 1) {
     return MountFailure(what, type, options, mnt_context_get_syscall_errno(context.get()));
   }
-  return rc < 0 ? Error(Code::kInternal, fmt::format("{}: libmount gave up ({})", what, rc)).WithErrno(-rc)
-                : Error(Code::kInternal, fmt::format("{}: libmount gave up ({})", what, rc));
+  return rc < 0 ? Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc)).WithErrno(-rc)
+                : Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc));
 }
 
 Status BindOnto(const Place& source, const Place& target, const MountOptions& options) {

@@ -12,8 +12,8 @@
 namespace quarry::mount {
 namespace {
 
-// mount(2) copies the options into one page. 17 bytes of it stay free for what a file system adds itself
-// (standing_options).
+// mount(2) copies the options into one page. 17 bytes of it stay free for the options that Quarry adds to
+// those of the caller (standing_options).
 constexpr size_t kDataLimit = 4095 - 17;
 
 struct FlagWord {

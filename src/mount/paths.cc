@@ -22,8 +22,7 @@ namespace {
 // most this many times.
 constexpr int kWalkAttempts = 32;
 
-// The mount point itself is visible to the CO only. The mounted file system decides who may access its
-// content.
+// Others cannot enter the bare mount point. The mounted file system decides who may access its content.
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kFileMode = 0640;
 

@@ -1,5 +1,5 @@
-// Paths that a CO names. A path is opened once and then used through its descriptor: openat2(2) and the *at
-// calls. Properties are read from the descriptor, so replacing the path meanwhile has no effect.
+// Paths that an orchestrator names. A path is opened once and then used through its descriptor: openat2(2)
+// and the *at calls. Properties are read from the descriptor, so replacing the path meanwhile has no effect.
 #pragma once
 
 #include <sys/types.h>

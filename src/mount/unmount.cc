@@ -33,7 +33,7 @@ bool Pause(const Call& call) {
 Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
   const std::string what = fmt::format("unmounting {}", target.str());
   QUARRY_TRY(call.Check(what));
-  // Opens the parent, because a descriptor of the mount itself would keep the mount busy.
+  // Only the parent is opened, because a descriptor of the mount itself would keep the mount busy.
   auto parent = paths_.OpenParent(target);
   if (!parent.has_value()) {
     return parent.error().code() == Code::kNotFound ? Ok() : std::move(parent).Context(what).error();
@@ -93,7 +93,7 @@ Error KernelMount::BusyError(const AbsolutePath& target) {
     }
   }
   const std::string who =
-      holders.empty() ? "no process that is visible from here (a loop device, swap or export may be on it)"
+      holders.empty() ? "an unknown user: no process that quarryd sees (maybe a loop device, swap or export)"
                       : fmt::format("{}", fmt::join(holders, ", "));
   return Error(Code::kPrecondition, fmt::format("it is in use by {}", who)).WithErrno(EBUSY);
 }

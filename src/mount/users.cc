@@ -55,7 +55,7 @@ void AddHolders(const Names& names, std::vector<std::string>& out) {
 // nullptr: the mount does not use the device.
 const char* UseOf(const MountEntry& entry, DeviceNumber device, const Names& names) {
   const bool by_number = entry.device == device || entry.backing == device;
-  // The device number of a btrfs is anonymous. Its source is a name, as that mount namespace knows it.
+  // The device number of a btrfs is anonymous. Its source is the device's name in that mount namespace.
   const bool by_name = entry.device.major == 0 && entry.fs_type == "btrfs" &&
                        std::find(names.nodes.begin(), names.nodes.end(), entry.source) != names.nodes.end();
   if (by_number || by_name) {

@@ -74,8 +74,8 @@ class XfsFilesystem final : public Filesystem {
     return words;
   }
 
-  // The UUID of device-mapper identifies the volume. A mounted copy of it with the same UUID of the file
-  // system is no reason to refuse the mount.
+  // The UUID of device-mapper identifies the volume. A mounted copy of the volume, whose file system has the
+  // same UUID, is no reason to refuse the mount.
   std::vector<std::string> standing_options() const override { return {"nouuid"}; }
 
   // fsck.xfs does nothing. xfs_repair refuses a log that was not replayed, and a mount replays it.
