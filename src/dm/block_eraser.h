@@ -12,11 +12,11 @@ namespace quarry::dm {
 
 // Stateless. Safe from any thread, also several threads on one device. The device is opened for writing but
 // not exclusively, because LVM and device-mapper have it open. Before the first byte is written, the LVM
-// label on the opened device must have the right UUID, and must place the range among the extents: behind the
-// label and clear of all metadata.
+// label on the opened device must have the right UUID, and must show that the range has only extents: no
+// label, no metadata area.
 //
-// The kernel handles each piece in one go, and no signal ends that. Deadline and stop request are checked
-// between pieces.
+// The kernel handles each piece in one ioctl, and no signal ends the ioctl. Deadline and stop request are
+// checked between pieces.
 class BlockEraser final : public EraseApi {
  public:
   Status Erase(const EraseRange& range, EraseMethod method, const Call& call,

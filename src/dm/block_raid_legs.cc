@@ -37,7 +37,8 @@ Status ReadBlocks(int fd, const EraseRange& place, size_t at, std::vector<Block>
                   std::string_view what) {
   const std::span<std::byte> bytes = BytesOf(blocks);
   if (at + bytes.size() > place.length.value) {
-    return Error(Code::kCorrupt, fmt::format("{} of {} is longer than its place", what, place.device));
+    return Error(Code::kCorrupt,
+                 fmt::format("{} of {} is longer than its metadata sub-volume", what, place.device));
   }
   const ssize_t n = pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(place.offset.value + at));
   if (n < 0) {
@@ -72,7 +73,8 @@ Result<std::vector<Block>> LoadBitmap(int fd, const EraseRange& place) {
   QUARRY_ASSIGN(const size_t size, RaidBitmapSize(BytesOf(bitmap)).Context(place.device));
   const size_t blocks = (size + sizeof(Block) - 1) / sizeof(Block);
   if (blocks > place.length.value / sizeof(Block)) {
-    return Error(Code::kCorrupt, fmt::format("{} of {} is longer than its place", kBitmap, place.device));
+    return Error(Code::kCorrupt,
+                 fmt::format("{} of {} is longer than its metadata sub-volume", kBitmap, place.device));
   }
   if (blocks > 1) {
     bitmap.resize(blocks);
@@ -91,7 +93,7 @@ Status Mark(int fd, const EraseRange& place, const RaidStart& start) {
 
 }  // namespace
 
-// Devices with an unanswered read, and since when. Outlives the caller.
+// Devices with an unanswered read, and when it began. The reading threads keep the object alive.
 struct BlockRaidLegs::Asked {
   Mutex mutex;
   std::condition_variable_any answered;
@@ -107,7 +109,7 @@ Result<T> BlockRaidLegs::InTime(const EraseRange& place, Function read) const {
       Code::kTimeout,
       fmt::format("{} does not answer: try again when it does, or remove the disk", place.device));
   {
-    // Another caller may have just asked the device about another leg. That read is waited for, once.
+    // Another caller may be reading another leg on this device. Waits for that read, once.
     MutexLock lock(asked_->mutex);
     const auto is_free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(asked_->mutex) {
       return !asked_->devices.contains(place.device);

@@ -10,8 +10,9 @@ namespace quarry::dm {
 
 // Bypasses the page cache, as the kernel does when it writes superblocks.
 //
-// A failing disk may hold a read for minutes, and no signal ends that. So reads run in threads of their own.
-// A read that does not end in time is left to itself, and its device is not read again until it ends.
+// A failing disk may hold a read for minutes, and no signal ends the read. So reads run in threads of their
+// own. If a read does not end in time, its caller stops waiting, and the device is not read again before that
+// read ends.
 class BlockRaidLegs final : public RaidLegsApi {
  public:
   explicit BlockRaidLegs(std::chrono::milliseconds patience = std::chrono::milliseconds(5000));

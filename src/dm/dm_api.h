@@ -34,7 +34,7 @@ struct RaidStatus {
   uint64_t in_sync = 0;     // sectors of `total`; never more than `total`
   uint64_t total = 0;       // never 0
   std::string action;       // idle, resync, recover, check, repair, frozen, …; empty on an old kernel
-  uint64_t mismatches = 0;  // sectors found by a check; 0 after any other action
+  uint64_t mismatches = 0;  // sectors that a check found to differ; 0 after other actions
 };
 
 // A range of a block device that a device-mapper device maps, by its current table or by a loaded one that

@@ -1,6 +1,5 @@
-// Kernel events that something happened to some device-mapper device: a device was created, removed or
-// resumed, a raid leg failed, a sync began or ended. The event says neither what happened nor to which
-// device.
+// Kernel events of device-mapper: a device was created, removed or resumed, a raid leg failed, a sync began
+// or ended. The event says neither what happened nor to which device.
 #pragma once
 
 #include "base/result.h"
@@ -11,7 +10,7 @@ namespace quarry::dm {
 // For one thread.
 class DmEvents {
  public:
-  // kUnavailable: no device-mapper in this kernel, or one older than 4.13 (DM_DEV_ARM_POLL, ioctl 4.37).
+  // kUnavailable: no device-mapper in this kernel, or a kernel older than 4.13 (DM_DEV_ARM_POLL, ioctl 4.37).
   static Result<DmEvents> Open();
 
   // For poll(2) with POLLIN: readable once something happened after Arm().

@@ -195,7 +195,7 @@ Result<std::optional<Device>> DmKernel::Find(const std::string& uuid) {
 
 Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
   if (prefix.empty()) {
-    return Error(Code::kInternal, "listing devices of every owner");
+    return Error(Code::kInternal, "listing devices: the UUID prefix is empty");
   }
   QUARRY_ASSIGN(const std::vector<Listed> listed, AllDevices());
   std::vector<Device> devices;

@@ -79,7 +79,7 @@ void KeepControlFromChildren() {
 Status Prepare(Library& library) ABSL_EXCLUSIVE_LOCKS_REQUIRED(library.mutex) {
   UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
   if (!control.valid() && errno == ENOENT) {
-    // Usually udev or kmod made it at boot. Opening the node loads the module.
+    // Usually udev or kmod makes the node at boot. Opening it loads the module.
     mkdir("/dev/mapper", 0755);
     mknod(kControl, S_IFCHR | 0600, makedev(kMiscMajor, kControlMinor));
     control.Reset(open(kControl, O_RDWR | O_CLOEXEC));

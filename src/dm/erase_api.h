@@ -1,4 +1,4 @@
-// Clears extents on the disks below LVM, without device-mapper. Works for every volume type, and can be
+// Erases extents on the disks below LVM, without device-mapper. Works for every volume type, and can be
 // resumed by offset.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace quarry::dm {
 
 enum class EraseMethod {
   kZero,  // the range reads as zeroes afterwards: BLKZEROOUT (write zeroes, or the kernel writes zero pages)
-  kDiscard,  // BLKDISCARD: advisory, old bytes may remain; not erasure
+  kDiscard,  // BLKDISCARD: advisory, old bytes may stay readable
 };
 
 struct EraseRange {
@@ -29,7 +29,7 @@ class EraseApi {
  public:
   virtual ~EraseApi() = default;
 
-  // Clears [offset, offset + length) in pieces of at most 1 GiB, checks `call` between pieces, then flushes
+  // Erases [offset, offset + length) in pieces of at most 1 GiB, checks `call` between pieces, then flushes
   // the device. `progress`, if given, gets the bytes done so far after each piece. kCorrupt: the device is
   // not that PV; nothing was written. kUnsupported: the device cannot discard. It is safe to repeat.
   virtual Status Erase(const EraseRange& range, EraseMethod method, const Call& call,

@@ -19,8 +19,8 @@ namespace quarry::dm {
 namespace {
 
 Error NotThatPv(const EraseRange& range, std::string_view why) {
-  return {Code::kCorrupt, fmt::format("{} is not to be touched as PV {}: {}; nothing was written",
-                                      range.device, range.pv_uuid, why)};
+  return {Code::kCorrupt, fmt::format("{} is not accepted as PV {}: {}; nothing was written", range.device,
+                                      range.pv_uuid, why)};
 }
 
 Result<UniqueFd> OpenDevice(const std::string& path, int flags) {

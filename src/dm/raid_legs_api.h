@@ -21,7 +21,7 @@ struct RaidSuperblock {
   uint64_t events =
       0;  // increases with every change of this block; legs with the same count were current together
   std::vector<bool> failed;  // per leg: failed, according to this leg
-  bool filled = true;        // false: the leg was still being filled
+  bool filled = true;        // false: the leg was still being rebuilt
   // How far the array was synced, in sectors of the range that the bitmap covers; UINT64_MAX: to the end.
   uint64_t synced = UINT64_MAX;
   // False: a sync was in progress, the first one or one after a crash.
@@ -40,12 +40,12 @@ struct RaidBitmap {
 
 // How an array is to start, for cases that the kernel would not handle correctly by itself.
 struct RaidStart {
-  std::vector<bool> left_out;  // per leg: counts as failed, and is filled from the others
+  std::vector<bool> left_out;  // per leg: counts as failed, and is rebuilt from the others
   // Compares the marked regions, and rebuilds their parity or copies from the data.
   bool resync = false;
   // The regions to mark on every leg that is used, in place of each leg's own marks. Empty: no change.
   std::vector<bool> marked;
-  // Marks all regions, as of this event count, the highest of all legs.
+  // Marks all regions. The value is the bitmap's new event count: the highest of all legs.
   std::optional<uint64_t> mark_all;
   // The new event count of the legs that are used. It is higher than that of any other leg, so that a
   // returning leg is not taken for the most current.
@@ -67,9 +67,9 @@ class RaidLegsApi {
   virtual Result<RaidBitmap> ReadBitmap(const EraseRange& place) = 0;
 
   // Writes the start instructions to one leg that is used, first to its bitmap, then to its superblock, and
-  // flushes the disk. Only while the volume is inactive, because the kernel has its own copy. kPrecondition:
-  // the superblock is no longer `was`; nothing was written. kCorrupt: there is no bitmap; nothing was
-  // written.
+  // flushes the disk. Only while the volume is inactive: the kernel of an active one may overwrite both with
+  // its own copy. kPrecondition: the superblock is no longer `was`; nothing was written. kCorrupt: there is
+  // no bitmap; nothing was written.
   virtual Status Write(const EraseRange& place, const RaidSuperblock& was, const RaidStart& start) = 0;
 };
 

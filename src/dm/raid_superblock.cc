@@ -65,7 +65,7 @@ Result<Regions> ReadRegions(std::span<const std::byte> start) {
   const uint64_t covers = Read(start, kBitmapCovers, 8);
   const uint64_t size = Read(start, kBitmapRegion, 4) / kSector;
   if (!std::has_single_bit(size)) {
-    return Error(Code::kCorrupt, fmt::format("a bitmap of dm-raid with regions of {} sectors", size));
+    return Error(Code::kCorrupt, fmt::format("a bitmap of dm-raid has regions of {} sectors", size));
   }
   return Regions{.count = covers / size + (covers % size != 0 ? 1 : 0), .size = size};
 }
@@ -91,7 +91,8 @@ Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
                      .filled = Read(block, kRecovery, 8) == kDone,
                      .synced = Read(block, kResync, 8)};
   if (out.legs < 2 || out.legs > kMostLegs || out.role >= out.legs) {
-    return Error(Code::kCorrupt, fmt::format("a superblock of leg {} of {}", out.role, out.legs));
+    return Error(Code::kCorrupt,
+                 fmt::format("a superblock of dm-raid for leg {} of {} legs", out.role, out.legs));
   }
   for (uint32_t leg = 0; leg < out.legs; ++leg) {
     out.failed.push_back(((Read(block, FailedWord(leg), 8) >> (leg % kBits)) & 1) != 0);
@@ -138,7 +139,7 @@ Status MarkRegions(std::span<std::byte> bitmap, const std::vector<bool>& marked)
   QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
   if (marked.size() != regions.count) {
     return Error(Code::kCorrupt,
-                 fmt::format("a bitmap of dm-raid of {} regions, not {}", regions.count, marked.size()));
+                 fmt::format("a bitmap of dm-raid has {} regions, not {}", regions.count, marked.size()));
   }
   std::ranges::fill(bitmap.first(size).subspan(kRegions), std::byte{0});
   for (size_t region = 0; region < marked.size(); ++region) {

@@ -28,8 +28,8 @@ std::optional<uint64_t> Number(std::string_view word) {
   return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
 }
 
-// The position of the first pair of device and offset, the number of pairs, and the words per pair. nullopt:
-// another type, or not understood.
+// The position of the first pair of device and offset, the number of pairs, and the sectors that each pair
+// maps. nullopt: another type, or not understood.
 struct Pairs {
   size_t at;
   uint64_t count;
