@@ -1,6 +1,6 @@
-// Everything that Quarry lets LVM change, as values. Each value is one verb of LVM's, and says all of it in
-// one place (verbs/): what it needs, the words of the command, what it is called in messages, how often it
-// commits, and how much text it adds to the metadata area. Pure.
+// Everything that Quarry lets LVM change, as values. Each value is one LVM verb. Its struct (verbs/) has
+// everything about the verb: what it needs, the words of the command, what it is called in messages, how
+// often it commits, and how much text it adds to the metadata area. Pure.
 //
 // A new verb is a struct in verbs/, a name in the list below, and the fake's behavior. A struct that lacks a
 // part does not compile.
@@ -30,8 +30,8 @@ const std::string& GroupOf(const Change& change);
 std::string TextOf(const Change& change);
 // The words of the lvm command. kInvalidArgument if a name is not one that LVM accepts as a plain name.
 Result<Words> ArgumentsOf(const Change& change);
-// A lower limit of the commits that LVM makes when the change succeeds. Too low is safe: what was known to be
-// zero is forgotten. Too high would hide a commit of another process.
+// A lower limit of the commits that LVM makes when the change succeeds. Too low a number is safe: Quarry
+// forgets which free extents are zeroed. Too high a number may hide a commit of another process.
 uint64_t CommitsOf(const Change& change);
 // The text that the change adds to the metadata area: an upper limit.
 Bytes MetadataTextOf(const Change& change);

@@ -33,7 +33,7 @@ class Geometry {
   // kInvalidArgument names the parameter ("stripes", "mirrors", "stripesize", "regionsize", "integrity") and
   // its valid values. Examples: stripes for a type without stripes, fewer stripes than the type needs, a size
   // that is not a power of two. The limits are those of lvcreate (tools/lvcreate.c) and dm-raid. integrity is
-  // always refused: it cannot be planned where LVM puts its checksums (docs/capacity.md).
+  // always refused: Quarry cannot plan where LVM puts the checksums (docs/capacity.md).
   static Result<Geometry> Make(const GeometryRequest& request);
 
   VolumeType type() const { return type_; }

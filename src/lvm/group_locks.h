@@ -21,12 +21,13 @@ class GroupLocks {
   // running; the message names it.
   virtual Result<bool> Claim(const std::string& group, const std::string& uuid) = 0;
 
-  // Call before each change of the group, with or without a command: whether the claim still excludes others.
-  // Takes a few microseconds. kUnavailable names the missing file and the remedy.
+  // Call before each change of the group, whether a command makes it or not. OK: the claim still excludes
+  // others. Takes a few microseconds. kUnavailable names the missing file and the remedy.
   virtual Status Check(const std::string& group) const = 0;
-  // Check, and the descriptor that a command changing the group keeps open until it ends. No other process
-  // gets the group before that. The descriptor remains owned by this object. If the group's UUID is not known
-  // yet, it is the descriptor of the name's lock; kInternal if the name is not claimed either.
+  // Calls Check, and returns a descriptor for a command that changes the group. The command keeps it open
+  // until it ends; no other process gets the group before that. The descriptor remains owned by this object.
+  // If the group's UUID is not known yet, it is the descriptor of the name's lock; kInternal if the name is
+  // not claimed either.
   virtual Result<int> ForCommand(const std::string& group) const = 0;
 };
 

@@ -26,7 +26,7 @@ constexpr uint64_t RunsPerLeg(uint64_t legs) {
   return 1 + (kMaxPieces - 1) / legs;
 }
 
-// The free room of one PV. Leave a PV out of `pvs` to exclude it.
+// The free extents of one PV. Leave a PV out of `pvs` to exclude it.
 struct FreePv {
   std::string uuid;
   std::string device;
@@ -40,7 +40,7 @@ struct FreeSpace {
   // If not empty, nothing can be created, and this is the reason (a PV is missing, …).
   std::string blocked;
 };
-// The free room of a snapshot on PVs that are present and allocatable. `blocked` is set when a PV is missing
+// The free space of a snapshot on PVs that are present and allocatable. `blocked` is set when a PV is missing
 // or the group is exported.
 FreeSpace FreeSpaceOf(const VolumeGroup& group);
 
@@ -68,7 +68,7 @@ struct Placement {
 
 // The largest volume of this geometry that Place() can place now, in extents; 0 if none, or if `space` is
 // blocked. Place() succeeds for this size, unless it is 0, and for every smaller multiple of data_legs. It
-// fails for one granule more. For the reason of a 0, call Place() with one granule.
+// fails for one granule more. To learn the reason for a 0, call Place() with one granule.
 Extents MaxExtents(const FreeSpace& space, const Geometry& geometry);
 
 // Where to put a volume of exactly `size` extents (as RoundUp returns it). `group` is the group that `space`
@@ -100,7 +100,7 @@ struct LegReplacement {
 Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                                  const LogicalVolume& lv, const std::vector<bool>& which);
 
-// Extents to move to another PV, unchanged.
+// Extents to move to another PV.
 struct ExtentMove {
   std::string name;  // of the volume that has the extents, not of a leg
   std::string from_uuid;
@@ -108,14 +108,14 @@ struct ExtentMove {
   std::string to_uuid;
   std::vector<ExtentRange> to;  // the same number of extents
   // True for a raid leg: pvmove moves a leg only as a whole, and after a partial move it refuses the rest.
-  // Every other move is of one run to one run, and may be cut.
+  // Any other move takes one run to one run, and may be split into several moves.
   bool whole = false;
 };
-// Where everything goes that `volumes`, none of them a leg, have on a PV. The targets are PVs with no other
+// Targets for all extents that `volumes`, none of them a leg, have on a PV. The targets are PVs with no other
 // leg of the same volume. A leg's extents stay together where possible, and always if the volume has several
-// legs. The moves are in the order in which they can be done. If some were done and the rest is planned
-// again, it goes to the same places. `space` is the group's; its `blocked` is ignored. kNoSpace: the message
-// says how much is missing.
+// legs. The moves are in the order in which they can be done. If some moves are done and the rest is planned
+// again, the rest goes to the same places. `space` is the group's; its `blocked` is ignored. kNoSpace: the
+// message says how much is missing.
 Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeGroup& group,
                                            const std::string& pv_uuid,
                                            const std::vector<const LogicalVolume*>& volumes);
@@ -123,8 +123,8 @@ Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeG
 std::string PvRangesArgument(const VolumeGroup& group, const std::string& pv_uuid,
                              const std::vector<ExtentRange>& ranges);
 
-// The geometry of a volume that Quarry did not make. kUnsupported: Quarry would not make it so, or its legs
-// are unequal or share disks. The message continues after the volume's name ("is of type thin, …").
+// The geometry of a volume that Quarry did not make. kUnsupported: Quarry makes no volumes of this kind, or
+// its legs are unequal or share disks. The message continues after the volume's name ("is of type thin, …").
 Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv);
 
 // Compares what LVM made with the plan: same size, same extents in the same legs, no two legs on one PV.

@@ -46,11 +46,11 @@ class LvmApi {
   // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
   virtual Result<std::string> Version(const Call& call) = 0;
 
-  // Holds the group unchanged. Waits until no LVM command changes it. kUnavailable: without running a command
-  // it cannot be proven that the group read is the group committed. kUnsupported: this implementation cannot
-  // hold groups.
+  // Holds the group unchanged. Waits until no LVM command changes it. kUnavailable: the headers on the disks
+  // do not prove that the snapshot is the committed group. kUnsupported: this implementation cannot hold
+  // groups.
   virtual Result<HeldGroup> Hold(const std::string& group, const Call& /*call*/) {
-    return Error(Code::kUnsupported, "whoever runs commands for each read cannot hold " + group);
+    return Error(Code::kUnsupported, "LVM commands alone cannot hold volume group " + group);
   }
 };
 

@@ -1,7 +1,7 @@
 // Names and tags: the only place where LV names, Quarry's tags and device-mapper UUIDs are built and parsed.
 //
-// Name of an LV that Quarry made: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows
-// LV name + VG name + 3 < 128, and doubles '-' in device names; our names have none. Room is left for every
+// Name of an LV that Quarry made: 'q' + 26 lower-case base32 characters (128 random bits) = 27. LVM allows LV
+// name + VG name + 3 < 128, and doubles '-' in device names; our names have none. That leaves space for every
 // sub-volume suffix ("_rimage_63" = 10). Tags may hold A-Z a-z 0-9 _ + . - / = ! : & #. All Quarry tags begin
 // with "quarry.".
 //

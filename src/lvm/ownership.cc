@@ -62,7 +62,7 @@ class Proof {
       QUARRY_TRY(TakeSegment(segment));
     }
     if (lv_.segments.empty() || ToBytes(at, group_.extent_size) != lv_.size) {
-      return Unknown("its segments are not as long as it is");
+      return Unknown("its segments do not add up to its size");
     }
     if (!lv_.independent) {
       return Stacked(
@@ -159,7 +159,7 @@ class Proof {
   // Collects the areas of a linear or striped segment. `what` names the volume or leg that has the segment.
   Status TakeAreas(const Segment& segment, std::string_view what) {
     if (segment.areas.empty()) {
-      return Unknown(fmt::format("{} has a segment of type {} that lies nowhere", what, segment.type));
+      return Unknown(fmt::format("{} has a segment of type {} without extents", what, segment.type));
     }
     for (const SegmentArea& area : segment.areas) {
       if (area.pv_uuid.empty()) {
@@ -167,7 +167,7 @@ class Proof {
       }
       if (area.range.count.value * segment.areas.size() != segment.logical.count.value) {
         return Unknown(
-            fmt::format("{} has a {} segment that is not as long as its parts", what, segment.type));
+            fmt::format("{} has a {} segment whose parts do not add up to its size", what, segment.type));
       }
       ranges_.push_back({area.pv_uuid, area.range});
     }
@@ -194,7 +194,7 @@ class Proof {
 
   Status TakeLegs(const Segment& segment) {
     if (lv_.segments.size() != 1 || segment.areas.empty()) {
-      return Unknown(fmt::format("it is {}, but not as a whole", segment.type));
+      return Unknown(fmt::format("it is {}, but not one segment with legs", segment.type));
     }
     for (const SegmentArea& area : segment.areas) {
       const LogicalVolume* const leg = group_.FindLv(area.lv_name);
@@ -208,7 +208,8 @@ class Proof {
                         Path(leg->name)));
       }
       if (area.range.first != Extents{} || ToBytes(area.range.count, group_.extent_size) != leg->size) {
-        return Unknown(fmt::format("its leg {} is not all its own", Path(leg->name)));
+        return Unknown(
+            fmt::format("the part of its leg {} that it uses is not the whole leg", Path(leg->name)));
       }
       QUARRY_TRY(TakeLeg(*leg));
       if (segment.type != "raid0") {
@@ -251,7 +252,7 @@ class Proof {
     }
     return ToBytes(at, group_.extent_size) == leg.size
                ? Ok()
-               : Status(Unknown(what + " has segments that are not as long as it is"));
+               : Status(Unknown(what + " has segments that do not add up to its size"));
   }
 
   // The PVs have these extents, each occurs once, and none of them is free.
@@ -274,7 +275,7 @@ class Proof {
       }
       for (const ExtentRange& free : pv->free) {
         if (Meets(uuid, free)) {
-          return Unknown(fmt::format("it has extents of disk {} that are said to be free", uuid));
+          return Unknown(fmt::format("it has extents of disk {} that LVM reports as free", uuid));
         }
       }
     }
@@ -294,8 +295,8 @@ class Proof {
                 fmt::format("{} is made of it, or of a leg of it: take that apart first", Path(other.name)));
           }
           if (Meets(area.pv_uuid, area.range)) {
-            return Unknown(fmt::format("{} has extents on disk {} that are its own, too", Path(other.name),
-                                       area.pv_uuid));
+            return Unknown(
+                fmt::format("{} has some of the same extents on disk {}", Path(other.name), area.pv_uuid));
           }
         }
       }

@@ -1,6 +1,6 @@
-// What the headers on a disk say about it as a physical volume: the label, and the group in its metadata
-// text. Used to tell the administrator what is on a disk, and to leave such disks alone. FreshLvm finds
-// Quarry's own groups.
+// What the headers on a disk show about the physical volume on it: the label, and the group in its metadata
+// text. Used to report what is on a disk, and to leave disks with a PV alone. FreshLvm finds Quarry's own
+// groups.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ struct PvFacts {
 class PvReader {
  public:
   virtual ~PvReader() = default;
-  // One entry for each device, in the same order. Bypasses the page cache, claims nothing, runs no LVM
-  // command, and waits at most one second for a disk. kTimeout, kCancelled: the call ended first.
+  // One entry for each device, in the same order. Bypasses the page cache, opens no disk exclusively, runs no
+  // LVM command, and waits at most one second for a disk. kTimeout, kCancelled: the call ended first.
   virtual Result<std::vector<PvFacts>> ReadPvs(const std::vector<std::string>& devices, const Call& call) = 0;
 };
 

@@ -20,8 +20,8 @@ ExtentRange Common(const ExtentRange& a, const ExtentRange& b) {
   return {first, end > first ? end - first : Extents{}};
 }
 
-// The part of an area of `segment` that holds the segment's logical extents `part`. It is larger where
-// stripes begin or end inside `part`.
+// The part of an area of `segment` that holds the segment's logical extents `part`. It is rounded outward if
+// `part` cuts a row of stripes.
 ExtentRange PartOf(const SegmentArea& area, const Segment& segment, const ExtentRange& part) {
   const uint64_t count = area.range.count.value;
   if (part == segment.logical || count == 0 || segment.logical.count.value % count != 0) {

@@ -33,7 +33,7 @@ struct PhysicalVolume {
   std::vector<std::string> tags;
   std::vector<ExtentRange> free;  // ascending, disjoint, never adjacent
   Bytes metadata_size;            // of the metadata area; 0 if this PV has no area in use
-  Bytes metadata_free;            // free room in the metadata area
+  Bytes metadata_free;            // free space in the metadata area
   bool operator==(const PhysicalVolume&) const = default;
 };
 
@@ -69,7 +69,7 @@ struct LogicalVolume {
   // Not a pool, leg, origin or snapshot of another volume (lv_role is "public" and nothing else).
   bool independent = true;
   // What the volume is built on, without brackets, if LVM reports it. Volumes of linear, striped and raid
-  // segments have neither.
+  // segments have no origin and no pool.
   std::string origin;    // of a snapshot; for a cached volume, the hidden LV that was cached
   std::string pool;      // of a thin, VDO or cached volume
   std::string leaves;    // of a pvmove: path of the PV that it vacates
@@ -106,7 +106,7 @@ struct VolumeGroup {
   const LogicalVolume* FindLv(std::string_view name) const;
   // Whether the PV is missing, or not in this group.
   bool LacksPv(std::string_view uuid) const;
-  // Number of PVs that LVM cannot see. If it is not 0, LVM refuses every create and extend in the group.
+  // Number of missing PVs. If it is not 0, LVM refuses every create and extend in the group.
   size_t MissingPvs() const;
   // A copy without the kernel's view: only what the metadata says.
   VolumeGroup MetadataOnly() const;
@@ -115,8 +115,8 @@ struct VolumeGroup {
 
 using Snapshot = std::shared_ptr<const VolumeGroup>;
 
-// Physical extents of `lv` and of everything below it (legs, their metadata), in no particular order. Of a
-// volume below that is not a leg, only the part that `lv` names. To find out which extents may be written
+// Physical extents of `lv` and of everything below it (legs, their metadata), in no particular order. If a
+// volume below is not a leg, only the part that `lv` uses counts. To find out which extents may be written
 // below LVM, use OwnedExtents (ownership.h).
 struct PhysicalRange {
   std::string pv_uuid;

@@ -1,5 +1,5 @@
-// Tells from the kernel's events (NETLINK_KOBJECT_UEVENT) whether block devices came, went or changed,
-// without reading them.
+// Reports from the kernel's events (NETLINK_KOBJECT_UEVENT) that block devices appeared or changed, without
+// reading them.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 namespace quarry::lvm {
 
 // The name of the block device that a kernel message is about ("nvme0n1", "dm-3"). Empty if the message is
-// not about a block device, or is about a removed one: the absence of a disk is noticed when the disk is
-// read. Pure.
+// not about a block device, or is about a removed device: Quarry notices a removed disk when it reads the
+// disk. Pure.
 std::string_view DeviceOfEvent(std::string_view message);
 
 // For one thread at a time.

@@ -25,8 +25,8 @@ constexpr int kAttempts = 2;
 constexpr int kTextAttempts = 20;
 constexpr std::chrono::milliseconds kCommitLasts{2};
 
-// How often a group is read for Hold, if each time a commit between the read and the lock can only be read by
-// LVM.
+// How often Hold reads a group. It reads the group again if a commit came before the lock, and only LVM can
+// read that commit.
 constexpr int kHoldAttempts = 5;
 
 class LockedGroup final : public GroupHold {
@@ -63,8 +63,8 @@ bool CanProve(const VolumeGroup& group, const std::vector<PvState>& states, bool
 }
 
 // Assumes that a silent disk is unchanged. A commit is made on every disk with an area, so a disk that
-// answers would show it. Asking LVM instead would be worse than useless: LVM waits for the silent disk and
-// cannot be killed then. nullopt: no disk is silent, or no other disk can show a commit.
+// answers would show it. Asking LVM instead does not help: LVM waits for the silent disk, and cannot be
+// killed meanwhile. nullopt: no disk is silent, or no other disk can show a commit.
 std::optional<std::vector<PvState>> DespiteSilence(std::vector<PvState> states,
                                                    const std::vector<PvState>& last) {
   bool silent = false;
@@ -97,8 +97,8 @@ struct TextPlace {
   RawLocation location;
 };
 
-// The text that all areas in use name. nullopt: they disagree, or there is none. The caller has excluded
-// areas that LVM would not simply accept.
+// The text that all areas in use name. nullopt: they disagree, or there is none. ReadText uses the result
+// only if every PV is plain (IsPlain) or gone.
 std::optional<TextPlace> AgreedText(const std::vector<PvState>& states) {
   std::optional<TextPlace> place;
   for (size_t disk = 0; disk < states.size(); ++disk) {
@@ -129,7 +129,7 @@ bool IsPlain(const PvState& state) {
          (state.areas.empty() || !state.areas[0].damaged);
 }
 
-// Whether only commits and lost disks lie between the states that proved the snapshot and these.
+// Whether `states` differ from those of the proof, `before`, only by commits and by disks gone since.
 bool Follow(const VolumeGroup& last, const std::vector<PvState>& before, const std::vector<PvState>& states) {
   for (size_t i = 0; i < states.size(); ++i) {
     const bool as_before = !Lost(last.pvs[i]) && IsPlain(states[i]) && SameAreas(states[i], before[i]);
@@ -372,7 +372,7 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   }
   const MutexLock lock(group.mutex);
   group.went_back =
-      group.went_back && group.proof != proof;  // stays set if the group had gone back meanwhile
+      group.went_back && group.proof != proof;  // not cleared if a read replaced the proof meanwhile
   return proof->snapshot;
 }
 
@@ -436,8 +436,8 @@ Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
     }
   }
   return Error(Code::kUnavailable,
-               fmt::format("volume group {} keeps changing, or its disks do not prove what LVM "
-                           "reports of it: nothing is written below it",
+               fmt::format("volume group {} keeps changing, or the headers on its disks do not "
+                           "prove its state: nothing is written to the disks below LVM",
                            name));
 }
 
@@ -494,7 +494,7 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, c
 }
 
 // Asks LVM, and reads the headers before and after. If both readings are equal, nothing was committed in
-// between, so the headers stand for the report of LVM. Only then does the proof get its snapshot.
+// between, so these headers belong to LVM's report. Only then does the proof get its snapshot.
 Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updated, const Call& call) {
   proof.snapshot = nullptr;
   QUARRY_ASSIGN(proof.states, headers_.Read(proof.paths, call));
@@ -572,8 +572,8 @@ Status FreshLvm::Prepared(const std::string& name, const Call& call, const std::
     const MutexLock lock(group.mutex);
     ++group.failures;
   } else if (LostPvs(*snapshot)) {
-    // A missing disk lacks this commit. If it is the only disk left before the next read of the group, it
-    // must not be believed.
+    // A missing disk lacks this commit. This read records the commit. So the disk is not believed if it is
+    // the only disk left at the next read of the group.
     (void)Read(name, call);
   }
   return status;

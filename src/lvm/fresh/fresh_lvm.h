@@ -9,7 +9,7 @@
 // If the headers differ, one reader reads the committed text from the disks (text_snapshot.h), between two
 // equal readings of the headers. If any part of the text is not understood, LVM is asked. Other readers wait
 // for that answer. The same applies when a disk is gone or cannot be read: the other disks have the text, and
-// that disk's PV is lost.
+// that disk's PV is missing.
 //
 // An answer is always the group as committed at some moment between the call and its return. A reader takes
 // no LVM lock and waits for no writer, unless only LVM can answer.
@@ -40,7 +40,7 @@ class PvFinder {
   virtual std::string PathOf(const std::string& pv_uuid) const = 0;
   // Looks for PVs that came, went or joined a group. True: the set of PVs that LVM sees may have changed.
   virtual Result<bool> Update(const Call& call) = 0;
-  // The same, but only if a block device may have come since the last search. Cheap otherwise.
+  // The same, but only if a block device may have appeared since the last search. Cheap otherwise.
   virtual Result<bool> UpdateIfNews(const Call& call) = 0;
   // Makes one more device visible to LVM until Hide; the device need not be a PV. Returns the path under
   // which LVM sees it.
@@ -53,9 +53,9 @@ class PvFinder {
 class FreshLvm final : public LvmApi {
  public:
   // All arguments must outlive the object. Without a finder, every read asks LVM while a PV is missing,
-  // because only LVM can tell when the PV returns. `maker` creates groups, because `inner` does not see disks
-  // that are not PVs yet. If `locks` says that a group is no longer this process's, reads of it fail too,
-  // whatever the headers prove, so that no work is begun there. `locking_dir`: LVM's, for Hold.
+  // because only LVM can see when the PV returns. `maker` creates groups, because `inner` does not see disks
+  // that are not PVs yet. If `locks` says that a group is no longer this process's, reads of the group fail
+  // too, whatever the headers prove, so that no work on it begins. `locking_dir`: LVM's, for Hold.
   FreshLvm(LvmApi& inner, HeaderSource& headers, PvFinder* finder = nullptr, LvmApi* maker = nullptr,
            const GroupLocks* locks = nullptr, std::string locking_dir = LvmConfig().locking_dir);
   ~FreshLvm() override;
@@ -66,11 +66,11 @@ class FreshLvm final : public LvmApi {
   // vgcfgrestore was run). A restart of quarryd accepts the group.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
-  // Passed on after two steps: the group's identity is checked, and every PV that can be visible is made
-  // visible. LVM marks a PV that it does not see as missing in each commit. Two verbs are more than that:
-  // - CreateGroup: from then on, the group made by this call is the group of its name.
-  // - AddPv: where LVM sees only the pools' PVs, it is shown the new device too, and nothing else. So an
-  //   unmanaged group of the same name, on other disks, is no obstacle.
+  // Checks the group's identity, makes every PV that is present visible to LVM, and passes the change on. In
+  // each commit, LVM marks the PVs that it does not see as missing. Two verbs need more:
+  // - CreateGroup: the next Read accepts the new group, whatever group had its name before.
+  // - AddPv: with a finder, LVM sees only the pools' PVs. The new device is shown to LVM too, and no other.
+  //   So an unmanaged group of the same name, on other disks, is no obstacle.
   Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
 
@@ -85,7 +85,7 @@ class FreshLvm final : public LvmApi {
     uint64_t read = 0;       // from the text on the disks
     uint64_t refreshed = 0;  // by asking LVM
     uint64_t joined = 0;     // by waiting for another reader's refresh
-    uint64_t unproven = 0;   // of the refreshed: correct answers that could not be kept
+    uint64_t unproven = 0;   // of `refreshed`: answers that are correct, but not kept
   };
   Counts counts() const;
 
@@ -108,7 +108,7 @@ class FreshLvm final : public LvmApi {
   Result<Snapshot> Ask(const std::string& name, Proof& proof, bool updated, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
-  // Whether disks that are gone would be visible again, after their return, where the proof looks for them.
+  // Whether each disk that is gone would, after its return, be at the path where the proof looks for it.
   bool WouldReturn(const VolumeGroup& last, const Proof& proof, const std::vector<PvState>& states) const;
   Status Do(const CreateGroup& change, const Call& call);
   Status Do(const AddPv& change, const Call& call);

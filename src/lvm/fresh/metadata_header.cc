@@ -114,7 +114,7 @@ Result<PvLabel> ParsePvHeader(std::span<const std::byte> sector, size_t offset) 
     return Corrupt("the PV header reaches out of its sector");
   }
   if (label.uuid.empty()) {
-    return Corrupt("the PV's UUID holds characters that none can have");
+    return Corrupt("the PV's UUID has characters that no UUID can have");
   }
   QUARRY_TRY(CheckMetadataAreas(label.metadata_areas));
   // PVs of LVM before 2.02.99 end here, with zeroes.
@@ -221,7 +221,7 @@ Result<MetadataHeader> ParseMetadataHeader(std::span<const std::byte> block, Dis
   }
   const DiskArea own{cursor.U64(), cursor.U64()};
   if (own != area) {
-    return Corrupt(fmt::format("metadata header: it is that of {} bytes at {}, the label says {} at {}",
+    return Corrupt(fmt::format("metadata header: its area has {} bytes at {}, the label says {} at {}",
                                own.size, own.offset, area.size, area.offset));
   }
   MetadataHeader header;

@@ -69,14 +69,14 @@ class HeaderSource {
 // reads for areas elsewhere. A device is open only during the read. So a pulled disk is released, and a name
 // that now belongs to another disk is noticed.
 //
-// A failing disk may hold a read for minutes, and no signal ends that. So no thread waits in the kernel.
+// A failing disk may hold a read for minutes, and no signal ends the read. So no thread waits in the kernel.
 // Reads are submitted without blocking. A device that has not answered within `patience` is silent. Its read
 // stays in flight, its buffer stays in place until the read ends, and until then the device is not read
-// again. So it costs later calls no time.
+// again. So a silent device costs later calls no time.
 //
-// A read that fails is tried three times within a tenth of a second before the device counts as failing;
-// while it keeps failing, once per call. (open(2) can still block, while the kernel itself reads a partition
-// table.)
+// A read that fails is tried three times within a tenth of a second before the device counts as failing.
+// While the device keeps failing, each call tries once. (open(2) can still block, while the kernel itself
+// reads a partition table.)
 //
 // If AIO is not available (fs.aio-max-nr used up), reads are plain preads, one after the other.
 class HeaderReader final : public HeaderSource {

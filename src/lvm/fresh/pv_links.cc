@@ -183,7 +183,7 @@ std::set<std::string> PvLinks::Members(const std::vector<GroupMembers>& groups) 
   }
   std::map<std::string, std::vector<const GroupMembers*>> by_name;
   for (const auto& [uuid, group] : newest) {
-    // The name on an outdated disk is no longer the group's name.
+    // An outdated disk may have an old name of the group.
     if (std::find(options_.groups.begin(), options_.groups.end(), group->name) != options_.groups.end()) {
       by_name[group->name].push_back(group);
     }
@@ -236,7 +236,7 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
     }
   }
   for (auto& [uuid, same] : by_uuid) {
-    std::set<std::string> names = unclear;  // a part of one of these is not a copy
+    std::set<std::string> names = unclear;  // a part of such a device is not a second copy
     for (const Disk* disk : same) {
       names.insert(disk->name);
     }

@@ -46,15 +46,15 @@ class PvLinks final : public PvFinder {
 
   std::string PathOf(const std::string& pv_uuid) const override { return options_.folder + "/" + pv_uuid; }
 
-  // Reads the front of every block device that may be a PV. LVs are excluded (a PV in a volume is a
-  // tenant's), and so are parts of another device with the same PV (md, multipath). All are read at once; a
+  // Reads the front of every block device that may be a PV. Excludes LVs (a PV in a volume is a tenant's),
+  // and devices that are parts of another device with the same PV (md, multipath). All are read at once; a
   // device that cannot be read now keeps its link. The folder is replaced as a whole: LVM sees either the old
   // set or the new one.
   //
   // If two disks claim to be the same PV, both are linked (the second with its kernel name after the UUID).
   // LVM then sees both and protects the group, as it would without the folder. The same holds for two groups
-  // of one name, unless one of them was here alone before. That one is Quarry's as long as any of its PVs is
-  // present.
+  // of one name, unless an earlier search found one of them alone. Then only that group is linked, as long as
+  // any of its PVs is present.
   Result<bool> Update(const Call& call) override;
 
   // News are the kernel's device events, except those of LVs. Where events are not available, every call

@@ -116,7 +116,7 @@ Result<VolumeType> ParseVolumeType(std::string_view word) {
 Result<Geometry> Geometry::Make(const GeometryRequest& request) {
   const TypeFacts& facts = FactsOf(request.type);
   if (request.integrity) {
-    return Invalid("integrity: not offered, because where LVM puts the checksums cannot be planned");
+    return Invalid("integrity: not offered, because Quarry cannot plan where LVM puts the checksums");
   }
   QUARRY_ASSIGN(const uint32_t stripes, StripesFor(facts, request.stripes));
   QUARRY_ASSIGN(const uint32_t mirrors, MirrorsFor(facts, request.mirrors));

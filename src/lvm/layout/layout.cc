@@ -94,10 +94,10 @@ Error DoesNotFitNow(const FreeSpace& space, const Geometry& geometry, Extents si
                                       layout::SizeText(most, space.extent_size), kept)};
 }
 
-// Chooses the PVs for the legs: those with the most free room among those that need no cut. If too few need
-// none, then the choice falls among all groups of neighbors in the order of room, and the one with the fewest
-// pieces wins. Choosing by room keeps the disks equally full, which leaves the most for volumes of any width
-// (docs/capacity.md) and spreads the load.
+// Chooses the PVs for the legs: of the PVs with a free run for a whole leg, those with the most space. If
+// these PVs are too few, all PVs that can hold a leg are sorted by space. Of all sequences of neighbors, the
+// one with the fewest pieces wins. Choosing by space keeps the disks equally full. That leaves the most for
+// volumes of any width (docs/capacity.md), and spreads the load.
 class LegChooser {
  public:
   LegChooser(const FreeSpace& space, const Geometry& geometry, uint64_t need)

@@ -98,8 +98,8 @@ Extents MaxFor(const FreeSpace& space, const Geometry& geometry, const std::vect
                                                 : Extents{MaxLegGrowth(space, legs) * geometry.data_legs()};
 }
 
-// The group as if it had no other volume. Free runs are not distinguished: the result serves only to answer
-// "never", which must not be said of a size that some order of deleting and creating makes possible.
+// The group as if it had no other volume. All free space of a PV is one run. The result serves only for the
+// answer "never possible". No size may get it that is possible after deleting other volumes.
 FreeSpace EmptyBut(const FreeSpace& space, const VolumeGroup& group, const LogicalVolume& lv) {
   FreeSpace empty = layout::EmptySpace(space, group);
   for (const PhysicalRange& used : PhysicalExtents(group, lv)) {

@@ -70,8 +70,8 @@ class Mover {
   std::vector<ExtentMove> moves() && { return std::move(moves_); }
 
  private:
-  // The best single PV: one that has the rest of the leg or gets it, else one with the tightest run that
-  // takes all, else the one with the most room.
+  // The best PV with space for all: first a PV that has other extents of the leg, then the PV with the
+  // shortest run that takes all, then the PV with the most space.
   std::optional<std::string> BestOne(uint64_t need, const Uuids& others, const Uuids& own) const {
     struct Candidate {
       std::string uuid;

@@ -86,8 +86,8 @@ std::vector<Run> TakeRuns(const FreeSpace& space, std::span<const size_t> pvs, s
 
 namespace {
 
-// On one PV, if one has room. The PV with the fewest ranges wins; of those, the one with the least left over,
-// so that large free areas stay large.
+// Runs on one PV, if a PV has the space. The PV that needs the fewest runs wins. Of these, the PV with the
+// least free space wins, so that large free areas stay large.
 std::vector<Run> LinearOnOnePv(const FreeSpace& space, const std::vector<Room>& rooms, uint64_t size) {
   std::vector<Run> best;
   uint64_t best_total = 0;
@@ -104,8 +104,8 @@ std::vector<Run> LinearOnOnePv(const FreeSpace& space, const std::vector<Room>& 
   return best;
 }
 
-// On as few PVs as possible, taking those with the most room first. Each further disk is one more whose loss
-// destroys the volume.
+// Runs on as few PVs as possible, those with the most space first. The loss of any of these disks destroys
+// the volume.
 std::vector<Run> LinearOnMany(const FreeSpace& space, std::vector<Room> rooms, uint64_t size) {
   std::ranges::stable_sort(rooms, std::greater<>(), &Room::usable);
   std::vector<size_t> pvs;

@@ -40,7 +40,7 @@ Result<layout::LegExtents> ReadLeg(const VolumeGroup& group, const std::string& 
   return leg;
 }
 
-// Joins adjacent ranges, however LVM merged its segments.
+// Joins adjacent ranges, whether or not LVM has merged their segments.
 std::vector<PhysicalRange> Joined(const std::vector<PhysicalRange>& ranges) {
   std::vector<PhysicalRange> joined;
   for (const PhysicalRange& next : ranges) {
@@ -142,7 +142,7 @@ Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const 
   }
   for (size_t i = 0; i < legs.size(); ++i) {
     const Leg& leg = plan.legs[i];
-    // Of a growth only the extents added at the end count, of a create all.
+    // A growth is compared by the extents added at the end, a create by all extents.
     std::vector<PhysicalRange> made = legs[i].data;
     if (plan.existing.value != 0) {
       const uint64_t count = layout::SumOf(made);

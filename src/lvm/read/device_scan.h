@@ -23,8 +23,8 @@ Status EveryDeviceAnswers(const Call& call, const std::string& sysfs = "/sys/cla
 
 // First line of an attribute; empty if the attribute is absent.
 std::string Attribute(const std::filesystem::path& device, const char* name);
-// Whether LVM would look for a PV on the device. Excludes LVs and devices without content. LVs come first in
-// the check: there may be thousands.
+// Whether LVM would look for a PV on the device. Excludes LVs and devices without content. Checks for LVs
+// first: there may be thousands.
 bool MayHoldPv(const std::filesystem::path& device);
 // The device's node below `dev`.
 std::string NodeOf(const std::filesystem::path& device, const std::string& dev);

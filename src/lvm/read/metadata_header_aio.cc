@@ -19,10 +19,9 @@ using std::chrono::steady_clock;
 
 // Slice of every wait, so that a stop request is noticed.
 constexpr milliseconds kSlice{50};
-// Pause before a read is retried that would have had to wait for a place in the device's queue.
+// Pause before the retry of a read for which the device's queue had no place.
 constexpr milliseconds kTryAgain{1};
-// Reads are tried without blocking for this long. Some devices never accept such a read (one that must be
-// split).
+// Reads are tried without blocking for this long. Some devices never accept such a read, if it must be split.
 constexpr milliseconds kTryWithoutBlocking{100};
 constexpr size_t kSmallestContext = 32;
 

@@ -1,5 +1,5 @@
-// Many O_DIRECT reads at once, with a time limit, on the kernel's native AIO. Used by MetadataHeaderReader,
-// whose header gives the reasons, and by EveryDeviceAnswers.
+// Many O_DIRECT reads at once, with a time limit, on the kernel's native AIO. Used by HeaderReader
+// (metadata_header_reader.h has the reasons), and by EveryDeviceAnswers.
 #pragma once
 
 #include <chrono>

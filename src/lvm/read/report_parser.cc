@@ -241,7 +241,7 @@ class Reader {
   }
 
   // LVM writes the name of a hidden LV in brackets, and then every later name of the same segment, PVs
-  // included: a stripe that a pvmove holds, for example, is followed by the brackets of the next stripe's PV.
+  // included. If a pvmove holds a stripe, for example, the PV of the next stripe is in brackets.
   Result<SegmentArea> MakeArea(const SegmentKey& key, const NamedRange& named) {
     SegmentArea area;
     area.range = named.range;
@@ -268,8 +268,8 @@ class Reader {
     return area;
   }
 
-  // The LVs' rows call every missing PV "[unknown]". The PVs' rows say whose extents they are. If one stripe
-  // has equal extents on two missing PVs, their order is unknown; each PV is then taken once.
+  // The LVs' rows call every missing PV "[unknown]". The PVs' rows say whose extents they are. If a segment
+  // has equal extents on two missing PVs, LVM does not report their order; each PV is taken once.
   Result<std::string> TakeMissing(const SegmentKey& key, const ExtentRange& range) {
     std::vector<MissingPiece>& pieces = missing_[key];
     const auto found = std::ranges::find(pieces, range, &MissingPiece::range);

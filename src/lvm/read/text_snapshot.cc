@@ -382,7 +382,7 @@ class Reader {
     return Ok();
   }
 
-  // Marks what has extents on a lost PV, and every volume above it.
+  // Marks each LV with extents on a missing PV, and the volumes above it.
   void MarkPartial() {
     for (LogicalVolume& lv : group_.lvs) {
       lv.partial = LacksPart(lv);

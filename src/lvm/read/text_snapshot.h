@@ -1,12 +1,12 @@
 // A volume group from its metadata text alone, without LVM. The result equals that of report_parser.h for
 // LVM's report on the same commit, except for the kernel's view, which a text does not contain. This holds
-// while PVs are lost too, as long as nothing was committed without them: such a commit makes LVM mark them in
-// the text. Pure.
+// while PVs are missing too, if nothing was committed without them: in such a commit LVM marks them in the
+// text. Pure.
 //
-// Much of what a text may contain is LVM's business. This reader knows only part of it: complete groups at
-// rest, of linear, striped and raid volumes. Every unknown section, key, flag or segment type, and every
-// inconsistent reference, is answered with "ask LVM". So the reader is correct without knowing everything
-// that LVM may write.
+// Much of what a text may contain is LVM's business. This reader knows only part of it: complete groups of
+// linear, striped and raid volumes, in which nothing is moved, merged or converted. Every unknown section,
+// key, flag or segment type, and every inconsistent reference, is answered with "ask LVM". So the reader is
+// correct without knowing everything that LVM may write.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ namespace quarry::lvm {
 struct TextPv {
   std::string uuid;
   std::string device;  // where LVM sees the PV; empty: nowhere
-  // Of its metadata area, if the PV has exactly one and it is in use. 0 if the PV has none or is lost.
+  // Of its metadata area, if the PV has exactly one and it is in use. 0 if the PV has none or is missing.
   Bytes metadata_size;
 };
 

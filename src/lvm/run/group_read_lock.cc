@@ -20,8 +20,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLongestPause{5};
 
-// Each process that releases a lock removes the lock's file. A lock on a file without a name excludes no
-// process.
+// Each process that releases a lock removes the lock's file. A lock on a removed file excludes no process.
 bool IsAt(int fd, const std::string& path) {
   struct stat held{};
   struct stat named{};

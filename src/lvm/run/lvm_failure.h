@@ -11,9 +11,9 @@ namespace quarry::lvm {
 // The meaning of a command that ended by itself with a status other than 0. The message contains LVM's own
 // words.
 //
-// LVM has four failure statuses in all (2 no such command, 3 bad arguments, 4 no start, 5 failed), so the
-// meaning comes from the words too. They are those of lvm2 2.03.16 to 2.03.31; LC_ALL=C keeps them in
-// English. The fixtures in tests/fixtures/lvm/*/errors have them from both releases.
+// LVM has only four failure statuses (2 no such command, 3 bad arguments, 4 not started, 5 failed), so the
+// meaning comes from the words too. The words are those of lvm2 2.03.16 to 2.03.31; LC_ALL=C keeps them in
+// English. The fixtures in tests/fixtures/lvm/*/errors have the words of both releases.
 Error LvmFailure(std::string_view command, const Finished& finished);
 
 // Whether LVM says that no group of that name exists. This is not proof: LVM says the same when it could not

@@ -27,9 +27,9 @@ struct LvmSpawnOptions {
   // holds the group's lock until it ends. nullptr: the caller keeps other writers away. Must outlive the
   // object.
   GroupLocks* locks = nullptr;
-  // The UUID of a group according to the disks; empty if they do not say. With the UUID a group is claimed
-  // before LVM is run. Otherwise LVM would wait for the very command that keeps this process out, and no
-  // message would say so.
+  // The UUID of a group according to the disks; empty if unknown. If it is known, the group is claimed before
+  // LVM runs. Otherwise LVM would wait, without a message, for a command that the last owner has left
+  // running.
   std::function<std::string(const std::string& group)> uuid_of = nullptr;
 };
 

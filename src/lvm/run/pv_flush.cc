@@ -63,8 +63,8 @@ Status CheckLabel(int fd, const std::string& uuid) {
   return Ok();
 }
 
-// Opened for reading: closing after a write would make udev probe the disk again, and fsync flushes in either
-// mode.
+// Opened for reading: closing a disk that was opened for writing makes udev probe it again. fsync flushes in
+// either mode.
 Status FlushOne(const std::string& device, const std::string& uuid) {
   if (Status answers = CheckNotInScsiRecovery(device); !answers.has_value()) {
     return std::move(answers.error()).As(Code::kUnavailable);

@@ -3,8 +3,8 @@
 // one, each can be killed, and several may run at once.
 //
 // liblvm2cmd keeps process-wide state, changes umask, locale and malloc, locks all memory while devices are
-// suspended, and cuts what it logs through a callback at 4095 bytes. So only this process has it, no callback
-// is set, and output goes to descriptors 1 and 2 of the child, complete as LVM writes it.
+// suspended, and cuts what it logs through a callback at 4095 bytes. So only this process loads the library,
+// no callback is set, and output goes to descriptors 1 and 2 of the child, complete as LVM writes it.
 //
 // Single-threaded. Only quarryd starts it (zygote.h, which also lists the commands that it accepts).
 #include <fcntl.h>
@@ -150,8 +150,8 @@ class Zygote {
     }
   }
 
-  // Such commands would hold the group's lock as long as there is something to watch. LVM blocks signals
-  // while it changes something.
+  // Otherwise such commands would hold the group's lock as long as there is something to watch. A change in
+  // progress is completed: LVM blocks signals meanwhile.
   void EndWatchers() {
     for (const Running& child : running_) {
       if (child.kind == Kind::kWatches) {
@@ -191,7 +191,7 @@ class Zygote {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    // LVM writes reports line by line. Unbuffered, a thousand volumes are ten thousand writes.
+    // LVM writes reports line by line. Without a buffer, a thousand volumes take ten thousand writes.
     static std::array<char, 1 << 16> buffer;
     setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());
 

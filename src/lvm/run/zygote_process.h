@@ -24,7 +24,7 @@ class Process {
   // instead.
   static Result<std::shared_ptr<Process>> Start(const std::string& program, const Environment& env,
                                                 const Call& call);
-  // Tells the zygote to end, and reaps it if it ends at once. A zygote waits for its commands.
+  // Tells the zygote to end, and reaps it if it ends at once. The zygote first waits for its commands.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

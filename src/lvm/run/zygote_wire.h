@@ -4,9 +4,9 @@
 // zygote sends kReady there once. Each request is one message, a Kind and the command line, with three or
 // four descriptors: the reply socket; the files for the command's standard output and standard error; and,
 // optionally, a lock. Output goes to files so that a command never waits for a reader, and is not hurt if the
-// reader is gone. The lock becomes the command's standard input, which keeps it until the command ends. Of
-// these descriptors the zygote keeps only the reply socket. When the control socket ends, the zygote stops
-// the commands that only watch, waits for the others, and ends.
+// reader is gone. The command has the lock as its standard input, and so keeps it until it ends. Of these
+// descriptors the zygote keeps only the reply socket. When the control socket ends, the zygote stops the
+// commands that only watch, waits for the others, and ends.
 //
 // The reply socket carries, in this order: kTaken (sent before the fork; without it, nothing was run and
 // nothing will be); from the command's process kStarted with its id and kDone with its exit status; and from

@@ -2,8 +2,8 @@
 
 namespace quarry::lvm {
 
-// Without a background process that resumes another process's pvmove. It would outlive the command, and
-// commit without our lock.
+// --poll n: no background process resumes another process's pvmove. Such a process would outlive the command,
+// and commit without Quarry's lock.
 Result<Words> ActivateLvs::Arguments() const {
   return WithFullNames({"lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--poll", "n", "--"},
                        group, names);

@@ -1,4 +1,4 @@
-// Verbs that change what the kernel has of a volume, not what the volume is.
+// Verbs that change a volume's devices in the kernel, not the volume itself.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,9 @@ struct DeactivateLv {
   Bytes MetadataText() const { return kNoText; }
 };
 
-// Makes the kernel reopen the disks of these volumes and accept failed raid legs again. For disks that
-// returned, under whatever name, or work again. Of several volumes each is refreshed if possible, even if
-// others fail; the error is that of one of them. May commit: LVM repairs inconsistencies that it meets.
+// Makes the kernel reopen the disks of these volumes and accept failed raid legs again. Use it when disks
+// have returned, under whatever name, or work again. Of several volumes each is refreshed if possible, even
+// if others fail; the error is that of one of them. May commit: LVM repairs inconsistencies that it meets.
 struct RefreshLvs {
   std::string group;
   std::vector<std::string> names;

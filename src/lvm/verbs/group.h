@@ -65,7 +65,7 @@ struct RemovePv {
   Bytes MetadataText() const { return kNoText; }
 };
 
-// Makes a PV a full member again that returned after the group was changed without it. Its data may be
+// Ends the missing state of a PV that returned after the group was changed without it. Its data may be
 // outdated, so refresh its raid volumes.
 struct RestorePv {
   std::string group;

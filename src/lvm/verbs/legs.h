@@ -1,4 +1,4 @@
-// Verbs that change where a volume lies, and how fast its legs are filled.
+// Verbs that change where a volume lies, and how fast its legs are rebuilt.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 namespace quarry::lvm {
 
 // Replaces the legs of a raid volume that are on missing PVs, or on a PV that is being evacuated. The volume
-// must be active. The kernel fills the new legs afterwards. kNoSpace: the ranges have no room. The kernel
-// does not read a leg on a PV being evacuated, so the volume has less redundancy until the new leg is filled.
+// must be active. The kernel rebuilds the new legs afterwards. kNoSpace: the ranges have no space. The kernel
+// does not read a leg on a PV being evacuated, so the volume has less redundancy until the new leg is
+// rebuilt.
 struct RepairLv {
   std::string group;
   std::string name;
