@@ -29,7 +29,7 @@ void CancelWatch::Run(const std::stop_token& stop) {
       wake_.wait(lock, stop, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !entries_.empty(); });
     }
     (void)Sleep(stop, interval_);
-    // Outside the lock: the stop callbacks run now, and may be finishing a call of their own.
+    // Outside the lock: a stop callback may end a call, and ~Watched takes the lock.
     for (std::stop_source& source : FindCancelled()) {
       source.request_stop();
     }

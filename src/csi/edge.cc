@@ -19,8 +19,8 @@ constexpr size_t kMaxMessage = 2000;
 SteadyTime SteadyDeadline(std::chrono::system_clock::time_point deadline) {
   const auto now = std::chrono::system_clock::now();
   const auto longest = std::chrono::duration_cast<std::chrono::system_clock::duration>(kLongestCall);
-  // Points in time are compared, not differences: "never" is the far end of the clock, and its difference
-  // from now would overflow.
+  // Points in time are compared, not differences. Without a deadline, gRPC reports the last time that the
+  // clock can show, and its difference from now would overflow.
   const auto left = deadline > now + longest ? longest : deadline - now;
   return std::chrono::steady_clock::now() + left;
 }

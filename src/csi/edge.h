@@ -35,7 +35,7 @@ struct Dialect {
   std::function<std::string(const std::string& peer)> caller = {};
 };
 
-// The limit for a call without a deadline, or with a later one. Callers usually set 10 s to 2 min.
+// The longest time that any call gets, whatever its deadline. Callers usually set 10 s to 2 min.
 inline constexpr std::chrono::minutes kLongestCall{10};
 
 // A running RPC, as its body sees it.
@@ -46,7 +46,7 @@ class Rpc {
   const Call& call() const { return call_; }
   // Sets the volume for the log, if the request does not name it by id.
   void SetVolume(std::string_view id) { volume_ = id; }
-  // Adds a note for people who read the log, although the RPC succeeds.
+  // Adds a note to the log line of an RPC that succeeds.
   void Note(std::string note) { note_ = std::move(note); }
 
   const std::string& volume() const { return volume_; }

@@ -18,7 +18,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Fields with their own limit in the specification.
+// Paths are exempt from the limits (fields.h).
 bool IsPath(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kPaths = {"staging_target_path", "target_path",
                                                              "volume_path", "volume_publish_path"};

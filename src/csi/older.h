@@ -24,7 +24,7 @@ void Reread(const From& from, To& to) {
   to.DiscardUnknownFields();
 }
 
-// Rereads a response. Lists of capabilities have the number 1 in v1, and 2 in some older messages.
+// Rereads a response. The list of capabilities is field 1 in v1, but field 2 in some older messages.
 template <typename V1Response, typename Response>
 Status LowerAlike(const V1Response& answer, Response& response) {
   if constexpr (requires { answer.capabilities(); }) {

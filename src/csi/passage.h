@@ -80,7 +80,7 @@ using RequestOf = typename Messages<decltype(kMethod)>::Request;
 template <auto kMethod>
 using ResponseOf = typename Messages<decltype(kMethod)>::Response;
 
-// A service of one version. `GeneratedService` is pb::Identity::Service or the like.
+// A service of one version. `GeneratedService` is the generated base class, such as pb::Identity::Service.
 template <typename GeneratedService, typename Wire>
 class Served : public GeneratedService {
  public:

@@ -45,8 +45,8 @@ void LogGrpcLine(gpr_log_func_args* args) {
 
 // Destroyed from the bottom up: first the server, then the objects that its services use.
 struct Server::State {
-  // The remaining caller of the older versions is Mesos. Most errors end an operation of Mesos for good, so
-  // it prefers to wait.
+  // Of all callers, only Mesos still uses the older versions. Most errors end a Mesos operation for good, so
+  // its calls wait instead (`patient`).
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
         v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),

@@ -37,7 +37,7 @@ class NodeTopology {
   bool IsJustHere(const std::vector<Segments>& requisite) const;
 
   // kInvalidArgument for a malformed place; the error names it. kNoSpace if `requisite` is not empty and no
-  // place in it is this node. `preferred` may hold any places: they are a wish.
+  // place in it is this node. `preferred` need not contain this node: it is only a preference.
   Status CheckRequirement(std::string_view field, const std::vector<Segments>& requisite,
                           const std::vector<Segments>& preferred) const;
 

@@ -22,7 +22,7 @@ namespace {
 constexpr int kBacklog = 16;
 // How long the listener pauses if the process has no free descriptor.
 constexpr std::chrono::milliseconds kLater{200};
-constexpr std::string_view kFdPrefix = "fd:";  // begins gRPC's name for such a connection
+constexpr std::string_view kFdPrefix = "fd:";  // gRPC names a connection that it was given "fd:<number>"
 
 Result<UniqueFd> Bind(const AbsolutePath& path) {
   sockaddr_un address{};

@@ -1,5 +1,5 @@
-// The socket of quarry.admin.v1. Quarry accepts the connections and then gives them to gRPC: for connections
-// that gRPC accepts itself, it does not report the client process.
+// The socket of quarry.admin.v1. Quarry accepts the connections and then gives them to gRPC, because gRPC
+// does not report the client process of a connection that it accepts itself.
 #pragma once
 
 #include <map>

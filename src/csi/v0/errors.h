@@ -5,7 +5,7 @@
 
 namespace quarry::csi::v0 {
 
-// As in v1, but kBusy is not ABORTED: that ends an operation of Mesos for good, while UNAVAILABLE is retried.
+// As in v1, but kBusy becomes UNAVAILABLE, which Mesos retries. ABORTED would end its operation for good.
 inline grpc::StatusCode ToGrpcCode(Code code) {
   return code == Code::kBusy ? grpc::StatusCode::UNAVAILABLE : v1::ToGrpcCode(code);
 }

@@ -40,8 +40,8 @@ struct Wire {
     response.set_message(answer.message());
     return Ok();
   }
-  // The list of no capabilities holds one UNKNOWN: the conformance suite of 0.2 takes an empty list for a
-  // missing response, and every caller ignores UNKNOWN.
+  // v0 has no node capability to announce. It sends UNKNOWN, which every caller ignores, because the
+  // conformance suite of 0.2 takes an empty list for a missing response.
   static Status Lower(const ::csi::v1::NodeGetCapabilitiesResponse& /*answer*/,
                       pb::NodeGetCapabilitiesResponse& response) {
     response.add_capabilities()->mutable_rpc()->set_type(pb::NodeServiceCapability::RPC::UNKNOWN);

@@ -58,7 +58,7 @@ void Wire::Raise(const pb::ValidateVolumeCapabilitiesRequest& request,
 }
 
 void Wire::Raise(const pb::ListVolumesRequest& request, v1pb::ListVolumesRequest& raised) {
-  // uint32 here: a caller that asks for more than 2^31 entries gets a page of at most that many.
+  // max_entries is unsigned in 0.1, but signed in v1: a larger number becomes v1's largest.
   constexpr uint32_t kMost = std::numeric_limits<int32_t>::max();
   raised.set_max_entries(static_cast<int32_t>(std::min(request.max_entries(), kMost)));
   raised.set_starting_token(request.starting_token());

@@ -19,7 +19,7 @@ void Announce(Response& response, std::initializer_list<Type> types) {
   }
 }
 
-// The result of Probe if the engine could not be asked. CSI has three answers: ready, not ready, and
+// Turns an error of the engine into an answer of Probe. CSI has three answers: ready, not ready, and
 // FAILED_PRECONDITION for an unhealthy plugin.
 Result<engine::Readiness> AsReadiness(Result<engine::Readiness> probed) {
   if (probed.has_value()) {

@@ -22,13 +22,12 @@ struct Rules {
   // Whether publishing follows staging. If not, there is no staging and publishing does everything.
   bool staging;
   engine::TargetOwner target_owner;
-  // The version has expansion, statistics, health and what else came with v1. If not, none of it is
-  // announced.
+  // Whether the version has what v1 added (expansion, statistics, health). If not, none of it is announced.
   bool v1_features;
-  // Publishing creates inline volumes for pods. Kubernetes uses them with v1 only.
+  // Whether publishing creates inline volumes for pods. Kubernetes uses them with v1 only.
   bool inline_volumes;
-  // A caller that creates a volume for this node alone tries another node after RESOURCE_EXHAUSTED, and after
-  // no other error (Kubernetes' external-provisioner).
+  // Whether callers try another node if a volume for this node alone gets RESOURCE_EXHAUSTED, and give up
+  // after any other error, as Kubernetes' external-provisioner does.
   bool goes_elsewhere;
 };
 
@@ -61,7 +60,7 @@ class Calls {
                      Rpc& rpc) const;
   Status ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest& request,
                                    pb::ControllerGetCapabilitiesResponse& response, Rpc& rpc) const;
-  // If not, ControllerExpandVolume answers UNIMPLEMENTED.
+  // False: ControllerExpandVolume answers UNIMPLEMENTED.
   bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
   Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& request,
                                 pb::ControllerExpandVolumeResponse& response, Rpc& rpc) const;
@@ -95,7 +94,7 @@ class Calls {
 
  private:
   bool Alpha() const { return rules_.v1_features && plugin_.alpha; }
-  // One process serves both the node and the controller, and both see the same.
+  // For ControllerGetVolumeHealth and NodeGetVolumeHealth, which give the same answer.
   Status FillHealth(const std::string& volume_id, pb::VolumeHealth& health, const Call& call) const;
 
   const Plugin& plugin_;

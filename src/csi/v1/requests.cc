@@ -55,7 +55,7 @@ Result<engine::Capability> ParseNodeCapability(const Request& request) {
 constexpr std::string_view kEphemeralKey = "csi.storage.k8s.io/ephemeral";
 constexpr std::string_view kSizeKey = "size";
 
-// A mount on or below the volume's staging path would hide or nest the staged mount.
+// A mount at the staging path would hide the staged mount. A mount below it would lie inside the volume.
 Status CheckApart(const AbsolutePath& staging, const AbsolutePath& target) {
   if (target.str() == staging.str() || target.str().starts_with(staging.str() + "/")) {
     return Invalid("target_path", "must not be staging_target_path or below it");
@@ -186,7 +186,7 @@ Result<std::optional<engine::EphemeralRequest>> ParseEphemeral(const pb::NodePub
     return Invalid(fmt::format("volume_context['{}']", kEphemeralKey), "must be 'true' or 'false'");
   }
   if (!request.staging_target_path().empty()) {
-    return Invalid("staging_target_path", "an inline volume is staged nowhere");
+    return Invalid("staging_target_path", "must be empty: an inline volume is not staged");
   }
   QUARRY_ASSIGN(engine::PublishRequest publish, ParsePublishUnstaged(request));
   QUARRY_TRY(CheckName("volume_id", publish.id));

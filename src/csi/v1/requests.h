@@ -2,8 +2,8 @@
 // volume: first required fields, then their form. Pure.
 //
 // kInvalidArgument: the request can never be right. kUnsupported: the request is well-formed, but not offered
-// here, for example a volume on several nodes. If CSI wants a response other than an error for that, the
-// caller produces it.
+// here, for example a volume on several nodes. Where CSI wants a normal response to such a request, the
+// caller makes it from the error.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ struct VolumeAtPath {
 Result<VolumeAtPath> ParseUnstage(const pb::NodeUnstageVolumeRequest& request);
 Result<VolumeAtPath> ParseUnpublish(const pb::NodeUnpublishVolumeRequest& request);
 
-// The path is not checked: whether the volume exists is checked before whether the path makes sense.
+// Does not check the form of the path, because the volume's existence has to be checked first.
 Status CheckStats(const pb::NodeGetVolumeStatsRequest& request);
 Result<engine::NodeExpandRequest> ParseNodeExpand(const pb::NodeExpandVolumeRequest& request);
 

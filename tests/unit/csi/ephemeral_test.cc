@@ -87,7 +87,7 @@ TEST_F(Ephemeral, RefusalsAreInvalidArgumentsThatNameTheField) {
   expect("readonly: ", bad, [](auto& r) { r.set_readonly(true); });
   expect("volume_capability: inline volumes are mounted", bad,
          [](auto& r) { *r.mutable_volume_capability() = BlockCapability(); });
-  expect("staging_target_path: an inline volume is staged nowhere", bad,
+  expect("staging_target_path: must be empty: an inline volume is not staged", bad,
          [](auto& r) { r.set_staging_target_path("/staging"); });
   // Without the inline mark, the volume is persistent: it was never staged, or, if staged, it does not exist.
   expect("staging_target_path: is not set", StatusCode::FAILED_PRECONDITION,

@@ -369,7 +369,7 @@ TEST(ParseEphemeral, RefusesEachBadFieldByName) {
           {set("csi.storage.k8s.io/ephemeral", "True"), Code::kInvalidArgument,
            "volume_context['csi.storage.k8s.io/ephemeral']: must be 'true' or 'false'"},
           {[](R& r) { r.set_staging_target_path("/staging"); }, Code::kInvalidArgument,
-           "staging_target_path: an inline volume is staged nowhere"},
+           "staging_target_path: must be empty: an inline volume is not staged"},
           {[](R& r) { r.clear_volume_id(); }, Code::kInvalidArgument, "volume_id: is required"},
           {[](R& r) { r.set_volume_id("csi\x07"); }, Code::kInvalidArgument,
            "volume_id: must not contain the control character"},
