@@ -19,7 +19,7 @@ namespace {
 
 namespace pb = ::quarry::admin::v1;
 
-// The exit status distinguishes wrong usage from other errors. The text is the server's.
+// Keeps what quarryctl tells apart: wrong usage (exit status 2), and unavailable (waiting goes on).
 Code CodeOf(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -42,7 +42,7 @@ Status Ask(const std::shared_ptr<grpc::Channel>& channel,
   if (status.ok()) {
     return Ok();
   }
-  // A message of the server names the object. A message of the transport names nothing useful.
+  // Most errors come from quarryd, and their messages stand alone. These two codes may come from gRPC itself.
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     return Error(CodeOf(status.error_code()),
                  "this quarryd does not support the command: either the socket is not its admin socket (set "
@@ -213,7 +213,7 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
   const std::string disk =
       fmt::format("disk {} ({}) of group {}", done.device(), done.pv_uuid(), done.volume_group());
   if (wish.cancel) {
-    out.text = fmt::format("{} stays{}\n", disk, wish.dry_run ? ", if you confirm it" : "");
+    out.text = fmt::format("{} stays{}\n", disk, wish.dry_run ? " if you repeat this without --dry-run" : "");
     return out;
   }
   out.text = fmt::format("{} {}: {} of {} volume{}\n", disk,

@@ -1,6 +1,6 @@
 // The requests of quarryctl to the running quarryd. Adoption and release change things, so the process that
-// serves the volumes carries them out, under its locks. Disks are reported by quarryd too, because it knows
-// what it did with them.
+// serves the volumes carries them out, under its locks. quarryd also reports the disks, because it knows why
+// each one is or is not in a pool.
 #pragma once
 
 #include <chrono>
@@ -74,7 +74,7 @@ class AdminClient {
   // disk is no longer being evacuated.
   Result<int64_t> LeftOn(const std::string& pv_uuid, const Call& call);
 
-  // A scrub that runs or waits for others.
+  // The scrubs that one request started. A scrub may have to wait for others.
   struct Scrubbing {
     struct Volume {
       std::string id, name;

@@ -29,7 +29,7 @@ struct CapacityTable {
 // Whether this kernel supports volumes of this type; the error says why not.
 using TargetCheck = std::function<Status(const lvm::Geometry&)>;
 
-// Rows for `geometries`; if `geometries` is empty, rows for every type in its usual shapes.
+// Rows for `geometries`; if `geometries` is empty, rows for every type in its usual geometries.
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
                                  std::vector<lvm::Geometry> geometries, const TargetCheck& check);
 std::string DrawCapacityTable(const CapacityTable& table);

@@ -22,7 +22,7 @@ struct Bench {
 // Every command returns the text to print. `parameters` are those of a StorageClass.
 Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& parameters, const Call& call);
 Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call);
-// Which disks quarryd would take for its pools if it looked now. No disk is taken.
+// Which disks would join the pools if quarryd looked for disks now. Changes nothing.
 std::string DiskPlan(const std::vector<engine::DeviceReport>& disks,
                      const std::vector<engine::PoolConfig>& pools, bool json);
 // The steps that CreateVolume would take for this profile and size, line by line, without taking them.

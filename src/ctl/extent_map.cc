@@ -177,7 +177,7 @@ std::string DrawMap(const ExtentMap& map, size_t width, bool colour) {
     out += fmt::format("{:<{}} |{}| {:>{}}\n", Clip(disk.device, kNameColumn), kNameColumn,
                        Bar(map, disk, cells, colour), free, kFreeColumn);
   }
-  out += "  . free   + raid metadata   # not ours   (right: free on that disk)\n";
+  out += "  . free   + raid metadata   # unmanaged   (right: free on that disk)\n";
   for (size_t i = 0; i < map.owners.size(); ++i) {
     out += LegendLine(map.owners[i], i, colour);
   }

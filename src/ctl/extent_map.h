@@ -11,7 +11,7 @@ namespace quarry::ctl {
 
 enum class OwnerKind { kVolume, kHalfMade, kErasing, kForeign };
 
-// A logical volume, Quarry's or another's.
+// A logical volume, managed or unmanaged.
 struct Owner {
   OwnerKind kind = OwnerKind::kForeign;
   char letter = '?';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes

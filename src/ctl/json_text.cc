@@ -30,7 +30,7 @@ nlohmann::json ValueOf(const Message& message, const Reflection& reflection, con
   }
 }
 
-// Lists are of texts or of messages.
+// The elements are strings or messages.
 nlohmann::json ListOf(const Message& message, const Reflection& reflection, const FieldDescriptor& field) {
   nlohmann::json list = nlohmann::json::array();
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {

@@ -12,7 +12,7 @@ class Message;
 namespace quarry::ctl {
 
 // The message as an object with the names and values of its fields. An optional field or a nested message
-// that is not set is left out. For messages of numbers, booleans, text and such messages.
+// that is not set is left out. Fields may be numbers, booleans, strings and messages of these.
 nlohmann::json AsJson(const google::protobuf::Message& message);
 
 std::string JsonText(const nlohmann::json& document);

@@ -101,7 +101,7 @@ Result<daemon::Options> LoadOptions(const Common& common) {
   return std::move(loaded.options);
 }
 
-// Looks as a starting quarryd would. The engine is never started.
+// Looks at the disks as a starting quarryd would, but never starts the engine.
 Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::string>& parameters) {
   QUARRY_ASSIGN(daemon::Options options, LoadOptions(common));
   if (!parameters.empty()) {
@@ -183,7 +183,7 @@ bool IsServed(const AbsolutePath& path) {
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// A quarryd from before the admin socket answers on its CSI socket. A current one does not.
+// Earlier builds of quarryd have no admin socket and answer on their CSI socket. Later builds do not.
 Result<AbsolutePath> SocketToAsk(const std::string& endpoint) {
   if (!endpoint.empty()) {
     return daemon::ParseEndpoint(endpoint).Context("--endpoint");
@@ -286,7 +286,7 @@ Result<std::string> Watch(const Run& show) {
     std::cout << (terminal ? "\x1b[H\x1b[2J" : "")
               << (text.has_value() ? *text : text.error().message() + "\n");
     if (!std::cout.flush()) {
-      return std::string();  // Main sees the state of the stream
+      return std::string();  // Main flushes the failed stream again: exit status 1
     }
     std::this_thread::sleep_for(kWatchInterval);
   }
@@ -386,7 +386,8 @@ constexpr auto kCommands = std::to_array<Command>({
      &SetUpDevices},
     {"status", "state of pools, disks and volumes", &SetUpStatus},
     {"repair",
-     "rebuild lost RAID legs, take back returned disks and reduce groups now, whatever the repair policy",
+     "rebuild missing RAID legs, take back returned disks and remove empty missing disks from their groups "
+     "now, whatever quarryd's --repair setting is",
      &SetUpRepair},
     {"evacuate",
      "move all data off a disk while its volumes stay in use and as redundant as before, then remove the "

@@ -10,8 +10,8 @@ namespace quarry::ctl {
 // "[#####     ]" for 50 %.
 std::string ProgressBar(uint32_t percent, size_t width = 20);
 
-// A page for a terminal. Each problem comes with its remedy. Pure except for the names of disks: LVM uses
-// links, and the page shows where the links point now.
+// A page for a terminal. Each problem comes with its remedy. Pure except for the names of disks: LVM reports
+// links, and the page shows the devices that the links point to now.
 std::string StatusPage(const quarry::admin::v1::GetStatusResponse& status);
 
 }  // namespace quarry::ctl

@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{120000};
 constexpr std::chrono::seconds kInterval{1};
 
-// On a terminal a bar that grows within its line; otherwise a line for every ten percent.
+// Shows a bar that grows in place on a terminal; elsewhere it prints a line for every ten percent.
 class Bar {
  public:
   explicit Bar(std::string what) : what_(std::move(what)) {}
@@ -113,8 +113,8 @@ Result<std::string> WaitForScrubs(AdminClient& client, const AdminClient::Scrubb
   Outcomes outcomes;
   for (const AdminClient::Scrubbing::Volume& volume : scrubbing.volumes) {
     Bar bar(volume.name + " ");
-    // quarryd records the result before it clears the pending mark, but these are two reads here. A second
-    // look distinguishes a completed scrub from an aborted one.
+    // quarryd records the result before it clears the pending mark, but one status may hold the old result
+    // and the cleared mark. A second look distinguishes a completed scrub from an aborted one.
     int looks_after = 0;
     while (volume.refusal.empty()) {
       const auto state = client.ScrubOf(volume.id, CallWithin(kPatience));
