@@ -141,7 +141,7 @@ class Service {
       QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world_->udev(), log_, pool.name));
       watchers_.push_back(std::move(watcher));
     }
-    // A repair round logs each volume whose condition follows the health of a disk.
+    // Starts a repair round of each pool. The round logs each volume whose condition has changed.
     const auto wake = [this] {
       for (const auto& watcher : watchers_) {
         watcher->Wake();
@@ -181,8 +181,8 @@ class Service {
     }
   }
 
-  // Called before the engine starts. The start itself looks for disks; disks that arrive in the meantime are
-  // looked for afterwards.
+  // Called before the engine starts, so that no disk is missed. The start itself looks for disks, and the
+  // watcher looks for disks that arrive in the meantime.
   void WatchForDisks() {
     if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
       return;
@@ -196,8 +196,8 @@ class Service {
     disk_watcher_ = WatchDisks(*engine_, std::move(*events), log_);
   }
 
-  // Waits until every pool has been tried and at least one serves, or until a stop signal arrives. The signal
-  // stays pending for WaitForStopSignal.
+  // Waits until the start of every pool has been tried and at least one pool serves, until a stop signal
+  // arrives, or for kSocketPatience at most. The signal stays pending for WaitForStopSignal.
   void WaitForEngine() const {
     const auto limit = std::chrono::steady_clock::now() + kSocketPatience;
     const auto settled = [this] {

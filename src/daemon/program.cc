@@ -20,7 +20,7 @@ constexpr int kBadConfiguration = 2;
 // well. With 1,000 volumes they save 3 MiB of 24.
 constexpr int kArenas = 2;
 // Blocks of this size and more (a metadata text, a report) return to the kernel when they are freed. Setting
-// the threshold fixes it. Otherwise glibc raises it to the size of the first such block that is freed.
+// the threshold also stops glibc from raising it to the size of the first such block.
 constexpr int kLargeBlock = 128 << 10;
 
 Environment ReadEnvironment() {

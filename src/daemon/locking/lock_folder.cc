@@ -84,9 +84,9 @@ std::optional<std::string> MountedHere(const LockFolderPlaces& places) {
   return found;
 }
 
-// The host's folder is a subfolder called "lvm" of a larger file system. A file system of the container's own
-// is mounted by its root. A volume made by a container runtime has another name. An emptyDir may have any
-// name.
+// `root` is the mounted folder within its file system. The host's is called "lvm". A file system of the
+// container alone has the root "/". A volume of a container runtime has another name. An emptyDir may have
+// any name.
 bool MayBeTheHosts(const std::string& root) {
   return root.ends_with("/lvm") && root.find("kubernetes.io~empty-dir") == std::string::npos;
 }
@@ -159,8 +159,7 @@ Status CheckLockFolder(const LockFolderPlaces& places) {
   if (first_pids && root.valid()) {  // process 1 is the host's
     return same ? Ok() : Status(NotTheHosts(places, host_folder));
   }
-  // Process 1 may not be inspected. Or it belongs to this container, or to the container that this one runs
-  // in.
+  // Here process 1 cannot be inspected, or it belongs to this container or to the container around it.
   if (first_pids ? shares_mounts : same && !shares_mounts) {
     return Ok();
   }

@@ -30,7 +30,7 @@ std::string CodeText(grpc::StatusCode code) {
 template <typename Thing>
 using Labelled = std::vector<std::pair<MetricLabels, const Thing*>>;
 
-// A number of each thing of one kind.
+// A metric with one value for each thing of one kind.
 template <typename Thing>
 struct Figure {
   const char* name;

@@ -173,7 +173,7 @@ class MetricsServer::Loop {
     return false;
   }
 
-  // Continues without waiting. False: the connection is finished.
+  // Does all that is possible without waiting. False: the connection is finished.
   bool Serve(Connection& one) {
     if (one.phase == Phase::kAsking && !Read(one)) {
       return false;
@@ -226,7 +226,7 @@ class MetricsServer::Loop {
 
   static bool Drain(const Connection& one) {
     std::array<char, 4096> buffer{};
-    // Limited, so that a caller that keeps sending takes only its turn.
+    // Limited, so that a caller that keeps sending does not delay the others.
     for (int i = 0; i < 4; ++i) {
       const ssize_t got = recv(one.fd.get(), buffer.data(), buffer.size(), 0);
       if (got <= 0) {

@@ -19,7 +19,7 @@ namespace quarry::daemon {
 class MetricsServer {
  public:
   static constexpr size_t kMostConnections = 16;
-  // For a client to send its request, and again to take the response.
+  // How long a client may take to send its request, and again to read the response.
   static constexpr std::chrono::seconds kPatience{5};
   // How long one text is reused for all requests. Making the text reads the headers of the disks.
   static constexpr std::chrono::seconds kFresh{1};

@@ -12,9 +12,9 @@
 namespace quarry::daemon {
 namespace {
 
-// The keeper shares the thread-local variables of the thread that started it, including errno. Each of its
-// system calls therefore is one that cannot fail on a kernel that needs the keeper (Linux 5.9 and later).
-// Keep must not return.
+// The keeper shares the thread-local variables of the thread that started it, including errno. It therefore
+// uses only system calls that cannot fail on a kernel that needs the keeper (Linux 5.9 and later). Keep must
+// not return.
 __attribute__((no_sanitize("address", "thread", "undefined"))) int Keep(void* parent) {
   syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   syscall(SYS_prctl, PR_SET_NAME, "quarryd-memory");

@@ -13,8 +13,8 @@ class Notifier {
   // manager to notify.
   explicit Notifier(std::string socket) : socket_(std::move(socket)) {}
 
-  // Sends "READY=1", "STOPPING=1" or "STATUS=…"; several are separated by newlines. Best effort: a service
-  // manager that does not listen must not stop the storage. False if the message could not be sent.
+  // Sends "READY=1", "STOPPING=1" or "STATUS=…"; several are separated by newlines. Best effort: quarryd also
+  // runs under a service manager that does not listen. False if the message could not be sent.
   bool Send(std::string_view message) const;
 
  private:

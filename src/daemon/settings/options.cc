@@ -31,7 +31,7 @@ Status Set(Options& options, std::string_view text) {
   return Ok();
 }
 
-// A whole number, or so many hours, days and the like.
+// A whole number, or a duration as a whole number of its unit (hours, days, seconds).
 template <typename T, uint64_t kMost>
 Result<T> ParseUpTo(std::string_view text) {
   QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
@@ -246,8 +246,8 @@ const std::vector<Setting>& Settings() {
        "file system check before a mount: off, preen (repairs only what is safe to repair) [off]",
        &Set<&Options::fsck, &ParseFsck>},
       {"expand", "QUARRY_EXPAND",
-       "which call grows a volume: controller; or node, for Kubernetes, whose resizer may ask any node "
-       "[controller]",
+       "which CSI call grows a volume: controller (ControllerExpandVolume) or node (NodeExpandVolume; for "
+       "Kubernetes, whose external-resizer may call any node) [controller]",
        &Set<&Options::expand, &ParseExpand>},
       {"ephemeral-max-size", "QUARRY_EPHEMERAL_MAX_SIZE",
        "largest inline volume that a pod may request, 0 for no inline volumes [0]",
@@ -270,7 +270,7 @@ const std::vector<Setting>& Settings() {
        "bytes per second at which each disk is erased after a volume is deleted, 0 for no limit [0]",
        &Set<&Options::erase_rate, &ParseSize>},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
-       "LVM commands that may hang in the kernel on a silent disk before no more are started [4]",
+       "how many LVM commands of a pool may be stuck on a silent disk before it starts no more [4]",
        &ApplyStuckLimit},
       {"trim-hours", "QUARRY_TRIM_HOURS", "hours between runs of fstrim on mounted volumes, 0 for never [0]",
        &Set<&Options::trim_interval, &ParseUpTo<hours, hours(kYear).count()>>},
@@ -281,8 +281,8 @@ const std::vector<Setting>& Settings() {
        "seconds that a disk must be missing before its RAID legs are rebuilt on other disks [600]",
        &Set<&Options::repair_delay, &ParseUpTo<seconds, seconds(kMonth).count()>>},
       {"rebuild-rate", "QUARRY_REBUILD_RATE",
-       "bytes per second at which a RAID leg is rebuilt or scrubbed at most, 0 for the kernel's limits "
-       "[LVM's setting]",
+       "highest rate at which a RAID leg is rebuilt or scrubbed, in bytes per second, 0 for the kernel's "
+       "limits [LVM's setting]",
        &ApplyRebuildRate},
       {"scrub-days", "QUARRY_SCRUB_DAYS",
        "days between scrubs of a RAID volume, 0 for scrubs on request only [28]",
@@ -305,8 +305,8 @@ const std::vector<Setting>& Settings() {
 }
 
 // A variable that begins with QUARRY_ but names no setting is not an error: Kubernetes puts QUARRY_PORT and
-// the like into every container of a namespace that has a service called quarry. A variable set to the empty
-// string counts as not set.
+// similar variables into every container of a namespace that has a service called quarry. A variable set to
+// the empty string counts as not set.
 Result<Layer> ReadEnvironment(const Environment& environment) {
   Layer layer;
   for (const Setting& setting : Settings()) {

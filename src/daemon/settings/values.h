@@ -24,7 +24,7 @@ namespace quarry::daemon {
 // "must be <must>, is '<text>'".
 Error Wrong(std::string_view must, std::string_view text);
 
-// The value of the word that `text` is.
+// The value that `words` has for `text`. The error lists all words.
 template <typename T>
 Result<T> ParseWord(std::initializer_list<std::pair<std::string_view, T>> words, std::string_view text) {
   std::string all;

@@ -1,4 +1,4 @@
-// Makes the engine look for disks to claim when a disk is plugged in.
+// Makes the engine look for disks that may join a pool when a disk is plugged in.
 #pragma once
 
 #include <thread>

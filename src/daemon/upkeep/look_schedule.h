@@ -7,11 +7,11 @@
 
 namespace quarry::daemon {
 
-// When to look after a disk has arrived or left: at once, and a few times more. udevd makes the links of a
-// new disk only after the disk has arrived, and other processes may hold the disk for a moment. Pure.
+// When to look at disks after one arrived or left: at once, and a few times more. udevd makes the links of a
+// new disk only after it has arrived, and other processes may hold the disk for a moment. Pure.
 class LookSchedule {
  public:
-  // A disk arrived. A watcher that watches for disks that leave also calls it for those.
+  // Call it when a disk has arrived. Watcher also calls it when a disk has left.
   void DiskCame(SteadyTime now);
   // Call it after each look that was due. A failed look is repeated until one succeeds.
   void Looked(SteadyTime now, bool failed);

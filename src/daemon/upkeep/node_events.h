@@ -1,11 +1,11 @@
 // Waits for what the watchers of disks react to: the kernel's events of disks, a call of Wake(), a stop.
 //
-// Why each watcher has an object of its own, and with it a netlink socket of its own, instead of one thread
-// that hands events to both: a repair round may take minutes, and joining disks seconds. Neither may delay
-// the other, so both need a thread. A third thread would only copy events from one queue to two others. The
-// kernel does that already: it delivers each event to every socket and keeps it there while the thread is
-// busy. If it has to drop events (ENOBUFS), the monitor reports that a disk came and went, so the watcher
-// looks at the disks once more (udev_api.h).
+// Each watcher has an object of its own, and with it a netlink socket of its own. A repair round may take
+// minutes, and joining disks seconds. Neither may delay the other, so both need a thread. A third thread that
+// hands events to both would only copy events from one queue to two others. The kernel does that already: it
+// delivers each event to every socket and keeps it there while the thread is busy. If it has to drop events
+// (ENOBUFS), the monitor reports that a disk came and went, so the watcher looks at the disks once more
+// (udev_api.h).
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class NodeEvents {
  public:
   // Listens to events of disks from now on. kUnavailable, kIo: the kernel reports none.
   static Result<NodeEvents> Listen(udev::UdevApi& udev);
-  // Events of disks end no wait.
+  // Listens to no events of disks. Wake(), a stop and `until` still end a wait.
   static Result<NodeEvents> WithoutDisks();
 
   // Ends the present wait. If nothing waits, the next wait ends at once.

@@ -14,8 +14,8 @@ namespace quarry::daemon {
 std::chrono::system_clock::time_point NextRound(std::chrono::system_clock::time_point now,
                                                 std::chrono::hours interval);
 
-// The arguments outlive the thread. `interval` is positive. A stop ends a round in progress after its current
-// piece.
+// The arguments outlive the thread. `interval` is positive. A stop ends a round in progress after the piece
+// of a file system that is being trimmed.
 std::jthread TrimBySchedule(engine::Engine& engine, const Clock& clock, const Logger& log,
                             std::chrono::hours interval);
 

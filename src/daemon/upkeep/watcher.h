@@ -25,7 +25,7 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // There is work that causes no event. Any thread.
+  // Begins a round for work that causes no event. May be called from any thread.
   void Wake() const { events_.Wake(); }
 
  private:

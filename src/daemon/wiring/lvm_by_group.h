@@ -19,7 +19,7 @@ class LvmByGroup final : public lvm::LvmApi {
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
-  // Asks any of the LVMs that can answer: all belong to the same installation.
+  // Asks the LVMs in turn until one answers: all belong to the same installation.
   Result<std::string> Version(const Call& call) override;
 
  private:

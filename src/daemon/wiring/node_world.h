@@ -1,5 +1,5 @@
-// The real world, put together: LVM (by the zygote or by spawned processes, with answers kept while the disks
-// prove them), and the kernel's device-mapper, mounts and block layer.
+// Makes the real engine::World: LVM (run by the zygote or as processes, with answers reused while the disks
+// prove them current), and the kernel's device-mapper, mounts and block layer.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace quarry::daemon {
 
 class NodeWorld {
  public:
-  // Makes the state directory (0700) and LVM's private configuration in it. Missing parts of the node (lvm2,
-  // kernel modules) show only when they are used.
-  // `log` receives a line when LVM is not run as the options say. `observe` is called for every LVM command.
-  // Both, and `locks`, must outlive the object. Without locks, nothing may be changed (quarryctl).
+  // Makes the state directory (0700) and LVM's private configuration in it. Parts that the node lacks (lvm2,
+  // kernel modules) cause errors only when they are used. `log` receives a line when LVM is not run as the
+  // options say. `observe` is called for every LVM command. Both, and `locks`, must outlive the object.
+  // Without locks, nothing may be changed (quarryctl).
   static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log,
                                                  GuardedSubprocess::Tell observe,
                                                  lvm::GroupLocks* locks = nullptr);
@@ -28,7 +28,7 @@ class NodeWorld {
 
   // The result refers to this object.
   engine::World world();
-  // For the stuck processes among all that were started.
+  // Reports the stuck processes among all that this object started.
   Subprocess& children();
   // For watchers of disks.
   udev::UdevApi& udev();
