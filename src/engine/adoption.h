@@ -7,8 +7,8 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "engine/model/adopt_request.h"
 #include "engine/model/volume.h"
+#include "engine/model/volume_requests.h"
 
 namespace quarry::engine {
 

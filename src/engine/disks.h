@@ -9,7 +9,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "engine/model/device_report.h"
-#include "engine/model/evacuate_request.h"
+#include "engine/model/upkeep_requests.h"
 
 namespace quarry::engine {
 

@@ -8,9 +8,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/repair_report.h"
-#include "engine/model/scrub_request.h"
-#include "engine/model/trim_result.h"
+#include "engine/model/upkeep_requests.h"
 
 namespace quarry::engine {
 

@@ -14,11 +14,8 @@
 #include "base/path.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "engine/model/capability.h"
-#include "engine/model/create_request.h"
-#include "engine/model/health.h"
-#include "engine/model/publish_request.h"
 #include "engine/model/volume.h"
+#include "engine/model/volume_requests.h"
 
 namespace quarry::engine {
 

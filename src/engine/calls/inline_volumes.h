@@ -5,7 +5,7 @@
 #pragma once
 
 #include "engine/calls/parts.h"
-#include "engine/model/repair_report.h"
+#include "engine/model/upkeep_requests.h"
 
 namespace quarry::engine {
 

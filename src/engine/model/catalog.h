@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/model/capability.h"
-#include "engine/model/create_request.h"
 #include "engine/model/profile.h"
 #include "engine/model/volume.h"
+#include "engine/model/volume_requests.h"
 #include "lvm/names.h"
 #include "lvm/snapshot.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "engine/model/catalog.h"
-#include "engine/model/health.h"
+#include "engine/model/volume.h"
 #include "lvm/layout.h"
 #include "udev/disk_health.h"
 

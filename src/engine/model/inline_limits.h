@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
-#include "engine/model/publish_request.h"
+#include "engine/model/volume_requests.h"
 #include "lvm/layout.h"
 
 namespace quarry::engine {

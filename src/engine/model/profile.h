@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "engine/model/create_request.h"
+#include "engine/model/volume_requests.h"
 #include "lvm/layout.h"
 
 namespace quarry::engine {

@@ -6,7 +6,7 @@
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
-#include "engine/model/create_request.h"
+#include "engine/model/volume_requests.h"
 #include "lvm/layout.h"
 
 namespace quarry::engine {

@@ -1,14 +1,31 @@
-// A volume, as callers see it.
+// A volume and its health, as callers see them. model/volume_health.h finds the health out.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
-#include "engine/model/health.h"
 
 namespace quarry::engine {
+
+// A problem of a volume, in the terms of CSI's health RPCs (csi-spec, package csi.v1 since 1.13).
+enum class Problem {
+  kDegraded,      // the volume serves, with less redundancy than its profile promises
+  kInaccessible,  // some or all of the volume cannot be read or written now
+};
+struct Ailment {
+  Problem problem;
+  std::string reason;   // one CamelCase word, unique within a volume: "DiskMissing"
+  std::string message;  // for people, with the remedy
+};
+struct Health {
+  std::vector<Ailment> ailments;         // empty: healthy
+  std::string note;                      // activity that is no problem: "syncing, 40 %"; may be empty
+  std::optional<uint32_t> percent = {};  // progress of a rebuild, sync or scrub
+};
 
 // A complete volume, as its tags describe it.
 struct Volume {

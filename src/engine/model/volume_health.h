@@ -7,7 +7,7 @@
 
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
-#include "engine/model/health.h"
+#include "engine/model/volume.h"
 #include "mount/mount_api.h"
 
 namespace quarry::engine {

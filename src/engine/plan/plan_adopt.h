@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/model/adopt_request.h"
 #include "engine/model/catalog.h"
 #include "engine/model/profile.h"
+#include "engine/model/volume_requests.h"
 #include "mount/mount_api.h"
 
 namespace quarry::engine {

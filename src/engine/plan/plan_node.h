@@ -9,8 +9,8 @@
 
 #include "base/result.h"
 #include "engine/model/catalog.h"
-#include "engine/model/publish_request.h"
 #include "engine/model/stack.h"
+#include "engine/model/volume_requests.h"
 #include "engine/plan/actions.h"
 
 namespace quarry::engine {

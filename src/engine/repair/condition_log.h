@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "engine/model/health.h"
+#include "engine/model/volume.h"
 
 namespace quarry::engine {
 

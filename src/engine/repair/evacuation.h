@@ -4,7 +4,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/evacuate_request.h"
+#include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {

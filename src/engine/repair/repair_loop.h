@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "engine/disks/health_memory.h"
 #include "engine/erase/erasers.h"
-#include "engine/model/repair_report.h"
+#include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 #include "engine/repair/condition_log.h"
 #include "engine/repair/copy_job.h"

@@ -5,7 +5,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/scrub_request.h"
+#include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 #include "engine/repair/plan_scrub.h"
 

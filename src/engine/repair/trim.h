@@ -3,7 +3,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
-#include "engine/model/trim_result.h"
+#include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {
