@@ -3,7 +3,7 @@
 #include "engine/calls/parts.h"
 #include "engine/disks/inventory.h"
 #include "engine/disks/poll_health.h"
-#include "engine/repair/evacuation.h"
+#include "engine/repair/requests.h"
 
 namespace quarry::engine {
 

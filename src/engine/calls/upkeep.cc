@@ -5,8 +5,7 @@
 #include "engine/calls/inline_volumes.h"
 #include "engine/calls/parts.h"
 #include "engine/pool/limits.h"
-#include "engine/repair/scrub.h"
-#include "engine/repair/trim.h"
+#include "engine/repair/requests.h"
 
 namespace quarry::engine {
 namespace {

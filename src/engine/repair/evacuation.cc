@@ -1,10 +1,9 @@
-#include "engine/repair/evacuation.h"
+#include "engine/repair/requests.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "engine/pool/node.h"
 #include "engine/repair/plan_evacuation.h"
 
 namespace quarry::engine {

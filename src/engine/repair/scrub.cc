@@ -1,9 +1,8 @@
-#include "engine/repair/scrub.h"
+#include "engine/repair/requests.h"
 
 #include <fmt/format.h>
 
 #include "engine/model/volume_health.h"
-#include "engine/pool/node.h"
 
 namespace quarry::engine {
 namespace {

@@ -1,11 +1,10 @@
-#include "engine/repair/trim.h"
+#include "engine/repair/requests.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "engine/plan/plan_node.h"
-#include "engine/pool/node.h"
 
 namespace quarry::engine {
 namespace {
