@@ -2,7 +2,6 @@
 
 #include "engine/calls/parts.h"
 #include "engine/disks/inventory.h"
-#include "engine/disks/poll_health.h"
 #include "engine/repair/requests.h"
 
 namespace quarry::engine {

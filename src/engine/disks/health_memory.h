@@ -1,4 +1,4 @@
-// The last health report of each disk of the pools. poll_health.h polls the disks, model/failing_disks.h
+// The last health report of each disk of the pools. poll_health.cc polls the disks, model/failing_disks.h
 // judges the reports.
 #pragma once
 

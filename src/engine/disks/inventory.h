@@ -61,4 +61,7 @@ Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& c
 Result<std::vector<std::string>> DisksForNewGroup(NodeDisks& node_disks, const PoolConfig& pool,
                                                   const Call& call);
 
+// Disks::PollDisks (engine/disks.h). (poll_health.cc)
+Result<bool> PollDisks(NodeDisks& node_disks, const Call& call);
+
 }  // namespace quarry::engine

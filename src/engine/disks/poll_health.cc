@@ -1,8 +1,6 @@
-#include "engine/disks/poll_health.h"
-
 #include <optional>
 
-#include "engine/pool/node.h"
+#include "engine/disks/inventory.h"
 
 namespace quarry::engine {
 namespace {
