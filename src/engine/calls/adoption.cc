@@ -18,7 +18,6 @@
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_adopt.h"
-#include "engine/pool/limits.h"
 
 namespace quarry::engine {
 namespace {

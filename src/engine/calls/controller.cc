@@ -15,7 +15,6 @@
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_taken_out.h"
 #include "engine/plan/plan_volume.h"
-#include "engine/pool/limits.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {

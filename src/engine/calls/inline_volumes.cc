@@ -7,7 +7,6 @@
 #include "engine/calls/volume_steps.h"
 #include "engine/model/inline_limits.h"
 #include "engine/model/sizing.h"
-#include "engine/pool/limits.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {

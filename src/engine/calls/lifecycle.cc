@@ -7,7 +7,6 @@
 #include "base/guarded_subprocess.h"
 #include "engine/calls/parts.h"
 #include "engine/calls/startup.h"
-#include "engine/pool/limits.h"
 #include "engine/pool/trouble.h"
 
 namespace quarry::engine {

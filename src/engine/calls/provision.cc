@@ -11,7 +11,6 @@
 #include "engine/model/alone.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
-#include "engine/pool/limits.h"
 
 namespace quarry::engine {
 namespace {

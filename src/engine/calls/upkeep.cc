@@ -4,7 +4,6 @@
 
 #include "engine/calls/inline_volumes.h"
 #include "engine/calls/parts.h"
-#include "engine/pool/limits.h"
 #include "engine/repair/requests.h"
 
 namespace quarry::engine {

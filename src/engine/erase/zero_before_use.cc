@@ -6,7 +6,6 @@
 
 #include "engine/model/sizing.h"
 #include "engine/plan/plan_volume.h"
-#include "engine/pool/limits.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
 

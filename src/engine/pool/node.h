@@ -33,6 +33,10 @@ struct RaidReport {
 
 // How long a call waits for a pool that it is not for, and that it can do without.
 inline constexpr std::chrono::milliseconds kOthersPatience{2000};
+// Limit for reading one group if the call cannot answer without it.
+inline constexpr std::chrono::milliseconds kLongLook{10'000};
+// Limit for undoing what a failed step left. The caller's own time may be over.
+inline constexpr std::chrono::milliseconds kUndoLimit{60'000};
 
 // A volume, and the pool that it is in.
 struct Found {
