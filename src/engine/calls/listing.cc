@@ -78,17 +78,12 @@ PoolFigures FiguresOf(const Catalog& catalog) {
   PoolFigures out;
   out.size = ToBytes(group.extent_count, group.extent_size);
   out.free = ToBytes(group.free_count, group.extent_size);
+  out.erase_pending = ErasingBytes(catalog);
   out.missing_disks = group.MissingPvs();
   out.failing_disks = static_cast<size_t>(std::ranges::count_if(
       group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));
   for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kReady) {
-      ++out.volumes;
-    } else if (record.tags.state == lvm::VolumeState::kErasing) {
-      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
-        out.erase_pending = out.erase_pending + ToBytes(range.range.count, group.extent_size);
-      }
-    }
+    out.volumes += record.tags.state == lvm::VolumeState::kReady ? 1 : 0;
   }
   return out;
 }

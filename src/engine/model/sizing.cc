@@ -150,14 +150,6 @@ Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geome
              : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), true));
 }
 
-Extents LargestGrowth(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
-                      const lvm::LogicalVolume& lv) {
-  const Extents placeable = lvm::MaxGrowth(PoolSpace(catalog, pool), geometry, *catalog.group, lv);
-  return pool.shares.empty()
-             ? placeable
-             : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), false));
-}
-
 Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                  Extents size) {
   QUARRY_TRY(CheckShare(catalog, pool, geometry, size, true));

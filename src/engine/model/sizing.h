@@ -26,9 +26,6 @@ lvm::FreeSpace PoolSpace(const Catalog& catalog, const PoolConfig& pool);
 
 // The largest volume of this geometry that can be made now: placeable, and within the share of its type.
 Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry);
-// How much an existing volume can grow now, by the same rules.
-Extents LargestGrowth(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
-                      const lvm::LogicalVolume& lv);
 
 // Extents of the group, all legs counted, that volumes of `type` may still take. Without shares: all extents.
 Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeType type);
