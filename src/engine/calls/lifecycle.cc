@@ -7,7 +7,6 @@
 #include "base/guarded_subprocess.h"
 #include "engine/calls/parts.h"
 #include "engine/calls/startup.h"
-#include "engine/pool/trouble.h"
 
 namespace quarry::engine {
 namespace {
@@ -22,7 +21,7 @@ std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& c
   std::vector<Trouble> out;
   for (size_t i = 0; i < catalogs.size(); ++i) {
     const Status read = catalogs[i].has_value() ? Ok() : Status(catalogs[i].error());
-    if (auto trouble = TroubleOf(node, *node.pools[i], read); trouble.has_value()) {
+    if (auto trouble = node.TroubleOf(*node.pools[i], read); trouble.has_value()) {
       out.push_back(std::move(*trouble));
     }
   }

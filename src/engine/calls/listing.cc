@@ -12,7 +12,6 @@
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
-#include "engine/pool/trouble.h"
 #include "engine/repair/plan_evacuation.h"
 #include "engine/volumes.h"
 
@@ -90,7 +89,7 @@ PoolFigures FiguresOf(const Catalog& catalog) {
 
 // `catalog`: the catalog, or the error why there is none.
 PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
-  const auto trouble = TroubleOf(parts.node, pool, catalog.has_value() ? Ok() : Status(catalog.error()));
+  const auto trouble = parts.node.TroubleOf(pool, catalog.has_value() ? Ok() : Status(catalog.error()));
   PoolFigures figures = trouble.has_value() ? PoolFigures() : FiguresOf(**catalog);
   figures.pool = pool.config.name;
   figures.problem = trouble.has_value() ? trouble->error.message() : "";

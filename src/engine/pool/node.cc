@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/config.h"
+#include "base/guarded_subprocess.h"
 
 namespace quarry::engine {
 namespace {
@@ -159,6 +159,32 @@ bool Node::IsBroken(Pool& pool, const Error& error) {
                        error.code() != Code::kCancelled;
   const auto since = pool.lookout.failing_since();
   return in_time || (since.has_value() && std::chrono::steady_clock::now() - *since > kGivenUp);
+}
+
+std::optional<Trouble> Node::TroubleOf(Pool& pool, const Status& read) const {
+  switch (pool.gate.phase()) {
+    case Gate::Phase::kStarting:
+      return Trouble{.error = Error(Code::kUnavailable, pool.gate.reason())
+                                  .Context(fmt::format("pool '{}'", pool.config.name)),
+                     .starting = true};
+    case Gate::Phase::kClosed: {
+      const MutexLock lock(pool.catalog_mutex);
+      return Trouble{.error = pool.start_error.value_or(Error(Code::kUnavailable, pool.gate.reason()))};
+    }
+    case Gate::Phase::kOpen:
+      break;
+  }
+  const auto own = world.children_of.find(pool.config.group);
+  Subprocess& children = own == world.children_of.end() ? world.children : *own->second;
+  const StuckChildren stuck = children.Stuck();
+  if (stuck.size() >= config.stuck_limit) {
+    return Trouble{.error = Error(Code::kPrecondition,
+                                  fmt::format("pool '{}': {}", pool.config.name, TellOfStuck(stuck)))};
+  }
+  if (read.has_value()) {
+    return std::nullopt;
+  }
+  return Trouble{.error = read.error(), .silent = read.error().code() == Code::kUnavailable};
 }
 
 }  // namespace quarry::engine

@@ -44,6 +44,13 @@ struct Found {
   Record record;
 };
 
+// Why a pool does not serve.
+struct Trouble {
+  Error error;
+  bool starting = false;
+  bool silent = false;  // the only fault: the pool could not be read in time
+};
+
 // The key by which calls lock this volume: the id that they use.
 inline LockKey LockKeyOf(const Record& record) {
   return LockKey::Volume(record.tags.ephemeral ? record.tags.co_name : record.tags.id);
@@ -87,6 +94,9 @@ struct Node {
   bool IsBroken(Pool& pool, const Error& error);
   // True if the pool's group is missing, as far as LVM can see: it is not there, and no start is under way.
   bool IsGone(Pool& pool, const Error& error);
+  // nullopt: the pool serves. Too many stuck commands count as trouble too. `read`: the result of reading the
+  // pool.
+  std::optional<Trouble> TroubleOf(Pool& pool, const Status& read) const;
 
   // The ready volume with this id. nullopt: no pool that could be read has it, and either the pool that the
   // id names could be read, or all pools could. A volume of a renamed pool is found where its pool can be
