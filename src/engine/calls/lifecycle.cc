@@ -55,7 +55,7 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
     pool->gate.Close("not ready: " + done.error().message());
     return done;
   }
-  parts_.erasers.Start(*pool);
+  parts_.erasers.Of(*pool).Start();
   pool->gate.Open();
   // The pool serves its present disks even if this fails.
   if (const auto claimed = JoinDisks(parts_.disks, call); !claimed.has_value()) {
@@ -108,7 +108,7 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
   }
   std::string stuck = TellOfStuck(parts_.node.world.children.Stuck());
   for (const auto& pool : parts_.node.pools) {
-    const std::string held = parts_.erasers.Stuck(*pool);
+    const std::string held = parts_.erasers.Of(*pool).Stuck();
     stuck += (stuck.empty() || held.empty() ? "" : "; ") + held;
   }
   if (troubles.size() < parts_.node.pools.size()) {

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "engine/calls/left_behind.h"
 #include "engine/disks/inventory.h"
-#include "engine/erase/erasers.h"
+#include "engine/erase/eraser.h"
 #include "engine/model/config.h"
 #include "engine/pool/background_steps.h"
 #include "engine/pool/node.h"
@@ -22,7 +22,7 @@ struct Parts {
   Parts(EngineConfig config, World world, const Logger& log)
       : node(std::move(config), std::move(world), log), disks(node), erasers(node) {
     for (const auto& pool : node.pools) {
-      repairs.push_back(std::make_unique<RepairLoop>(node, *pool, erasers, disks.healths, scrubs));
+      repairs.push_back(std::make_unique<RepairLoop>(node, *pool, erasers.Of(*pool), disks.healths, scrubs));
     }
   }
 

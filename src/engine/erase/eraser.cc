@@ -551,4 +551,17 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
   return true;
 }
 
+Erasers::Erasers(Node& node) {
+  for (const auto& pool : node.pools) {
+    erasers_.try_emplace(pool.get(), *pool, node.world, node.log, node.config.erase_rate);
+  }
+}
+
+void Erasers::Stop() {
+  std::vector<std::jthread> ends;
+  for (auto& entry : erasers_) {
+    ends.emplace_back([&eraser = entry.second] { eraser.Stop(); });
+  }
+}
+
 }  // namespace quarry::engine

@@ -26,6 +26,7 @@
 
 namespace quarry::engine {
 
+struct Node;
 struct Pool;
 
 // The eraser of one pool. Has one thread between Start() and Stop(), and one for each disk that has had work.
@@ -122,6 +123,22 @@ class Eraser {
   Mutex life_mutex_;  // held by Start() and Stop()
   bool stopped_ ABSL_GUARDED_BY(life_mutex_) = false;
   std::jthread thread_ ABSL_GUARDED_BY(life_mutex_);  // last: it ends before its queues
+};
+
+// The erasers of the node: one for each pool. Thread-safe.
+class Erasers {
+ public:
+  // `node` must outlive this object. No eraser works yet.
+  explicit Erasers(Node& node);
+
+  // Stops all erasers at the same time, since each waits for its own LVM command. The next start gives back
+  // the extents that are being zeroed for new volumes.
+  void Stop();
+  // The eraser of a pool of the node. It exists, at work or not, as long as this object.
+  Eraser& Of(const Pool& pool) { return erasers_.at(&pool); }
+
+ private:
+  std::map<const Pool*, Eraser> erasers_;  // has every pool of the node, and never changes
 };
 
 }  // namespace quarry::engine

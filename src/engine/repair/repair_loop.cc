@@ -45,6 +45,16 @@ bool IsScrub(const RepairStep& step) {
   return step.kind == RepairKind::kBeginScrub || step.kind == RepairKind::kRecordScrub;
 }
 
+// Whether `now` is within `hours` in the node's time zone.
+bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  const auto hour = static_cast<uint32_t>(local.tm_hour);
+  return hours.first < hours.last ? hours.first <= hour && hour < hours.last
+                                  : hours.first <= hour || hour < hours.last;
+}
+
 }  // namespace
 
 // What the log calls the failure of a step, and which step is put off by it.
@@ -75,20 +85,6 @@ RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
   }
   return PoolFailure();
 }
-
-namespace {
-
-// Whether `now` is within `hours` in the node's time zone.
-bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_point now) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  const auto hour = static_cast<uint32_t>(local.tm_hour);
-  return hours.first < hours.last ? hours.first <= hour && hour < hours.last
-                                  : hours.first <= hour || hour < hours.last;
-}
-
-}  // namespace
 
 void RepairLoop::Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call,
                        RepairReport& report) {
@@ -291,7 +287,7 @@ Status RepairLoop::Do(const RepairStep& step, const Catalog& catalog, OneRound& 
   }
   QUARRY_TRY(RunCounted(pool_, step.actions, node_.world, round.call.Within(kStepLimit)));
   if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
-    erasers_.Wake(pool_);  // a leg may have been removed (taken_out.h)
+    eraser_.Wake();  // a leg may have been removed (taken_out.h)
   }
   if (!IsScrub(step)) {
     Tell(step, round.report);
@@ -307,7 +303,7 @@ void RepairLoop::Tell(const RepairStep& step, RepairReport& report) {
 }
 
 void RepairLoop::NoteDisks(const Catalog& catalog) {
-  erasers_.GiveUp(pool_, {}, disks_.NoteMissing(catalog));
+  eraser_.GiveUp({}, disks_.NoteMissing(catalog));
 }
 
 Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
@@ -344,7 +340,7 @@ RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
     round.report.NoLaterThan(*missing.next);
   }
   view.given_up = std::move(missing.given_up);
-  erasers_.GiveUp(pool_, view.given_up, missing.all);
+  eraser_.GiveUp(view.given_up, missing.all);
   view.may_replace_legs =
       (node_.config.repair || asked) && IsDue(PoolStep{PoolStep::Kind::kReplaceLeg}, round);
   return view;

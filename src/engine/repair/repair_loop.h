@@ -12,7 +12,7 @@
 
 #include "base/mutex.h"
 #include "engine/disks/health_memory.h"
-#include "engine/erase/erasers.h"
+#include "engine/erase/eraser.h"
 #include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 #include "engine/repair/condition_log.h"
@@ -29,10 +29,10 @@ namespace quarry::engine {
 class RepairLoop {
  public:
   // The arguments must outlive this object.
-  RepairLoop(Node& node, Pool& pool, Erasers& erasers, HealthMemory& healths, Scrubs& scrubs)
+  RepairLoop(Node& node, Pool& pool, Eraser& eraser, HealthMemory& healths, Scrubs& scrubs)
       : node_(node),
         pool_(pool),
-        erasers_(erasers),
+        eraser_(eraser),
         scrubs_(scrubs),
         disks_(node.log, pool.config.name, node.world.clock, node.world.dm, healths, retries_),
         conditions_(node.log, pool.config.name) {}
@@ -96,7 +96,7 @@ class RepairLoop {
 
   Node& node_;
   Pool& pool_;
-  Erasers& erasers_;
+  Eraser& eraser_;
   Scrubs& scrubs_;
   Mutex mutex_;
   RetryBook retries_ ABSL_GUARDED_BY(mutex_);
