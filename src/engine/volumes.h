@@ -119,7 +119,7 @@ class Volumes {
   Status PublishEphemeral(const EphemeralRequest& request, const Call& call);
   // Works while the group cannot be read, as Unstage does. Deletes an inline volume, as Delete would, once it
   // is published at no target any more. While pools that may have the inline volume cannot be read, it is
-  // only unmounted; it is deleted when they are back (calls/left_behind.h).
+  // only unmounted; it is deleted when they are back (calls/parts.h).
   Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                    TargetOwner target_owner = TargetOwner::kPlugin);
   // The path is taken as given: kNotFound for an unknown volume, or if the volume is not at the path, however

@@ -170,7 +170,7 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
     return;
   }
   report.NoLaterThan(kRetry);
-  const std::unique_lock deleting(parts.left_behind.deleting, std::try_to_lock);
+  const std::unique_lock deleting(parts.deleting_left_behind, std::try_to_lock);
   if (!deleting.owns_lock()) {
     return;
   }

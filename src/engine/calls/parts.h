@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "engine/calls/left_behind.h"
+#include "base/mutex.h"
 #include "engine/disks/inventory.h"
 #include "engine/erase/eraser.h"
 #include "engine/model/config.h"
@@ -30,7 +30,11 @@ struct Parts {
   NodeDisks disks;
   Erasers erasers;
   Scrubs scrubs;
-  LeftBehind left_behind;
+  // Inline volumes, by handle, that were unpublished but could not be deleted: their pool could not be read,
+  // or an administrator has built something on them, such as a snapshot. They are deleted once the obstacle
+  // is gone. The limit bounds the memory that a caller with invented handles can use.
+  VolumeSet left_behind{10'000};
+  Mutex deleting_left_behind;  // held while they are deleted: one round does so at a time
   std::vector<std::unique_ptr<RepairLoop>> repairs;  // one for each pool
   BackgroundSteps background;                        // last: its steps use all members above
 };

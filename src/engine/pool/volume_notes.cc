@@ -19,18 +19,26 @@ bool Holds::Has(const std::string& id) const {
   return fds_.contains(id);
 }
 
-void LostInKernel::Set(const std::string& id, bool lost) {
+void VolumeSet::Add(const std::string& id) {
   const MutexLock lock(mutex_);
-  if (lost) {
+  if (ids_.size() < most_) {
     ids_.insert(id);
-  } else {
-    ids_.erase(id);
   }
 }
 
-bool LostInKernel::Has(const std::string& id) const {
+void VolumeSet::Drop(const std::string& id) {
+  const MutexLock lock(mutex_);
+  ids_.erase(id);
+}
+
+bool VolumeSet::Has(const std::string& id) const {
   const MutexLock lock(mutex_);
   return ids_.contains(id);
+}
+
+std::set<std::string> VolumeSet::All() const {
+  const MutexLock lock(mutex_);
+  return ids_;
 }
 
 void Doubts::Set(const std::string& id, const std::optional<Doubt>& doubt) {

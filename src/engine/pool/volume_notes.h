@@ -1,6 +1,8 @@
 // What quarryd remembers in memory about single volumes, by id. Thread-safe.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,13 +27,19 @@ class Holds {
   std::map<std::string, UniqueFd> fds_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ids of volumes that lie on a disk that the kernel no longer has, as the repair loop last saw them.
-class LostInKernel {
+// A set of volumes, by id or handle.
+class VolumeSet {
  public:
-  void Set(const std::string& id, bool lost);
+  // `most`: a full set takes no further volume.
+  explicit VolumeSet(size_t most = SIZE_MAX) : most_(most) {}
+
+  void Add(const std::string& id);
+  void Drop(const std::string& id);
   bool Has(const std::string& id) const;
+  std::set<std::string> All() const;
 
  private:
+  const size_t most_;
   mutable Mutex mutex_;
   std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
 };

@@ -54,13 +54,13 @@ ReturnedDisk ObserveReturned(const Catalog& catalog, const std::string& pv_uuid,
 // What quarryd remembers of a volume.
 struct VolumeMemory {
   bool doubtful = false;      // Doubts has an entry for it
-  bool on_lost_disk = false;  // as the repair loop last saw it (LostInKernel)
+  bool on_lost_disk = false;  // as the repair loop last saw it (Node::lost_in_kernel)
   bool scrubbing = false;     // Scrubs::IsRunning
 };
 struct VolumeObservation {
   // Without refresh_due, hopeless and scrub_due, which depend on earlier attempts, and without `accepted`.
   VolumeView view;
-  // To be remembered in LostInKernel. nullopt: was not looked up.
+  // To be remembered in Node::lost_in_kernel. nullopt: was not looked up.
   std::optional<bool> on_lost_disk;
   // To be remembered in Doubts.
   enum class DoubtChange {

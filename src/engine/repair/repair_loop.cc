@@ -380,7 +380,11 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
     if (*seen.on_lost_disk && !memory.on_lost_disk) {
       retries_.Forget(RefreshKey(id));  // pulled: earlier failures had another cause
     }
-    node_.lost_in_kernel.Set(id, *seen.on_lost_disk);
+    if (*seen.on_lost_disk) {
+      node_.lost_in_kernel.Add(id);
+    } else {
+      node_.lost_in_kernel.Drop(id);
+    }
   }
   switch (seen.doubt_change) {
     case VolumeObservation::DoubtChange::kNone:
