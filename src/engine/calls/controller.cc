@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/calls/parts.h"
-#include "engine/calls/volume_steps.h"
+#include "engine/calls/steps.h"
 #include "engine/model/alone.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"

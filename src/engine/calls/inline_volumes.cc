@@ -1,10 +1,12 @@
-#include "engine/calls/inline_volumes.h"
-
+// Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"). The call that publishes an inline volume
+// makes it, the call that unpublishes it erases it. It is a volume like any other, except for a tag that
+// marks it and its name: the name is the id that the CO made up, called its handle. Only PublishEphemeral,
+// Unpublish and Stats know handles.
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "engine/calls/volume_steps.h"
+#include "engine/calls/steps.h"
 #include "engine/model/inline_limits.h"
 #include "engine/model/sizing.h"
 #include "engine/volumes.h"

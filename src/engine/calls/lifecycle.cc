@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/guarded_subprocess.h"
-#include "engine/calls/parts.h"
-#include "engine/calls/startup.h"
+#include "engine/calls/steps.h"
 
 namespace quarry::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <iterator>
 
-#include "engine/calls/volume_steps.h"
+#include "engine/calls/steps.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
 #include "engine/model/scrub_outcome.h"

@@ -5,9 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/calls/inline_volumes.h"
-#include "engine/calls/parts.h"
-#include "engine/calls/volume_steps.h"
+#include "engine/calls/steps.h"
 #include "engine/disks/zeros.h"
 #include "engine/model/alone.h"
 #include "engine/model/config.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <variant>
 
-#include "engine/calls/volume_steps.h"
+#include "engine/calls/steps.h"
 #include "engine/erase/zero_before_use.h"
 #include "engine/model/alone.h"
 #include "engine/model/sizing.h"

@@ -1,5 +1,4 @@
-#include "engine/calls/startup.h"
-
+// What a start does before a pool is served.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/calls/parts.h"
+#include "engine/calls/steps.h"
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
 #include "engine/model/alone.h"

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/calls/inline_volumes.h"
-#include "engine/calls/parts.h"
+#include "engine/calls/steps.h"
 #include "engine/repair/requests.h"
 
 namespace quarry::engine {

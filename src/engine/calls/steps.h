@@ -1,10 +1,12 @@
-// Steps that several calls take. The callers hold the volume's locks and a pass of the gate.
+// Steps that several calls take, and those of other files here. Unless a step says otherwise, its callers
+// hold the volume's locks and a pass of the gate.
 #pragma once
 
 #include <string>
 
 #include "engine/calls/parts.h"
 #include "engine/model/config.h"
+#include "engine/model/upkeep_requests.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/volumes.h"
 
@@ -34,5 +36,27 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
 // steps that take longer than `call` keep it. (node.cc)
 Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
                        KeyLocks::Guard& guard, const Call& call);
+
+// The second half of unpublishing an inline volume: deletes it, unless it is mounted elsewhere on this node.
+// Called under the lock of its handle. kPrecondition naming the process that has it open.
+// (inline_volumes.cc)
+Status EndEphemeral(Parts& parts, const Found& found, const Call& call);
+
+// Deletes the inline volumes in `left_behind` that can be deleted now. Tries their locks itself. `report`
+// gets the time of the next attempt. (inline_volumes.cc)
+void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report);
+
+// What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.
+// (startup.cc)
+//
+// Takes the pool's turn; the caller holds nothing. Under the turn it:
+// - makes the group if the configuration wants it and it does not exist.
+// - removes unfinished volumes, legs without a volume, and devices without a logical volume.
+// - resumes devices that a killed LVM left suspended.
+// - takes a hold on every raw volume that is published.
+//
+// Touches only what is proven to be managed. Logs and leaves what cannot be removed. An error means that the
+// pool could not be read. May be repeated.
+Status Reconcile(Parts& parts, Pool& pool, const Call& call);
 
 }  // namespace quarry::engine
