@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 
 // Limit for deleting one volume later. LVM needs seconds; only a disk that does not answer takes longer.
 constexpr milliseconds kEndLimit{300'000};
-// How long one pool may take to be read.
 // Interval between attempts to delete the remaining volumes.
 constexpr milliseconds kRetry{10'000};
 

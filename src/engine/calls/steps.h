@@ -50,9 +50,9 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report);
 // (startup.cc)
 //
 // Takes the pool's turn; the caller holds nothing. Under the turn it:
-// - makes the group if the configuration wants it and it does not exist.
-// - removes unfinished volumes, legs without a volume, and devices without a logical volume.
-// - resumes devices that a killed LVM left suspended.
+// - makes the group if the configuration wants it and it does not exist,
+// - removes unfinished volumes, legs without a volume, and devices without a logical volume,
+// - resumes devices that a killed LVM left suspended,
 // - takes a hold on every raw volume that is published.
 //
 // Touches only what is proven to be managed. Logs and leaves what cannot be removed. An error means that the
