@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -162,10 +163,7 @@ void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::
 
 bool DiskNotes::Say(const std::string& disk, const std::string& words) {
   const MutexLock lock(mutex_);
-  std::string& said = said_[disk];
-  const bool news = said != words;
-  said = words;
-  return news;
+  return std::exchange(said_[disk], words) != words;
 }
 
 void DiskNotes::Failed(const std::string& disk, const std::string& why) {
