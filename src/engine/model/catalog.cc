@@ -14,6 +14,14 @@ std::string SortKey(const Record& record) {
   return record.tags.id.empty() ? record.lv->name : record.tags.id;
 }
 
+// The first ready volume that `matches`.
+const Record* FindReady(const std::vector<Record>& records, const auto& matches) {
+  const auto found = std::ranges::find_if(records, [&](const Record& record) {
+    return record.tags.state == lvm::VolumeState::kReady && matches(record);
+  });
+  return found == records.end() ? nullptr : &*found;
+}
+
 bool AllowsMount(std::optional<Access> access) {
   return access == Access::kMount || access == Access::kAny;
 }
@@ -71,28 +79,15 @@ std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::Logic
 }
 
 const Record* Catalog::ById(std::string_view id) const {
-  for (const Record& record : records) {
-    if (record.tags.state == lvm::VolumeState::kReady && !record.tags.ephemeral && record.tags.id == id) {
-      return &record;
-    }
-  }
-  return nullptr;
+  return FindReady(records, [&](const Record& r) { return !r.tags.ephemeral && r.tags.id == id; });
 }
 
 const Record* Catalog::ByName(std::string_view co_name) const {
-  for (const Record& record : records) {
-    if (record.tags.state == lvm::VolumeState::kReady && record.tags.co_name == co_name) {
-      return &record;
-    }
-  }
-  return nullptr;
+  return FindReady(records, [&](const Record& r) { return r.tags.co_name == co_name; });
 }
 
 const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
-  const auto found = std::ranges::find_if(records, [&](const Record& record) {
-    return record.tags.state == lvm::VolumeState::kReady && record.lv->uuid == lv_uuid;
-  });
-  return found == records.end() ? nullptr : &*found;
+  return FindReady(records, [&](const Record& r) { return r.lv->uuid == lv_uuid; });
 }
 
 Status Catalog::CheckReadableId(std::string_view id) const {
