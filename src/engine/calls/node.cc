@@ -160,26 +160,6 @@ Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const 
                      guard, call);
 }
 
-}  // namespace
-
-Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
-                       KeyLocks::Guard& guard, const Call& call) {
-  QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
-  QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
-  mount::Content content;
-  if (WholeMount(view) == nullptr) {
-    QUARRY_ASSIGN(content, LookAt(parts, found, stack));
-  }
-  QUARRY_TRY(LookAtGroup(parts, request.capability, view));
-  QUARRY_ASSIGN(const Plan plan,
-                PlanPublishUnstaged(view, request, content, parts.node.config.several_targets));
-  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
-                     plan, guard, call);
-}
-
-namespace {
-
 Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
                       KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
@@ -476,6 +456,22 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
 }
 
 }  // namespace
+
+Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
+                       KeyLocks::Guard& guard, const Call& call) {
+  QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
+  QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
+  NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  mount::Content content;
+  if (WholeMount(view) == nullptr) {
+    QUARRY_ASSIGN(content, LookAt(parts, found, stack));
+  }
+  QUARRY_TRY(LookAtGroup(parts, request.capability, view));
+  QUARRY_ASSIGN(const Plan plan,
+                PlanPublishUnstaged(view, request, content, parts.node.config.several_targets));
+  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
+                     plan, guard, call);
+}
 
 Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
