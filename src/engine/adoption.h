@@ -28,7 +28,7 @@ struct ReleaseResult {
 
 struct ForeignLv {
   std::string lv_name;
-  std::string id;  // as ListVolumes may show it; empty: its uuid makes none
+  std::string id;  // as ListVolumes may show it; empty: its uuid cannot be part of an id
   Bytes size;
   bool csilvm = false;  // has a name of the form that csilvm gives
 };
@@ -42,9 +42,9 @@ class Adoption {
   explicit Adoption(Parts& parts) : parts_(parts) {}
 
   // Turns an unmanaged logical volume into a volume (calls/adoption.cc). `group` and names are LVM's. A
-  // repeated call finds it done. kPrecondition: the logical volume is in use, or cannot be adopted, with the
-  // reason. kAlreadyExists: another volume has its name. kNotFound: no pool has that group, or the group has
-  // no such logical volume.
+  // repeated call changes nothing. kPrecondition: the logical volume is in use, or cannot be adopted, with
+  // the reason. kAlreadyExists: another volume has its name. kNotFound: no pool has that group, or the group
+  // has no such logical volume.
   Result<AdoptResult> Adopt(const AdoptRequest& request, const Call& call);
   // kPrecondition while the volume is staged, published, or open for any process.
   Result<ReleaseResult> Release(const std::string& id, bool dry_run, const Call& call);

@@ -122,8 +122,8 @@ class Volumes {
   // only unmounted; it is deleted when they are back (calls/parts.h).
   Status Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                    TargetOwner target_owner = TargetOwner::kPlugin);
-  // The path is taken as given: kNotFound for an unknown volume, or if the volume is not at the path, however
-  // the path looks.
+  // kNotFound: the volume is unknown, or is not at `volume_path`. A path that is malformed or does not exist
+  // gives kNotFound too.
   Result<VolumeStats> Stats(const std::string& id, const std::string& volume_path, const Call& call,
                             Show show = Show::kFacts);
   // Grows the file system to the size of its volume. Where the node grows logical volumes, it first grows the

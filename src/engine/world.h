@@ -42,7 +42,7 @@ struct World {
   // Never nullptr. Shared, because a disk that does not answer keeps the thread that polls it.
   std::shared_ptr<udev::DiskHealthApi> health;
   dm::RaidLegsApi& raid_legs;
-  // Check() is called before bytes are written below device-mapper, which no LVM command does.
+  // Check() is called before quarryd itself, without an LVM command, writes bytes below device-mapper.
   const lvm::GroupLocks& locks;
   // By group: reports the stuck commands of that group. Never nullptr. For a group without an entry:
   // `children`.
