@@ -61,7 +61,7 @@ Result<AdoptResult> AdoptedBefore(const Record& record, const AdoptRequest& requ
   return AdoptResult{Describe(record), record.tags.access, "", record.tags.profile, false};
 }
 
-// Deactivates an LV again that was inactive before.
+// The destructor deactivates the LV again, if Arm() was called because the LV was inactive before.
 class BackToSleep {
  public:
   BackToSleep(Node& node, const Found& found) : node_(node), found_(found) {}

@@ -26,8 +26,8 @@ constexpr size_t kMostGivenUp = 10'000;
 // A late answer about capacity is useless to the caller.
 constexpr milliseconds kCapacityPatience{10'000};
 
-// The pool of a request that repeats this volume's and names none: the default pool may be another one by
-// now.
+// The pool of a repeated create request that names no pool: the volume's own. The default pool may have
+// changed since.
 std::string RecordedPool(const Record& record) {
   return record.profile.has_value() ? record.profile->pool : record.pool;
 }
@@ -49,9 +49,9 @@ Result<CreateResult> Existing(const Record& record, const CreateRequest& request
 
 // The error for a caller with other nodes to ask, when a pool could not be read.
 //
-// The caller may forget this node only if an earlier request of its cannot succeed later. The name is locked,
-// so no create is running, and volumes in a group that is gone do not count. If the group returns, such names
-// are logged (Node::CatalogOf).
+// After kNoSpace the caller forgets this node, so no earlier create of this name may still succeed here. The
+// name is locked, so no create is running. Volumes in a group that is gone do not count. If the group
+// returns, such names are logged (Node::CatalogOf).
 Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   if (!parts.node.IsGone(pool, error)) {
     return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);

@@ -62,7 +62,7 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
-// The same; nullptr if the pool does not exist. Its parameters are refused later.
+// The same; nullptr if the pool does not exist. The request is refused later.
 Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
   const auto pool = PoolOf(parts, request);
   return pool.has_value() ? *pool : nullptr;

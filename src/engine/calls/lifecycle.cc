@@ -85,7 +85,7 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
   if (!parts_.node.gate.is_open()) {
     return Readiness{false, parts_.node.gate.reason()};
   }
-  const auto pass = parts_.node.gate.Enter(call);  // the erasers work while this pass is held
+  const auto pass = parts_.node.gate.Enter(call);  // Stop() ends the erasers only after this pass is gone
   if (!pass.has_value()) {
     return Readiness{false, parts_.node.gate.reason()};
   }

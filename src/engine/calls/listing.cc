@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 // Monitoring asks about every 15 s and gives up after 10 s.
 constexpr milliseconds kPatience{5000};
-// An LVM report waits for the command that changes the group.
+// While a command changes the group, an LVM report waits for that command.
 constexpr milliseconds kListPatience{20'000};
 
 // One profile for each type, with defaults, like a StorageClass that sets only the type.
@@ -36,7 +36,7 @@ Health ForeignHealth() {
   return {{}, "unmanaged: Quarry does not check its health"};
 }
 
-// A volume without a known state in the kernel does not hide the other volumes.
+// For a volume whose state in the kernel is unknown: an error would hide the other volumes of the list.
 Health HealthUnknown(const Error& error) {
   return {{}, error.message()};
 }

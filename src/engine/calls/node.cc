@@ -77,9 +77,9 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
       continue;
     }
     Plan part = {*next++};
+    // The commit that records the step runs with it, even if the caller has left: so no step is done twice.
     while (next != plan.end() && Is<lvm::ChangeTags>(*next)) {
-      part.push_back(
-          *next++);  // the record that the step is done belongs to the step, so that it is not done twice
+      part.push_back(*next++);
     }
     const auto work = [job, part](const Call& own) -> Status {
       for (const Action& action : part) {
@@ -385,9 +385,9 @@ Result<std::optional<Stack>> LostStackAt(Parts& parts, const std::string& handle
   return std::optional<Stack>();
 }
 
-// Deletes an inline volume after it was unmounted at its target. An administrator's snapshot, or a running
-// operation on the volume, may last, and the pod cannot remove it. The pod ends nevertheless; the volume is
-// deleted later.
+// Deletes an inline volume after it was unmounted at its target. An administrator's snapshot, or an operation
+// that moves the volume, may last long, and the pod cannot end either. So this call succeeds, and the volume
+// is deleted later.
 Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call) {
   Status ended = EndEphemeral(parts, found, call);
   if (ended.has_value()) {

@@ -35,12 +35,11 @@ class Making {
   std::string name_;
 };
 
-// How long a caller that has other nodes to ask should rather wait for this node.
+// A caller with other nodes to ask should wait for this node if space is expected within this time.
 constexpr std::chrono::seconds kWorthWaiting{60};
 
 // Whether a create should continue to wait for space that is being erased. Called under the turn. False if
-// the space is expected later than in a minute, or was expected within a minute and did not come in that
-// time.
+// the space is not expected within kWorthWaiting, or if the create has been waiting for longer than that.
 bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono::seconds> expected) {
   constexpr std::chrono::hours kForgotten{1};
   const SteadyTime now = std::chrono::steady_clock::now();
@@ -127,8 +126,8 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, Error error) 
   return error;
 }
 
-// Makes the plan fail before the LV becomes a volume if another process commits between `seqno` and its last
-// extent.
+// Makes the plan's layout check fail, before the LV becomes a volume, if another process has committed since
+// `seqno`.
 void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
   for (Action& action : plan) {
     seqno += CommitsOf(action);
@@ -173,7 +172,7 @@ bool Allocates(const Action& action) {
   return Is<lvm::CreateLv>(action) || Is<lvm::ExtendLv>(action);
 }
 
-// One turn: only an administrator can change the group between the plan and its execution. Returns a zeroing
+// Plans and executes under one turn, so that no other call changes the group in between. Returns a zeroing
 // that must end before the next turn; nullptr: all is done.
 Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted,
                                           const Call& call) {

@@ -54,8 +54,8 @@ std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
   return out;
 }
 
-// Removes one of them if it is still unfinished, in the same turn. A command of another process may have
-// finished it since, or given its name to another LV.
+// Removes an LV that HalfMade() found, if it is still unfinished. A command of another process may have
+// finished the LV since, or given its name to another LV.
 Status RemoveIfHalfMade(Parts& parts, Pool& pool, const std::pair<const std::string, std::string>& lv,
                         const Call& call) {
   QUARRY_ASSIGN(const auto now, parts.node.ReadGroup(pool, call));
@@ -145,7 +145,7 @@ std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::stri
   return out;
 }
 
-// Whether the whole mapping on the PV lies within `own`. True if the table does not say.
+// Whether the whole mapping on the PV lies within `own`. True also if its length is unknown.
 bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes extent,
               const std::vector<lvm::ExtentRange>& own) {
   if (mapping.length.value == UINT64_MAX) {

@@ -27,7 +27,7 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
 // (controller.cc)
 Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call);
 
-// Grows the logical volume of the volume. Waits for the group's turn and for space that must be zeroed first.
+// Grows the volume's logical volume. Waits for the group's turn and for space that must be zeroed first.
 // (provision.cc)
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                             const std::string& what, const Call& call);
