@@ -40,9 +40,8 @@ class DiskQueue {
   std::optional<std::chrono::duration<double>> Expected() const;
 
   bool IsWriting() const;
-  // A message about a piece whose write takes longer than any piece should. The piece's group is held
-  // meanwhile.
-  // nullopt: no write is stuck.
+  // A message about a piece whose write takes longer than any piece should. Meanwhile the piece's group is
+  // held. nullopt: no write is stuck.
   std::optional<std::string> Stuck() const;
   // The same, but only once for each piece.
   std::optional<std::string> NewlyStuck();

@@ -142,8 +142,8 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
                    {.fails = "a deleted volume cannot be removed",
                     .recovered = "a deleted volume can be removed again"}),
       untagged_(log, pool.config.name,
-                {.fails = "a leg that a conversion left of a deleted volume cannot be erased yet",
-                 .recovered = "a leg that a conversion left of a deleted volume can be erased"}) {}
+                {.fails = "a leg that an LVM conversion took out of a deleted volume cannot be erased yet",
+                 .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}) {}
 
 Eraser::~Eraser() {
   Stop();
@@ -312,7 +312,7 @@ void Eraser::Round(const std::stop_token& stop) {
     }
   }
   if (removable.empty()) {
-    unremoved_.Forget([](const std::string&) { return true; });  // what could not be removed is gone
+    unremoved_.Forget([](const std::string&) { return true; });  // no volume is left to remove
   } else {
     const Result<bool> removed = Remove(removable, stop);
     if (!stop.stop_requested() && (!removed.has_value() || *removed)) {
@@ -530,7 +530,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
   for (const Record* record : going) {
     const auto work = work_.find(record->lv->uuid);
     if (work == work_.end()) {
-      log_.Info("removed a half-made volume", {{"pool", pool_.config.name}, {"lv", record->lv->name}});
+      log_.Info("removed an unfinished volume", {{"pool", pool_.config.name}, {"lv", record->lv->name}});
       continue;
     }
     const EraseJob& erasure = *work->second.erasure;

@@ -96,8 +96,8 @@ bool VolumeIsGone(const lvm::VolumeGroup& group, const LockKey& key) {
   });
 }
 
-// The zeroings that have ended and for which no call is expected. `group` may be nullptr: then only those for
-// which none has come for long.
+// The zeroings that have ended and that no call is expected to use: none has come for kKept, or the volume is
+// gone. Without a `group` (nullptr) no volume counts as gone.
 std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Unwanted(const Zeroings& zeroings,
                                                                    const lvm::VolumeGroup* group) {
   auto ended = zeroings.Finished();

@@ -39,9 +39,8 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
                                               const Call& call);
 
 // Gives back zeroed extents for which no caller has come back for some minutes, and those of volumes that are
-// gone. True if there were zeroings when it began.
-// The eraser's thread calls it, without the turn.
-// `group`: as the round has read it.
+// gone. True if there were zeroings when it began. The eraser's thread calls it, without the turn. `group`:
+// as the round has read it.
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group, const World& world,
                    const Call& call);
 
