@@ -90,7 +90,7 @@ struct EngineConfig {
   // Upper limit, in bytes per second and leg, for rebuilding and scrubbing a RAID volume; whole KiB. 0: only
   // the kernel's own limits. nullopt: the limits in LVM's metadata of each volume.
   std::optional<Bytes> rebuild_rate;
-  // From this number of commands stuck in the kernel on, Probe reports that the node is not healthy.
+  // Probe reports that the node is not healthy once this many commands are stuck in the kernel.
   size_t stuck_limit = 4;
 };
 

@@ -34,7 +34,7 @@ bool IsPattern(const std::string& text);
 
 struct RuleMatch {
   bool meets = false;
-  std::string but;  // only the size does not match: how
+  std::string but;  // how the size fails to match, if all else matches; otherwise empty
 };
 // A virtual disk (dm, md, loop …) meets a rule only if the rule names its transport or is explicit.
 RuleMatch Match(const DeviceRule& rule, const udev::Disk& disk);

@@ -18,7 +18,7 @@ const Record* VolumeNamed(const Catalog& catalog, std::string_view lv_name) {
   return found == catalog.records.end() ? nullptr : &*found;
 }
 
-// Whether the volume has legs of the same length.
+// Whether the volume has a leg of the same size as `leg`.
 bool HasLegsLike(const Record& volume, const lvm::LogicalVolume& leg) {
   if (!volume.lv->IsRaid()) {
     return false;

@@ -14,8 +14,8 @@ namespace quarry::engine {
 // tag.
 bool IsForeign(const lvm::LogicalVolume& lv);
 
-// An unmanaged LV as a record: of its tags only an id and its actual size are set. `id` is empty if the LV's
-// uuid makes none.
+// An unmanaged LV as a record: of its tags only an id and its actual size are set. `id` is empty if the
+// LV's uuid cannot be part of an id.
 Record ForeignRecord(const std::string& pool, const Catalog& catalog, const lvm::LogicalVolume& lv);
 
 // The unmanaged LVs that have an id, as ListVolumes shows them. The result is the same as that of Describe()
