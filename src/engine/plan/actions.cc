@@ -190,7 +190,7 @@ bool MayBeActive(const DeactivateAction& a, const World& world) {
          });
 }
 
-// How often a step is tried that commits by other processes prevent.
+// How often a step is tried if commits by other processes keep preventing it.
 constexpr int kAttempts = 5;
 
 Error ChangedBySomebodyElse(const std::string& group) {
@@ -395,7 +395,7 @@ std::string Text(const Action& action) {
           },
           [](const ScrubAction& a) {
             return fmt::format("compare the legs of {}/{}{}", a.group, a.name,
-                               a.repair ? ", and write anew what differs" : "");
+                               a.repair ? ", and rewrite what differs" : "");
           },
           [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
           [](const ReviveAction& a) {

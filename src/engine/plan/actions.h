@@ -33,14 +33,14 @@ struct ActivateAction {
   // administrator has decided this.
   bool accept_older = false;
 };
-// LVM runs only if the kernel has one of the devices `dm_uuids`, or if the list is empty. None of these
-// devices remains.
+// LVM runs only if the kernel has one of the devices `dm_uuids`, or if the list is empty. Afterwards
+// the kernel has none of these devices.
 struct DeactivateAction {
   std::string group, name;
   std::vector<std::string> dm_uuids = {};  // of the volume, its legs and their metadata
 };
-// `seqno`: sequence number of the group for which the removal was proven safe. 0: only the names were
-// decided; after commits by other processes the group is read and checked again.
+// `seqno`: the group's sequence number when the removal was proven safe; if it has changed, the action fails.
+// 0: if other processes commit meanwhile, the group is read and checked again.
 struct RemoveLvAction {
   std::string group;
   std::vector<std::string> names;
@@ -123,8 +123,8 @@ struct GiveToGroupAction {
   AbsolutePath mount_point;
   uint32_t gid;
 };
-// A change of LVM's is an action as it is. Three verbs need more than one command, and have actions of their
-// own: ActivateAction, DeactivateAction, RemoveLvAction.
+// An lvm::Change is itself an action. Three verbs need more than one command, and have actions of their own:
+// ActivateAction, DeactivateAction, RemoveLvAction.
 using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
                             VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
                             EraseAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,

@@ -15,8 +15,8 @@ namespace {
 
 constexpr Bytes kErasePiece = kGiB;
 
-// An interrupted growth may not have been compared with its plan, and the plan is lost. LVM makes no other
-// extents than it was told to make. What can be checked is that the legs match the profile.
+// An interrupted growth may not have been compared with its plan, and the plan is lost. LVM allocates only
+// the extents that it was told to allocate. So only the legs are compared, with the profile.
 Status CheckGrown(const Record& record, const Profile& profile) {
   const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
   if (geometry.has_value() && geometry->type() == profile.geometry.type() &&

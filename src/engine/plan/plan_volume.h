@@ -1,4 +1,4 @@
-// Plans for making, growing and deleting volumes: (what is, what is wanted) → actions. Pure.
+// Plans for making, growing and deleting volumes: from the present and the wanted state to actions. Pure.
 #pragma once
 
 #include <string>
@@ -49,8 +49,8 @@ Plan PlanDelete(const Record& record, ErasePolicy policy);
 // Erases every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
 // OwnedExtents (lvm/ownership.h) if the extents are not the volume's alone.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up = {});
-// Whether this PV has no device. A PV whose disk has returned still counts as missing in LVM until LVM takes
-// it back; it is not away.
+// Whether this PV is away: it has no device. A PV whose disk has returned is not away, although LVM counts it
+// as missing until it is taken back.
 bool IsAway(const lvm::VolumeGroup& group, const std::string& pv_uuid);
 // `ranges` without the ranges on disks that are away and in `given_up` (PV uuids). Those ranges cannot be
 // erased.

@@ -19,8 +19,8 @@
 
 namespace quarry::engine {
 
-// One object per group. It is used only under the pool's turn, and all our commits are made under that turn
-// too.
+// One object per group. It is used only under the pool's turn. Commits without the turn (repair/copy_job.h)
+// are not counted, so they look like commits by another process.
 class ZeroedExtents {
  public:
   // Takes in the group's current snapshot. Forgets extents that are no longer free, and all extents if
