@@ -9,7 +9,7 @@
 namespace quarry::engine {
 namespace {
 
-// This many names fit into one line to the zygote, with the other words of the command.
+// This many names, with the rest of the command, fit into one line to the process that starts LVM (lvm/run).
 constexpr size_t kMost = 40;
 
 bool IsActive(const Record& record, const World& world) {
@@ -59,7 +59,7 @@ Status Activations::Activate(const Record& record, WriterQueue& writers, const W
   return own->done ? Ok() : ActivateAll({own}, world, call);
 }
 
-// Wishes that are taken along keep waiting for their own turn, and learn the outcome then.
+// A wish that another caller's command includes still waits for its own turn, and learns the outcome then.
 Activations::Wishes Activations::Take(const std::shared_ptr<Wish>& own, bool has_turn) {
   const MutexLock lock(mutex_);
   std::erase(waiting_, own);

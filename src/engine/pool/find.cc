@@ -61,8 +61,8 @@ Result<StackAnswer> FindInKnown(Node& node, const std::string& id, const lvm::Vo
   return StackAnswer();
 }
 
-// Looks for a volume that keeps the name of an unmanaged logical volume. Whether an adopted logical volume is
-// still a volume, only its group tells, and the group of a pool that was removed from the configuration
+// Looks for an adopted volume, which keeps the name that its logical volume had before. Only its group shows
+// whether that logical volume is still a volume. The group of a pool that was removed from the configuration
 // cannot be read.
 Result<StackAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
                                 const Call& call) {

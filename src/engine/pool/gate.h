@@ -32,7 +32,7 @@ class Gate {
   // Waits while the first start runs, at most until the call's deadline and at most kLongestWait.
   // kUnavailable, with the reason, while closed.
   Result<Pass> Enter(const Call& call);
-  // The same for calls that need not be counted, but only within kLongestStart of the gate's creation.
+  // As Enter, but does not count the call, and waits at most until kLongestStart after the gate's creation.
   Status Wait(const Call& call);
   // For calls that can do without this pool: waits only during the first seconds of the start.
   Status WaitBriefly(const Call& call);

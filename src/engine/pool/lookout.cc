@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long "the group is missing" is the answer for later calls too: LVM scans all disks to find that out.
+// For this long, later calls get "the group is missing" at once. To find it out, LVM scans all disks.
 constexpr milliseconds kRemembered{1000};
 // An LVM command that waits for a silent disk ends when the disk answers. A command that waits for anything
 // else has ended long before this.

@@ -31,7 +31,7 @@ struct RaidReport {
   std::string unrecognized;              // the unrecognized status
 };
 
-// How long a call waits for a pool that it is not for, and that it can do without.
+// How long a call for another pool waits for a pool that it can do without.
 inline constexpr std::chrono::milliseconds kOthersPatience{2000};
 // Limit for reading one group if the call cannot answer without it.
 inline constexpr std::chrono::milliseconds kLongLook{10'000};
@@ -108,7 +108,7 @@ struct Node {
   // The same for controller calls. kPrecondition: the volume is not here, and its id names another node.
   Result<Found> GetForController(const std::string& id, const Call& call);
   // The ready volume with this name. `asked`: the pool in which the volume is to be made; this pool must be
-  // readable. Other pools that cannot be read are skipped: a create in one of them was for another volume.
+  // readable. Other pools that cannot be read are skipped: a repeated create names the same pool again.
   // nullptr: all pools must be readable, unless one of them has the volume.
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
   // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group
