@@ -37,8 +37,8 @@ size_t Freshest(const lvm::Geometry& geometry, const LegWords& legs) {
 }
 
 // Legs that the freshest leg counts as failed, and that count the freshest as failed. Nothing proves which of
-// them has the writes that were acknowledged last. A decision by an administrator proves it, and shows in the
-// event count.
+// them has the writes that were acknowledged last. A leg is left out of the result if the event counts show
+// that an administrator decided against it.
 std::vector<bool> PartedLegs(const lvm::Geometry& geometry, const LegWords& legs) {
   std::vector<bool> out(legs.size(), false);
   const size_t first = Freshest(geometry, legs);
@@ -255,7 +255,7 @@ Status Note(const Array& array, const dm::RaidStart& start, const LegWriter& wri
 }
 
 // Carries out an administrator's decision that is in the tags but did not reach the legs, because quarryd was
-// killed. By now no leg prevents the start. The legs get the event count that legs need from then on.
+// killed. By now no leg prevents the start. The event count rises as the tags demand (StartOverruled).
 // nullopt: impossible from these legs.
 std::optional<dm::RaidStart> CarryOut(const Array& array, const LegBitmaps& bitmaps) {
   auto start = StartOverruled(array.geometry, array.words, array.heard, array.lost, array.overruled);
@@ -363,8 +363,8 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
   }
   // An array that lacks a leg cannot be compared. Its marked regions are those that the missing leg lacks.
   start.resync = whole && (outdated || interrupted);
-  // Otherwise the kernel would compare only from the point that the interrupted sync had reached, and nothing
-  // before.
+  // Without mark_all the kernel would compare only the regions after the point that the interrupted sync had
+  // reached.
   if (outdated || (start.resync && !in_sync)) {
     start.mark_all = most;
   } else {

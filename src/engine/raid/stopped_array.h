@@ -118,8 +118,8 @@ using LegWriter = std::function<Status(const std::string& metadata_lv, const dm:
                                        const dm::RaidSuperblock& was, const dm::RaidStart& start)>;
 
 // Records on the legs of an inactive volume what its start requires. OK if nothing needs recording. On an
-// error the volume must not be activated; no data are lost yet. kPrecondition: the reason of FindDoubt. With
-// `accept_older` that is no obstacle if an administrator may override it. kTimeout: one of its disks does not
+// error the volume must not be activated; no data are lost yet. kPrecondition: the reason of FindDoubt.
+// `accept_older`: ignores a reason that an administrator may override. kTimeout: one of its disks does not
 // answer.
 Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
                     const LegWriter& write, bool accept_older = false);
