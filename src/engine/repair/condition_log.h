@@ -20,15 +20,14 @@ class ConditionLog {
 
   // Conditions in one word (ConditionWord), by volume id.
   using Conditions = std::map<std::string, std::string>;
-  // Logs the volume's condition if it is another one than at the last Keep. A volume that was not in that
-  // Keep counts as healthy. Returns the condition, for the next Keep.
+  // Logs the volume's condition if it differs from the condition at the last Keep. A volume that was not in
+  // that Keep counts as healthy. Returns the condition, for the next Keep.
   std::string Note(const std::string& id, const Health& health) const;
   // The conditions of all volumes. The caller passes them once the whole pool was looked at: if a
   // look is aborted, the next look compares with the same conditions again.
   void Keep(Conditions conditions);
 
-  // Logs the obstacles if they are others than those that were logged last. No obstacles log
-  // nothing and change nothing.
+  // Logs the obstacles if they differ from those that were logged last. Ignores an empty list.
   void NoteObstacles(const std::vector<std::string>& obstacles);
 
  private:

@@ -10,7 +10,7 @@
 namespace quarry::engine {
 namespace {
 
-// How long a disk with such legs counts as failing and gets no new extents.
+// How long a disk counts as failing, and gets no new extents, after its legs last failed again and again.
 constexpr std::chrono::hours kFailing{24};
 
 }  // namespace
@@ -35,7 +35,7 @@ std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
   return missing;
 }
 
-// Only if the disk was really pulled (observe.h).
+// Does nothing unless the disk was really pulled (observe.h).
 void DiskMemory::ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   const ReturnedDisk returned = ObserveReturned(catalog, pv.uuid, dm_);
   if (!returned.pulled) {

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Looks the volume's device up, and whether it leads to a disk that the kernel no longer has.
+// Looks up the state of the volume's device, and whether it leads to a disk that the kernel no longer has.
 Status ObserveDevice(const Record& record, dm::DmApi& dm, VolumeObservation& out) {
   QUARRY_ASSIGN(const auto device, dm.Find(record.DmUuid()));
   out.view.active = device.has_value();

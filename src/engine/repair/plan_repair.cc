@@ -101,9 +101,9 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
   return std::nullopt;
 }
 
-// The PVs that the legs of a volume are moved off: PVs of failed legs that are not worth taking back, because
-// that was tried or because the disk is failing, and PVs on which legs of other volumes were replaced for
-// that reason.
+// The PVs that the legs of a volume are moved off. A PV with a failed leg of the volume counts if attempts to
+// take the leg back have failed, or if the disk is failing. A present PV with any leg of the volume counts if
+// legs on it fail each time they are taken back.
 std::set<std::string> PvsToLeave(const RepairView& view, const VolumeView& volume) {
   std::set<std::string> out;
   for (const std::string& uuid : FailedPvs(view, volume)) {

@@ -57,7 +57,7 @@ bool IsHourOf(const EngineConfig::Hours& hours, std::chrono::system_clock::time_
 
 }  // namespace
 
-// What the log calls the failure of a step, and which step is put off by it.
+// How a failed step is put off (its key in the retry book), and its message in the log.
 struct RepairLoop::Failure {
   RetryKey key;
   std::string_view message;
@@ -346,7 +346,7 @@ RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
   return view;
 }
 
-// A volume's health depends on what the look at this volume wrote down, so both come volume by volume.
+// HealthOf() reads what LookAt() wrote down of the volume, so it comes right after LookAt().
 Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog, OneRound& round) {
   const bool disks = round.cause != RepairCause::kEvent || catalog.group->MissingPvs() > 0;
   std::vector<VolumeView> volumes;

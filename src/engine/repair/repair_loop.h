@@ -1,5 +1,5 @@
 // Executes what plan_repair.h plans: looks at the disks and legs of a pool, takes disks back, rebuilds legs,
-// reduces the group. This file has the rounds and turns: which step, and when again. observe.h
+// reduces the group. It decides which step runs, and when a failed step is tried again. observe.h
 // looks; retry_book.h, disk_memory.h and condition_log.h remember; copy_job.h copies. The truth is in LVM and
 // the kernel, so whatever a crash interrupts is planned again.
 #pragma once

@@ -7,7 +7,7 @@
 namespace quarry::engine {
 namespace {
 
-// The obstacle that would not pass without an administrator; empty if there is none.
+// Why the volume cannot be scrubbed; empty if it can, or if its legs are only being rebuilt or compared now.
 Result<std::string> Refusal(Node& node, const Catalog& catalog, const Record& record) {
   const RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
   QUARRY_ASSIGN(const RaidReport raid, node.RaidOf(record));
