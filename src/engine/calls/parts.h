@@ -34,7 +34,7 @@ struct Parts {
   // or an administrator has built something on them, such as a snapshot. They are deleted once the obstacle
   // is gone. The limit bounds the memory that a caller with invented handles can use.
   VolumeSet left_behind{10'000};
-  Mutex deleting_left_behind;  // held while they are deleted: one round does so at a time
+  Mutex deleting_left_behind;                        // held by the round that deletes them
   std::vector<std::unique_ptr<RepairLoop>> repairs;  // one for each pool
   BackgroundSteps background;                        // last: its steps use all members above
 };

@@ -35,7 +35,7 @@ struct ScrubRequest {
   bool repair = false;           // rewrite what differs
 };
 struct ScrubAnswer {
-  std::string id, name;  // for a pool that cannot be read: its name, and "pool"
+  std::string id, name;  // if a pool cannot be read: the pool's name, and "pool"
   std::string refusal;   // why it will not be scrubbed; empty: it will be
 };
 
