@@ -148,6 +148,7 @@ class Service {
       }
     };
     engine_->upkeep().OnWork(wake);
+    wake();  // for work that came before
     if (options_.health_interval.count() > 0) {
       health_watcher_ = WatchHealth(*engine_, log_, options_.health_interval, wake);
     }
@@ -164,6 +165,9 @@ class Service {
     disk_watcher_ = {};
     health_watcher_ = {};
     engine_->upkeep().OnWork({});
+    for (const auto& watcher : watchers_) {
+      watcher->RequestStop();  // all at once: each may have to end an LVM command
+    }
     watchers_.clear();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(milliseconds::zero());

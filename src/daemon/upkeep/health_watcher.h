@@ -10,8 +10,8 @@
 
 namespace quarry::daemon {
 
-// The references outlive the thread. `interval` is positive. `tell` is called, from this thread, when a disk's
-// health has changed. A stop cancels a round in progress.
+// The references outlive the thread. `interval` is positive. `tell` is called, from this thread, when a
+// disk's health has changed. A stop cancels a round in progress.
 std::jthread WatchHealth(engine::Engine& engine, const Logger& log, std::chrono::seconds interval,
                          std::function<void()> tell);
 

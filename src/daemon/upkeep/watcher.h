@@ -22,6 +22,8 @@ class Watcher {
   static Result<std::unique_ptr<Watcher>> Start(engine::Engine& engine, udev::UdevApi& udev,
                                                 const Logger& log, std::string pool);
   ~Watcher() = default;
+  // Cancels a round in progress and begins no other. The destructor waits for the end.
+  void RequestStop() { thread_.request_stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 

@@ -164,17 +164,13 @@ Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
 }
 
 // The lock is tried, not waited for: its holder may be publishing the volume again, which takes the volume
-// off the list.
-void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
+// off the list, or another round may be deleting it.
+void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call, RepairReport& report) {
   std::set<std::string> left = parts.left_behind.All();
   if (left.empty()) {
     return;
   }
   report.NoLaterThan(kRetry);
-  const std::unique_lock deleting(parts.deleting_left_behind, std::try_to_lock);
-  if (!deleting.owns_lock()) {
-    return;
-  }
   bool all_read = true;
   const auto catalogs = parts.node.LookAtAll(kOthersPatience, call);
   for (size_t i = 0; i < catalogs.size(); ++i) {
@@ -187,6 +183,9 @@ void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report) {
         continue;
       }
       left.erase(handle);
+      if (!pool_name.empty() && pool_name != pool->config.name) {
+        continue;
+      }
       const auto guard =
           parts.node.locks.TryLock(LockKey::Volume(handle), fmt::format("deletion of {}", handle));
       if (!guard.has_value() || !parts.left_behind.Has(handle)) {

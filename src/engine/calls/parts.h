@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "engine/disks/inventory.h"
 #include "engine/erase/eraser.h"
 #include "engine/model/config.h"
@@ -34,7 +33,6 @@ struct Parts {
   // or an administrator has built something on them, such as a snapshot. They are deleted once the obstacle
   // is gone. The limit bounds the memory that a caller with invented handles can use.
   VolumeSet left_behind{10'000};
-  Mutex deleting_left_behind;                        // held by the round that deletes them
   std::vector<std::unique_ptr<RepairLoop>> repairs;  // one for each pool
   BackgroundSteps background;                        // last: its steps use all members above
 };

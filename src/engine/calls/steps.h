@@ -42,9 +42,9 @@ Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, con
 // (inline_volumes.cc)
 Status EndEphemeral(Parts& parts, const Found& found, const Call& call);
 
-// Deletes the inline volumes in `left_behind` that can be deleted now. Tries their locks itself. `report`
-// gets the time of the next attempt. (inline_volumes.cc)
-void EndLeftBehind(Parts& parts, const Call& call, RepairReport& report);
+// Deletes the inline volumes of a pool in `left_behind` that can be deleted now. Empty `pool_name`: of all
+// pools. Tries their locks itself. `report` gets the time of the next attempt. (inline_volumes.cc)
+void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call, RepairReport& report);
 
 // What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.
 // (startup.cc)

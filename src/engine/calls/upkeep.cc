@@ -46,7 +46,7 @@ Result<RepairReport> Upkeep::Repair(RepairCause cause, const Call& call,
       repair->Round(cause, accepted, call, report);
     }
   }
-  EndLeftBehind(parts_, call, report);
+  EndLeftBehind(parts_, pool, call, report);
   return report;
 }
 

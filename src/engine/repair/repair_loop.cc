@@ -37,8 +37,9 @@ RetryKey ScrubKey(const std::string& id) {
 }
 
 LockKey LockKeyOf(const Catalog& catalog, const std::string& id) {
-  const Record* const record = catalog.ById(id);
-  return record != nullptr ? LockKeyOf(*record) : LockKey::Volume(id);
+  // Not ById, which passes over inline volumes.
+  const auto record = std::ranges::find(catalog.records, id, [](const Record& r) { return r.tags.id; });
+  return record != catalog.records.end() ? LockKeyOf(*record) : LockKey::Volume(id);
 }
 
 bool IsScrub(const RepairStep& step) {

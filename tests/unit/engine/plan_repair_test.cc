@@ -1,4 +1,6 @@
 // Lost disks and legs: which repairs are done, when, and what is not touched.
+#include <algorithm>
+#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -24,6 +26,47 @@ TEST_F(MendingTest, AHealthyPoolNeedsNoStep) {
   EXPECT_THAT(report.obstacles, IsEmpty());
   EXPECT_EQ(report.next, std::nullopt);
   EXPECT_EQ(Group()->seqno, before);
+}
+
+// Calls `at` before a file system is made, when the call holds the volume's lock.
+class AtFormat final : public StepWatcher {
+ public:
+  explicit AtFormat(std::function<void()> at) : at_(std::move(at)) {}
+  void Before(const std::string& step) override {
+    if (step.starts_with("make file system")) {
+      at_();
+    }
+  }
+  void After(const std::string& /*step*/) override {}
+
+ private:
+  const std::function<void()> at_;
+};
+
+TEST_F(MendingTest, ARepairStepWaitsForACallThatUsesTheInlineVolume) {
+  RepairReport report;
+  AtFormat steps([&] {
+    const lvm::Snapshot group = Group();
+    dm_.SetRaid(
+        lvm::DmUuid(group->uuid,
+                    std::ranges::find(group->lvs, "raid1", &lvm::LogicalVolume::segment_type)->uuid),
+        dm::RaidStatus{.type = "raid1", .legs = "AD", .in_sync = 100, .total = 100, .action = "idle"});
+    report = Mend();
+  });
+  steps_ = &steps;
+  mount_.AddDirectory("/pods");
+  Begin([](EngineConfig& config) { config.ephemeral_max_size = kGiB; });
+  const Status published =
+      engine_->volumes().PublishEphemeral({.publish = {.id = "csi-0123",
+                                                       .staging_path = std::nullopt,
+                                                       .target_path = *AbsolutePath::Parse("/pods/inline"),
+                                                       .capability = {.access = AccessType::kMount}},
+                                           .size = Bytes{300 * kMiB.value},
+                                           .parameters = {{"type", "raid1"}}},
+                                          Soon());
+  ASSERT_TRUE(published.has_value()) << published.error().message();
+  EXPECT_THAT(report.done, IsEmpty());
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("NodePublishVolume of csi-0123 has been in flight")));
 }
 
 TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
