@@ -1,5 +1,5 @@
 // How long a caller waits, and how it requests a stop. Passed down, by const reference, through every
-// function that can block.
+// function that can end early.
 #pragma once
 
 #include <chrono>

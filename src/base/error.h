@@ -1,5 +1,5 @@
-// Errors in the terms of storage. Only src/csi maps them to gRPC codes, by one switch for CSI v1 and the
-// differences of older versions.
+// Errors in the terms of storage. Only src/csi maps them to gRPC codes: csi/v1/errors.cc has one switch, and
+// older versions override single codes of it.
 #pragma once
 
 #include <cerrno>
@@ -9,19 +9,19 @@
 
 namespace quarry {
 
-// A closed set. "Not found" (kNotFound: we looked, and it does not exist) and "could not look" (kUnavailable,
-// kIo, kTimeout, kInternal) are always different.
+// A closed set. kNotFound means that we looked, and it does not exist. Every other code leaves open whether
+// it exists.
 enum class Code {
   kInvalidArgument,  // the request can never succeed as it is; the message names the field
   kNotFound,         // we looked, and it does not exist
   kAlreadyExists,    // the same name exists with other properties; the message names the difference
   kBusy,             // another operation on the same object is in flight
   kPrecondition,  // the object is in use, or the system lacks something; the message names holder or remedy
-  kNoSpace,       // no space now; an emptier pool could serve the request
-  kOutOfRange,    // no state of this pool could ever serve the request
+  kNoSpace,       // no space now; an emptier pool, or another node that may be asked, could serve the request
+  kOutOfRange,    // no state of this pool could serve the request, or the volume must be grown first
   kUnsupported,   // this build, kernel or configuration does not offer it
   kUnavailable,   // could not look or act now; a retry may help
-  kTimeout,       // the deadline passed; the outcome may be unknown
+  kTimeout,       // the deadline passed, or a disk does not answer; the outcome may be unknown
   kCancelled,     // the caller or a shutdown asked to stop
   kCorrupt,       // what was read is invalid: metadata, reports, signatures
   kIo,            // the kernel or a device reported an error

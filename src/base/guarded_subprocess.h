@@ -22,8 +22,8 @@ class GuardedSubprocess final : public Subprocess {
   using Tell = std::function<void(const Command&, std::chrono::duration<double>)>;
 
   // While `limit` children of `inner` are stuck, Run returns kUnavailable and starts nothing. `tell`, if
-  // given, is called after the end of every started command, on the caller's thread. `inner` must outlive the
-  // object.
+  // given, is called after every Run of `inner`, whatever its result, on the caller's thread. `inner` must
+  // outlive the object.
   GuardedSubprocess(Subprocess& inner, size_t limit, Tell tell = nullptr);
 
   Result<Finished> Run(const Command& command, const Call& call) override;

@@ -77,7 +77,7 @@ void AppendAscii(std::string& out, char c) {
   }
 }
 
-// U+0080 to U+009F. They include CSI, which starts a terminal command.
+// U+0080 to U+009F. They include U+009B, which terminals read as the start of a control sequence.
 bool IsC1(std::string_view sequence) {
   return sequence.size() == 2 && sequence[0] == '\xC2' && static_cast<unsigned char>(sequence[1]) < 0xA0;
 }
@@ -150,7 +150,8 @@ void Logger::Log(LogLevel level, std::string_view message, std::initializer_list
     writer_->Write(std::move(line));
     return;
   }
-  // A full or closed log must never stop storage, so the result is ignored on purpose.
+  // A failed write must not fail the caller, so the result is ignored. A full log blocks here; LogWriter
+  // avoids that.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 

@@ -1,5 +1,5 @@
-// One line per event on standard error, as a JSON object (for machines) or text (for people). Only the edges
-// log: the RPC interceptor, background threads, start and stop. Library code returns errors instead.
+// One line per event on standard error, as a JSON object (for machines) or text (for people). Errors are
+// returned, and the RPC interceptor logs them. Other code logs what the answer of its call does not say.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class Logger {
  public:
   // Every line is one write(2), which waits for the reader of the log.
   Logger(LogLevel level, LogFormat format, int fd = 2) : level_(level), format_(format), fd_(fd) {}
-  // Lines are queued, so no caller waits for the log. `writer` must outlive the logger.
+  // Lines are queued. A caller waits at most 10 ms for the log, and not at all while the log is behind.
+  // `writer` must outlive the logger.
   Logger(LogLevel level, LogFormat format, LogWriter& writer)
       : level_(level), format_(format), writer_(&writer) {}
 

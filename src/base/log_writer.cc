@@ -64,7 +64,7 @@ struct LogWriter::State {
       waiting -= line.size();
       lost += Put(line) ? 0 : 1;
       ++done;
-      // The notice comes after all queued lines, because the lost lines came after them.
+      // The notice comes after all queued lines: lines that found no place in the queue came after them.
       if (lines.empty() && lost != told) {
         const uint64_t now = lost;
         const std::string words = notice(now - told);
@@ -111,8 +111,8 @@ LogWriter::~LogWriter() {
 void LogWriter::Write(std::string line) {
   State& state = *state_;
   MutexLock lock(state.mutex);
-  // After a line was lost, later lines wait until the notice is written, so that the notice stands where the
-  // lines are missing.
+  // After a line was lost, later lines are lost too until the queue is empty and the notice is due, so that
+  // the notice stands where the lines are missing.
   if (state.waiting + line.size() > kMostWaiting || (state.lost != state.told && !state.lines.empty())) {
     ++state.lost;
     return;

@@ -1,11 +1,12 @@
 // Writes lines to a log that may block: a pipe without a reader, or a journal on a hung disk. Callers queue
 // lines, and one thread writes them. If the log works, it has the line when Write returns, so it shows the
-// last step before a crash. If the log is behind, no caller waits for it. Lines that do not fit the queue are
-// lost and counted, and the log gets the count once it accepts lines again.
+// last step before a crash. If the log is behind, no caller waits for it. A line is lost, and counted, if it
+// does not fit the queue, if it comes after a lost line while the queue is not empty, or if writing it fails.
+// The log gets the count once it accepts lines again.
 //
 // A thread is used because O_NONBLOCK would not do. O_NONBLOCK belongs to the open file, which others share
-// (the shell, the container's runtime). A socket cannot get an open file of its own by reopening. And
-// O_NONBLOCK has no effect for a file on a disk.
+// (the shell, the container's runtime). Opening /proc/self/fd/2 again would give an open file of our own, but
+// not if the log is a socket. And O_NONBLOCK has no effect for a file on a disk.
 #pragma once
 
 #include <chrono>
@@ -29,10 +30,10 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // Waits at most a hundredth of a second for the log, and then not again until the log has caught up. Lines
-  // come out whole, in the order of the calls.
+  // Waits at most 10 ms until the line is written. If that is not enough, the log is behind: no later call
+  // waits until it has caught up. Lines come out whole, in the order of the calls.
   void Write(std::string line);
-  // Waits at most `limit`. True if all lines queued before the call are written.
+  // Waits at most `limit`. True if all lines queued before the call were written, or failed.
   bool Flush(std::chrono::milliseconds limit);
   // The number of lines lost so far.
   uint64_t lost() const;

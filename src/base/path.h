@@ -1,4 +1,4 @@
-// An absolute path that was validated once, at the edge.
+// An absolute path, validated when it was made.
 #pragma once
 
 #include <string>

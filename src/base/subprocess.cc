@@ -103,8 +103,8 @@ class SpawnPlan {
   }
 
  private:
-  // dup2 of a descriptor onto itself clears close-on-exec in the child only (POSIX
-  // posix_spawn_file_actions_adddup2).
+  // Unlike dup2(2), this action clears close-on-exec if both numbers are equal. This process's descriptor
+  // keeps the flag.
   void Dup(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
   // Closes descriptors that this process may have inherited without close-on-exec, from `first` on. Closing
   // an unused number is not an error here.
@@ -123,7 +123,7 @@ class SpawnPlan {
 };
 
 // A child with ends_with_us, which posix_spawn cannot make. The kernel sends the signal when the thread that
-// forked ends; here that thread waits for the child.
+// forked ends. That thread waits for the child, so in effect the signal comes when this process dies.
 class BoundChild {
  public:
   explicit BoundChild(const std::array<int, 3>& files) : files_(files) {}

@@ -24,11 +24,11 @@ struct Command {
   size_t output_limit = 64 * 1024 * 1024;      // per stream; excess is dropped and flagged
   std::chrono::milliseconds kill_grace{2000};  // from TERM to KILL after deadline or stop request
   std::vector<int> keep_fds;                   // descriptors the child inherits under the same number
-  // A descriptor that the child keeps open until it ends, as its standard input: for a lock that belongs to
-  // the open file. Only without `input`. -1: none.
+  // Becomes the child's standard input. A lock that belongs to this open file (flock) therefore lasts until
+  // the child ends, even if this process dies first. Only without `input`. -1: none.
   int hold_fd = -1;
-  // The child gets TERM as soon as this process is dead. For commands that only wait for something, so that
-  // they can end at any moment. Without keep_fds.
+  // The child gets TERM as soon as this process is dead. Only for commands that may be ended at any moment,
+  // because they only wait for something. Without keep_fds.
   bool ends_with_us = false;
 };
 
@@ -53,9 +53,9 @@ class Subprocess {
   virtual ~Subprocess() = default;
 
   // Runs a command to its end. A non-zero exit is not an error of this call: check Finished. kNotFound: no
-  // such program. kTimeout / kCancelled: the deadline passed or a stop was requested; the group got TERM,
-  // then KILL after kill_grace. If the child survived KILL (uninterruptible sleep), the message says so with
-  // the pid; the pid stays unreaped and Stuck() counts it.
+  // such program. kTimeout / kCancelled: the deadline passed or a stop was requested; the process group got
+  // TERM and, if the child did not end within kill_grace, KILL. If the child survived KILL (uninterruptible
+  // sleep), the message says so with the pid; the pid stays unreaped and Stuck() counts it.
   virtual Result<Finished> Run(const Command& command, const Call& call) = 0;
 
   // Children that survived SIGKILL and still exist.

@@ -38,7 +38,8 @@ constexpr Extents CeilToExtents(Bytes bytes, Bytes extent_size) {
   return {bytes.value / extent_size.value + (bytes.value % extent_size.value != 0 ? 1 : 0)};
 }
 
-// "4 MiB", "1.50 GiB", "513 B": for people. Put exact numbers into the same message as bytes.
+// "4 MiB", "1.50 GiB", "513 B": for people. If the exact size matters, the message must also give it in
+// bytes.
 std::string HumanBytes(Bytes bytes);
 
 }  // namespace quarry

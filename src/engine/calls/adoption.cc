@@ -35,7 +35,7 @@ std::string PathOf(const Record& record) {
   return fmt::format("{}/{}", record.group->name, record.lv->name);
 }
 
-// The record of that LV, in any state; nullptr if the LV is unmanaged.
+// The record of that LV, in any state; nullptr if the LV is unmanaged, unreadable or does not exist.
 const Record* ByLvName(const Catalog& catalog, const std::string& lv_name) {
   const auto found =
       std::ranges::find_if(catalog.records, [&](const Record& r) { return r.lv->name == lv_name; });

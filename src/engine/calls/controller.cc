@@ -49,9 +49,9 @@ Result<CreateResult> Existing(const Record& record, const CreateRequest& request
 
 // The error for a caller with other nodes to ask, when a pool could not be read.
 //
-// After kNoSpace the caller forgets this node, so no earlier create of this name may still succeed here. The
-// name is locked, so no create is running. Volumes in a group that is gone do not count. If the group
-// returns, such names are logged (Node::CatalogOf).
+// After kNoSpace the caller forgets this node. So kNoSpace is given only if no volume of this name can exist
+// or come to exist here. The name is locked, so no create is running. Volumes in a group that is gone do not
+// count. If the group returns, such names are logged (Node::CatalogOf).
 Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   if (!parts.node.IsGone(pool, error)) {
     return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
@@ -88,8 +88,9 @@ Status CheckGone(const Parts& parts, const std::string& id) {
   return CheckPoolConfigured(parts, id);
 }
 
-// Checks that a volume which was not found may count as deleted. It may be on another node, or in a pool that
-// is not configured. If its bytes are being erased here, it was deleted here.
+// Whether a volume which was not found counts as deleted. An error if it may still exist on another node or
+// in a pool that is not configured. OK if it was deleted here, for example if its bytes are being erased
+// here.
 Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
   Status elsewhere = CheckGone(parts, id);
   if (elsewhere.has_value() || parts.node.deleted_here.Has(id)) {
@@ -105,8 +106,8 @@ Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
   return elsewhere;
 }
 
-// A volume that an administrator made a part of another LV, such as a cache or a pool, is hidden. It keeps
-// its tags under a longer name, so it still exists.
+// A volume that an administrator made a part of another LV, such as a cache or an LVM thin pool, is hidden.
+// It keeps its tags under a longer name, so it still exists.
 Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
   const auto id_parts = lvm::ParseVolumeId(id);
   const auto pool = std::ranges::find_if(parts.node.pools, [&](const auto& one) {
@@ -176,7 +177,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     QUARRY_TRY(CheckAlone(*now));
     Plan plan;
     if (PolicyOf(*now) ==
-        ErasePolicy::kNone) {  // otherwise the eraser does this before it removes the volume
+        ErasePolicy::kNone) {  // otherwise PlanDelete deactivates, and the eraser ends the legs
       plan.push_back(DeactivateAction{now->group->name, now->lv->name, now->DmUuids()});
       for (const TakenOut& taken : read->taken_out) {
         if (taken.volume == now->lv->name) {

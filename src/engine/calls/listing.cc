@@ -26,7 +26,8 @@ constexpr milliseconds kPatience{5000};
 // While a command changes the group, an LVM report waits for that command.
 constexpr milliseconds kListPatience{20'000};
 
-// One profile for each type, with defaults, like a StorageClass that sets only the type.
+// The types whose largest volume is reported, each with defaults, as by a StorageClass that sets only the
+// type.
 constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
                                VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
                                VolumeType::kRaid6,  VolumeType::kRaid10};

@@ -53,15 +53,15 @@ bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono
   return false;
 }
 
-// Explains why a volume does not fit. If space is missing only until the eraser has finished, waiting is
-// worth it, unless other nodes can be asked. A caller with other nodes needs to know only that the volume
-// does not fit here, whatever the state of this pool.
+// Explains why a volume does not fit. If space is missing only until the eraser has finished, a caller
+// without other nodes should wait. One with other nodes should wait only if WorthWaiting says so, and needs
+// to know only that the volume does not fit here, whatever the state of this pool.
 Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
   const auto fits = [&](const lvm::FreeSpace& space) {
     return lvm::Place(space, wish.profile.geometry, wish.size, *catalog.group).has_value();
   };
   if (wish.ephemeral && fits(PoolSpace(catalog, pool.config))) {
-    return error;  // the inline volume has met a limit, and erasing frees nothing for it
+    return error;  // the inline volume has met a limit of the pool, not a lack of space
   }
   if (wish.elsewhere && (error.code() == Code::kOutOfRange || error.code() == Code::kPrecondition)) {
     return std::move(error).As(Code::kNoSpace);
@@ -103,7 +103,7 @@ struct Work {
 };
 
 struct Provisioning {
-  LockKey key;        // of the volume's lock; a zeroing for the volume has it too
+  LockKey key;        // of the caller's lock; a zeroing for the volume is registered under it
   std::string where;  // context of errors about space and limits
   // Finds out whether the catalog of a turn permits the work, and which size is needed.
   std::function<Result<Work>(const Catalog& catalog)> prepare;

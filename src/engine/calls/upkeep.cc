@@ -8,8 +8,8 @@
 namespace quarry::engine {
 namespace {
 
-// kNotFound: no pool has a volume with one of these ids. A pool that cannot be read may have it, so its error
-// is returned instead.
+// kNotFound: at least one of these ids belongs to no volume. A pool that cannot be read may have it, so its
+// error is returned instead.
 Status CheckKnown(Node& node, std::set<std::string> ids, const Call& call) {
   std::optional<Error> unread;
   for (size_t i = 0; i < node.pools.size() && !ids.empty(); ++i) {

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kForTheAnswer{500};  // left of the caller's own deadline
+constexpr milliseconds kForTheAnswer{500};  // a wait ends this long before the caller's deadline
 // How long the outcome of an abandoned step is kept for a repeated call.
 constexpr std::chrono::minutes kKept{10};
 

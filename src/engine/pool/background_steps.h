@@ -1,5 +1,6 @@
-// Steps of one volume that may take longer than a caller waits: mkfs, fsck, giving a large tree to a group.
-// A step goes on when its caller has left. A repeated call waits for the step instead of starting it again.
+// Steps of one volume that may take longer than a caller waits: mkfs, fsck, changing the group (gid) of a
+// large tree. A step goes on when its caller has left. A repeated call waits for the step instead of starting
+// it again.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,7 @@
 
 namespace quarry::engine {
 
-// Thread-safe. The destructor stops the steps under way and waits for their end.
+// Thread-safe. The destructor stops the steps whose callers have left, and waits for their end.
 class BackgroundSteps {
  public:
   using Work = std::function<Status(const Call&)>;
@@ -33,7 +34,7 @@ class BackgroundSteps {
   // Returns the work's error, once; kUnavailable as above; OK if the work succeeded or if there is none.
   Status Join(const std::string& id, const Call& call);
 
-  // Stops the steps under way and waits for their end. Run must not be called afterwards.
+  // Stops the steps whose callers have left, and waits for their end. No call may be in Run, or come later.
   void Stop();
 
  private:

@@ -63,7 +63,7 @@ Result<StackAnswer> FindInKnown(Node& node, const std::string& id, const lvm::Vo
 
 // Looks for an adopted volume, which keeps the name that its logical volume had before. Only its group shows
 // whether that logical volume is still a volume. The group of a pool that was removed from the configuration
-// cannot be read.
+// cannot be read; then this search decides nothing, and the kernel's devices are searched next.
 Result<StackAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
                                 const Call& call) {
   bool unread =
@@ -84,7 +84,8 @@ Result<StackAnswer> FindAdopted(Node& node, const std::string& id, const lvm::Vo
   return StackAnswer{.decided = !unread, .stack = {}};
 }
 
-// Looks among device-mapper's devices. For a name that Quarry gave, their names suffice.
+// Looks among device-mapper's devices. A volume that Quarry made is recognized by the name of its device, an
+// adopted one by the UUID of its device.
 Result<std::optional<Stack>> FindInKernel(Node& node, const lvm::VolumeIdParts& parts) {
   QUARRY_ASSIGN(const std::vector<dm::Device> devices, node.world.dm.List(std::string(lvm::kDmUuidPrefix)));
   for (const dm::Device& device : devices) {
@@ -95,7 +96,8 @@ Result<std::optional<Stack>> FindInKernel(Node& node, const lvm::VolumeIdParts& 
       return node.StackOn(device.uuid);
     }
   }
-  // The group's name is unknown for a pool that is no longer configured. 128 random bits in the name suffice.
+  // The group's name is unknown for a pool that is no longer configured. The logical volume's name identifies
+  // the volume alone: it has 128 random bits.
   for (const dm::Device& device : devices) {
     if (!parts.lv_name.empty() && IsDmNameOf(device.name, parts.lv_name)) {
       return node.StackOn(device.uuid);
@@ -166,8 +168,8 @@ Result<Found> Node::GetForController(const std::string& id, const Call& call) {
   return found;
 }
 
-// A repeated create names the same pool as before, so its volume cannot be in another pool. (If no pool is
-// named, the first pool is meant: docs/configuration.md.)
+// A repeated create asks for the same pool, unless it names none and the default pool has changed. So other
+// pools are searched, but one that cannot be read does not prevent the answer.
 Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* asked, const Call& call) {
   const milliseconds patience = asked == nullptr ? kAllPatience : kOthersPatience;
   std::optional<Error> unread;

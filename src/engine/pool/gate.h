@@ -1,5 +1,5 @@
-// Where calls wait or are refused. The node has a gate, which counts the calls in flight, and so has each
-// pool.
+// Where calls wait or are refused. The node has a gate, which counts the calls in flight. Each pool has one
+// too, where calls only wait.
 #pragma once
 
 #include <chrono>
@@ -47,8 +47,7 @@ class Gate {
   bool is_late() const;
 
  private:
-  // Callers give up after 10 s to 2 min. A start that takes longer than this deserves an error with the
-  // reason.
+  // After this long a call gets the reason as an error, before most callers give up (after 10 s to 2 min).
   static constexpr std::chrono::seconds kLongestWait{30};
   // A start that takes longer than this may be waiting for something that never comes.
   static constexpr std::chrono::seconds kLongestStart{60};

@@ -57,7 +57,7 @@ class KeyLocks {
   // housekeeping holds the key, every call waits: a patient call until its deadline, others up to 10 s.
   // kCancelled: the call was stopped meanwhile. The guard must not outlive this object.
   Result<Guard> Lock(const LockKey& key, const std::string& operation, const Call& call);
-  // For housekeeping, which no call asked for. Never waits: kBusy as above.
+  // For housekeeping: repair, trimming, late deletion of inline volumes. Never waits: kBusy as above.
   Result<Guard> TryLock(const LockKey& key, const std::string& operation);
   bool Held(const LockKey& key) const;
 

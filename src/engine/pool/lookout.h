@@ -1,6 +1,6 @@
 // Reads a pool's group for calls that are not for this pool: a create checks whether a volume with its name
-// is there, a list or a metrics scrape needs every pool. The pool's own thread reads, so no such call waits
-// for a disk that does not answer.
+// is there, a list or a metrics scrape needs every pool. The pool's own thread reads, so such a call
+// waits a limited time for a disk that does not answer.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ class Lookout {
   Question Ask();
   // The group at some moment since Ask, or the error of the reading. "The group is missing" may be up to a
   // second old. kUnavailable: the reading takes longer than `patience`. Patience counts from the beginning of
-  // the reading, so only the first of many callers waits.
+  // the reading that is under way, even an earlier one. So only the first caller waits for a silent disk.
   Result<lvm::Snapshot> Await(Question question, std::chrono::milliseconds patience, const Call& call);
   Result<lvm::Snapshot> Look(std::chrono::milliseconds patience, const Call& call) {
     return Await(Ask(), patience, call);

@@ -131,8 +131,8 @@ std::vector<Result<std::shared_ptr<const Catalog>>> Node::LookAtAll(milliseconds
   return out;
 }
 
-// Other causes have the same code: another quarryd has the group, or its metadata went back in time. In those
-// cases the group exists, so LVM is asked.
+// A missing group gives kPrecondition. Two other causes give it too: another quarryd has the group, or its
+// metadata went back in time. In those cases the group exists, so LVM is asked.
 bool Node::IsGone(Pool& pool, const Error& error) {
   bool refused = pool.gate.is_open() && error.code() == Code::kPrecondition;
   if (pool.gate.phase() == Gate::Phase::kClosed) {

@@ -31,7 +31,7 @@ struct RaidReport {
   std::string unrecognized;              // the unrecognized status
 };
 
-// How long a call for another pool waits for a pool that it can do without.
+// How long a call waits for a pool that it is not for.
 inline constexpr std::chrono::milliseconds kOthersPatience{2000};
 // Limit for reading one group if the call cannot answer without it.
 inline constexpr std::chrono::milliseconds kLongLook{10'000};
@@ -82,15 +82,15 @@ struct Node {
   Result<std::shared_ptr<const Catalog>> Read(Pool& pool, const Call& call);
   // The same, also while the pool starts.
   Result<std::shared_ptr<const Catalog>> ReadGroup(Pool& pool, const Call& call);
-  // For calls that are for another pool, or for all pools. Waits neither for a disk that does not answer
-  // (lookout.h) nor for the pool's start.
+  // For calls that are for another pool, or for all pools. Waits at most `patience` for a disk that does not
+  // answer (lookout.h), and only briefly for the pool's start.
   Result<std::shared_ptr<const Catalog>> Look(Pool& pool, std::chrono::milliseconds patience,
                                               const Call& call);
   // Every pool, in the order of the configuration. All are read at the same time.
   std::vector<Result<std::shared_ptr<const Catalog>>> LookAtAll(std::chrono::milliseconds patience,
                                                                 const Call& call);
-  // `error` is the result of reading `pool`. True if the pool is known not to serve; false if it only could
-  // not be read in time.
+  // `error` is the result of reading `pool`. True if the pool is known not to serve. False during a stop,
+  // during a start that is not late, and if the pool could not be read in time for at most a minute.
   bool IsBroken(Pool& pool, const Error& error);
   // True if the pool's group is missing, as far as LVM can see: it is not there, and no start is under way.
   bool IsGone(Pool& pool, const Error& error);
@@ -99,8 +99,8 @@ struct Node {
   std::optional<Trouble> TroubleOf(Pool& pool, const Status& read) const;
 
   // The ready volume with this id. nullopt: no pool that could be read has it, and either the pool that the
-  // id names could be read, or all pools could. A volume of a renamed pool is found where its pool can be
-  // read. kPrecondition: the volume is there, but this build cannot read its tags.
+  // id names could be read, or all pools could. An id may name a pool by its former name: its volume is
+  // found if its pool can be read. kPrecondition: the volume is there, but this build cannot read its tags.
   Result<std::optional<Found>> FindVolume(const std::string& id, const Call& call);
   // The same, with kNotFound instead of nullopt. kPrecondition: the id is that of an unmanaged logical
   // volume.
@@ -108,11 +108,11 @@ struct Node {
   // The same for controller calls. kPrecondition: the volume is not here, and its id names another node.
   Result<Found> GetForController(const std::string& id, const Call& call);
   // The ready volume with this name. `asked`: the pool in which the volume is to be made; this pool must be
-  // readable. Other pools that cannot be read are skipped: a repeated create names the same pool again.
+  // readable. Other pools that cannot be read are skipped (find.cc says why).
   // nullptr: all pools must be readable, unless one of them has the volume.
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
   // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group
-  // cannot be read, because device-mapper's name follows from the id.
+  // cannot be read, because the id contains the name or the UUID of the logical volume.
   Result<std::optional<Stack>> FindStack(const std::string& id, const Call& call);
   // The stack on the logical volume with this device-mapper UUID; nullopt: it is not active. All stacks are
   // made here.
@@ -130,8 +130,8 @@ struct Node {
   // that cannot be read are skipped: FindVolume decides whether a volume with this id exists.
   Result<std::optional<Found>> FindForeign(const std::string& id, const Call& call);
 
-  // Why quarryd does not start this inactive volume, read from the legs and kept in `doubts`. nullopt: it
-  // starts the volume. kTimeout: a disk does not answer; this is kept in `doubts` too.
+  // Why quarryd does not start this inactive volume, read from the legs and kept in `doubts`. nullopt:
+  // nothing speaks against a start. kTimeout: a disk does not answer; this is kept in `doubts` too.
   Result<std::optional<Doubt>> LookForDoubt(const Record& record);
   // The volume's stack. Activates the volume if needed, and resumes a device that a killed LVM left
   // suspended.

@@ -39,14 +39,15 @@ struct Pool {
   std::shared_ptr<const Catalog> catalog ABSL_GUARDED_BY(catalog_mutex);
   // The unhealthy disks that `catalog` was made with.
   std::shared_ptr<const UnhealthyDisks> catalog_weak ABSL_GUARDED_BY(catalog_mutex);
-  // The logged reason why the group could not be read. Empty: it could.
+  // The logged reason why the pool became unavailable (kPrecondition, such as a missing group). Empty: it did
+  // not since it was last read.
   std::string told ABSL_GUARDED_BY(catalog_mutex);
   std::optional<Error> start_error ABSL_GUARDED_BY(catalog_mutex);  // of the last start, if that failed
   // Names of volumes whose creation was sent to other nodes while the group was missing.
   std::set<std::string> given_up ABSL_GUARDED_BY(catalog_mutex);
 
-  // Logical volumes that a CreateVolume of this process is making. They carry the creating marker, but they
-  // are not left over from a crash.
+  // Logical volumes with the creating marker that this process still needs: new volumes, and those that hold
+  // extents while they are zeroed. They are not left over from a crash.
   Mutex making_mutex;
   std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
   // Since when each create, by name, has been waiting for space that is being erased.
@@ -56,7 +57,8 @@ struct Pool {
   Lookout lookout;  // last: its thread uses the above
 };
 
-// Executes `plan` under the pool's turn, and records its commits in `pool.clean`.
+// Executes `plan`. If all of it succeeds, records its commits in `pool.clean`. The caller has the pool's
+// turn.
 Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call);
 
 }  // namespace quarry::engine

@@ -40,7 +40,7 @@ Result<Health> Node::HealthOf(const Record& record, const mount::MountTable& mou
 
 Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts) {
   std::vector<const mount::MountEntry*> own;
-  if (AnyGoneReadOnly(mounts)) {  // rare: without it the device need not be looked up
+  if (AnyGoneReadOnly(mounts)) {  // rare; if no mount has gone read-only, the device is not needed
     QUARRY_ASSIGN(const auto stack, StackOn(record.DmUuid()));
     if (stack.has_value()) {
       own = mounts.Of(stack->number());
