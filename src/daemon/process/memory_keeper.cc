@@ -8,6 +8,8 @@
 
 #include <array>
 #include <climits>
+#include <cstdint>
+#include <ctime>
 
 namespace quarry::daemon {
 namespace {
@@ -15,13 +17,21 @@ namespace {
 // The keeper shares the thread-local variables of the thread that started it, including errno. It therefore
 // uses only system calls that cannot fail on a kernel that needs the keeper (Linux 5.9 and later). Keep must
 // not return.
+//
+// The kernel announces the parent's death when the parent's threads begin to end. A thread that gives the
+// memory up after the keeper has ended would be the last one, and wait for the reads. So the keeper stays a
+// little longer than all of them.
 __attribute__((no_sanitize("address", "thread", "undefined"))) int Keep(void* parent) {
-  syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  static constexpr uint64_t kDeath = uint64_t{1} << (SIGTERM - 1);  // a set of signals, as the kernel has it
+  static constexpr timespec kLonger{1, 0};
+  syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGTERM);
   syscall(SYS_prctl, PR_SET_NAME, "quarryd-memory");
   syscall(SYS_close_range, 0, UINT_MAX, 0);
   while (syscall(SYS_getppid) == *static_cast<const pid_t*>(parent)) {
-    syscall(SYS_ppoll, nullptr, 0, nullptr, nullptr, 0);  // forever: every signal but KILL is blocked
+    // Every signal is blocked, so nothing but the awaited one ends this wait.
+    syscall(SYS_rt_sigtimedwait, &kDeath, nullptr, nullptr, sizeof(kDeath));
   }
+  syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &kLonger, nullptr);
   syscall(SYS_exit_group, 0);
   return 0;
 }

@@ -10,8 +10,8 @@
 
 namespace quarry::daemon {
 
-// Starts the second process. Call it once, on the thread that lives longest: the second process ends when
-// that thread ends. It has no descriptors, takes no signals but KILL, and does nothing.
+// Starts the second process. Call it once, on the thread that lives longest: the second process ends one
+// second after this process. It has no descriptors, takes no signals but KILL, and does nothing.
 Status KeepMemory();
 
 }  // namespace quarry::daemon
