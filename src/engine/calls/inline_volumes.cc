@@ -1,7 +1,7 @@
 // Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"). The call that publishes an inline volume
 // makes it, the call that unpublishes it erases it. It is a volume like any other, except for a tag that
 // marks it and its name: the name is the id that the CO made up, called its handle. Only PublishEphemeral,
-// Unpublish and Stats know handles.
+// Unpublish and Stats know handles, and NodeExpand, which refuses them.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
-// The same; nullptr if the pool does not exist. The request is refused later.
+// As PoolOf, but nullptr if the pool does not exist. The request is refused later.
 Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
   const auto pool = PoolOf(parts, request);
   return pool.has_value() ? *pool : nullptr;
@@ -152,15 +152,17 @@ bool TakeBack(Parts& parts, const Found& found) {
 
 }  // namespace
 
-Status EndEphemeral(Parts& parts, const Found& found, const Call& call) {
+Result<bool> EndEphemeral(Parts& parts, const Found& found, const Call& call) {
   QUARRY_ASSIGN(const auto stack, parts.node.StackOn(found.record.DmUuid()));
   if (stack.has_value()) {
     QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
     if (!mounts.Of(stack->number()).empty()) {
-      return Ok();
+      return false;
     }
   }
-  return EndVolume(parts, found, fmt::format("NodeUnpublishVolume of {}", found.record.tags.co_name), call);
+  QUARRY_TRY(
+      EndVolume(parts, found, fmt::format("NodeUnpublishVolume of {}", found.record.tags.co_name), call));
+  return true;
 }
 
 // The lock is tried, not waited for: its holder may be publishing the volume again, which takes the volume
@@ -194,6 +196,8 @@ void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call,
       const auto ended = EndEphemeral(parts, {pool.get(), record}, call.Within(kEndLimit));
       if (ended.has_value()) {
         parts.left_behind.Drop(handle);
+      }
+      if (ended.value_or(false)) {
         parts.node.log.Info("deleted an inline volume that could not be deleted when it was unpublished",
                             {{"pool", pool->config.name}, {"volume", handle}, {"lv", record.lv->name}});
       }

@@ -68,7 +68,8 @@ Status RunStep(const Job& job, const Action& action, const Call& call) {
   return Execute({action}, job.parts.node.world, call).Context("volume " + job.id);
 }
 
-// `guard` is the volume's lock. It is released if `call` ends before a long step does.
+// `guard` is the volume's lock. If `call` ends before a long step does, the step keeps the lock until it
+// ends.
 Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call& call) {
   TellPeople(job.parts, plan, job.id);
   for (auto next = plan.begin(); next != plan.end();) {
@@ -111,7 +112,7 @@ Result<mount::Content> LookAt(Parts& parts, const Found& found, const Stack& sta
   return content;
 }
 
-// Reads the group of the mounted file system, if the request names a group.
+// Reads the gid of the mounted file system's root, if the request has a volume_mount_group.
 Status LookAtGroup(const Parts& parts, const Capability& capability, NodeView& view) {
   const mount::MountEntry* mounted = WholeMount(view);
   if (!capability.mount_group.has_value() || mounted == nullptr) {
@@ -178,7 +179,7 @@ Status PublishRaw(Parts& parts, const Found& found, const Stack& stack, const Pu
   QUARRY_ASSIGN(const auto published, parts.node.Published(mounts, stack));
   QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, stack, mounts}, request, published,
                                                   parts.node.config.several_targets));
-  // The hold comes first: it keeps the device from going away under the bind mount.
+  // The device is opened and kept open first, so that it does not go away under the bind mount.
   QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   parts.node.holds.Keep(found.record.tags.id, std::move(fd));
   auto done = Execute(plan, parts.node.world, call);
@@ -193,8 +194,8 @@ bool LeadsNowhere(const Error& why) {
   return why.code() == Code::kNotFound || why.code() == Code::kPrecondition;
 }
 
-// For a path that leads nowhere (`why`): OK if the volume is mounted and published nowhere. Otherwise the
-// mount may have been made through this path: kPrecondition naming the mount.
+// For a path that leads nowhere (`why`): OK if the volume is neither mounted nor published anywhere.
+// Otherwise the mount may have been made through this path: kPrecondition naming the mount.
 Status CheckInUseNowhere(Parts& parts, const std::optional<Stack>& stack, Error why) {
   if (!LeadsNowhere(why)) {
     return why;
@@ -339,9 +340,10 @@ Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std
   return stack.has_value() ? parts.node.DropIdleHold(id, *stack) : Ok();
 }
 
-// The stack whose file system is mounted at `path`, if it belongs to a managed volume in a pool that cannot
-// be read. Fails with `why`, the error of the earlier search, if its pool can be read by now and the volume
-// may be the one with this handle.
+// The stack whose file system is mounted at `path`, if its pool cannot be read, or if the volume bears this
+// handle but its tags cannot be read. nullopt: no managed volume is mounted there, or one with another
+// handle. Otherwise `why`, the error of the earlier search: the pool can be read by now, so the caller tries
+// again.
 Result<std::optional<Stack>> LostStackAt(Parts& parts, const std::string& handle, const AbsolutePath& path,
                                          const Error& why, const Call& call) {
   const auto resolved = parts.node.world.mount.Resolve(path);
@@ -386,17 +388,17 @@ Result<std::optional<Stack>> LostStackAt(Parts& parts, const std::string& handle
 }
 
 // Deletes an inline volume after it was unmounted at its target. An administrator's snapshot, or an operation
-// that moves the volume, may last long, and the pod cannot end either. So this call succeeds, and the volume
-// is deleted later.
+// that moves the volume, may last long, and a pod cannot end until unpublishing succeeds. So this call
+// succeeds, and the volume is deleted later.
 Status EndUnlessOthersHaveIt(Parts& parts, const Found& found, const Call& call) {
-  Status ended = EndEphemeral(parts, found, call);
+  auto ended = EndEphemeral(parts, found, call);
   if (ended.has_value()) {
-    return ended;
+    return Ok();
   }
   const Status alone = CheckAlone(found.record);
   const std::string& handle = found.record.tags.co_name;
   if (alone.has_value() || alone.error().code() != ended.error().code()) {
-    return ended;
+    return std::move(ended.error());
   }
   if (!parts.left_behind.Has(handle)) {
     parts.node.log.Warning(

@@ -18,7 +18,7 @@
 namespace quarry::engine {
 namespace {
 
-// Takes the hold on every raw volume that is published now, as the earlier process did.
+// Keeps the device of every published raw volume open, as the earlier process did.
 Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& mounts) {
   for (const Record& record : catalog.records) {
     if (record.tags.state != lvm::VolumeState::kReady || record.access == Access::kMount) {
@@ -39,7 +39,7 @@ Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& 
 
 constexpr int kAttempts = 5;
 
-// Names and UUIDs of the logical volumes that an interrupted create left.
+// Names and UUIDs of the logical volumes that an interrupted create or removal left.
 std::map<std::string, std::string> HalfMade(const Catalog& catalog) {
   std::map<std::string, std::string> out;
   for (const std::string& name : catalog.stray_legs) {
@@ -67,8 +67,8 @@ Status RemoveIfHalfMade(Parts& parts, Pool& pool, const std::pair<const std::str
   return Execute({RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, parts.node.world, call);
 }
 
-// Removes what an interrupted create left. The eraser removes later what cannot be removed now. True if there
-// was anything.
+// Removes what an interrupted create or removal left. The eraser removes later what cannot be removed now.
+// True if there was anything.
 bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   const auto left = HalfMade(catalog);
   for (const auto& lv : left) {
@@ -101,8 +101,8 @@ std::string VolumeOf(const dm::Device& device, const std::string& group) {
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
-// The adopted volume, which keeps its original name, that this device or leg device belongs to; empty if it
-// belongs to none.
+// The name of the adopted volume to which this device or leg device belongs; empty: none. Adopted volumes
+// keep their names, so VolumeOf does not find them.
 std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   for (const Record& record : catalog.records) {
     const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
@@ -115,9 +115,9 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   return "";
 }
 
-// Removes stray devices: their UUID has the group's prefix, their name is Quarry's, and their LV does not
-// exist or is a leg without its volume's device. Devices that lie on others go first, so the rest is tried
-// again as long as a pass removes some.
+// Removes stray devices of two kinds: devices with a name of Quarry's whose LV does not exist, and legs of a
+// managed volume whose own device does not exist. A device cannot be removed while another lies on it. So
+// those that are left are tried again as long as a pass removes some.
 void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::Device> devices,
                         const Call& call) {
   for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
@@ -127,13 +127,14 @@ void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::
     });
   }
   for (const dm::Device& device : devices) {
-    parts.node.log.Warning("a device without a logical volume cannot be removed: it is in use",
+    parts.node.log.Warning("a device that a killed LVM left cannot be removed: it may be in use",
                            {{"group", group}, {"device", device.name}});
   }
 }
 
-// Leg devices in the kernel whose volume has no device: LVM was killed while it activated or deactivated the
-// volume. LVM would refuse to activate the volume while they exist.
+// UUIDs of the legs of volumes that have no device. If one of these legs has a device, LVM was killed while
+// it activated or deactivated the volume. LVM would refuse to activate the volume while the leg's device
+// exists.
 std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::string>& active) {
   std::set<std::string> out;
   for (const Record& record : catalog.records) {
@@ -160,9 +161,10 @@ bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes e
   return Without({{{first}, {end - first}}}, own).empty();
 }
 
-// Volumes with a device that maps more than the group gives them. A command that was growing such a volume
-// was killed before its commit. The command that resumed the device made the new table live, and was killed
-// before it loaded the table of the metadata again. LVM may give these extents to another volume.
+// Volumes with a device that maps more than the group gives them. How this happens: LVM loaded a larger table
+// to grow the volume and was killed before the commit. A later command resumed the device, which made that
+// table live, and was killed too, before it loaded the table that matches the metadata. For LVM the extra
+// extents are free, so it may give them to another volume.
 std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
   const lvm::VolumeGroup& group = *catalog.group;
   std::map<std::string, const Record*> owners;  // by device
@@ -267,7 +269,7 @@ Result<std::string> BlankDiskAt(Parts& parts, const std::string& path) {
   return path;
 }
 
-// All disks that explicit paths name, and those disks named by rules that are present and blank.
+// All disks that explicit paths name, and the present, blank disks that match the other rules.
 Result<std::vector<std::string>> DisksToMakeOf(Parts& parts, const PoolConfig& pool, const Call& call) {
   std::vector<std::string> devices;
   for (const DeviceRule& rule : pool.devices) {

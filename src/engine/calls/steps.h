@@ -1,5 +1,5 @@
-// Steps that several calls take, and those of other files here. Unless a step says otherwise, its callers
-// hold the volume's locks and a pass of the gate.
+// Steps that more than one file here uses; each names the file with its body. Unless a step says otherwise,
+// its callers hold the volume's locks and a pass of the gate.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
                              const std::string& what, const Call& call);
 
 // The largest volume that a pool can make now, and the reason if there is none. `least_size`: the smallest
-// size that is useful to the caller. (controller.cc)
+// size that is useful to the caller. Needs no lock. (controller.cc)
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
 
@@ -37,10 +37,10 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
 Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
                        KeyLocks::Guard& guard, const Call& call);
 
-// The second half of unpublishing an inline volume: deletes it, unless it is mounted elsewhere on this node.
-// Called under the lock of its handle. kPrecondition naming the process that has it open.
+// The second half of unpublishing an inline volume: deletes it. False: it is mounted elsewhere on this node,
+// so it stays. Called under the lock of its handle. kPrecondition naming the process that has it open.
 // (inline_volumes.cc)
-Status EndEphemeral(Parts& parts, const Found& found, const Call& call);
+Result<bool> EndEphemeral(Parts& parts, const Found& found, const Call& call);
 
 // Deletes the inline volumes of a pool in `left_behind` that can be deleted now. Empty `pool_name`: of all
 // pools. Tries their locks itself. `report` gets the time of the next attempt. (inline_volumes.cc)
@@ -51,12 +51,13 @@ void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call,
 //
 // Takes the pool's turn; the caller holds nothing. Under the turn it:
 // - makes the group if the configuration wants it and it does not exist,
-// - removes unfinished volumes, legs without a volume, and devices without a logical volume,
-// - resumes devices that a killed LVM left suspended,
-// - takes a hold on every raw volume that is published.
+// - removes unfinished volumes, legs without a volume, devices without a logical volume, and devices of legs
+//   whose volume has no device,
+// - resumes devices that a killed LVM left suspended, and loads tables again that map too much,
+// - keeps the device of every published raw volume open.
 //
-// Touches only what is proven to be managed. Logs and leaves what cannot be removed. An error means that the
-// pool could not be read. May be repeated.
+// Touches only what is proven to be managed. Logs and leaves what cannot be removed. On an error the pool is
+// not served. May be repeated.
 Status Reconcile(Parts& parts, Pool& pool, const Call& call);
 
 }  // namespace quarry::engine
