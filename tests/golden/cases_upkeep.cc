@@ -38,6 +38,16 @@ void ComparesLegs(PlanWorld& world, bool repair, uint64_t mismatches) {
   });
 }
 
+// Pulls the disk of the first leg of a new raid1 volume, which a repair round notes. Returns its PV UUID.
+std::string PullAndMiss(PlanWorld& w) {
+  const std::string id = MakeMirror(w);
+  const std::string pulled = w.Legs(id)[0];
+  w.SetMissing(pulled);
+  w.SetLegs(id, "DA");
+  w.Mend();
+  return pulled;
+}
+
 std::vector<PlanCase> RepairCases() {
   return {
       {"repair_pulled_disk", "repair after the delay",
@@ -58,23 +68,13 @@ std::vector<PlanCase> RepairCases() {
       {"repair_returned_disk", "repair at once",
        "a raid1 volume; the disk of a leg was pulled and is back, and LVM has not missed a commit",
        [](PlanWorld& w) {
-         const std::string id = MakeMirror(w);
-         const std::string pulled = w.Legs(id)[0];
-         w.SetMissing(pulled);
-         w.SetLegs(id, "DA");
-         w.Mend();
-         w.SetMissing(pulled, false);
+         w.SetMissing(PullAndMiss(w), false);
          w.Does([&] { return w.Repair(); });
        }},
       {"repair_returned_disk_that_missed_a_commit", "repair at once",
        "a raid1 volume; the disk of a leg is back, and the group was changed without it",
        [](PlanWorld& w) {
-         const std::string id = MakeMirror(w);
-         const std::string pulled = w.Legs(id)[0];
-         w.SetMissing(pulled);
-         w.SetLegs(id, "DA");
-         w.Mend();
-         w.lvm_.ReturnDisk("vg0", pulled);
+         w.lvm_.ReturnDisk("vg0", PullAndMiss(w));
          w.Does([&] { return w.Repair(); });
        }},
       {"repair_failing_leg", "repair after the third time that the leg failed",

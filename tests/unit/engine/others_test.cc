@@ -108,14 +108,6 @@ class OthersTest : public MendingTest {
       calls_.push_back(call);
     });
   }
-  RepairReport MendSomething() {
-    RepairReport report;
-    for (int i = 0; i < 5000 && report.done.empty() && report.obstacles.empty(); ++i) {
-      report = Mend(RepairCause::kEvent);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return report;
-  }
   static bool Eventually(const std::function<bool()>& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!holds() && std::chrono::steady_clock::now() < end) {

@@ -69,23 +69,29 @@ def sources(build, repository=REPOSITORY):
     return found
 
 
-def main(arguments):
-    if shutil.which(CLANG) is None:
-        print(f"skipped: there is no {CLANG} (scripts/deps tools)")
+def run(tool, found, wanted, look):
+    """Calls look(file, flags, folder) for each file of found(), or of `wanted`, and prints what it says. The exit
+    status: 1 if it said something or there is no file, 77 if the tool is missing."""
+    if shutil.which(tool) is None:
+        print(f"skipped: there is no {tool} (scripts/deps tools)")
         return SKIPPED
-    build, *wanted = arguments
-    found = sources(build)
+    files = found()
     if wanted:
-        found = {file: found[file] for file in (Path(name).resolve() for name in wanted)}
+        files = {file: files[file] for file in (Path(name).resolve() for name in wanted)}
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {pool.submit(check, file, flags, folder): file for file, (flags, folder) in found.items()}
+        running = {pool.submit(look, file, flags, folder): file for file, (flags, folder) in files.items()}
         for done in concurrent.futures.as_completed(running):
             if words := done.result():
                 bad += 1
                 print(f"{running[done].relative_to(REPOSITORY)}:\n{words}", flush=True)
-    print(f"{len(found)} sources analysed, {bad} with findings")
-    return 1 if bad or not found else 0
+    print(f"{len(files)} files read, {bad} with findings")
+    return 1 if bad or not files else 0
+
+
+def main(arguments):
+    build, *wanted = arguments
+    return run(CLANG, lambda: sources(build), wanted, check)
 
 
 if __name__ == "__main__":

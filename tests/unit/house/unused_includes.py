@@ -8,15 +8,12 @@ Lines that are missing are not looked for: a header may give what its own interf
 from this file bears "// IWYU pragma: export", one that only a macro or a link needs "// IWYU pragma: keep".
 """
 
-import concurrent.futures
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from thread_safety import REPOSITORY, SKIPPED, flags_of
+from thread_safety import REPOSITORY, SKIPPED, flags_of, run
 
 CLEANER = "clang-include-cleaner-19"
 # fmt::format comes from another header than the one that fmt documents for it.
@@ -52,23 +49,9 @@ def files(build, repository=REPOSITORY):
 
 
 def main(arguments):
-    if shutil.which(CLEANER) is None:
-        print(f"skipped: there is no {CLEANER} (scripts/deps tools)")
-        return SKIPPED
     remove = "--remove" in arguments
     build, *wanted = [word for word in arguments if word != "--remove"]
-    found = files(build)
-    if wanted:
-        found = {file: found[file] for file in (Path(name).resolve() for name in wanted)}
-    bad = 0
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {pool.submit(unused, file, *known, remove): file for file, known in found.items()}
-        for done in concurrent.futures.as_completed(running):
-            if words := done.result():
-                bad += 1
-                print(f"{running[done].relative_to(REPOSITORY)}:\n{words}", flush=True)
-    print(f"{len(found)} files read, {bad} with unused includes")
-    return 1 if bad or not found else 0
+    return run(CLEANER, lambda: files(build), wanted, lambda *file: unused(*file, remove))
 
 
 if __name__ == "__main__":
