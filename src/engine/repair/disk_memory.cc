@@ -23,7 +23,7 @@ std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
       missing.insert(pv.uuid);
     }
     if (away || !pv.missing) {
-      retries_.Forget(DiskStep{pv.uuid});
+      retries_.Forget({RetryKey::Step::kTakeBack, pv.uuid});
     }
     if (away && missing_since_.try_emplace(pv.uuid, clock_.Now()).second) {
       log_.Warning("a disk is missing", {{"pool", pool_}, {"pv", pv.uuid}});
@@ -44,7 +44,7 @@ void DiskMemory::ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolum
   healths_.ClearFailing(pv.uuid);
   failing_since_.erase(pv.uuid);
   for (const std::string& id : returned.volumes) {
-    retries_.Forget(VolumeStep{id, VolumeStep::Kind::kRefresh});
+    retries_.Forget({RetryKey::Step::kRefresh, id});
   }
 }
 
@@ -63,14 +63,13 @@ void DiskMemory::NoteFailures(const RepairView& view) {
       }
     }
   }
-  for (auto failing = failing_since_.begin(); failing != failing_since_.end();) {
-    if (failing->second + kFailing <= now) {
-      healths_.ClearFailing(failing->first);
-      failing = failing_since_.erase(failing);
-    } else {
-      ++failing;
+  std::erase_if(failing_since_, [&](const auto& failing) {
+    const bool over = failing.second + kFailing <= now;
+    if (over) {
+      healths_.ClearFailing(failing.first);
     }
-  }
+    return over;
+  });
 }
 
 }  // namespace quarry::engine

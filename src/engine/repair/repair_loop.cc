@@ -15,6 +15,7 @@ namespace quarry::engine {
 namespace {
 
 using std::chrono::milliseconds;
+using Step = RetryKey::Step;
 
 // LVM needs seconds for the longest of these steps. Only a disk that does not answer takes longer.
 constexpr milliseconds kStepLimit{300'000};
@@ -28,13 +29,6 @@ constexpr milliseconds kWhileWaiting{2'000};
 constexpr milliseconds kPatience{10'000};
 // Limit of one round. A plan that does not end is a bug; the next round continues.
 constexpr int kMostSteps = 100;
-
-RetryKey RefreshKey(const std::string& id) {
-  return VolumeStep{id, VolumeStep::Kind::kRefresh};
-}
-RetryKey ScrubKey(const std::string& id) {
-  return VolumeStep{id, VolumeStep::Kind::kScrub};
-}
 
 LockKey LockKeyOf(const Catalog& catalog, const std::string& id) {
   // Not ById, which passes over inline volumes.
@@ -65,7 +59,7 @@ struct RepairLoop::Failure {
 };
 
 RepairLoop::Failure RepairLoop::PoolFailure() {
-  return {PoolStep{PoolStep::Kind::kRepair}, "repair of a pool failed"};
+  return {{Step::kRepair}, "repair of a pool failed"};
 }
 
 RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
@@ -73,16 +67,16 @@ RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
     case RepairKind::kRepair:
       break;
     case RepairKind::kTakeBack:
-      return {DiskStep{step.disk}, "LVM refused to take a returned disk back"};
+      return {{Step::kTakeBack, step.disk}, "LVM refused to take a returned disk back"};
     case RepairKind::kEvacuate:
-      return {PoolStep{PoolStep::Kind::kEvacuate}, "evacuation of a disk failed"};
+      return {{Step::kEvacuate}, "evacuation of a disk failed"};
     case RepairKind::kReplaceLeg:
-      return {PoolStep{PoolStep::Kind::kReplaceLeg}, "replacing a leg on another disk failed"};
+      return {{Step::kReplaceLeg}, "replacing a leg on another disk failed"};
     case RepairKind::kLimit:
-      return {PoolStep{PoolStep::Kind::kLimit}, "setting the rebuild rate failed"};
+      return {{Step::kLimit}, "setting the rebuild rate failed"};
     case RepairKind::kBeginScrub:
     case RepairKind::kRecordScrub:
-      return {ScrubKey(step.ids.front()), "scrub failed"};
+      return {{Step::kScrub, step.ids.front()}, "scrub failed"};
   }
   return PoolFailure();
 }
@@ -218,7 +212,7 @@ void RepairLoop::AfterScrub(const RepairStep& step) {
     return;
   }
   scrubs_.Recorded(step);
-  retries_.Forget(ScrubKey(id));
+  retries_.Forget({Step::kScrub, id});
   if (step.repairs) {
     node_.log.Info("scrub finished, differences were repaired", {{"volume", id}});
     return;
@@ -282,7 +276,7 @@ Status RepairLoop::Do(const RepairStep& step, const Catalog& catalog, OneRound& 
   for (const Action& action : step.actions) {
     if (Is<lvm::RefreshLvs>(action) || std::holds_alternative<ReviveAction>(action)) {
       for (const std::string& id : step.ids) {
-        retries_.PutOff(RefreshKey(id), kFirstRefresh, node_.world.clock.Now());
+        retries_.PutOff({Step::kRefresh, id}, kFirstRefresh, node_.world.clock.Now());
       }
     }
   }
@@ -311,7 +305,7 @@ Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
   RepairView view = LookAtDisks(catalog, round);
   QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
-    if (round.refused.contains(pv.uuid) || !IsDue(DiskStep{pv.uuid}, round)) {
+    if (round.refused.contains(pv.uuid) || !IsDue({Step::kTakeBack, pv.uuid}, round)) {
       view.refused.insert(pv.uuid);
     }
   }
@@ -330,8 +324,8 @@ RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
   const bool asked = round.cause == RepairCause::kAsked;
   RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
   // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
-  view.may_evacuate = !asked && copy_ == nullptr && IsDue(PoolStep{PoolStep::Kind::kEvacuate}, round);
-  if (node_.config.rebuild_rate.has_value() && IsDue(PoolStep{PoolStep::Kind::kLimit}, round)) {
+  view.may_evacuate = !asked && copy_ == nullptr && IsDue({Step::kEvacuate}, round);
+  if (node_.config.rebuild_rate.has_value() && IsDue({Step::kLimit}, round)) {
     view.rebuild_rate = node_.config.rebuild_rate;
   }
   MissingDisks missing = ObserveMissing(
@@ -342,8 +336,7 @@ RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
   }
   view.given_up = std::move(missing.given_up);
   eraser_.GiveUp(view.given_up, missing.all);
-  view.may_replace_legs =
-      (node_.config.repair || asked) && IsDue(PoolStep{PoolStep::Kind::kReplaceLeg}, round);
+  view.may_replace_legs = (node_.config.repair || asked) && IsDue({Step::kReplaceLeg}, round);
   return view;
 }
 
@@ -371,6 +364,7 @@ Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog
 Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& raid, bool disks,
                                       OneRound& round) {
   const std::string& id = record.tags.id;
+  const RetryKey refresh{Step::kRefresh, id};
   const VolumeMemory memory{.doubtful = node_.doubts.Of(id).has_value(),
                             .on_lost_disk = node_.lost_in_kernel.Has(id),
                             .scrubbing = scrubs_.IsRunning(id)};
@@ -379,7 +373,7 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
   VolumeView volume = std::move(seen.view);
   if (seen.on_lost_disk.has_value()) {
     if (*seen.on_lost_disk && !memory.on_lost_disk) {
-      retries_.Forget(RefreshKey(id));  // pulled: earlier failures had another cause
+      retries_.Forget(refresh);  // pulled: earlier failures had another cause
     }
     if (*seen.on_lost_disk) {
       node_.lost_in_kernel.Add(id);
@@ -398,16 +392,15 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
       break;
   }
   const bool failed = HasFailedLeg(volume);
-  const bool due = IsDue(RefreshKey(id), round);
+  const bool due = IsDue(refresh, round);
   if (failed || volume.on_lost_disk) {
     volume.refresh_due = due;
-    volume.hopeless =
-        failed && !volume.on_lost_disk && due && retries_.Attempts(RefreshKey(id)) >= kRefreshAttempts;
+    volume.hopeless = failed && !volume.on_lost_disk && due && retries_.Attempts(refresh) >= kRefreshAttempts;
   } else if (due) {
     // It has been healthy for as long as the next attempt was put off.
-    retries_.Forget(RefreshKey(id));
+    retries_.Forget(refresh);
   }
-  volume.scrub_due = IsDue(ScrubKey(id), round);
+  volume.scrub_due = IsDue({Step::kScrub, id}, round);
   return volume;
 }
 

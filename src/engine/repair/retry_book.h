@@ -7,40 +7,26 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "base/call.h"
 
 namespace quarry::engine {
 
-// A step for one volume.
-struct VolumeStep {
-  enum class Kind {
-    kRefresh,  // its legs are taken back
-    kScrub,
-  };
-  std::string id;
-  Kind kind = Kind::kRefresh;
-  auto operator<=>(const VolumeStep&) const = default;
-};
-// A returned disk is taken back into its group.
-struct DiskStep {
-  std::string pv_uuid;
-  auto operator<=>(const DiskStep&) const = default;
-};
-// A step for the pool as a whole.
-struct PoolStep {
-  enum class Kind {
+// Steps with different keys do not delay each other.
+struct RetryKey {
+  enum class Step {
     kRepair,  // any step that has no kind of its own
     kEvacuate,
     kReplaceLeg,  // on a disk that is present and failing
     kLimit,       // sets the rebuild rate
+    kTakeBack,    // a returned disk is taken back into its group
+    kRefresh,     // the legs of a volume are taken back
+    kScrub,
   };
-  Kind kind = Kind::kRepair;
-  auto operator<=>(const PoolStep&) const = default;
+  Step step;
+  std::string of = {};  // kTakeBack: PV UUID; kRefresh, kScrub: volume id; else empty, for the whole pool
+  auto operator<=>(const RetryKey&) const = default;
 };
-// Steps with different keys do not delay each other.
-using RetryKey = std::variant<VolumeStep, DiskStep, PoolStep>;
 
 // The longest delay between two attempts.
 inline constexpr std::chrono::milliseconds kLongestRetry{1'800'000};

@@ -35,9 +35,7 @@ class DiskMemoryTest : public testing::Test {
     builder_.group().pvs[pv].device = missing ? "" : "/dev/pv";
   }
   std::set<std::string> Note() { return memory_.NoteMissing(builder_.Build()); }
-  RetryKey Refresh() const {
-    return VolumeStep{builder_.Build().records.at(0).tags.id, VolumeStep::Kind::kRefresh};
-  }
+  RetryKey Refresh() const { return {RetryKey::Step::kRefresh, builder_.Build().records.at(0).tags.id}; }
   bool IsFailing(const std::string& pv) const { return healths_.Weak()->failing.contains(pv); }
   void PutOff(const RetryKey& key) { retries_.PutOff(key, std::chrono::hours(1), clock_.now); }
   bool IsDue(const RetryKey& key) const { return !retries_.Wait(key, clock_.now).has_value(); }
@@ -82,13 +80,13 @@ TEST_F(DiskMemoryTest, ADiskIsMissingSinceItWasFirstMissed) {
 }
 
 TEST_F(DiskMemoryTest, LvmIsAskedAgainOnlyAfterADiskLeftOnceMore) {
-  PutOff(DiskStep{"pv0"});
+  PutOff({RetryKey::Step::kTakeBack, "pv0"});
   builder_.group().pvs[0].missing = true;  // it has a device: LVM has yet to take it back
   Note();
-  EXPECT_FALSE(IsDue(DiskStep{"pv0"}));
+  EXPECT_FALSE(IsDue({RetryKey::Step::kTakeBack, "pv0"}));
   SetMissing(0, true);
   Note();
-  EXPECT_TRUE(IsDue(DiskStep{"pv0"}));
+  EXPECT_TRUE(IsDue({RetryKey::Step::kTakeBack, "pv0"}));
 }
 
 TEST_F(DiskMemoryTest, APulledDiskThatReturnsStartsWithoutFailures) {

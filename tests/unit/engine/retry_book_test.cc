@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kFirst{10'000};
-const RetryKey kVolume = VolumeStep{"default/qv1", VolumeStep::Kind::kRefresh};
+const RetryKey kVolume{RetryKey::Step::kRefresh, "default/qv1"};
 
 class RetryBookTest : public testing::Test {
  protected:
@@ -69,20 +69,17 @@ TEST_F(RetryBookTest, AForgottenStepStartsAgainWithTheFirstDelay) {
   EXPECT_EQ(book_.Wait(kVolume, now_), kFirst);
 }
 
-// The same text stands for a volume, a disk and a pool here.
+// The same text stands for a volume and a disk here.
 TEST_F(RetryBookTest, StepsOfDifferentKindsDoNotDelayEachOther) {
-  const std::vector<RetryKey> keys = {VolumeStep{"x", VolumeStep::Kind::kRefresh},
-                                      VolumeStep{"x", VolumeStep::Kind::kScrub},
-                                      DiskStep{"x"},
-                                      PoolStep{PoolStep::Kind::kRepair},
-                                      PoolStep{PoolStep::Kind::kEvacuate},
-                                      PoolStep{PoolStep::Kind::kReplaceLeg},
-                                      PoolStep{PoolStep::Kind::kLimit}};
+  using Step = RetryKey::Step;
+  const std::vector<RetryKey> keys = {{Step::kRefresh, "x"}, {Step::kScrub, "x"}, {Step::kTakeBack, "x"},
+                                      {Step::kRepair},       {Step::kEvacuate},   {Step::kReplaceLeg},
+                                      {Step::kLimit}};
   for (const RetryKey& failed : keys) {
     RetryBook book;
     book.PutOff(failed, kFirst, now_);
     for (const RetryKey& key : keys) {
-      EXPECT_EQ(book.Wait(key, now_).has_value(), key == failed) << key.index();
+      EXPECT_EQ(book.Wait(key, now_).has_value(), key == failed) << static_cast<int>(key.step);
     }
   }
 }
