@@ -142,13 +142,20 @@ void RepairLoop::RepairPool(OneRound& round) {
 RepairPlan RepairLoop::PlanStep(const RepairView& view, OneRound& round) {
   std::vector<std::string> aborted;
   scrubs_.Look(view, aborted);
-  LogAbortedScrubs(aborted);
   RepairPlan plan = PlanRepair(view);
   if (plan.waiting) {
     round.report.NoLaterThan(kWhileWaiting);
   }
   if (!plan.step.has_value()) {
-    plan.step = NextScrub(view);
+    const auto now = node_.world.clock.WallNow();
+    plan.step = scrubs_.Next(view,
+                             {.now = std::chrono::floor<std::chrono::seconds>(now),
+                              .interval = node_.config.scrub_interval,
+                              .may_begin = IsHourOf(node_.config.scrub_hours, now)},
+                             aborted);
+  }
+  for (const std::string& words : aborted) {
+    node_.log.Warning("scrub aborted", {{"pool", pool_.config.name}, {"detail", words}});
   }
   return plan;
 }
@@ -219,24 +226,6 @@ void RepairLoop::AfterScrub(const RepairStep& step) {
   }
   node_.log.Log(step.mismatched.value == 0 ? LogLevel::kInfo : LogLevel::kWarning, "scrub finished",
                 {{"volume", id}, {"mismatched_bytes", static_cast<int64_t>(step.mismatched.value)}});
-}
-
-std::optional<RepairStep> RepairLoop::NextScrub(const RepairView& view) {
-  const auto now = node_.world.clock.WallNow();
-  std::vector<std::string> aborted;
-  auto step = scrubs_.Next(view,
-                           {.now = std::chrono::floor<std::chrono::seconds>(now),
-                            .interval = node_.config.scrub_interval,
-                            .may_begin = IsHourOf(node_.config.scrub_hours, now)},
-                           aborted);
-  LogAbortedScrubs(aborted);
-  return step;
-}
-
-void RepairLoop::LogAbortedScrubs(const std::vector<std::string>& aborted) {
-  for (const std::string& words : aborted) {
-    node_.log.Warning("scrub aborted", {{"pool", pool_.config.name}, {"detail", words}});
-  }
 }
 
 bool RepairLoop::IsDue(const RetryKey& key, OneRound& round) {

@@ -80,8 +80,6 @@ class RepairLoop {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the step may be tried now. If not, the report says when.
   bool IsDue(const RetryKey& key, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<RepairStep> NextScrub(const RepairView& view);
-  void LogAbortedScrubs(const std::vector<std::string>& aborted);
 
   // Notes since when disks are missing, and passes the missing disks to the eraser.
   void NoteDisks(const Catalog& catalog) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
