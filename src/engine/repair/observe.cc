@@ -30,7 +30,7 @@ void ObserveDoubt(const Record& record, dm::RaidLegsApi& legs, VolumeObservation
   }
   auto found = FindDoubt(*record.group, *record.lv, legs);
   out.view.doubt = found.has_value() ? std::move(*found) : Doubt{.words = found.error().message()};
-  out.doubt_change = VolumeObservation::DoubtChange::kSet;
+  out.doubt_changed = true;
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ Result<VolumeObservation> ObserveVolume(const Record& record, const std::optiona
   if (!view.active && (memory.doubtful || record.lv->partial)) {
     ObserveDoubt(record, legs, out);
   } else if (memory.doubtful) {
-    out.doubt_change = VolumeObservation::DoubtChange::kClear;
+    out.doubt_changed = true;
   }
   if (failed && view.active && !view.on_lost_disk && !record.lv->partial) {
     if (const auto may = MayTakeBack(*record.group, *record.lv, *view.raid, legs); !may.has_value()) {

@@ -62,13 +62,9 @@ struct VolumeObservation {
   VolumeView view;
   // To be remembered in Node::lost_in_kernel. nullopt: was not looked up.
   std::optional<bool> on_lost_disk;
-  // To be remembered in Doubts.
-  enum class DoubtChange {
-    kNone,
-    kSet,    // to view.doubt, which may be empty
-    kClear,  // the volume is active. view.doubt is then why a leg is not taken back; it is not remembered
-  };
-  DoubtChange doubt_change = DoubtChange::kNone;
+  // Whether Doubts is to be updated: an inactive volume's entry to view.doubt, which may be empty. An active
+  // volume has no entry: its view.doubt is why a leg is not taken back, which is not remembered.
+  bool doubt_changed = false;
 };
 // Observes a ready volume. `raid`: the kernel's status of its legs; nullopt as in VolumeView. `disks`: also
 // check whether the volume lies on a pulled disk. That takes several queries and changes only when disks come

@@ -370,15 +370,8 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
       node_.lost_in_kernel.Drop(id);
     }
   }
-  switch (seen.doubt_change) {
-    case VolumeObservation::DoubtChange::kNone:
-      break;
-    case VolumeObservation::DoubtChange::kSet:
-      node_.doubts.Set(id, volume.doubt);
-      break;
-    case VolumeObservation::DoubtChange::kClear:
-      node_.doubts.Set(id, std::nullopt);
-      break;
+  if (seen.doubt_changed) {
+    node_.doubts.Set(id, volume.active ? std::nullopt : volume.doubt);
   }
   const bool failed = HasFailedLeg(volume);
   const bool due = IsDue(refresh, round);
