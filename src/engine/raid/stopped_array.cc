@@ -84,13 +84,10 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
   const auto& areas = metadata->segments.front().areas;
   const lvm::PhysicalVolume* const pv = areas.size() == 1 ? group.FindPv(areas.front().pv_uuid) : nullptr;
   if (pv == nullptr) {
-    return Leg{.metadata_lv = {}, .place = {}, .word = {}, .silence = "is being changed by LVM"};
+    return Leg{.silence = "is being changed by LVM"};
   }
   if (pv->device.empty()) {
-    return Leg{.metadata_lv = {},
-               .place = {},
-               .word = {},
-               .silence = fmt::format("is on a missing disk (PV {})", pv->uuid)};
+    return Leg{.silence = fmt::format("is on a missing disk (PV {})", pv->uuid)};
   }
   const lvm::ExtentRange& range = areas.front().range;
   const dm::EraseRange place{.device = pv->device,
@@ -150,10 +147,7 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
   Array array{.id = (*tags)->id,
               .overruled = (*tags)->overruled,
               .geometry = geometry,
-              .legs = {},
-              .lost = lvm::LostLegs(group, lv),
-              .words = {},
-              .heard = {}};
+              .lost = lvm::LostLegs(group, lv)};
   for (const lvm::SegmentArea& area : lv.segments.front().areas) {
     const size_t i = array.legs.size();
     QUARRY_ASSIGN(Leg leg, LookAt(group, area, legs));
@@ -339,7 +333,7 @@ Result<std::vector<bool>> LegsToLeaveOut(const lvm::Geometry& geometry, const Le
 std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, const LegWords& legs,
                                              const LegBitmaps& bitmaps) {
   const uint64_t most = MostEvents(geometry, legs);
-  dm::RaidStart start{.left_out = KnownFailed(geometry, legs), .resync = false, .marked = {}, .mark_all = {}};
+  dm::RaidStart start{.left_out = KnownFailed(geometry, legs)};
   bool whole = true;  // every leg is present and rebuilt
   for (size_t i = 0; i < legs.size(); ++i) {
     whole = whole && IsUsable(geometry, legs, i) && legs[i]->filled;
@@ -388,7 +382,7 @@ std::optional<LegsInTheWay> WhatStandsInTheWay(const lvm::Geometry& geometry, co
   const std::vector<bool> failed = KnownFailed(geometry, heard);
   const bool started = std::ranges::any_of(heard, [](const auto& word) { return word.has_value(); });
   LegsInTheWay too_few{.legs = lost};
-  LegsInTheWay newer{.legs = {}, .may_override = true};
+  LegsInTheWay newer{.may_override = true};
   for (size_t i = 0; i < heard.size(); ++i) {
     const bool unfilled = heard[i].has_value() ? !heard[i]->filled : started;
     too_few.legs[i] = lost[i] || failed[i] || unfilled;
@@ -423,8 +417,7 @@ std::optional<dm::RaidStart> StartOverruled(const lvm::Geometry& geometry, const
     return std::nullopt;
   }
   const uint64_t events = std::max(MostEvents(geometry, heard) + kOverruled, overruled * kOverruled);
-  return dm::RaidStart{
-      .left_out = std::move(out), .resync = false, .marked = {}, .mark_all = events, .events = events};
+  return dm::RaidStart{.left_out = std::move(out), .mark_all = events, .events = events};
 }
 
 Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const dm::RaidStatus& now,
@@ -518,12 +511,10 @@ Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::R
   }
   QUARRY_ASSIGN(std::vector<bool> out, LegsToLeaveOut(array->geometry, array->words));
   const bool all = std::ranges::find(out, true) == out.end();
-  return Note(*array,
-              {.left_out = std::move(out),
-               .resync = all,
-               .marked = {},
-               .mark_all = MostEvents(array->geometry, array->words)},
-              write);
+  return Note(
+      *array,
+      {.left_out = std::move(out), .resync = all, .mark_all = MostEvents(array->geometry, array->words)},
+      write);
 }
 
 }  // namespace quarry::engine

@@ -97,10 +97,9 @@ Status Check(Node& node, const FoundDisk& found, const EvacuateRequest& request)
                     pv.uuid));
   }
   if (request.cancel) {
-    if (!IsEvacuating(pv)) {
-      return Error(Code::kPrecondition, fmt::format("disk {} is not being evacuated", pv.uuid));
-    }
-    return Ok();
+    return IsEvacuating(pv)
+               ? Ok()
+               : Status(Error(Code::kPrecondition, fmt::format("disk {} is not being evacuated", pv.uuid)));
   }
   QUARRY_TRY(CanLeave(*found.catalog, pv));
   QUARRY_ASSIGN(const bool can_copy, node.world.dm.HasTarget("mirror"));
@@ -117,10 +116,7 @@ EvacuateResult Describe(const FoundDisk& found) {
                      .group = found.catalog->group->name,
                      .pv_uuid = found.pv->uuid,
                      .device = found.pv->device,
-                     .to_move = {},
-                     .volumes = {},
-                     .changed = false};
-  out.to_move = ToBytes(UsedOn(*found.pv), found.catalog->group->extent_size);
+                     .to_move = ToBytes(UsedOn(*found.pv), found.catalog->group->extent_size)};
   for (const Record* const record : WhatLiesOn(*found.catalog, *found.pv).records) {
     out.volumes.push_back(record->tags.id);
   }

@@ -69,8 +69,7 @@ ReturnedDisk ObserveReturned(const Catalog& catalog, const std::string& pv_uuid,
 Result<VolumeObservation> ObserveVolume(const Record& record, const std::optional<dm::RaidStatus>& raid,
                                         const VolumeMemory& memory, bool disks, dm::DmApi& dm,
                                         dm::RaidLegsApi& legs) {
-  VolumeObservation out{.view = {.record = &record, .active = raid.has_value(), .raid = raid},
-                        .on_lost_disk = std::nullopt};
+  VolumeObservation out{.view = {.record = &record, .active = raid.has_value(), .raid = raid}};
   VolumeView& view = out.view;
   const bool failed = HasFailedLeg(view);
   if (disks || failed || memory.doubtful || record.lv->partial || memory.on_lost_disk) {

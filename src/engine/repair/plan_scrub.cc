@@ -156,7 +156,7 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
     return std::nullopt;
   }
   const Record& record = *next->record;
-  RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = RepairKind::kBeginScrub, .repairs = repair};
+  RepairStep step{.ids = {record.tags.id}, .kind = RepairKind::kBeginScrub, .repairs = repair};
   if (!next->raid.has_value()) {
     step.actions.push_back(ActivateAction{record.group->name, {record.lv->name}});
   }

@@ -311,7 +311,7 @@ Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
 RepairView RepairLoop::LookAtDisks(const Catalog& catalog, OneRound& round) {
   const SteadyTime now = node_.world.clock.Now();
   const bool asked = round.cause == RepairCause::kAsked;
-  RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
+  RepairView view{.catalog = &catalog};
   // An administrator who asks for repairs does not wait for an evacuation, which may take hours.
   view.may_evacuate = !asked && copy_ == nullptr && IsDue({Step::kEvacuate}, round);
   if (node_.config.rebuild_rate.has_value() && IsDue({Step::kLimit}, round)) {

@@ -18,7 +18,7 @@ std::expected<RepairStep, LegsKept> ReplaceLegs(const RepairView& view, const Vo
   if (needed || !placed.has_value()) {
     return std::unexpected(LegsKept{needed, placed.has_value() ? "" : placed.error().message()});
   }
-  RepairStep step{.ids = {record.tags.id}, .actions = {}, .kind = legs.kind};
+  RepairStep step{.ids = {record.tags.id}, .kind = legs.kind};
   if (legs.activate) {
     step.actions.push_back(ActivateAction{group, {record.lv->name}});
   }

@@ -9,7 +9,7 @@ namespace {
 
 // Why the volume cannot be scrubbed; empty if it can, or if its legs are only being rebuilt or compared now.
 Result<std::string> Refusal(Node& node, const Catalog& catalog, const Record& record) {
-  const RepairView view{.catalog = &catalog, .volumes = {}, .given_up = {}};
+  const RepairView view{.catalog = &catalog};
   QUARRY_ASSIGN(const RaidReport raid, node.RaidOf(record));
   VolumeView volume{.record = &record, .raid = raid.status};
   volume.on_lost_disk = node.lost_in_kernel.Has(record.tags.id);
