@@ -66,22 +66,6 @@ std::vector<const lvm::LogicalVolume*> LvsOf(const std::vector<const Record*>& r
   return out;
 }
 
-// Continues a move that was killed. The volume is activated first, because LVM copies nothing of an inactive
-// volume.
-std::optional<RepairStep> GoOn(const RepairView& view, const lvm::PhysicalVolume& pv, const BegunMove& move) {
-  const lvm::VolumeGroup& group = view.group();
-  const std::string& name = move.record->lv->name;
-  return RepairStep{.ids = {},
-                    .actions = {ActivateAction{group.name, {name}},
-                                lvm::MoveExtents{.group = group.name,
-                                                 .name = name,
-                                                 .from = lvm::PvRangesArgument(group, pv.uuid, move.from),
-                                                 .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)},
-                                VerifyLeftAction{group.name, pv.uuid, move.from}},
-                    .kind = RepairKind::kEvacuate,
-                    .unhurried = true};
-}
-
 std::optional<RepairStep> RebuildElsewhere(const RepairView& view, const lvm::PhysicalVolume& pv,
                                            const VolumeView& volume, const lvm::Geometry& geometry,
                                            RepairPlan& plan) {
@@ -116,13 +100,6 @@ Result<std::vector<lvm::ExtentMove>> PlaceOff(const lvm::VolumeGroup& group, con
       group, weak, [&](const lvm::FreeSpace& space) { return lvm::PlaceMoves(space, group, pv.uuid, lvs); });
 }
 
-std::string MayNotShrink(const lvm::VolumeGroup& group) {
-  return fmt::format(
-      "volume group {0} does not allow adding or removing disks (vgchange --resizeable n): allow it with "
-      "`vgchange --resizeable y {0}`",
-      group.name);
-}
-
 std::string HoldsStrangers(const lvm::PhysicalVolume& pv, const OnDisk& there) {
   return fmt::format("{} holds unmanaged logical volumes ({}): move (pvmove) or remove them yourself",
                      NameOf(pv), fmt::join(there.strangers, ", "));
@@ -134,8 +111,7 @@ RepairStep Copy(const lvm::VolumeGroup& group, lvm::ExtentMove move) {
     move.from.front().count = std::min(most, move.from.front().count);
     move.to.front().count = std::min(most, move.to.front().count);
   }
-  return {.ids = {},
-          .actions = {lvm::MoveExtents{.group = group.name,
+  return {.actions = {lvm::MoveExtents{.group = group.name,
                                        .name = move.name,
                                        .from = lvm::PvRangesArgument(group, move.from_uuid, move.from),
                                        .to = lvm::PvRangesArgument(group, move.to_uuid, move.to)},
@@ -153,7 +129,10 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
     return std::nullopt;
   }
   if (begun->has_value()) {
-    return GoOn(view, pv, **begun);
+    RepairStep step = Copy(group, **begun);
+    // LVM copies nothing of an inactive volume.
+    step.actions.insert(step.actions.begin(), ActivateAction{group.name, {(*begun)->name}});
+    return step;
   }
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
   const bool rebuild = HasTag(pv, lvm::kReplacingTag);
@@ -193,8 +172,7 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
     return Copy(group, moves->front());
   }
   if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
-    return RepairStep{
-        .ids = {}, .actions = {lvm::RemovePv{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
+    return RepairStep{.actions = {lvm::RemovePv{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
   }
   return std::nullopt;
 }
@@ -233,25 +211,24 @@ OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   return out;
 }
 
-Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
+Result<std::optional<lvm::ExtentMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   const lvm::VolumeGroup& group = *catalog.group;
   const auto pvmove = std::ranges::find_if(group.lvs, [&](const lvm::LogicalVolume& lv) {
     return lvm::IsPvmove(lv) && !pv.device.empty() && lv.leaves == pv.device;
   });
   if (pvmove == group.lvs.end()) {
-    return std::optional<BegunMove>();
+    return std::optional<lvm::ExtentMove>();
   }
-  BegunMove move;
+  lvm::ExtentMove move{.from_uuid = pv.uuid, .whole = true};  // it goes on as it was begun
   std::vector<std::string> strangers;
   for (const lvm::LogicalVolume& lv : group.lvs) {
     if (lv.hidden || !LiesOn(group, lv, pvmove->name)) {
       continue;
     }
-    const Record* const record = RecordOf(catalog, lv);
-    if (record == nullptr || move.record != nullptr) {
+    if (RecordOf(catalog, lv) == nullptr || !move.name.empty()) {
       strangers.push_back(lv.name);
     } else {
-      move.record = record;
+      move.name = lv.name;
     }
   }
   for (const lvm::Segment& segment : pvmove->segments) {
@@ -262,7 +239,7 @@ Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::P
       move.to.push_back(segment.areas[1].range);
     }
   }
-  if (!IsEvacuating(pv) || !strangers.empty() || move.record == nullptr || move.from.empty()) {
+  if (!IsEvacuating(pv) || !strangers.empty() || move.name.empty() || move.from.empty()) {
     return Error(
         Code::kUnavailable,
         fmt::format("another process is moving extents off {} ({}): wait until its pvmove has finished",
@@ -279,7 +256,12 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
                  fmt::format("{} is the only disk of volume group {}", NameOf(pv), group.name));
   }
   if (!group.extendable) {
-    return Error(Code::kPrecondition, MayNotShrink(group));
+    return Error(
+        Code::kPrecondition,
+        fmt::format(
+            "volume group {0} does not allow adding or removing disks (vgchange --resizeable n): allow it "
+            "with `vgchange --resizeable y {0}`",
+            group.name));
   }
   const OnDisk there = WhatLiesOn(catalog, pv);
   if (!there.strangers.empty()) {

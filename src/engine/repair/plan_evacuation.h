@@ -22,17 +22,10 @@ void PlanEvacuation(const RepairView& view, RepairPlan& plan);
 // or the group has no other disk. kNoSpace: the message says how much space is missing.
 Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
-// What is needed to continue a move.
-struct BegunMove {
-  const Record* record = nullptr;  // the volume whose extents are moved
-  std::vector<lvm::ExtentRange> from;
-  std::string to_uuid;  // UUID of the target PV
-  std::vector<lvm::ExtentRange> to;
-};
 // The unfinished move that Quarry began off a PV that is to be vacated; nullopt if there is none.
 // kUnavailable: another process began the move, or it moves more than one managed volume. That process has to
 // finish it.
-Result<std::optional<BegunMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv);
+Result<std::optional<lvm::ExtentMove>> OwnMoveOff(const Catalog& catalog, const lvm::PhysicalVolume& pv);
 
 // The number of allocated extents of the PV.
 Extents UsedOn(const lvm::PhysicalVolume& pv);
