@@ -279,20 +279,22 @@ Status CanLeave(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
   return moves.has_value() ? Ok() : Status(Error(moves.error()).Context(NameOf(pv) + " cannot be evacuated"));
 }
 
-void PlanEvacuation(const RepairView& view, RepairPlan& plan) {
+std::optional<RepairStep> PlanEvacuation(const RepairView& view, RepairPlan& plan) {
   if (!view.may_evacuate || std::ranges::none_of(view.group().pvs, IsEvacuating)) {
-    return;
+    return std::nullopt;
   }
   if (view.group().MissingPvs() > 0) {
     plan.obstacles.emplace_back(
         "a disk is to be vacated, but LVM moves nothing while another disk of the group is missing");
-    return;
+    return std::nullopt;
   }
+  std::optional<RepairStep> step;
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
-    if (IsEvacuating(pv) && !plan.step.has_value()) {
-      plan.step = Leave(view, pv, plan);
+    if (IsEvacuating(pv) && !step.has_value()) {
+      step = Leave(view, pv, plan);
     }
   }
+  return step;
 }
 
 }  // namespace quarry::engine

@@ -15,8 +15,8 @@ namespace quarry::engine {
 // Whether an administrator wants this disk evacuated or replaced.
 bool IsEvacuating(const lvm::PhysicalVolume& pv);
 
-// Adds to `plan` the next step for the first disk that is to be vacated, or the reason why there is no step.
-void PlanEvacuation(const RepairView& view, RepairPlan& plan);
+// The next step for the first disk that is to be vacated. Adds to `plan` why a disk has no step.
+std::optional<RepairStep> PlanEvacuation(const RepairView& view, RepairPlan& plan);
 
 // Whether everything on the disk has space elsewhere. kPrecondition: an unmanaged logical volume lies there,
 // or the group has no other disk. kNoSpace: the message says how much space is missing.

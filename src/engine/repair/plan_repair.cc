@@ -28,8 +28,7 @@ bool MayChange(const VolumeView& volume, RepairPlan& plan) {
 std::optional<RepairStep> TakeBack(const RepairView& view) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (pv.missing && !pv.device.empty() && !view.refused.contains(pv.uuid)) {
-      return RepairStep{.ids = {},
-                        .actions = {lvm::RestorePv{view.group().name, pv.device}},
+      return RepairStep{.actions = {lvm::RestorePv{view.group().name, pv.device}},
                         .kind = RepairKind::kTakeBack,
                         .disk = pv.uuid};
     }
@@ -197,8 +196,7 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
   if (names.empty()) {
     return std::nullopt;
   }
-  return RepairStep{.ids = {},
-                    .actions = {lvm::LimitRecovery{view.group().name, std::move(names), *view.rebuild_rate}},
+  return RepairStep{.actions = {lvm::LimitRecovery{view.group().name, std::move(names), *view.rebuild_rate}},
                     .kind = RepairKind::kLimit};
 }
 
@@ -290,17 +288,19 @@ bool WaitsForTheEraser(const RepairView& view) {
   });
 }
 
-// LVM refuses to remove the disk while any logical volume, managed or not, lies there.
-bool MayDrop(const RepairView& view) {
-  size_t given_up = 0;
-  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
-    if (pv.missing && !view.given_up.contains(pv.uuid)) {
-      return false;
-    }
-    given_up += pv.missing ? 1 : 0;
+// Removes the missing disks from the group once all of them are given up. LVM refuses to remove a disk while
+// any logical volume, managed or not, lies there.
+std::optional<RepairStep> Drop(const RepairView& view) {
+  const lvm::VolumeGroup& group = view.group();
+  const auto waited_for = [&](const lvm::PhysicalVolume& pv) {
+    return pv.missing && !view.given_up.contains(pv.uuid);
+  };
+  const size_t missing = group.MissingPvs();
+  if (missing == 0 || missing == group.pvs.size() || std::ranges::any_of(group.pvs, waited_for) ||
+      std::ranges::any_of(group.lvs, &lvm::LogicalVolume::partial)) {
+    return std::nullopt;
   }
-  return given_up > 0 && given_up < view.group().pvs.size() &&
-         std::ranges::none_of(view.group().lvs, &lvm::LogicalVolume::partial);
+  return RepairStep{.actions = {lvm::DropMissingPvs{group.name}}};
 }
 
 }  // namespace
@@ -348,18 +348,13 @@ RepairPlan PlanRepair(const RepairView& view) {
   if (view.group().exported) {
     return plan;
   }
-  for (const auto& next : {TakeBack, Resume, StartAsAsked}) {
-    if (plan.step = next(view); plan.step.has_value()) {
-      return plan;
-    }
-  }
-  if (plan.step = Abandon(view, plan); plan.step.has_value()) {
-    return plan;
-  }
-  if (plan.step = Refresh(view); plan.step.has_value()) {
-    return plan;
-  }
-  if (plan.step = StartAgain(view, plan); plan.step.has_value()) {
+  plan.step = TakeBack(view)
+                  .or_else([&] { return Resume(view); })
+                  .or_else([&] { return StartAsAsked(view); })
+                  .or_else([&] { return Abandon(view, plan); })
+                  .or_else([&] { return Refresh(view); })
+                  .or_else([&] { return StartAgain(view, plan); });
+  if (plan.step.has_value()) {
     return plan;
   }
   for (const VolumeView& volume : view.volumes) {
@@ -369,19 +364,12 @@ RepairPlan PlanRepair(const RepairView& view) {
       plan.obstacles.push_back(volume.doubt->words);
     }
   }
-  if (!plan.step.has_value()) {
-    plan.step = EndTakenOut(view, plan);
-  }
   plan.waiting = plan.waiting || WaitsForTheEraser(view);
-  if (!plan.step.has_value() && MayDrop(view)) {
-    plan.step = RepairStep{{}, {lvm::DropMissingPvs{view.group().name}}};
-  }
-  if (!plan.step.has_value()) {
-    plan.step = LimitRecovery(view, plan);
-  }
-  if (!plan.step.has_value()) {
-    PlanEvacuation(view, plan);
-  }
+  plan.step = std::move(plan.step)
+                  .or_else([&] { return EndTakenOut(view, plan); })
+                  .or_else([&] { return Drop(view); })
+                  .or_else([&] { return LimitRecovery(view, plan); })
+                  .or_else([&] { return PlanEvacuation(view, plan); });
   return plan;
 }
 
