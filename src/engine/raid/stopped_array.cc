@@ -168,38 +168,15 @@ std::optional<LegsInTheWay> InTheWayOf(const Array& array) {
   return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
 }
 
-// The legs that diverged, as text.
-std::string TellParted(const Array& array, const LegsInTheWay& found) {
-  std::vector<std::string> others;
-  for (size_t i = 0; i < found.legs.size(); ++i) {
-    if (found.legs[i]) {
-      others.push_back(std::to_string(i));
-    }
-  }
-  return fmt::format(
-      "its legs {} and {} each went on without the other, so each has writes that the other lacks",
-      Freshest(array.geometry, array.heard), fmt::join(others, ", "));
-}
-
-Doubt Explain(const Array& array, const LegsInTheWay& found) {
-  const uint64_t overruled =
-      std::max(MostEvents(array.geometry, array.heard) / kOverruled, array.overruled) + 1;
-  if (found.parted) {
-    return {.words = fmt::format(
-                "volume {} ({}) is not started: {}. `quarryctl repair {}` starts it from leg {}, which has "
-                "seen more changes; writes that only the other leg has are then lost. To start it from the "
-                "other leg, first remove the disk of the leg with more changes for good (vgreduce "
-                "--removemissing --force)",
-                array.id, array.geometry.Describe(), TellParted(array, found), array.id,
-                Freshest(array.geometry, array.heard)),
-            .may_override = found.may_override,
-            .overruled = overruled};
-  }
+// Why the array is not started, with the remedy.
+std::string Explain(const Array& array, const LegsInTheWay& found) {
   const std::vector<bool> failed = KnownFailed(array.geometry, array.heard);
+  std::vector<size_t> numbers;
   std::vector<std::string> each;
   for (size_t i = 0; i < array.legs.size(); ++i) {
     if (found.legs[i]) {
       const Leg& leg = array.legs[i];
+      numbers.push_back(i);
       each.push_back(fmt::format("leg {} {}", i,
                                  !leg.silence.empty()     ? leg.silence
                                  : failed[i]              ? "failed before other legs did and is older"
@@ -208,29 +185,32 @@ Doubt Explain(const Array& array, const LegsInTheWay& found) {
                                                           : "was never part of the volume"));
     }
   }
-  const std::string start = fmt::format("volume {} ({}) is not started: {}", array.id,
-                                        array.geometry.Describe(), fmt::join(each, ", "));
+  const std::string start =
+      fmt::format("volume {} ({}) is not started: ", array.id, array.geometry.Describe());
+  if (found.parted) {
+    return fmt::format(
+        "{0}its legs {1} and {2} each went on without the other, so each has writes that the other lacks. "
+        "`quarryctl repair {3}` starts it from leg {1}, which has seen more changes; writes that only the "
+        "other leg has are then lost. To start it from the other leg, first remove the disk of the leg with "
+        "more changes for good (vgreduce --removemissing --force)",
+        start, Freshest(array.geometry, array.heard), fmt::join(numbers, ", "), array.id);
+  }
+  const std::string legs = fmt::format("{}{}", start, fmt::join(each, ", "));
   if (!found.may_override) {
-    return {.words = start + ". Too few other legs are left: bring its disks back", .may_override = false};
+    return legs + ". Too few other legs are left: bring its disks back";
   }
   if (found.left_behind) {
-    return {
-        .words = fmt::format("{}, and the other legs were left out when an administrator started the volume "
-                             "without them: they lack later writes. Bring the disk back. If it is gone for "
-                             "good, `quarryctl repair {}` starts the volume from the other legs",
-                             start, array.id),
-        .may_override = true,
-        .overruled = overruled};
+    return fmt::format(
+        "{}, and the other legs were left out when an administrator started the volume without them: they "
+        "lack later writes. Bring the disk back. If it is gone for good, `quarryctl repair {}` starts the "
+        "volume from the other legs",
+        legs, array.id);
   }
-  return {
-      .words = fmt::format(
-          "{}, and the other legs do not count that leg as failed: they may be out of date, because the "
-          "volume may have been written to without them. Bring the disk back. If it is gone for good, "
-          "`quarryctl repair {}` starts the volume from the other legs; writes that only that disk has are "
-          "then lost",
-          start, array.id),
-      .may_override = true,
-      .overruled = overruled};
+  return fmt::format(
+      "{}, and the other legs do not count that leg as failed: they may be out of date, because the volume "
+      "may have been written to without them. Bring the disk back. If it is gone for good, `quarryctl repair "
+      "{}` starts the volume from the other legs; writes that only that disk has are then lost",
+      legs, array.id);
 }
 
 // Writes the same record to all legs that are used, to the freshest last. If the process is killed in
@@ -320,7 +300,7 @@ Result<std::vector<bool>> LegsToLeaveOut(const lvm::Geometry& geometry, const Le
     if (!Survives(geometry, out)) {
       continue;
     }
-    if (!in_sync && std::ranges::find(out, true) != out.end()) {
+    if (!in_sync && Any(out)) {
       break;  // the legs left out would be rebuilt from parity that was never computed
     }
     return out;
@@ -334,14 +314,13 @@ std::optional<dm::RaidStart> StartAfterCrash(const lvm::Geometry& geometry, cons
                                              const LegBitmaps& bitmaps) {
   const uint64_t most = MostEvents(geometry, legs);
   dm::RaidStart start{.left_out = KnownFailed(geometry, legs)};
-  bool whole = true;  // every leg is present and rebuilt
+  bool whole = !Any(start.left_out);  // every leg is present and rebuilt
   for (size_t i = 0; i < legs.size(); ++i) {
     whole = whole && IsUsable(geometry, legs, i) && legs[i]->filled;
   }
   if (!Survives(geometry, start.left_out)) {
     return std::nullopt;
   }
-  whole = whole && std::ranges::find(start.left_out, true) == start.left_out.end();
   bool outdated = false;     // at least one bitmap is outdated, or the bitmaps differ in size
   bool interrupted = false;  // regions are marked that the kernel treats as synced
   bool in_sync = true;
@@ -429,24 +408,21 @@ Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
   if (!array.has_value() || now.legs.size() != array->heard.size()) {
     return Ok();
   }
-  LegsInTheWay found{.legs = PartedLegs(array->geometry, array->heard), .parted = true};
   LegWords used = array->heard;
   for (size_t i = 0; i < used.size(); ++i) {
     used[i] = now.legs[i] == 'D' ? std::nullopt : used[i];
   }
   const uint64_t most = MostEvents(array->geometry, used);
+  bool apart = Any(PartedLegs(array->geometry, array->heard));
+  std::vector<size_t> others;
   for (size_t i = 0; i < used.size(); ++i) {
-    found.legs[i] = found.legs[i] || (now.legs[i] == 'D' && IsUsable(array->geometry, array->heard, i) &&
-                                      array->heard[i]->events > most);
-  }
-  if (!Any(found.legs)) {
-    return Ok();
-  }
-  std::vector<std::string> others;
-  for (size_t i = 0; i < found.legs.size(); ++i) {
     if (now.legs[i] == 'D' && array->heard[i].has_value()) {
-      others.push_back(std::to_string(i));
+      others.push_back(i);
+      apart = apart || (IsUsable(array->geometry, array->heard, i) && array->heard[i]->events > most);
     }
+  }
+  if (!apart) {
+    return Ok();
   }
   return Error(
       Code::kPrecondition,
@@ -460,7 +436,13 @@ Result<std::optional<Doubt>> FindDoubt(const lvm::VolumeGroup& group, const lvm:
                                        dm::RaidLegsApi& legs) {
   QUARRY_ASSIGN(const std::optional<Array> array, ArrayOf(group, lv, legs));
   const auto found = array.has_value() ? InTheWayOf(*array) : std::nullopt;
-  return found.has_value() ? std::optional(Explain(*array, *found)) : std::nullopt;
+  if (!found.has_value()) {
+    return std::nullopt;
+  }
+  const uint64_t most = MostEvents(array->geometry, array->heard);
+  return Doubt{.words = Explain(*array, *found),
+               .may_override = found->may_override,
+               .overruled = std::max(most / kOverruled, array->overruled) + 1};
 }
 
 Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::RaidLegsApi& legs,
@@ -474,17 +456,17 @@ Status PrepareStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
         StartOverruled(array->geometry, array->words, array->heard, array->lost, array->overruled);
     return accept_older && found->may_override && start.has_value()
                ? Note(*array, *start, write)
-               : Status(Error(Code::kPrecondition, Explain(*array, *found).words));
+               : Status(Error(Code::kPrecondition, Explain(*array, *found)));
   }
-  LegBitmaps bitmaps;
-  for (size_t i = 0; i < array->words.size(); ++i) {
-    bitmaps.emplace_back();
+  LegBitmaps bitmaps(array->words.size());
+  for (size_t i = 0; i < bitmaps.size(); ++i) {
     if (array->words[i].has_value()) {
       auto read = legs.ReadBitmap(*array->legs[i].place);
-      if (!read.has_value() && read.error().code() == Code::kTimeout) {
+      if (read.has_value()) {
+        bitmaps[i] = std::move(*read);
+      } else if (read.error().code() == Code::kTimeout) {
         return std::move(read.error());
       }
-      bitmaps.back() = read.has_value() ? std::optional(std::move(*read)) : std::nullopt;
     }
   }
   auto start = StartAfterCrash(array->geometry, array->words, bitmaps);
@@ -510,7 +492,7 @@ Status Revive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::R
     }
   }
   QUARRY_ASSIGN(std::vector<bool> out, LegsToLeaveOut(array->geometry, array->words));
-  const bool all = std::ranges::find(out, true) == out.end();
+  const bool all = !Any(out);
   return Note(
       *array,
       {.left_out = std::move(out), .resync = all, .mark_all = MostEvents(array->geometry, array->words)},
