@@ -12,7 +12,6 @@
 #include "engine/model/unmanaged.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
-#include "engine/plan/plan_taken_out.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/volumes.h"
 

@@ -9,7 +9,6 @@
 #include "engine/model/alone.h"
 #include "engine/model/taken_out.h"
 #include "engine/plan/metadata_budget.h"
-#include "engine/plan/plan_taken_out.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/plan/zeroed_extents.h"
 #include "engine/pool/node.h"

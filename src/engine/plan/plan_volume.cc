@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/config.h"
 #include "engine/model/failing_disks.h"
 #include "engine/model/inline_limits.h"
 #include "engine/model/sizing.h"
+#include "engine/model/taken_out.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -123,6 +123,22 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
                           record.lv->name,
                           {lvm::StateTag(lvm::VolumeState::kErasing)},
                           {lvm::StateTag(lvm::VolumeState::kReady)}}};
+}
+
+Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken) {
+  Plan plan;
+  const Record* const record = VolumeOf(catalog, taken);
+  for (const lvm::LogicalVolume* const part : taken.parts) {
+    lvm::VolumeTags tags = record->tags;
+    tags.state = lvm::VolumeState::kErasing;
+    tags.id = lvm::VolumeId(record->pool, part->name);
+    tags.size = part->size;
+    tags.erased.clear();
+    tags.scrubbed.clear();
+    plan.push_back(
+        lvm::ChangeTags{catalog.group->name, part->name, lvm::BuildTags(tags), lvm::TagsOfOurs(part->tags)});
+  }
+  return plan;
 }
 
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up) {

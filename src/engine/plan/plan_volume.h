@@ -46,6 +46,11 @@ ErasePolicy PolicyOf(const Record& record);
 // out of reach, and the eraser does the rest.
 Plan PlanDelete(const Record& record, ErasePolicy policy);
 
+// Retags the parts of a leg that model/taken_out.h found as deleted volumes, so that they are erased like
+// their volume. One commit each. The leg comes first, because its metadata LV is the proof that the leg is
+// Quarry's.
+Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken);
+
 // Erases every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
 // OwnedExtents (lvm/ownership.h) if the extents are not the volume's alone.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up = {});

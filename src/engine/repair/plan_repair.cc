@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include "engine/model/alone.h"
-#include "engine/model/taken_out.h"
 #include "engine/model/volume_health.h"
-#include "engine/plan/plan_taken_out.h"
+#include "engine/plan/plan_volume.h"
 #include "engine/repair/plan_evacuation.h"
 #include "engine/repair/replace_legs.h"
 
@@ -328,6 +327,13 @@ std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume
     }
   }
   return out;
+}
+
+bool IsDispensable(const Record& volume, const std::optional<dm::RaidStatus>& raid) {
+  const std::vector<bool> lost = lvm::LostLegs(*volume.group, *volume.lv);
+  return raid.has_value() && raid->action == "idle" && raid->in_sync == raid->total &&
+         raid->legs.size() == lost.size() && raid->legs.find_first_not_of('A') == std::string::npos &&
+         std::ranges::find(lost, true) == lost.end();
 }
 
 bool IsBusy(const VolumeView& volume) {

@@ -60,6 +60,10 @@ std::vector<bool> UselessLegs(const RepairView& view, const VolumeView& volume);
 // The UUIDs of the present PVs that hold legs which the kernel has marked as failed.
 std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume);
 
+// Whether the volume has all data of a leg that a conversion took out of it: the kernel reports every other
+// leg as present and in sync.
+bool IsDispensable(const Record& volume, const std::optional<dm::RaidStatus>& raid);
+
 // Whether legs are being rebuilt or compared.
 bool IsBusy(const VolumeView& volume);
 // Whether legs are being compared.

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/config.h"
-#include "engine/plan/plan_taken_out.h"
 #include "engine/repair/plan_evacuation.h"
+#include "engine/repair/plan_repair.h"
 #include "tests/fakes/fake_world.h"
 #include "tests/unit/engine/repair_world.h"
 
