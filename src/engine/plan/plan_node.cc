@@ -192,8 +192,8 @@ std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts,
 
 Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content) {
   QUARRY_ASSIGN(const mount::MountOptions options, WithDefaults(request.capability.mount_flags));
-  const bool give = (options.flags & MS_RDONLY) == 0 && !IsForReaders(request.capability) &&
-                    OtherMounts(view, request.staging_path).empty();
+  const bool read_only = (options.flags & MS_RDONLY) != 0;
+  Plan plan;
   if (const auto* entry = view.mounts.At(request.staging_path); entry != nullptr) {
     if (OurMountAt(view, request.staging_path) == nullptr) {
       return InTheWay("staging_target_path", request.staging_path, *entry);
@@ -201,19 +201,15 @@ Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const 
     if (!SameFlags(*entry, options.flags)) {
       return OtherOptions(view.record, "staged", request.staging_path);
     }
-    Plan plan;  // an earlier call may have been cut short after the mount
-    AppendGrowth(view, request.staging_path, entry->read_only(), plan);
-    if (give) {
-      QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
-    }
-    return plan;
+  } else {
+    QUARRY_ASSIGN(plan, PlanBeforeMount(view, content, options));
+    plan.push_back(MakeTargetAction{request.staging_path, true});
+    plan.push_back(
+        MountAction{view.stack.top().Node(), request.staging_path, view.record.tags.fs_type, options});
   }
-  QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
-  plan.push_back(MakeTargetAction{request.staging_path, true});
-  plan.push_back(
-      MountAction{view.stack.top().Node(), request.staging_path, view.record.tags.fs_type, options});
-  AppendGrowth(view, request.staging_path, (options.flags & MS_RDONLY) != 0, plan);
-  if (give) {
+  // Also if it is mounted already: an earlier call may have been cut short after the mount.
+  AppendGrowth(view, request.staging_path, read_only, plan);
+  if (!read_only && !IsForReaders(request.capability) && OtherMounts(view, request.staging_path).empty()) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.staging_path, {}));
   }
   return plan;
@@ -256,6 +252,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   const Record& record = view.record;
   QUARRY_ASSIGN(mount::MountOptions options, WithDefaults(request.capability.mount_flags));
   options.flags |= ReadOnly(request) ? MS_RDONLY : 0;
+  const bool read_only = (options.flags & MS_RDONLY) != 0;
   const std::vector<std::string> others = OtherMounts(view, request.target_path);
   if (const auto* entry = view.mounts.At(request.target_path); entry != nullptr) {
     if (OurMountAt(view, request.target_path) == nullptr) {
@@ -265,10 +262,10 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
       return OtherOptions(record, "published", request.target_path);
     }
     Plan plan;
-    AppendGrowth(view, request.target_path, entry->read_only(), plan);
+    AppendGrowth(view, request.target_path, read_only, plan);
     // An earlier call may have ended between the mount and this step. If the group is already right, the
     // permissions are not checked: by now the tenants may have changed them.
-    if (!entry->read_only() && view.group != request.capability.mount_group && others.empty()) {
+    if (!read_only && view.group != request.capability.mount_group && others.empty()) {
       QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
     }
     return plan;
@@ -286,7 +283,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
     }
     options.data.clear();  // the first mount has set the options of the file system
     Plan plan;
-    if (!ReadOnly(request) && (options.flags & MS_RDONLY) == 0) {
+    if (!read_only) {
       QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
     }
     plan.push_back(make_target);
@@ -296,8 +293,8 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   QUARRY_ASSIGN(Plan plan, PlanBeforeMount(view, content, options));
   plan.push_back(make_target);
   plan.push_back(MountAction{view.stack.top().Node(), request.target_path, record.tags.fs_type, options});
-  AppendGrowth(view, request.target_path, (options.flags & MS_RDONLY) != 0, plan);
-  if ((options.flags & MS_RDONLY) == 0) {
+  AppendGrowth(view, request.target_path, read_only, plan);
+  if (!read_only) {
     QUARRY_TRY(AddGroup(plan, view, request.capability, request.target_path, others));
   }
   return plan;
