@@ -30,7 +30,7 @@ Result<bool> RemoveHolder(Pool& pool, const std::shared_ptr<Zeroing>& cleaning, 
   if (holder == nullptr) {
     return false;
   }
-  const bool held = LiesOnJust(*now, *holder, cleaning->held());
+  const bool held = ByPv(lvm::PhysicalExtents(*now, *holder)) == ByPv(cleaning->held());
   // lvremove would also remove what another program has put on the LV. OwnedExtents fails if there is any.
   const auto owned = lvm::OwnedExtents(*now, *holder);
   if (!owned.has_value()) {

@@ -43,13 +43,9 @@ Bytes MetadataForVolume(const lvm::Geometry& geometry) {
   return {lvm::MetadataTextOf(geometry).value + kTagsText};
 }
 
-Bytes MetadataKept(const Catalog& catalog) {
-  return {kKeptForLvm + kKeptPerVolume * catalog.records.size()};
-}
-
 Status CheckMetadataRoom(const Catalog& catalog, Bytes more) {
   const lvm::PhysicalVolume* fullest = Fullest(*catalog.group);
-  const Bytes kept = MetadataKept(catalog);
+  const Bytes kept{kKeptForLvm + kKeptPerVolume * catalog.records.size()};
   if (fullest == nullptr || fullest->metadata_free >= kept + more) {
     return Ok();
   }

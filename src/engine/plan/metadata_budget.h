@@ -14,11 +14,8 @@ Bytes MetadataFor(const Plan& plan);
 // The same for a new volume.
 Bytes MetadataForVolume(const lvm::Geometry& geometry);
 
-// Space that new volumes do not get. It is kept for staging, file system growth, deletion and erasing of each
-// existing volume.
-Bytes MetadataKept(const Catalog& catalog);
-
-// OK if `more` fits beside the space that is kept. kNoSpace gives the sizes and the remedy.
+// OK if `more` fits beside the space that is kept for staging, file system growth, deletion and erasing of
+// each existing volume. kNoSpace gives the sizes and the remedy.
 Status CheckMetadataRoom(const Catalog& catalog, Bytes more);
 
 }  // namespace quarry::engine

@@ -116,9 +116,7 @@ Result<AdoptionPlan> PlanAdoption(const Candidate& candidate, const AdoptRequest
                                  .profile = candidate.profile.Canonical(),
                                  .access = std::string(AccessName(Access::kAny)),
                                  .fs_type = wanted,
-                                 .formatted = "",
-                                 .erase = std::string(EraseName(candidate.profile.erase))},
-                        .holds = "nothing"};
+                                 .erase = std::string(EraseName(candidate.profile.erase))}};
   const auto holds = [&](const std::string& what) {
     return Refuse(Code::kPrecondition, record, fmt::format("holds {}; it is left as it is", what));
   };

@@ -56,7 +56,6 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .profile = wish.profile.Canonical(),
       .access = std::string(AccessName(wish.access.access)),
       .fs_type = wish.access.fs_type,
-      .formatted = "",
       .erase = std::string(EraseName(wish.profile.erase)),
       .ephemeral = wish.ephemeral,
   };

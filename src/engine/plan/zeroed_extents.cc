@@ -61,11 +61,6 @@ std::vector<ExtentRange> Common(const std::vector<ExtentRange>& a, const std::ve
   return Without(a, Without(a, b));
 }
 
-bool LiesOnJust(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
-                const std::vector<PhysicalRange>& ranges) {
-  return ByPv(lvm::PhysicalExtents(group, lv)) == ByPv(ranges);
-}
-
 void ZeroedExtents::Look(const lvm::VolumeGroup& group) {
   const bool ours = seqno_.has_value() && group.uuid == group_uuid_ && group.seqno >= *seqno_ &&
                     group.seqno - *seqno_ <= commits_;

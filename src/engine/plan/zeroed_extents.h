@@ -58,11 +58,6 @@ std::vector<lvm::ExtentRange> Without(const std::vector<lvm::ExtentRange>& from,
 std::vector<lvm::ExtentRange> Common(const std::vector<lvm::ExtentRange>& a,
                                      const std::vector<lvm::ExtentRange>& b);
 
-// Whether `lv` in `group` lies on exactly these extents, so that the extents that were zeroed below it are
-// still its own.
-bool LiesOnJust(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
-                const std::vector<lvm::PhysicalRange>& ranges);
-
 // Ranges by PV: ascending, disjoint, never adjacent.
 std::map<std::string, std::vector<lvm::ExtentRange>> ByPv(const std::vector<lvm::PhysicalRange>& ranges);
 
