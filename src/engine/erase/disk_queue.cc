@@ -30,12 +30,6 @@ DiskQueue::DiskQueue(World world, const Logger& log, Bytes rate, std::function<v
       tell_(std::move(tell)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-DiskQueue::~DiskQueue() = default;  // jthread: asks to stop, then joins
-
-void DiskQueue::Stop() {
-  thread_.request_stop();
-}
-
 void DiskQueue::Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste) {
   const MutexLock lock(mutex_);
   entries_.push_back({std::move(erasure), part, haste});

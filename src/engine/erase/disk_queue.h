@@ -28,14 +28,14 @@ class DiskQueue {
   // without a lock, after each volume's part, and after each further kTold bytes. `world`, `log`, and
   // everything that `tell` refers to, must outlive this object.
   DiskQueue(World world, const Logger& log, Bytes rate, std::function<void()> tell);
-  // Stops after the present piece. The rest stays undone.
-  ~DiskQueue();
+  // Stops after the present piece. The rest stays undone. (jthread asks to stop, then joins.)
+  ~DiskQueue() = default;
   DiskQueue(const DiskQueue&) = delete;
   DiskQueue& operator=(const DiskQueue&) = delete;
 
   void Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste);
   // Requests a stop, and does not wait for it.
-  void Stop();
+  void Stop() { thread_.request_stop(); }
   // How long the queued work will take at the recent rate. nullopt: the rate is not known yet.
   std::optional<std::chrono::duration<double>> Expected() const;
 

@@ -10,28 +10,20 @@ namespace quarry::engine {
 namespace {
 
 // FNV-1a. It only has to distinguish the layouts of one volume.
-class Digest {
- public:
-  void Add(std::string_view text) {
-    for (const char c : text) {
-      value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-    }
-  }
-  std::string text() const { return fmt::format("{:016x}", value_); }
-
- private:
-  uint64_t value_ = 0xCBF29CE484222325;
-};
-
 std::string DigestOf(const std::vector<DiskPart>& parts) {
-  Digest digest;
+  uint64_t digest = 0xCBF29CE484222325;
+  const auto add = [&](std::string_view text) {
+    for (const char c : text) {
+      digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+    }
+  };
   for (const DiskPart& part : parts) {
-    digest.Add(part.pv_uuid);
+    add(part.pv_uuid);
     for (const EraseAction& piece : part.pieces) {
-      digest.Add(fmt::format(" {}+{}", piece.range.offset.value, piece.range.length.value));
+      add(fmt::format(" {}+{}", piece.range.offset.value, piece.range.length.value));
     }
   }
-  return digest.text();
+  return fmt::format("{:016x}", digest);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "engine/erase/eraser.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -144,10 +143,6 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
                 {.fails = "a leg that an LVM conversion took out of a deleted volume cannot be erased yet",
                  .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}) {}
 
-Eraser::~Eraser() {
-  Stop();
-}
-
 void Eraser::Start() {
   const MutexLock life(life_mutex_);
   if (!stopped_ && !thread_.joinable()) {
@@ -226,10 +221,6 @@ DiskQueue& Eraser::QueueOf(const std::string& device) {
     queue = std::make_unique<DiskQueue>(world_, log_, rate_, [this] { Wake(); });
   }
   return *queue;
-}
-
-void Eraser::NoLaterThan(SteadyTime when) {
-  next_round_ = std::min(next_round_, when);
 }
 
 void Eraser::Clear(const std::shared_ptr<EraseJob>& extents) {
@@ -409,9 +400,7 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   if (lv == nullptr || lv->uuid != record.lv->uuid) {
     return Error(Code::kUnavailable, "another process has removed or renamed the logical volume");
   }
-  Record current = record;
-  current.group = now;
-  current.lv = lv;
+  const Record current(record.pool, now, lv, record.tags);
   // This check precedes the deactivation: if an administrator is moving the volume, deactivating it would
   // abort the move.
   QUARRY_TRY(CheckAlone(current));
@@ -479,9 +468,7 @@ bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const
     NoLaterThan(std::chrono::steady_clock::now() + kFirstRetry);
     return false;
   }
-  Record current = record;
-  current.group = now;
-  current.lv = &lv;
+  const Record current(record.pool, now, &lv, record.tags);
   if (!SuperblocksStayedClear(world_, current, work.erasure->parts(), work.erasure->Done())) {
     log_.Warning("a deleted volume was activated during its erasure: it is erased again from the beginning",
                  {{"pool", pool_.config.name}, {"lv", lv.name}});

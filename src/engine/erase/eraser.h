@@ -7,6 +7,7 @@
 // caller waits for it.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -36,7 +37,7 @@ class Eraser {
   // `pool`, `world` and `log` must outlive this object. `rate`: bytes a second on each disk, at most; 0: as
   // fast as possible. No work begins before Start().
   Eraser(Pool& pool, World world, const Logger& log, Bytes rate);
-  ~Eraser();  // as Stop()
+  ~Eraser() { Stop(); }
   Eraser(const Eraser&) = delete;
   Eraser& operator=(const Eraser&) = delete;
 
@@ -97,7 +98,7 @@ class Eraser {
   // superblocks. If the answer is no, the volume is put off, or erased again from the beginning.
   bool MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record);
   // Makes the next round begin at `when` at the latest.
-  void NoLaterThan(SteadyTime when);
+  void NoLaterThan(SteadyTime when) { next_round_ = std::min(next_round_, when); }
   DiskQueue& QueueOf(const std::string& device);
 
   Pool& pool_;

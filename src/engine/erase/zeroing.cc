@@ -19,10 +19,6 @@ Status Zeroing::Wait(const Call& call) {
   return work_->WaitFinished(call) ? Ok() : Status(NotYet());
 }
 
-bool Zeroing::Finished() const {
-  return work_->Finished();
-}
-
 Status Zeroing::Outcome() const {
   if (!work_->Finished()) {
     return NotYet();

@@ -40,7 +40,7 @@ class Zeroing {
   // Waits until the zeroing has ended, successfully or not: OK. If `call` ends first: kUnavailable, with the
   // progress.
   Status Wait(const Call& call);
-  bool Finished() const;
+  bool Finished() const { return work_->Finished(); }
   // The outcome of a finished zeroing; kUnavailable, with the progress, before that.
   Status Outcome() const;
   // How long ago a caller last waited for this zeroing.
