@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 namespace quarry::engine {
 namespace {
@@ -11,17 +10,6 @@ namespace {
 constexpr std::chrono::minutes kLongestRound{1};
 
 }  // namespace
-
-void HealthMemory::AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked,
-                          std::string pv, std::string node) {
-  std::thread([api = std::move(api), asked = std::move(asked), pv = std::move(pv), node = std::move(node)] {
-    Answer answer = api->Read(node);
-    const MutexLock lock(asked->mutex);
-    asked->answers.insert_or_assign(pv, std::move(answer));
-    asked->open.erase(pv);
-    asked->answered.notify_all();
-  }).detach();
-}
 
 std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
                                                     const Round& round, const Call& call) {
@@ -33,7 +21,13 @@ std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::
     for (const auto& [pv, node] : round.nodes) {
       if (!node.empty() && asked_->open.insert(pv).second) {
         now.insert(pv);
-        AskOne(api, asked_, pv, node);
+        std::thread([api, asked = asked_, pv, node] {
+          Answer answer = api->Read(node);
+          const MutexLock answering(asked->mutex);
+          asked->answers.insert_or_assign(pv, std::move(answer));
+          asked->open.erase(pv);
+          asked->answered.notify_all();
+        }).detach();
       }
     }
     const auto owes = [&](const std::string& pv)
@@ -87,7 +81,7 @@ std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, An
 }
 
 void HealthMemory::Summarize() {
-  UnhealthyDisks weak{.failing = blamed_, .worn = {}, .dropping = {}};
+  UnhealthyDisks weak{.failing = blamed_};
   for (const auto& [pv, words] : blamed_) {
     weak.dropping.insert(pv);
   }

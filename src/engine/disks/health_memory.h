@@ -71,8 +71,6 @@ class HealthMemory {
     std::map<std::string, Answer> answers ABSL_GUARDED_BY(mutex);
   };
 
-  static void AskOne(std::shared_ptr<udev::DiskHealthApi> api, std::shared_ptr<Asked> asked, std::string pv,
-                     std::string node);
   std::optional<Change> Take(const std::string& pv, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Summarize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

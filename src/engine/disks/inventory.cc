@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "engine/disks/join.h"
-#include "engine/model/config.h"
-#include "engine/pool/node.h"
 
 namespace quarry::engine {
 namespace {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/model/config.h"
 #include "lvm/lvm_api.h"
 
 namespace quarry::engine {

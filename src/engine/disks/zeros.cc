@@ -12,15 +12,9 @@
 #include "base/units.h"
 
 namespace quarry::engine {
-namespace {
-
-// How much of the device is read. File systems, databases and similar data begin within this.
-constexpr Bytes kLookedAt{kMiB};
-
-}  // namespace
 
 Result<bool> BeginsWithZeros(int fd, const std::string& what) {
-  std::vector<char> buffer(kLookedAt.value);
+  std::vector<char> buffer(kMiB.value);
   size_t got = 0;
   while (got < buffer.size()) {
     const ssize_t n = pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(got));
