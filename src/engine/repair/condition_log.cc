@@ -21,10 +21,6 @@ std::string ConditionLog::Note(const std::string& id, const Health& health) cons
   return now;
 }
 
-void ConditionLog::Keep(Conditions conditions) {
-  conditions_ = std::move(conditions);
-}
-
 void ConditionLog::NoteObstacles(const std::vector<std::string>& obstacles) {
   const std::string all = fmt::format("{}", fmt::join(obstacles, "; "));
   if (!all.empty() && std::exchange(obstacles_, all) != all) {

@@ -25,7 +25,7 @@ class ConditionLog {
   std::string Note(const std::string& id, const Health& health) const;
   // The conditions of all volumes. The caller passes them once the whole pool was looked at: if a
   // look is aborted, the next look compares with the same conditions again.
-  void Keep(Conditions conditions);
+  void Keep(Conditions conditions) { conditions_ = std::move(conditions); }
 
   // Logs the obstacles if they differ from those that were logged last. Ignores an empty list.
   void NoteObstacles(const std::vector<std::string>& obstacles);

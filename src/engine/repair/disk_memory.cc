@@ -29,23 +29,16 @@ std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
       log_.Warning("a disk is missing", {{"pool", pool_}, {"pv", pv.uuid}});
     } else if (!away && missing_since_.erase(pv.uuid) > 0) {
       log_.Info("a disk is back", {{"pool", pool_}, {"pv", pv.uuid}, {"device", pv.device}});
-      ForgetFailures(catalog, pv);
+      if (const auto returned = ObserveReturned(catalog, pv.uuid, dm_); returned.pulled) {
+        healths_.ClearFailing(pv.uuid);
+        failing_since_.erase(pv.uuid);
+        for (const std::string& id : returned.volumes) {
+          retries_.Forget({RetryKey::Step::kRefresh, id});
+        }
+      }
     }
   }
   return missing;
-}
-
-// Does nothing unless the disk was really pulled (observe.h).
-void DiskMemory::ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
-  const ReturnedDisk returned = ObserveReturned(catalog, pv.uuid, dm_);
-  if (!returned.pulled) {
-    return;
-  }
-  healths_.ClearFailing(pv.uuid);
-  failing_since_.erase(pv.uuid);
-  for (const std::string& id : returned.volumes) {
-    retries_.Forget({RetryKey::Step::kRefresh, id});
-  }
 }
 
 void DiskMemory::NoteFailures(const RepairView& view) {

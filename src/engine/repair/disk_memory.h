@@ -30,7 +30,7 @@ class DiskMemory {
       : log_(log), pool_(std::move(pool)), clock_(clock), dm_(dm), healths_(healths), retries_(retries) {}
 
   // Notes which disks of the group are missing now, and returns their PV UUIDs. Failures caused by a disk's
-  // absence are forgotten when the disk returns.
+  // absence are forgotten when the disk returns, if it was really pulled (ReturnedDisk in observe.h).
   std::set<std::string> NoteMissing(const Catalog& catalog);
   // Since when disks are missing, by PV UUID, as of the last NoteMissing.
   const std::map<std::string, SteadyTime>& missing_since() const { return missing_since_; }
@@ -40,8 +40,6 @@ class DiskMemory {
   void NoteFailures(const RepairView& view);
 
  private:
-  void ForgetFailures(const Catalog& catalog, const lvm::PhysicalVolume& pv);
-
   const Logger& log_;
   const std::string pool_;
   const Clock& clock_;

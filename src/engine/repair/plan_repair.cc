@@ -201,14 +201,11 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
 
 // Whether all missing disks that hold a part of the volume have been given up.
 bool MayRebuild(const RepairView& view, const Record& record) {
-  for (const auto& pvs : lvm::LegPvs(view.group(), *record.lv)) {
-    for (const std::string& uuid : pvs) {
-      if (view.group().LacksPv(uuid) && !view.given_up.contains(uuid)) {
-        return false;
-      }
-    }
-  }
-  return true;
+  const auto awaited = [&](const std::string& uuid) {
+    return view.group().LacksPv(uuid) && !view.given_up.contains(uuid);
+  };
+  return std::ranges::none_of(lvm::LegPvs(view.group(), *record.lv),
+                              [&](const auto& pvs) { return std::ranges::any_of(pvs, awaited); });
 }
 
 void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan) {

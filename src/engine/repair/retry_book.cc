@@ -26,8 +26,4 @@ int RetryBook::Attempts(const RetryKey& key) const {
   return found == entries_.end() ? 0 : found->second.attempts;
 }
 
-void RetryBook::Forget(const RetryKey& key) {
-  entries_.erase(key);
-}
-
 }  // namespace quarry::engine

@@ -43,7 +43,7 @@ class RetryBook {
   // How often the step was put off since it was last forgotten.
   int Attempts(const RetryKey& key) const;
   // The step is due, and its next delay is the first one again.
-  void Forget(const RetryKey& key);
+  void Forget(const RetryKey& key) { entries_.erase(key); }
 
  private:
   struct Entry {
