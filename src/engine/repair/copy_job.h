@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "base/result.h"
 #include "engine/pool/node.h"
@@ -16,7 +17,12 @@ namespace quarry::engine {
 class CopyJob {
  public:
   // `node` must outlive this object.
-  CopyJob(RepairStep step, Node& node);
+  CopyJob(RepairStep step, Node& node)
+      : step_(std::move(step)), thread_([this, &node](const std::stop_token& stop) {
+          result_ = Execute(step_.actions, node.world, Call{.stop = stop});
+          done_ = true;
+          node.Wake();
+        }) {}
   // Aborts the copy, which continues after the next start, and waits for its end.
   ~CopyJob() = default;
   CopyJob(const CopyJob&) = delete;
@@ -25,7 +31,12 @@ class CopyJob {
   const RepairStep& step() const { return step_; }
   bool IsDone() const { return done_; }
   // The result of the copy. Waits for its end.
-  const Status& Wait();
+  const Status& Wait() {
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+    return result_;
+  }
 
  private:
   const RepairStep step_;
