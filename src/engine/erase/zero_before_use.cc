@@ -125,10 +125,7 @@ Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const LockKey&
   }
   QUARRY_ASSIGN(const bool held, GiveBack(pool, eraser.zeroings(), key, cleaning, node.world, call));
   QUARRY_TRY(cleaning->Outcome());
-  if (!held) {
-    return Zeroed{};
-  }
-  return Zeroed{nullptr, cleaning->held()};
+  return held ? Zeroed{nullptr, cleaning->held()} : Zeroed{};
 }
 
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held) {

@@ -450,9 +450,7 @@ Status Execute(const Plan& plan, const World& world, const Call& call) {
     if (world.steps != nullptr) {
       world.steps->After(text);
     }
-    if (!done.has_value()) {
-      return std::move(done.error()).Context(text);
-    }
+    QUARRY_TRY(std::move(done).Context(text));
   }
   return Ok();
 }
