@@ -6,7 +6,6 @@
 
 #include "engine/model/alone.h"
 #include "engine/model/failing_disks.h"
-#include "engine/repair/replace_legs.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {

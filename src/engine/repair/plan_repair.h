@@ -9,6 +9,7 @@
 // - A volume with too few surviving legs is not touched: its disks may return.
 #pragma once
 
+#include <expected>
 #include <optional>
 #include <set>
 #include <string>
@@ -89,6 +90,26 @@ struct RepairStep {
   bool repairs = false;
   Bytes mismatched = {};
 };
+
+struct LegsToReplace {
+  std::vector<bool> which;                  // one entry for each leg: lvm::LegsOn for a PV, or lvm::LostLegs
+  const lvm::PhysicalVolume* on = nullptr;  // the present PV with these legs; nullptr: they are lost
+  UnhealthyDisks avoid;                     // disks that get no new leg (PlaceRebuiltLegs)
+  bool activate = false;                    // whether the volume must be activated first
+  RepairKind kind = RepairKind::kRepair;
+};
+
+// Why legs cannot be replaced now. Both reasons may hold.
+struct LegsKept {
+  bool needed = false;   // the remaining legs do not hold all data
+  std::string no_place;  // why there is no place for the new legs; empty: there is one
+};
+
+// Replaces legs of a RAID volume by new legs on other disks, which are rebuilt from the remaining legs. A leg
+// is replaced only if the volume survives without it and without all legs that are useless now. The callers
+// decide whether the volume may be changed now, and report obstacles in their own words.
+std::expected<RepairStep, LegsKept> ReplaceLegs(const RepairView& view, const VolumeView& volume,
+                                                const lvm::Geometry& geometry, const LegsToReplace& legs);
 
 struct RepairPlan {
   std::optional<RepairStep> step;      // nullopt: nothing to do now

@@ -1,5 +1,5 @@
 // Replacement of legs as a plan: which steps it has, and when a leg is kept.
-#include "engine/repair/replace_legs.h"
+#include "engine/repair/plan_repair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
