@@ -164,22 +164,16 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
   return step;
 }
 
-void Scrubs::Began(const RepairStep& step) {
+void Scrubs::Note(const RepairStep& step, bool executed) {
   const MutexLock lock(mutex_);
   const std::string& id = step.ids.front();
-  std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == id; });
-  running_[id] = {.repair = step.repairs};
-}
-
-void Scrubs::Recorded(const RepairStep& step) {
-  const MutexLock lock(mutex_);
-  running_.erase(step.ids.front());
-}
-
-void Scrubs::Failed(const RepairStep& step) {
-  const MutexLock lock(mutex_);
   if (step.kind == RepairKind::kBeginScrub) {
-    std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == step.ids.front(); });
+    std::erase_if(wanted_, [&](const Wish& wish) { return wish.id == id; });
+    if (executed) {
+      running_[id] = {.repair = step.repairs};
+    }
+  } else if (executed) {
+    running_.erase(id);
   }
 }
 

@@ -43,10 +43,9 @@ class Scrubs {
   // volume that has waited longest.
   std::optional<RepairStep> Next(const RepairView& view, const ScrubTimes& times,
                                  std::vector<std::string>& lost);
-  // Report the result of a step from Next: it was executed, or failed.
-  void Began(const RepairStep& step);
-  void Recorded(const RepairStep& step);
-  void Failed(const RepairStep& step);
+  // Takes the result of a step from Next: it was executed, or failed. A scrub that did not begin is not
+  // wanted any more; an outcome that was not recorded is recorded later.
+  void Note(const RepairStep& step, bool executed);
 
  private:
   struct Wish {

@@ -197,10 +197,10 @@ void RepairLoop::CollectCopy(OneRound& round) {
 
 void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound& round) {
   const Failure failure = FailureOf(step);
+  if (IsScrub(step)) {
+    scrubs_.Note(step, done.has_value());
+  }
   if (!done.has_value()) {
-    if (IsScrub(step)) {
-      scrubs_.Failed(step);
-    }
     return Failed(failure, done.error(), round);
   }
   if (step.kind == RepairKind::kEvacuate) {
@@ -214,11 +214,9 @@ void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound&
 void RepairLoop::AfterScrub(const RepairStep& step) {
   const std::string& id = step.ids.front();
   if (step.kind == RepairKind::kBeginScrub) {
-    scrubs_.Began(step);
     node_.log.Info("scrub started", {{"volume", id}, {"repair", step.repairs}});
     return;
   }
-  scrubs_.Recorded(step);
   retries_.Forget({Step::kScrub, id});
   if (step.repairs) {
     node_.log.Info("scrub finished, differences were repaired", {{"volume", id}});
