@@ -5,14 +5,10 @@
 #include <thread>
 
 namespace quarry::engine {
-namespace {
-
-constexpr std::chrono::minutes kLongestRound{1};
-
-}  // namespace
 
 std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::DiskHealthApi>& api,
                                                     const Round& round, const Call& call) {
+  constexpr std::chrono::minutes kLongestRound{1};
   const MutexLock turn(asking_);
   std::map<std::string, Answer> answers;
   {

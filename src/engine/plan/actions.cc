@@ -41,11 +41,10 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   }
   for (const std::vector<std::string>& leg : lvm::LegPvs(*group, *lv)) {
     for (const std::string& uuid : leg) {
-      if (group->LacksPv(uuid)) {
-        return Error(Code::kUnavailable, fmt::format("a leg is still on disk {}, which is missing", uuid));
-      }
-      if (uuid == a.left) {
-        return Error(Code::kUnavailable, fmt::format("a leg is still on disk {}", uuid));
+      const bool missing = group->LacksPv(uuid);
+      if (missing || uuid == a.left) {
+        return Error(Code::kUnavailable,
+                     fmt::format("a leg is still on disk {}{}", uuid, missing ? ", which is missing" : ""));
       }
     }
   }

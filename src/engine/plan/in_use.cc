@@ -6,18 +6,12 @@
 #include <fmt/format.h>
 
 namespace quarry::engine {
-namespace {
-
-using std::chrono::milliseconds;
-
-// How long a device may be open, without a mount or another device on it, before it counts as in use.
-constexpr milliseconds kBriefOpens{5000};
-constexpr milliseconds kLookAgain{100};
-
-}  // namespace
 
 Status CheckUnused(const World& world, const std::string& dm_uuid, const std::string& what,
                    const Call& call) {
+  // How long a device may be open, without a mount or another device on it, before it counts as in use.
+  constexpr std::chrono::milliseconds kBriefOpens{5000};
+  constexpr std::chrono::milliseconds kLookAgain{100};
   const auto patience = std::min(call.deadline, std::chrono::steady_clock::now() + kBriefOpens);
   while (true) {
     QUARRY_ASSIGN(const auto device, world.dm.Find(dm_uuid));

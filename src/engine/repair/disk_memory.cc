@@ -8,12 +8,6 @@
 #include "engine/repair/observe.h"
 
 namespace quarry::engine {
-namespace {
-
-// How long a disk counts as failing, and gets no new extents, after its legs last failed again and again.
-constexpr std::chrono::hours kFailing{24};
-
-}  // namespace
 
 std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
   std::set<std::string> missing;
@@ -42,6 +36,8 @@ std::set<std::string> DiskMemory::NoteMissing(const Catalog& catalog) {
 }
 
 void DiskMemory::NoteFailures(const RepairView& view) {
+  // How long a disk counts as failing, and gets no new extents, after its legs last failed again and again.
+  constexpr std::chrono::hours kFailing{24};
   const SteadyTime now = clock_.Now();
   for (const VolumeView& volume : view.volumes) {
     if (!volume.hopeless) {
