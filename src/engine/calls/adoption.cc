@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "engine/adoption.h"
-#include "engine/calls/parts.h"
-#include "engine/disks/zeros.h"
+#include "engine/calls/steps.h"
 #include "engine/model/alone.h"
 #include "engine/model/unmanaged.h"
 #include "engine/plan/in_use.h"
@@ -195,6 +195,28 @@ Status CheckReleasable(Parts& parts, const Record& record, const Call& call) {
 }
 
 }  // namespace
+
+Result<bool> BeginsWithZeros(int fd, const std::string& what) {
+  std::vector<char> buffer(kMiB.value);
+  size_t got = 0;
+  while (got < buffer.size()) {
+    const ssize_t n = pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(got));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      const int error = errno;
+      return Error(Code::kIo, fmt::format("reading {}: {}", what, std::generic_category().message(error)))
+          .WithErrno(error);
+    }
+    if (n == 0) {
+      break;
+    }
+    got += static_cast<size_t>(n);
+  }
+  return std::all_of(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(got),
+                     [](char c) { return c == 0; });
+}
 
 Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));

@@ -32,6 +32,10 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                             const std::string& what, const Call& call);
 
+// Whether the first MiB of a device on which libblkid finds no signature reads as zeroes: file systems,
+// databases and similar data begin there. `what` names the device in errors. (adoption.cc)
+Result<bool> BeginsWithZeros(int fd, const std::string& what);
+
 // Publishes a file system that was not staged, and formats it if needed. `guard`: the lock of request.id;
 // steps that take longer than `call` keep it. (node.cc)
 Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
