@@ -2,7 +2,6 @@
 // before a volume is removed. Pure.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"

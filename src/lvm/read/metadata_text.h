@@ -9,7 +9,6 @@
 //   # comments; then a few assignments about the writer of the text
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>

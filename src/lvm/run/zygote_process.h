@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
