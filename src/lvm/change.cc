@@ -67,38 +67,16 @@ Words StripeWords(const Geometry& geometry) {
 // The options that complete --type.
 Words ShapeWords(const Geometry& geometry) {
   Words out;
-  switch (geometry.type()) {
-    case VolumeType::kLinear:
-      break;
-    case VolumeType::kRaid1:
-      out = {"--mirrors", fmt::format("{}", geometry.mirrors())};
-      break;
-    case VolumeType::kRaid10:
-      out = {"--mirrors", fmt::format("{}", geometry.mirrors())};
-      Append(out, StripeWords(geometry));
-      break;
-    case VolumeType::kStriped:
-    case VolumeType::kRaid0:
-    case VolumeType::kRaid4:
-    case VolumeType::kRaid5:
-    case VolumeType::kRaid6:
-      out = StripeWords(geometry);
-      break;
+  if (geometry.mirrors() != 0) {
+    Append(out, {"--mirrors", fmt::format("{}", geometry.mirrors())});
+  }
+  if (geometry.stripe_size().value != 0) {
+    Append(out, StripeWords(geometry));
   }
   if (geometry.has_metadata()) {
     Append(out, {"--regionsize", Kib(geometry.region_size())});
   }
   return out;
-}
-
-Words WipeWords(Wipe wipe) {
-  switch (wipe) {
-    case Wipe::kSignaturesAndFirstBlock:
-      return {"--wipesignatures", "y", "--zero", "y"};
-    case Wipe::kNone:
-      return {"--wipesignatures", "n", "--zero", "n"};
-  }
-  return {};
 }
 
 }  // namespace
@@ -115,23 +93,11 @@ std::string Several(const std::string& group, const std::vector<std::string>& na
   return names.size() == 1 ? FullName(group, names[0]) : fmt::format("{} ({} volumes)", group, names.size());
 }
 
-std::string CreateGroup::Text() const {
-  return fmt::format("create volume group {} of {}", group, fmt::join(devices, " "));
-}
-
 // Without -y: if LVM asks (because it found a signature after all), the empty standard input means no.
 Result<Words> CreateGroup::Arguments() const {
   QUARRY_TRY(CheckGroupName(group));
-  Words out = {"vgcreate",
-               "--quiet",
-               "--physicalextentsize",
-               Kib(extent_size),
-               "--metadatasize",
-               Kib(metadata_size),
-               "--setautoactivation",
-               "n",
-               "--",
-               group};
+  Words out = {"vgcreate", "--quiet", "--physicalextentsize", Kib(extent_size)};
+  Append(out, {"--metadatasize", Kib(metadata_size), "--setautoactivation", "n", "--", group});
   Append(out, devices);
   return out;
 }
@@ -158,11 +124,6 @@ Result<Words> DropMissingPvs::Arguments() const {
   return Words{"vgreduce", "-y", "--removemissing", "--", group};
 }
 
-std::string ChangePv::Text() const {
-  return fmt::format("let disk {} of group {} {}", device, group,
-                     allocatable ? "be used again" : "get no more extents");
-}
-
 Result<Words> ChangePv::Arguments() const {
   QUARRY_TRY(CheckGroupName(group));
   Words out = {"pvchange", "-y", "--allocatable", allocatable ? "y" : "n"};
@@ -171,23 +132,16 @@ Result<Words> ChangePv::Arguments() const {
   return out;
 }
 
-std::string CreateLv::Text() const {
-  return fmt::format("create logical volume {}: {}, {} extents on {}", Object(), geometry.Describe(),
-                     step.logical_extents.value, fmt::join(step.pv_arguments, " "));
-}
-
 Result<Words> CreateLv::Arguments() const {
   QUARRY_TRY(CheckNames(group, name));
   if (!activate && wipe != Wipe::kNone) {
     return Error(Code::kInvalidArgument, "an inactive volume cannot be wiped");
   }
-  Words out = {"lvcreate",  "-y",
-               "--name",    name,
-               "--type",    std::string(TypeName(geometry.type())),
-               "--extents", fmt::format("{}", step.logical_extents.value),
-               "--alloc",   step.alloc};
+  Words out = {"lvcreate", "-y", "--name", name, "--type", std::string(TypeName(geometry.type()))};
+  Append(out, {"--extents", fmt::format("{}", step.logical_extents.value), "--alloc", step.alloc});
   Append(out, ShapeWords(geometry));
-  Append(out, WipeWords(wipe));
+  const char* const wiped = wipe == Wipe::kNone ? "n" : "y";
+  Append(out, {"--wipesignatures", wiped, "--zero", wiped});
   if (max_recovery_rate.value != 0 && geometry.has_metadata()) {
     Append(out, {"--maxrecoveryrate", Kib(max_recovery_rate)});
   }
@@ -203,20 +157,9 @@ Result<Words> CreateLv::Arguments() const {
   return out;
 }
 
-// With metadata legs LVM makes two commits: one for the volume while the metadata legs are zeroed, one to
-// hide them.
-CommitCount CreateLv::Commits() const {
-  return geometry.has_metadata() ? 2 : 1;
-}
-
 // LVM copies the tags onto metadata legs.
 Bytes CreateLv::MetadataText() const {
   return {MetadataTextOf(geometry).value + LvsOf(geometry) * TagText(tags)};
-}
-
-std::string ExtendLv::Text() const {
-  return fmt::format("extend logical volume {} by {} extents on {}", Object(), step.logical_extents.value,
-                     fmt::join(step.pv_arguments, " "));
 }
 
 Result<Words> ExtendLv::Arguments() const {
@@ -240,15 +183,10 @@ Bytes ExtendLv::MetadataText() const {
 // Without -y: LVM asks before it removes an active volume. It does not ask before it removes the snapshots of
 // an inactive origin.
 Result<Words> RemoveLvs::Arguments() const {
-  Words start = {"lvremove"};
-  AppendSeqno(start, seqno);
-  start.emplace_back("--");
-  return WithFullNames(std::move(start), group, names);
-}
-
-std::string ChangeTags::Text() const {
-  return fmt::format("retag {}: add [{}], remove [{}]", Object(), fmt::join(add, " "),
-                     fmt::join(remove, " "));
+  Words out = {"lvremove"};
+  AppendSeqno(out, seqno);
+  out.emplace_back("--");
+  return WithFullNames(std::move(out), group, names);
 }
 
 Result<Words> ChangeTags::Arguments() const {
@@ -282,10 +220,6 @@ Result<Words> RefreshLvs::Arguments() const {
   return WithFullNames({"lvchange", "-y", "--refresh", "--poll", "n", "--"}, group, names);
 }
 
-std::string RepairLv::Text() const {
-  return fmt::format("rebuild lost legs of {} on {}", Object(), fmt::join(pv_arguments, " "));
-}
-
 // LVM replaces only the legs on missing PVs, or on the PV to evacuate.
 Result<Words> RepairLv::Arguments() const {
   QUARRY_TRY(CheckNames(group, name));
@@ -294,11 +228,6 @@ Result<Words> RepairLv::Arguments() const {
   Append(out, {"--", Object()});
   Append(out, pv_arguments);
   return out;
-}
-
-std::string LimitRecovery::Text() const {
-  return fmt::format("let legs of {} be filled at {}", FullNames(group, names),
-                     rate.value == 0 ? "any rate" : HumanBytes(rate) + "/s at most");
 }
 
 Result<Words> LimitRecovery::Arguments() const {

@@ -55,7 +55,9 @@ struct CreateGroup {
   Bytes metadata_size = kMetadataSize;  // per PV
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("create volume group {} of {}", group, fmt::join(devices, " "));
+  }
   std::string Object() const { return group; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -128,7 +130,10 @@ struct ChangePv {
   std::vector<std::string> add_tags, remove_tags;
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("let disk {} of group {} {}", device, group,
+                       allocatable ? "be used again" : "get no more extents");
+  }
   std::string Object() const { return group + " " + device; }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -161,10 +166,15 @@ struct CreateLv {
   bool activate = true;
 
   static constexpr bool kReloadsTables = false;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("create logical volume {}: {}, {} extents on {}", Object(), geometry.Describe(),
+                       step.logical_extents.value, fmt::join(step.pv_arguments, " "));
+  }
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
-  CommitCount Commits() const;
+  // With metadata legs LVM makes two commits: one for the volume while the metadata legs are zeroed, one to
+  // hide them.
+  CommitCount Commits() const { return geometry.has_metadata() ? 2 : 1; }
   Bytes MetadataText() const;
 };
 
@@ -175,7 +185,10 @@ struct ExtendLv {
   PlacementStep step;
 
   static constexpr bool kReloadsTables = true;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("extend logical volume {} by {} extents on {}", Object(), step.logical_extents.value,
+                       fmt::join(step.pv_arguments, " "));
+  }
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return 1; }
@@ -211,7 +224,10 @@ struct ChangeTags {
 
   static constexpr bool kReloadsTables = false;
   bool IsEmpty() const { return add.empty() && remove.empty(); }
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("retag {}: add [{}], remove [{}]", Object(), fmt::join(add, " "),
+                       fmt::join(remove, " "));
+  }
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return IsEmpty() ? 0 : 1; }
@@ -279,7 +295,9 @@ struct RepairLv {
   std::string leave;                      // path of the PV to evacuate; empty: the missing PVs
 
   static constexpr bool kReloadsTables = true;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("rebuild lost legs of {} on {}", Object(), fmt::join(pv_arguments, " "));
+  }
   std::string Object() const { return FullName(group, name); }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
@@ -294,7 +312,10 @@ struct LimitRecovery {
   Bytes rate;  // a second; 0: no limit
 
   static constexpr bool kReloadsTables = true;
-  std::string Text() const;
+  std::string Text() const {
+    return fmt::format("let legs of {} be filled at {}", FullNames(group, names),
+                       rate.value == 0 ? "any rate" : HumanBytes(rate) + "/s at most");
+  }
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
   CommitCount Commits() const { return kNotCounted; }
