@@ -30,7 +30,7 @@ Error AskLvm(std::string what) {
 }
 
 Status Fields::Add(std::string_view key, std::span<const TextValue> values) {
-  if (Find(key) != nullptr) {
+  if (Has(key)) {
     return AskLvm(fmt::format("{} is there twice", key));
   }
   items_.push_back({std::string(key), {values.begin(), values.end()}, false});
@@ -40,10 +40,6 @@ Status Fields::Add(std::string_view key, std::span<const TextValue> values) {
 Fields::Item* Fields::Find(std::string_view key) {
   const auto found = std::ranges::find(items_, key, &Item::key);
   return found == items_.end() ? nullptr : &*found;
-}
-
-bool Fields::Has(std::string_view key) const {
-  return std::ranges::find(items_, key, &Item::key) != items_.end();
 }
 
 Result<std::vector<TextValue>> Fields::Take(std::string_view key) {

@@ -22,7 +22,6 @@ class Fields {
  public:
   // kUnsupported if the key occurred before.
   Status Add(std::string_view key, std::span<const TextValue> values);
-  bool Has(std::string_view key) const;
 
   // A plain number must be below 2^40, a number of extents below 2^29. Computing with such numbers does not
   // overflow.
@@ -53,6 +52,7 @@ class Fields {
     bool taken = false;
   };
   Item* Find(std::string_view key);
+  bool Has(std::string_view key) { return Find(key) != nullptr; }
   Result<std::vector<TextValue>> Take(std::string_view key);
 
   std::vector<Item> items_;

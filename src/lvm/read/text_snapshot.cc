@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,16 +27,11 @@ bool Contains(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// LVM reports tags in this order.
-std::vector<std::string> Sorted(std::vector<std::string> words) {
-  std::ranges::sort(words);
-  return words;
-}
-
-struct LvText {
+// A section and those in it.
+struct Section {
   std::string name;
   Fields fields;
-  std::deque<std::pair<std::string, Fields>> segments;  // by section name
+  std::vector<Section> segments;  // of an LV
 };
 
 // The sections of a text, unparsed. Section names are unique among siblings. A name that occurs twice becomes
@@ -45,25 +40,16 @@ struct Sections {
   std::string name;  // the group's name
   Fields outside;
   Fields group;
-  std::deque<std::pair<std::string, Fields>> pvs;
-  std::deque<LvText> lvs;
+  std::vector<Section> pvs;
+  std::vector<Section> lvs;
 };
 
 // Sections are not interleaved, so the wanted one is the last one or new.
-template <typename Item, typename Name>
-Item& LastOrNew(std::deque<Item>& items, const std::string& name, Name of) {
-  if (items.empty() || of(items.back()) != name) {
-    items.emplace_back();
-    of(items.back()) = name;
+Section& LastOrNew(std::vector<Section>& sections, const std::string& name) {
+  if (sections.empty() || sections.back().name != name) {
+    sections.emplace_back().name = name;
   }
-  return items.back();
-}
-
-std::string& NameOfPair(std::pair<std::string, Fields>& item) {
-  return item.first;
-}
-std::string& NameOfLv(LvText& item) {
-  return item.name;
+  return sections.back();
 }
 
 Status Sort(Sections& to, std::span<const std::string> sections, std::string_view key,
@@ -78,15 +64,15 @@ Status Sort(Sections& to, std::span<const std::string> sections, std::string_vie
     return to.group.Add(key, values);
   }
   if (to.name == sections[0] && sections.size() == 3 && sections[1] == "physical_volumes") {
-    return LastOrNew(to.pvs, sections[2], NameOfPair).second.Add(key, values);
+    return LastOrNew(to.pvs, sections[2]).fields.Add(key, values);
   }
   if (to.name == sections[0] && sections.size() >= 3 && sections[1] == "logical_volumes") {
-    LvText& lv = LastOrNew(to.lvs, sections[2], NameOfLv);
+    Section& lv = LastOrNew(to.lvs, sections[2]);
     if (sections.size() == 3) {
       return lv.fields.Add(key, values);
     }
     if (sections.size() == 4) {
-      return LastOrNew(lv.segments, sections[3], NameOfPair).second.Add(key, values);
+      return LastOrNew(lv.segments, sections[3]).fields.Add(key, values);
     }
   }
   return AskLvm(fmt::format("section {}", sections.back()));
@@ -107,7 +93,7 @@ class Reader {
     QUARRY_TRY(ReadOutside());
     QUARRY_TRY(ReadGroup());
     QUARRY_TRY(ReadPvs());
-    for (LvText& lv : sections_.lvs) {
+    for (Section& lv : sections_.lvs) {
       QUARRY_TRY(ReadLv(lv).Context(lv.name));
     }
     // LVM's report is sorted by name, ignoring the brackets of hidden LVs.
@@ -118,7 +104,9 @@ class Reader {
       }
     }
     QUARRY_TRY(CheckLegs());
-    MarkPartial();
+    for (LogicalVolume& lv : group_.lvs) {
+      lv.partial = LacksPart(lv);
+    }
     QUARRY_TRY(CountFree());
     return std::move(group_);
   }
@@ -150,8 +138,8 @@ class Reader {
     }
     group_.exported = Contains(status, "EXPORTED");
     QUARRY_TRY(fields.Flags("flags", {"NOAUTOACTIVATE"}));
-    QUARRY_ASSIGN(auto tags, fields.Words("tags"));
-    group_.tags = Sorted(std::move(tags));
+    QUARRY_ASSIGN(group_.tags, fields.Words("tags"));
+    std::ranges::sort(group_.tags);  // as LVM reports them
     QUARRY_ASSIGN(const uint64_t sectors, fields.Number("extent_size"));
     group_.extent_size = {sectors * kSector};
     if (sectors == 0 || sectors > kMaxExtentSectors) {
@@ -164,14 +152,14 @@ class Reader {
 
   Status ReadPvs() {
     group_.pvs.resize(wanted_.size());
-    for (auto& [name, fields] : sections_.pvs) {
-      QUARRY_ASSIGN(PhysicalVolume pv, ReadPv(fields));
+    for (Section& section : sections_.pvs) {
+      QUARRY_ASSIGN(PhysicalVolume pv, ReadPv(section.fields));
       const auto wanted = std::ranges::find(wanted_, pv.uuid, &TextPv::uuid);
       if (wanted == wanted_.end()) {
         return AskLvm(fmt::format("PV {} is new", pv.uuid));
       }
       const auto at = static_cast<size_t>(wanted - wanted_.begin());
-      if (!group_.pvs[at].uuid.empty() || !pv_by_name_.emplace(name, at).second) {
+      if (!group_.pvs[at].uuid.empty() || !pv_by_name_.emplace(section.name, at).second) {
         return AskLvm(fmt::format("PV {} is there twice", pv.uuid));
       }
       pv.device = wanted->device;
@@ -194,8 +182,8 @@ class Reader {
     QUARRY_ASSIGN(const auto status, fields.Flags("status", {"ALLOCATABLE", "EXPORTED"}));
     QUARRY_TRY(fields.Flags("flags", {}));
     pv.allocatable = Contains(status, "ALLOCATABLE");
-    QUARRY_ASSIGN(auto tags, fields.Words("tags"));
-    pv.tags = Sorted(std::move(tags));
+    QUARRY_ASSIGN(pv.tags, fields.Words("tags"));
+    std::ranges::sort(pv.tags);  // as LVM reports them
     QUARRY_ASSIGN(const uint64_t start, fields.Number("pe_start"));
     pv.pe_start = {start * kSector};
     QUARRY_ASSIGN(pv.extent_count, fields.ExtentsOf("pe_count"));
@@ -211,7 +199,7 @@ class Reader {
     return {most <= text_size_ ? 0 : (most - text_size_) / kSector * kSector};
   }
 
-  Status ReadLv(LvText& from) {
+  Status ReadLv(Section& from) {
     LogicalVolume lv;
     lv.name = from.name;
     QUARRY_ASSIGN(lv.uuid, from.fields.Word("id"));
@@ -220,15 +208,15 @@ class Reader {
     lv.hidden = !Contains(status, "VISIBLE");
     // Pools, origins and snapshots have segment types that this reader leaves to LVM.
     lv.independent = !lv.hidden;
-    QUARRY_ASSIGN(auto tags, from.fields.Words("tags"));
-    lv.tags = Sorted(std::move(tags));
+    QUARRY_ASSIGN(lv.tags, from.fields.Words("tags"));
+    std::ranges::sort(lv.tags);  // as LVM reports them
     QUARRY_ASSIGN(const uint64_t segments, from.fields.Number("segment_count"));
     QUARRY_ASSIGN(lv.created, from.fields.Number("creation_time"));
     from.fields.Ignore({"creation_host", "allocation_policy", "read_ahead"});
     QUARRY_TRY(from.fields.Finish("an LV"));
-    for (auto& [name, fields] : from.segments) {
-      QUARRY_ASSIGN(Segment segment, ReadSegment(fields));
-      QUARRY_TRY(fields.Finish("a segment of type " + segment.type));
+    for (Section& section : from.segments) {
+      QUARRY_ASSIGN(Segment segment, ReadSegment(section.fields));
+      QUARRY_TRY(section.fields.Finish("a segment of type " + segment.type));
       lv.segments.push_back(std::move(segment));
     }
     if (lv.segments.empty() || lv.segments.size() != segments) {
@@ -382,12 +370,7 @@ class Reader {
     return Ok();
   }
 
-  // Marks each LV with extents on a missing PV, and the volumes above it.
-  void MarkPartial() {
-    for (LogicalVolume& lv : group_.lvs) {
-      lv.partial = LacksPart(lv);
-    }
-  }
+  // Whether extents of the LV, or of a leg of it, are on a missing PV.
   bool LacksPart(const LogicalVolume& lv) {
     for (const Segment& segment : lv.segments) {
       for (const SegmentArea& area : segment.areas) {
