@@ -1,7 +1,6 @@
 #include "lvm/read/report_parser.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <utility>
 
@@ -20,19 +19,22 @@ using report::RangeReader;
 using report::Row;
 using report::WithoutBrackets;
 
-constexpr std::string_view kVgFields =
-    "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags,"
-    "vg_extendable,max_lv";
-constexpr std::string_view kPvFields =
-    "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
-    "pv_mda_used_count";
-constexpr std::string_view kLvFields =
-    "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_time,lv_active,lv_health_status,sync_percent,raid_sync_"
-    "action,origin,pool_lv,move_pv";
-constexpr std::string_view kPvSegmentFields = "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe";
-constexpr std::string_view kSegmentFields =
-    "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
-    "seg_le_ranges";
+// The sections of the report, and their fields.
+constexpr std::pair<const char*, const char*> kSections[] = {
+    {"vg",
+     "vg_uuid,vg_name,vg_seqno,vg_extent_size,vg_extent_count,vg_free_count,vg_exported,vg_tags,"
+     "vg_extendable,max_lv"},
+    {"pv",
+     "pv_uuid,pv_name,pe_start,pv_pe_count,pv_allocatable,pv_missing,pv_tags,pv_mda_size,pv_mda_free,"
+     "pv_mda_used_count"},
+    {"lv",
+     "lv_uuid,lv_name,lv_size,lv_tags,lv_role,lv_time,lv_active,lv_health_status,sync_percent,"
+     "raid_sync_action,origin,pool_lv,move_pv"},
+    {"pvseg", "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe"},
+    {"seg",
+     "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
+     "seg_le_ranges"},
+};
 
 // LVM's name for a device that it cannot see.
 constexpr std::string_view kUnknownDevice = "[unknown]";
@@ -148,7 +150,12 @@ class Reader {
     QUARRY_ASSIGN(lv.pool, NameOrNone(row, "pool_lv"));
     QUARRY_ASSIGN(lv.leaves, row.TextOr("move_pv", ""));
     QUARRY_ASSIGN(lv.created, row.NumberOr("lv_time", 0));
-    QUARRY_ASSIGN(lv.active, Active(row));
+    // LVM reports "unknown" when it must not use device-mapper. It cannot have activated anything then.
+    QUARRY_ASSIGN(const std::string active, row.Text("lv_active"));
+    if (active != "active" && !active.empty() && active != "unknown") {
+      return Corrupt(fmt::format("field lv_active in section lv is '{}'", active));
+    }
+    lv.active = active == "active";
     QUARRY_ASSIGN(lv.health, row.Text("lv_health_status"));
     lv.partial = lv.health == "partial";
     QUARRY_ASSIGN(lv.sync_percent, row.Percent("sync_percent"));
@@ -166,15 +173,6 @@ class Reader {
   static Result<std::string> NameOrNone(const Row& row, const char* field) {
     QUARRY_ASSIGN(std::string name, row.TextOr(field, ""));
     return name.empty() ? Result<std::string>(std::string()) : WithoutBrackets(std::move(name));
-  }
-
-  // LVM reports "unknown" when it must not use device-mapper. It cannot have activated anything then.
-  static Result<bool> Active(const Row& row) {
-    QUARRY_ASSIGN(const std::string text, row.Text("lv_active"));
-    if (text != "active" && !text.empty() && text != "unknown") {
-      return Corrupt(fmt::format("field lv_active in section lv is '{}'", text));
-    }
-    return text == "active";
   }
 
   Status ReadPvSegment(const Row& row) {
@@ -212,7 +210,9 @@ class Reader {
     QUARRY_ASSIGN(segment.logical.first.value, row.Number("seg_start_pe"));
     QUARRY_ASSIGN(segment.logical.count.value, row.Number("seg_size_pe"));
     QUARRY_ASSIGN(const uint64_t stripes, row.Number("data_stripes"));
-    segment.data_stripes = DataStripes(segment.type, stripes);
+    // LVM counts the copies of a mirror as data stripes.
+    const bool mirror = segment.type == "raid1" || segment.type == "mirror";
+    segment.data_stripes = mirror ? 1 : static_cast<uint32_t>(stripes);
     QUARRY_ASSIGN(segment.stripe_size.value, row.Number("stripe_size"));
     QUARRY_ASSIGN(segment.region_size.value, row.Number("region_size"));
     QUARRY_ASSIGN(const uint64_t kib, row.NumberOr("raid_max_recovery_rate", 0));
@@ -221,11 +221,6 @@ class Reader {
     QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
     group_.lvs[lv_at->second].segments.push_back(std::move(segment));
     return Ok();
-  }
-
-  // LVM counts the copies of a mirror as data stripes.
-  static uint32_t DataStripes(std::string_view type, uint64_t reported) {
-    return type == "raid1" || type == "mirror" ? 1 : static_cast<uint32_t>(reported);
   }
 
   Status ReadAreas(const SegmentKey& key, std::string_view ranges, std::vector<SegmentArea>& areas) {
@@ -318,13 +313,8 @@ class Reader {
 std::vector<std::string> ReportArguments(const std::string& group) {
   std::vector<std::string> out = {"fullreport", "--all", "--reportformat", "json",
                                   "--units",    "b",     "--nosuffix"};
-  for (const auto& [section, fields] :
-       std::initializer_list<std::pair<const char*, std::string_view>>{{"vg", kVgFields},
-                                                                       {"pv", kPvFields},
-                                                                       {"lv", kLvFields},
-                                                                       {"pvseg", kPvSegmentFields},
-                                                                       {"seg", kSegmentFields}}) {
-    out.insert(out.end(), {"--configreport", section, "-o", std::string(fields)});
+  for (const auto& [section, fields] : kSections) {
+    out.insert(out.end(), {"--configreport", section, "-o", fields});
   }
   out.insert(out.end(), {"--", group});
   return out;
