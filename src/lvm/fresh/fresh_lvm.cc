@@ -29,14 +29,6 @@ constexpr std::chrono::milliseconds kCommitLasts{2};
 // read that commit.
 constexpr int kHoldAttempts = 5;
 
-class LockedGroup final : public GroupHold {
- public:
-  explicit LockedGroup(GroupReadLock lock) : lock_(std::move(lock)) {}
-
- private:
-  GroupReadLock lock_;
-};
-
 bool Lost(const PhysicalVolume& pv) {
   return pv.device.empty();
 }
@@ -431,7 +423,7 @@ Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
       QUARRY_ASSIGN(held, ProveByHeaders(group, call));
     }
     if (held.snapshot != nullptr) {
-      held.hold = std::make_unique<LockedGroup>(std::move(lock));
+      held.hold = std::make_unique<GroupReadLock>(std::move(lock));
       return held;
     }
   }

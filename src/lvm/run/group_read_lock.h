@@ -9,18 +9,19 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "lvm/lvm_api.h"
 
 namespace quarry::lvm {
 
 // Movable. Releases the lock when destroyed.
-class GroupReadLock {
+class GroupReadLock final : public GroupHold {
  public:
   // Waits until no LVM command changes the group or waits to change it. `locking_dir` is LVM's
   // global/locking_dir, the same for all LVM commands of the host. kTimeout, kCancelled: `call` ended first.
   // kUnavailable: the lock files cannot be opened.
   static Result<GroupReadLock> Take(const std::string& locking_dir, const std::string& group,
                                     const Call& call);
-  ~GroupReadLock();
+  ~GroupReadLock() override;
   GroupReadLock(GroupReadLock&& other) noexcept = default;
   GroupReadLock& operator=(GroupReadLock&& other) = delete;
 

@@ -23,14 +23,10 @@ bool IsPlain(char c) {
   return c > 0x20 && c < 0x7f && c != '"' && c != '\'' && c != '\\';
 }
 
-bool IsLvm(const std::string& program) {
-  return std::filesystem::path(program).filename() == "lvm";
-}
-
 // Whether the zygote should run this command, whether it fits or not.
 bool IsForZygote(const Command& command) {
-  return command.argv.size() > 1 && IsLvm(command.argv[0]) && command.input.empty() &&
-         command.keep_fds.empty();
+  return command.argv.size() > 1 && std::filesystem::path(command.argv[0]).filename() == "lvm" &&
+         command.input.empty() && command.keep_fds.empty();
 }
 
 bool Fits(const Command& command) {
