@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -260,10 +259,8 @@ class Proof {
     for (const PhysicalRange& range : ranges_) {
       by_pv_[range.pv_uuid].push_back(range.range);
     }
-    for (auto& [pv, ranges] : by_pv_) {
+    for (auto& [uuid, ranges] : by_pv_) {
       std::ranges::sort(ranges);
-    }
-    for (const auto& [uuid, ranges] : by_pv_) {
       const PhysicalVolume* const pv = group_.FindPv(uuid);
       if (pv == nullptr || ranges.back().end() > pv->extent_count) {
         return Unknown(fmt::format("it has extents that disk {} does not have", uuid));

@@ -121,7 +121,7 @@ using Snapshot = std::shared_ptr<const VolumeGroup>;
 struct PhysicalRange {
   std::string pv_uuid;
   ExtentRange range;
-  bool operator==(const PhysicalRange&) const = default;
+  auto operator<=>(const PhysicalRange&) const = default;
 };
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv);
 

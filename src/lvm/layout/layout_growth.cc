@@ -79,23 +79,17 @@ FreeSpace OwnSpace(const FreeSpace& space, const LegExtents& leg) {
   return own;
 }
 
-uint64_t MaxLinearGrowth(const FreeSpace& space, const LegExtents& leg) {
-  const FreeSpace own = space.linear_may_span ? space : OwnSpace(space, leg);
-  const std::vector<Room> rooms = layout::MeasureRooms(own, kMaxPieces);
-  return std::min(layout::SumOf(layout::LongestOf(rooms, kMaxPieces)), layout::Spendable(space));
-}
-
-uint64_t MaxLegGrowth(const FreeSpace& space, const std::vector<LegExtents>& legs) {
+Extents MaxFor(const FreeSpace& space, const Geometry& geometry, const std::vector<LegExtents>& legs) {
+  if (geometry.type() == VolumeType::kLinear) {
+    const FreeSpace own = space.linear_may_span ? space : OwnSpace(space, legs.front());
+    const std::vector<Room> rooms = layout::MeasureRooms(own, kMaxPieces);
+    return {std::min(layout::SumOf(layout::LongestOf(rooms, kMaxPieces)), layout::Spendable(space))};
+  }
   uint64_t most = layout::Spendable(space) / legs.size();
   for (const LegExtents& leg : legs) {
     most = std::min(most, RoomOf(space, leg, RunsPerLeg(legs.size())).usable);
   }
-  return most;
-}
-
-Extents MaxFor(const FreeSpace& space, const Geometry& geometry, const std::vector<LegExtents>& legs) {
-  return geometry.type() == VolumeType::kLinear ? Extents{MaxLinearGrowth(space, legs.front())}
-                                                : Extents{MaxLegGrowth(space, legs) * geometry.data_legs()};
+  return {most * geometry.data_legs()};
 }
 
 // The group as if it had no other volume. All free space of a PV is one run. The result serves only for the

@@ -1,6 +1,5 @@
-// Where the extents go when a PV is evacuated.
+// New places: for legs of a raid volume that are replaced, and for extents that leave a PV.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,8 +11,25 @@
 namespace quarry::lvm {
 namespace {
 
+using layout::Run;
 using layout::SumOf;
 using Uuids = std::set<std::string>;
+
+// The shortest run that suffices, on a PV not in `taken`.
+std::optional<Run> BestRun(const FreeSpace& space, const Uuids& taken, uint64_t need) {
+  std::optional<Run> best;
+  for (size_t pv = 0; pv < space.pvs.size(); ++pv) {
+    if (taken.contains(space.pvs[pv].uuid)) {
+      continue;
+    }
+    for (const ExtentRange& free : space.pvs[pv].free) {
+      if (free.count.value >= need && (!best.has_value() || free.count < best->range.count)) {
+        best = Run{pv, free};
+      }
+    }
+  }
+  return best;
+}
 
 // The extents that a leg has on the PV being evacuated.
 struct Share {
@@ -158,6 +174,43 @@ class Mover {
 
 }  // namespace
 
+Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
+                                 const LogicalVolume& lv, const std::vector<bool>& which) {
+  if (!geometry.has_metadata()) {
+    return Error(Code::kPrecondition,
+                 fmt::format("logical volume {} is {}: it has no redundancy", lv.name, geometry.Describe()));
+  }
+  const std::vector<std::vector<std::string>> pvs_of_legs = LegPvs(group, lv);
+  LegReplacement out;
+  Uuids taken;
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (which[i]) {
+      out.legs.push_back(i);
+    } else {
+      taken.insert(pvs_of_legs[i].begin(), pvs_of_legs[i].end());
+    }
+  }
+  if (out.legs.empty()) {
+    return Error(Code::kNotFound, fmt::format("no leg of logical volume {} is to be replaced", lv.name));
+  }
+  const uint64_t need = layout::LogicalExtents(lv).value / geometry.data_legs() + kMetadataExtents;
+  for (const size_t leg : out.legs) {
+    const std::optional<Run> run = BestRun(space, taken, need);
+    if (!run.has_value()) {
+      return Error(
+          Code::kNoSpace,
+          fmt::format("a new leg {} of logical volume {} needs {} extents ({}) in one piece on a disk "
+                      "without another leg of it; there is none",
+                      leg, lv.name, need, layout::SizeText({need}, group.extent_size)));
+    }
+    const FreePv& pv = space.pvs[run->pv];
+    const ExtentRange range{run->range.first, {need}};
+    out.pv_arguments.push_back(layout::PvArgument(pv.device, std::span(&range, 1)));
+    taken.insert(pv.uuid);
+  }
+  return out;
+}
+
 Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeGroup& group,
                                            const std::string& pv_uuid,
                                            const std::vector<const LogicalVolume*>& volumes) {
@@ -166,19 +219,16 @@ Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeG
     const auto legs = ExtentsByLeg(group, *volume);
     for (size_t i = 0; i < legs.size(); ++i) {
       Share share{.volume = volume, .leg = i, .ranges = {}, .whole = HasLegVolumes(*volume)};
-      Uuids own;
-      for (const PhysicalRange& range : legs[i]) {
-        if (range.pv_uuid == pv_uuid) {
-          share.ranges.push_back(range.range);
-        } else {
-          own.insert(range.pv_uuid);
-        }
-      }
       Uuids others;
-      for (size_t other = 0; other < legs.size(); ++other) {
-        for (const PhysicalRange& range : legs[other]) {
-          if (other != i) {
+      Uuids own;
+      for (size_t leg = 0; leg < legs.size(); ++leg) {
+        for (const PhysicalRange& range : legs[leg]) {
+          if (leg != i) {
             others.insert(range.pv_uuid);
+          } else if (range.pv_uuid != pv_uuid) {
+            own.insert(range.pv_uuid);
+          } else {
+            share.ranges.push_back(range.range);
           }
         }
       }
@@ -193,7 +243,7 @@ Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeG
 std::string PvRangesArgument(const VolumeGroup& group, const std::string& pv_uuid,
                              const std::vector<ExtentRange>& ranges) {
   const PhysicalVolume* const pv = group.FindPv(pv_uuid);
-  return layout::PvArgument({.uuid = pv_uuid, .device = pv == nullptr ? "" : pv->device, .free = {}}, ranges);
+  return layout::PvArgument(pv == nullptr ? "" : pv->device, ranges);
 }
 
 }  // namespace quarry::lvm

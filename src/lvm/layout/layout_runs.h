@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -23,9 +24,8 @@ struct Run {
 // What one PV offers to one leg.
 struct Room {
   size_t pv = 0;
-  std::vector<Run>
-      // The longest runs, as many as a leg may use. Longest first; equal lengths by lowest extent.
-      longest;
+  // The longest runs, as many as a leg may use. Longest first; equal lengths by lowest extent.
+  std::vector<Run> longest;
   uint64_t usable = 0;  // sum of `longest`
   uint64_t total = 0;   // sum of all free runs
 
@@ -68,7 +68,7 @@ using Piece = std::vector<Run>;
 std::vector<Piece> CutIntoPieces(const std::vector<std::vector<Run>>& legs);
 
 // "/dev/a:0-49:60-80", with ':' and '@' of the path escaped as LVM requires.
-std::string PvArgument(const FreePv& pv, std::span<const ExtentRange> ranges);
+std::string PvArgument(std::string_view device, std::span<const ExtentRange> ranges);
 
 // A plan for exactly these runs, with `existing` 0. Linear: one command, under policy `alloc_one` if there is
 // one run.
@@ -79,8 +79,6 @@ Placement LinearPlacement(const FreeSpace& space, const std::vector<Run>& runs, 
 Placement LegPlacement(const FreeSpace& space, const Geometry& geometry,
                        const std::vector<std::vector<Run>>& legs, uint64_t metadata,
                        std::string_view alloc_first);
-
-PhysicalRange ToPhysical(const FreeSpace& space, const Run& run);
 
 // Free extents of all PVs minus the reserve, at least 0.
 uint64_t Spendable(const FreeSpace& space);
