@@ -18,7 +18,6 @@
 #include "dm/block_raid_legs.h"
 #include "dm/dm_kernel.h"
 #include "lvm/fresh/fresh_lvm.h"
-#include "lvm/fresh/header_pv_reader.h"
 #include "lvm/fresh/metadata_header_reader.h"
 #include "lvm/fresh/pv_links.h"
 #include "lvm/run/lvm_config.h"

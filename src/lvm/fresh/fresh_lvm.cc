@@ -34,9 +34,7 @@ bool Lost(const PhysicalVolume& pv) {
 }
 
 bool HoldsMetadata(const PvState& state) {
-  return std::any_of(state.areas.begin(), state.areas.end(), [](const AreaState& area) {
-    return !area.damaged && !area.ignored && area.committed.has_value();
-  });
+  return std::ranges::any_of(state.areas, &AreaState::HoldsText);
 }
 
 // Whether equal states can prove anything about this snapshot. Every PV that LVM saw must be where LVM saw
@@ -144,7 +142,7 @@ std::vector<TextPv> TextPvs(const VolumeGroup& group, const std::vector<PvState>
 }
 
 bool LostPvs(const VolumeGroup& group) {
-  return std::any_of(group.pvs.begin(), group.pvs.end(), Lost);
+  return std::ranges::any_of(group.pvs, Lost);
 }
 
 Error Replaced(const VolumeGroup& group, const std::string& uuid) {

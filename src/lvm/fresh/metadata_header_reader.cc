@@ -17,6 +17,7 @@
 #include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 #include "lvm/read/metadata_header_aio.h"
+#include "lvm/read/metadata_text.h"
 
 // From <linux/fs.h> since Linux 5.15.
 #ifndef BLKGETDISKSEQ
@@ -104,6 +105,40 @@ void ParseFront(PvState& state, std::span<const std::byte> front) {
   state.uuid = std::move(label->uuid);
   for (const DiskArea& area : label->metadata_areas) {
     state.areas.emplace_back().area = area;
+  }
+}
+
+PvFacts::Kind KindOf(PvState::Kind kind) {
+  switch (kind) {
+    case PvState::Kind::kPv:
+      return PvFacts::Kind::kPv;
+    case PvState::Kind::kNoPv:
+      return PvFacts::Kind::kNoPv;
+    case PvState::Kind::kDamaged:
+      return PvFacts::Kind::kDamaged;
+    case PvState::Kind::kSilent:
+      return PvFacts::Kind::kSilent;
+    case PvState::Kind::kAbsent:
+    case PvState::Kind::kUnreadable:
+      return PvFacts::Kind::kUnreadable;
+  }
+  return PvFacts::Kind::kUnreadable;
+}
+
+// If the text cannot be read, the group stays unknown. The important fact is that the disk is a PV.
+void FindGroup(HeaderSource& headers, const std::string& device, const PvState& state, const Call& call,
+               PvFacts& facts) {
+  for (const AreaState& area : state.areas) {
+    if (!area.HoldsText()) {
+      continue;
+    }
+    const auto text = headers.ReadText(device, area.area, *area.committed, call);
+    const auto group = text.has_value() ? ParseGroupMembers(*text) : Result<GroupMembers>(text.error());
+    if (group.has_value()) {
+      facts.group = group->name;
+      facts.group_uuid = group->uuid;
+      return;
+    }
   }
 }
 
@@ -304,6 +339,22 @@ Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea are
     return Error(Code::kCorrupt, fmt::format("{}: the metadata text has a wrong checksum", path));
   }
   return text;
+}
+
+Result<std::vector<PvFacts>> HeaderPvReader::ReadPvs(const std::vector<std::string>& devices,
+                                                     const Call& call) {
+  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(devices, call));
+  std::vector<PvFacts> out;
+  for (size_t i = 0; i < states.size(); ++i) {
+    PvFacts& facts = out.emplace_back();
+    facts.kind = KindOf(states[i].kind);
+    if (facts.kind == PvFacts::Kind::kPv) {
+      facts.uuid = states[i].uuid;
+      FindGroup(headers_, devices[i], states[i], call, facts);
+    }
+  }
+  QUARRY_TRY(call.Check("reading labels"));
+  return out;
 }
 
 }  // namespace quarry::lvm

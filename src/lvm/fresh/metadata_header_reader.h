@@ -12,6 +12,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "lvm/fresh/metadata_header.h"
+#include "lvm/pv_reader.h"
 
 namespace quarry::lvm {
 
@@ -23,6 +24,7 @@ struct AreaState {
   uint32_t damage = 0;                   // checksum of the damaged bytes, so that their change is noticed
   bool ignored = false;                  // as in MetadataHeader
   std::optional<RawLocation> committed;  // as in MetadataHeader
+  bool HoldsText() const { return !damaged && !ignored && committed.has_value(); }
   bool operator==(const AreaState&) const = default;
 };
 
@@ -91,6 +93,17 @@ class HeaderReader final : public HeaderSource {
  private:
   class Pool;
   std::unique_ptr<Pool> pool_;
+};
+
+// Thread-safe. `headers` must outlive the object.
+class HeaderPvReader final : public PvReader {
+ public:
+  explicit HeaderPvReader(HeaderSource& headers) : headers_(headers) {}
+
+  Result<std::vector<PvFacts>> ReadPvs(const std::vector<std::string>& devices, const Call& call) override;
+
+ private:
+  HeaderSource& headers_;
 };
 
 }  // namespace quarry::lvm

@@ -109,8 +109,7 @@ Result<bool> PvLinks::Look(const Call& call) {
   if (wanted != present) {
     QUARRY_TRY(Replace(wanted).Context(fmt::format("replacing the links in {}", options_.folder)));
   }
-  look_again_ =
-      std::any_of(disks.begin(), disks.end(), [](const Disk& disk) { return IsUnclear(disk.state); });
+  look_again_ = std::ranges::any_of(disks, IsUnclear, &Disk::state);
   return wanted != present;
 }
 
@@ -153,8 +152,7 @@ Result<bool> PvLinks::ReadGroups(const std::vector<Disk>& disks, std::vector<Gro
   std::set<std::pair<uint32_t, uint64_t>> known;
   for (const Disk& disk : disks) {
     for (const AreaState& area : disk.state.areas) {
-      if (area.damaged || area.ignored || !area.committed.has_value() ||
-          known.contains({area.committed->checksum, area.committed->size})) {
+      if (!area.HoldsText() || known.contains({area.committed->checksum, area.committed->size})) {
         continue;
       }
       const auto text = reader_.ReadText(disk.path, area.area, *area.committed, call);
@@ -184,15 +182,14 @@ std::set<std::string> PvLinks::Members(const std::vector<GroupMembers>& groups) 
   std::map<std::string, std::vector<const GroupMembers*>> by_name;
   for (const auto& [uuid, group] : newest) {
     // An outdated disk may have an old name of the group.
-    if (std::find(options_.groups.begin(), options_.groups.end(), group->name) != options_.groups.end()) {
+    if (std::ranges::find(options_.groups, group->name) != options_.groups.end()) {
       by_name[group->name].push_back(group);
     }
   }
   std::set<std::string> members;
   for (const auto& [name, same] : by_name) {
     std::string& ours = uuids_[name];
-    const bool there =
-        std::any_of(same.begin(), same.end(), [&](const GroupMembers* group) { return group->uuid == ours; });
+    const bool there = std::ranges::find(same, ours, &GroupMembers::uuid) != same.end();
     if (!there) {
       ours = same.size() == 1 ? same[0]->uuid : "";
     }

@@ -1,7 +1,6 @@
-#include "lvm/fresh/header_pv_reader.h"
-
 #include <gtest/gtest.h>
 
+#include "lvm/fresh/metadata_header_reader.h"
 #include "tests/unit/lvm/disk_images.h"
 
 namespace quarry::lvm {
