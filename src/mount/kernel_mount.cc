@@ -65,7 +65,7 @@ Status RefuseStacking(const Place& target, const AbsolutePath& path) {
 }  // namespace
 
 KernelMount::KernelMount(Subprocess& subprocess, KernelMountConfig config)
-    : subprocess_(subprocess), config_(std::move(config)), paths_(config_.roots) {}
+    : subprocess_(subprocess), config_(std::move(config)) {}
 
 Result<MountTable> KernelMount::Mounts() {
   const std::string path = config_.proc + "/self/mountinfo";

@@ -15,9 +15,6 @@
 namespace quarry::mount {
 
 struct KernelMountConfig {
-  // No symbolic link is followed below these directories, which belong to the orchestrator
-  // (/var/lib/kubelet). See Paths.
-  std::vector<AbsolutePath> roots;
   std::string proc = "/proc";
   std::string sys = "/sys";
   // Mounts are for processes outside of this mount namespace: Mount and Bind refuse a target from which the

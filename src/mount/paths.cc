@@ -26,27 +26,21 @@ constexpr int kWalkAttempts = 32;
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kFileMode = 0640;
 
-int OpenAt2(int directory, const char* path, int flags, uint64_t resolve) {
+int OpenAt2(const char* path, int flags, uint64_t resolve) {
   open_how how{};
   how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
   how.resolve = resolve;
   for (int attempt = 0;; ++attempt) {
-    const auto fd = static_cast<int>(syscall(SYS_openat2, directory, path, &how, sizeof how));
+    const auto fd = static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
     if (fd >= 0 || attempt == kWalkAttempts || (errno != EAGAIN && errno != EINTR)) {
       return fd;
     }
   }
 }
 
-bool IsBelow(const std::string& path, const std::string& root) {
-  return root == "/" ? path != "/"
-                     : path.starts_with(root) && path.size() > root.size() && path[root.size()] == '/';
-}
-
 Error WalkFailure(const std::string& path, int saved_errno) {
   switch (saved_errno) {
     case ELOOP:
-    case EXDEV:
       return Error(Code::kPrecondition, fmt::format("{} leads through a symbolic link", path))
           .WithErrno(saved_errno);
     case ENOTDIR:
@@ -106,20 +100,7 @@ std::string ThroughFd(int fd, std::string_view name) {
 }
 
 Result<UniqueFd> Paths::Open(const AbsolutePath& path, int flags) const {
-  for (const AbsolutePath& root : roots_) {
-    if (!IsBelow(path.str(), root.str())) {
-      continue;
-    }
-    const UniqueFd top(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!top.valid()) {
-      return WalkFailure(root.str(), errno);
-    }
-    const std::string below = path.str().substr(root.str() == "/" ? 1 : root.str().size() + 1);
-    UniqueFd fd(OpenAt2(top.get(), below.c_str(), flags,
-                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
-    return fd.valid() ? Result<UniqueFd>(std::move(fd)) : WalkFailure(path.str(), errno);
-  }
-  UniqueFd fd(OpenAt2(AT_FDCWD, path.c_str(), flags, RESOLVE_NO_MAGICLINKS));
+  UniqueFd fd(OpenAt2(path.c_str(), flags, RESOLVE_NO_MAGICLINKS));
   return fd.valid() ? Result<UniqueFd>(std::move(fd)) : WalkFailure(path.str(), errno);
 }
 
@@ -149,7 +130,7 @@ Result<AbsolutePath> Paths::Resolve(const AbsolutePath& path) const {
     }
     QUARRY_ASSIGN(const std::string name, NameOf(*parent).Context(what));
     QUARRY_ASSIGN(const Place place, Describe(std::move(*parent), path.str()));
-    UniqueFd again(OpenAt2(AT_FDCWD, name.c_str(), O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS));
+    UniqueFd again(OpenAt2(name.c_str(), O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS));
     if (again.valid()) {
       QUARRY_ASSIGN(const Place same, Describe(std::move(again), name));
       if (IsSamePlace(place, same)) {

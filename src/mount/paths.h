@@ -30,16 +30,12 @@ struct Place {
   PathKind kind() const;
 };
 
-// Has no state but its roots; callable from any thread.
+// Has no state; callable from any thread.
 class Paths {
  public:
-  // Below each of `roots` no symbolic link is followed, and no path leads out of the root. The root itself
-  // may be reached through links. Outside the roots, links are followed except at the last component. Links
-  // of /proc are never followed.
-  explicit Paths(std::vector<AbsolutePath> roots = {}) : roots_(std::move(roots)) {}
-
-  // `flags` are those of open(2). O_CLOEXEC is added; O_NOFOLLOW is the caller's choice. kNotFound: the path
-  // does not exist. kPrecondition: the path leads through a symbolic link where none is allowed.
+  // `flags` are those of open(2). O_CLOEXEC is added; O_NOFOLLOW is the caller's choice. Links of /proc are
+  // never followed. kNotFound: the path does not exist. kPrecondition: the path leads through a symbolic link
+  // that is not followed.
   Result<UniqueFd> Open(const AbsolutePath& path, int flags) const;
   // Finds any object, including a symbolic link.
   Result<Place> Look(const AbsolutePath& path) const;
@@ -63,8 +59,6 @@ class Paths {
   // The reason why the directory at `path` could not be opened: the first link in it that leads nowhere or in
   // a circle.
   Error WhyNot(const AbsolutePath& path, Error error) const;
-
-  std::vector<AbsolutePath> roots_;
 };
 
 // The path of `name` in the open directory `fd`, for system calls that accept only paths. The path leads

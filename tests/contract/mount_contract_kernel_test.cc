@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <thread>
 
 #include "tests/contract/kernel_mount_world.h"
@@ -211,66 +210,6 @@ TEST_F(KernelMountTest, LinksOfProcAreNeverFollowed) {
   const AbsolutePath magic = Path(fmt::format("/proc/self/fd/{}/inner", fd.get()));
   EXPECT_EQ(api().MakeDirectory(magic).error().code(), Code::kPrecondition);
   EXPECT_EQ(api().Inspect(Path(victim.str() + "/inner")).value(), mount::PathKind::kAbsent);
-}
-
-TEST_F(KernelMountTest, NoLinkBelowARootIsFollowed) {
-  const AbsolutePath root = world_.NewDirectory();
-  const AbsolutePath victim = world_.NewDirectory();
-  ASSERT_EQ(symlink(victim.c_str(), (root.str() + "/away").c_str()), 0);
-  ASSERT_EQ(mkdir((victim.str() + "/target").c_str(), 0700), 0);
-  SpawnSubprocess subprocess;
-  mount::KernelMountConfig config;
-  config.roots = {root};
-  mount::KernelMount guarded(subprocess, config);
-  const AbsolutePath target = Path(root.str() + "/away/target");
-  EXPECT_EQ(guarded.Inspect(target).error().code(), Code::kPrecondition);
-  EXPECT_EQ(guarded.Bind(victim.str(), target, {}, call()).error().code(), Code::kPrecondition);
-  EXPECT_EQ(guarded.MakeDirectory(Path(root.str() + "/away/new")).error().code(), Code::kPrecondition);
-  EXPECT_EQ(guarded.RemovePath(target).error().code(), Code::kPrecondition);
-  EXPECT_FALSE(guarded.Unmount(target, call()).has_value());
-  EXPECT_EQ(api().Inspect(target).value(), mount::PathKind::kDirectory)
-      << "without a root the link is followed";
-}
-
-// Another thread swaps a directory on the way for a link to elsewhere and back, as fast as possible. Whether
-// the binds succeed or not, nothing appears outside the root.
-TEST_F(KernelMountTest, ARaceOfRenamesLeadsNothingOutOfTheRoot) {
-  const AbsolutePath root = world_.NewDirectory();
-  const AbsolutePath victim = world_.NewDirectory();
-  const AbsolutePath source = world_.NewDirectory();
-  const std::string pod = root.str() + "/pod";
-  ASSERT_EQ(mkdir(pod.c_str(), 0700), 0);
-  ASSERT_EQ(mkdir((pod + "/target").c_str(), 0700), 0);
-  ASSERT_EQ(mkdir((victim.str() + "/target").c_str(), 0700), 0);
-  ASSERT_EQ(symlink(victim.c_str(), (root.str() + "/link").c_str()), 0);
-
-  std::atomic<bool> done = false;
-  std::thread swapper([&] {
-    while (!done) {
-      renameat2(AT_FDCWD, pod.c_str(), AT_FDCWD, (root.str() + "/link").c_str(), RENAME_EXCHANGE);
-    }
-  });
-  SpawnSubprocess subprocess;
-  mount::KernelMountConfig config;
-  config.roots = {root};
-  mount::KernelMount guarded(subprocess, config);
-  const AbsolutePath target = Path(pod + "/target");
-  int bound = 0;
-  for (int i = 0; i < 400; ++i) {
-    bound += guarded.Bind(source.str(), target, {}, call()).has_value() ? 1 : 0;
-    (void)guarded.Unmount(target, call());
-    (void)guarded.MakeDirectory(Path(pod + "/made"));
-    (void)guarded.RemovePath(Path(pod + "/made"));
-    const auto table = api().Mounts();
-    for (const auto& entry : table->entries()) {
-      ASSERT_FALSE(entry.target.starts_with(victim.str())) << entry.target;
-    }
-    ASSERT_NE(access((victim.str() + "/made").c_str(), F_OK), 0);
-  }
-  done = true;
-  swapper.join();
-  EXPECT_GT(bound, 0) << "the race never happened";
-  EXPECT_EQ(access((victim.str() + "/target").c_str(), F_OK), 0);
 }
 
 // --- Reaching the host

@@ -45,40 +45,11 @@ TEST_F(PathsTest, ALinkAtTheLastComponentIsNeverFollowed) {
   EXPECT_TRUE(fs::is_symlink(base_ + "/root/near"));
 }
 
-TEST_F(PathsTest, WithoutARootOtherLinksAreFollowed) {
+TEST_F(PathsTest, OtherLinksAreFollowed) {
   EXPECT_TRUE(free_.MakeDirectory(In("root/near/new")).has_value());
   EXPECT_TRUE(fs::is_directory(base_ + "/root/dir/new"));
   EXPECT_TRUE(free_.MakeFile(In("root/away/new")).has_value());
   EXPECT_TRUE(fs::is_regular_file(base_ + "/outside/new"));
-}
-
-TEST_F(PathsTest, BelowARootNoLinkIsFollowed) {
-  const Paths guarded({In("root")});
-  for (const char* name : {"root/near/x", "root/away/x"}) {
-    EXPECT_EQ(guarded.Inspect(In(name)).error().code(), Code::kPrecondition);
-    EXPECT_EQ(CodeOf(guarded.MakeDirectory(In(name))), Code::kPrecondition);
-    EXPECT_EQ(CodeOf(guarded.MakeFile(In(name))), Code::kPrecondition);
-    EXPECT_EQ(CodeOf(guarded.RemovePath(In(name))), Code::kPrecondition);
-    EXPECT_EQ(guarded.Usage(In(name)).error().code(), Code::kPrecondition);
-    EXPECT_EQ(guarded.BlockDeviceAt(In(name)).error().code(), Code::kPrecondition);
-  }
-  EXPECT_TRUE(fs::is_empty(base_ + "/outside"));
-  EXPECT_TRUE(guarded.MakeDirectory(In("root/dir/x")).has_value());
-  EXPECT_TRUE(guarded.MakeDirectory(In("outside/x")).has_value()) << "what is not below the root is free";
-}
-
-TEST_F(PathsTest, ARootMayItselfBeReachedThroughLinks) {
-  const Paths guarded({In("entrance")});
-  EXPECT_TRUE(guarded.MakeDirectory(In("entrance/dir/x")).has_value());
-  EXPECT_TRUE(guarded.MakeDirectory(In("entrance/y")).has_value());
-  EXPECT_TRUE(fs::is_directory(base_ + "/root/dir/x"));
-  EXPECT_EQ(CodeOf(guarded.MakeDirectory(In("entrance/near/x"))), Code::kPrecondition);
-}
-
-TEST_F(PathsTest, ARootIsNotAPrefixOfAName) {
-  fs::create_directories(base_ + "/rooted");
-  fs::create_symlink("../outside", base_ + "/rooted/away");
-  EXPECT_TRUE(Paths({In("root")}).MakeDirectory(In("rooted/away/x")).has_value());
 }
 
 TEST_F(PathsTest, APathThroughAFileIsNotFound) {
@@ -118,9 +89,6 @@ TEST_F(PathsTest, AMissingPathAndADanglingLinkDiffer) {
     EXPECT_NE(resolved.error().message().find("symbolic link " + base_ + link), std::string::npos)
         << resolved.error().message();
   }
-  const Paths guarded({In("root")});
-  EXPECT_EQ(guarded.Resolve(In("root/near/x")).error().code(), Code::kPrecondition);
-  EXPECT_EQ(guarded.Resolve(In("entrance/dir/x"))->str(), base_ + "/root/dir/x");
 }
 
 TEST_F(PathsTest, AFolderWhoseNameLooksRemovedStillExists) {
