@@ -333,7 +333,7 @@ Status GiveTree(int root, const std::string& name, uint32_t gid, const Call& cal
 }
 
 Result<uint32_t> KernelMount::GroupOf(const AbsolutePath& path) {
-  QUARRY_ASSIGN(const UniqueFd fd, paths_.Open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPath(path, O_PATH | O_DIRECTORY | O_NOFOLLOW));
   QUARRY_ASSIGN(const struct stat st, StatusOf(fd.get(), [&] { return path.str(); }));
   return uint32_t{st.st_gid};
 }
@@ -341,7 +341,7 @@ Result<uint32_t> KernelMount::GroupOf(const AbsolutePath& path) {
 Status KernelMount::GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) {
   const std::string what = fmt::format("giving {} to group {}", mount_point.str(), gid);
   QUARRY_TRY(call.Check(what));
-  QUARRY_ASSIGN(const Place place, paths_.Look(mount_point).Context(what));
+  QUARRY_ASSIGN(const Place place, Look(mount_point).Context(what));
   struct statvfs about{};
   if (!place.mount_root || place.kind() != PathKind::kDirectory) {
     return Error(Code::kPrecondition, fmt::format("{}: it is not the mount point of a file system", what));

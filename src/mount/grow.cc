@@ -22,7 +22,7 @@ Bytes LeftOver(Bytes device, Bytes file_system) {
 
 Status KernelMount::CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point) {
   QUARRY_ASSIGN(const Place place,
-                paths_.Look(mount_point));  // while it is open, no other mount can get its id
+                Look(mount_point));  // while it is open, no other mount can get its id
   QUARRY_ASSIGN(const MountTable table, Mounts());
   const MountEntry* entry = place.mount_root ? table.ById(place.mount_id) : nullptr;
   if (entry == nullptr) {
@@ -51,7 +51,7 @@ Status KernelMount::Grow(std::string_view fs_type, const std::string& device, co
   }
   QUARRY_TRY(CheckMounted(*fs, {major(st.st_rdev), minor(st.st_rdev)}, mount_point).Context(what));
   QUARRY_ASSIGN(const UniqueFd mount_fd,
-                paths_.Open(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
+                OpenPath(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
   QUARRY_ASSIGN(const Bytes size, DeviceSize(device_fd.get()));
 
   QUARRY_ASSIGN(const Measured before, fs->Measure(mount_fd.get(), device_fd.get()).Context(what));

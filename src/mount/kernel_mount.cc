@@ -144,7 +144,7 @@ Status KernelMount::Mount(const std::string& device, const AbsolutePath& target,
   if (stat(device.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
     return Error(Code::kNotFound, fmt::format("{}: there is no block device {}", what, device));
   }
-  QUARRY_ASSIGN(const Place place, paths_.Look(target).Context(what));
+  QUARRY_ASSIGN(const Place place, Look(target).Context(what));
   QUARRY_TRY(RefuseStacking(place, target));
   if (place.kind() != PathKind::kDirectory) {
     return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
@@ -158,7 +158,7 @@ Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, 
   const std::string what = fmt::format("binding {} at {}", source, target.str());
   QUARRY_TRY(call.Check(what));
   QUARRY_ASSIGN(const AbsolutePath from_path, AbsolutePath::Parse(source));
-  QUARRY_ASSIGN(const Place from, paths_.Look(from_path).Context(what));
+  QUARRY_ASSIGN(const Place from, Look(from_path).Context(what));
   const bool node = S_ISBLK(from.mode);
   if (!node && from.kind() != PathKind::kDirectory) {
     return Error(Code::kInvalidArgument,
@@ -168,7 +168,7 @@ Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, 
     return Error(Code::kInvalidArgument,
                  fmt::format("{}: with nodev a device node could not be opened", what));
   }
-  QUARRY_ASSIGN(const Place to, paths_.Look(target).Context(what));
+  QUARRY_ASSIGN(const Place to, Look(target).Context(what));
   QUARRY_TRY(RefuseStacking(to, target));
   if (to.kind() != (node ? PathKind::kFile : PathKind::kDirectory)) {
     return Error(Code::kPrecondition,

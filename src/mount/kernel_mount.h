@@ -47,25 +47,18 @@ class KernelMount final : public MountApi {
   Status Unmount(const AbsolutePath& target, const Call& call) override;
   Status Grow(std::string_view fs_type, const std::string& device, const AbsolutePath& mount_point,
               const Call& call) override;
-  Result<FilesystemUsage> Usage(const AbsolutePath& path) override { return paths_.Usage(path); }
+  Result<FilesystemUsage> Usage(const AbsolutePath& path) override;
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
-  Result<AbsolutePath> Resolve(const AbsolutePath& path) override { return paths_.Resolve(path); }
-  Result<PathKind> Inspect(const AbsolutePath& path) override { return paths_.Inspect(path); }
-  Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override {
-    return paths_.BlockDeviceAt(path);
-  }
-  Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node,
-                                                       DeviceNumber device) override {
-    return Paths::FileSystemOfNode(node, device);
-  }
-  Status MakeDirectory(const AbsolutePath& path) override { return paths_.MakeDirectory(path); }
-  Status MakeFile(const AbsolutePath& path) override { return paths_.MakeFile(path); }
-  Status MakeFileFromDirectory(const AbsolutePath& path) override {
-    return paths_.MakeFileFromDirectory(path);
-  }
-  Status RemovePath(const AbsolutePath& path) override { return paths_.RemovePath(path); }
+  Result<AbsolutePath> Resolve(const AbsolutePath& path) override;
+  Result<PathKind> Inspect(const AbsolutePath& path) override;
+  Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;
+  Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node, DeviceNumber device) override;
+  Status MakeDirectory(const AbsolutePath& path) override;
+  Status MakeFile(const AbsolutePath& path) override;
+  Status MakeFileFromDirectory(const AbsolutePath& path) override;
+  Status RemovePath(const AbsolutePath& path) override;
   Result<std::vector<std::string>> Users(DeviceNumber device) override;
   Result<std::vector<std::string>> Openers(DeviceNumber device) override;
 
@@ -89,7 +82,6 @@ class KernelMount final : public MountApi {
 
   Subprocess& subprocess_;
   KernelMountConfig config_;
-  Paths paths_;
 };
 
 }  // namespace quarry::mount

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "mount/kernel_mount.h"
+
 namespace quarry::mount {
 namespace {
 
@@ -89,6 +91,44 @@ Error Refusal(const AbsolutePath& path, std::string_view why) {
   return {Code::kPrecondition, fmt::format("{} {}", path.str(), why)};
 }
 
+// The reason why the directory at `path` could not be opened: the first link in it that leads nowhere or in a
+// circle.
+Error WhyNot(const AbsolutePath& path, Error error) {
+  const std::string& text = path.str();
+  for (size_t slash = text.find('/', 1); slash != std::string::npos; slash = text.find('/', slash + 1)) {
+    const auto above = AbsolutePath::Parse(std::string_view(text).substr(0, slash));
+    const auto place = above.has_value() ? Look(*above) : Result<Place>(above.error());
+    if (!place.has_value()) {
+      return error;  // the path simply does not exist
+    }
+    const auto led = S_ISLNK(place->mode) ? OpenPath(*above, O_PATH) : Result<UniqueFd>(UniqueFd());
+    if (led.has_value()) {
+      continue;
+    }
+    const std::string link = fmt::format("{} leads through the symbolic link {}", text, above->str());
+    switch (led.error().code()) {
+      case Code::kNotFound:
+        return Error(Code::kPrecondition, link + ", and that leads nowhere").WithErrno(ENOENT);
+      case Code::kPrecondition:
+        return Error(Code::kPrecondition, link + ", and that leads in a circle or must not be followed there")
+            .WithErrno(ELOOP);
+      default:
+        return error;
+    }
+  }
+  return error;
+}
+
+// As Look; nullopt: the path does not exist.
+Result<std::optional<Place>> LookIfThere(const AbsolutePath& path) {
+  auto place = Look(path);
+  if (!place.has_value() && place.error().code() == Code::kNotFound) {
+    return std::optional<Place>();
+  }
+  QUARRY_ASSIGN(Place found, std::move(place));
+  return std::optional(std::move(found));
+}
+
 }  // namespace
 
 PathKind Place::kind() const {
@@ -99,26 +139,26 @@ std::string ThroughFd(int fd, std::string_view name) {
   return fmt::format("/proc/self/fd/{}/{}", fd, name);
 }
 
-Result<UniqueFd> Paths::Open(const AbsolutePath& path, int flags) const {
+Result<UniqueFd> OpenPath(const AbsolutePath& path, int flags) {
   UniqueFd fd(OpenAt2(path.c_str(), flags, RESOLVE_NO_MAGICLINKS));
   return fd.valid() ? Result<UniqueFd>(std::move(fd)) : WalkFailure(path.str(), errno);
 }
 
-Result<Place> Paths::Look(const AbsolutePath& path) const {
-  QUARRY_ASSIGN(UniqueFd fd, Open(path, O_PATH | O_NOFOLLOW));
+Result<Place> Look(const AbsolutePath& path) {
+  QUARRY_ASSIGN(UniqueFd fd, OpenPath(path, O_PATH | O_NOFOLLOW));
   return Describe(std::move(fd), path.str());
 }
 
-Result<UniqueFd> Paths::OpenParent(const AbsolutePath& path) const {
+Result<UniqueFd> OpenParent(const AbsolutePath& path) {
   if (path.str() == "/") {
     return Error(Code::kInvalidArgument, "the root directory cannot be the path of a volume");
   }
-  return Open(path.Parent(), O_PATH | O_DIRECTORY);
+  return OpenPath(path.Parent(), O_PATH | O_DIRECTORY);
 }
 
 // Uses the kernel's name of the open directory, and proves it: a walk that follows no link must lead to the
 // same directory in the same mount.
-Result<AbsolutePath> Paths::Resolve(const AbsolutePath& path) const {
+Result<AbsolutePath> KernelMount::Resolve(const AbsolutePath& path) {
   if (path.str() == "/") {
     return path;
   }
@@ -141,33 +181,8 @@ Result<AbsolutePath> Paths::Resolve(const AbsolutePath& path) const {
   return Error(Code::kUnavailable, fmt::format("{}: the directories above it are being moved", what));
 }
 
-Error Paths::WhyNot(const AbsolutePath& path, Error error) const {
-  const std::string& text = path.str();
-  for (size_t slash = text.find('/', 1); slash != std::string::npos; slash = text.find('/', slash + 1)) {
-    const auto above = AbsolutePath::Parse(std::string_view(text).substr(0, slash));
-    const auto place = above.has_value() ? Look(*above) : Result<Place>(above.error());
-    if (!place.has_value()) {
-      return error;  // the path simply does not exist
-    }
-    const auto led = S_ISLNK(place->mode) ? Open(*above, O_PATH) : Result<UniqueFd>(UniqueFd());
-    if (led.has_value()) {
-      continue;
-    }
-    const std::string link = fmt::format("{} leads through the symbolic link {}", text, above->str());
-    switch (led.error().code()) {
-      case Code::kNotFound:
-        return Error(Code::kPrecondition, link + ", and that leads nowhere").WithErrno(ENOENT);
-      case Code::kPrecondition:
-        return Error(Code::kPrecondition, link + ", and that leads in a circle or must not be followed there")
-            .WithErrno(ELOOP);
-      default:
-        return error;
-    }
-  }
-  return error;
-}
-
-Result<std::optional<DeviceNumber>> Paths::FileSystemOfNode(const std::string& node, DeviceNumber device) {
+Result<std::optional<DeviceNumber>> KernelMount::FileSystemOfNode(const std::string& node,
+                                                                  DeviceNumber device) {
   struct stat st{};
   if (lstat(node.c_str(), &st) != 0) {
     return errno == ENOENT || errno == ENOTDIR ? Result<std::optional<DeviceNumber>>(std::nullopt)
@@ -179,26 +194,17 @@ Result<std::optional<DeviceNumber>> Paths::FileSystemOfNode(const std::string& n
   return std::optional(DeviceNumber{major(st.st_dev), minor(st.st_dev)});
 }
 
-Result<std::optional<Place>> Paths::LookIfThere(const AbsolutePath& path) const {
-  auto place = Look(path);
-  if (!place.has_value() && place.error().code() == Code::kNotFound) {
-    return std::optional<Place>();
-  }
-  QUARRY_ASSIGN(Place found, std::move(place));
-  return std::optional(std::move(found));
-}
-
-Result<PathKind> Paths::Inspect(const AbsolutePath& path) const {
+Result<PathKind> KernelMount::Inspect(const AbsolutePath& path) {
   QUARRY_ASSIGN(const auto place, LookIfThere(path));
   return place.has_value() ? place->kind() : PathKind::kAbsent;
 }
 
-Result<std::optional<DeviceNumber>> Paths::BlockDeviceAt(const AbsolutePath& path) const {
+Result<std::optional<DeviceNumber>> KernelMount::BlockDeviceAt(const AbsolutePath& path) {
   QUARRY_ASSIGN(const auto place, LookIfThere(path));
   return place.has_value() && S_ISBLK(place->mode) ? std::optional(place->node) : std::nullopt;
 }
 
-Status Paths::MakeDirectory(const AbsolutePath& path) const {
+Status KernelMount::MakeDirectory(const AbsolutePath& path) {
   QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
   if (mkdirat(parent.get(), path.Name().c_str(), kDirectoryMode) == 0) {
     return Ok();
@@ -210,7 +216,7 @@ Status Paths::MakeDirectory(const AbsolutePath& path) const {
   return kind == PathKind::kDirectory ? Ok() : Status(Refusal(path, "exists and is not a directory"));
 }
 
-Status Paths::MakeFile(const AbsolutePath& path) const {
+Status KernelMount::MakeFile(const AbsolutePath& path) {
   QUARRY_ASSIGN(const UniqueFd parent, OpenParent(path));
   const UniqueFd file(openat(parent.get(), path.Name().c_str(),
                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
@@ -228,7 +234,7 @@ Status Paths::MakeFile(const AbsolutePath& path) const {
 // removed under that name. After a crash before the exchange, the next attempt reuses the file. After a
 // crash between the exchange and the removal, the path is a file, and the empty directory `.NAME.quarry`
 // stays beside it.
-Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
+Status KernelMount::MakeFileFromDirectory(const AbsolutePath& path) {
   QUARRY_ASSIGN(const auto found, LookIfThere(path));
   if (!found.has_value() || found->kind() != PathKind::kDirectory) {
     return MakeFile(path);
@@ -266,7 +272,7 @@ Status Paths::MakeFileFromDirectory(const AbsolutePath& path) const {
              : ErrnoError(fmt::format("removing directory {}", path.str()), saved);
 }
 
-Status Paths::RemovePath(const AbsolutePath& path) const {
+Status KernelMount::RemovePath(const AbsolutePath& path) {
   QUARRY_ASSIGN(const auto place, LookIfThere(path));
   if (!place.has_value()) {
     return Ok();
@@ -299,8 +305,8 @@ Status Paths::RemovePath(const AbsolutePath& path) const {
   }
 }
 
-Result<FilesystemUsage> Paths::Usage(const AbsolutePath& path) const {
-  QUARRY_ASSIGN(const UniqueFd fd, Open(path, O_PATH | O_NOFOLLOW));
+Result<FilesystemUsage> KernelMount::Usage(const AbsolutePath& path) {
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPath(path, O_PATH | O_NOFOLLOW));
   struct statfs st{};
   if (fstatfs(fd.get(), &st) != 0) {
     return ErrnoError(fmt::format("reading the usage of {}", path.str()));

@@ -5,9 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/path.h"
 #include "base/result.h"
@@ -30,36 +28,14 @@ struct Place {
   PathKind kind() const;
 };
 
-// Has no state; callable from any thread.
-class Paths {
- public:
-  // `flags` are those of open(2). O_CLOEXEC is added; O_NOFOLLOW is the caller's choice. Links of /proc are
-  // never followed. kNotFound: the path does not exist. kPrecondition: the path leads through a symbolic link
-  // that is not followed.
-  Result<UniqueFd> Open(const AbsolutePath& path, int flags) const;
-  // Finds any object, including a symbolic link.
-  Result<Place> Look(const AbsolutePath& path) const;
-  // Directory of the last component, O_PATH. kInvalidArgument for "/".
-  Result<UniqueFd> OpenParent(const AbsolutePath& path) const;
-
-  // As in MountApi.
-  Result<AbsolutePath> Resolve(const AbsolutePath& path) const;
-  Result<PathKind> Inspect(const AbsolutePath& path) const;
-  Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) const;
-  static Result<std::optional<DeviceNumber>> FileSystemOfNode(const std::string& node, DeviceNumber device);
-  Status MakeDirectory(const AbsolutePath& path) const;
-  Status MakeFile(const AbsolutePath& path) const;
-  Status MakeFileFromDirectory(const AbsolutePath& path) const;
-  Status RemovePath(const AbsolutePath& path) const;
-  Result<FilesystemUsage> Usage(const AbsolutePath& path) const;
-
- private:
-  // As Look; nullopt: the path does not exist.
-  Result<std::optional<Place>> LookIfThere(const AbsolutePath& path) const;
-  // The reason why the directory at `path` could not be opened: the first link in it that leads nowhere or in
-  // a circle.
-  Error WhyNot(const AbsolutePath& path, Error error) const;
-};
+// `flags` are those of open(2). O_CLOEXEC is added; O_NOFOLLOW is the caller's choice. Links of /proc are
+// never followed. kNotFound: the path does not exist. kPrecondition: the path leads through a symbolic link
+// that is not followed.
+Result<UniqueFd> OpenPath(const AbsolutePath& path, int flags);
+// Finds any object, including a symbolic link.
+Result<Place> Look(const AbsolutePath& path);
+// Directory of the last component, O_PATH. kInvalidArgument for "/".
+Result<UniqueFd> OpenParent(const AbsolutePath& path);
 
 // The path of `name` in the open directory `fd`, for system calls that accept only paths. The path leads
 // through the descriptor, so it always reaches this directory in this mount.

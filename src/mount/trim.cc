@@ -13,12 +13,11 @@ namespace quarry::mount {
 Result<Bytes> KernelMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {
   const std::string what = fmt::format("trimming the file system at {}", mount_point.str());
   QUARRY_TRY(call.Check(what));
-  QUARRY_ASSIGN(const Place place, paths_.Look(mount_point).Context(what));
+  QUARRY_ASSIGN(const Place place, Look(mount_point).Context(what));
   if (!place.mount_root) {
     return Error(Code::kPrecondition, fmt::format("{}: it is not a mount point", what));
   }
-  QUARRY_ASSIGN(const UniqueFd fd,
-                paths_.Open(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPath(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
   fstrim_range range{.start = from.value, .len = length.value, .minlen = 0};
   if (ioctl(fd.get(), FITRIM, &range) != 0) {
     const int failure = errno;

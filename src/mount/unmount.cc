@@ -34,7 +34,7 @@ Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
   const std::string what = fmt::format("unmounting {}", target.str());
   QUARRY_TRY(call.Check(what));
   // Only the parent is opened, because a descriptor of the mount itself would keep the mount busy.
-  auto parent = paths_.OpenParent(target);
+  auto parent = OpenParent(target);
   if (!parent.has_value()) {
     return parent.error().code() == Code::kNotFound ? Ok() : std::move(parent).Context(what).error();
   }
@@ -50,7 +50,7 @@ Status KernelMount::Unmount(const AbsolutePath& target, const Call& call) {
       case ENOTDIR:
         return Ok();
       case EINVAL: {  // not a mount point, or one that this process may not unmount
-        const auto place = paths_.Look(target);
+        const auto place = Look(target);
         if (!place.has_value() || !place->mount_root) {
           return Ok();
         }
@@ -74,7 +74,7 @@ Error KernelMount::BusyError(const AbsolutePath& target) {
   std::vector<std::string> holders;
   uint64_t mount_id = 0;
   DeviceNumber file_system;
-  if (const auto place = paths_.Look(target); place.has_value() && place->mount_root) {
+  if (const auto place = Look(target); place.has_value() && place->mount_root) {
     mount_id = place->mount_id;
     file_system = place->file_system;
   }

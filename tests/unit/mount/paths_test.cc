@@ -1,4 +1,4 @@
-#include "mount/paths.h"
+#include "mount/kernel_mount.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ class PathsTest : public ::testing::Test {
   }
 
   std::string base_;
-  Paths free_;
+  SpawnSubprocess subprocess_;
+  KernelMount free_{subprocess_};
 };
 
 TEST_F(PathsTest, ALinkAtTheLastComponentIsNeverFollowed) {
@@ -97,9 +98,9 @@ TEST_F(PathsTest, AFolderWhoseNameLooksRemovedStillExists) {
 }
 
 TEST_F(PathsTest, ADeviceNodeIsIdentifiedByItsNumber) {
-  EXPECT_EQ(*Paths::FileSystemOfNode("/dev/no such node", {7, 0}), std::nullopt);
-  EXPECT_EQ(*Paths::FileSystemOfNode("/dev/null", {1, 3}), std::nullopt) << "no block device";
-  EXPECT_EQ(*Paths::FileSystemOfNode(base_ + "/root/file", {7, 0}), std::nullopt);
+  EXPECT_EQ(*free_.FileSystemOfNode("/dev/no such node", {7, 0}), std::nullopt);
+  EXPECT_EQ(*free_.FileSystemOfNode("/dev/null", {1, 3}), std::nullopt) << "no block device";
+  EXPECT_EQ(*free_.FileSystemOfNode(base_ + "/root/file", {7, 0}), std::nullopt);
 }
 
 TEST_F(PathsTest, NewPathsAreNotForEveryUser) {
