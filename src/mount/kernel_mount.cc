@@ -4,7 +4,6 @@
 #include <linux/fs.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -15,10 +14,7 @@
 
 #include "base/scsi_recovery.h"
 #include "mount/blkid_probe.h"
-#include "mount/mount_syscalls.h"
 #include "mount/process_scan.h"
-#include "mount/propagation.h"
-#include "mount/users.h"
 #include "mount/zeroes.h"
 
 namespace quarry::mount {
@@ -53,13 +49,6 @@ DeviceNumber BackingOf(const MountEntry& entry) {
     return {};
   }
   return {major(st.st_rdev), minor(st.st_rdev)};
-}
-
-Status RefuseStacking(const Place& target, const AbsolutePath& path) {
-  if (target.mount_root) {
-    return Error(Code::kPrecondition, fmt::format("{} is already a mount point", path.str()));
-  }
-  return Ok();
 }
 
 }  // namespace
@@ -123,59 +112,22 @@ Result<Bytes> KernelMount::DeviceSize(int fd) {
   return Bytes{size};
 }
 
-Status KernelMount::CheckReaches(const Place& target, const AbsolutePath& path) {
-  if (!config_.for_the_host) {
-    return Ok();
-  }
-  QUARRY_ASSIGN(const Audience audience, LookForAudience(config_.proc));
-  if (audience.in_its_namespace) {
-    return Ok();
-  }
-  QUARRY_ASSIGN(const MountTable table, Mounts());
-  return CheckPropagates(table, target.mount_id, audience, path);
-}
-
-Status KernelMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
-                          const MountOptions& options, const Call& call) {
-  const std::string what = fmt::format("mounting at {}", target.str());
+Result<Bytes> KernelMount::Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) {
+  const std::string what = fmt::format("trimming the file system at {}", mount_point.str());
   QUARRY_TRY(call.Check(what));
-  QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
-  struct stat st{};
-  if (stat(device.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
-    return Error(Code::kNotFound, fmt::format("{}: there is no block device {}", what, device));
+  QUARRY_ASSIGN(const Place place, Look(mount_point).Context(what));
+  if (!place.mount_root) {
+    return Error(Code::kPrecondition, fmt::format("{}: it is not a mount point", what));
   }
-  QUARRY_ASSIGN(const Place place, Look(target).Context(what));
-  QUARRY_TRY(RefuseStacking(place, target));
-  if (place.kind() != PathKind::kDirectory) {
-    return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPath(mount_point, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).Context(what));
+  fstrim_range range{.start = from.value, .len = length.value, .minlen = 0};
+  if (ioctl(fd.get(), FITRIM, &range) != 0) {
+    const int failure = errno;
+    return failure == EOPNOTSUPP || failure == ENOTTY
+               ? Error(Code::kUnsupported, fmt::format("{}: discards are not supported here", what))
+               : ErrnoError(what, failure);
   }
-  QUARRY_TRY(CheckReaches(place, target));
-  return MountOnto(device, place, fs->type(), options, fs->standing_options()).Context(what);
-}
-
-Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
-                         const Call& call) {
-  const std::string what = fmt::format("binding {} at {}", source, target.str());
-  QUARRY_TRY(call.Check(what));
-  QUARRY_ASSIGN(const AbsolutePath from_path, AbsolutePath::Parse(source));
-  QUARRY_ASSIGN(const Place from, Look(from_path).Context(what));
-  const bool node = S_ISBLK(from.mode);
-  if (!node && from.kind() != PathKind::kDirectory) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{}: the source is neither a directory nor a block device", what));
-  }
-  if (node && (options.flags & MS_NODEV) != 0) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{}: with nodev a device node could not be opened", what));
-  }
-  QUARRY_ASSIGN(const Place to, Look(target).Context(what));
-  QUARRY_TRY(RefuseStacking(to, target));
-  if (to.kind() != (node ? PathKind::kFile : PathKind::kDirectory)) {
-    return Error(Code::kPrecondition,
-                 fmt::format("{}: the target is not a {}", what, node ? "regular file" : "directory"));
-  }
-  QUARRY_TRY(CheckReaches(to, target));
-  return BindOnto(from, to, options).Context(what);
+  return Bytes{range.len};
 }
 
 Result<std::vector<std::string>> KernelMount::Users(DeviceNumber device) {

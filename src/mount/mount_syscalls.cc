@@ -1,8 +1,8 @@
-#include "mount/mount_syscalls.h"
-
+// Mounts through libmount. Binds with open_tree, mount_setattr and move_mount.
 #include <fcntl.h>
 #include <libmount.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,9 @@
 #include <fmt/ranges.h>
 
 #include "base/unique_fd.h"
+#include "mount/kernel_mount.h"
 #include "mount/options.h"
+#include "mount/propagation.h"
 
 namespace quarry::mount {
 namespace {
@@ -84,8 +86,9 @@ Error MountFailure(const std::string& what, const std::string& fs_type, const Mo
   }
 }
 
-}  // namespace
-
+// Mounts on a place that is already open, through libmount: no helpers, no mtab, no lookups in fstab.
+// `standing`: options of the file system that Quarry adds; positions in errors count the caller's options
+// only.
 Status MountOnto(const std::string& device, const Place& target, std::string_view fs_type,
                  const MountOptions& options, const std::vector<std::string>& standing) {
   const std::string type(fs_type);
@@ -124,6 +127,7 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
                 : Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc));
 }
 
+// open_tree, mount_setattr, move_mount: the bind mount appears with its flags or not at all.
 Status BindOnto(const Place& source, const Place& target, const MountOptions& options) {
   const UniqueFd tree(open_tree(source.fd.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
   if (!tree.valid()) {
@@ -142,6 +146,70 @@ Status BindOnto(const Place& source, const Place& target, const MountOptions& op
     return ErrnoError("move_mount");
   }
   return Ok();
+}
+
+Status RefuseStacking(const Place& target, const AbsolutePath& path) {
+  if (target.mount_root) {
+    return Error(Code::kPrecondition, fmt::format("{} is already a mount point", path.str()));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status KernelMount::CheckReaches(const Place& target, const AbsolutePath& path) {
+  if (!config_.for_the_host) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const Audience audience, LookForAudience(config_.proc));
+  if (audience.in_its_namespace) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const MountTable table, Mounts());
+  return CheckPropagates(table, target.mount_id, audience, path);
+}
+
+Status KernelMount::Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
+                          const MountOptions& options, const Call& call) {
+  const std::string what = fmt::format("mounting at {}", target.str());
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
+  struct stat st{};
+  if (stat(device.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) {
+    return Error(Code::kNotFound, fmt::format("{}: there is no block device {}", what, device));
+  }
+  QUARRY_ASSIGN(const Place place, Look(target).Context(what));
+  QUARRY_TRY(RefuseStacking(place, target));
+  if (place.kind() != PathKind::kDirectory) {
+    return Error(Code::kPrecondition, fmt::format("{}: it is not a directory", what));
+  }
+  QUARRY_TRY(CheckReaches(place, target));
+  return MountOnto(device, place, fs->type(), options, fs->standing_options()).Context(what);
+}
+
+Status KernelMount::Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,
+                         const Call& call) {
+  const std::string what = fmt::format("binding {} at {}", source, target.str());
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const AbsolutePath from_path, AbsolutePath::Parse(source));
+  QUARRY_ASSIGN(const Place from, Look(from_path).Context(what));
+  const bool node = S_ISBLK(from.mode);
+  if (!node && from.kind() != PathKind::kDirectory) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{}: the source is neither a directory nor a block device", what));
+  }
+  if (node && (options.flags & MS_NODEV) != 0) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{}: with nodev a device node could not be opened", what));
+  }
+  QUARRY_ASSIGN(const Place to, Look(target).Context(what));
+  QUARRY_TRY(RefuseStacking(to, target));
+  if (to.kind() != (node ? PathKind::kFile : PathKind::kDirectory)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("{}: the target is not a {}", what, node ? "regular file" : "directory"));
+  }
+  QUARRY_TRY(CheckReaches(to, target));
+  return BindOnto(from, to, options).Context(what);
 }
 
 }  // namespace quarry::mount

@@ -1,5 +1,5 @@
-// Searches /proc for processes that hold a mount or device. Processes come and go, and some may not be
-// inspected: unreadable entries are skipped.
+// Searches /proc for processes that hold a mount or device, and sysfs for other users of a device. Processes
+// come and go, and some may not be inspected: unreadable entries are skipped.
 #pragma once
 
 #include <chrono>
@@ -46,5 +46,10 @@ class ProcessScan {
   std::string proc_;
   std::chrono::milliseconds limit_;
 };
+
+// As MountApi::Users, with procfs and sysfs at these paths. Each mount namespace is read once, through its
+// first process.
+Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string& proc,
+                                         const std::string& sys);
 
 }  // namespace quarry::mount

@@ -1,5 +1,4 @@
-#include "mount/users.h"
-
+// The users of a block device, from sysfs and every mount namespace.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-#include "mount/users.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
