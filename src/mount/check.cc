@@ -9,16 +9,10 @@
 namespace quarry::mount {
 namespace {
 
+// The phrases are texts of the tools and of libc.
 bool SaysOneOf(const std::string& words, std::initializer_list<std::string_view> phrases) {
   return std::any_of(phrases.begin(), phrases.end(),
                      [&](std::string_view phrase) { return words.find(phrase) != std::string::npos; });
-}
-
-// These are texts of the tools and of libc. "Resource temporarily unavailable" appears when there is no
-// memory for the stack of a thread.
-bool LacksMemory(const std::string& words) {
-  return SaysOneOf(words, {"emory allocation failed", "Resource temporarily unavailable",
-                           "annot allocate memory", "out of memory"});
 }
 
 Error CheckFailure(const std::string& tool, CheckVerdict verdict, const Finished& finished, Bytes memory) {
@@ -26,7 +20,9 @@ Error CheckFailure(const std::string& tool, CheckVerdict verdict, const Finished
   const std::string end = finished.signal != 0 ? fmt::format("signal {}", finished.signal)
                                                : fmt::format("exit status {}", finished.exit_status);
   const std::string story = fmt::format("{} ended with {}: {}", tool, end, words);
-  if (LacksMemory(words)) {
+  // "Resource temporarily unavailable" appears when there is no memory for the stack of a thread.
+  if (SaysOneOf(words, {"emory allocation failed", "Resource temporarily unavailable",
+                        "annot allocate memory", "out of memory"})) {
     return {Code::kPrecondition,
             fmt::format("{} of memory does not suffice; check by hand. {}", HumanBytes(memory), story)};
   }
@@ -64,14 +60,11 @@ Result<CheckReport> KernelMount::Check(std::string_view fs_type, const std::stri
   QUARRY_ASSIGN(const Finished finished, RunFound(std::move(*words), call).Context(what));
   const CheckVerdict verdict =
       finished.signal != 0 ? CheckVerdict::kFailed : fs->JudgeCheck(finished.exit_status);
-  switch (verdict) {
-    case CheckVerdict::kClean:
-      return CheckReport{.checked = true, .repaired = false, .words = {}};
-    case CheckVerdict::kRepaired:
-      return CheckReport{.checked = true, .repaired = true, .words = ToolWords(finished.out)};
-    case CheckVerdict::kDamaged:
-    case CheckVerdict::kFailed:
-      break;
+  if (verdict == CheckVerdict::kClean) {
+    return CheckReport{.checked = true};
+  }
+  if (verdict == CheckVerdict::kRepaired) {
+    return CheckReport{.checked = true, .repaired = true, .words = ToolWords(finished.out)};
   }
   return CheckFailure(tool, verdict, finished, config_.check_memory).Context(what);
 }

@@ -44,8 +44,10 @@ class Filesystem {
 
   // The command, in the same form, that repairs what is safe to repair without asking, while the file system
   // is not mounted. nullopt: no useful tool exists, because the kernel replays the log at the mount.
-  virtual std::optional<std::vector<std::string>> CheckCommand(const std::string& device) const = 0;
-  virtual CheckVerdict JudgeCheck(int exit_status) const = 0;
+  virtual std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const {
+    return std::nullopt;
+  }
+  virtual CheckVerdict JudgeCheck(int /*exit_status*/) const { return CheckVerdict::kFailed; }
 
   // The command, in the same form, that grows the file system while it is mounted.
   virtual std::vector<std::string> GrowCommand(const std::string& device,

@@ -201,10 +201,9 @@ class Walk {
                    fmt::format("{}: directories are nested more than {} levels deep", path(), kDeepestTree));
     }
     const bool root = levels_.empty();
-    Level level;
+    Level& level = levels_.emplace_back();
     level.device = st.st_dev;
     level.inode = st.st_ino;
-    levels_.push_back(std::move(level));
     if (levels_.size() > kLevelsWithNames) {
       Forget(levels_[levels_.size() - 1 - kLevelsWithNames]);
     }
@@ -241,7 +240,11 @@ class Walk {
     }
     const ssize_t length = getdents64(directory, batch_.data(), batch_.size());
     if (length < 0) {
-      return errno == ENOENT ? Removed(level) : Status(Failed("reading", path));
+      if (errno != ENOENT) {
+        return Failed("reading", path);
+      }
+      level.read = true;  // a directory that was removed while open has no entries
+      return Ok();
     }
     size_t skip = level.next.skip;
     Position at{level.next.cookie, 0};
@@ -270,12 +273,6 @@ class Walk {
     level.read = length == 0;
     level.next = at;
     std::reverse(level.waiting.begin(), level.waiting.end());
-    return Ok();
-  }
-
-  // A directory that was removed while open has no entries.
-  static Status Removed(Level& level) {
-    level.read = true;
     return Ok();
   }
 

@@ -71,7 +71,7 @@ class KernelMount final : public MountApi {
   // Opens the device with an exclusive claim. kPrecondition if the device is mounted, part of another device,
   // or claimed by another tool.
   static Result<UniqueFd> Claim(const std::string& device, bool writable);
-  Status PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size);
+  Result<Bytes> PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs);
   Status CheckMounted(const Filesystem& fs, DeviceNumber device, const AbsolutePath& mount_point);
 
   // OK, unless the mount at `target` has to reach the host and would not.

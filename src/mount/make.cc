@@ -17,16 +17,9 @@ const Environment kToolEnvironment = {{"LC_ALL", "C"}, {"PATH", "/usr/sbin:/usr/
 constexpr size_t kToolOutput = 64 * 1024;
 
 std::string Describe(const Content& content) {
-  switch (content.kind) {
-    case Content::Kind::kBlank:
-      return "nothing";
-    case Content::Kind::kAmbiguous:
-      return "several signatures";
-    case Content::Kind::kFilesystem:
-    case Content::Kind::kOther:
-      return content.type;
-  }
-  return content.type;
+  return content.kind == Content::Kind::kBlank       ? "nothing"
+         : content.kind == Content::Kind::kAmbiguous ? "several signatures"
+                                                     : content.type;
 }
 
 Error MkfsFailure(const MakeFilesystem& spec, const Finished& finished) {
@@ -80,9 +73,9 @@ Result<Finished> KernelMount::RunFound(std::vector<std::string> words, const Cal
   return subprocess_.Run(command, call);
 }
 
-Status KernelMount::PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs, Bytes& size) {
+Result<Bytes> KernelMount::PrepareDevice(const MakeFilesystem& spec, const Filesystem& fs) {
   QUARRY_ASSIGN(const UniqueFd device, Claim(spec.device, spec.overwrite));
-  QUARRY_ASSIGN(size, DeviceSize(device.get()));
+  QUARRY_ASSIGN(const Bytes size, DeviceSize(device.get()));
   if (size < fs.minimum_size()) {
     return Error(Code::kOutOfRange, fmt::format("{} has {} bytes, {} needs at least {}", spec.device,
                                                 size.value, fs.type(), fs.minimum_size().value));
@@ -96,7 +89,7 @@ Status KernelMount::PrepareDevice(const MakeFilesystem& spec, const Filesystem& 
     return Error(Code::kPrecondition, fmt::format("{} is not blank: it holds {}; nothing was formatted",
                                                   spec.device, Describe(content)));
   }
-  return Ok();
+  return size;
 }
 
 Status KernelMount::Make(const MakeFilesystem& spec, const Call& call) {
@@ -104,8 +97,7 @@ Status KernelMount::Make(const MakeFilesystem& spec, const Call& call) {
   QUARRY_TRY(call.Check(what));
   QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(spec.fs_type));
   QUARRY_TRY(CheckMkfsOptions(spec.fs_type, spec.extra_options));
-  Bytes size;
-  QUARRY_TRY(PrepareDevice(spec, *fs, size).Context(what));
+  QUARRY_ASSIGN(const Bytes size, PrepareDevice(spec, *fs).Context(what));
   QUARRY_ASSIGN(std::vector<std::string> words, fs->MakeCommand(spec, size));
   // mkfs claims the device itself. Between our claim and the claim of mkfs, nothing in Quarry uses the
   // device.

@@ -123,8 +123,8 @@ Status MountOnto(const std::string& device, const Place& target, std::string_vie
   if (mnt_context_syscall_called(context.get()) == 1) {
     return MountFailure(what, type, options, mnt_context_get_syscall_errno(context.get()));
   }
-  return rc < 0 ? Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc)).WithErrno(-rc)
-                : Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc));
+  return Error(Code::kInternal, fmt::format("{}: libmount failed ({})", what, rc))
+      .WithErrno(rc < 0 ? -rc : 0);
 }
 
 // open_tree, mount_setattr, move_mount: the bind mount appears with its flags or not at all.

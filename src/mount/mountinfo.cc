@@ -115,28 +115,6 @@ bool Contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-}  // namespace
-
-bool MountEntry::read_only() const {
-  return Contains(options, "ro") || Contains(super_options, "ro");
-}
-
-Result<MountTable> MountTable::Parse(std::string_view mountinfo) {
-  std::vector<MountEntry> entries;
-  for (size_t number = 1; !mountinfo.empty(); ++number) {
-    const std::string_view line = mountinfo.substr(0, mountinfo.find('\n'));
-    mountinfo.remove_prefix(std::min(line.size() + 1, mountinfo.size()));
-    MountEntry entry;
-    if (!ParseLine(line, entry)) {
-      return Error(Code::kCorrupt, fmt::format("mountinfo line {} is malformed: '{}'", number, line));
-    }
-    entries.push_back(std::move(entry));
-  }
-  return MountTable(std::move(entries));
-}
-
-namespace {
-
 // Does the walk of a path lookup. It starts at the root mount. At each prefix of the path it enters the mount
 // there, if its parent is the current mount, and then the mounts stacked on it.
 class Walk {
@@ -181,6 +159,24 @@ class Walk {
 
 }  // namespace
 
+bool MountEntry::read_only() const {
+  return Contains(options, "ro") || Contains(super_options, "ro");
+}
+
+Result<MountTable> MountTable::Parse(std::string_view mountinfo) {
+  std::vector<MountEntry> entries;
+  for (size_t number = 1; !mountinfo.empty(); ++number) {
+    const std::string_view line = mountinfo.substr(0, mountinfo.find('\n'));
+    mountinfo.remove_prefix(std::min(line.size() + 1, mountinfo.size()));
+    MountEntry entry;
+    if (!ParseLine(line, entry)) {
+      return Error(Code::kCorrupt, fmt::format("mountinfo line {} is malformed: '{}'", number, line));
+    }
+    entries.push_back(std::move(entry));
+  }
+  return MountTable(std::move(entries));
+}
+
 const MountEntry* MountTable::At(const AbsolutePath& target) const {
   const std::string& path = target.str();
   Walk walk(entries_);
@@ -193,8 +189,7 @@ const MountEntry* MountTable::At(const AbsolutePath& target) const {
 }
 
 const MountEntry* MountTable::ById(uint64_t id) const {
-  const auto entry =
-      std::find_if(entries_.begin(), entries_.end(), [&](const MountEntry& each) { return each.id == id; });
+  const auto entry = std::ranges::find(entries_, id, &MountEntry::id);
   return entry == entries_.end() ? nullptr : &*entry;
 }
 

@@ -76,6 +76,8 @@ constexpr std::array kRefusedPrefixes = std::to_array<Refused>({
     {"X-", kFstab},
     {"verity.", kForeign},
 });
+constexpr std::string_view kContextCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:_.,-";
 constexpr std::array<std::string_view, 4> kContexts = {"context", "fscontext", "defcontext", "rootcontext"};
 
 std::string_view KeyOf(std::string_view word) {
@@ -101,11 +103,6 @@ bool IsContext(std::string_view word) {
          std::find(kContexts.begin(), kContexts.end(), KeyOf(word)) != kContexts.end();
 }
 
-bool IsContextCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ':' || c == '_' ||
-         c == '.' || c == ',' || c == '-';
-}
-
 // context="system_u:object_r:container_file_t:s0:c1,c2", with or without the quotes. The kernel always gets
 // the quotes, because it needs them if there is a comma. nullopt: not a security context.
 std::optional<std::string> QuoteContext(std::string_view word) {
@@ -113,7 +110,7 @@ std::optional<std::string> QuoteContext(std::string_view word) {
   if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
     value = value.substr(1, value.size() - 2);
   }
-  if (value.empty() || !std::all_of(value.begin(), value.end(), IsContextCharacter)) {
+  if (value.empty() || value.find_first_not_of(kContextCharacters) != std::string_view::npos) {
     return std::nullopt;
   }
   return fmt::format("{}=\"{}\"", KeyOf(word), value);

@@ -84,6 +84,11 @@ Result<std::string> ReadRest(int fd, const std::string& path) {
   }
 }
 
+std::string ReadWord(const std::string& path) {
+  const std::string text = ReadWhole(path).value_or("");
+  return text.substr(0, text.find('\n'));
+}
+
 std::string ReadLink(const std::string& path) {
   std::error_code error;
   return fs::read_symlink(path, error);
@@ -120,8 +125,7 @@ Result<std::vector<int>> ProcessScan::Pids() const {
 }
 
 std::string ProcessScan::Describe(int pid) const {
-  std::string name = ReadWhole(fmt::format("{}/{}/comm", proc_, pid)).value_or("");
-  name.erase(std::find(name.begin(), name.end(), '\n'), name.end());
+  const std::string name = ReadWord(fmt::format("{}/{}/comm", proc_, pid));
   if (pid == getpid()) {
     return fmt::format("this process (pid {})", pid);
   }

@@ -16,6 +16,8 @@ namespace quarry::mount {
 Result<std::string> ReadWhole(const std::string& path);
 // The rest of an open file. `path`: for errors.
 Result<std::string> ReadRest(int fd, const std::string& path);
+// The first line of a file of /proc or /sys; empty if the file cannot be read.
+std::string ReadWord(const std::string& path);
 // The target of a link; empty if it cannot be read.
 std::string ReadLink(const std::string& path);
 // The names in a directory except "." and "..", sorted; empty if the directory cannot be read.

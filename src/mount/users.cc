@@ -11,13 +11,6 @@
 namespace quarry::mount {
 namespace {
 
-// The content without the newline; empty if the file cannot be read.
-std::string ReadWord(const std::string& path) {
-  std::string word = ReadWhole(path).value_or("");
-  word.erase(std::find(word.begin(), word.end(), '\n'), word.end());
-  return word;
-}
-
 bool Exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }

@@ -22,6 +22,8 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
 // The minimum with duplicated metadata, the default on one device: 114,294,784 bytes, rounded up to a MiB.
 constexpr Bytes kMinimum{109 * kMiB.value};
 
+// Has no check: a copy-on-write tree is consistent at every moment, and `btrfs check --repair` needs an
+// administrator.
 class BtrfsFilesystem final : public Filesystem {
  public:
   std::string_view type() const override { return "btrfs"; }
@@ -37,12 +39,6 @@ class BtrfsFilesystem final : public Filesystem {
     words.push_back(spec.device);
     return words;
   }
-
-  // A copy-on-write tree is consistent at every moment, and `btrfs check --repair` needs an administrator.
-  std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const override {
-    return std::nullopt;
-  }
-  CheckVerdict JudgeCheck(int /*exit_status*/) const override { return CheckVerdict::kFailed; }
 
   std::vector<std::string> GrowCommand(const std::string& /*device*/,
                                        const std::string& mount_point) const override {

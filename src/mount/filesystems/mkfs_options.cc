@@ -50,8 +50,7 @@ const MkfsOptionRule* FindRule(std::span<const MkfsOptionRule> rules, std::strin
   if (is_long && !attached.empty()) {
     attached.remove_prefix(1);
   }
-  const auto rule =
-      std::find_if(rules.begin(), rules.end(), [&](const auto& each) { return each.name == name; });
+  const auto rule = std::ranges::find(rules, name, &MkfsOptionRule::name);
   return rule == rules.end() ? nullptr : &*rule;
 }
 

@@ -46,6 +46,8 @@ constexpr unsigned long kGeometryRequest = _IOR('X', 100, Geometry);
 // XFS_MIN_AG_BLOCKS: the kernel starts no allocation group smaller than this.
 constexpr uint64_t kLeastGroupBlocks = 64;
 
+// Has no check: fsck.xfs does nothing, and xfs_repair refuses a log that was not replayed. A mount replays
+// it.
 class XfsFilesystem final : public Filesystem {
  public:
   std::string_view type() const override { return "xfs"; }
@@ -77,12 +79,6 @@ class XfsFilesystem final : public Filesystem {
   // The UUID of device-mapper identifies the volume. A mounted copy of the volume, whose file system has the
   // same UUID, is no reason to refuse the mount.
   std::vector<std::string> standing_options() const override { return {"nouuid"}; }
-
-  // fsck.xfs does nothing. xfs_repair refuses a log that was not replayed, and a mount replays it.
-  std::optional<std::vector<std::string>> CheckCommand(const std::string& /*device*/) const override {
-    return std::nullopt;
-  }
-  CheckVerdict JudgeCheck(int /*exit_status*/) const override { return CheckVerdict::kFailed; }
 
   std::vector<std::string> GrowCommand(const std::string& /*device*/,
                                        const std::string& mount_point) const override {
