@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/little_endian.h"
+
 namespace quarry::dm {
 namespace {
 
@@ -28,15 +30,8 @@ enum LabelField : size_t {
 constexpr size_t kUuidLength = 32;
 constexpr size_t kAreaLength = 16;  // offset, size
 
+using little_endian::Load;
 using Raw = std::span<const std::byte>;
-
-uint64_t Load(Raw raw, size_t offset, size_t width) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < width; ++i) {
-    value |= std::to_integer<uint64_t>(raw[offset + i]) << (8 * i);
-  }
-  return value;
-}
 
 bool Matches(Raw raw, size_t offset, std::string_view text) {
   return std::memcmp(raw.data() + offset, text.data(), text.size()) == 0;

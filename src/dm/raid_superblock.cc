@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "base/little_endian.h"
+
 namespace quarry::dm {
 namespace {
+
+using little_endian::Load;
 
 // Little-endian; offsets in bytes. The part up to `array_resync_offset` is the same in every version.
 constexpr size_t kMagic = 0;             // u32
@@ -35,14 +39,6 @@ constexpr size_t kRegions = 256;
 constexpr uint32_t kBitmapMagicWord = 0x6d746962;
 constexpr uint64_t kSector = 512;
 
-uint64_t Read(std::span<const std::byte> block, size_t at, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) {
-    value |= std::to_integer<uint64_t>(block[at + i]) << (8 * i);
-  }
-  return value;
-}
-
 void Write64(std::span<std::byte> block, size_t at, uint64_t value) {
   for (size_t i = 0; i < sizeof(value); ++i) {
     block[at + i] = static_cast<std::byte>(value >> (8 * i));
@@ -59,11 +55,11 @@ struct Regions {
 };
 
 Result<Regions> ReadRegions(std::span<const std::byte> start) {
-  if (start.size() < kRaidSuperblock || Read(start, kBitmapMagic, 4) != kBitmapMagicWord) {
+  if (start.size() < kRaidSuperblock || Load(start, kBitmapMagic, 4) != kBitmapMagicWord) {
     return Error(Code::kCorrupt, "not a bitmap of dm-raid");
   }
-  const uint64_t covers = Read(start, kBitmapCovers, 8);
-  const uint64_t size = Read(start, kBitmapRegion, 4) / kSector;
+  const uint64_t covers = Load(start, kBitmapCovers, 8);
+  const uint64_t size = Load(start, kBitmapRegion, 4) / kSector;
   if (!std::has_single_bit(size)) {
     return Error(Code::kCorrupt, fmt::format("a bitmap of dm-raid has regions of {} sectors", size));
   }
@@ -79,23 +75,23 @@ Result<size_t> WholeSize(std::span<const std::byte> bitmap) {
 }  // namespace
 
 Result<RaidSuperblock> ParseRaidSuperblock(std::span<const std::byte> block) {
-  if (block.size() < kRaidSuperblock || Read(block, kMagic, 4) != kMagicWord) {
+  if (block.size() < kRaidSuperblock || Load(block, kMagic, 4) != kMagicWord) {
     const bool blank = block.size() >= kRaidSuperblock &&
                        std::ranges::all_of(block, [](std::byte byte) { return byte == std::byte{0}; });
     return Error(blank ? Code::kNotFound : Code::kCorrupt, "not a superblock of dm-raid");
   }
-  RaidSuperblock out{.legs = static_cast<uint32_t>(Read(block, kLegs, 4)),
-                     .role = static_cast<uint32_t>(Read(block, kRole, 4)),
-                     .events = Read(block, kEvents, 8),
+  RaidSuperblock out{.legs = static_cast<uint32_t>(Load(block, kLegs, 4)),
+                     .role = static_cast<uint32_t>(Load(block, kRole, 4)),
+                     .events = Load(block, kEvents, 8),
                      .failed = {},
-                     .filled = Read(block, kRecovery, 8) == kDone,
-                     .synced = Read(block, kResync, 8)};
+                     .filled = Load(block, kRecovery, 8) == kDone,
+                     .synced = Load(block, kResync, 8)};
   if (out.legs < 2 || out.legs > kMostLegs || out.role >= out.legs) {
     return Error(Code::kCorrupt,
                  fmt::format("a superblock of dm-raid for leg {} of {} legs", out.role, out.legs));
   }
   for (uint32_t leg = 0; leg < out.legs; ++leg) {
-    out.failed.push_back(((Read(block, FailedWord(leg), 8) >> (leg % kBits)) & 1) != 0);
+    out.failed.push_back(((Load(block, FailedWord(leg), 8) >> (leg % kBits)) & 1) != 0);
   }
   return out;
 }
@@ -125,7 +121,7 @@ Result<size_t> RaidBitmapSize(std::span<const std::byte> start) {
 Result<RaidBitmap> ParseRaidBitmap(std::span<const std::byte> bitmap) {
   QUARRY_TRY(WholeSize(bitmap));
   QUARRY_ASSIGN(const Regions regions, ReadRegions(bitmap));
-  RaidBitmap out{.events = Read(bitmap, kBitmapEvents, 8), .region_size = regions.size, .marked = {}};
+  RaidBitmap out{.events = Load(bitmap, kBitmapEvents, 8), .region_size = regions.size, .marked = {}};
   // The kernel also sets the unused bits of the last byte.
   out.marked.reserve(regions.count);
   for (uint64_t region = 0; region < regions.count; ++region) {

@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "base/little_endian.h"
 #include "base/unique_fd.h"
 
 namespace quarry::udev {
@@ -28,18 +30,11 @@ static_assert(sizeof(nvme_id_ns) == sizeof(NamespacePage));
 constexpr int kZeroCelsius = 273;  // the page has kelvins
 constexpr int kLargestBlock = 32;  // larger powers of two are not plausible sizes in bytes
 
-uint64_t LittleEndian(const uint8_t* bytes, size_t count) {
-  uint64_t value = 0;
-  for (size_t i = count; i-- > 0;) {
-    value = value << 8 | bytes[i];
-  }
-  return value;
-}
-
 // A counter of 16 bytes.
 uint64_t Counter(const uint8_t (&bytes)[16]) {
   const bool fits = std::all_of(bytes + 8, bytes + 16, [](uint8_t byte) { return byte == 0; });
-  return fits ? LittleEndian(bytes, 8) : std::numeric_limits<uint64_t>::max();
+  return fits ? little_endian::Load(std::as_bytes(std::span(bytes)), 0, 8)
+              : std::numeric_limits<uint64_t>::max();
 }
 
 // For the namespace's current format; 0: the value is not plausible.
@@ -75,7 +70,7 @@ DiskHealth DecodeHealth(const SmartPage& smart, const NamespacePage& name_space)
   out.available_spare = log.avail_spare;
   out.spare_threshold = log.spare_thresh;
   out.percentage_used = log.percent_used;
-  out.temperature = static_cast<int32_t>(LittleEndian(log.temperature, 2)) - kZeroCelsius;
+  out.temperature = (log.temperature[0] | log.temperature[1] << 8) - kZeroCelsius;
   out.media_errors = Counter(log.media_errors);
   out.unsafe_shutdowns = Counter(log.unsafe_shutdowns);
   out.deallocated_is_zero = (ns.dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
