@@ -1,6 +1,7 @@
 // The file systems that Quarry makes, mounts and grows: one small file each in filesystems/.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,6 +60,11 @@ class Filesystem {
 const Filesystem& Ext4();
 const Filesystem& Xfs();
 const Filesystem& Btrfs();
+
+inline constexpr size_t kExt4SuperblockSize = 1024;
+// The size of an ext4, from the few fields of its superblock that define it (kernel documentation:
+// filesystems/ext4/globals.rst). kCorrupt if the bytes are not an ext superblock. Pure.
+Result<Measured> MeasureExt4(std::span<const std::byte> superblock);
 
 // In order of preference; the first is the default.
 std::span<const Filesystem* const> Filesystems();

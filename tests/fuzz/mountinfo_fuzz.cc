@@ -11,7 +11,6 @@
 
 #include "dm/pv_label.h"
 #include "mount/filesystems.h"
-#include "mount/filesystems/ext4_superblock.h"
 #include "mount/mount_api.h"
 
 namespace {

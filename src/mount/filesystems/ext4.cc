@@ -1,16 +1,19 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 
+#include "base/little_endian.h"
 #include "mount/filesystems.h"
-#include "mount/filesystems/ext4_superblock.h"
 #include "mount/filesystems/mkfs_options.h"
 
 namespace quarry::mount {
 namespace {
+
+using little_endian::Load;
 
 // mke2fs(8). Refused: -c -l -d (read files), -J device=, -E offset= (other places), -n (only simulates), -S,
 // -F, -z, -t, -U.
@@ -32,6 +35,25 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
 });
 
 constexpr uint64_t kDefaultBlockSize = 4096;
+constexpr off_t kSuperblockOffset = 1024;
+
+// Offsets within struct ext4_super_block; all fields are little-endian.
+enum Field : size_t {
+  kBlocksCountLow = 0x04,
+  kLogBlockSize = 0x18,
+  kBlocksPerGroup = 0x20,
+  kInodesPerGroup = 0x28,
+  kMagic = 0x38,
+  kInodeSize = 0x58,
+  kFeatureIncompat = 0x60,
+  kReservedGdtBlocks = 0xCE,
+  kDescriptorSize = 0xFE,
+  kBlocksCountHigh = 0x150,
+};
+constexpr uint16_t kExtMagic = 0xEF53;
+constexpr uint32_t kIncompat64Bit = 0x80;
+// resize2fs does not start a group with fewer data blocks than this.
+constexpr uint64_t kLeastDataBlocks = 50;
 
 // If -b is given several times, the last one counts, as for mke2fs.
 uint64_t BlockSizeOf(std::span<const MkfsOption> options) {
@@ -105,7 +127,7 @@ class Ext4Filesystem final : public Filesystem {
   // current one.
   Result<Measured> Measure(int /*mount_fd*/, int device_fd) const override {
     std::array<std::byte, kExt4SuperblockSize> raw{};
-    const ssize_t n = pread(device_fd, raw.data(), raw.size(), kExt4SuperblockOffset);
+    const ssize_t n = pread(device_fd, raw.data(), raw.size(), kSuperblockOffset);
     if (n != static_cast<ssize_t>(raw.size())) {
       return n < 0 ? ErrnoError("reading the ext4 superblock")
                    : Error(Code::kIo, "reading the ext4 superblock: short read");
@@ -115,6 +137,34 @@ class Ext4Filesystem final : public Filesystem {
 };
 
 }  // namespace
+
+Result<Measured> MeasureExt4(std::span<const std::byte> superblock) {
+  if (superblock.size() < kExt4SuperblockSize || Load(superblock, kMagic, 2) != kExtMagic) {
+    return Error(Code::kCorrupt, "no ext4 superblock");
+  }
+  const uint64_t shift = Load(superblock, kLogBlockSize, 4);
+  const uint64_t per_group = Load(superblock, kBlocksPerGroup, 4);
+  if (shift > 6 || per_group == 0) {
+    return Error(Code::kCorrupt, "ext4 superblock with an impossible block or group size");
+  }
+  const uint64_t block = uint64_t{1024} << shift;
+  const bool wide = (Load(superblock, kFeatureIncompat, 4) & kIncompat64Bit) != 0;
+  const uint64_t high = wide ? Load(superblock, kBlocksCountHigh, 4) : 0;
+  const uint64_t blocks = (high << 32) | Load(superblock, kBlocksCountLow, 4);
+  if (blocks > UINT64_MAX / block) {
+    return Error(Code::kCorrupt, "ext4 superblock with an impossible block count");
+  }
+
+  // A last group is started only if its own metadata fits: superblock and descriptors, blocks reserved for
+  // more descriptors, two bitmaps, the inode table.
+  const uint64_t descriptor = wide ? std::max<uint64_t>(Load(superblock, kDescriptorSize, 2), 32) : 32;
+  const uint64_t groups = blocks / per_group + 1;
+  const uint64_t descriptors = groups * descriptor / block + 1;
+  const uint64_t inodes = Load(superblock, kInodesPerGroup, 4) * Load(superblock, kInodeSize, 2) / block + 1;
+  const uint64_t metadata =
+      3 + descriptors + Load(superblock, kReservedGdtBlocks, 2) + inodes + kLeastDataBlocks;
+  return Measured{{blocks * block}, {std::min(metadata, per_group) * block}};
+}
 
 const Filesystem& Ext4() {
   static const Ext4Filesystem fs;

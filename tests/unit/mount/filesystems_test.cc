@@ -6,8 +6,6 @@
 #include <array>
 #include <cstring>
 
-#include "mount/filesystems/ext4_superblock.h"
-
 namespace quarry::mount {
 namespace {
 
