@@ -15,8 +15,7 @@
 #include <fmt/format.h>
 
 #include "dm/dm_task.h"
-#include "dm/raid_status.h"
-#include "dm/table_line.h"
+#include "dm/target_lines.h"
 
 namespace quarry::dm {
 namespace {
@@ -378,10 +377,7 @@ Result<bool> DmKernel::HasTarget(const std::string& target) {
     return true;
   }
   const int failure = dm_task_get_errno(task.get());
-  if (failure == EINVAL || failure == ENXIO) {
-    return false;
-  }
-  return session.Failure(what, failure);
+  return failure == EINVAL || failure == ENXIO ? Result<bool>(false) : session.Failure(what, failure);
 }
 
 }  // namespace quarry::dm

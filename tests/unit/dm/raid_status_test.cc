@@ -1,4 +1,4 @@
-#include "dm/raid_status.h"
+#include "dm/target_lines.h"
 
 #include <gtest/gtest.h>
 

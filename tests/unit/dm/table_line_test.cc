@@ -1,4 +1,4 @@
-#include "dm/table_line.h"
+#include "dm/target_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

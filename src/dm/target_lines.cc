@@ -1,12 +1,21 @@
-#include "dm/table_line.h"
+#include "dm/target_lines.h"
+
+#include <libdevmapper.h>
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <optional>
-#include <string>
+
+#include <fmt/format.h>
 
 namespace quarry::dm {
 namespace {
+
+struct DmPoolDestroy {
+  void operator()(dm_pool* pool) const { dm_pool_destroy(pool); }
+};
+using DmPool = std::unique_ptr<dm_pool, DmPoolDestroy>;
 
 std::vector<std::string_view> Words(std::string_view text) {
   std::vector<std::string_view> out;
@@ -60,6 +69,25 @@ std::optional<Pairs> FindPairs(std::string_view type, uint64_t length,
 }
 
 }  // namespace
+
+Result<RaidStatus> ParseRaidStatus(const std::string& parameters) {
+  const DmPool pool(dm_pool_create("raid status", 1024));
+  dm_status_raid* status = nullptr;
+  if (!pool || dm_get_status_raid(pool.get(), parameters.c_str(), &status) == 0) {
+    return Error(Code::kCorrupt, fmt::format("'{}' is not the status of a raid device", parameters));
+  }
+  RaidStatus parsed{.type = status->raid_type,
+                    .legs = status->dev_health,
+                    .in_sync = status->insync_regions,
+                    .total = status->total_regions,
+                    .action = status->sync_action == nullptr ? "" : status->sync_action,
+                    .mismatches = status->mismatch_count};
+  if (parsed.legs.size() != status->dev_count || parsed.in_sync > parsed.total || parsed.total == 0) {
+    return Error(Code::kCorrupt,
+                 fmt::format("the status '{}' of a raid device contradicts itself", parameters));
+  }
+  return parsed;
+}
 
 std::vector<SectorRange> SectorsTaken(std::string_view type, uint64_t length, std::string_view parameters,
                                       std::string_view device) {
