@@ -24,10 +24,9 @@ Status ErasePiece(int fd, EraseMethod method, Bytes offset, Bytes length, const 
   if (ioctl(fd, zero ? BLKZEROOUT : BLKDISCARD, piece.data()) == 0) {
     return Ok();
   }
-  const std::string what = fmt::format("{} bytes {}+{} of {}", zero ? "zeroing" : "discarding", offset.value,
-                                       length.value, device);
   // ErrnoError turns EOPNOTSUPP, which only a discard can return, into kUnsupported.
-  return ErrnoError(what);
+  return ErrnoError(fmt::format("{} bytes {}+{} of {}", zero ? "zeroing" : "discarding", offset.value,
+                                length.value, device));
 }
 
 }  // namespace

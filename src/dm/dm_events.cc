@@ -5,14 +5,9 @@
 #include <sys/ioctl.h>
 
 namespace quarry::dm {
-namespace {
-
-constexpr char kControl[] = "/dev/mapper/control";
-
-}  // namespace
 
 Result<DmEvents> DmEvents::Open() {
-  UniqueFd control(open(kControl, O_RDWR | O_CLOEXEC));
+  UniqueFd control(open("/dev/mapper/control", O_RDWR | O_CLOEXEC));
   if (!control.valid()) {
     return ErrnoError("opening /dev/mapper/control").As(Code::kUnavailable);
   }

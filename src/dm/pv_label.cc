@@ -28,6 +28,8 @@ enum LabelField : size_t {
   kHeaderEnd = 32
 };
 constexpr size_t kUuidLength = 32;
+constexpr std::string_view kUuidCharacters =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!#";
 constexpr size_t kAreaLength = 16;  // offset, size
 
 using little_endian::Load;
@@ -58,9 +60,7 @@ std::optional<std::string> FormatUuid(Raw raw) {
   std::string out;
   for (size_t i = 0; i < kUuidLength; ++i) {
     const char c = static_cast<char>(raw[i]);
-    const bool known =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '!' || c == '#';
-    if (!known) {
+    if (kUuidCharacters.find(c) == std::string_view::npos) {
       return std::nullopt;
     }
     if (i >= 6 && i <= 26 && (i - 6) % 4 == 0) {
@@ -112,11 +112,6 @@ Result<PvLabel> ParseSector(Raw sector, uint64_t number) {
   return label;
 }
 
-// Whether [a, a + a_length) and [b, b + b_length) share a byte. Neither sum may overflow.
-bool Overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length) {
-  return a < b + b_length && b < a + a_length;
-}
-
 }  // namespace
 
 Result<PvLabel> ParsePvLabel(Raw start) {
@@ -145,12 +140,12 @@ Status CheckWithinExtents(const PvLabel& label, Bytes offset, Bytes length, Byte
     return refuse("reach beyond the data area");
   }
   for (const PvArea& area : label.metadata) {
-    const bool sane = area.offset <= device_size && area.length <= device_size - area.offset;
-    if (!sane) {
+    if (area.offset > device_size || area.length > device_size - area.offset) {
       return refuse(fmt::format("cannot be checked: metadata area {}+{} is not on the device",
                                 area.offset.value, area.length.value));
     }
-    if (Overlap(offset.value, length.value, area.offset.value, area.length.value)) {
+    // Both ranges are on the device, so neither sum overflows.
+    if (offset < area.offset + area.length && area.offset < offset + length) {
       return refuse(fmt::format("hit the metadata area {}+{}", area.offset.value, area.length.value));
     }
   }
