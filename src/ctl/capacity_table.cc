@@ -34,10 +34,10 @@ std::vector<lvm::Geometry> UsualGeometries() {
 }
 
 CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalog,
-                    const engine::PoolConfig& pool, const TargetCheck& check) {
+                    const engine::PoolConfig& pool, dm::DmApi& dm) {
   const Bytes extent = catalog.group->extent_size;
   CapacityRow row{geometry.Describe(), {}, lvm::Granule(geometry, extent), {geometry.legs()}, ""};
-  if (auto there = check(geometry); !there.has_value()) {
+  if (auto there = engine::CheckTarget(dm, geometry); !there.has_value()) {
     row.reason = there.error().message();
     return row;
   }
@@ -59,7 +59,7 @@ CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalo
 }  // namespace
 
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
-                                 std::vector<lvm::Geometry> geometries, const TargetCheck& check) {
+                                 std::vector<lvm::Geometry> geometries, dm::DmApi& dm) {
   const lvm::VolumeGroup& group = *catalog.group;
   CapacityTable table{.pool = pool.name,
                       .group = group.name,
@@ -72,7 +72,7 @@ CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::C
     geometries = UsualGeometries();
   }
   for (const lvm::Geometry& geometry : geometries) {
-    table.rows.push_back(MakeRow(geometry, catalog, pool, check));
+    table.rows.push_back(MakeRow(geometry, catalog, pool, dm));
   }
   return table;
 }

@@ -2,10 +2,10 @@
 // targets.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "dm/dm_api.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
 #include "lvm/layout.h"
@@ -26,12 +26,9 @@ struct CapacityTable {
   std::vector<CapacityRow> rows;
 };
 
-// Whether this kernel supports volumes of this type; the error says why not.
-using TargetCheck = std::function<Status(const lvm::Geometry&)>;
-
 // Rows for `geometries`; if `geometries` is empty, rows for every type in its usual geometries.
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
-                                 std::vector<lvm::Geometry> geometries, const TargetCheck& check);
+                                 std::vector<lvm::Geometry> geometries, dm::DmApi& dm);
 std::string DrawCapacityTable(const CapacityTable& table);
 std::string CapacityJson(const CapacityTable& table);
 

@@ -25,10 +25,6 @@ Result<engine::Catalog> Read(const Bench& bench, const engine::PoolConfig& pool,
   return engine::ReadCatalog(pool.name, *group);
 }
 
-TargetCheck CheckWith(dm::DmApi& dm) {
-  return [&dm](const lvm::Geometry& geometry) { return engine::CheckTarget(dm, geometry); };
-}
-
 std::string Joined(const std::vector<std::string>& documents, bool json) {
   return json ? fmt::format("[{}]\n", fmt::join(documents, ","))
               : fmt::format("{}", fmt::join(documents, "\n"));
@@ -50,7 +46,7 @@ Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& p
       continue;
     }
     QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
-    const CapacityTable table = BuildCapacityTable(pool, catalog, geometries, CheckWith(bench.dm));
+    const CapacityTable table = BuildCapacityTable(pool, catalog, geometries, bench.dm);
     documents.push_back(bench.json ? CapacityJson(table) : DrawCapacityTable(table));
   }
   return Joined(documents, bench.json);

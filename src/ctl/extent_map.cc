@@ -19,38 +19,26 @@ constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNO
 constexpr char kFreeCell = '.';
 constexpr char kMetadataCell = '+';
 
-std::string_view KindName(OwnerKind kind) {
-  switch (kind) {
-    case OwnerKind::kVolume:
+std::string_view KindName(const std::optional<lvm::VolumeState>& state) {
+  if (!state.has_value()) {
+    return "foreign";
+  }
+  switch (*state) {
+    case lvm::VolumeState::kReady:
       return "volume";
-    case OwnerKind::kHalfMade:
+    case lvm::VolumeState::kCreating:
       return "half-made";
-    case OwnerKind::kErasing:
+    case lvm::VolumeState::kErasing:
       return "erasing";
-    case OwnerKind::kForeign:
-      return "foreign";
   }
   return "foreign";
 }
 
-OwnerKind KindOf(lvm::VolumeState state) {
-  switch (state) {
-    case lvm::VolumeState::kReady:
-      return OwnerKind::kVolume;
-    case lvm::VolumeState::kCreating:
-      return OwnerKind::kHalfMade;
-    case lvm::VolumeState::kErasing:
-      return OwnerKind::kErasing;
-  }
-  return OwnerKind::kForeign;
-}
-
 Owner MakeOwner(const engine::Catalog& catalog, const lvm::LogicalVolume& lv, size_t& letters) {
   Owner owner{.lv_name = lv.name, .name = "", .id = "", .type = lv.segment_type, .size = lv.size};
-  owner.letter = '#';
   for (const engine::Record& record : catalog.records) {
     if (record.lv == &lv) {
-      owner.kind = KindOf(record.tags.state);
+      owner.state = record.tags.state;
       owner.name = record.tags.co_name;
       owner.id = record.tags.id;
       owner.letter = letters < kLetters.size() ? kLetters[letters] : '*';
@@ -127,7 +115,8 @@ std::string Bar(const ExtentMap& map, const DiskMap& disk, size_t cells, bool co
 
 std::string LegendLine(const Owner& owner, size_t index, bool colour) {
   const std::string what = owner.name.empty() ? owner.lv_name : fmt::format("{} ({})", owner.name, owner.id);
-  const std::string kind = owner.kind == OwnerKind::kVolume ? "" : fmt::format(", {}", KindName(owner.kind));
+  const std::string kind =
+      owner.state == lvm::VolumeState::kReady ? "" : fmt::format(", {}", KindName(owner.state));
   return fmt::format("  {} {}: {}, {}{}\n", Paint({owner.letter, index}, colour), what, owner.type,
                      HumanBytes(owner.size), kind);
 }
@@ -188,7 +177,7 @@ std::string MapJson(const ExtentMap& map) {
   nlohmann::json owners = nlohmann::json::array();
   for (const Owner& owner : map.owners) {
     owners.push_back({{"lv", owner.lv_name},
-                      {"kind", KindName(owner.kind)},
+                      {"kind", KindName(owner.state)},
                       {"name", owner.name},
                       {"volume_id", owner.id},
                       {"type", owner.type},

@@ -1,20 +1,20 @@
 // The layout of the disks of a volume group: a model made from a snapshot, and pictures of the model. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/model/catalog.h"
+#include "lvm/names.h"
 #include "lvm/snapshot.h"
 
 namespace quarry::ctl {
 
-enum class OwnerKind { kVolume, kHalfMade, kErasing, kForeign };
-
 // A logical volume, managed or unmanaged.
 struct Owner {
-  OwnerKind kind = OwnerKind::kForeign;
-  char letter = '?';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
+  std::optional<lvm::VolumeState> state = {};  // nullopt: unmanaged
+  char letter = '#';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
   std::string lv_name;
   std::string name;  // the CO's name for the volume; empty if there is none
   std::string id;
