@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "ctl/device_table.h"
 #include "ctl/json_text.h"
-#include "ctl/status_page.h"
+#include "ctl/replies.h"
 #include "engine/lifecycle.h"
 
 namespace quarry::ctl {

@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 #include "ctl/json_text.h"
-#include "ctl/status_page.h"
+#include "ctl/replies.h"
 
 namespace quarry::ctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "ctl/device_table.h"
+#include "ctl/replies.h"
 
 #include <gtest/gtest.h>
 

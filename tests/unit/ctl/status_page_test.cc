@@ -1,4 +1,4 @@
-#include "ctl/status_page.h"
+#include "ctl/replies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

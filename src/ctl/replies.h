@@ -1,4 +1,4 @@
-// The state of the node on one page, for people.
+// Replies of quarryd as quarryctl prints them.
 #pragma once
 
 #include <string>
@@ -6,6 +6,11 @@
 #include <quarry/admin/v1/admin.pb.h>
 
 namespace quarry::ctl {
+
+// Two lines for each disk: its description, and why it is or is not in a pool. Pure.
+std::string DrawDevices(const quarry::admin::v1::ListDevicesResponse& devices);
+// One document with all that is known about the disks. Pure.
+std::string DevicesJson(const quarry::admin::v1::ListDevicesResponse& devices);
 
 // "[#####     ]" for 50 %.
 std::string ProgressBar(uint32_t percent, size_t width = 20);
