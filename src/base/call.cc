@@ -1,8 +1,11 @@
 #include "base/call.h"
 
 #include <algorithm>
+#include <condition_variable>
 
 #include <fmt/format.h>
+
+#include "base/mutex.h"
 
 namespace quarry {
 
@@ -31,6 +34,14 @@ Call Call::Within(std::chrono::milliseconds limit) const {
 
 Call CallWithin(std::chrono::milliseconds limit) {
   return Call{}.Within(limit);
+}
+
+bool Sleep(const std::stop_token& stop, std::chrono::milliseconds time) {
+  Mutex mutex;
+  std::condition_variable_any stopped;
+  MutexLock lock(mutex);
+  stopped.wait_for(lock, stop, time, [] { return false; });
+  return !stop.stop_requested();
 }
 
 }  // namespace quarry

@@ -44,4 +44,8 @@ struct Call {
 // A call that starts now and may take `limit`.
 Call CallWithin(std::chrono::milliseconds limit);
 
+// Sleeps for `time` on the steady clock, or until `stop` is requested. True if no stop was requested.
+// Thread-safe.
+bool Sleep(const std::stop_token& stop, std::chrono::milliseconds time);
+
 }  // namespace quarry

@@ -4,6 +4,9 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "base/result.h"
 
 namespace quarry {
 
@@ -41,5 +44,11 @@ constexpr Extents CeilToExtents(Bytes bytes, Bytes extent_size) {
 // "4 MiB", "1.50 GiB", "513 B": for people. If the exact size matters, the message must also give it in
 // bytes.
 std::string HumanBytes(Bytes bytes);
+
+// A size as people write it, in settings and parameters: "10GiB", "10G", "512 MiB", "4096". K, M, G, T with
+// or without "iB" are powers of 1024; no suffix means bytes. Powers of 1000 ("GB") are refused: LVM's sizes
+// are binary, and reading GB as GiB is 7 % off. kInvalidArgument: "must be …, is '…'"; the caller adds the
+// name of the size.
+Result<Bytes> ParseSize(std::string_view text);
 
 }  // namespace quarry

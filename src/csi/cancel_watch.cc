@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/sleep.h"
+#include "base/call.h"
 
 namespace quarry::csi {
 

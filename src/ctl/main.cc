@@ -17,9 +17,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/sizes.h"
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
+#include "base/units.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "ctl/waiting.h"

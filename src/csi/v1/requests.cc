@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/sizes.h"
+#include "base/units.h"
 #include "csi/fields.h"
 
 namespace quarry::csi::v1 {

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/sizes.h"
 #include "csi/topology.h"
 
 namespace quarry::daemon {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/sizes.h"
+#include "base/units.h"
 #include "daemon/settings/values.h"
 
 namespace quarry::daemon {

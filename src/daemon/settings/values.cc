@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/sizes.h"
 #include "lvm/names.h"
 
 namespace quarry::daemon {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/sleep.h"
+#include "base/call.h"
 
 namespace quarry::daemon {
 namespace {

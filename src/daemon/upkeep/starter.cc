@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/sleep.h"
-
 namespace quarry::daemon {
 namespace {
 

@@ -1,6 +1,6 @@
 #include "daemon/upkeep/trimmer.h"
 
-#include "base/sleep.h"
+#include "base/call.h"
 
 namespace quarry::daemon {
 namespace {

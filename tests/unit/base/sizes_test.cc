@@ -1,4 +1,4 @@
-#include "base/sizes.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 

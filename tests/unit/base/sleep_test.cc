@@ -1,4 +1,4 @@
-#include "base/sleep.h"
+#include "base/call.h"
 
 #include <thread>
 
