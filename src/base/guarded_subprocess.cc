@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 
 namespace quarry {
-namespace {
-
-using std::chrono::steady_clock;
-
-constexpr size_t kNamed = 8;  // a message names at most this many processes
-
-}  // namespace
 
 std::string TellOfStuck(const StuckChildren& stuck) {
   if (stuck.empty()) {
     return "";
   }
+  constexpr size_t kNamed = 8;  // a message names at most this many processes
   std::string names;
   for (size_t i = 0; i < stuck.size() && i < kNamed; ++i) {
     names += fmt::format("{}{} {}", names.empty() ? "" : ", ", stuck[i].first, stuck[i].second);
@@ -33,10 +27,10 @@ Result<Finished> GuardedSubprocess::Run(const Command& command, const Call& call
         Code::kUnavailable,
         fmt::format("not started: {}. Work resumes when they end, or after a reboot", TellOfStuck(stuck)));
   }
-  const auto before = steady_clock::now();
+  const auto before = std::chrono::steady_clock::now();
   Result<Finished> finished = inner_.Run(command, call);
   if (tell_) {
-    tell_(command, steady_clock::now() - before);
+    tell_(command, std::chrono::steady_clock::now() - before);
   }
   return finished;
 }

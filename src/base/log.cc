@@ -13,19 +13,8 @@
 namespace quarry {
 namespace {
 
-std::string_view LevelName(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "error";
-}
+// By LogLevel.
+constexpr std::array<std::string_view, 4> kLevelNames = {"debug", "info", "warning", "error"};
 
 std::string Timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -58,22 +47,13 @@ size_t Utf8Length(std::string_view text) {
 }
 
 void AppendAscii(std::string& out, char c) {
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      return;
-    case '\\':
-      out += "\\\\";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    default:
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-        out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-      } else {
-        out += c;
-      }
+  if (c == '\n') {
+    out += "\\n";
+  } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+    out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+  } else {
+    out += c == '"' || c == '\\' ? "\\" : "";
+    out += c;
   }
 }
 
@@ -123,16 +103,16 @@ std::string JsonString(std::string_view text) {
 
 std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
                     std::initializer_list<LogField> fields) {
+  const std::string_view name = kLevelNames.at(static_cast<size_t>(level));
   std::string line;
   if (format == LogFormat::kJson) {
-    line = fmt::format(R"({{"ts":"{}","level":"{}","msg":{})", Timestamp(), LevelName(level),
-                       JsonString(message));
+    line = fmt::format(R"({{"ts":"{}","level":"{}","msg":{})", Timestamp(), name, JsonString(message));
     for (const LogField& field : fields) {
       line += fmt::format(",{}:{}", JsonString(field.name), ValueText(field));
     }
     line += "}\n";
   } else {
-    line = fmt::format("{} {:<7} {}", Timestamp(), LevelName(level), Escaped(message));
+    line = fmt::format("{} {:<7} {}", Timestamp(), name, Escaped(message));
     for (const LogField& field : fields) {
       line += fmt::format(" {}={}", field.name, ValueText(field));
     }

@@ -205,11 +205,9 @@ class Child {
   }
 
   Result<Finished> Wait(const Call& call) {
-    Status reason = Ok();
     while (!Reaped()) {
       Step(kSlice);
-      reason = call.Check(command_.argv[0]);
-      if (!reason.has_value()) {
+      if (Status reason = call.Check(command_.argv[0]); !reason.has_value()) {
         return Stop(std::move(reason.error()));
       }
     }
