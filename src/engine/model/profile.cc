@@ -1,8 +1,9 @@
 #include "engine/model/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <map>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -16,28 +17,33 @@ Error Bad(std::string_view key, std::string_view value, std::string_view expecte
                fmt::format("parameters['{}']: must be {}, is '{}'", key, expected, value));
 }
 
-Result<uint32_t> ParseCount(std::string_view key, std::string_view text, uint32_t least) {
+Result<uint32_t> ParseCount(std::string_view key, std::string_view text) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least) {
-    return Bad(key, text, fmt::format("a whole number of at least {}", least));
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
+    return Bad(key, text, "a whole number of at least 1");
   }
   return value;
 }
 
 Result<Bytes> ParseKiB(std::string_view key, std::string_view text) {
-  QUARRY_ASSIGN(const uint32_t kib, ParseCount(key, text, 1));
+  QUARRY_ASSIGN(const uint32_t kib, ParseCount(key, text));
   return Bytes{uint64_t{kib} * kKiB.value};
 }
 
-Result<bool> ParseBool(std::string_view key, std::string_view text) {
-  if (text == "true") {
-    return true;
-  }
-  if (text == "false") {
-    return false;
-  }
-  return Bad(key, text, "'true' or 'false'");
+Result<std::string> ParsePool(std::string_view text) {
+  return text.empty() ? Bad("pool", text, "the name of a pool") : Result<std::string>(text);
+}
+
+Result<bool> ParseIntegrity(std::string_view text) {
+  const bool wanted = text == "true";
+  return wanted || text == "false" ? wanted : Result<bool>(Bad("integrity", text, "'true' or 'false'"));
+}
+
+// True: the first sync may be skipped.
+Result<bool> ParseSync(std::string_view text) {
+  const bool skip = text == "skip";
+  return skip || text == "full" ? skip : Result<bool>(Bad("sync", text, "'full' or 'skip'"));
 }
 
 Result<ErasePolicy> ParseErase(std::string_view text) {
@@ -67,71 +73,35 @@ struct Draft {
   std::string mkfs_options;
 };
 
+// Puts a parsed value in its place.
+template <typename To, typename From>
+Status Set(To& to, Result<From> parsed) {
+  QUARRY_ASSIGN(to, std::move(parsed));
+  return Ok();
+}
+
 using Setter = Status (*)(Draft&, std::string_view);
 
-// NOLINTNEXTLINE(readability-function-size): a table, one row for each key.
 const std::map<std::string_view, Setter>& Setters() {
   static const std::map<std::string_view, Setter> kSetters = {
-      {"pool",
-       [](Draft& d, std::string_view v) -> Status {
-         if (v.empty()) {
-           return Bad("pool", v, "the name of a pool");
-         }
-         d.pool = v;
-         return Ok();
-       }},
+      {"pool", [](Draft& d, std::string_view v) { return Set(d.pool, ParsePool(v)); }},
       {"type",
-       [](Draft& d, std::string_view v) -> Status {
-         auto type = lvm::ParseVolumeType(v);
-         if (!type.has_value()) {
-           return std::move(type.error()).Context("parameters['type']");
-         }
-         d.geometry.type = *type;
-         return Ok();
+       [](Draft& d, std::string_view v) {
+         return Set(d.geometry.type, lvm::ParseVolumeType(v).Context("parameters['type']"));
        }},
       {"mirrors",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.geometry.mirrors, ParseCount("mirrors", v, 1));
-         return Ok();
-       }},
+       [](Draft& d, std::string_view v) { return Set(d.geometry.mirrors, ParseCount("mirrors", v)); }},
       {"stripes",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.geometry.stripes, ParseCount("stripes", v, 1));
-         return Ok();
-       }},
+       [](Draft& d, std::string_view v) { return Set(d.geometry.stripes, ParseCount("stripes", v)); }},
       {"stripesize",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.geometry.stripe_size, ParseKiB("stripesize", v));
-         return Ok();
-       }},
+       [](Draft& d, std::string_view v) { return Set(d.geometry.stripe_size, ParseKiB("stripesize", v)); }},
       {"regionsize",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.geometry.region_size, ParseKiB("regionsize", v));
-         return Ok();
-       }},
+       [](Draft& d, std::string_view v) { return Set(d.geometry.region_size, ParseKiB("regionsize", v)); }},
       {"integrity",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.geometry.integrity, ParseBool("integrity", v));
-         return Ok();
-       }},
-      {"sync",
-       [](Draft& d, std::string_view v) -> Status {
-         if (v != "full" && v != "skip") {
-           return Bad("sync", v, "'full' or 'skip'");
-         }
-         d.skip_sync = v == "skip";
-         return Ok();
-       }},
-      {"erase",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.erase, ParseErase(v));
-         return Ok();
-       }},
-      {"mkfsoptions",
-       [](Draft& d, std::string_view v) -> Status {
-         QUARRY_ASSIGN(d.mkfs_options, ParseMkfsOptions(v));
-         return Ok();
-       }},
+       [](Draft& d, std::string_view v) { return Set(d.geometry.integrity, ParseIntegrity(v)); }},
+      {"sync", [](Draft& d, std::string_view v) { return Set(d.skip_sync, ParseSync(v)); }},
+      {"erase", [](Draft& d, std::string_view v) { return Set(d.erase, ParseErase(v)); }},
+      {"mkfsoptions", [](Draft& d, std::string_view v) { return Set(d.mkfs_options, ParseMkfsOptions(v)); }},
   };
   return kSetters;
 }
@@ -151,15 +121,8 @@ std::map<std::string, std::string> SplitLines(std::string_view text) {
 }  // namespace
 
 std::string_view EraseName(ErasePolicy policy) {
-  switch (policy) {
-    case ErasePolicy::kZero:
-      return "zero";
-    case ErasePolicy::kDiscard:
-      return "discard";
-    case ErasePolicy::kNone:
-      return "none";
-  }
-  return "zero";
+  constexpr std::array<std::string_view, 3> kNames = {"zero", "discard", "none"};
+  return kNames.at(static_cast<size_t>(policy));
 }
 
 Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view default_pool) {
@@ -171,21 +134,14 @@ Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view de
     }
     const auto setter = Setters().find(key);
     if (setter == Setters().end()) {
-      std::string known;
-      for (const auto& [name, unused] : Setters()) {
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-      }
-      return Error(Code::kInvalidArgument,
-                   fmt::format("parameters['{}']: no such parameter; there are {}", key, known));
+      return Error(Code::kInvalidArgument, fmt::format("parameters['{}']: no such parameter; there are {}",
+                                                       key, fmt::join(std::views::keys(Setters()), ", ")));
     }
     QUARRY_TRY(setter->second(draft, value));
   }
-  auto geometry = lvm::Geometry::Make(draft.geometry);
-  if (!geometry.has_value()) {
-    return std::move(geometry.error()).Context("parameters");
-  }
+  QUARRY_ASSIGN(lvm::Geometry geometry, lvm::Geometry::Make(draft.geometry).Context("parameters"));
   return Profile{.pool = std::move(draft.pool),
-                 .geometry = std::move(*geometry),
+                 .geometry = std::move(geometry),
                  .erase = draft.erase,
                  .skip_sync = draft.skip_sync,
                  .mkfs_options = std::move(draft.mkfs_options)};
