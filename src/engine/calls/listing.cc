@@ -153,21 +153,9 @@ std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, 
 }  // namespace
 
 std::string_view DiskConditionName(DiskCondition condition) {
-  switch (condition) {
-    case DiskCondition::kOk:
-      return "ok";
-    case DiskCondition::kMissing:
-      return "missing";
-    case DiskCondition::kReturned:
-      return "returned";
-    case DiskCondition::kToBeVacated:
-      return "leaving";
-    case DiskCondition::kFailing:
-      return "failing";
-    case DiskCondition::kWorn:
-      return "worn";
-  }
-  return "";
+  constexpr std::array<std::string_view, 6> kNames = {"ok",      "missing", "returned",
+                                                      "leaving", "failing", "worn"};
+  return kNames.at(static_cast<size_t>(condition));
 }
 
 Result<std::vector<PoolFigures>> Lifecycle::Pools(const Call& call) {

@@ -1,6 +1,7 @@
 #include "engine/model/catalog.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -22,25 +23,11 @@ const Record* FindReady(const std::vector<Record>& records, const auto& matches)
   return found == records.end() ? nullptr : &*found;
 }
 
-bool AllowsMount(std::optional<Access> access) {
-  return access == Access::kMount || access == Access::kAny;
-}
-bool AllowsBlock(std::optional<Access> access) {
-  return access == Access::kBlock || access == Access::kAny;
-}
-
 }  // namespace
 
 std::string_view AccessName(Access access) {
-  switch (access) {
-    case Access::kBlock:
-      return "block";
-    case Access::kMount:
-      return "mount";
-    case Access::kAny:
-      return "any";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"block", "mount", "any"};
+  return kNames.at(static_cast<size_t>(access));
 }
 
 std::optional<Access> ParseAccess(std::string_view text) {
@@ -239,14 +226,12 @@ Status CheckAccess(const Record& record, const Capability& capability) {
   if (IsMultiNode(capability.mode)) {
     return refuse("can be used on one node only");
   }
-  if (capability.access == AccessType::kBlock) {
-    return AllowsBlock(record.access) ? Ok()
-                                      : Status(refuse("was created for mounting, not as a raw block device"));
+  const Access wanted = capability.access == AccessType::kBlock ? Access::kBlock : Access::kMount;
+  if (record.access != wanted && record.access != Access::kAny) {
+    return refuse(wanted == Access::kBlock ? "was created for mounting, not as a raw block device"
+                                           : "was created as a raw block device, not for mounting");
   }
-  if (!AllowsMount(record.access)) {
-    return refuse("was created as a raw block device, not for mounting");
-  }
-  if (!capability.fs_type.empty() && capability.fs_type != record.tags.fs_type) {
+  if (wanted == Access::kMount && !capability.fs_type.empty() && capability.fs_type != record.tags.fs_type) {
     return refuse(fmt::format("has file system {}, not {}", record.tags.fs_type, capability.fs_type));
   }
   return Ok();
