@@ -89,7 +89,7 @@ class Volumes {
   explicit Volumes(Parts& parts) : parts_(parts) {}
 
   // Delete, Validate, Get and Expand return kPrecondition for a volume that is not here and whose id names
-  // another node: this node cannot know whether the volume still exists (model/other_node.h).
+  // another node: this node cannot know whether the volume still exists (Node::CheckNotElsewhere).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);

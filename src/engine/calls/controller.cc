@@ -83,7 +83,7 @@ Status CheckPoolConfigured(const Parts& parts, const std::string& id) {
 
 // The reason why a volume that was not found may still exist; OK if there is none.
 Status CheckGone(const Parts& parts, const std::string& id) {
-  QUARRY_TRY(CheckNotElsewhere(parts.node.config.node, id));
+  QUARRY_TRY(parts.node.CheckNotElsewhere(id));
   return CheckPoolConfigured(parts, id);
 }
 

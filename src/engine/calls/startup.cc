@@ -12,7 +12,6 @@
 #include "engine/disks/join.h"
 #include "engine/model/alone.h"
 #include "engine/model/config.h"
-#include "engine/model/other_node.h"
 #include "engine/plan/zeroed_extents.h"
 
 namespace quarry::engine {
@@ -318,7 +317,7 @@ Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
 void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catalog) {
   const auto others = std::ranges::count_if(catalog.records, [&](const Record& record) {
     return record.tags.state == lvm::VolumeState::kReady &&
-           !CheckNotElsewhere(parts.node.config.node, record.tags.id).has_value();
+           !parts.node.CheckNotElsewhere(record.tags.id).has_value();
   });
   if (others > 0) {
     parts.node.log.Warning(

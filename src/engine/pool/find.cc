@@ -160,10 +160,24 @@ Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
   return std::move(*found);
 }
 
+Status Node::CheckNotElsewhere(const std::string& id) const {
+  const auto parts = lvm::ParseVolumeId(id);
+  const std::string own = lvm::NodeHash(config.node);
+  if (!parts.has_value() || parts->node_hash.empty() || parts->node_hash == own) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format("volume_id: volume {} is not on this node ({}), and its id names another ({}): send the "
+                  "call to the plugin of the node that made it; if that node is gone for good, let the "
+                  "orchestrator forget the volume",
+                  id, own, parts->node_hash));
+}
+
 Result<Found> Node::GetForController(const std::string& id, const Call& call) {
   auto found = GetVolume(id, call);
   if (!found.has_value() && found.error().code() == Code::kNotFound && !deleted_here.Has(id)) {
-    QUARRY_TRY(CheckNotElsewhere(config.node, id));
+    QUARRY_TRY(CheckNotElsewhere(id));
   }
   return found;
 }

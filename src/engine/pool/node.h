@@ -13,7 +13,6 @@
 #include "base/mutex.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
-#include "engine/model/other_node.h"
 #include "engine/model/stack.h"
 #include "engine/model/volume.h"
 #include "engine/pool/gate.h"
@@ -105,7 +104,12 @@ struct Node {
   // The same, with kNotFound instead of nullopt. kPrecondition: the id is that of an unmanaged logical
   // volume.
   Result<Found> GetVolume(const std::string& id, const Call& call);
-  // The same for controller calls. kPrecondition: the volume is not here, and its id names another node.
+  // For a controller call about a volume that is not here. kPrecondition if its id names another node. A call
+  // that reaches the wrong node must get an error: the answer "the volume is gone" would strand the volume
+  // and its data. OK for ids that name no node, and for ids that no build ever issued. A volume that is here
+  // is served whatever node its id names, because nodes are renamed and disks are moved.
+  Status CheckNotElsewhere(const std::string& id) const;
+  // As GetVolume, for controller calls: with the error of CheckNotElsewhere.
   Result<Found> GetForController(const std::string& id, const Call& call);
   // The ready volume with this name. `asked`: the pool in which the volume is to be made; this pool must be
   // readable. Other pools that cannot be read are skipped (find.cc says why).

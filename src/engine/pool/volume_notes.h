@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/unique_fd.h"
@@ -18,9 +19,18 @@ namespace quarry::engine {
 // device node does not open the device.
 class Holds {
  public:
-  void Keep(const std::string& id, UniqueFd fd);
-  void Drop(const std::string& id);
-  bool Has(const std::string& id) const;
+  void Keep(const std::string& id, UniqueFd fd) {
+    const MutexLock lock(mutex_);
+    fds_.insert_or_assign(id, std::move(fd));
+  }
+  void Drop(const std::string& id) {
+    const MutexLock lock(mutex_);
+    fds_.erase(id);
+  }
+  bool Has(const std::string& id) const {
+    const MutexLock lock(mutex_);
+    return fds_.contains(id);
+  }
 
  private:
   mutable Mutex mutex_;
@@ -33,10 +43,24 @@ class VolumeSet {
   // `most`: a full set takes no further volume.
   explicit VolumeSet(size_t most = SIZE_MAX) : most_(most) {}
 
-  void Add(const std::string& id);
-  void Drop(const std::string& id);
-  bool Has(const std::string& id) const;
-  std::set<std::string> All() const;
+  void Add(const std::string& id) {
+    const MutexLock lock(mutex_);
+    if (ids_.size() < most_) {
+      ids_.insert(id);
+    }
+  }
+  void Drop(const std::string& id) {
+    const MutexLock lock(mutex_);
+    ids_.erase(id);
+  }
+  bool Has(const std::string& id) const {
+    const MutexLock lock(mutex_);
+    return ids_.contains(id);
+  }
+  std::set<std::string> All() const {
+    const MutexLock lock(mutex_);
+    return ids_;
+  }
 
  private:
   const size_t most_;
@@ -44,11 +68,45 @@ class VolumeSet {
   std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Ids of volumes that were deleted here although their ids name another node. A repeated deletion of such a
+// volume did not reach the wrong node. The ids are forgotten when the process ends.
+class DeletedHere {
+ public:
+  void Add(const std::string& id) {
+    const MutexLock lock(mutex_);
+    if (ids_.size() >= kMost) {
+      ids_.clear();
+    }
+    ids_.insert(id);
+  }
+  bool Has(const std::string& id) const {
+    const MutexLock lock(mutex_);
+    return ids_.contains(id);
+  }
+
+ private:
+  static constexpr size_t kMost = 1000;
+
+  mutable Mutex mutex_;
+  std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Why quarryd does not start certain volumes (raid/stopped_array.h), as of the last inspection. By volume id.
 class Doubts {
  public:
-  void Set(const std::string& id, const std::optional<Doubt>& doubt);
-  std::optional<std::string> Of(const std::string& id) const;
+  void Set(const std::string& id, const std::optional<Doubt>& doubt) {
+    const MutexLock lock(mutex_);
+    if (doubt.has_value()) {
+      words_.insert_or_assign(id, doubt->words);
+    } else {
+      words_.erase(id);
+    }
+  }
+  std::optional<std::string> Of(const std::string& id) const {
+    const MutexLock lock(mutex_);
+    const auto found = words_.find(id);
+    return found == words_.end() ? std::nullopt : std::optional(found->second);
+  }
 
  private:
   mutable Mutex mutex_;
