@@ -12,7 +12,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "engine/model/scrub_outcome.h"
+#include "engine/model/volume.h"
 #include "lvm/geometry.h"
 #include "udev/disk_health.h"
 

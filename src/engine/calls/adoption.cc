@@ -13,7 +13,6 @@
 
 #include "engine/adoption.h"
 #include "engine/calls/steps.h"
-#include "engine/model/alone.h"
 #include "engine/model/unmanaged.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "engine/calls/steps.h"
-#include "engine/model/alone.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
 #include "engine/model/taken_out.h"

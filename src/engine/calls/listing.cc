@@ -8,7 +8,6 @@
 #include "engine/calls/steps.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
-#include "engine/model/scrub_outcome.h"
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "engine/calls/steps.h"
-#include "engine/model/alone.h"
 #include "engine/model/config.h"
 #include "engine/plan/plan_node.h"
 #include "engine/volumes.h"

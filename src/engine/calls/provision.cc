@@ -8,7 +8,6 @@
 
 #include "engine/calls/steps.h"
 #include "engine/erase/zero_before_use.h"
-#include "engine/model/alone.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
 

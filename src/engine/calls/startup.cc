@@ -10,7 +10,6 @@
 #include "engine/calls/steps.h"
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
-#include "engine/model/alone.h"
 #include "engine/model/config.h"
 #include "engine/plan/zeroed_extents.h"
 

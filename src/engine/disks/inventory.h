@@ -9,9 +9,9 @@
 #include "base/call.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "engine/disks.h"
 #include "engine/disks/health_memory.h"
 #include "engine/model/config.h"
-#include "engine/model/device_report.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {

@@ -1,6 +1,7 @@
 // A volume and its health, as callers see them. model/volume_health.h finds the health out.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,6 +26,14 @@ struct Health {
   std::vector<Ailment> ailments;         // empty: healthy
   std::string note;                      // activity that is no problem: "syncing, 40 %"; may be empty
   std::optional<uint32_t> percent = {};  // progress of a rebuild, sync or scrub
+};
+
+// When a scrub of a RAID volume last ran to its end, and how many bytes of the legs differed. As far as is
+// known they still differ.
+struct ScrubOutcome {
+  std::chrono::sys_seconds ended;
+  Bytes mismatched;
+  bool operator==(const ScrubOutcome&) const = default;
 };
 
 // A complete volume, as its tags describe it.

@@ -1,11 +1,10 @@
 #include "engine/model/volume_health.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include <fmt/format.h>
-
-#include "engine/model/scrub_outcome.h"
 
 namespace quarry::engine {
 namespace {
@@ -125,6 +124,12 @@ void DiagnoseMismatch(const Record& record, const lvm::Geometry& geometry, Healt
   }
 }
 
+template <typename Number>
+bool ParseNumber(std::string_view text, Number& to) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 bool Has(const std::vector<std::string>& options, std::string_view word) {
   return std::find(options.begin(), options.end(), word) != options.end();
 }
@@ -212,6 +217,21 @@ Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
              (*gone)->fs_type, (*gone)->target)});
   }
   return health;
+}
+
+std::string ScrubText(const ScrubOutcome& outcome) {
+  return fmt::format("{}:{}", outcome.ended.time_since_epoch().count(), outcome.mismatched.value);
+}
+
+std::optional<ScrubOutcome> ReadScrub(std::string_view text) {
+  const size_t colon = text.find(':');
+  int64_t ended = 0;
+  uint64_t bytes = 0;
+  if (colon == std::string_view::npos || !ParseNumber(text.substr(0, colon), ended) ||
+      !ParseNumber(text.substr(colon + 1), bytes)) {
+    return std::nullopt;
+  }
+  return ScrubOutcome{std::chrono::sys_seconds(std::chrono::seconds(ended)), Bytes{bytes}};
 }
 
 std::string_view ConditionWord(const Health& health) {

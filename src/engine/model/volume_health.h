@@ -34,6 +34,11 @@ bool AnyGoneReadOnly(const mount::MountTable& mounts);
 Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
                 const std::vector<const mount::MountEntry*>& mounts);
 
+// The text of a scrub's outcome in the volume's tag: "<seconds since 1970>:<bytes>". Pure.
+std::string ScrubText(const ScrubOutcome& outcome);
+// nullopt: never scrubbed, or a text that this build does not know. Pure.
+std::optional<ScrubOutcome> ReadScrub(std::string_view text);
+
 // A volume's condition in one word: "healthy", "syncing", "degraded", "repairing", "failed". Pure.
 std::string_view ConditionWord(const Health& health);
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/alone.h"
 #include "engine/model/unmanaged.h"
 #include "lvm/ownership.h"
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/alone.h"
 #include "engine/model/failing_disks.h"
 #include "lvm/ownership.h"
 

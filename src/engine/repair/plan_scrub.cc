@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/scrub_outcome.h"
 #include "engine/model/volume_health.h"
 #include "engine/repair/plan_evacuation.h"
 #include "lvm/names.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/config.h"
+#include "engine/model/volume_health.h"
 #include "engine/repair/plan_scrub.h"
 #include "tests/unit/engine/repair_world.h"
 
