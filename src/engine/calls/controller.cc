@@ -63,14 +63,14 @@ Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   return std::move(error).As(Code::kNoSpace).Context("the volume group of this node's pool is gone");
 }
 
-// A volume whose pool was removed from the configuration is in no configured pool, but it still exists.
-Status CheckPoolConfigured(const Parts& parts, const std::string& id) {
+// The reason why a volume that was not found may still exist; OK if there is none.
+Status CheckGone(const Parts& parts, const std::string& id) {
+  QUARRY_TRY(parts.node.CheckNotElsewhere(id));
   const auto id_parts = lvm::ParseVolumeId(id);
-  if (!id_parts.has_value() || std::ranges::any_of(parts.node.pools, [&](const auto& pool) {
-        return pool->config.name == id_parts->pool;
-      })) {
+  if (!id_parts.has_value() || parts.node.FindPool(id_parts->pool).has_value()) {
     return Ok();
   }
+  // A volume whose pool was removed from the configuration is in no configured pool, but it still exists.
   return Error(
       Code::kPrecondition,
       fmt::format(
@@ -78,12 +78,6 @@ Status CheckPoolConfigured(const Parts& parts, const std::string& id) {
           "configured: the volume may still exist. Configure the pool again; or remove the logical "
           "volume by hand (lvremove), and make the orchestrator forget the volume",
           id, id_parts->pool));
-}
-
-// The reason why a volume that was not found may still exist; OK if there is none.
-Status CheckGone(const Parts& parts, const std::string& id) {
-  QUARRY_TRY(parts.node.CheckNotElsewhere(id));
-  return CheckPoolConfigured(parts, id);
 }
 
 // Whether a volume which was not found counts as deleted. An error if it may still exist on another node or
@@ -108,10 +102,8 @@ Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
 // It keeps its tags under a longer name, so it still exists.
 Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
   const auto id_parts = lvm::ParseVolumeId(id);
-  const auto pool = std::ranges::find_if(parts.node.pools, [&](const auto& one) {
-    return id_parts.has_value() && one->config.name == id_parts->pool;
-  });
-  if (pool == parts.node.pools.end()) {
+  const auto pool = parts.node.FindPool(id_parts.has_value() ? id_parts->pool : "");
+  if (!pool.has_value()) {
     return Ok();
   }
   QUARRY_ASSIGN(const auto catalog, parts.node.Read(**pool, call));

@@ -66,19 +66,17 @@ Result<StackAnswer> FindInKnown(Node& node, const std::string& id, const lvm::Vo
 // cannot be read; then this search decides nothing, and the kernel's devices are searched next.
 Result<StackAnswer> FindAdopted(Node& node, const std::string& id, const lvm::VolumeIdParts& parts,
                                 const Call& call) {
-  bool unread =
-      std::ranges::none_of(node.pools, [&](const auto& pool) { return pool->config.name == parts.pool; });
+  bool unread = !node.FindPool(parts.pool).has_value();
   for (const auto& pool : node.pools) {
     const auto catalog = node.Look(*pool, kOthersPatience, call);
-    const bool unreadable = catalog.has_value() && !(*catalog)->CheckReadableId(id).has_value();
-    if (catalog.has_value() && !unreadable && pool->config.name == parts.pool &&
-        (*catalog)->ById(id) == nullptr) {
-      return StackAnswer{.decided = true, .stack = {}};
-    }
-    unread = unread || !catalog.has_value() || unreadable;
     if (const Record* record = catalog.has_value() ? (*catalog)->ById(id) : nullptr; record != nullptr) {
       QUARRY_ASSIGN(auto stack, node.StackOn(record->DmUuid()));
       return StackAnswer{.decided = true, .stack = std::move(stack)};
+    }
+    if (!catalog.has_value() || !(*catalog)->CheckReadableId(id).has_value()) {
+      unread = true;
+    } else if (pool->config.name == parts.pool) {
+      return StackAnswer{.decided = true, .stack = {}};
     }
   }
   return StackAnswer{.decided = !unread, .stack = {}};
@@ -113,9 +111,7 @@ Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call&
   if (!parts.has_value()) {
     return std::optional<Found>();  // Quarry never issues such an id
   }
-  const auto named =
-      std::ranges::find_if(pools, [&](const auto& pool) { return pool->config.name == parts->pool; });
-  Pool* const own = named == pools.end() ? nullptr : named->get();
+  Pool* const own = FindPool(parts->pool).value_or(nullptr);
   std::optional<Error> unread;
   if (own != nullptr) {
     const auto catalog = Read(*own, call);

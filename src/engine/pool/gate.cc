@@ -6,12 +6,10 @@
 
 namespace quarry::engine {
 
-Gate::Pass::~Pass() {
-  if (gate_ != nullptr) {
-    const MutexLock lock(gate_->mutex_);
-    --gate_->inside_;
-    gate_->changed_.notify_all();
-  }
+void Gate::Leave::operator()(Gate* gate) const {
+  const MutexLock lock(gate->mutex_);
+  --gate->inside_;
+  gate->changed_.notify_all();
 }
 
 // A stop request or the deadline of the call ends the wait as well.
@@ -39,19 +37,6 @@ Status Gate::WaitBriefly(const Call& call) {
   return WaitLocked(lock, call, made_ + kBriefly);
 }
 
-void Gate::Open() {
-  const MutexLock lock(mutex_);
-  phase_ = Phase::kOpen;
-  changed_.notify_all();
-}
-
-void Gate::Close(std::string reason) {
-  const MutexLock lock(mutex_);
-  phase_ = Phase::kClosed;
-  reason_ = std::move(reason);
-  changed_.notify_all();
-}
-
 Status Gate::Drain(const Call& call) {
   MutexLock lock(mutex_);
   const auto empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; };
@@ -62,21 +47,6 @@ Status Gate::Drain(const Call& call) {
     return Error(Code::kTimeout, fmt::format("{} calls are still in flight", inside_));
   }
   return Ok();
-}
-
-Gate::Phase Gate::phase() const {
-  const MutexLock lock(mutex_);
-  return phase_;
-}
-
-bool Gate::is_late() const {
-  const MutexLock lock(mutex_);
-  return phase_ == Phase::kStarting && std::chrono::steady_clock::now() - made_ > kLongestStart;
-}
-
-std::string Gate::reason() const {
-  const MutexLock lock(mutex_);
-  return reason_;
 }
 
 }  // namespace quarry::engine

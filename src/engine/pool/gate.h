@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,17 +17,13 @@ namespace quarry::engine {
 // A call that arrives during a pool's first start waits for that start. A call that arrives after a failed
 // start, or during the stop, is refused. Thread-safe.
 class Gate {
- public:
-  class Pass {
-   public:
-    explicit Pass(Gate* gate) : gate_(gate) {}
-    Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
-    Pass& operator=(Pass&&) = delete;
-    ~Pass();
-
-   private:
-    Gate* gate_;
+  struct Leave {
+    void operator()(Gate* gate) const;
   };
+
+ public:
+  // A call that is inside. Its destructor lets the call leave; the gate must outlive it.
+  using Pass = std::unique_ptr<Gate, Leave>;
   enum class Phase { kStarting, kOpen, kClosed };
 
   // Waits while the first start runs, at most until the call's deadline and at most kLongestWait.
@@ -36,15 +33,33 @@ class Gate {
   Status Wait(const Call& call);
   // For calls that can do without this pool: waits only during the first seconds of the start.
   Status WaitBriefly(const Call& call);
-  void Open();
-  void Close(std::string reason);
+  void Open() {
+    const MutexLock lock(mutex_);
+    phase_ = Phase::kOpen;
+    changed_.notify_all();
+  }
+  void Close(std::string reason) {
+    const MutexLock lock(mutex_);
+    phase_ = Phase::kClosed;
+    reason_ = std::move(reason);
+    changed_.notify_all();
+  }
   // kTimeout if calls are still in flight when `call` ends.
   Status Drain(const Call& call);
-  Phase phase() const;
+  Phase phase() const {
+    const MutexLock lock(mutex_);
+    return phase_;
+  }
   bool is_open() const { return phase() == Phase::kOpen; }
-  std::string reason() const;
+  std::string reason() const {
+    const MutexLock lock(mutex_);
+    return reason_;
+  }
   // Whether the first start has been running for more than kLongestStart.
-  bool is_late() const;
+  bool is_late() const {
+    const MutexLock lock(mutex_);
+    return phase_ == Phase::kStarting && std::chrono::steady_clock::now() - made_ > kLongestStart;
+  }
 
  private:
   // After this long a call gets the reason as an error, before most callers give up (after 10 s to 2 min).

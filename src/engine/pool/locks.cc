@@ -58,15 +58,10 @@ Result<KeyLocks::Guard> KeyLocks::TakeLocked(const LockKey& key, const std::stri
   return Guard(this, key);
 }
 
-bool KeyLocks::Held(const LockKey& key) const {
-  const MutexLock lock(mutex_);
-  return held_.contains(key);
-}
-
-WriterQueue::Turn::~Turn() {
-  if (queue_ != nullptr) {
-    queue_->Leave();
-  }
+void WriterQueue::Leave::operator()(WriterQueue* queue) const {
+  const MutexLock lock(queue->mutex_);
+  queue->waiting_.erase(queue->waiting_.begin());
+  queue->changed_.notify_all();
 }
 
 Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const Call& call) {
@@ -76,12 +71,9 @@ Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const 
   const auto my_turn = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return waiting_.begin()->first == ticket;
   };
-  bool served = false;
-  if (call.deadline == SteadyTime::max()) {
-    served = changed_.wait(lock, call.stop, my_turn);
-  } else {
-    served = changed_.wait_until(lock, call.stop, call.deadline, my_turn);
-  }
+  const bool served = call.deadline == SteadyTime::max()
+                          ? changed_.wait(lock, call.stop, my_turn)
+                          : changed_.wait_until(lock, call.stop, call.deadline, my_turn);
   if (served) {
     return Turn(this);
   }
@@ -91,12 +83,6 @@ Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const 
   auto why = call.Check(operation);
   Error error = why.has_value() ? Error(Code::kCancelled, operation) : std::move(why.error());
   return std::move(error).Context(fmt::format("waiting for the volume group behind {}", head));
-}
-
-void WriterQueue::Leave() {
-  const MutexLock lock(mutex_);
-  waiting_.erase(waiting_.begin());
-  changed_.notify_all();
 }
 
 }  // namespace quarry::engine

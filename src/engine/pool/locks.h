@@ -4,6 +4,7 @@
 #include <compare>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,7 +60,6 @@ class KeyLocks {
   Result<Guard> Lock(const LockKey& key, const std::string& operation, const Call& call);
   // For housekeeping: repair, trimming, late deletion of inline volumes. Never waits: kBusy as above.
   Result<Guard> TryLock(const LockKey& key, const std::string& operation);
-  bool Held(const LockKey& key) const;
 
  private:
   struct Holder {
@@ -70,32 +70,26 @@ class KeyLocks {
   Result<Guard> TakeLocked(const LockKey& key, const std::string& operation, bool housekeeping)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable Mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any released_;
   std::map<LockKey, Holder> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The queue for the turn: the right to change one volume group. First come, first served. Thread-safe.
 class WriterQueue {
- public:
-  class Turn {
-   public:
-    Turn(Turn&& other) noexcept : queue_(std::exchange(other.queue_, nullptr)) {}
-    Turn& operator=(Turn&&) = delete;
-    ~Turn();
-
-   private:
-    friend class WriterQueue;
-    explicit Turn(WriterQueue* queue) : queue_(queue) {}
-    WriterQueue* queue_;
+  struct Leave {
+    void operator()(WriterQueue* queue) const;
   };
+
+ public:
+  // Its destructor ends the turn; the queue must outlive it.
+  using Turn = std::unique_ptr<WriterQueue, Leave>;
 
   // Waits for the turn. kTimeout or kCancelled once `call` ends; the error names the operation that has the
   // turn.
   Result<Turn> Wait(const std::string& operation, const Call& call);
 
  private:
-  void Leave();
   Mutex mutex_;
   std::condition_variable_any changed_;
   uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;

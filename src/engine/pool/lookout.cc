@@ -82,14 +82,4 @@ Result<lvm::Snapshot> Lookout::Await(Question question, milliseconds patience, c
   return Silent();
 }
 
-void Lookout::Forget() {
-  const MutexLock lock(mutex_);
-  missing_until_ = SteadyTime();
-}
-
-std::optional<SteadyTime> Lookout::failing_since() const {
-  const MutexLock lock(mutex_);
-  return failing_since_;
-}
-
 }  // namespace quarry::engine

@@ -42,10 +42,16 @@ class Lookout {
   }
 
   // Forgets that the group was missing: another path has just read it.
-  void Forget();
+  void Forget() {
+    const MutexLock lock(mutex_);
+    missing_until_ = SteadyTime();
+  }
 
   // Since when no reading has succeeded. nullopt: the last one did.
-  std::optional<SteadyTime> failing_since() const;
+  std::optional<SteadyTime> failing_since() const {
+    const MutexLock lock(mutex_);
+    return failing_since_;
+  }
 
  private:
   void Run(const std::stop_token& stop);

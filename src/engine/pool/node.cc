@@ -23,11 +23,6 @@ Node::Node(EngineConfig c, World w, const Logger& l) : config(std::move(c)), wor
   gate.Open();
 }
 
-void Node::OnWork(std::function<void()> wake) {
-  const MutexLock lock(wake_mutex_);
-  wake_ = std::move(wake);
-}
-
 void Node::Wake() {
   const MutexLock lock(wake_mutex_);
   if (wake_) {
@@ -35,17 +30,7 @@ void Node::Wake() {
   }
 }
 
-void Node::SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak) {
-  const MutexLock lock(mutex_);
-  weak_ = std::move(weak);
-}
-
-std::shared_ptr<const UnhealthyDisks> Node::FailingDisks() const {
-  const MutexLock lock(mutex_);
-  return weak_;
-}
-
-Result<Pool*> Node::FindPool(const std::string& name) {
+Result<Pool*> Node::FindPool(const std::string& name) const {
   std::string known;
   for (const auto& pool : pools) {
     if (pool->config.name == name) {

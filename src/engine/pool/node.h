@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -71,12 +72,15 @@ struct Node {
   DeletedHere deleted_here;
 
   // `wake` is called, from any thread, when the repair loop has work. An empty function ends the calls.
-  void OnWork(std::function<void()> wake);
+  void OnWork(std::function<void()> wake) {
+    const MutexLock lock(wake_mutex_);
+    wake_ = std::move(wake);
+  }
   // Announces work for the repair loop.
   void Wake();
 
   // kInvalidArgument: no such pool. The error names the configured pools.
-  Result<Pool*> FindPool(const std::string& name);
+  Result<Pool*> FindPool(const std::string& name) const;
   // The present group of the pool that a call is for, once the pool has started. kUnavailable: it has not.
   Result<std::shared_ptr<const Catalog>> Read(Pool& pool, const Call& call);
   // The same, also while the pool starts.
@@ -154,8 +158,14 @@ struct Node {
 
   // Sets which disks are unhealthy (disks/health_memory.h decides). Every catalog that is read from now on
   // includes them.
-  void SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak);
-  std::shared_ptr<const UnhealthyDisks> FailingDisks() const;
+  void SetFailingDisks(std::shared_ptr<const UnhealthyDisks> weak) {
+    const MutexLock lock(mutex_);
+    weak_ = std::move(weak);
+  }
+  std::shared_ptr<const UnhealthyDisks> FailingDisks() const {
+    const MutexLock lock(mutex_);
+    return weak_;
+  }
 
  private:
   Result<std::shared_ptr<const Catalog>> CatalogOf(Pool& pool, Result<lvm::Snapshot> group);

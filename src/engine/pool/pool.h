@@ -59,6 +59,13 @@ struct Pool {
 
 // Executes `plan`. If all of it succeeds, records its commits in `pool.clean`. The caller has the pool's
 // turn.
-Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call);
+inline Status RunCounted(Pool& pool, const Plan& plan, const World& world, const Call& call) {
+  pool.clean.Forget(ExtentsOf(plan, true));
+  QUARRY_TRY(Execute(plan, world, call));
+  for (const Action& action : plan) {
+    pool.clean.Committed(CommitsOf(action));
+  }
+  return Ok();
+}
 
 }  // namespace quarry::engine

@@ -9,15 +9,6 @@
 #include "engine/pool/node.h"
 
 namespace quarry::engine {
-namespace {
-
-// The disk has returned, but device-mapper still holds the device that was pulled.
-Ailment DiskNotReopened(const Record& record) {
-  return {HasRedundancy(*record.lv) ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
-          "a disk of the volume was pulled and is back; the kernel has not opened it again yet"};
-}
-
-}  // namespace
 
 Result<RaidReport> Node::RaidOf(const Record& record) {
   if (!record.lv->IsRaid()) {
@@ -58,7 +49,10 @@ Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, cons
                            {Problem::kInaccessible, "LegsInDoubt", std::move(*doubt)});
   }
   if (health.ailments.empty() && lost_in_kernel.Has(record.tags.id)) {
-    health.ailments.push_back(DiskNotReopened(record));
+    // The disk has returned, but device-mapper still holds the device that was pulled.
+    health.ailments.push_back(
+        {HasRedundancy(*record.lv) ? Problem::kDegraded : Problem::kInaccessible, "DiskReturned",
+         "a disk of the volume was pulled and is back; the kernel has not opened it again yet"});
   }
   return health;
 }

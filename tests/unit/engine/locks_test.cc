@@ -83,7 +83,7 @@ TEST(KeyLocks, APatientCallWaitsForTheKey) {
   held.reset();
   waiter.join();
   EXPECT_TRUE(got);
-  EXPECT_FALSE(locks.Held(LockKey::Volume("a")));
+  EXPECT_TRUE(locks.TryLock(LockKey::Volume("a"), "repair of a").has_value());
 }
 
 TEST(KeyLocks, PatienceEndsAtTheDeadlineAndNamesTheHolder) {
