@@ -228,8 +228,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
 
 Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock(LockKey::Volume(id), fmt::format("DeleteVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "DeleteVolume", call));
   QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
   if (!found.has_value()) {
     QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(id, call));
@@ -312,22 +311,17 @@ Result<CapacityResult> Volumes::Capacity(const std::vector<Capability>& capabili
 Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange& range,
                                      const std::optional<Capability>& capability, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(
-      const auto guard,
-      parts_.node.locks.Lock(LockKey::Volume(id), fmt::format("ControllerExpandVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "ControllerExpandVolume", call));
   auto got = parts_.node.GetForController(id, call);
   if (!got.has_value()) {
     QUARRY_TRY(got.error().code() == Code::kNotFound ? CheckNoPart(parts_, id, call) : Ok());
     return std::move(got.error());
   }
-  const Found found = std::move(*got);
-  if (capability.has_value()) {
-    auto fits = CheckAccess(found.record, *capability);
-    if (!fits.has_value()) {
-      return std::move(fits.error()).As(Code::kInvalidArgument);
-    }
+  Status fits = capability.has_value() ? CheckAccess(got->record, *capability) : Ok();
+  if (!fits.has_value()) {
+    return std::move(fits.error()).As(Code::kInvalidArgument);
   }
-  return GrowTo(parts_, *found.pool, id, range, fmt::format("ControllerExpandVolume of {}", id), call);
+  return GrowTo(parts_, *got->pool, id, range, fmt::format("ControllerExpandVolume of {}", id), call);
 }
 
 }  // namespace quarry::engine

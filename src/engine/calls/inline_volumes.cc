@@ -62,12 +62,6 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
-// As PoolOf, but nullptr if the pool does not exist. The request is refused later.
-Pool* AskedPool(Parts& parts, const EphemeralRequest& request) {
-  const auto pool = PoolOf(parts, request);
-  return pool.has_value() ? *pool : nullptr;
-}
-
 // Checks the volume that an earlier call made: quarryd or the node was restarted, or kubelet did not get the
 // answer. The limit may have changed since; a pod that has its volume keeps it.
 Status CheckSame(const Found& found, const EphemeralRequest& request) {
@@ -217,10 +211,10 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
   if (auto joined = parts_.background.Join(handle, call); !joined.has_value()) {
     return ToBeAskedAgain(std::move(joined.error()));  // the volume exists
   }
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(handle),
-                                                   fmt::format("NodePublishVolume of {}", handle), call));
-  parts_.left_behind.Drop(handle);  // it is published again
-  auto looked = parts_.node.FindEphemeral(handle, AskedPool(parts_, request), call);
+  QUARRY_ASSIGN(auto guard, LockVolume(parts_, handle, "NodePublishVolume", call));
+  parts_.left_behind.Drop(handle);                                // it is published again
+  Pool* const asked = PoolOf(parts_, request).value_or(nullptr);  // without it, Make refuses the request
+  auto looked = parts_.node.FindEphemeral(handle, asked, call);
   if (!looked.has_value()) {
     return ToBeAskedAgain(std::move(looked.error()));  // it may exist
   }
@@ -233,7 +227,7 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
   }
   const auto published = [&]() -> Status {
     QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(*found, call));
-    return PublishUnstaged(parts_, *found, stack, request.publish, guard, call);
+    return PublishMounted(parts_, *found, stack, request.publish, guard, call);
   }();
   const bool may_hold_data = was_there && found->record.tags.formatted == found->record.tags.fs_type;
   if (published.has_value()) {

@@ -159,17 +159,6 @@ Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const 
                      guard, call);
 }
 
-Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
-                      KeyLocks::Guard& guard, const Call& call) {
-  QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
-  QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  NodeView view{found.record, stack, mounts};
-  QUARRY_TRY(LookAtGroup(parts, request.capability, view));
-  QUARRY_ASSIGN(const Plan plan, PlanPublishMount(view, request, parts.node.config.several_targets));
-  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
-                     plan, guard, call);
-}
-
 Status PublishRaw(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
                   const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
@@ -263,11 +252,10 @@ Result<Place> Locate(Parts& parts, const std::string& id, const std::string& vol
     return NotThere(id, volume_path);
   }
   auto path = parts.node.world.mount.Resolve(*asked);
-  if (!path.has_value() && LeadsNowhere(path.error())) {
-    return std::move(path.error()).As(Code::kNotFound).Context(NotThere(id, volume_path).message());
-  }
   if (!path.has_value()) {
-    return std::move(path.error());
+    return LeadsNowhere(path.error())
+               ? std::move(path.error()).As(Code::kNotFound).Context(NotThere(id, volume_path).message())
+               : std::move(path.error());
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   QUARRY_ASSIGN(const bool there, IsAt(parts, mounts, *stack, *path));
@@ -457,18 +445,20 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
 
 }  // namespace
 
-Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
-                       KeyLocks::Guard& guard, const Call& call) {
+Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
+                      KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const PublishRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  const bool staged = request.staging_path.has_value();
   mount::Content content;
-  if (WholeMount(view) == nullptr) {
+  if (!staged && WholeMount(view) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
   }
   QUARRY_TRY(LookAtGroup(parts, request.capability, view));
-  QUARRY_ASSIGN(const Plan plan,
-                PlanPublishUnstaged(view, request, content, parts.node.config.several_targets));
+  const bool several_targets = parts.node.config.several_targets;
+  QUARRY_ASSIGN(const Plan plan, staged ? PlanPublishMount(view, request, several_targets)
+                                        : PlanPublishUnstaged(view, request, content, several_targets));
   return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
                      plan, guard, call);
 }
@@ -476,8 +466,7 @@ Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, con
 Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(request.id),
-                                                   fmt::format("NodeStageVolume of {}", request.id), call));
+  QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodeStageVolume", call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
@@ -489,8 +478,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
 
 Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id),
-                                                         fmt::format("NodeUnstageVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "NodeUnstageVolume", call));
   QUARRY_ASSIGN(const auto stack, parts_.node.FindStack(id, call));
   if (!stack.has_value()) {
     return Ok();  // a missing or inactive volume is staged nowhere
@@ -506,8 +494,7 @@ Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path,
 Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Volume(request.id),
-                                                   fmt::format("NodePublishVolume of {}", request.id), call));
+  QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodePublishVolume", call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(auto stack, parts_.node.StackOn(found.record.DmUuid()));
@@ -521,15 +508,13 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   if (request.capability.access == AccessType::kBlock) {
     return PublishRaw(parts_, found, *stack, request, call);
   }
-  return request.staging_path.has_value() ? PublishMounted(parts_, found, *stack, request, guard, call)
-                                          : PublishUnstaged(parts_, found, *stack, request, guard, call);
+  return PublishMounted(parts_, found, *stack, request, guard, call);
 }
 
 Status Volumes::Unpublish(const std::string& id, const AbsolutePath& target_path, const Call& call,
                           TargetOwner target_owner) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id),
-                                                         fmt::format("NodeUnpublishVolume of {}", id), call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "NodeUnpublishVolume", call));
   if (!lvm::ParseVolumeId(id).has_value()) {
     return UnpublishInline(parts_, id, target_path, target_owner, call);
   }
@@ -562,9 +547,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
 
 Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock(LockKey::Volume(request.id),
-                                       fmt::format("NodeExpandVolume of {}", request.id), call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, request.id, "NodeExpandVolume", call));
   QUARRY_ASSIGN(const Place place, Locate(parts_, request.id, request.volume_path, call));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");

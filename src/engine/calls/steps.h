@@ -3,6 +3,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "engine/calls/parts.h"
 #include "engine/model/config.h"
@@ -11,6 +14,12 @@
 #include "engine/volumes.h"
 
 namespace quarry::engine {
+
+// Locks the volume with this id, or the inline volume with this handle, for a call of `rpc`.
+inline Result<KeyLocks::Guard> LockVolume(Parts& parts, const std::string& id, std::string_view rpc,
+                                          const Call& call) {
+  return parts.node.locks.Lock(LockKey::Volume(id), fmt::format("{} of {}", rpc, id), call);
+}
 
 // Makes the volume that `wish` describes. Chooses its size and lv_name. The volume must be known not to
 // exist. Waits for the group's turn and for space that must be zeroed first. `what` names the call, for
@@ -36,10 +45,10 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
 // databases and similar data begin there. `what` names the device in errors. (adoption.cc)
 Result<bool> BeginsWithZeros(int fd, const std::string& what);
 
-// Publishes a file system that was not staged, and formats it if needed. `guard`: the lock of request.id;
-// steps that take longer than `call` keep it. (node.cc)
-Status PublishUnstaged(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
-                       KeyLocks::Guard& guard, const Call& call);
+// Publishes a file system; one that was not staged is formatted first if needed. `guard`: the lock of
+// request.id; steps that take longer than `call` keep it. (node.cc)
+Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
+                      KeyLocks::Guard& guard, const Call& call);
 
 // The second half of unpublishing an inline volume: deletes it. False: it is mounted elsewhere on this node,
 // so it stays. Called under the lock of its handle. kPrecondition naming the process that has it open.
