@@ -33,9 +33,7 @@ bool IsPattern(const std::string& text) {
 }
 
 bool DeviceRule::IsExplicit() const {
-  DeviceRule alone;
-  alone.path = path;
-  alone.wipe_ok = wipe_ok;
+  const DeviceRule alone{.path = path, .wipe_ok = wipe_ok};
   return !path.empty() && !IsPattern(path) && *this == alone;
 }
 

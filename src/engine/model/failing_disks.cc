@@ -14,17 +14,6 @@ namespace {
 
 constexpr uint32_t kWholeLife = 100;  // percent used
 
-std::vector<std::string> Names(const lvm::VolumeGroup& group, const std::map<std::string, std::string>& disks,
-                               const std::set<std::string>& among) {
-  std::vector<std::string> out;
-  for (const lvm::PhysicalVolume& pv : group.pvs) {
-    if (disks.contains(pv.uuid) && among.contains(pv.uuid)) {
-      out.push_back(pv.uuid);
-    }
-  }
-  return out;
-}
-
 // `weak`: the disks that placement may have excluded.
 Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& weak) {
   if (error.code() != Code::kNoSpace) {
@@ -33,7 +22,13 @@ Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& w
   const std::set<std::string> withheld = Excluded(group, weak);
   std::string words;
   const auto add = [&](const std::map<std::string, std::string>& disks, std::string_view what) {
-    if (const auto names = Names(group, disks, withheld); !names.empty()) {
+    std::vector<std::string> names;
+    for (const lvm::PhysicalVolume& pv : group.pvs) {
+      if (disks.contains(pv.uuid) && withheld.contains(pv.uuid)) {
+        names.push_back(pv.uuid);
+      }
+    }
+    if (!names.empty()) {
       words += fmt::format("; excluded as {}: PV {}", what, fmt::join(names, ", "));
     }
   };

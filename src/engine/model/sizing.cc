@@ -199,12 +199,10 @@ lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& p
 }
 
 Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {
-  std::string target = "raid";
-  if (geometry.type() == lvm::VolumeType::kLinear) {
-    target = "linear";
-  } else if (geometry.type() == lvm::VolumeType::kStriped) {
-    target = "striped";
-  }
+  const lvm::VolumeType type = geometry.type();
+  const std::string target = type == lvm::VolumeType::kLinear    ? "linear"
+                             : type == lvm::VolumeType::kStriped ? "striped"
+                                                                 : "raid";
   QUARRY_ASSIGN(const bool there, dm.HasTarget(target));
   if (!there) {
     return Error(
