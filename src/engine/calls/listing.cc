@@ -31,11 +31,6 @@ constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, Volume
                                VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
                                VolumeType::kRaid6,  VolumeType::kRaid10};
 
-// Quarry does not check the health of unmanaged volumes.
-Health ForeignHealth() {
-  return {{}, "unmanaged: Quarry does not check its health"};
-}
-
 // For a volume whose state in the kernel is unknown: an error would hide the other volumes of the list.
 Health HealthUnknown(const Error& error) {
   return {{}, error.message()};
@@ -64,17 +59,22 @@ Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, cons
     }
   }
   if (pool.list_foreign && show != Show::kAiling) {
-    for (Volume& volume : ForeignVolumes(pool.name, catalog)) {
-      volume.health = ForeignHealth();
-      volumes.push_back(std::move(volume));
-    }
+    std::ranges::move(ForeignVolumes(pool.name, catalog), std::back_inserter(volumes));
   }
   return volumes;
 }
 
-PoolFigures FiguresOf(const Catalog& catalog) {
-  const lvm::VolumeGroup& group = *catalog.group;
+// `read`: the catalog, or the error why there is none.
+PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& read) {
   PoolFigures out;
+  out.pool = pool.config.name;
+  const auto trouble = parts.node.TroubleOf(pool, read.has_value() ? Ok() : Status(read.error()));
+  if (trouble.has_value()) {
+    out.problem = trouble->error.message();
+    return out;
+  }
+  const Catalog& catalog = **read;
+  const lvm::VolumeGroup& group = *catalog.group;
   out.size = ToBytes(group.extent_count, group.extent_size);
   out.free = ToBytes(group.free_count, group.extent_size);
   out.erase_pending = ErasingBytes(catalog);
@@ -87,15 +87,6 @@ PoolFigures FiguresOf(const Catalog& catalog) {
   return out;
 }
 
-// `catalog`: the catalog, or the error why there is none.
-PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& catalog) {
-  const auto trouble = parts.node.TroubleOf(pool, catalog.has_value() ? Ok() : Status(catalog.error()));
-  PoolFigures figures = trouble.has_value() ? PoolFigures() : FiguresOf(**catalog);
-  figures.pool = pool.config.name;
-  figures.problem = trouble.has_value() ? trouble->error.message() : "";
-  return figures;
-}
-
 DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
                     const std::optional<HealthMemory::Known>& known) {
   const Bytes extent_size = catalog.group->extent_size;
@@ -106,10 +97,8 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
                                                      : DiskCondition::kReturned,
                     .size = ToBytes(pv.extent_count, extent_size),
                     .free = ToBytes(pv.extent_count - UsedOn(pv), extent_size),
-                    .detail = ""};
-  if (known.has_value()) {
-    status.health = known->health;
-  }
+                    .detail = "",
+                    .health = known.has_value() ? std::optional(known->health) : std::nullopt};
   for (const auto& [disks, condition] : {std::pair(&catalog.weak.failing, DiskCondition::kFailing),
                                          std::pair(&catalog.weak.worn, DiskCondition::kWorn)}) {
     if (const auto weak = disks->find(pv.uuid); weak != disks->end()) {
@@ -236,9 +225,7 @@ Result<Volume> Volumes::Get(const std::string& id, const Call& call, Show show) 
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(id, call));
   if (foreign.has_value() && foreign->pool->config.list_foreign) {
-    Volume volume = DescribeForeign(foreign->record);
-    volume.health = ForeignHealth();
-    return volume;
+    return DescribeForeign(foreign->record);
   }
   QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call));
   Volume volume = Describe(found.record);

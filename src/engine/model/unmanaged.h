@@ -18,8 +18,8 @@ bool IsForeign(const lvm::LogicalVolume& lv);
 // LV's uuid cannot be part of an id.
 Record ForeignRecord(const std::string& pool, const Catalog& catalog, const lvm::LogicalVolume& lv);
 
-// The unmanaged LVs that have an id, as ListVolumes shows them. The result is the same as that of Describe()
-// after adoption, so a CO sees the same volume before and after.
+// The unmanaged LVs that have an id, as ListVolumes shows them. Apart from the health, the result is the same
+// as that of Describe() after adoption, so a CO sees the same volume before and after.
 std::vector<Volume> ForeignVolumes(const std::string& pool, const Catalog& catalog);
 Volume DescribeForeign(const Record& record);
 
