@@ -97,8 +97,7 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
   // The first look is short: one serving pool that answers at once is enough. If no pool serves, there is
   // time for a long look.
   std::vector<Trouble> troubles = TroublesOf(parts_.node, kGlance, call);
-  const auto may_serve = [](const Trouble& trouble) { return trouble.silent; };
-  if (troubles.size() == parts_.node.pools.size() && std::ranges::any_of(troubles, may_serve)) {
+  if (troubles.size() == parts_.node.pools.size() && std::ranges::any_of(troubles, &Trouble::silent)) {
     troubles = TroublesOf(parts_.node, kLongLook, call);
   }
   std::string words;

@@ -167,10 +167,6 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
   }
 }
 
-bool Allocates(const Action& action) {
-  return Is<lvm::CreateLv>(action) || Is<lvm::ExtendLv>(action);
-}
-
 // Plans and executes under one turn, so that no other call changes the group in between. Returns a zeroing
 // that must end before the next turn; nullptr: all is done.
 Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted,
@@ -190,7 +186,8 @@ Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provis
     plan = work.plan(nullptr);  // the extents were zeroed for a request of another size
   }
   QUARRY_TRY(work.judge(plan.has_value() ? Ok() : plan.error()).Context(wanted.where));
-  if (std::ranges::any_of(*plan, Allocates)) {
+  const auto allocates = [](const Action& a) { return Is<lvm::CreateLv>(a) || Is<lvm::ExtendLv>(a); };
+  if (std::ranges::any_of(*plan, allocates)) {
     QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(*plan)).Context(wanted.where));
   }
   const auto unknown = pool.clean.Unknown(ExtentsOf(*plan, false));

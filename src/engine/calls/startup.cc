@@ -71,12 +71,11 @@ bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call
   const auto left = HalfMade(catalog);
   for (const auto& lv : left) {
     const std::string& name = lv.first;
-    auto removed = RemoveIfHalfMade(parts, pool, lv, call);
-    for (int attempt = 1;
-         attempt < kAttempts && !removed.has_value() && removed.error().code() == Code::kUnavailable;
-         ++attempt) {
-      removed = RemoveIfHalfMade(parts, pool, lv, call);  // another process may have committed meanwhile
-    }
+    Status removed;
+    int attempts = 0;
+    do {  // another process may commit meanwhile
+      removed = RemoveIfHalfMade(parts, pool, lv, call);
+    } while (!removed.has_value() && removed.error().code() == Code::kUnavailable && ++attempts < kAttempts);
     if (removed.has_value()) {
       parts.node.log.Info("removed an unfinished volume", {{"pool", pool.config.name}, {"lv", name}});
     } else {
@@ -213,20 +212,11 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   const std::set<std::string> loose = LooseLegs(catalog, active);
   for (const dm::Device& device : devices) {
     const std::string volume = VolumeOf(device, group.name);
-    if (loose.contains(device.uuid)) {
+    const bool has_lv = known.contains(device.uuid.substr(0, length));
+    if (loose.contains(device.uuid) || (!has_lv && !volume.empty())) {
       strays.push_back(device);
-      continue;
-    }
-    if (volume.empty()) {
-      if (device.suspended && known.contains(device.uuid.substr(0, length))) {
-        suspended.insert(AdoptedVolumeOf(device, catalog));
-      }
-      continue;
-    }
-    if (!known.contains(device.uuid.substr(0, length))) {
-      strays.push_back(device);
-    } else if (device.suspended) {
-      suspended.insert(volume);
+    } else if (has_lv && device.suspended) {
+      suspended.insert(volume.empty() ? AdoptedVolumeOf(device, catalog) : volume);
     }
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
