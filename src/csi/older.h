@@ -24,13 +24,23 @@ void Reread(const From& from, To& to) {
   to.DiscardUnknownFields();
 }
 
-// Rereads a response. The list of capabilities is field 1 in v1, but field 2 in some older messages.
+// Rereads each message of a list.
+template <typename From, typename To>
+void RereadAll(const From& from, To& to) {
+  for (const auto& message : from) {
+    Reread(message, *to.Add());
+  }
+}
+
+// Converts a response. The list of capabilities is field 1 in v1, but field 2 in some older messages. The
+// older versions confirm capabilities with a boolean.
 template <typename V1Response, typename Response>
 Status LowerAlike(const V1Response& answer, Response& response) {
   if constexpr (requires { answer.capabilities(); }) {
-    for (const auto& capability : answer.capabilities()) {
-      Reread(capability, *response.add_capabilities());
-    }
+    RereadAll(answer.capabilities(), *response.mutable_capabilities());
+  } else if constexpr (requires { answer.has_confirmed(); }) {
+    response.set_supported(answer.has_confirmed());
+    response.set_message(answer.message());
   } else {
     Reread(answer, response);
   }

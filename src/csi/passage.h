@@ -26,13 +26,30 @@ std::string_view VolumeIdOf(const Request& request) {
   }
 }
 
-// `Wire` knows one version. Check(request) applies the rules of that version alone. Raise(request, v1
+// The messages of a generated method, such as RequestOf<&pb::Identity::Service::Probe>.
+template <typename Method>
+struct Messages;
+template <typename Service, typename RequestMessage, typename ResponseMessage>
+struct Messages<grpc::Status (Service::*)(grpc::ServerContext*, const RequestMessage*, ResponseMessage*)> {
+  using Request = RequestMessage;
+  using Response = ResponseMessage;
+};
+template <auto kMethod>
+using RequestOf = typename Messages<decltype(kMethod)>::Request;
+template <auto kMethod>
+using ResponseOf = typename Messages<decltype(kMethod)>::Response;
+
+// A service of one version. `GeneratedService` is the generated base class, such as pb::Identity::Service.
+// `Wire` knows the version. Check(request) applies the rules of that version alone. Raise(request, v1
 // request) and Lower(v1 response, response) convert. Lower fails if the version cannot express the response.
 // Thread-safe; the arguments outlive it.
-template <typename Wire>
-class Passage {
+template <typename GeneratedService, typename Wire>
+class Passage : public GeneratedService {
  public:
   Passage(const v1::Calls& calls, Edge& edge) : calls_(calls), edge_(edge) {}
+
+ protected:
+  using Generated = GeneratedService;
 
   // Serves an RPC that v1 has too, perhaps under another name.
   template <typename Request, typename Response, typename V1Request, typename V1Response>
@@ -62,41 +79,18 @@ class Passage {
     });
   }
 
- private:
   const v1::Calls& calls_;
+
+ private:
   Edge& edge_;
-};
-
-// The messages of a generated method, such as RequestOf<&pb::Identity::Service::Probe>.
-template <typename Method>
-struct Messages;
-template <typename Service, typename RequestMessage, typename ResponseMessage>
-struct Messages<grpc::Status (Service::*)(grpc::ServerContext*, const RequestMessage*, ResponseMessage*)> {
-  using Request = RequestMessage;
-  using Response = ResponseMessage;
-};
-template <auto kMethod>
-using RequestOf = typename Messages<decltype(kMethod)>::Request;
-template <auto kMethod>
-using ResponseOf = typename Messages<decltype(kMethod)>::Response;
-
-// A service of one version. `GeneratedService` is the generated base class, such as pb::Identity::Service.
-template <typename GeneratedService, typename Wire>
-class Served : public GeneratedService {
- public:
-  Served(const v1::Calls& calls, Edge& edge) : passage_(calls, edge) {}
-
- protected:
-  using Generated = GeneratedService;
-  const Passage<Wire> passage_;
 };
 
 }  // namespace quarry::csi
 
-// In a class derived from Served: overrides the generated method `rpc`, which `call` of v1::Calls serves. The
-// last argument is RpcName::changes_things.
-#define QUARRY_RPC(rpc, call, changes_things)                                                    \
-  grpc::Status rpc(grpc::ServerContext* context, const RequestOf<&Generated::rpc>* request,      \
-                   ResponseOf<&Generated::rpc>* response) final {                                \
-    return passage_.Serve({#rpc, changes_things}, context, request, response, &v1::Calls::call); \
+// In a class derived from Passage: overrides the generated method `rpc`, which `call` of v1::Calls serves.
+// The last argument is RpcName::changes_things.
+#define QUARRY_RPC(rpc, call, changes_things)                                               \
+  grpc::Status rpc(grpc::ServerContext* context, const RequestOf<&Generated::rpc>* request, \
+                   ResponseOf<&Generated::rpc>* response) final {                           \
+    return Serve({#rpc, changes_things}, context, request, response, &v1::Calls::call);     \
   }

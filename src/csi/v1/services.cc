@@ -15,18 +15,18 @@ struct Wire {
   }
 };
 
-class IdentityService final : public Served<pb::Identity::Service, Wire> {
+class IdentityService final : public Passage<pb::Identity::Service, Wire> {
  public:
-  using Served::Served;
+  using Passage::Passage;
 
   QUARRY_RPC(GetPluginInfo, GetPluginInfo, false)
   QUARRY_RPC(GetPluginCapabilities, GetPluginCapabilities, false)
   QUARRY_RPC(Probe, Probe, false)
 };
 
-class ControllerService final : public Served<pb::Controller::Service, Wire> {
+class ControllerService final : public Passage<pb::Controller::Service, Wire> {
  public:
-  ControllerService(const Calls& calls, Edge& edge) : Served(calls, edge), calls_(calls) {}
+  using Passage::Passage;
 
   QUARRY_RPC(CreateVolume, CreateVolume, true)
   QUARRY_RPC(DeleteVolume, DeleteVolume, true)
@@ -44,17 +44,14 @@ class ControllerService final : public Served<pb::Controller::Service, Wire> {
     if (!calls_.OffersControllerExpand()) {
       return Generated::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
     }
-    return passage_.Serve({"ControllerExpandVolume", true}, context, request, response,
-                          &Calls::ControllerExpandVolume);
+    return Serve({"ControllerExpandVolume", true}, context, request, response,
+                 &Calls::ControllerExpandVolume);
   }
-
- private:
-  const Calls& calls_;
 };
 
-class NodeService final : public Served<pb::Node::Service, Wire> {
+class NodeService final : public Passage<pb::Node::Service, Wire> {
  public:
-  using Served::Served;
+  using Passage::Passage;
 
   QUARRY_RPC(NodeStageVolume, NodeStageVolume, true)
   QUARRY_RPC(NodeUnstageVolume, NodeUnstageVolume, true)
