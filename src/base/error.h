@@ -1,4 +1,4 @@
-// Errors in the terms of storage. Only src/csi maps them to gRPC codes: csi/v1/errors.cc has one switch, and
+// Errors in the terms of storage. Only src/csi maps them to gRPC codes: csi/errors.cc has one switch, and
 // older versions override single codes of it.
 #pragma once
 

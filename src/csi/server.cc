@@ -12,10 +12,8 @@
 #include "csi/admin/listener.h"
 #include "csi/admin/services.h"
 #include "csi/edge.h"
+#include "csi/errors.h"
 #include "csi/services.h"
-#include "csi/v0/errors.h"
-#include "csi/v0_1/errors.h"
-#include "csi/v1/errors.h"
 
 namespace quarry::csi {
 namespace {

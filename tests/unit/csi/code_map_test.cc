@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "csi/v1/errors.h"
+#include "csi/errors.h"
 
 namespace quarry::csi::v1 {
 namespace {

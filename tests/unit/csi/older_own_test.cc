@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "csi/v0/errors.h"
-#include "csi/v0_1/errors.h"
+#include "csi/errors.h"
 #include "tests/unit/csi/older_harness.h"
 
 namespace quarry::csi {

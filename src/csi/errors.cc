@@ -1,4 +1,4 @@
-#include "csi/v1/errors.h"
+#include "csi/errors.h"
 
 namespace quarry::csi::v1 {
 
