@@ -1,7 +1,7 @@
 // What every RPC does, in messages of v1. The older versions convert their requests to these messages, and
 // the responses back (csi/passage.h). There is therefore one set of rules.
 //
-// Each call fills `response` only if it succeeds.
+// Each call fills its response only if it succeeds.
 #pragma once
 
 #include <string_view>
@@ -41,56 +41,46 @@ class Calls {
   Calls(const Plugin& plugin, engine::Engine& engine, const Rules& rules)
       : plugin_(plugin), engine_(engine), rules_(rules) {}
 
-  Status GetPluginInfo(const pb::GetPluginInfoRequest& request, pb::GetPluginInfoResponse& response,
-                       Rpc& rpc) const;
-  Status GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest& request,
-                               pb::GetPluginCapabilitiesResponse& response, Rpc& rpc) const;
+  Status GetPluginInfo(const pb::GetPluginInfoRequest&, pb::GetPluginInfoResponse&, Rpc&) const;
+  Status GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest&, pb::GetPluginCapabilitiesResponse&,
+                               Rpc&) const;
   // The result is ready, or not ready with the reason as the note, or kPrecondition with the missing part.
-  Status Probe(const pb::ProbeRequest& request, pb::ProbeResponse& response, Rpc& rpc) const;
+  Status Probe(const pb::ProbeRequest&, pb::ProbeResponse&, Rpc&) const;
 
-  Status CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
-                      Rpc& rpc) const;
-  Status DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse& response,
-                      Rpc& rpc) const;
-  Status ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesRequest& request,
-                                    pb::ValidateVolumeCapabilitiesResponse& response, Rpc& rpc) const;
-  Status ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumesResponse& response,
-                     Rpc& rpc) const;
-  Status GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
-                     Rpc& rpc) const;
-  Status ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest& request,
-                                   pb::ControllerGetCapabilitiesResponse& response, Rpc& rpc) const;
+  Status CreateVolume(const pb::CreateVolumeRequest&, pb::CreateVolumeResponse&, Rpc&) const;
+  Status DeleteVolume(const pb::DeleteVolumeRequest&, pb::DeleteVolumeResponse&, Rpc&) const;
+  Status ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesRequest&,
+                                    pb::ValidateVolumeCapabilitiesResponse&, Rpc&) const;
+  Status ListVolumes(const pb::ListVolumesRequest&, pb::ListVolumesResponse&, Rpc&) const;
+  Status GetCapacity(const pb::GetCapacityRequest&, pb::GetCapacityResponse&, Rpc&) const;
+  Status ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest&,
+                                   pb::ControllerGetCapabilitiesResponse&, Rpc&) const;
   // False: ControllerExpandVolume answers UNIMPLEMENTED.
   bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
-  Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& request,
-                                pb::ControllerExpandVolumeResponse& response, Rpc& rpc) const;
-  Status ControllerGetVolume(const pb::ControllerGetVolumeRequest& request,
-                             pb::ControllerGetVolumeResponse& response, Rpc& rpc) const;
-  Status ControllerGetVolumeHealth(const pb::ControllerGetVolumeHealthRequest& request,
-                                   pb::ControllerGetVolumeHealthResponse& response, Rpc& rpc) const;
-  Status ControllerListVolumeHealth(const pb::ControllerListVolumeHealthRequest& request,
-                                    pb::ControllerListVolumeHealthResponse& response, Rpc& rpc) const;
+  Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest&, pb::ControllerExpandVolumeResponse&,
+                                Rpc&) const;
+  Status ControllerGetVolume(const pb::ControllerGetVolumeRequest&, pb::ControllerGetVolumeResponse&,
+                             Rpc&) const;
+  Status ControllerGetVolumeHealth(const pb::ControllerGetVolumeHealthRequest&,
+                                   pb::ControllerGetVolumeHealthResponse&, Rpc&) const;
+  Status ControllerListVolumeHealth(const pb::ControllerListVolumeHealthRequest&,
+                                    pb::ControllerListVolumeHealthResponse&, Rpc&) const;
 
-  Status NodeStageVolume(const pb::NodeStageVolumeRequest& request, pb::NodeStageVolumeResponse& response,
-                         Rpc& rpc) const;
-  Status NodeUnstageVolume(const pb::NodeUnstageVolumeRequest& request,
-                           pb::NodeUnstageVolumeResponse& response, Rpc& rpc) const;
-  Status NodePublishVolume(const pb::NodePublishVolumeRequest& request,
-                           pb::NodePublishVolumeResponse& response, Rpc& rpc) const;
-  Status NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
-                             pb::NodeUnpublishVolumeResponse& response, Rpc& rpc) const;
-  Status NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
-                            pb::NodeGetVolumeStatsResponse& response, Rpc& rpc) const;
-  Status NodeGetVolumeHealth(const pb::NodeGetVolumeHealthRequest& request,
-                             pb::NodeGetVolumeHealthResponse& response, Rpc& rpc) const;
-  Status NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest& request,
-                              pb::NodeGetStorageHealthResponse& response, Rpc& rpc) const;
-  Status NodeExpandVolume(const pb::NodeExpandVolumeRequest& request, pb::NodeExpandVolumeResponse& response,
-                          Rpc& rpc) const;
-  Status NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest& request,
-                             pb::NodeGetCapabilitiesResponse& response, Rpc& rpc) const;
-  Status NodeGetInfo(const pb::NodeGetInfoRequest& request, pb::NodeGetInfoResponse& response,
-                     Rpc& rpc) const;
+  Status NodeStageVolume(const pb::NodeStageVolumeRequest&, pb::NodeStageVolumeResponse&, Rpc&) const;
+  Status NodeUnstageVolume(const pb::NodeUnstageVolumeRequest&, pb::NodeUnstageVolumeResponse&, Rpc&) const;
+  Status NodePublishVolume(const pb::NodePublishVolumeRequest&, pb::NodePublishVolumeResponse&, Rpc&) const;
+  Status NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest&, pb::NodeUnpublishVolumeResponse&,
+                             Rpc&) const;
+  Status NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest&, pb::NodeGetVolumeStatsResponse&,
+                            Rpc&) const;
+  Status NodeGetVolumeHealth(const pb::NodeGetVolumeHealthRequest&, pb::NodeGetVolumeHealthResponse&,
+                             Rpc&) const;
+  Status NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest&, pb::NodeGetStorageHealthResponse&,
+                              Rpc&) const;
+  Status NodeExpandVolume(const pb::NodeExpandVolumeRequest&, pb::NodeExpandVolumeResponse&, Rpc&) const;
+  Status NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest&, pb::NodeGetCapabilitiesResponse&,
+                             Rpc&) const;
+  Status NodeGetInfo(const pb::NodeGetInfoRequest&, pb::NodeGetInfoResponse&, Rpc&) const;
 
  private:
   bool Alpha() const { return rules_.v1_features && plugin_.alpha; }
