@@ -1,6 +1,7 @@
 #include "csi/topology.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -25,28 +26,20 @@ bool IsAlphanumeric(char c) {
 // The rule for a key's name and for a value.
 bool IsPart(std::string_view text) {
   return !text.empty() && text.size() <= kMaxPart && IsAlphanumeric(text.front()) &&
-         IsAlphanumeric(text.back()) && std::all_of(text.begin(), text.end(), [](char c) {
+         IsAlphanumeric(text.back()) && std::ranges::all_of(text, [](char c) {
            return IsAlphanumeric(c) || c == '-' || c == '_' || c == '.';
          });
 }
 
+bool IsLabel(std::string_view label) {
+  return !label.empty() && label.front() != '-' && label.back() != '-' &&
+         std::ranges::all_of(label, [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; });
+}
+
 bool IsDomain(std::string_view text) {
-  if (text.empty() || text.size() > kMaxPart) {
-    return false;
-  }
-  for (;;) {
-    const std::string_view label = text.substr(0, text.find('.'));
-    const bool good =
-        !label.empty() && label.front() != '-' && label.back() != '-' &&
-        std::all_of(label.begin(), label.end(), [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; });
-    if (!good) {
-      return false;
-    }
-    if (label.size() == text.size()) {
-      return true;
-    }
-    text.remove_prefix(label.size() + 1);
-  }
+  return !text.empty() && text.size() <= kMaxPart &&
+         std::ranges::all_of(text | std::views::split('.'),
+                             [](const auto& label) { return IsLabel(std::string_view(label)); });
 }
 
 bool IsKey(std::string_view key) {
@@ -119,14 +112,14 @@ NodeTopology::NodeTopology(std::string_view driver_name, std::string node_id)
     : node_id_(std::move(node_id)), segments_{{fmt::format("{}/node", driver_name), node_id_}} {}
 
 bool NodeTopology::Matches(const Segments& place) const {
-  return std::all_of(place.begin(), place.end(), [this](const auto& segment) {
+  return std::ranges::all_of(place, [this](const auto& segment) {
     const auto ours = segments_.find(segment.first);
     return ours != segments_.end() && ours->second == segment.second;
   });
 }
 
 bool NodeTopology::IsJustHere(const std::vector<Segments>& requisite) const {
-  return !requisite.empty() && std::all_of(requisite.begin(), requisite.end(), [this](const Segments& place) {
+  return !requisite.empty() && std::ranges::all_of(requisite, [this](const Segments& place) {
     return !place.empty() && Matches(place);
   });
 }
@@ -135,10 +128,8 @@ Status NodeTopology::CheckRequirement(std::string_view field, const std::vector<
                                       const std::vector<Segments>& preferred) const {
   QUARRY_TRY(CheckPlaces(field, "requisite", requisite));
   QUARRY_TRY(CheckPlaces(field, "preferred", preferred));
-  const bool here =
-      requisite.empty() || std::any_of(requisite.begin(), requisite.end(),
-                                       [this](const Segments& place) { return Matches(place); });
-  if (!here) {
+  const auto matches = [this](const Segments& place) { return Matches(place); };
+  if (!requisite.empty() && std::ranges::none_of(requisite, matches)) {
     return Error(Code::kNoSpace, fmt::format("{}.requisite: none of the places is this node ({}={})", field,
                                              segments_.begin()->first, segments_.begin()->second));
   }

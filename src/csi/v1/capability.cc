@@ -41,21 +41,6 @@ Result<engine::AccessMode> ParseMode(const std::string& field, const pb::VolumeC
   }
 }
 
-bool IsMultiNode(engine::AccessMode mode) {
-  switch (mode) {
-    case engine::AccessMode::kMultiNodeReaderOnly:
-    case engine::AccessMode::kMultiNodeSingleWriter:
-    case engine::AccessMode::kMultiNodeMultiWriter:
-      return true;
-    case engine::AccessMode::kSingleNodeWriter:
-    case engine::AccessMode::kSingleNodeReaderOnly:
-    case engine::AccessMode::kSingleNodeSingleWriter:
-    case engine::AccessMode::kSingleNodeMultiWriter:
-      return false;
-  }
-  return true;
-}
-
 // A gid: decimal digits and nothing else. (gid_t)-1 is not a group: chown(2) takes it for "do not change".
 Result<std::optional<uint32_t>> ParseGroup(const std::string& field, const std::string& text) {
   if (text.empty()) {

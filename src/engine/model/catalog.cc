@@ -146,21 +146,6 @@ Volume Describe(const Record& record) {
   return volume;
 }
 
-bool IsMultiNode(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::kMultiNodeReaderOnly:
-    case AccessMode::kMultiNodeSingleWriter:
-    case AccessMode::kMultiNodeMultiWriter:
-      return true;
-    case AccessMode::kSingleNodeWriter:
-    case AccessMode::kSingleNodeReaderOnly:
-    case AccessMode::kSingleNodeSingleWriter:
-    case AccessMode::kSingleNodeMultiWriter:
-      return false;
-  }
-  return true;
-}
-
 Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
   bool block = false;
   bool mount = false;

@@ -114,8 +114,6 @@ Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities);
 // OK if `record` can be used with `capability`; else kPrecondition with the reason.
 Status CheckAccess(const Record& record, const Capability& capability);
 
-bool IsMultiNode(AccessMode mode);
-
 // OK if the volume is by itself: its extents are its own, nothing is stacked on it, nothing moves it
 // (lvm/ownership.h). The caller asks this of the snapshot on which it plans a change, before it changes
 // anything. kPrecondition names the volume, what stands on it, and the remedy. kUnavailable: the obstacle

@@ -26,6 +26,22 @@ enum class AccessMode {
   kSingleNodeMultiWriter,
 };
 
+// Whether several nodes use the volume in this mode.
+constexpr bool IsMultiNode(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::kMultiNodeReaderOnly:
+    case AccessMode::kMultiNodeSingleWriter:
+    case AccessMode::kMultiNodeMultiWriter:
+      return true;
+    case AccessMode::kSingleNodeWriter:
+    case AccessMode::kSingleNodeReaderOnly:
+    case AccessMode::kSingleNodeSingleWriter:
+    case AccessMode::kSingleNodeMultiWriter:
+      return false;
+  }
+  return true;
+}
+
 struct Capability {
   AccessType access = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
