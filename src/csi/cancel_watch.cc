@@ -9,8 +9,6 @@ namespace quarry::csi {
 CancelWatch::CancelWatch(std::chrono::milliseconds interval)
     : interval_(interval), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-CancelWatch::~CancelWatch() = default;
-
 CancelWatch::Watched::Watched(CancelWatch& watch, std::function<bool()> cancelled) : watch_(watch) {
   const MutexLock lock(watch_.mutex_);
   entry_ = watch_.entries_.insert(watch_.entries_.end(), Entry{std::move(cancelled), {}});

@@ -18,7 +18,6 @@ namespace quarry::csi {
 class CancelWatch {
  public:
   explicit CancelWatch(std::chrono::milliseconds interval = std::chrono::milliseconds(50));
-  ~CancelWatch();
   CancelWatch(const CancelWatch&) = delete;
   CancelWatch& operator=(const CancelWatch&) = delete;
 

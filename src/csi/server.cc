@@ -18,18 +18,6 @@
 namespace quarry::csi {
 namespace {
 
-// bind(2) creates the socket with the mode that the umask leaves: 0600 from the first moment.
-class PrivateUmask {
- public:
-  PrivateUmask() : before_(umask(0177)) {}
-  ~PrivateUmask() { umask(before_); }
-  PrivateUmask(const PrivateUmask&) = delete;
-  PrivateUmask& operator=(const PrivateUmask&) = delete;
-
- private:
-  mode_t before_;
-};
-
 const Logger* g_grpc_log = nullptr;
 
 void LogGrpcLine(gpr_log_func_args* args) {
@@ -92,15 +80,15 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
   }
 
   grpc::ServerBuilder builder;
-  for (const auto& service : state->services) {
+  for (const auto& service : s.services) {
     builder.RegisterService(service.get());
   }
   builder.AddListeningPort("unix:" + config.socket.str(), grpc::InsecureServerCredentials());
-  {
-    const PrivateUmask private_umask;
-    state->server = builder.BuildAndStart();
-  }
-  if (!state->server) {
+  // bind(2) creates the socket with the mode that the umask leaves: 0600 from the first moment.
+  const mode_t before = umask(0177);
+  s.server = builder.BuildAndStart();
+  umask(before);
+  if (!s.server) {
     return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
   }
   if (config.admin_socket.has_value()) {

@@ -20,11 +20,6 @@ Status CheckAdopt(const pb::AdoptRequest& request) {
   return request.name().empty() ? Ok() : CheckName("name", request.name());
 }
 
-std::string TypeOf(const engine::Volume& volume) {
-  const auto found = volume.context.find("type");
-  return found == volume.context.end() ? "" : found->second;
-}
-
 void Describe(const udev::DiskHealth& health, pb::DiskHealth& entry) {
   entry.set_critical_warning(health.critical_warning);
   entry.set_available_spare_percent(health.available_spare);
@@ -124,7 +119,9 @@ class AdminService final : public pb::Admin::Service {
       response->set_volume_id(result.volume.id);
       response->set_name(result.volume.name);
       response->set_capacity_bytes(ToInt64(result.volume.size));
-      response->set_type(TypeOf(result.volume));
+      if (const auto type = result.volume.context.find("type"); type != result.volume.context.end()) {
+        response->set_type(type->second);
+      }
       response->set_access(result.access);
       response->set_holds(result.holds);
       response->set_changed(result.changed);
