@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <cerrno>
 #include <csignal>
 #include <ctime>
 
@@ -35,23 +34,9 @@ int WaitForStopSignal() {
 
 std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit) {
   const sigset_t set = StopSignals();
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
-      return std::nullopt;
-    }
-    const timespec timeout{.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000),
-                           .tv_nsec = static_cast<long>(left.count() % 1'000'000'000)};
-    const int signal = sigtimedwait(&set, nullptr, &timeout);
-    if (signal > 0) {
-      return signal;
-    }
-    if (errno != EINTR && errno != EAGAIN) {
-      return std::nullopt;
-    }
-  }
+  const timespec timeout{.tv_sec = limit.count() / 1000, .tv_nsec = limit.count() % 1000 * 1'000'000};
+  const int signal = sigtimedwait(&set, nullptr, &timeout);
+  return signal > 0 ? std::optional(signal) : std::nullopt;
 }
 
 bool StopSignalPending() {

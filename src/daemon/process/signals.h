@@ -12,7 +12,7 @@ void BlockStopSignals();
 
 // Waits for one of the two and returns its number.
 int WaitForStopSignal();
-// The same, for at most `limit`; nullopt if no signal came.
+// The same, for at most `limit`; nullopt if no signal came. Another signal may end the wait early.
 std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit);
 
 // Whether a signal has come that no call has waited for yet. The signal stays pending.
