@@ -80,26 +80,17 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
 }
 
 // Exits the process if the stop takes too long, or when a second stop signal arrives.
-class Impatience {
- public:
-  Impatience(const Logger& log, LogWriter& writer)
-      : thread_([&](const std::stop_token& done) { Watch(done, log, writer); }) {}
-
- private:
-  static void Watch(const std::stop_token& done, const Logger& log, LogWriter& writer) {
-    const auto deadline = std::chrono::steady_clock::now() + kHardLimit;
-    while (!done.stop_requested()) {
-      const bool again = WaitForStopSignal(kSignalPoll).has_value();
-      if (again || std::chrono::steady_clock::now() > deadline) {
-        log.Error("exiting at once", {{"detail", again ? "second signal" : "calls in flight did not end"}});
-        writer.Flush(kLastWords);
-        _exit(1);
-      }
+void LimitStop(const std::stop_token& done, const Logger& log, LogWriter& writer) {
+  const auto deadline = std::chrono::steady_clock::now() + kHardLimit;
+  while (!done.stop_requested()) {
+    const bool again = WaitForStopSignal(kSignalPoll).has_value();
+    if (again || std::chrono::steady_clock::now() > deadline) {
+      log.Error("exiting at once", {{"detail", again ? "second signal" : "calls in flight did not end"}});
+      writer.Flush(kLastWords);
+      _exit(1);
     }
   }
-
-  std::jthread thread_;
-};
+}
 
 class Service {
  public:
@@ -123,13 +114,15 @@ class Service {
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
     }
-    WatchForDisks();
+    WatchForDisks(world.udev);
     if (options_.patient) {
       StartEngine();
       WaitForEngine();
     }
     if (options_.metrics.has_value()) {
-      const auto text = [this, version] { return exporter_.Text(*engine_, world_->children(), version); };
+      const auto text = [this, &children = world.children, version] {
+        return exporter_.Text(*engine_, children, version);
+      };
       QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, text).Context("--metrics-address"));
     }
     QUARRY_ASSIGN(server_,
@@ -138,7 +131,7 @@ class Service {
       StartEngine();
     }
     for (const engine::PoolConfig& pool : options_.pools) {
-      QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world_->udev(), log_, pool.name));
+      QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world.udev, log_, pool.name));
       watchers_.push_back(std::move(watcher));
     }
     // Starts a repair round of each pool. The round logs each volume whose condition has changed.
@@ -187,11 +180,11 @@ class Service {
 
   // Called before the engine starts, so that no disk is missed. The start itself looks for disks, and the
   // watcher looks for disks that arrive in the meantime.
-  void WatchForDisks() {
-    if (std::none_of(options_.pools.begin(), options_.pools.end(), engine::Claims)) {
+  void WatchForDisks(udev::UdevApi& udev) {
+    if (std::ranges::none_of(options_.pools, engine::Claims)) {
       return;
     }
-    auto events = NodeEvents::Listen(world_->udev());
+    auto events = NodeEvents::Listen(udev);
     if (!events.has_value()) {
       log_.Warning("new disks will not be noticed before quarryd is restarted",
                    {{"error", events.error().message()}});
@@ -264,7 +257,7 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   notifier.Send("READY=1");
 
   const int signal = WaitForStopSignal();
-  const Impatience impatience(log, writer);
+  const std::jthread stop_limit([&](const std::stop_token& done) { LimitStop(done, log, writer); });
   log.Info("stopping", {{"signal", int64_t{signal}}});
   notifier.Send("STOPPING=1");
   if (const Status stopped = service.Stop(); !stopped.has_value()) {

@@ -216,21 +216,13 @@ engine::World NodeWorld::world() {
           .erase = parts_->erase,
           .mount = parts_->mount,
           .clock = parts_->clock,
-          .children = children(),
+          .children = parts_->children,
           .udev = parts_->udev,
           .pvs = parts_->pvs,
           .health = parts_->health,
           .raid_legs = parts_->raid_legs,
           .locks = parts_->may_write,
           .children_of = std::move(children_of)};
-}
-
-udev::UdevApi& NodeWorld::udev() {
-  return parts_->udev;
-}
-
-Subprocess& NodeWorld::children() {
-  return parts_->children;
 }
 
 }  // namespace quarry::daemon

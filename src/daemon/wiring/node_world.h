@@ -26,12 +26,9 @@ class NodeWorld {
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;
 
-  // The result refers to this object.
+  // The result refers to this object. Its `children` reports the stuck processes among all that this object
+  // started.
   engine::World world();
-  // Reports the stuck processes among all that this object started.
-  Subprocess& children();
-  // For watchers of disks.
-  udev::UdevApi& udev();
 
  private:
   struct Parts;
