@@ -84,8 +84,7 @@ Result<std::unique_ptr<Listener>> Listener::Start(const AbsolutePath& socket, gr
 
 Listener::~Listener() {
   thread_.request_stop();
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  (void)eventfd_write(wake_.get(), 1);
   thread_.join();
   unlink(socket_.c_str());
 }

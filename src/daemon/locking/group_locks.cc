@@ -10,17 +10,6 @@ std::string BelongsToAnother(const std::string& group) {
                      group);
 }
 
-Status CheckThere(const NodeLock& lock, const std::string& group) {
-  if (lock.IsThere()) {
-    return Ok();
-  }
-  return Error(
-      Code::kUnavailable,
-      fmt::format("the lock file '{}' was removed or replaced, so another quarryd may have volume group "
-                  "'{}' as well: nothing is changed there until this quarryd is restarted",
-                  lock.path(), group));
-}
-
 }  // namespace
 
 Status FlockGroupLocks::ClaimName(const std::string& group) {
@@ -63,7 +52,14 @@ Result<int> FlockGroupLocks::ForCommand(const std::string& group) const {
 // /run. Its loss is therefore no reason to stop, unless it is the only lock of the group.
 Status FlockGroupLocks::CheckLocked(const std::string& group) const {
   const NodeLock* const lock = Find(group);
-  return lock == nullptr ? Ok() : CheckThere(*lock, group);
+  if (lock == nullptr || lock->IsThere()) {
+    return Ok();
+  }
+  return Error(
+      Code::kUnavailable,
+      fmt::format("the lock file '{}' was removed or replaced, so another quarryd may have volume group "
+                  "'{}' as well: nothing is changed there until this quarryd is restarted",
+                  lock->path(), group));
 }
 
 const NodeLock* FlockGroupLocks::Find(const std::string& group) const {

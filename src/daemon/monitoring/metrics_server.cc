@@ -13,7 +13,6 @@
 #include <cstring>
 #include <list>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,15 +34,11 @@ constexpr std::chrono::milliseconds kTick{200};  // interval between checks for 
 constexpr std::chrono::milliseconds kGrace{5};
 
 Result<UniqueFd> Listen(int family, const sockaddr* address, socklen_t length, const std::string& text) {
-  const auto failed = [&] {
-    const std::string why = std::generic_category().message(errno);
-    return Error(Code::kUnavailable, fmt::format("cannot listen on {}: {}", text, why));
-  };
   UniqueFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int yes = 1;
   if (!fd.valid() || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       bind(fd.get(), address, length) != 0 || listen(fd.get(), kBacklog) != 0) {
-    return failed();
+    return ErrnoError(fmt::format("cannot listen on {}", text)).As(Code::kUnavailable);
   }
   return fd;
 }
@@ -84,8 +79,7 @@ class MetricsServer::Loop {
         thread_([this](const std::stop_token& stop) { Run(stop); }) {}
   ~Loop() {
     thread_.request_stop();
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+    (void)eventfd_write(wake_.get(), 1);
     thread_.join();
     if (socket_.has_value()) {
       unlink(socket_->c_str());

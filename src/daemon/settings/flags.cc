@@ -6,23 +6,17 @@
 #include "daemon/settings/options.h"
 
 namespace quarry::daemon {
-namespace {
-
-std::string Describe(const Setting& setting) {
-  return fmt::format("{} ({})", setting.help, setting.env);
-}
-
-}  // namespace
 
 Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::string& version) {
   CLI::App app{"quarryd: node-local volumes from LVM volume groups, through CSI", "quarryd"};
   app.set_version_flag("--version", "quarryd " + version);
   std::map<std::string, std::string> texts;
   for (const Setting& setting : Settings()) {
+    const std::string help = fmt::format("{} ({})", setting.help, setting.env);
     if (setting.is_switch) {
-      app.add_flag("--" + setting.name, texts[setting.name], Describe(setting));
+      app.add_flag("--" + setting.name, texts[setting.name], help);
     } else {
-      app.add_option("--" + setting.name, texts[setting.name], Describe(setting));
+      app.add_option("--" + setting.name, texts[setting.name], help);
     }
   }
   std::vector<std::string> pools;

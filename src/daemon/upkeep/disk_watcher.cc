@@ -15,9 +15,7 @@ constexpr milliseconds kLookLimit{60000};
 
 // False: the search has to be repeated.
 bool Look(engine::Engine& engine, const Logger& log, const std::stop_token& stop) {
-  Call call = CallWithin(kLookLimit);
-  call.stop = stop;
-  const auto taken = engine.disks().JoinDisks(call);
+  const auto taken = engine.disks().JoinDisks(Call{.stop = stop}.Within(kLookLimit));
   if (!taken.has_value() && !stop.stop_requested()) {
     log.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
   }

@@ -17,9 +17,7 @@ constexpr std::chrono::seconds kAfterFailure{5};
 // False: the round has to be repeated.
 bool Round(engine::Engine& engine, const Logger& log, const std::function<void()>& tell,
            const std::stop_token& stop) {
-  Call call = CallWithin(kPatience);
-  call.stop = stop;
-  const auto changed = engine.disks().PollDisks(call);
+  const auto changed = engine.disks().PollDisks(Call{.stop = stop}.Within(kPatience));
   if (!changed.has_value()) {
     log.Debug("not every disk reported its health", {{"error", changed.error().message()}});
   } else if (*changed && !stop.stop_requested()) {

@@ -34,19 +34,14 @@ void Starter::Run(const std::stop_token& stop) {
     if (stop.stop_requested()) {
       return;
     }
-    Report(started.error(), reported);
+    if (const Error& error = started.error(); error.message() != reported) {
+      reported = error.message();
+      log_.Warning("not ready yet, trying again",
+                   {{"pool", pool_}, {"code", CodeName(error.code())}, {"detail", reported}});
+    }
     (void)Sleep(stop, pause);
     pause = std::min(pause * 2, backoff_.most);
   }
-}
-
-void Starter::Report(const Error& error, std::string& reported) const {
-  if (error.message() == reported) {
-    return;
-  }
-  reported = error.message();
-  log_.Warning("not ready yet, trying again",
-               {{"pool", pool_}, {"code", CodeName(error.code())}, {"detail", error.message()}});
 }
 
 }  // namespace quarry::daemon

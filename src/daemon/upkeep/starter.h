@@ -38,7 +38,6 @@ class Starter {
 
  private:
   void Run(const std::stop_token& stop);
-  void Report(const Error& error, std::string& reported) const;
 
   const std::function<Status(const Call&)> start_;
   const Logger& log_;
