@@ -1,5 +1,6 @@
 // Parses rules for disks.
 #include <algorithm>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +11,12 @@
 namespace quarry::daemon {
 namespace {
 
+using engine::DeviceRule;
+
 // The kernel may give its device names to other disks at each boot, so a pattern of kernel names is refused.
 constexpr std::string_view kStableNames = "/dev/disk/by-";
 
-Status ApplyPath(engine::DeviceRule& rule, const std::string& text) {
+Status ApplyPath(DeviceRule& rule, const std::string& text) {
   if (engine::IsPattern(text) && !text.starts_with(kStableNames)) {
     return Wrong(
         fmt::format("a pattern of links below {}…, which stay the same across reboots", kStableNames), text);
@@ -23,15 +26,16 @@ Status ApplyPath(engine::DeviceRule& rule, const std::string& text) {
   return Ok();
 }
 
-Status ApplyText(std::string& place, const std::string& text) {
+template <auto kPlace>
+Status ApplyText(DeviceRule& rule, const std::string& text) {
   if (text.empty()) {
     return Error(Code::kInvalidArgument, "must not be empty");
   }
-  place = text;
+  rule.*kPlace = text;
   return Ok();
 }
 
-Status ApplyTransport(engine::DeviceRule& rule, const std::string& text) {
+Status ApplyTransport(DeviceRule& rule, const std::string& text) {
   if (std::ranges::find(udev::Transports(), text) == udev::Transports().end()) {
     return Wrong(fmt::format("one of {}", fmt::join(udev::Transports(), ", ")), text);
   }
@@ -39,55 +43,52 @@ Status ApplyTransport(engine::DeviceRule& rule, const std::string& text) {
   return Ok();
 }
 
-Status ApplySize(Bytes& place, const std::string& text) {
-  QUARRY_ASSIGN(place, ParseSize(text));
-  return place.value > 0 ? Ok() : Status(Error(Code::kInvalidArgument, "must not be 0"));
+template <auto kPlace>
+Status ApplySize(DeviceRule& rule, const std::string& text) {
+  QUARRY_ASSIGN(rule.*kPlace, ParseSize(text));
+  return (rule.*kPlace).value > 0 ? Ok() : Status(Error(Code::kInvalidArgument, "must not be 0"));
 }
 
-Status ApplyCondition(engine::DeviceRule& rule, const std::string& key, const std::string& value) {
-  if (key == "path") {
-    return ApplyPath(rule, value);
-  }
-  if (key == "model") {
-    return ApplyText(rule.model, value);
-  }
-  if (key == "serial") {
-    return ApplyText(rule.serial, value);
-  }
-  if (key == "transport") {
-    return ApplyTransport(rule, value);
-  }
-  if (key == "min-size") {
-    return ApplySize(rule.min_size, value);
-  }
-  if (key == "max-size") {
-    return ApplySize(rule.max_size, value);
-  }
-  if (key == "rotational") {
-    QUARRY_ASSIGN(rule.rotational, ParseBool(value));
-    return Ok();
-  }
-  if (key == "wipe-ok") {
-    QUARRY_ASSIGN(rule.wipe_ok, ParseBool(value));
-    return Ok();
+template <auto kPlace>
+Status ApplyBool(DeviceRule& rule, const std::string& text) {
+  QUARRY_ASSIGN(rule.*kPlace, ParseBool(text));
+  return Ok();
+}
+
+constexpr std::pair<std::string_view, Status (*)(DeviceRule&, const std::string&)> kKeys[] = {
+    {"path", &ApplyPath},
+    {"model", &ApplyText<&DeviceRule::model>},
+    {"serial", &ApplyText<&DeviceRule::serial>},
+    {"transport", &ApplyTransport},
+    {"min-size", &ApplySize<&DeviceRule::min_size>},
+    {"max-size", &ApplySize<&DeviceRule::max_size>},
+    {"rotational", &ApplyBool<&DeviceRule::rotational>},
+    {"wipe-ok", &ApplyBool<&DeviceRule::wipe_ok>},
+};
+
+Status ApplyKey(DeviceRule& rule, const std::string& key, const std::string& value) {
+  for (const auto& [known, apply] : kKeys) {
+    if (key == known) {
+      return apply(rule, value);
+    }
   }
   return Error(Code::kInvalidArgument,
-               "unknown key; known: path, model, serial, transport, min-size, max-size, rotational, wipe-ok");
+               fmt::format("unknown key; known: {}", fmt::join(kKeys | std::views::keys, ", ")));
 }
 
 }  // namespace
 
 Result<engine::DeviceRule> ParseRule(const RuleDraft& draft) {
-  engine::DeviceRule rule;
+  DeviceRule rule;
   // A rule written as a bare path has no key to name in an error.
   const bool bare = draft.conditions.size() == 1 && draft.conditions.front().first == "path";
   for (const auto& [key, value] : draft.conditions) {
-    QUARRY_TRY(ApplyCondition(rule, key, value)
-                   .Context(bare ? draft.where : fmt::format("{}: {}", draft.where, key)));
+    QUARRY_TRY(
+        ApplyKey(rule, key, value).Context(bare ? draft.where : fmt::format("{}: {}", draft.where, key)));
   }
-  engine::DeviceRule conditions = rule;
+  DeviceRule conditions = rule;
   conditions.wipe_ok = false;
-  if (conditions == engine::DeviceRule()) {
+  if (conditions == DeviceRule()) {
     return Error(Code::kInvalidArgument, fmt::format("{}: must have at least one condition", draft.where));
   }
   if (rule.max_size.value > 0 && rule.max_size < rule.min_size) {
