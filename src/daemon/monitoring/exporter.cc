@@ -159,19 +159,15 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
 
 }  // namespace
 
-Exporter::Exporter()
-    : rpcs_(metrics_.AddTimings("quarry_rpc_duration_seconds", "Duration of RPCs, by result")),
-      commands_(metrics_.AddTimings("quarry_lvm_command_duration_seconds", "Duration of LVM commands")) {}
-
 void Exporter::Observe(const csi::RpcOutcome& rpc) {
-  rpcs_.Observe({{"service", std::string(rpc.service)},
-                 {"method", std::string(rpc.method)},
-                 {"code", CodeText(rpc.code)}},
-                rpc.took);
+  rpcs_({{"service", std::string(rpc.service)},
+         {"method", std::string(rpc.method)},
+         {"code", CodeText(rpc.code)}},
+        rpc.took);
 }
 
 void Exporter::Observe(const Command& command, std::chrono::duration<double> took) {
-  commands_.Observe({{"verb", command.argv.at(1)}}, took);
+  commands_({{"verb", command.argv.at(1)}}, took);
 }
 
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {

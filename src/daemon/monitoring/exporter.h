@@ -15,8 +15,6 @@ namespace quarry::daemon {
 // Thread-safe.
 class Exporter {
  public:
-  Exporter();
-
   void Observe(const csi::RpcOutcome& rpc);
   // Counts an LVM command under its verb.
   void Observe(const Command& command, std::chrono::duration<double> took);
@@ -28,8 +26,10 @@ class Exporter {
  private:
   std::function<uint64_t()> lost_lines_ = [] { return uint64_t{0}; };
   Metrics metrics_;
-  Metrics::Timings& rpcs_;
-  Metrics::Timings& commands_;
+  const Metrics::Timings rpcs_ =
+      metrics_.AddTimings("quarry_rpc_duration_seconds", "Duration of RPCs, by result");
+  const Metrics::Timings commands_ =
+      metrics_.AddTimings("quarry_lvm_command_duration_seconds", "Duration of LVM commands");
 };
 
 }  // namespace quarry::daemon

@@ -9,20 +9,6 @@
 namespace quarry::daemon {
 namespace {
 
-class FamilyOfTimings final : public Metrics::Timings {
- public:
-  explicit FamilyOfTimings(prometheus::Family<prometheus::Histogram>& family) : family_(family) {}
-
-  void Observe(const MetricLabels& labels, std::chrono::duration<double> took) override {
-    static const prometheus::Histogram::BucketBoundaries kSeconds{
-        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
-    family_.Add(labels, kSeconds).Observe(took.count());
-  }
-
- private:
-  prometheus::Family<prometheus::Histogram>& family_;
-};
-
 prometheus::MetricFamily FamilyOf(const Gauge& gauge) {
   prometheus::MetricFamily family{
       gauge.name,
@@ -42,22 +28,21 @@ prometheus::MetricFamily FamilyOf(const Gauge& gauge) {
 
 }  // namespace
 
-struct Metrics::State {
-  prometheus::Registry registry;
-  std::vector<std::unique_ptr<FamilyOfTimings>> timings;
-};
-
-Metrics::Metrics() : state_(std::make_unique<State>()) {}
+Metrics::Metrics() : registry_(std::make_unique<prometheus::Registry>()) {}
 
 Metrics::~Metrics() = default;
 
-Metrics::Timings& Metrics::AddTimings(const std::string& name, const std::string& help) {
-  auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(state_->registry);
-  return *state_->timings.emplace_back(std::make_unique<FamilyOfTimings>(family));
+Metrics::Timings Metrics::AddTimings(const std::string& name, const std::string& help) {
+  auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(*registry_);
+  return [&family](const MetricLabels& labels, std::chrono::duration<double> took) {
+    static const prometheus::Histogram::BucketBoundaries kSeconds{
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+    family.Add(labels, kSeconds).Observe(took.count());
+  };
 }
 
 std::string Metrics::Text(const std::vector<Gauge>& gauges) const {
-  std::vector<prometheus::MetricFamily> families = state_->registry.Collect();
+  std::vector<prometheus::MetricFamily> families = registry_->Collect();
   for (const Gauge& gauge : gauges) {
     families.push_back(FamilyOf(gauge));
   }

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
 
 namespace quarry::daemon {
 
@@ -23,28 +28,23 @@ struct Gauge {
 // Histograms that last as long as the process. Thread-safe.
 class Metrics {
  public:
-  // Durations of one kind of event, in seconds. Buckets range from half a millisecond to a minute.
-  class Timings {
-   public:
-    virtual ~Timings() = default;
-    virtual void Observe(const MetricLabels& labels, std::chrono::duration<double> took) = 0;
-  };
+  // Observes how long an event of one kind took. Buckets range from half a millisecond to a minute.
+  using Timings = std::function<void(const MetricLabels& labels, std::chrono::duration<double> took)>;
 
   Metrics();
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // The result lives as long as this object. Use each name once.
-  Timings& AddTimings(const std::string& name, const std::string& help);
+  // In seconds. This object outlives the result. Use each name once.
+  Timings AddTimings(const std::string& name, const std::string& help);
   // All timings, and `gauges`.
   std::string Text(const std::vector<Gauge>& gauges) const;
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<prometheus::Registry> registry_;
 };
 
 }  // namespace quarry::daemon

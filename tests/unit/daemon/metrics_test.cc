@@ -12,10 +12,10 @@ using ::testing::HasSubstr;
 
 TEST(Metrics, CountsTimingsByLabelInBucketsOfSeconds) {
   Metrics metrics;
-  auto& timings = metrics.AddTimings("quarry_t_seconds", "How long");
-  timings.Observe({{"verb", "lvcreate"}}, std::chrono::milliseconds(20));
-  timings.Observe({{"verb", "lvcreate"}}, std::chrono::milliseconds(300));
-  timings.Observe({{"verb", "lvs"}}, std::chrono::seconds(100));
+  const auto timings = metrics.AddTimings("quarry_t_seconds", "How long");
+  timings({{"verb", "lvcreate"}}, std::chrono::milliseconds(20));
+  timings({{"verb", "lvcreate"}}, std::chrono::milliseconds(300));
+  timings({{"verb", "lvs"}}, std::chrono::seconds(100));
   const std::string text = metrics.Text({});
   EXPECT_THAT(text, HasSubstr("# TYPE quarry_t_seconds histogram\n"));
   EXPECT_THAT(text, HasSubstr("quarry_t_seconds_count{verb=\"lvcreate\"} 2\n"));
@@ -41,13 +41,13 @@ TEST(Metrics, AGaugeThatCountsIsWrittenAsACounter) {
 
 TEST(Metrics, MayBeObservedFromAnyThread) {
   Metrics metrics;
-  auto& timings = metrics.AddTimings("quarry_t_seconds", "How long");
+  const auto timings = metrics.AddTimings("quarry_t_seconds", "How long");
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
         for (int k = 0; k < 500; ++k) {
-          timings.Observe({{"k", std::to_string(k % 7)}}, std::chrono::milliseconds(1));
+          timings({{"k", std::to_string(k % 7)}}, std::chrono::milliseconds(1));
           (void)metrics.Text({});
         }
       });
