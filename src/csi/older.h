@@ -32,21 +32,6 @@ void RereadAll(const From& from, To& to) {
   }
 }
 
-// Converts a response. The list of capabilities is field 1 in v1, but field 2 in some older messages. The
-// older versions confirm capabilities with a boolean.
-template <typename V1Response, typename Response>
-Status LowerAlike(const V1Response& answer, Response& response) {
-  if constexpr (requires { answer.capabilities(); }) {
-    RereadAll(answer.capabilities(), *response.mutable_capabilities());
-  } else if constexpr (requires { answer.has_confirmed(); }) {
-    response.set_supported(answer.has_confirmed());
-    response.set_message(answer.message());
-  } else {
-    Reread(answer, response);
-  }
-  return Ok();
-}
-
 // kUnsupported for an access mode that the caller's version does not have, even if a later version gives its
 // number a meaning.
 template <typename Capability>
@@ -58,17 +43,35 @@ Status CheckMode(const std::string& field, const Capability& capability) {
                                   fmt::format("mode {} is not known", static_cast<int>(mode))));
 }
 
-template <typename Request>
-Status CheckModes(const Request& request) {
-  if constexpr (requires { request.volume_capabilities(); }) {
-    for (int i = 0; i < request.volume_capabilities_size(); ++i) {
-      QUARRY_TRY(CheckMode(fmt::format("volume_capabilities[{}]", i), request.volume_capabilities(i)));
+// What the Wires (csi/passage.h) of the older versions do alike.
+struct OlderWire {
+  template <typename Request>
+  static Status Check(const Request& request) {
+    if constexpr (requires { request.volume_capabilities(); }) {
+      for (int i = 0; i < request.volume_capabilities_size(); ++i) {
+        QUARRY_TRY(CheckMode(fmt::format("volume_capabilities[{}]", i), request.volume_capabilities(i)));
+      }
     }
+    if constexpr (requires { request.volume_capability(); }) {
+      QUARRY_TRY(CheckMode("volume_capability", request.volume_capability()));
+    }
+    return Ok();
   }
-  if constexpr (requires { request.volume_capability(); }) {
-    QUARRY_TRY(CheckMode("volume_capability", request.volume_capability()));
+
+  // Converts a response. The list of capabilities is field 1 in v1, but field 2 in some older messages. The
+  // older versions confirm capabilities with a boolean.
+  template <typename V1Response, typename Response>
+  static Status Lower(const V1Response& answer, Response& response) {
+    if constexpr (requires { answer.capabilities(); }) {
+      RereadAll(answer.capabilities(), *response.mutable_capabilities());
+    } else if constexpr (requires { answer.has_confirmed(); }) {
+      response.set_supported(answer.has_confirmed());
+      response.set_message(answer.message());
+    } else {
+      Reread(answer, response);
+    }
+    return Ok();
   }
-  return Ok();
-}
+};
 
 }  // namespace quarry::csi

@@ -17,28 +17,6 @@
 
 namespace quarry::csi {
 
-template <typename Request>
-std::string_view VolumeIdOf(const Request& request) {
-  if constexpr (requires { request.volume_id(); }) {
-    return request.volume_id();
-  } else {
-    return {};
-  }
-}
-
-// The messages of a generated method, such as RequestOf<&pb::Identity::Service::Probe>.
-template <typename Method>
-struct Messages;
-template <typename Service, typename RequestMessage, typename ResponseMessage>
-struct Messages<grpc::Status (Service::*)(grpc::ServerContext*, const RequestMessage*, ResponseMessage*)> {
-  using Request = RequestMessage;
-  using Response = ResponseMessage;
-};
-template <auto kMethod>
-using RequestOf = typename Messages<decltype(kMethod)>::Request;
-template <auto kMethod>
-using ResponseOf = typename Messages<decltype(kMethod)>::Response;
-
 // A service of one version. `GeneratedService` is the generated base class, such as pb::Identity::Service.
 // `Wire` knows the version. Check(request) applies the rules of that version alone. Raise(request, v1
 // request) and Lower(v1 response, response) convert. Lower fails if the version cannot express the response.
@@ -49,8 +27,6 @@ class Passage : public GeneratedService {
   Passage(const v1::Calls& calls, Edge& edge) : calls_(calls), edge_(edge) {}
 
  protected:
-  using Generated = GeneratedService;
-
   // Serves an RPC that v1 has too, perhaps under another name.
   template <typename Request, typename Response, typename V1Request, typename V1Response>
   grpc::Status Serve(const RpcName& name, const grpc::ServerContext* context, const Request* request,
@@ -73,7 +49,11 @@ class Passage : public GeneratedService {
   template <typename Request, typename Body>
   grpc::Status Answer(const RpcName& name, const grpc::ServerContext* context, const Request* request,
                       const Body& body) const {
-    return edge_.Serve(name, *context, *request, VolumeIdOf(*request), [&](Rpc& rpc) -> Status {
+    std::string_view volume;
+    if constexpr (requires { request->volume_id(); }) {
+      volume = request->volume_id();
+    }
+    return edge_.Serve(name, *context, *request, volume, [&](Rpc& rpc) -> Status {
       QUARRY_TRY(Wire::Check(*request));
       return body(rpc);
     });
@@ -88,9 +68,9 @@ class Passage : public GeneratedService {
 }  // namespace quarry::csi
 
 // In a class derived from Passage: overrides the generated method `rpc`, which `call` of v1::Calls serves.
-// The last argument is RpcName::changes_things.
-#define QUARRY_RPC(rpc, call, changes_things)                                               \
-  grpc::Status rpc(grpc::ServerContext* context, const RequestOf<&Generated::rpc>* request, \
-                   ResponseOf<&Generated::rpc>* response) final {                           \
-    return Serve({#rpc, changes_things}, context, request, response, &v1::Calls::call);     \
+// `pb` is the version's protobuf package. The last argument is RpcName::changes_things.
+#define QUARRY_RPC(rpc, call, changes_things)                                           \
+  grpc::Status rpc(grpc::ServerContext* context, const pb::rpc##Request* request,       \
+                   pb::rpc##Response* response) final {                                 \
+    return Serve({#rpc, changes_things}, context, request, response, &v1::Calls::call); \
   }

@@ -12,12 +12,7 @@ namespace pb = ::csi::v0;
 
 // Converts messages of csi.v0 to messages of v1, and back. Only messages with other field numbers need code
 // here.
-struct Wire {
-  template <typename Request>
-  static Status Check(const Request& request) {
-    return CheckModes(request);
-  }
-
+struct Wire : OlderWire {
   template <typename Request, typename V1Request>
   static void Raise(const Request& request, V1Request& raised) {
     Reread(request, raised);
@@ -29,10 +24,7 @@ struct Wire {
     RereadAll(request.volume_capabilities(), *raised.mutable_volume_capabilities());
   }
 
-  template <typename V1Response, typename Response>
-  static Status Lower(const V1Response& answer, Response& response) {
-    return LowerAlike(answer, response);
-  }
+  using OlderWire::Lower;
   // v0 has no node capability to announce. It sends UNKNOWN, which every caller ignores, because the
   // conformance suite of 0.2 takes an empty list for a missing response.
   static Status Lower(const v1::pb::NodeGetCapabilitiesResponse& /*answer*/,

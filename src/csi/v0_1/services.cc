@@ -36,13 +36,13 @@ Status CheckVersion(bool present, const pb::Version& version) {
 
 // Converts messages of csi (0.1) to messages of v1, and back. Requests begin with a version, which shifts the
 // numbers of all other fields, so requests are converted field by field. Responses have v1's numbers.
-struct Wire {
+struct Wire : OlderWire {
   template <typename Request>
   static Status Check(const Request& request) {
     if constexpr (requires { request.version(); }) {
       QUARRY_TRY(CheckVersion(request.has_version(), request.version()));
     }
-    return CheckModes(request);
+    return OlderWire::Check(request);
   }
 
   static void Raise(const pb::GetPluginInfoRequest&, v1pb::GetPluginInfoRequest&) {}
@@ -91,10 +91,7 @@ struct Wire {
     raised.set_target_path(request.target_path());
   }
 
-  template <typename V1Response, typename Response>
-  static Status Lower(const V1Response& answer, Response& response) {
-    return LowerAlike(answer, response);
-  }
+  using OlderWire::Lower;
   // In 0.1 a probe can report "not ready yet" only as an error.
   template <typename Response>
   static Status Lower(const v1pb::ProbeResponse& answer, Response& /*response*/) {

@@ -42,7 +42,7 @@ class ControllerService final : public Passage<pb::Controller::Service, Wire> {
                                       const pb::ControllerExpandVolumeRequest* request,
                                       pb::ControllerExpandVolumeResponse* response) override {
     if (!calls_.OffersControllerExpand()) {
-      return Generated::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
+      return Service::ControllerExpandVolume(context, request, response);  // UNIMPLEMENTED
     }
     return Serve({"ControllerExpandVolume", true}, context, request, response,
                  &Calls::ControllerExpandVolume);
