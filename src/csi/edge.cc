@@ -79,8 +79,9 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                          const std::function<Status(Rpc&)>& body) {
   const auto start = std::chrono::steady_clock::now();
   const CancelWatch::Watched watched(watch_, [&context] { return context.IsCancelled(); });
-  Rpc rpc(Call{SteadyDeadline(context.deadline()), watched.token(), dialect_.patient});
-  rpc.SetVolume(Clip(volume, kMaxText));
+  Rpc rpc{.call = {SteadyDeadline(context.deadline()), watched.token(), dialect_.patient},
+          .volume = Clip(volume, kMaxText),
+          .note = ""};
 
   const Status outcome = RunBody(request, body, rpc);
   const auto took = std::chrono::steady_clock::now() - start;
@@ -98,12 +99,12 @@ void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const std::string& ca
                       std::chrono::steady_clock::duration took) const {
   const LogLevel level = LevelOf(name, outcome);
   const std::string_view code = outcome.has_value() ? "ok" : CodeName(outcome.error().code());
-  const std::string_view detail = outcome.has_value() ? rpc.note() : outcome.error().message();
+  const std::string_view detail = outcome.has_value() ? rpc.note : outcome.error().message();
   const double milliseconds = std::chrono::duration<double, std::milli>(took).count();
   if (!caller.empty()) {
     log_.Log(level, "rpc",
              {{"method", name.method},
-              {"volume", rpc.volume()},
+              {"volume", rpc.volume},
               {"code", code},
               {"ms", milliseconds},
               {"csi", dialect_.version},
@@ -112,14 +113,14 @@ void Edge::LogOutcome(const RpcName& name, const Rpc& rpc, const std::string& ca
   } else if (detail.empty()) {
     log_.Log(level, "rpc",
              {{"method", name.method},
-              {"volume", rpc.volume()},
+              {"volume", rpc.volume},
               {"code", code},
               {"ms", milliseconds},
               {"csi", dialect_.version}});
   } else {
     log_.Log(level, "rpc",
              {{"method", name.method},
-              {"volume", rpc.volume()},
+              {"volume", rpc.volume},
               {"code", code},
               {"ms", milliseconds},
               {"csi", dialect_.version},

@@ -39,23 +39,10 @@ struct Dialect {
 inline constexpr std::chrono::minutes kLongestCall{10};
 
 // A running RPC, as its body sees it.
-class Rpc {
- public:
-  explicit Rpc(Call call) : call_(std::move(call)) {}
-
-  const Call& call() const { return call_; }
-  // Sets the volume for the log, if the request does not name it by id.
-  void SetVolume(std::string_view id) { volume_ = id; }
-  // Adds a note to the log line of an RPC that succeeds.
-  void Note(std::string note) { note_ = std::move(note); }
-
-  const std::string& volume() const { return volume_; }
-  const std::string& note() const { return note_; }
-
- private:
-  Call call_;
-  std::string volume_;
-  std::string note_;
+struct Rpc {
+  const Call call;
+  std::string volume;  // for the log; the body sets it if the request does not name the volume by id
+  std::string note;    // for the log line of an RPC that succeeds
 };
 
 // The result of an RPC, for monitoring.

@@ -112,10 +112,10 @@ class AdminService final : public pb::Admin::Service {
                                               .fs_type = request->fs_type(),
                                               .erase = request->erase(),
                                               .dry_run = request->dry_run()},
-                                             rpc.call()));
-      rpc.SetVolume(result.volume.id);
-      rpc.Note(fmt::format("{}/{} {}", request->volume_group(), request->logical_volume(),
-                           result.changed ? "adopted" : "not changed"));
+                                             rpc.call));
+      rpc.volume = result.volume.id;
+      rpc.note = fmt::format("{}/{} {}", request->volume_group(), request->logical_volume(),
+                             result.changed ? "adopted" : "not changed");
       response->set_volume_id(result.volume.id);
       response->set_name(result.volume.name);
       response->set_capacity_bytes(ToInt64(result.volume.size));
@@ -134,9 +134,9 @@ class AdminService final : public pb::Admin::Service {
     return edge_.Serve({"Release", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
       QUARRY_ASSIGN(const engine::ReleaseResult result,
-                    engine_.adoption().Release(request->volume_id(), request->dry_run(), rpc.call()));
-      rpc.Note(
-          fmt::format("{}/{} {}", result.group, result.lv_name, result.changed ? "released" : "not changed"));
+                    engine_.adoption().Release(request->volume_id(), request->dry_run(), rpc.call));
+      rpc.note =
+          fmt::format("{}/{} {}", result.group, result.lv_name, result.changed ? "released" : "not changed");
       response->set_volume_group(result.group);
       response->set_logical_volume(result.lv_name);
       response->set_changed(result.changed);
@@ -148,7 +148,7 @@ class AdminService final : public pb::Admin::Service {
                            pb::ListForeignResponse* response) override {
     return edge_.Serve({"ListForeign"}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_group", request->volume_group()));
-      QUARRY_ASSIGN(const auto lvs, engine_.adoption().Foreign(request->volume_group(), rpc.call()));
+      QUARRY_ASSIGN(const auto lvs, engine_.adoption().Foreign(request->volume_group(), rpc.call));
       for (const engine::ForeignLv& lv : lvs) {
         auto& entry = *response->add_logical_volumes();
         entry.set_name(lv.lv_name);
@@ -163,7 +163,7 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status ListDevices(ServerContext* context, const pb::ListDevicesRequest* request,
                            pb::ListDevicesResponse* response) override {
     return edge_.Serve({"ListDevices"}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const auto devices, engine_.disks().Devices(rpc.call()));
+      QUARRY_ASSIGN(const auto devices, engine_.disks().Devices(rpc.call));
       for (const engine::DeviceReport& device : devices) {
         Describe(device, *response->add_devices());
       }
@@ -174,7 +174,7 @@ class AdminService final : public pb::Admin::Service {
   grpc::Status GetStatus(ServerContext* context, const pb::GetStatusRequest* request,
                          pb::GetStatusResponse* response) override {
     return edge_.Serve({"GetStatus"}, *context, *request, "", [&](Rpc& rpc) -> Status {
-      QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(rpc.call()));
+      QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(rpc.call));
       for (const engine::PoolStatus& pool : pools) {
         FillPool(pool, *response->add_pools());
       }
@@ -186,7 +186,7 @@ class AdminService final : public pb::Admin::Service {
                       pb::RepairResponse* response) override {
     return edge_.Serve({"Repair", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
       QUARRY_ASSIGN(const engine::RepairReport report,
-                    engine_.upkeep().Repair(engine::RepairCause::kAsked, rpc.call(),
+                    engine_.upkeep().Repair(engine::RepairCause::kAsked, rpc.call,
                                             {request->volume_ids().begin(), request->volume_ids().end()}));
       *response->mutable_done() = {report.done.begin(), report.done.end()};
       *response->mutable_obstacles() = {report.obstacles.begin(), report.obstacles.end()};
@@ -203,8 +203,8 @@ class AdminService final : public pb::Admin::Service {
                                               .rebuild = request->rebuild(),
                                               .cancel = request->cancel(),
                                               .dry_run = request->dry_run()},
-                                             rpc.call()));
-      rpc.Note(fmt::format("{} {}", result.pv_uuid, result.changed ? "marked" : "not changed"));
+                                             rpc.call));
+      rpc.note = fmt::format("{} {}", result.pv_uuid, result.changed ? "marked" : "not changed");
       response->set_pool(result.pool);
       response->set_volume_group(result.group);
       response->set_pv_uuid(result.pv_uuid);
@@ -223,7 +223,7 @@ class AdminService final : public pb::Admin::Service {
           const std::vector<engine::ScrubAnswer> answers,
           engine_.upkeep().Scrub({.ids = {request->volume_ids().begin(), request->volume_ids().end()},
                                   .repair = request->repair()},
-                                 rpc.call()));
+                                 rpc.call));
       for (const engine::ScrubAnswer& answer : answers) {
         auto& entry = *response->add_volumes();
         entry.set_volume_id(answer.id);

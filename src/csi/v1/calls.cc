@@ -66,16 +66,16 @@ Result<engine::CapacityResult> Capacity(engine::Engine& engine, const pb::GetCap
 
 }  // namespace
 
-Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest& /*request*/, pb::GetPluginInfoResponse& response,
-                            Rpc& /*rpc*/) const {
+Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest&, pb::GetPluginInfoResponse& response,
+                            Rpc&) const {
   response.set_name(plugin_.driver_name);
   response.set_vendor_version(plugin_.version);
   (*response.mutable_manifest())["csi"] = rules_.csi;
   return Ok();
 }
 
-Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest& /*request*/,
-                                    pb::GetPluginCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest&,
+                                    pb::GetPluginCapabilitiesResponse& response, Rpc&) const {
   response.add_capabilities()->mutable_service()->set_type(Offer::CONTROLLER_SERVICE);
   if (rules_.v1_features) {
     // 0.3 has this too. But callers of 0.2 use the same package, and they refuse unknown values.
@@ -86,10 +86,10 @@ Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest& /*re
   return Ok();
 }
 
-Status Calls::Probe(const pb::ProbeRequest& /*request*/, pb::ProbeResponse& response, Rpc& rpc) const {
-  QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.lifecycle().Probe(rpc.call())));
+Status Calls::Probe(const pb::ProbeRequest&, pb::ProbeResponse& response, Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::Readiness readiness, AsReadiness(engine_.lifecycle().Probe(rpc.call)));
   response.mutable_ready()->set_value(readiness.ready);
-  rpc.Note(readiness.message);
+  rpc.note = readiness.message;
   return Ok();
 }
 
@@ -97,24 +97,24 @@ Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVol
                            Rpc& rpc) const {
   QUARRY_ASSIGN(engine::CreateRequest create, ParseCreate(request, plugin_.here));
   create.elsewhere = create.elsewhere && rules_.goes_elsewhere;
-  QUARRY_ASSIGN(const engine::CreateResult result, engine_.volumes().Create(create, rpc.call()));
-  rpc.SetVolume(result.volume.id);
-  rpc.Note(result.created ? "created" : "was there already");
+  QUARRY_ASSIGN(const engine::CreateResult result, engine_.volumes().Create(create, rpc.call));
+  rpc.volume = result.volume.id;
+  rpc.note = result.created ? "created" : "was there already";
   Fill(*response.mutable_volume(), result.volume, plugin_.here);
   return Ok();
 }
 
-Status Calls::DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse& /*response*/,
+Status Calls::DeleteVolume(const pb::DeleteVolumeRequest& request, pb::DeleteVolumeResponse&,
                            Rpc& rpc) const {
   QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
-  QUARRY_ASSIGN(const engine::DeleteResult result, engine_.volumes().Delete(request.volume_id(), rpc.call()));
-  rpc.Note(result.deleted ? "deleted" : "was not there");
+  QUARRY_ASSIGN(const engine::DeleteResult result, engine_.volumes().Delete(request.volume_id(), rpc.call));
+  rpc.note = result.deleted ? "deleted" : "was not there";
   return Ok();
 }
 
 Status Calls::ValidateVolumeCapabilities(const pb::ValidateVolumeCapabilitiesRequest& request,
                                          pb::ValidateVolumeCapabilitiesResponse& response, Rpc& rpc) const {
-  QUARRY_ASSIGN(const engine::ValidateResult result, Validate(engine_, request, rpc.call()));
+  QUARRY_ASSIGN(const engine::ValidateResult result, Validate(engine_, request, rpc.call));
   if (!result.confirmed) {
     response.set_message(result.message);
     return Ok();
@@ -131,7 +131,7 @@ Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumes
   QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
   const engine::Show show = Alpha() ? engine::Show::kHealth : engine::Show::kFacts;
   QUARRY_ASSIGN(const engine::ListResult list,
-                engine_.volumes().List(max_entries, request.starting_token(), rpc.call(), show));
+                engine_.volumes().List(max_entries, request.starting_token(), rpc.call, show));
   for (const engine::Volume& volume : list.volumes) {
     auto& entry = *response.add_entries();
     Fill(*entry.mutable_volume(), volume, plugin_.here);
@@ -145,14 +145,14 @@ Status Calls::ListVolumes(const pb::ListVolumesRequest& request, pb::ListVolumes
 
 Status Calls::GetCapacity(const pb::GetCapacityRequest& request, pb::GetCapacityResponse& response,
                           Rpc& rpc) const {
-  QUARRY_ASSIGN(const engine::CapacityResult capacity, Capacity(engine_, request, plugin_.here, rpc.call()));
-  rpc.Note(capacity.reason);
+  QUARRY_ASSIGN(const engine::CapacityResult capacity, Capacity(engine_, request, plugin_.here, rpc.call));
+  rpc.note = capacity.reason;
   Fill(response, capacity, Alpha());
   return Ok();
 }
 
-Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest& /*request*/,
-                                        pb::ControllerGetCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest&,
+                                        pb::ControllerGetCapabilitiesResponse& response, Rpc&) const {
   Announce(response, {ControllerOffer::CREATE_DELETE_VOLUME, ControllerOffer::LIST_VOLUMES,
                       ControllerOffer::GET_CAPACITY});
   if (OffersControllerExpand()) {
@@ -170,7 +170,7 @@ Status Calls::ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& re
                                      pb::ControllerExpandVolumeResponse& response, Rpc& rpc) const {
   QUARRY_ASSIGN(const ExpandQuestion question, ParseExpand(request));
   QUARRY_ASSIGN(const engine::ExpandResult result,
-                engine_.volumes().Expand(question.id, question.range, question.capability, rpc.call()));
+                engine_.volumes().Expand(question.id, question.range, question.capability, rpc.call));
   response.set_capacity_bytes(ToInt64(result.size));
   response.set_node_expansion_required(result.node_expansion_required);
   return Ok();
@@ -180,7 +180,7 @@ Status Calls::ControllerGetVolume(const pb::ControllerGetVolumeRequest& request,
                                   pb::ControllerGetVolumeResponse& response, Rpc& rpc) const {
   QUARRY_TRY(CheckRequired("volume_id", request.volume_id()));
   QUARRY_ASSIGN(const engine::Volume volume,
-                engine_.volumes().Get(request.volume_id(), rpc.call(), engine::Show::kHealth));
+                engine_.volumes().Get(request.volume_id(), rpc.call, engine::Show::kHealth));
   Fill(*response.mutable_volume(), volume, plugin_.here);
   Fill(*response.mutable_status()->mutable_volume_condition(), *volume.health);
   return Ok();
@@ -195,14 +195,14 @@ Status Calls::FillHealth(const std::string& volume_id, pb::VolumeHealth& health,
 
 Status Calls::ControllerGetVolumeHealth(const pb::ControllerGetVolumeHealthRequest& request,
                                         pb::ControllerGetVolumeHealthResponse& response, Rpc& rpc) const {
-  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call());
+  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call);
 }
 
 Status Calls::ControllerListVolumeHealth(const pb::ControllerListVolumeHealthRequest& request,
                                          pb::ControllerListVolumeHealthResponse& response, Rpc& rpc) const {
   QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
   QUARRY_ASSIGN(const engine::ListResult list, engine_.volumes().List(max_entries, request.starting_token(),
-                                                                      rpc.call(), engine::Show::kAiling));
+                                                                      rpc.call, engine::Show::kAiling));
   for (const engine::Volume& volume : list.volumes) {
     Fill(*response.add_entries(), volume.id, *volume.health);
   }
@@ -210,36 +210,36 @@ Status Calls::ControllerListVolumeHealth(const pb::ControllerListVolumeHealthReq
   return Ok();
 }
 
-Status Calls::NodeStageVolume(const pb::NodeStageVolumeRequest& request,
-                              pb::NodeStageVolumeResponse& /*response*/, Rpc& rpc) const {
+Status Calls::NodeStageVolume(const pb::NodeStageVolumeRequest& request, pb::NodeStageVolumeResponse&,
+                              Rpc& rpc) const {
   QUARRY_ASSIGN(const engine::StageRequest stage, ParseStage(request));
-  return engine_.volumes().Stage(stage, rpc.call());
+  return engine_.volumes().Stage(stage, rpc.call);
 }
 
-Status Calls::NodeUnstageVolume(const pb::NodeUnstageVolumeRequest& request,
-                                pb::NodeUnstageVolumeResponse& /*response*/, Rpc& rpc) const {
+Status Calls::NodeUnstageVolume(const pb::NodeUnstageVolumeRequest& request, pb::NodeUnstageVolumeResponse&,
+                                Rpc& rpc) const {
   QUARRY_ASSIGN(const VolumeAtPath staged, ParseUnstage(request));
-  return engine_.volumes().Unstage(staged.id, staged.path, rpc.call());
+  return engine_.volumes().Unstage(staged.id, staged.path, rpc.call);
 }
 
-Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request,
-                                pb::NodePublishVolumeResponse& /*response*/, Rpc& rpc) const {
+Status Calls::NodePublishVolume(const pb::NodePublishVolumeRequest& request, pb::NodePublishVolumeResponse&,
+                                Rpc& rpc) const {
   if (rules_.inline_volumes) {
     QUARRY_ASSIGN(const auto ephemeral, ParseEphemeral(request));
     if (ephemeral.has_value()) {
-      return engine_.volumes().PublishEphemeral(*ephemeral, rpc.call());
+      return engine_.volumes().PublishEphemeral(*ephemeral, rpc.call);
     }
   }
   QUARRY_ASSIGN(engine::PublishRequest publish,
                 rules_.staging ? ParsePublish(request) : ParsePublishUnstaged(request));
   publish.target_owner = rules_.target_owner;
-  return engine_.volumes().Publish(publish, rpc.call());
+  return engine_.volumes().Publish(publish, rpc.call);
 }
 
 Status Calls::NodeUnpublishVolume(const pb::NodeUnpublishVolumeRequest& request,
-                                  pb::NodeUnpublishVolumeResponse& /*response*/, Rpc& rpc) const {
+                                  pb::NodeUnpublishVolumeResponse&, Rpc& rpc) const {
   QUARRY_ASSIGN(const VolumeAtPath published, ParseUnpublish(request));
-  return engine_.volumes().Unpublish(published.id, published.path, rpc.call(), rules_.target_owner);
+  return engine_.volumes().Unpublish(published.id, published.path, rpc.call, rules_.target_owner);
 }
 
 Status Calls::NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
@@ -247,7 +247,7 @@ Status Calls::NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
   QUARRY_TRY(CheckStats(request));
   const engine::Show show = Alpha() ? engine::Show::kHealth : engine::Show::kFacts;
   QUARRY_ASSIGN(const engine::VolumeStats stats,
-                engine_.volumes().Stats(request.volume_id(), request.volume_path(), rpc.call(), show));
+                engine_.volumes().Stats(request.volume_id(), request.volume_path(), rpc.call, show));
   Fill(response, stats);
   return Ok();
 }
@@ -255,12 +255,12 @@ Status Calls::NodeGetVolumeStats(const pb::NodeGetVolumeStatsRequest& request,
 // The paths may belong to a failed publication. Problems are looked for at all paths of the volume.
 Status Calls::NodeGetVolumeHealth(const pb::NodeGetVolumeHealthRequest& request,
                                   pb::NodeGetVolumeHealthResponse& response, Rpc& rpc) const {
-  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call());
+  return FillHealth(request.volume_id(), *response.mutable_volume_health(), rpc.call);
 }
 
-Status Calls::NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest& /*request*/,
+Status Calls::NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest&,
                                    pb::NodeGetStorageHealthResponse& response, Rpc& rpc) const {
-  QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.lifecycle().Pools(rpc.call()));
+  QUARRY_ASSIGN(const std::vector<engine::PoolFigures> pools, engine_.lifecycle().Pools(rpc.call));
   Fill(response, pools);
   return Ok();
 }
@@ -268,13 +268,13 @@ Status Calls::NodeGetStorageHealth(const pb::NodeGetStorageHealthRequest& /*requ
 Status Calls::NodeExpandVolume(const pb::NodeExpandVolumeRequest& request,
                                pb::NodeExpandVolumeResponse& response, Rpc& rpc) const {
   QUARRY_ASSIGN(const engine::NodeExpandRequest expand, ParseNodeExpand(request));
-  QUARRY_ASSIGN(const Bytes size, engine_.volumes().NodeExpand(expand, rpc.call()));
+  QUARRY_ASSIGN(const Bytes size, engine_.volumes().NodeExpand(expand, rpc.call));
   response.set_capacity_bytes(ToInt64(size));
   return Ok();
 }
 
-Status Calls::NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest& /*request*/,
-                                  pb::NodeGetCapabilitiesResponse& response, Rpc& /*rpc*/) const {
+Status Calls::NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest&,
+                                  pb::NodeGetCapabilitiesResponse& response, Rpc&) const {
   if (rules_.staging) {
     Announce(response, {NodeOffer::STAGE_UNSTAGE_VOLUME});
   }
@@ -289,8 +289,7 @@ Status Calls::NodeGetCapabilities(const pb::NodeGetCapabilitiesRequest& /*reques
   return Ok();
 }
 
-Status Calls::NodeGetInfo(const pb::NodeGetInfoRequest& /*request*/, pb::NodeGetInfoResponse& response,
-                          Rpc& /*rpc*/) const {
+Status Calls::NodeGetInfo(const pb::NodeGetInfoRequest&, pb::NodeGetInfoResponse& response, Rpc&) const {
   response.set_node_id(plugin_.here.node_id());
   response.set_max_volumes_per_node(plugin_.max_volumes);
   Fill(*response.mutable_accessible_topology(), plugin_.here);
