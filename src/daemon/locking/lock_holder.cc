@@ -14,8 +14,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "daemon/process/process_name.h"
-
 namespace quarry::daemon {
 namespace {
 
@@ -67,6 +65,15 @@ std::vector<std::string> ShownHolders(int fd) {
 }
 
 }  // namespace
+
+std::string ProcessName(int pid) {
+  if (pid <= 0) {
+    return "another process";
+  }
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  return std::getline(file, name) ? fmt::format("pid {} ({})", pid, name) : fmt::format("pid {}", pid);
+}
 
 std::string DescribeSelf() {
   std::array<char, 256> host{};

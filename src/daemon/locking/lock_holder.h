@@ -1,9 +1,13 @@
-// Names the processes that hold a lock, for messages.
+// Names processes in messages, above all those that hold a lock.
 #pragma once
 
 #include <string>
 
 namespace quarry::daemon {
+
+// "pid 7 (quarryd)", from /proc/<pid>/comm; "pid 7" if that file cannot be read. "another process" for 0,
+// which the kernel shows for a process outside our PID namespace.
+std::string ProcessName(int pid);
 
 // The text that a holder writes into its lock file: "412 pid:[4026531836] node-1\n". The process id comes
 // first, because earlier builds read only that.

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/unique_fd.h"
-#include "daemon/process/process_name.h"
+#include "daemon/locking/lock_holder.h"
 
 namespace quarry::daemon {
 namespace {

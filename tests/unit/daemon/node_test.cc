@@ -21,7 +21,6 @@
 #include "daemon/locking/node_lock.h"
 #include "daemon/process/endpoint.h"
 #include "daemon/process/notify.h"
-#include "daemon/process/process_name.h"
 #include "daemon/upkeep/starter.h"
 #include "tests/unit/daemon/temporary_directory.h"
 
