@@ -7,13 +7,6 @@
 namespace quarry::csi::v1 {
 namespace {
 
-void FillInodes(pb::VolumeUsage& message, const engine::VolumeStats& stats) {
-  message.set_unit(pb::VolumeUsage::INODES);
-  message.set_total(ToInt64(*stats.inodes_total));
-  message.set_used(ToInt64(stats.inodes_used.value_or(0)));
-  message.set_available(ToInt64(stats.inodes_free.value_or(0)));
-}
-
 pb::VolumeHealthErrorType ToMessage(engine::Problem problem) {
   switch (problem) {
     case engine::Problem::kDegraded:
@@ -102,7 +95,11 @@ void Fill(pb::NodeGetVolumeStatsResponse& message, const engine::VolumeStats& st
   bytes.set_used(ToInt64(stats.used.value_or(Bytes{})));
   bytes.set_available(ToInt64(stats.available.value_or(Bytes{})));
   if (stats.inodes_total) {
-    FillInodes(*message.add_usage(), stats);
+    pb::VolumeUsage& inodes = *message.add_usage();
+    inodes.set_unit(pb::VolumeUsage::INODES);
+    inodes.set_total(ToInt64(*stats.inodes_total));
+    inodes.set_used(ToInt64(stats.inodes_used.value_or(0)));
+    inodes.set_available(ToInt64(stats.inodes_free.value_or(0)));
   }
   if (stats.health) {
     Fill(*message.mutable_volume_condition(), *stats.health);
