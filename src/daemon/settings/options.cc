@@ -35,7 +35,7 @@ template <typename T, uint64_t kMost>
 Result<T> ParseUpTo(std::string_view text) {
   QUARRY_ASSIGN(const uint64_t value, ParseNumber(text));
   if (value > kMost) {
-    return Error(Code::kInvalidArgument, fmt::format("must be at most {}, is '{}'", kMost, text));
+    return Wrong(fmt::format("at most {}", kMost), text);
   }
   return T(value);
 }
@@ -64,9 +64,8 @@ Result<LvmBy> ParseLvmBy(std::string_view text) {
 Status ApplyExtentSize(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const Bytes size, ParseSize(text));
   if (!std::has_single_bit(size.value) || size < kLeastExtent || size > kMostExtent) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("must be a power of two from {} to {}, is '{}'", HumanBytes(kLeastExtent),
-                             HumanBytes(kMostExtent), text));
+    return Wrong(
+        fmt::format("a power of two from {} to {}", HumanBytes(kLeastExtent), HumanBytes(kMostExtent)), text);
   }
   options.extent_size = size;
   return Ok();
@@ -90,18 +89,11 @@ Status ApplyStuckLimit(Options& options, std::string_view text) {
 
 Status ApplyScrubHours(Options& options, std::string_view text) {
   constexpr uint64_t kDay = 24;
-  const auto wrong = [&] {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("must be two hours of the day such as 1-5 or 22-6, is '{}'", text));
-  };
   const size_t hyphen = text.find('-');
-  if (hyphen == std::string_view::npos) {
-    return wrong();
-  }
   const auto first = ParseNumber(text.substr(0, hyphen));
-  const auto last = ParseNumber(text.substr(hyphen + 1));
+  const auto last = ParseNumber(hyphen == std::string_view::npos ? "" : text.substr(hyphen + 1));
   if (!first.has_value() || !last.has_value() || *first >= kDay || *last > kDay || *first == *last) {
-    return wrong();
+    return Wrong("two hours of the day such as 1-5 or 22-6", text);
   }
   options.scrub_hours = {static_cast<uint32_t>(*first), static_cast<uint32_t>(*last)};
   return Ok();
@@ -110,7 +102,7 @@ Status ApplyScrubHours(Options& options, std::string_view text) {
 Status ApplyRebuildRate(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const Bytes rate, ParseSize(text));
   if (rate.value % kKiB.value != 0) {
-    return Error(Code::kInvalidArgument, fmt::format("must be whole KiB, is '{}'", text));
+    return Wrong("whole KiB", text);
   }
   options.rebuild_rate = rate;
   return Ok();
