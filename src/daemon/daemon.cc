@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -96,9 +97,11 @@ class Service {
  public:
   Service(const Options& options, const AbsolutePath& socket, const Logger& log, const LogWriter& writer,
           engine::StepWatcher* steps)
-      : options_(options), socket_(socket), log_(log), steps_(steps) {
-    exporter_.CountLostLines([&writer] { return writer.lost(); });
-  }
+      : options_(options),
+        socket_(socket),
+        log_(log),
+        steps_(steps),
+        exporter_(std::bind_front(&LogWriter::lost, &writer)) {}
 
   Status Start(const std::string& version) {
     QUARRY_TRY(CheckLockFolder({.folder = lvm::LvmConfig{}.locking_dir}));

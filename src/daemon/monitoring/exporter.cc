@@ -110,17 +110,13 @@ void AddWarnings(const MetricLabels& disk, const Health& health, Gauge& gauge) {
 
 // The gauges of all pools, in the order of the text.
 void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge>& out) {
-  Gauge readable{
-      "quarry_pool_readable", "1 if the pool serves and its volume group could be read, else 0", {}};
+  Gauge readable{"quarry_pool_readable", "1 if the pool serves and its volume group could be read, else 0"};
   Gauge capacity{"quarry_profile_capacity_bytes",
-                 "Largest volume of a type, with its default geometry, that could be created now",
-                 {}};
+                 "Largest volume of a type, with its default geometry, that could be created now"};
   Gauge health{"quarry_volume_health",
-               "1 for the current state of a volume: healthy, syncing, degraded, repairing, failed, unknown",
-               {}};
+               "1 for the current state of a volume: healthy, syncing, degraded, repairing, failed, unknown"};
   Gauge warning{"quarry_disk_critical_warning",
-                "1 for each critical warning of an NVMe disk's health log that is set, else 0",
-                {}};
+                "1 for each critical warning of an NVMe disk's health log that is set, else 0"};
   Labelled<Pool> read;
   Labelled<Scrub> scrubs;
   Labelled<Health> disks;
@@ -172,7 +168,7 @@ void Exporter::Observe(const Command& command, std::chrono::duration<double> too
 
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {
   const auto pools = engine.lifecycle().NodeStatus(CallWithin(kPatience));
-  Gauge ready{"quarry_ready", "1 while at least one pool serves, else 0", {}};
+  Gauge ready{"quarry_ready", "1 while at least one pool serves, else 0"};
   if (pools.has_value()) {
     const bool serves = std::ranges::any_of(
         *pools, [](const engine::PoolStatus& pool) { return pool.figures.problem.empty(); });

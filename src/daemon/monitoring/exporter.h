@@ -15,16 +15,17 @@ namespace quarry::daemon {
 // Thread-safe.
 class Exporter {
  public:
+  // `lost_lines` is called at each Text.
+  explicit Exporter(std::function<uint64_t()> lost_lines) : lost_lines_(std::move(lost_lines)) {}
+
   void Observe(const csi::RpcOutcome& rpc);
   // Counts an LVM command under its verb.
   void Observe(const Command& command, std::chrono::duration<double> took);
-  // `lost` is called at each Text. Without it no lost lines are reported. Call this before any other method.
-  void CountLostLines(std::function<uint64_t()> lost) { lost_lines_ = std::move(lost); }
   // All metrics, with the engine's current figures. Figures that the engine cannot give now are left out.
   std::string Text(engine::Engine& engine, Subprocess& children, const std::string& version) const;
 
  private:
-  std::function<uint64_t()> lost_lines_ = [] { return uint64_t{0}; };
+  const std::function<uint64_t()> lost_lines_;
   Metrics metrics_;
   const Metrics::Timings rpcs_ =
       metrics_.AddTimings("quarry_rpc_duration_seconds", "Duration of RPCs, by result");

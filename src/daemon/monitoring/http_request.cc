@@ -15,7 +15,7 @@ std::string_view StatusLine(HttpAsked asked) {
       return "405 Method Not Allowed\r\nAllow: GET";
     case HttpAsked::kIncomplete:
     case HttpAsked::kMalformed:
-      return "400 Bad Request";
+      break;
   }
   return "400 Bad Request";
 }

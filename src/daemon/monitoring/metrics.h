@@ -21,7 +21,7 @@ using MetricLabels = std::map<std::string, std::string>;
 struct Gauge {
   std::string name;  // begins with "quarry_" and includes a base unit: "quarry_pool_free_bytes"
   std::string help;
-  std::vector<std::pair<MetricLabels, double>> values;
+  std::vector<std::pair<MetricLabels, double>> values = {};
   bool counts = false;  // a counter kept elsewhere: it never falls
 };
 
