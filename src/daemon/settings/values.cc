@@ -15,19 +15,6 @@
 #include "lvm/names.h"
 
 namespace quarry::daemon {
-namespace {
-
-// LVM's rule for names of volume groups (lvm(8), "VALID NAMES").
-bool IsGroupName(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-           c == '_' || c == '.' || c == '-';
-  };
-  return !name.empty() && name.size() < 127 && name.front() != '-' && name != "." && name != ".." &&
-         std::all_of(name.begin(), name.end(), fits);
-}
-
-}  // namespace
 
 Error Wrong(std::string_view must, std::string_view text) {
   return Error(Code::kInvalidArgument, fmt::format("must be {}, is '{}'", must, text));
@@ -207,6 +194,16 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
       fmt::format("unknown key '{}'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
                   "ephemeral-total, ephemeral-max-count, ephemeral-attributes",
                   key));
+}
+
+// LVM's rule for names of volume groups (lvm(8), "VALID NAMES").
+bool IsGroupName(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '_' || c == '.' || c == '-';
+  };
+  return !name.empty() && name.size() < 127 && name.front() != '-' && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), fits);
 }
 
 Status CheckShares(const engine::PoolConfig& pool) {
