@@ -32,7 +32,7 @@ std::string FullNames(const std::string& group, const std::vector<std::string>& 
 // "group/a", or "group (3 volumes)".
 std::string Several(const std::string& group, const std::vector<std::string>& names);
 
-// A verb that adds no text to the group's metadata, or whose text is temporary.
+// A verb whose text is not counted: it adds none, only temporary text, or little (a PV, tags of a PV).
 inline constexpr Bytes kNoText{0};
 // The commits that a verb makes when it succeeds.
 using CommitCount = std::optional<uint64_t>;
@@ -340,8 +340,8 @@ struct MoveExtents {
   Bytes MetadataText() const { return kNoText; }
 };
 
-// Aborts the move off this PV, no matter who started it, so check first. The extents are back where they
-// were. OK if there is no move.
+// Aborts the move off this PV, no matter who started it, so check first. Segments that were already moved
+// stay on the target PV; the others are back where they were. OK if there is no move.
 struct AbortMove {
   std::string group;
   std::string device;  // path of the PV
@@ -368,7 +368,7 @@ Result<Words> ArgumentsOf(const Change& change);
 // A lower limit of the commits that LVM makes when the change succeeds. Too low a number is safe: Quarry
 // forgets which free extents are zeroed. Too high a number may hide a commit of another process.
 uint64_t CommitsOf(const Change& change);
-// The text that the change adds to the metadata area: an upper limit.
+// The text that the change adds to the metadata area: an upper limit, except for verbs with kNoText.
 Bytes MetadataTextOf(const Change& change);
 // The metadata text of a volume, its legs and their metadata legs, without tags: an upper limit.
 Bytes MetadataTextOf(const Geometry& geometry);

@@ -21,8 +21,9 @@ class GroupLocks {
   // running; the message names it.
   virtual Result<bool> Claim(const std::string& group, const std::string& uuid) = 0;
 
-  // Call before each change of the group, whether a command makes it or not. OK: the claim still excludes
-  // others. Takes a few microseconds. kUnavailable names the missing file and the remedy.
+  // Call before each change of the group, whether a command makes it or not. Reads call it too. OK: the claim
+  // still excludes others, or there is no claim yet. Takes a few microseconds. kUnavailable names the missing
+  // file and the remedy.
   virtual Status Check(const std::string& group) const = 0;
   // Calls Check, and returns a descriptor for a command that changes the group. The command keeps it open
   // until it ends; no other process gets the group before that. The descriptor remains owned by this object.

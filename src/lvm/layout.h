@@ -79,10 +79,10 @@ Extents MaxExtents(const FreeSpace& space, const Geometry& geometry);
 Result<Placement> Place(const FreeSpace& space, const Geometry& geometry, Extents size,
                         const VolumeGroup& group);
 
-// Growth. Existing legs stay on the PV where they begin; new extents follow the same rules. MaxGrowth: the
-// most extents by which `lv` can grow; 0 if PlaceGrowth fails for every `more`. PlaceGrowth: the steps (all
-// extends) for growing by exactly `more`. Errors as for Place(). Also kPrecondition: two legs of `lv` share a
-// PV, or `lv` does not have this geometry.
+// Growth. A leg grows only on the PV where it begins. A linear volume may grow onto other PVs, if
+// linear_may_span. MaxGrowth: the most extents by which `lv` can grow; 0 if PlaceGrowth fails for every
+// `more`. PlaceGrowth: the steps (all extends) for growing by exactly `more`. Errors as for Place(). Also
+// kPrecondition: two legs of `lv` share a PV, or `lv` does not have this geometry.
 Extents MaxGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                   const LogicalVolume& lv);
 Result<Placement> PlaceGrowth(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,

@@ -27,9 +27,9 @@ struct HeldGroup {
   std::unique_ptr<GroupHold> hold;
 };
 
-// When Apply() returns OK, the change is complete and durable (flushed to every PV in use). After a failure,
-// nothing or everything may have happened: read the group again. Calls may come from any thread. The caller
-// ensures one writer per group; LVM's own lock is the last line of defense.
+// When Apply() returns OK, the change is complete and durable: flushed to at least one PV with metadata.
+// After a failure, nothing or everything may have happened: read the group again. Calls may come from any
+// thread. The caller ensures one writer per group; LVM's own lock is the last line of defense.
 //
 // Errors of all calls: kNotFound (no such group or LV), kTimeout / kCancelled (killed; outcome unknown),
 // kNoSpace (no free extents, or the metadata area is full: the message says which), kPrecondition (in use),

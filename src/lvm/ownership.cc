@@ -279,7 +279,7 @@ class Proof {
     return Ok();
   }
 
-  // No other volume names this volume, a leg of it, or an extent of either.
+  // No other volume names this volume, a leg of it, or an extent of either (if the extents were collected).
   Status CheckOthers() const {
     for (const LogicalVolume& other : group_.lvs) {
       if (parts_.contains(other.name)) {

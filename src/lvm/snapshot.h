@@ -140,7 +140,7 @@ std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv);
 std::vector<bool> LegsOn(const VolumeGroup& group, const LogicalVolume& lv, std::string_view pv_uuid);
 
 // The uuid of the first PV that two legs of `lv` share, or nullopt. A caller that treats sharing as damage
-// reports kCorrupt, naming legs and PV.
+// reports kCorrupt, naming the PV.
 std::optional<std::string> SharedPv(const VolumeGroup& group, const LogicalVolume& lv);
 
 }  // namespace quarry::lvm

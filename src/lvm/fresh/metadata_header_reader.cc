@@ -58,7 +58,7 @@ bool MeansAbsent(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENXIO || error == ENODEV || error == ENOMEDIUM;
 }
 
-// Whether the disk failed this read at least once.
+// Whether the last attempt to read the disk failed with a disk error.
 bool Failed(const Target& target) {
   return target.state.kind == PvState::Kind::kUnreadable && IsDiskError(target.state.error);
 }

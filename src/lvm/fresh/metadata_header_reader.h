@@ -20,7 +20,7 @@ namespace quarry::lvm {
 // commit the group is still the old one, so the state stays equal.
 struct AreaState {
   DiskArea area;
-  bool damaged = false;                  // the header is invalid, also on a second read
+  bool damaged = false;                  // the header is invalid, also after retries
   uint32_t damage = 0;                   // checksum of the damaged bytes, so that their change is noticed
   bool ignored = false;                  // as in MetadataHeader
   std::optional<RawLocation> committed;  // as in MetadataHeader

@@ -219,7 +219,7 @@ Result<PvLinks::Links> PvLinks::Present() const {
 PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<std::string>& members,
                                const Links& present) const {
   std::map<std::string, std::vector<const Disk*>> by_uuid;
-  std::set<std::string> unclear;  // PVs that keep their links
+  std::set<std::string> unclear;  // names of disks that keep their links
   Links wanted;
   for (const Disk& disk : disks) {
     if (disk.state.kind == PvState::Kind::kPv && members.contains(disk.state.uuid)) {

@@ -46,8 +46,8 @@ class PvLinks final : public PvFinder {
 
   std::string PathOf(const std::string& pv_uuid) const override { return options_.folder + "/" + pv_uuid; }
 
-  // Reads the front of every block device that may be a PV. Excludes LVs (a PV in a volume is a tenant's),
-  // and devices that are parts of another device with the same PV (md, multipath). All are read at once; a
+  // Reads the front of every block device that may be a PV, all at once. LVs are not read (a PV in a volume
+  // is a tenant's). A device that is part of another device with the same PV (md, multipath) gets no link. A
   // device that cannot be read now keeps its link. The folder is replaced as a whole: LVM sees either the old
   // set or the new one.
   //
@@ -57,15 +57,15 @@ class PvLinks final : public PvFinder {
   // any of its PVs is present.
   Result<bool> Update(const Call& call) override;
 
-  // News are the kernel's device events, except those of LVs. Where events are not available, every call
-  // searches.
+  // Searches if the kernel reported an event of a block device that is not an LV, if the last search failed
+  // or met a disk that it could not read, or if events are not available.
   Result<bool> UpdateIfNews(const Call& call) override;
 
-  // UUID of a group of Quarry's, as the last search found it on the disks, without asking LVM. Empty: no such
-  // group was found, or several of that name.
+  // UUID of a group of Quarry's, as the last search that found the group saw it on the disks, without asking
+  // LVM. Empty: no search has found it, or the last one found several of that name, and not the known one.
   std::string UuidOf(const std::string& group);
 
-  // The link is named "new-" and the device's kernel name. kAlreadyExists: the device is already shown.
+  // The link is named "new-" and the last part of the path. kAlreadyExists: the device is already shown.
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;
 

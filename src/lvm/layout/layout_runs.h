@@ -63,8 +63,8 @@ std::vector<Run> TakeLinear(const FreeSpace& space, uint64_t size);
 
 // A range of the same length on each leg, in leg order.
 using Piece = std::vector<Run>;
-// Cuts the runs of all legs (equal sums) wherever a run of any leg ends. The first piece of each leg begins
-// with `metadata` extents, which count as part of its range.
+// Cuts the runs of all legs (equal sums) wherever a run of any leg ends. The first piece includes the legs'
+// metadata extents, if there are any: they are the beginning of the first runs.
 std::vector<Piece> CutIntoPieces(const std::vector<std::vector<Run>>& legs);
 
 // "/dev/a:0-49:60-80", with ':' and '@' of the path escaped as LVM requires.

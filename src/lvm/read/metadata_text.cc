@@ -8,7 +8,7 @@
 namespace quarry::lvm {
 namespace {
 
-// LVM's own texts are three levels deep.
+// LVM's own texts are four levels deep.
 constexpr size_t kMaxDepth = 16;
 
 bool IsBlank(char c) {

@@ -40,7 +40,7 @@ class Fields {
     Extents first;
   };
   Result<std::vector<Place>> Places(std::string_view key);
-  // Drops keys that are meant for people and other programs.
+  // Drops keys that a snapshot does not need.
   void Ignore(std::initializer_list<std::string_view> keys);
   // kUnsupported if a key remains; the message names it and `section`.
   Status Finish(std::string_view section) const;

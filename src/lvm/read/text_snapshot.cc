@@ -274,7 +274,7 @@ class Reader {
     return Ok();
   }
 
-  // Number of legs without data of their own; nullopt: not a known raid type.
+  // Number of parity legs; nullopt: not a known raid type.
   static std::optional<uint64_t> ParityOf(std::string_view type) {
     if (type == "raid0" || type == "raid1" || type == "raid10") {
       return 0;

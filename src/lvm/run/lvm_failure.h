@@ -8,8 +8,8 @@
 
 namespace quarry::lvm {
 
-// The meaning of a command that ended by itself with a status other than 0. The message contains LVM's own
-// words.
+// The meaning of a command that ended with a status other than 0, or by a signal. The message contains LVM's
+// own words.
 //
 // LVM has only four failure statuses (2 no such command, 3 bad arguments, 4 not started, 5 failed), so the
 // meaning comes from the words too. The words are those of lvm2 2.03.16 to 2.03.31; LC_ALL=C keeps them in

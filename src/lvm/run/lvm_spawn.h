@@ -36,11 +36,11 @@ struct LvmSpawnOptions {
 // Thread-safe. A killed lvm may have committed, and may have left devices suspended. After kTimeout and
 // kCancelled, read the group and check device-mapper.
 //
-// A commit is flushed to the disks on which the last Read saw the group, each proven by its label. If all of
-// them are gone, the group is read again. A disk that joined since the last Read is not flushed. This is
-// harmless, because one durable copy is enough (pv_flush.h).
+// A commit is flushed to the disks on which the last Read saw the group, each proven by its label. If none
+// with metadata can be flushed, the group is read again. A disk that another process added since the last
+// Read is not flushed. This is harmless, because one durable copy is enough (pv_flush.h).
 //
-// With locks, any call may also fail with kPrecondition: another process owns the group; nothing was run.
+// With locks, any call may also fail with kPrecondition: another process owns the group; nothing was changed.
 class LvmSpawn final : public LvmApi {
  public:
   // kNotFound if there is no lvm in /usr/sbin, /sbin, /usr/bin, /bin. Runs lvm once, for its version.

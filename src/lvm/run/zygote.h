@@ -4,7 +4,7 @@
 //
 // The zygote is a program of its own. posix_spawn starts it when it is first needed, and again after it has
 // died, so no thread of quarryd is ever forked. The zygote ends with quarryd; commands in progress then run
-// to their end.
+// to their end, except those that only watch (pvmove).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class ZygoteSubprocess final : public Subprocess {
   // `program`: from ZygoteProgram(). `others` runs what the zygote cannot: programs other than lvm,
   // environments other than that of the first command, input, and inherited descriptors (except a lock to
   // hold). `others` also runs lines that do not fit (kUnsupported), and everything while the zygote cannot be
-  // started; `tell` is called for these two. `others` must outlive the object.
+  // started; `tell` is called for these two, and for another environment. `others` must outlive the object.
   ZygoteSubprocess(std::string program, Subprocess& others, Tell tell = {});
   ~ZygoteSubprocess() override;
 
@@ -52,7 +52,7 @@ class ZygoteSubprocess final : public Subprocess {
 
   // For metrics and tests.
   struct Counts {
-    uint64_t run = 0;        // commands that the zygote accepted
+    uint64_t run = 0;        // commands that the zygote ran to their end
     uint64_t passed_on = 0;  // commands that `others` ran
     uint64_t starts = 0;     // of the zygote
   };

@@ -34,7 +34,7 @@ class Process {
   // Passes a request with its three or four descriptors. False: the zygote is gone and did not get the
   // request, or it accepts no more requests.
   bool Send(const std::string& request, std::span<const int> fds) const;
-  // Commands that the zygote accepted continue; others are never run.
+  // Commands that the zygote accepted continue, except those that only watch (pvmove). Others are never run.
   void Kill() const;
 
  private:

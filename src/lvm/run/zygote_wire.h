@@ -10,8 +10,9 @@
 //
 // The reply socket carries, in this order: kTaken (sent before the fork; without it, nothing was run and
 // nothing will be); from the command's process kStarted with its id and kDone with its exit status; and from
-// the zygote kEnded with the wait status. kStarted and kDone reach the reader even if the zygote has died;
-// kEnded arrives even if the command was killed. The other direction carries kSignal.
+// the zygote kEnded with the wait status. If the fork failed, kTaken is followed by kNotStarted with errno
+// only. kStarted and kDone reach the reader even if the zygote has died; kEnded arrives even if the command
+// was killed. The other direction carries kSignal.
 #pragma once
 
 #include <cstddef>
