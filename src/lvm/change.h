@@ -2,8 +2,8 @@
 // about the verb: what it needs, the words of the command, what it is called in messages, how often it
 // commits, and how much text it adds to the metadata area. Pure.
 //
-// A new verb is a struct, a name in the list below, and the fake's behavior. A struct that lacks a part does
-// not compile.
+// A new verb is a struct, a name in the list below, and the fake's behavior. A struct without Text, Object,
+// Arguments, Commits, MetadataText or kReloadsTables does not compile.
 //
 // Nothing that matters is left to LVM's defaults: sizes are extents, places are PV ranges, wiping is always
 // stated, questions are answered in advance (-y), names follow "--".
@@ -195,9 +195,9 @@ struct ExtendLv {
   Bytes MetadataText() const;
 };
 
-// OK if a volume is already gone. kPrecondition if it is active: never with --force. Volumes that are built
-// on it are removed with it. So check first, and give the group's sequence number of that check (as for
-// DeactivateLv; 0: any).
+// OK if a volume is already gone. kPrecondition if the volume is active: Quarry never passes --force. Volumes
+// that are built on it are removed with it. So check first, and give the group's sequence number of that
+// check (as for DeactivateLv; 0: any).
 //
 // Of several volumes each is removed if possible, even if others fail; the error is that of one of them. If
 // none fails, all are removed by one command and one commit.
@@ -365,8 +365,10 @@ const std::string& GroupOf(const Change& change);
 std::string TextOf(const Change& change);
 // The words of the lvm command. kInvalidArgument if a name is not one that LVM accepts as a plain name.
 Result<Words> ArgumentsOf(const Change& change);
-// A lower limit of the commits that LVM makes when the change succeeds. Too low a number is safe: Quarry
-// forgets which free extents are zeroed. Too high a number may hide a commit of another process.
+// A lower limit of the commits that LVM makes when the change succeeds. Quarry compares it with the sequence
+// number to notice commits of other processes. If it is too low, Quarry takes its own commit for one of
+// another process: it zeroes extents again, or a create fails. If it is too high, a commit of another process
+// may go unnoticed. RemoveLvs may succeed without its commit; its caller reads the group afterwards.
 uint64_t CommitsOf(const Change& change);
 // The text that the change adds to the metadata area: an upper limit, except for verbs with kNoText.
 Bytes MetadataTextOf(const Change& change);

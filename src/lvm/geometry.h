@@ -22,7 +22,7 @@ Result<VolumeType> ParseVolumeType(std::string_view word);
 struct GeometryRequest {
   VolumeType type = VolumeType::kLinear;
   uint32_t stripes = 0;  // data stripes; 0: the minimum of the type
-  uint32_t mirrors = 0;  // copies beyond the first, for raid1 and raid10; 0: 1
+  uint32_t mirrors = 0;  // copies beyond the first, for raid1 and raid10; 0 means 1
   Bytes stripe_size;     // 0: 64 KiB where the type has stripes
   Bytes region_size;     // 0: 2 MiB (never less than the stripe size) where the type has regions
   bool integrity = false;
@@ -44,8 +44,8 @@ class Geometry {
   uint32_t mirrors() const { return mirrors_; }
   // 0 where the type has none.
   Bytes stripe_size() const { return stripe_size_; }
-  // 0 where the type has none. LVM halves it for a volume smaller than it, and doubles it beyond 2^21
-  // regions.
+  // 0 where the type has none. LVM halves it if the volume is smaller than one region, and doubles it if
+  // there would be more than 2^21 regions.
   Bytes region_size() const { return region_size_; }
   // Always false: Make() refuses true.
   bool integrity() const { return false; }
@@ -64,8 +64,9 @@ class Geometry {
   Bytes region_size_;
 };
 
-// From this extent size on, a leg's metadata sub-volume is one extent, however large the leg grows: 8 KiB and
-// one bit for each of at most 2^21 regions. LVM sizes it at creation and never extends it.
+// From this extent size on, a leg's metadata sub-volume is one extent, however large the leg grows. It needs
+// 8 KiB and one bit for each region. There are at most 2^21 regions, so it needs at most 264 KiB. LVM sizes
+// it at creation and never extends it.
 inline constexpr Bytes kMinRaidExtent{512 * kKiB.value};
 inline constexpr uint64_t kMetadataExtents = 1;
 

@@ -18,9 +18,9 @@
 
 namespace quarry::lvm {
 
-// The most pieces that one create or one growth is cut into. For a volume with several legs each further
-// piece costs an LVM command. A leg uses only its longest RunsPerLeg() free runs, which keeps this limit for
-// any set of runs.
+// The most pieces into which one create or one growth is cut. A piece is one range of equal length on each
+// leg; if there are several legs, each piece is one LVM command. A leg uses at most RunsPerLeg() free runs,
+// so the limit holds wherever the runs of the legs end.
 inline constexpr uint64_t kMaxPieces = 64;
 constexpr uint64_t RunsPerLeg(uint64_t legs) {
   return 1 + (kMaxPieces - 1) / legs;
@@ -94,9 +94,10 @@ struct LegReplacement {
   std::vector<std::string> pv_arguments;  // one range for each leg
 };
 // `which`: one entry per leg (LostLegs, LegsOn). Each new leg gets a PV that holds no other leg of the
-// volume. The leg takes one free run, the shortest that suffices: LVM places it under the policy that the
-// volume was created with. `space` is the group's; its `blocked` is ignored. kNotFound: `which` names no leg.
-// kNoSpace: the message says what is missing. kPrecondition: not a raid volume with metadata.
+// volume, and takes the shortest free run that suffices. It must be a single run, because LVM places the leg
+// under the allocation policy stored with the volume: `contiguous` for raid volumes that Quarry made. `space`
+// is the group's; its `blocked` is ignored. kNotFound: `which` names no leg. kNoSpace: the message says what
+// is missing. kPrecondition: not a raid volume with metadata.
 Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometry, const VolumeGroup& group,
                                  const LogicalVolume& lv, const std::vector<bool>& which);
 
@@ -111,11 +112,12 @@ struct ExtentMove {
   // Any other move takes one run to one run, and may be split into several moves.
   bool whole = false;
 };
-// Targets for all extents that `volumes`, none of them a leg, have on a PV. The targets are PVs with no other
-// leg of the same volume. A leg's extents stay together where possible, and always if the volume has several
-// legs. The moves are in the order in which they can be done. If some moves are done and the rest is planned
-// again, the rest goes to the same places. `space` is the group's; its `blocked` is ignored. kNoSpace: the
-// message says how much is missing.
+// Finds targets for all extents that `volumes` have on the PV `pv_uuid`. `volumes` must not contain hidden
+// legs: a leg's extents count as its volume's. The targets are PVs with no other leg of the same volume. A
+// leg's extents stay together where possible, and always if the volume has several legs. The moves are in the
+// order in which they can be done. If some moves are done and the rest is planned again, the rest goes to the
+// same places. `space` is the group's; its `blocked` is ignored. kNoSpace: the message says how much is
+// missing.
 Result<std::vector<ExtentMove>> PlaceMoves(const FreeSpace& space, const VolumeGroup& group,
                                            const std::string& pv_uuid,
                                            const std::vector<const LogicalVolume*>& volumes);

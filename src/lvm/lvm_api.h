@@ -19,8 +19,8 @@ class GroupHold {
 };
 
 // A group that cannot change: while `hold` exists, no process can commit a change of the group or activate
-// one of its volumes. LVM commands of this host that would do so wait, and readers wait behind them. Hold a
-// group for moments only, never during a command, a turn or a pause.
+// one of its volumes. LVM commands of this host that would do so wait, and readers wait behind them. Release
+// a hold within moments. Do not keep it while a command runs, while waiting for a turn, or while pausing.
 struct HeldGroup {
   Snapshot snapshot;
   std::vector<std::string> silent;  // uuids of PVs that did not answer

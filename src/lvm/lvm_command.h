@@ -1,5 +1,5 @@
-// Words of lvm commands that change nothing, and what commands have in common. The commands that change a
-// group are in change.h. Pure.
+// The words of the report command, checks of names, which commands only watch, and LVM's version from its
+// output. The commands that change a group are in change.h. Pure.
 #pragma once
 
 #include <string>

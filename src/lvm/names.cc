@@ -167,7 +167,7 @@ Result<std::string> FromBase64Url(std::string_view text) {
       out += static_cast<char>((bits >> held) & 0xFF);
     }
   }
-  // The leftover bits of the last digit are padding: fewer than one digit holds, and all zero.
+  // The leftover bits are padding. There must be fewer than six, and all zero.
   if (held >= 6 || (bits & ((1U << held) - 1)) != 0) {
     return Error(Code::kCorrupt, fmt::format("'{}' is not whole base64", text));
   }

@@ -79,7 +79,7 @@ std::string_view StateName(VolumeState state);
 // The content of a Quarry LV's tags: everything that must survive a restart.
 struct VolumeTags {
   VolumeState state = VolumeState::kReady;
-  std::string id;          // volume id, as the CO stores it
+  std::string id;          // volume id, as the container orchestrator (CO) stores it
   std::string co_name;     // name the CO gave at creation: any Unicode text
   Bytes size;              // size the CO was told, which may be less than the LV's
   std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine

@@ -100,7 +100,7 @@ class Proof {
  private:
   std::string Path(std::string_view name) const { return fmt::format("{}/{}", group_.name, name); }
 
-  // Fails if an LV names this volume, or this leg of it, as what it is built on.
+  // Fails if an LV has `name` (the volume or one of its legs) as its origin or its pool.
   Status NothingStandsOn(std::string_view name) const {
     for (const LogicalVolume& other : group_.lvs) {
       if (other.origin == name) {
@@ -227,7 +227,7 @@ class Proof {
     return TakeLeg(*metadata);
   }
 
-  // Collects a leg or its metadata: linear on PVs, or given up as lost.
+  // Collects a leg or its metadata: linear on PVs, or replaced by an error segment.
   Status TakeLeg(const LogicalVolume& leg) {
     const std::string what = "its leg " + Path(leg.name);
     QUARRY_TRY(NothingStandsOn(leg.name));

@@ -9,17 +9,20 @@
 
 namespace quarry::lvm {
 
-// Every physical extent of `lv` and its legs, proven from this snapshot to belong to this volume alone. That
-// means: known segment types, legs of its own on PVs, nothing stacked on the volume or a leg, nothing moving,
-// no extent that another LV names. Legs that LVM gave up as lost have no extents. `lv` must be in `group`.
+// Every physical extent of `lv` and its legs, proven from this snapshot to belong to this volume alone. The
+// proof requires that all segment types are known, that each leg belongs to this volume only and lies
+// directly on PVs, that nothing is stacked on the volume or a leg, that no extent is being moved, that LVM
+// reports none of the extents as free, and that no other LV names one of them. A leg that LVM has replaced by
+// an error segment has no extents. `lv` must be in `group`.
 //
 // kUnavailable: a temporary shape (a pvmove, a merge of a snapshot). kPrecondition: something is stacked on
 // the volume; the message names it and the remedy. kUnsupported: the shape is not recognized. The messages
 // call the volume "it"; the caller adds the name.
 Result<std::vector<PhysicalRange>> OwnedExtents(const VolumeGroup& group, const LogicalVolume& lv);
 
-// OK if removing `lv`, complete or half made, removes nothing else: no snapshot, clone, pool or cache,
-// nothing built on `lv` or on a leg. Errors as above, except that an unrecognized shape is not an error.
+// OK if removing `lv` removes no other volume. `lv` may be unfinished. Fails if `lv` has a snapshot or clone,
+// is a pool or cached, if anything is built on it or a leg, or if it is being moved. Errors as above, except
+// that an unrecognized shape is not an error.
 Status RemovesAlone(const VolumeGroup& group, const LogicalVolume& lv);
 
 // Whether this is LVM's hidden volume of a pvmove. Extents on it are on two disks at once.

@@ -1,6 +1,6 @@
 // What the headers on a disk show about the physical volume on it: the label, and the group in its metadata
-// text. Used to report what is on a disk, and to leave disks with a PV alone. FreshLvm finds Quarry's own
-// groups.
+// text. Used to report what is on a disk, and to leave disks with a PV alone. Not used to find the PVs of
+// Quarry's own groups: PvLinks does that.
 #pragma once
 
 #include <string>

@@ -115,14 +115,14 @@ struct VolumeGroup {
 
 using Snapshot = std::shared_ptr<const VolumeGroup>;
 
-// Physical extents of `lv` and of everything below it (legs, their metadata), in no particular order. If a
-// volume below is not a leg, only the part that `lv` uses counts. To find out which extents may be written
-// below LVM, use OwnedExtents (ownership.h).
 struct PhysicalRange {
   std::string pv_uuid;
   ExtentRange range;
   auto operator<=>(const PhysicalRange&) const = default;
 };
+// Physical extents of `lv` and of everything below it (legs, their metadata), in no particular order. If a
+// volume below is not a leg, only the part that `lv` uses counts. To find out which extents may be written
+// below LVM, use OwnedExtents (ownership.h).
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv);
 
 // The same per leg: one entry for each leg, in order, metadata sub-volume included. A linear LV is one leg.
@@ -132,8 +132,8 @@ std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, c
 // LV is one leg.
 std::vector<std::vector<std::string>> LegPvs(const VolumeGroup& group, const LogicalVolume& lv);
 
-// For each leg of `lv`: whether any part of it is on a missing PV, or whether LVM gave the leg up as lost, so
-// that it has no extents.
+// For each leg of `lv`: whether any part of it is on a missing PV, or whether LVM has replaced the leg by an
+// error segment, so that it has no extents.
 std::vector<bool> LostLegs(const VolumeGroup& group, const LogicalVolume& lv);
 
 // For each leg of `lv`: whether any part of it is on this PV.

@@ -1,5 +1,5 @@
-// Reports from the kernel's events (NETLINK_KOBJECT_UEVENT) that block devices appeared or changed, without
-// reading them.
+// Learns from the kernel's events (NETLINK_KOBJECT_UEVENT) that block devices appeared or changed. Reads no
+// device.
 #pragma once
 
 #include <functional>

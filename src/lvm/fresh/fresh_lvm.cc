@@ -17,8 +17,8 @@
 namespace quarry::lvm {
 namespace {
 
-// How often one refresh asks LVM until no commit falls into the report. More attempts would not make the
-// answer better, only more likely to be kept.
+// How often one refresh asks LVM. It asks again only if the headers before and after the report differ, or
+// were of other disks. Such a report is correct, but cannot be kept.
 constexpr int kAttempts = 2;
 
 // A commit writes one header after the other, so two headers that disagree usually agree a moment later.
@@ -113,7 +113,7 @@ bool IsGone(const PvState& state) {
          (state.kind == PvState::Kind::kUnreadable && IsDiskError(state.error));
 }
 
-// LVM decides what to do with damaged areas, and with two areas on one PV.
+// Whether this is a PV with at most one metadata area, which is not damaged. Other cases are left to LVM.
 bool IsPlain(const PvState& state) {
   return state.kind == PvState::Kind::kPv && state.areas.size() <= 1 &&
          (state.areas.empty() || !state.areas[0].damaged);
@@ -211,8 +211,9 @@ struct FreshLvm::Group {
   // group's lock. So the next read asks LVM, which waits for that lock.
   uint64_t failures ABSL_GUARDED_BY(mutex) = 0;
   std::string uuid ABSL_GUARDED_BY(mutex);  // of the group at the first read
-  // The newest metadata of that group so far. Once the group has gone back, commits on top of the older
-  // metadata do not make it current; only the newest metadata does.
+  // The newest metadata of that group so far. Once the group has gone back, a higher sequence number proves
+  // nothing: it may come from commits on top of the older metadata. The group is accepted again only when
+  // this newest metadata is read again (or after a restart of quarryd).
   Snapshot newest ABSL_GUARDED_BY(mutex);
   bool went_back ABSL_GUARDED_BY(mutex) = false;
 

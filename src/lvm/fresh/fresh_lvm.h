@@ -8,8 +8,8 @@
 //
 // If the headers differ, one reader reads the committed text from the disks (text_snapshot.h), between two
 // equal readings of the headers. If any part of the text is not understood, LVM is asked. Other readers wait
-// for that answer. The same applies when a disk is gone or cannot be read: the other disks have the text, and
-// that disk's PV is missing.
+// for this reader's result. A disk that is gone or cannot be read is handled in the same way: the text is
+// read from another disk, and the PV of the disk that is gone counts as missing.
 //
 // An answer is always the group as committed at some moment between the call and its return. A reader takes
 // no LVM lock and waits for no writer, unless only LVM can answer.
@@ -60,10 +60,10 @@ class FreshLvm final : public LvmApi {
            const GroupLocks* locks = nullptr, std::string locking_dir = LvmConfig().locking_dir);
   ~FreshLvm() override;
 
-  // Errors of the inner Read. Also kPrecondition, in two cases: the group of this name is not the group of
-  // the first Read, so Quarry's volumes are not to be looked for in it; or its metadata is older than what
-  // was read before (a disk that missed commits returned while the disks that have them are gone, or
-  // vgcfgrestore was run). A restart of quarryd accepts the group.
+  // Errors of the inner Read. Also kPrecondition, in two cases. First: the group of this name has another
+  // UUID than at the first Read. Second: its metadata is older than metadata read before, because
+  // vgcfgrestore was run, or because a disk that missed commits returned while the disks that have them are
+  // gone. A restart of quarryd accepts the group.
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
   // Checks the group's identity, makes every PV that is present visible to LVM, and passes the change on. In
@@ -98,9 +98,10 @@ class FreshLvm final : public LvmApi {
   // The snapshot, if it is proven now; else nullptr.
   Result<Snapshot> Prove(Group& group, const Call& call);
   // If the headers prove the snapshot: the snapshot, and the PVs that did not answer. Else no snapshot. Runs
-  // nothing else.
+  // no LVM command and no search for PVs.
   Result<HeldGroup> ProveByHeaders(Group& group, const Call& call);
-  // Call under LVM's lock: reads commits made before the lock was taken from the text, if the text is enough.
+  // Call under LVM's lock. If commits came before the lock, reads the text to learn them. Does nothing if
+  // only LVM can interpret the text.
   Status CatchUp(Group& group, const Call& call);
   // The group according to its text, and the `proof` for it; nullptr: only LVM can tell. `settled`: the
   // outcome of every change by this object is known. `updated`, in and out: the finder has searched.

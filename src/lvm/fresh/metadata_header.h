@@ -67,7 +67,7 @@ struct RawLocation {
 struct MetadataHeader {
   std::optional<RawLocation> committed;  // nullopt: no group's metadata
   std::optional<RawLocation> precommitted;
-  bool ignored = false;  // not in use: LVM writes no text here, and a located text may be outdated
+  bool ignored = false;  // not in use: LVM writes no text here, and the text of `committed` may be outdated
   bool operator==(const MetadataHeader&) const = default;
 };
 

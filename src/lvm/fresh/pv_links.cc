@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Between two commits there is time to read all texts many times.
+// A text may be overwritten while it is read. Reading all texts takes far less time than usually passes
+// between two commits, so a few attempts suffice.
 constexpr int kAttempts = 5;
 
 bool IsUnclear(const PvState& state) {
@@ -233,7 +234,8 @@ PvLinks::Links PvLinks::Wanted(const std::vector<Disk>& disks, const std::set<st
     }
   }
   for (auto& [uuid, same] : by_uuid) {
-    std::set<std::string> names = unclear;  // a part of such a device is not a second copy
+    // A disk that is part of an unreadable md or multipath device is not a second copy of its PV.
+    std::set<std::string> names = unclear;
     for (const Disk* disk : same) {
       names.insert(disk->name);
     }

@@ -34,11 +34,12 @@ struct PvLinksOptions {
 
 // Thread-safe.
 //
-// When to call Update: at start. FreshLvm calls it when a report lacks a PV or finds no group, before a
-// change of a group that lacks a PV, and after making a group. So an administrator's vgextend is noticed: it
-// commits, the next Read asks LVM, the report lacks the new PV, and the link is made before any caller gets
-// an answer. FreshLvm also calls UpdateIfNews() before each Read of a group that lacks a PV. So a disk that
-// was plugged in again is noticed, under whatever name.
+// When to call Update: at start. FreshLvm calls it when a report lacks a PV or the group, when a known disk
+// is gone, before a change of a group that lacks a PV, and after CreateGroup and AddPv. So an
+// administrator's vgextend is noticed: it commits, the next Read asks LVM, the report shows the new PV
+// without a device, and the link is made before any caller gets an answer. FreshLvm also calls UpdateIfNews()
+// before each Read of a group that lacks a PV. So a disk that was plugged in again is noticed, under whatever
+// name.
 class PvLinks final : public PvFinder {
  public:
   // Creates the folder (0700) empty if it does not exist. `reader` must outlive the object.

@@ -95,9 +95,10 @@ Error DoesNotFitNow(const FreeSpace& space, const Geometry& geometry, Extents si
 }
 
 // Chooses the PVs for the legs: of the PVs with a free run for a whole leg, those with the most space. If
-// these PVs are too few, all PVs that can hold a leg are sorted by space. Of all sequences of neighbors, the
-// one with the fewest pieces wins. Choosing by space keeps the disks equally full. That leaves the most for
-// volumes of any width (docs/capacity.md), and spreads the load.
+// these PVs are too few, all PVs that can hold a leg are sorted by space. Then each window of consecutive PVs
+// in that order, one PV per leg, is tried. The window whose runs are cut into the fewest pieces wins.
+// Choosing by space keeps the disks equally full. That leaves the most for volumes of any width
+// (docs/capacity.md), and spreads the load.
 class LegChooser {
  public:
   LegChooser(const FreeSpace& space, const Geometry& geometry, uint64_t need)

@@ -92,8 +92,9 @@ Extents MaxFor(const FreeSpace& space, const Geometry& geometry, const std::vect
   return {most * geometry.data_legs()};
 }
 
-// The group as if it had no other volume. All free space of a PV is one run. The result serves only for the
-// answer "never possible". No size may get it that is possible after deleting other volumes.
+// The group as if it had no other volume, with all free space of a PV as one run. Used only for the answer
+// "never possible". So the result may be too large, but never too small: a growth that becomes possible once
+// other volumes are deleted must not be called impossible.
 FreeSpace EmptyBut(const FreeSpace& space, const VolumeGroup& group, const LogicalVolume& lv) {
   FreeSpace empty = layout::EmptySpace(space, group);
   for (const PhysicalRange& used : PhysicalExtents(group, lv)) {

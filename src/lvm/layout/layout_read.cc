@@ -98,8 +98,8 @@ Result<VolumeType> TypeOf(std::string_view reported) {
   return *type;
 }
 
-// Checks that each leg is as long as its share of the volume, so that nothing is there that the report did
-// not show.
+// Checks that each leg has exactly its share of the volume's extents, and metadata exactly if its type has
+// metadata. Anything else is a layout that Quarry does not make.
 Status CheckLegs(const LogicalVolume& lv, const Geometry& geometry,
                  const std::vector<layout::LegExtents>& legs) {
   if (legs.size() != geometry.legs()) {

@@ -51,9 +51,9 @@ uint64_t SumOf(const std::vector<Range>& ranges) {
   return sum;
 }
 
-// Runs of exactly `need` extents: the longest first, whole. The last one is the shortest free run of `pvs`
-// that suffices, and only its beginning is taken. So no free run is cut in two places. `longest` must hold at
-// least `need` extents.
+// Runs that have exactly `need` extents together. All but the last are taken whole, longest first. The last
+// one is the shortest free run of `pvs` that suffices, and only its beginning is taken. So no free run is cut
+// in two places. `longest` must hold at least `need` extents.
 std::vector<Run> TakeRuns(const FreeSpace& space, std::span<const size_t> pvs, std::span<const Run> longest,
                           uint64_t need);
 
@@ -89,12 +89,12 @@ FreeSpace EmptySpace(const FreeSpace& space, const VolumeGroup& group);
 // "3.50 GiB (3758096384 bytes)".
 std::string SizeText(Extents extents, Bytes extent_size);
 
-// The extents of each leg of `lv`, in logical order. kCorrupt if the report is inconsistent or a leg does not
-// consist of plain extents.
 struct LegExtents {
   std::vector<PhysicalRange> data;
   std::vector<PhysicalRange> metadata;
 };
+// The extents of each leg of `lv`, in logical order. kCorrupt if the report is inconsistent or a leg does not
+// consist of plain extents.
 Result<std::vector<LegExtents>> ReadLegs(const VolumeGroup& group, const LogicalVolume& lv);
 // Number of extents of `lv`.
 Extents LogicalExtents(const LogicalVolume& lv);

@@ -1,5 +1,6 @@
-// LVM2's metadata text, read only: the text that a raw location (metadata_header.h) points to. This parses
-// its form, and reads only which PVs make up which group. Pure.
+// LVM2's metadata text, read only: the text that a raw location (metadata_header.h) points to. WalkText
+// parses the syntax. ParseGroupMembers reads only the group's name, UUID and sequence number, and the UUIDs
+// of its PVs. Pure.
 //
 // The text is a tree of sections and assignments:
 //

@@ -235,8 +235,8 @@ class Reader {
     }
   }
 
-  // LVM writes the name of a hidden LV in brackets, and then every later name of the same segment, PVs
-  // included. If a pvmove holds a stripe, for example, the PV of the next stripe is in brackets.
+  // LVM puts the name of a hidden LV in brackets, and then also each later name in the same segment, even
+  // that of a PV. If a pvmove holds a stripe, for example, the PV of the next stripe is in brackets.
   Result<SegmentArea> MakeArea(const SegmentKey& key, const NamedRange& named) {
     SegmentArea area;
     area.range = named.range;
@@ -263,8 +263,9 @@ class Reader {
     return area;
   }
 
-  // The LVs' rows call every missing PV "[unknown]". The PVs' rows say whose extents they are. If a segment
-  // has equal extents on two missing PVs, LVM does not report their order; each PV is taken once.
+  // The LVs' rows call every missing PV "[unknown]". The pvseg rows say whose extents they are. If a segment
+  // uses the same extent numbers on two missing PVs, LVM does not report which area is on which PV. Each of
+  // the PVs is assigned to one area, in the order of the pvseg rows.
   Result<std::string> TakeMissing(const SegmentKey& key, const ExtentRange& range) {
     std::vector<MissingPiece>& pieces = missing_[key];
     const auto found = std::ranges::find(pieces, range, &MissingPiece::range);

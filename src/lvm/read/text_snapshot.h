@@ -1,7 +1,7 @@
 // A volume group from its metadata text alone, without LVM. The result equals that of report_parser.h for
-// LVM's report on the same commit, except for the kernel's view, which a text does not contain. This holds
-// while PVs are missing too, if nothing was committed without them: in such a commit LVM marks them in the
-// text. Pure.
+// LVM's report on the same commit, except for the kernel's view, which a text does not contain. This also
+// holds while PVs are missing, as long as no commit was made without them. A commit without a PV marks it as
+// missing in the text, and such a text is left to LVM. Pure.
 //
 // Much of what a text may contain is LVM's business. This reader knows only part of it: complete groups of
 // linear, striped and raid volumes, in which nothing is moved, merged or converted. Every unknown section,

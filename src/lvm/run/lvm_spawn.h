@@ -28,8 +28,8 @@ struct LvmSpawnOptions {
   // object.
   GroupLocks* locks = nullptr;
   // The UUID of a group according to the disks; empty if unknown. If it is known, the group is claimed before
-  // LVM runs. Otherwise LVM would wait, without a message, for a command that the last owner has left
-  // running.
+  // LVM runs. Claim fails at once, with a message, while a command of the last owner is running; LVM would
+  // wait for that command without a message.
   std::function<std::string(const std::string& group)> uuid_of = nullptr;
 };
 

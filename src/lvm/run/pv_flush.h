@@ -19,9 +19,9 @@ struct FlushTarget {
 };
 
 // Flushes every target that is still the same PV. The label is read first, because the path may belong to
-// another disk by now. OK if at least one target with metadata was flushed: after a power cut LVM takes the
-// newest copy, so one durable copy makes the commit durable. A failing disk then does not block changes of
-// its group. Otherwise returns the first failure.
+// another disk by now. OK if at least one target with metadata was flushed; otherwise returns the first
+// failure. After a power cut LVM takes the newest copy, so one durable copy makes the commit durable. So a
+// failing disk does not block changes of its group.
 Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call);
 
 // The same for a device that was just made a PV, whatever its uuid.

@@ -24,8 +24,8 @@ class Process;
 class Running;
 }  // namespace zygote
 
-// Whether the zygote can run this command line as it is (the first of `words` follows argv[0]). liblvm2cmd
-// takes one line and splits it itself. So empty words, more than 63 words, and words with a blank, a quote, a
+// Whether the zygote can run this command line as it is (`words` is argv without argv[0]). liblvm2cmd takes
+// one line and splits it itself. So empty words, more than 63 words, and words with a blank, a quote, a
 // backslash or anything but printable ASCII are refused, not quoted.
 bool FitsZygote(const std::vector<std::string>& words);
 

@@ -150,8 +150,8 @@ class Zygote {
     }
   }
 
-  // Otherwise such commands would hold the group's lock as long as there is something to watch. A change in
-  // progress is completed: LVM blocks signals meanwhile.
+  // Ends commands that only watch: they would hold the group's lock as long as there is something to watch.
+  // If one is just making a change, it completes the change first, because LVM blocks signals meanwhile.
   void EndWatchers() {
     for (const Running& child : running_) {
       if (child.kind == Kind::kWatches) {
