@@ -47,9 +47,10 @@ Result<CreateResult> Existing(const Record& record, const CreateRequest& request
 
 // The error for a caller with other nodes to ask, when a pool could not be read.
 //
-// After kNoSpace the caller forgets this node. So kNoSpace is given only if no volume of this name can exist
-// or come to exist here. The name is locked, so no create is running. Volumes in a group that is gone do not
-// count. If the group returns, such names are logged (Node::CatalogOf).
+// After kNoSpace the caller forgets this node. So kNoSpace is given only if the group is missing: no volume
+// of this name can be made in it then, and no create is running, because the name is locked. A volume of this
+// name in the missing group does not count. The name is remembered, and Node::CatalogOf logs a warning if the
+// group returns with such a volume. In all other cases kPrecondition becomes kUnavailable.
 Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   if (!parts.node.IsGone(pool, error)) {
     return error.code() == Code::kPrecondition ? std::move(error).As(Code::kUnavailable) : std::move(error);
@@ -98,8 +99,9 @@ Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
   return elsewhere;
 }
 
-// A volume that an administrator made a part of another LV, such as a cache or an LVM thin pool, is hidden.
-// It keeps its tags under a longer name, so it still exists.
+// kPrecondition if a volume that was not found still exists as a part of another LV, such as a cache or an
+// LVM thin pool. LVM hides an LV that an administrator made such a part, and appends a suffix to its name.
+// The LV keeps its tags.
 Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
   const auto id_parts = lvm::ParseVolumeId(id);
   const auto pool = parts.node.FindPool(id_parts.has_value() ? id_parts->pool : "");
@@ -166,8 +168,8 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     }
     QUARRY_TRY(CheckAlone(*now));
     Plan plan;
-    if (PolicyOf(*now) ==
-        ErasePolicy::kNone) {  // otherwise PlanDelete deactivates, and the eraser ends the legs
+    // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.
+    if (PolicyOf(*now) == ErasePolicy::kNone) {
       plan.push_back(DeactivateAction{now->group->name, now->lv->name, now->DmUuids()});
       for (const TakenOut& taken : read->taken_out) {
         if (taken.volume == now->lv->name) {

@@ -1,7 +1,7 @@
 // Inline volumes of pods (Kubernetes: "CSI ephemeral volumes"). The call that publishes an inline volume
-// makes it, the call that unpublishes it erases it. It is a volume like any other, except for a tag that
-// marks it and its name: the name is the id that the CO made up, called its handle. Only PublishEphemeral,
-// Unpublish and Stats know handles, and NodeExpand, which refuses them.
+// makes it, the call that unpublishes it deletes it. A tag marks it, and its name is the id that the
+// orchestrator generated, called its handle. PublishEphemeral, Unpublish and Stats accept handles. NodeExpand
+// recognizes and refuses them. No other call knows handles.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@ Error Refuse(std::string_view field, std::string_view what) {
   return Error(Code::kInvalidArgument, fmt::format("{}: {}", field, what));
 }
 
-// Checks what an inline volume can never have.
+// Refuses what no inline volume can have: an id of a persistent volume's form, raw block access, read-only
+// access, mkfs options.
 Status CheckRequest(const EphemeralRequest& request) {
   if (lvm::ParseVolumeId(request.publish.id).has_value()) {
     return Refuse("volume_id",
@@ -62,8 +63,9 @@ Result<Wanted> ParseWanted(const EphemeralRequest& request, const std::string& d
   return Wanted{std::move(profile), std::move(access)};
 }
 
-// Checks the volume that an earlier call made: quarryd or the node was restarted, or kubelet did not get the
-// answer. The limit may have changed since; a pod that has its volume keeps it.
+// Checks that the volume which an earlier call made matches this request. kubelet repeats the call after a
+// restart of quarryd or of the node, or if it did not get the answer. The size limit for inline volumes is
+// not checked again: it may have changed, and a pod keeps the volume that it has.
 Status CheckSame(const Found& found, const EphemeralRequest& request) {
   const Result<Profile>& recorded = found.record.profile;
   QUARRY_ASSIGN(const Wanted wanted,
@@ -104,7 +106,7 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
   QUARRY_ASSIGN(const auto named, parts.node.FindByName(handle, pool, call));
   if (named.has_value()) {
     return Error(Code::kAlreadyExists,
-                 fmt::format("volume_id: CreateVolume made volume {} with this name", named->record.tags.id));
+                 fmt::format("volume_id: this id is already the name of volume {}", named->record.tags.id));
   }
   if (Status readable = parts.node.CheckReadableName(handle); !readable.has_value()) {
     return ToBeAskedAgain(
@@ -129,8 +131,8 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
   return std::move(**found);
 }
 
-// Deletes a volume that was never mounted, for a caller that will not ask for it again. False: it still
-// exists.
+// Deletes a volume that was not mounted before this call, for a caller that will not ask for it again. False:
+// it still exists, for example because this call mounted it.
 bool TakeBack(Parts& parts, const Found& found) {
   const auto ended = EndVolume(parts, found, fmt::format("removal of {}", found.record.tags.co_name),
                                CallWithin(kUndoLimit));

@@ -94,8 +94,8 @@ Result<Readiness> Lifecycle::Probe(const Call& call) {
       (void)pool->gate.Wait(call);  // for a start in progress; its result is read below
     }
   }
-  // The first look is short: one serving pool that answers at once is enough. If no pool serves, there is
-  // time for a long look.
+  // The first look is short: one serving pool that answers at once is enough. A long look follows if no pool
+  // serves, and at least one of them only could not be read in time.
   std::vector<Trouble> troubles = TroublesOf(parts_.node, kGlance, call);
   if (troubles.size() == parts_.node.pools.size() && std::ranges::any_of(troubles, &Trouble::silent)) {
     troubles = TroublesOf(parts_.node, kLongLook, call);

@@ -25,8 +25,8 @@ constexpr milliseconds kPatience{5000};
 // While a command changes the group, an LVM report waits for that command.
 constexpr milliseconds kListPatience{20'000};
 
-// The types whose largest volume is reported, each with defaults, as by a StorageClass that sets only the
-// type.
+// The types for which the largest possible volume is reported. It is computed with the defaults of a
+// StorageClass that sets only the type.
 constexpr std::array kTypes = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0,
                                VolumeType::kRaid1,  VolumeType::kRaid4,   VolumeType::kRaid5,
                                VolumeType::kRaid6,  VolumeType::kRaid10};

@@ -49,7 +49,7 @@ bool MayTakeLong(const Action& action) {
          std::holds_alternative<GiveToGroupAction>(action);
 }
 
-// For whom a node plan runs.
+// The volume that a node plan is for, and the call that runs the plan.
 struct Job {
   Parts& parts;
   Pool& pool;
@@ -76,7 +76,8 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
       continue;
     }
     Plan part = {*next++};
-    // The commit that records the step runs with it, even if the caller has left: so no step is done twice.
+    // The commit that records the step is part of the same background work. So it is made even if the caller
+    // has left, and a repeated call does not run the step again.
     while (next != plan.end() && Is<lvm::ChangeTags>(*next)) {
       part.push_back(*next++);
     }
@@ -98,8 +99,8 @@ Result<mount::Content> LookAt(Parts& parts, const Found& found, const Stack& sta
   const std::string what = fmt::format("volume {}", tags.id);
   QUARRY_ASSIGN(mount::Content content,
                 parts.node.world.mount.Probe(fd.get()).Context(fmt::format("reading what is on {}", what)));
-  // A volume for both raw use and mounts was made of zeroed space, and may have been used raw first. With
-  // erase=none nothing is known about its space.
+  // A volume with access "any" may have been used raw before. It began with zeroes when it was made or
+  // adopted, so other bytes are raw data. With erase=none a new volume is not zeroed, so they prove nothing.
   if (content.kind == mount::Content::Kind::kBlank && found.record.access == Access::kAny &&
       tags.formatted.empty() && PolicyOf(found.record) != ErasePolicy::kNone) {
     QUARRY_ASSIGN(const bool zeros, BeginsWithZeros(fd.get(), what));
@@ -198,7 +199,8 @@ Status CheckInUseNowhere(Parts& parts, const std::optional<Stack>& stack, Error 
     return Ok();
   }
   return Error(Code::kPrecondition,
-               fmt::format("{}, while the volume is mounted at {}; restore the path, or unmount it there",
+               fmt::format("{}, while the volume is mounted at {}: restore the path, or unmount the volume "
+                           "from that mount point",
                            why.message(), uses.front()->target));
 }
 
@@ -237,13 +239,14 @@ Error NotThere(const std::string& id, const std::string& path) {
   return Error(Code::kNotFound, fmt::format("volume_path: volume {} is not at '{}'", id, path));
 }
 
-// The stack of a volume that is in use at `path`; kNotFound for any path where the volume is not.
+// A volume that is in use at `path`.
 struct Place {
   Found found;
   Stack stack;
   AbsolutePath path;
-  bool raw;
+  bool raw;  // used as a device, not as a mounted file system
 };
+// kNotFound: the volume is not at `volume_path`.
 Result<Place> Locate(Parts& parts, const std::string& id, const std::string& volume_path, const Call& call) {
   QUARRY_ASSIGN(auto found, parts.node.GetPublished(id, call));
   QUARRY_ASSIGN(auto stack, parts.node.StackOn(found.record.DmUuid()));
@@ -282,7 +285,8 @@ Result<bool> IsPublished(Parts& parts, const Place& place, const NodeExpandReque
   return places > 1 || request.volume_path != request.staging_path;
 }
 
-// Errors that a pod need not wait for: it can start with the present size.
+// Errors of a growth that need not keep a pod from starting. If the volume is staged and not published, they
+// become kPrecondition: kubelet then starts the pod with the present size and calls again later.
 bool IsForLater(Code code) {
   return code == Code::kNoSpace || code == Code::kOutOfRange || code == Code::kUnavailable ||
          code == Code::kTimeout;
@@ -326,10 +330,10 @@ Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std
   return stack.has_value() ? parts.node.DropIdleHold(id, *stack) : Ok();
 }
 
-// The stack whose file system is mounted at `path`, if its pool cannot be read, or if the volume bears this
-// handle but its tags cannot be read. nullopt: no managed volume is mounted there, or one with another
-// handle. Otherwise `why`, the error of the earlier search: the pool can be read by now, so the caller tries
-// again.
+// For an inline volume whose search failed with `why`. Returns the stack mounted at `path` if Quarry made its
+// volume, and either its pool cannot be read, or the volume has this handle and unreadable tags. nullopt:
+// nothing is mounted there, or a volume that Quarry did not make, or a readable volume with another handle.
+// Otherwise the pool can be read by now: returns `why`, so that the caller tries again.
 Result<std::optional<Stack>> LostStackAt(Parts& parts, const std::string& handle, const AbsolutePath& path,
                                          const Error& why, const Call& call) {
   const auto resolved = parts.node.world.mount.Resolve(path);
@@ -413,9 +417,10 @@ Result<std::optional<Stack>> UnreadableStack(Parts& parts, const std::string& ha
   return std::optional<Stack>();
 }
 
-// Unpublishes the inline volume of a pod. Only the metadata of a group know its handle, so while a pool
-// cannot be read the volume may be there. The pod ends nevertheless: a mount at the target is removed if it
-// belongs to a volume of such a pool, and the deletion is remembered until the pool returns.
+// Unpublishes the inline volume of a pod. Only the metadata of the volume's group has its handle, so the
+// volume may be in any pool that cannot be read. The pod must end nevertheless. A mount at the target is
+// removed if it belongs to a volume of such a pool. The handle is remembered, and the volume is deleted when
+// the pool returns.
 Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePath& target_path,
                        TargetOwner target_owner, const Call& call) {
   const auto found = parts.node.FindEphemeral(handle, nullptr, call);

@@ -52,9 +52,10 @@ bool WorthWaiting(Pool& pool, const std::string& name, std::optional<std::chrono
   return false;
 }
 
-// Explains why a volume does not fit. If space is missing only until the eraser has finished, a caller
-// without other nodes should wait. One with other nodes should wait only if WorthWaiting says so, and needs
-// to know only that the volume does not fit here, whatever the state of this pool.
+// Chooses the error for a plan that found no place. If the eraser will free enough space, a caller without
+// other nodes should wait (kUnavailable). A caller with other nodes should wait only if WorthWaiting says so,
+// and otherwise gets kNoSpace. Such a caller also gets kNoSpace instead of kOutOfRange and kPrecondition,
+// because another node may have room.
 Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
   const auto fits = [&](const lvm::FreeSpace& space) {
     return lvm::Place(space, wish.profile.geometry, wish.size, *catalog.group).has_value();
@@ -117,7 +118,8 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, Error error) 
                            {{"lv", wish.lv_name}, {"error", undone.error().message()}});
     parts.erasers.Of(pool).Wake();
   }
-  // A caller that hears "no space" may go to another node and never ask again for what is left here.
+  // After kNoSpace a caller may go to another node and never repeat its call, although an unfinished LV is
+  // left here. So it gets kUnavailable instead, and for kPrecondition too.
   if (wish.elsewhere &&
       (error.code() == Code::kPrecondition || (error.code() == Code::kNoSpace && !undone.has_value()))) {
     return std::move(error).As(Code::kUnavailable);

@@ -87,8 +87,8 @@ bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call
   return !left.empty();
 }
 
-// The managed volume that this device, or leg device, belongs to by its name; empty if it belongs to none of
-// this group.
+// The LV name of the volume to which this device or leg device belongs, taken from the device's name. Empty
+// if that name is not one that Quarry gives to LVs of this group.
 std::string VolumeOf(const dm::Device& device, const std::string& group) {
   const std::string prefix = lvm::DmName(group, "");
   if (!device.name.starts_with(prefix)) {
@@ -112,9 +112,9 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   return "";
 }
 
-// Removes stray devices of two kinds: devices with a name of Quarry's whose LV does not exist, and legs of a
-// managed volume whose own device does not exist. A device cannot be removed while another lies on it. So
-// those that are left are tried again as long as a pass removes some.
+// Removes stray devices of two kinds: devices with a name of Quarry's whose LV does not exist, and devices of
+// legs of a managed volume that itself has no device. A device cannot be removed while another device lies on
+// it. So the remaining devices are tried again as long as a pass removes at least one.
 void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::Device> devices,
                         const Call& call) {
   for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
@@ -129,9 +129,9 @@ void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::
   }
 }
 
-// UUIDs of the legs of volumes that have no device. If one of these legs has a device, LVM was killed while
-// it activated or deactivated the volume. LVM would refuse to activate the volume while the leg's device
-// exists.
+// Device-mapper UUIDs of the legs of every volume whose own device does not exist. If a leg of such a volume
+// has a device nevertheless, LVM was killed while it activated or deactivated the volume. LVM refuses to
+// activate the volume while the leg's device exists.
 std::set<std::string> LooseLegs(const Catalog& catalog, const std::set<std::string>& active) {
   std::set<std::string> out;
   for (const Record& record : catalog.records) {
@@ -310,8 +310,8 @@ void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catal
   });
   if (others > 0) {
     parts.node.log.Warning(
-        "ids of volumes name another node: if this node was renamed, give it its former name (--node-id); "
-        "otherwise the orchestrator looks for these volumes elsewhere",
+        "ids of volumes name another node, so the orchestrator may look for these volumes there: if this "
+        "node was renamed, give it its former name (--node-id)",
         {{"pool", pool.config.name},
          {"node", parts.node.config.node},
          {"volumes", static_cast<int64_t>(others)}});

@@ -32,8 +32,8 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
 
-// Makes a volume unreachable and has its bytes erased. kPrecondition naming the user of the volume.
-// (controller.cc)
+// Makes a volume unreachable and has its bytes erased. kPrecondition if the volume is in use, or if something
+// stands on it (CheckAlone): the error names what. kUnavailable: the obstacle ends by itself. (controller.cc)
 Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call);
 
 // Grows the volume's logical volume. Waits for the group's turn and for space that must be zeroed first.
@@ -51,12 +51,12 @@ Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, cons
                       KeyLocks::Guard& guard, const Call& call);
 
 // The second half of unpublishing an inline volume: deletes it. False: it is mounted elsewhere on this node,
-// so it stays. Called under the lock of its handle. kPrecondition naming the process that has it open.
-// (inline_volumes.cc)
+// so it stays. Called under the lock of its handle. Fails as EndVolume does. (inline_volumes.cc)
 Result<bool> EndEphemeral(Parts& parts, const Found& found, const Call& call);
 
-// Deletes the inline volumes of a pool in `left_behind` that can be deleted now. Empty `pool_name`: of all
-// pools. Tries their locks itself. `report` gets the time of the next attempt. (inline_volumes.cc)
+// Deletes those inline volumes in `left_behind` that lie in this pool and can be deleted now. Empty
+// `pool_name`: in any pool. Tries their locks itself. `report` gets the time of the next attempt.
+// (inline_volumes.cc)
 void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call, RepairReport& report);
 
 // What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.
@@ -66,7 +66,8 @@ void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call,
 // - makes the group if the configuration wants it and it does not exist,
 // - removes unfinished volumes, legs without a volume, devices without a logical volume, and devices of legs
 //   whose volume has no device,
-// - resumes devices that a killed LVM left suspended, and loads tables again that map too much,
+// - resumes devices that a killed LVM left suspended,
+// - loads a volume's table again if one of its devices maps extents that are not the volume's,
 // - keeps the device of every published raw volume open.
 //
 // Touches only what is proven to be managed. Logs and leaves what cannot be removed. On an error the pool is
