@@ -16,7 +16,7 @@ enum CriticalWarning : uint8_t {
   kTemperature = 1 << 1,          // too hot or too cold
   kReliabilityDegraded = 1 << 2,  // too many media or internal errors
   kReadOnlyMedia = 1 << 3,        // the disk accepts no more writes
-  kBackupFailed = 1 << 4,         // the backup of its volatile memory failed
+  kBackupFailed = 1 << 4,         // the device that backs up its volatile memory failed
 };
 
 struct DiskHealth {
@@ -25,11 +25,11 @@ struct DiskHealth {
   uint32_t spare_threshold = 0;    // percent; below it the disk reports a critical warning
   uint32_t percentage_used = 0;    // of the vendor's expected life; up to 255
   int32_t temperature = 0;         // °C
-  // Data that the disk could not return. Like all counters, over its whole life.
+  // How often the disk found data that it could not recover. All counters count over the disk's whole life.
   uint64_t media_errors = 0;
   uint64_t unsafe_shutdowns = 0;     // power was lost without notice
   bool deallocated_is_zero = false;  // discarded blocks read as zeroes, as the disk specifies
-  // Sizes of which writes and discards should be multiples. nullopt: the disk does not say.
+  // Writes and discards should be multiples of these sizes. nullopt: the disk does not say.
   std::optional<Bytes> write_granularity, discard_granularity;
 
   bool operator==(const DiskHealth&) const = default;
@@ -40,9 +40,9 @@ class DiskHealthApi {
  public:
   virtual ~DiskHealthApi() = default;
   // Reads the health of the disk at `node`, or of the disk that has the partition at `node`. nullopt: not a
-  // supported kind of disk. kNotFound: nothing at `node`. kIo, with the disk's or the kernel's own words: no
-  // answer. Waits as long as the kernel waits for the disk, a minute or more, so no other work may wait for
-  // this call.
+  // supported kind of disk. kNotFound: nothing at `node`. kIo: the disk could not be opened, did not answer,
+  // or answered with an error. The message has the disk's status or the kernel's error. Waits as long as the
+  // kernel waits for the disk, a minute or more, so no other work may wait for this call.
   virtual Result<std::optional<DiskHealth>> Read(const std::string& node) = 0;
 };
 

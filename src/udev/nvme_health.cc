@@ -28,7 +28,7 @@ static_assert(sizeof(nvme_smart_log) == sizeof(SmartPage));
 static_assert(sizeof(nvme_id_ns) == sizeof(NamespacePage));
 
 constexpr int kZeroCelsius = 273;  // the page has kelvins
-constexpr int kLargestBlock = 32;  // larger powers of two are not plausible sizes in bytes
+constexpr int kTooLarge = 32;      // as a power of two: blocks of 2^32 bytes and more are not plausible
 
 // A counter of 16 bytes.
 uint64_t Counter(const uint8_t (&bytes)[16]) {
@@ -42,7 +42,7 @@ uint64_t BlockSize(const nvme_id_ns& ns) {
   uint8_t format = 0;
   nvme_id_ns_flbas_to_lbaf_inuse(ns.flbas, &format);
   const uint8_t shift = format < std::size(ns.lbaf) ? ns.lbaf[format].ds : 0;
-  return shift == 0 || shift >= kLargestBlock ? 0 : uint64_t{1} << shift;
+  return shift == 0 || shift >= kTooLarge ? 0 : uint64_t{1} << shift;
 }
 
 // Whether the block device with this number is an NVMe namespace or a partition of one. Opens nothing.
@@ -53,7 +53,8 @@ bool IsNvme(const std::string& numbers, dev_t device) {
   return !error && place.filename().string().starts_with("nvme");
 }
 
-// `status`: libnvme's return value, -1 with errno, or the disk's own status.
+// `status` is what libnvme returned: -1, and then `saved_errno` has the cause; or the NVMe status with which
+// the disk refused.
 Error Refusal(const std::string& node, const char* what, int status, int saved_errno) {
   const std::string asked = fmt::format("asking {} for {}", node, what);
   return status < 0 ? ErrnoError(asked, saved_errno).As(Code::kIo)

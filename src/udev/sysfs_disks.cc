@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kSysfsSector = 512;  // the unit of "size", whatever the disk's sector size
-// SCSI page 80h (unit serial number): two bytes, the length of the rest, then text.
+// SCSI page 80h (unit serial number) begins with four bytes: device type, page code, and two of length. The
+// serial number follows as text.
 constexpr size_t kPageHeader = 4;
 
 // Kernel names of devices that are made of something else, and our names for them.

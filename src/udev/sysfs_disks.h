@@ -14,7 +14,8 @@ struct SysfsPlaces {
   std::string dev = "/dev";
 };
 
-// As UdevApi::Inventory. A disk removed during the read is left out.
+// As UdevApi::Inventory. A disk that is removed during the read is left out, or lacks the values that could
+// no longer be read.
 Result<std::vector<Disk>> ReadDisks(const SysfsPlaces& places);
 
 // Transport of a device by its name and its directory below /sys/devices. Pure.

@@ -26,8 +26,9 @@ struct Disk {
   std::string name;  // the kernel's name: "nvme0n1"
   std::string node;  // "/dev/nvme0n1"
   DeviceNumber number;
-  // The disk's best name for itself: NVMe's EUI-64, NGUID or UUID ("eui.…", "uuid.…", "nvme.…" of vendor,
-  // serial and model), SCSI's WWN ("naa.…", "t10.…"), else "serial:<model>_<serial>". Empty: it has none.
+  // NVMe: the kernel's wwid: "uuid.…", "eui.…" (NGUID or EUI-64) or "nvme.…" (vendor, serial number, model).
+  // SCSI and SATA: its wwid too, mostly "naa.…" or "t10.…". device-mapper: its UUID. Otherwise
+  // "serial:<model>_<serial>", or "serial:<serial>" without a model. Empty: none of these.
   std::string identity;
   std::string model, serial;  // trimmed; empty: the disk does not say
   std::string transport;      // one of Transports()
@@ -38,8 +39,8 @@ struct Disk {
   // Failed commands since the disk was found, as the kernel counts them for SCSI and SATA disks. Includes
   // commands that the disk did not know. nullopt: the kernel does not count.
   std::optional<uint64_t> failed_commands = {};
-  // Made of other devices, files, memory or a network connection (dm, md, loop, zram, nbd). Counts as a disk
-  // only if a setting names it.
+  // Made of other devices, files, memory or a network connection (dm, md, loop, zram, ram, nbd). Counts as a
+  // disk only if a setting names it.
   bool made_up = false;
   std::vector<std::string> holders;     // kernel names of devices on top of it: dm, md, bcache
   std::vector<std::string> partitions;  // kernel names
@@ -51,9 +52,11 @@ const std::vector<std::string_view>& Transports();
 
 // Events of whole disks since the last Drain(). Events of made_up devices do not count.
 struct News {
-  bool came = false;  // also true if the kernel dropped events
-  bool went = false;
-  bool changed = false;  // the size or medium changed, or a process wrote to the disk and closed it
+  // Both are also true if the kernel dropped events or an event was invalid.
+  bool came = false, went = false;
+  // The size or medium changed. If udevd runs: also when a process closed the disk after opening it for
+  // writing.
+  bool changed = false;
 };
 
 // For one thread at a time.
@@ -73,8 +76,7 @@ class UdevApi {
   // Every whole block device with a size, sorted by kernel name, without LVM's logical volumes and the hidden
   // paths of multipath NVMe. Reads no disk, and waits for none. kUnavailable: sysfs could not be listed.
   virtual Result<std::vector<Disk>> Inventory() = 0;
-  // Reports events from now on. Inventory() shows what happened before. kUnavailable, kIo: no events
-  // available.
+  // Reports events from now on. Inventory() shows what happened before. kUnavailable: no events available.
   virtual Result<std::unique_ptr<Monitor>> Watch() = 0;
   // The block device at a path, links followed; nullopt if there is none.
   virtual Result<std::optional<DeviceNumber>> NumberOf(const std::string& path) = 0;
