@@ -3,18 +3,11 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/result.h"
+#include "lvm/verbs/words.h"
 
 namespace quarry::lvm {
-
-// The words of a command without the program: LVM's verb first.
-using Words = std::vector<std::string>;
-
-// kInvalidArgument if LVM does not accept the name as a plain name.
-Status CheckGroupName(const std::string& group);
-Status CheckNames(const std::string& group, const std::string& name);
 
 // The report that a snapshot is made of. kInvalidArgument if the name is not one that LVM accepts.
 Result<Words> ReadArguments(const std::string& group);

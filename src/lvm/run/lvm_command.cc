@@ -4,29 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "lvm/names.h"
 #include "lvm/read/report_parser.h"
 
 namespace quarry::lvm {
-namespace {
-
-Status CheckName(const char* what, const std::string& name) {
-  if (!IsLvmName(name)) {
-    return Error(Code::kInvalidArgument, fmt::format("'{}' cannot be the name of a {}", name, what));
-  }
-  return Ok();
-}
-
-}  // namespace
-
-Status CheckGroupName(const std::string& group) {
-  return CheckName("volume group", group);
-}
-
-Status CheckNames(const std::string& group, const std::string& name) {
-  QUARRY_TRY(CheckGroupName(group));
-  return CheckName("logical volume", name);
-}
 
 Result<Words> ReadArguments(const std::string& group) {
   QUARRY_TRY(CheckGroupName(group));
