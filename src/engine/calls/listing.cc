@@ -141,9 +141,21 @@ std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, 
 }  // namespace
 
 std::string_view DiskConditionName(DiskCondition condition) {
-  constexpr std::array<std::string_view, 6> kNames = {"ok",      "missing", "returned",
-                                                      "leaving", "failing", "worn"};
-  return kNames.at(static_cast<size_t>(condition));
+  switch (condition) {
+    case DiskCondition::kOk:
+      return "ok";
+    case DiskCondition::kMissing:
+      return "missing";
+    case DiskCondition::kReturned:
+      return "returned";
+    case DiskCondition::kToBeVacated:
+      return "leaving";
+    case DiskCondition::kFailing:
+      return "failing";
+    case DiskCondition::kWorn:
+      return "worn";
+  }
+  return "";
 }
 
 Result<std::vector<PoolFigures>> Lifecycle::Pools(const Call& call) {

@@ -1,7 +1,6 @@
 #include "engine/model/catalog.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -27,8 +26,15 @@ const Record* FindReady(const std::vector<Record>& records, const auto& matches)
 }  // namespace
 
 std::string_view AccessName(Access access) {
-  constexpr std::array<std::string_view, 3> kNames = {"block", "mount", "any"};
-  return kNames.at(static_cast<size_t>(access));
+  switch (access) {
+    case Access::kBlock:
+      return "block";
+    case Access::kMount:
+      return "mount";
+    case Access::kAny:
+      return "any";
+  }
+  return "";
 }
 
 std::optional<Access> ParseAccess(std::string_view text) {

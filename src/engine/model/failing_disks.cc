@@ -1,7 +1,6 @@
 #include "engine/model/failing_disks.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
@@ -40,8 +39,15 @@ Error TellOf(Error error, const lvm::VolumeGroup& group, const UnhealthyDisks& w
 }  // namespace
 
 std::string_view DiskStateName(DiskState state) {
-  constexpr std::array<std::string_view, 3> kNames = {"good", "worn", "failing"};
-  return kNames.at(static_cast<size_t>(state));
+  switch (state) {
+    case DiskState::kGood:
+      return "good";
+    case DiskState::kWorn:
+      return "worn";
+    case DiskState::kFailing:
+      return "failing";
+  }
+  return "";
 }
 
 DiskVerdict JudgeHealth(const udev::DiskHealth& health) {

@@ -1,7 +1,6 @@
 #include "engine/model/profile.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <ranges>
 
@@ -121,8 +120,15 @@ std::map<std::string, std::string> SplitLines(std::string_view text) {
 }  // namespace
 
 std::string_view EraseName(ErasePolicy policy) {
-  constexpr std::array<std::string_view, 3> kNames = {"zero", "discard", "none"};
-  return kNames.at(static_cast<size_t>(policy));
+  switch (policy) {
+    case ErasePolicy::kZero:
+      return "zero";
+    case ErasePolicy::kDiscard:
+      return "discard";
+    case ErasePolicy::kNone:
+      return "none";
+  }
+  return "zero";
 }
 
 Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view default_pool) {
