@@ -65,7 +65,7 @@ class StaleTest : public DisksUnderLoad {
   }
   void ExpectLeftAlone() {
     EXPECT_TRUE(Eventually([&] { return quarryd().Log().find("repair has to wait") != std::string::npos; }));
-    EXPECT_EQ(quarryd().Log().find("rebuild lost legs"), std::string::npos);
+    EXPECT_EQ(quarryd().Log().find("rebuild legs"), std::string::npos);
     EXPECT_EQ(quarryd().Log().find("take lost disks out"), std::string::npos);
     EXPECT_EQ(Trim(Tool({"vgs", "--noheadings", "-o", "pv_count", kGroup}).out), "3");
     EXPECT_THAT(ConditionOf(volume_), HasSubstr("is not started"));
@@ -143,7 +143,7 @@ TEST_F(StaleTest, AnAdministratorCanStartAVolumeFromAnOlderLeg) {
   const Outcome asked = Ctl({"repair", volume_.volume_id()});
   EXPECT_EQ(asked.status, 0) << asked.out << asked.err;
   EXPECT_THAT(asked.out, HasSubstr("as asked for"));
-  EXPECT_THAT(asked.out, HasSubstr("rebuild lost legs"));
+  EXPECT_THAT(asked.out, HasSubstr("rebuild legs"));
   ASSERT_TRUE(UseAgain());
   EXPECT_OK(CheckPattern(target_, 1, kSize)) << "pattern 2 is on the disk that is given up";
   EXPECT_TRUE(Eventually([&] { return IsWell(volume_); }, 120)) << ConditionOf(volume_);
@@ -393,7 +393,7 @@ TEST_F(StaleReboot, After) {
     EXPECT_TRUE(Fails(Stage(volumes[type], type), grpc::StatusCode::FAILED_PRECONDITION, "is not started"));
   }
   EXPECT_TRUE(Eventually([&] { return quarryd_->Log().find("repair has to wait") != std::string::npos; }));
-  EXPECT_EQ(quarryd_->Log().find("rebuild lost legs"), std::string::npos);
+  EXPECT_EQ(quarryd_->Log().find("rebuild legs"), std::string::npos);
   Vmctl({"return", std::to_string(dead)});
   for (const std::string& type : types_) {
     ASSERT_TRUE(Eventually([&] { return Stage(volumes[type], type).ok(); })) << type;

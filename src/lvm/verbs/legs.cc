@@ -5,7 +5,7 @@
 namespace quarry::lvm {
 
 std::string RepairLv::Text() const {
-  return fmt::format("rebuild lost legs of {} on {}", Object(), fmt::join(pv_arguments, " "));
+  return fmt::format("rebuild legs of {} on {}", Object(), fmt::join(pv_arguments, " "));
 }
 
 // LVM replaces only the legs on missing PVs, or on the PV to evacuate.
@@ -19,8 +19,8 @@ Result<Words> RepairLv::Arguments() const {
 }
 
 std::string LimitRecovery::Text() const {
-  return fmt::format("let legs of {} be filled at {}", FullNames(group, names),
-                     rate.value == 0 ? "any rate" : HumanBytes(rate) + "/s at most");
+  return fmt::format("limit resync and scrub of {} to {}", FullNames(group, names),
+                     rate.value == 0 ? "any rate" : HumanBytes(rate) + "/s");
 }
 
 Result<Words> LimitRecovery::Arguments() const {

@@ -81,7 +81,7 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
 
   Pass(std::chrono::seconds(60));
   const RepairReport due = Mend(RepairCause::kEvent);
-  EXPECT_THAT(due.done, ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify"),
+  EXPECT_THAT(due.done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify"),
                                     HasSubstr("take lost disks out of group vg0")));
   const std::vector<std::string> after = Legs(id);
   EXPECT_EQ(after[0], before[0]) << "the leg that is there stays where it is";
@@ -161,7 +161,7 @@ TEST_F(MendingTest, ALegThatFailsAfterEachReturnIsReplacedOnAnotherDisk) {
     clock_.now += *report.next;
   }
   EXPECT_THAT(Mend(RepairCause::kEvent).done,
-              ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify that the legs")));
+              ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify that the legs")));
   const std::vector<std::string> after = Legs(id);
   EXPECT_EQ(after[0], before[0]);
   EXPECT_NE(after[1], before[1]);
@@ -197,7 +197,7 @@ TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
     clock_.now += *Mend().next;
   }
   EXPECT_THAT(Mend(RepairCause::kEvent).done,
-              ElementsAre(HasSubstr("rebuild lost legs"), HasSubstr("verify")));
+              ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
   const auto is_blamed = [&] {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
     return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->condition ==
