@@ -111,7 +111,11 @@ std::string PlanWorld::Make(char letter, const Parameters& parameters, uint64_t 
   if (!plan.has_value()) {
     return "";
   }
-  Run(plan->actions);
+  // With its tags at once: the eraser removes a volume with the creating tag, unless a call is making it.
+  Plan actions = plan->actions;
+  Find<lvm::CreateLv>(actions.front())->tags = Find<lvm::ChangeTags>(actions.back())->add;
+  actions.pop_back();
+  Run(actions);
   if (wish.profile.geometry.has_metadata()) {
     SetLegs(plan->volume.id, std::string(wish.profile.geometry.legs(), 'A'));
   }
