@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <random>
 #include <thread>
 
@@ -14,6 +13,7 @@
 
 #include "tests/vm/fixture.h"
 #include "tests/vm/kit/administrator.h"
+#include "tests/vm/kit/move_rate.h"
 
 namespace quarry::vm {
 namespace {
@@ -454,7 +454,7 @@ void NeighboursTest::CheckAll() {
 }
 
 void NeighboursTest::EndSeries() {
-  std::ofstream("/sys/module/dm_mirror/parameters/raid1_resync_throttle") << 100;
+  (void)LimitMoves(100);
   SlowAtZeroes("0");
   ASSERT_OK(administrator_->Leave());
   if (!evacuated_.empty()) {
@@ -518,7 +518,7 @@ void NeighboursTest::Series(unsigned seed, int rounds) {
   QuarrydOptions options;
   options.arguments = {std::string("--erase-rate=") + setting.erase_rate};
   StartQuarryd(options);
-  std::ofstream("/sys/module/dm_mirror/parameters/raid1_resync_throttle") << 3 + Pick(3);
+  (void)LimitMoves(3 + Pick(3));
   administrator_->MakeOne(random_);
   administrator_->MakeOne(random_);
   Create();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tests/vm/fixture.h"
+#include "tests/vm/kit/move_rate.h"
 
 namespace quarry::vm {
 namespace {
@@ -52,11 +53,6 @@ class OthersTest : public VmTest {
   }
   static void EndMove(const std::string& lv, const std::string& from) {
     Lvm({"pvmove", "--config", "global/use_lvmpolld=0", "-i", "1", "-n", lv, from});
-  }
-  // How many percent of the time the kernel copies for pvmoves.
-  static void CopyForMoves(int percent) {
-    std::ofstream throttle("/sys/module/dm_mirror/parameters/raid1_resync_throttle");
-    ASSERT_TRUE(throttle << percent << std::flush);
   }
   // The disk of the volume, or of its first leg.
   static std::string DiskOf(const std::string& lv) { return *group().LegDevices(lv)->front().begin(); }
@@ -182,11 +178,11 @@ TEST_F(OthersTest, OnlyQuarrysMovesAreEnded) {
   BeginMove("his", his, target);
   ASSERT_FALSE(HasFatalFailure());
   Lvm({"pvchange", "-x", "n", his, target});  // the managed volume goes to the fourth disk, or stays
-  CopyForMoves(1);  // else the disk may have left the group before quarryctl cancels
+  ASSERT_TRUE(LimitMoves(1));  // else the disk may have left the group before quarryctl cancels
   ASSERT_TRUE(Ctl({"evacuate", leaving, "--no-wait"}).ok());
   // While something is moved, LVM reads the group. That may take longer than quarryctl may wait.
   EXPECT_TRUE(Eventually([&] { return Ctl({"evacuate", leaving, "--cancel"}).ok(); }));
-  CopyForMoves(100);
+  ASSERT_TRUE(LimitMoves(100));
   EXPECT_THAT(Tool({"lvs", "-a", "--noheadings", "-o", "move_pv", kGroup}).out, HasSubstr(his));
 
   // Beside his move, one of quarryd's own that a killed quarryd left.
