@@ -27,6 +27,15 @@ bool Contains(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+// In the order in which LVM reports tags.
+Result<std::vector<std::string>> TagsOf(Fields& fields) {
+  auto tags = fields.Words("tags");
+  if (tags.has_value()) {
+    std::ranges::sort(*tags);
+  }
+  return tags;
+}
+
 // A section and those in it.
 struct Section {
   std::string name;
@@ -138,8 +147,7 @@ class Reader {
     }
     group_.exported = Contains(status, "EXPORTED");
     QUARRY_TRY(fields.Flags("flags", {"NOAUTOACTIVATE"}));
-    QUARRY_ASSIGN(group_.tags, fields.Words("tags"));
-    std::ranges::sort(group_.tags);  // as LVM reports them
+    QUARRY_ASSIGN(group_.tags, TagsOf(fields));
     QUARRY_ASSIGN(const uint64_t sectors, fields.Number("extent_size"));
     group_.extent_size = {sectors * kSector};
     if (sectors == 0 || sectors > kMaxExtentSectors) {
@@ -182,8 +190,7 @@ class Reader {
     QUARRY_ASSIGN(const auto status, fields.Flags("status", {"ALLOCATABLE", "EXPORTED"}));
     QUARRY_TRY(fields.Flags("flags", {}));
     pv.allocatable = Contains(status, "ALLOCATABLE");
-    QUARRY_ASSIGN(pv.tags, fields.Words("tags"));
-    std::ranges::sort(pv.tags);  // as LVM reports them
+    QUARRY_ASSIGN(pv.tags, TagsOf(fields));
     QUARRY_ASSIGN(const uint64_t start, fields.Number("pe_start"));
     pv.pe_start = {start * kSector};
     QUARRY_ASSIGN(pv.extent_count, fields.ExtentsOf("pe_count"));
@@ -208,8 +215,7 @@ class Reader {
     lv.hidden = !Contains(status, "VISIBLE");
     // Pools, origins and snapshots have segment types that this reader leaves to LVM.
     lv.independent = !lv.hidden;
-    QUARRY_ASSIGN(lv.tags, from.fields.Words("tags"));
-    std::ranges::sort(lv.tags);  // as LVM reports them
+    QUARRY_ASSIGN(lv.tags, TagsOf(from.fields));
     QUARRY_ASSIGN(const uint64_t segments, from.fields.Number("segment_count"));
     QUARRY_ASSIGN(lv.created, from.fields.Number("creation_time"));
     from.fields.Ignore({"creation_host", "allocation_policy", "read_ahead"});
