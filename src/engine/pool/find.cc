@@ -158,8 +158,11 @@ Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
 
 Status Node::CheckNotElsewhere(const std::string& id) const {
   const auto parts = lvm::ParseVolumeId(id);
+  if (!parts.has_value() || parts->node_hash.empty()) {
+    return Ok();
+  }
   const std::string own = lvm::NodeHash(config.node);
-  if (!parts.has_value() || parts->node_hash.empty() || parts->node_hash == own) {
+  if (parts->node_hash == own) {
     return Ok();
   }
   return Error(
