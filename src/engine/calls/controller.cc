@@ -64,7 +64,7 @@ Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   return std::move(error).As(Code::kNoSpace).Context("the volume group of this node's pool is gone");
 }
 
-// The reason why a volume that was not found may still exist; OK if there is none.
+// Fails if a volume that was not found may still exist: on another node, or in a pool that is not configured.
 Status CheckGone(const Parts& parts, const std::string& id) {
   QUARRY_TRY(parts.node.CheckNotElsewhere(id));
   const auto id_parts = lvm::ParseVolumeId(id);

@@ -214,8 +214,9 @@ Status Volumes::PublishEphemeral(const EphemeralRequest& request, const Call& ca
     return ToBeAskedAgain(std::move(joined.error()));  // the volume exists
   }
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, handle, "NodePublishVolume", call));
-  parts_.left_behind.Drop(handle);                                // it is published again
-  Pool* const asked = PoolOf(parts_, request).value_or(nullptr);  // without it, Make refuses the request
+  parts_.left_behind.Drop(handle);  // it is published again
+  // If the pool does not exist, Make refuses the request.
+  Pool* const asked = PoolOf(parts_, request).value_or(nullptr);
   auto looked = parts_.node.FindEphemeral(handle, asked, call);
   if (!looked.has_value()) {
     return ToBeAskedAgain(std::move(looked.error()));  // it may exist

@@ -64,7 +64,7 @@ Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, cons
   return volumes;
 }
 
-// `read`: the catalog, or the error why there is none.
+// `read`: the catalog, or the error with which it could not be read.
 PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_ptr<const Catalog>>& read) {
   PoolFigures out;
   out.pool = pool.config.name;
