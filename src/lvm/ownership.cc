@@ -193,7 +193,8 @@ class Proof {
 
   Status TakeLegs(const Segment& segment) {
     if (lv_.segments.size() != 1 || segment.areas.empty()) {
-      return Unknown(fmt::format("it is {}, but not one segment with legs", segment.type));
+      return Unknown(fmt::format("it is of type {}, but does not consist of exactly one segment with legs",
+                                 segment.type));
     }
     for (const SegmentArea& area : segment.areas) {
       const LogicalVolume* const leg = group_.FindLv(area.lv_name);
@@ -207,8 +208,7 @@ class Proof {
                         Path(leg->name)));
       }
       if (area.range.first != Extents{} || ToBytes(area.range.count, group_.extent_size) != leg->size) {
-        return Unknown(
-            fmt::format("the part of its leg {} that it uses is not the whole leg", Path(leg->name)));
+        return Unknown(fmt::format("it does not use exactly the whole of its leg {}", Path(leg->name)));
       }
       QUARRY_TRY(TakeLeg(*leg));
       if (segment.type != "raid0") {

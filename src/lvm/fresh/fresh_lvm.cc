@@ -428,7 +428,7 @@ Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
   }
   return Error(Code::kUnavailable,
                fmt::format("volume group {} keeps changing, or the headers on its disks do not "
-                           "prove its state: nothing is written to the disks below LVM",
+                           "prove its state, so Quarry does not write to its disks below LVM now",
                            name));
 }
 

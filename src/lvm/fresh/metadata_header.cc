@@ -97,7 +97,7 @@ Status CheckMetadataAreas(const std::vector<DiskArea>& areas) {
   for (const DiskArea& area : areas) {
     if (area.offset % kSectorSize != 0 || area.size <= kMetadataHeaderSize ||
         area.offset < kLabelSectors * kSectorSize || area.offset > UINT64_MAX - area.size) {
-      return Corrupt(fmt::format("a metadata area of {} bytes at {}", area.size, area.offset));
+      return Corrupt(fmt::format("a metadata area of {} bytes at {} is impossible", area.size, area.offset));
     }
   }
   return Ok();
@@ -163,8 +163,8 @@ Result<std::optional<RawLocation>> ReadLocation(Cursor& cursor, DiskArea area, u
   }
   if (location.offset < kMetadataHeaderSize || location.offset >= area.size || location.size == 0 ||
       location.size > area.size - kMetadataHeaderSize) {
-    return Corrupt(fmt::format("a text of {} bytes at {} in a metadata area of {}", location.size,
-                               location.offset, area.size));
+    return Corrupt(fmt::format("a text of {} bytes at {} cannot be in a metadata area of {} bytes",
+                               location.size, location.offset, area.size));
   }
   return std::optional(location);
 }

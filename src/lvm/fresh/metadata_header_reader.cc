@@ -302,7 +302,8 @@ Result<std::vector<PvState>> HeaderReader::Read(std::span<const std::string> pat
 Result<std::string> HeaderReader::ReadText(const std::string& path, DiskArea area,
                                            const RawLocation& location, const Call& call) {
   if (location.size > kMaxText) {
-    return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes", path, location.size));
+    return Error(Code::kCorrupt, fmt::format("{}: a metadata text of {} bytes is too long (limit 256 MiB)",
+                                             path, location.size));
   }
   const std::string what = fmt::format("reading {}", path);
   std::string text;

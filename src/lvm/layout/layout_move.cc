@@ -161,7 +161,7 @@ class Mover {
     return {Code::kNoSpace,
             fmt::format("leg {} of logical volume {} needs {} {}, and there are {}: {} too few", share.leg,
                         share.volume->name, layout::SizeText({need}, extent_size_),
-                        may_span ? "on the other disks" : "on one disk without another leg of it",
+                        may_span ? "on the other disks" : "on one disk that has no other leg of the volume",
                         layout::SizeText({most}, extent_size_),
                         layout::SizeText({need - std::min(most, need)}, extent_size_))};
   }
@@ -200,7 +200,7 @@ Result<LegReplacement> PlaceLegs(const FreeSpace& space, const Geometry& geometr
       return Error(
           Code::kNoSpace,
           fmt::format("a new leg {} of logical volume {} needs {} extents ({}) in one piece on a disk "
-                      "without another leg of it; there is none",
+                      "that has no other leg of the volume; there is none",
                       leg, lv.name, need, layout::SizeText({need}, group.extent_size)));
     }
     const FreePv& pv = space.pvs[run->pv];

@@ -24,7 +24,8 @@ Result<std::vector<PhysicalRange>> PlainRanges(const VolumeGroup& group, std::st
   std::vector<PhysicalRange> ranges;
   for (const Segment& segment : lv->segments) {
     if (segment.areas.size() != 1 || segment.areas.front().pv_uuid.empty()) {
-      return Corrupt(*lv, fmt::format("a leg with a segment of type {}", segment.type));
+      return Corrupt(
+          *lv, fmt::format("its segment of type {} is not one range of extents on one disk", segment.type));
     }
     ranges.push_back({segment.areas.front().pv_uuid, segment.areas.front().range});
   }
@@ -143,7 +144,7 @@ Result<std::vector<LegExtents>> ReadLegs(const VolumeGroup& group, const Logical
         continue;
       }
       if (lv.segments.size() != 1) {
-        return Corrupt(lv, "several segments above sub-volumes");
+        return Corrupt(lv, "it has several segments, although its legs are sub-volumes");
       }
       QUARRY_ASSIGN(legs[i].data, PlainRanges(group, area.lv_name));
       if (const std::string metadata = MetadataLvName(area.lv_name); group.FindLv(metadata) != nullptr) {

@@ -209,7 +209,7 @@ Status DirectReads::Run(std::span<DirectRead> reads, milliseconds patience, cons
     const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
     done = batch->Step(std::min({left, kSlice, call.Remaining()}));
     if (!done) {
-      status = call.Check("reading metadata headers");
+      status = call.Check("reading disks");
     }
   }
   batch->Finish(reads, may_block);

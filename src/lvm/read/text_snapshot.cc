@@ -84,7 +84,7 @@ Status Sort(Sections& to, std::span<const std::string> sections, std::string_vie
       return LastOrNew(lv.segments, sections[3]).fields.Add(key, values);
     }
   }
-  return AskLvm(fmt::format("section {}", sections.back()));
+  return AskLvm(fmt::format("unknown section {}", sections.back()));
 }
 
 // One leg of a raid volume, as its segment names it.
@@ -297,13 +297,14 @@ class Reader {
   Status ReadRaid(Fields& fields, Segment& segment) {
     const std::optional<uint64_t> parity = ParityOf(segment.type);
     if (!parity.has_value() || segment.logical.first != Extents{}) {
-      return AskLvm("segment type " + segment.type);
+      return AskLvm("unsupported segment of type " + segment.type);
     }
     const bool bare = segment.type == "raid0";
     QUARRY_ASSIGN(const uint64_t count, fields.Number(bare ? "stripe_count" : "device_count"));
     QUARRY_ASSIGN(const auto names, fields.Words(bare ? "raid0_lvs" : "raids"));
     if (count < 2 || count > UINT16_MAX || count <= *parity || names.size() != count * (bare ? 1 : 2)) {
-      return AskLvm(fmt::format("{} of {} legs", segment.type, count));
+      return AskLvm(
+          fmt::format("unsupported {} of {} legs with {} names", segment.type, count, names.size()));
     }
     if (segment.type != "raid1") {
       QUARRY_ASSIGN(const uint64_t sectors, fields.Number("stripe_size"));
@@ -350,7 +351,7 @@ class Reader {
     for (const auto& [leg, length] : legs_) {
       const LogicalVolume* const data = FindLv(leg.data);
       if (data == nullptr || !data->hidden || data->size != ToBytes(length, group_.extent_size)) {
-        return AskLvm(fmt::format("leg {}", leg.data));
+        return AskLvm(fmt::format("leg {} is absent, visible or of the wrong length", leg.data));
       }
       ++owners[data->name];
       if (leg.metadata.empty()) {
@@ -359,7 +360,7 @@ class Reader {
       const LogicalVolume* const metadata = FindLv(leg.metadata);
       // PhysicalExtents() finds the metadata by its name.
       if (metadata == nullptr || !metadata->hidden || MetadataLvName(leg.data) != leg.metadata) {
-        return AskLvm(fmt::format("leg metadata {}", leg.metadata));
+        return AskLvm(fmt::format("leg metadata {} is absent, visible or misnamed", leg.metadata));
       }
       ++owners[metadata->name];
     }

@@ -27,7 +27,8 @@ struct Setting {
 // All other settings are LVM's defaults. Figures: one `lvs` on a small group, natively.
 constexpr Setting kSettings[] = {
     {"global", "use_aio = 0",
-     "9 ms per command, not 44: io_destroy() waits for an RCU grace period. Works only from this file"},
+     "9 ms per command, not 44: io_destroy() waits for an RCU grace period. LVM obeys this setting only in "
+     "this file"},
     {"global", "wait_for_locks = 1", "queue behind the host's lvm; the caller's deadline ends the wait"},
     {"global", "use_lvmlockd = 0", "local groups only"},
     {"global", "use_lvmpolld = 0", "quarryd waits for its commands itself; no daemon watches them"},
@@ -51,7 +52,7 @@ constexpr Setting kSettings[] = {
     {"activation", "retry_deactivation = 1", "udevd and blkid open devices for moments"},
     {"activation", "raid_fault_policy = \"warn\"", "quarryd decides on repairs"},
     {"allocation", "raid_stripe_all_devices = 0", "stripes are what the command says, never all disks"},
-    {"backup", "backup = 0", "saves two files per commit; LVM keeps its metadata on every PV"},
+    {"backup", "backup = 0", "no backup files after each commit; LVM keeps its metadata on every PV"},
     {"backup", "archive = 0", "likewise, and the archive grows with every change"},
     {"report", "time_format = \"%s\"", "seconds since 1970, whatever the host's lvm.conf says"},
     {"log", "syslog = 0", "messages go to the caller, which logs them once with their context"},
