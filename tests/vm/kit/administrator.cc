@@ -554,6 +554,12 @@ Status Administrator::Leave() {
       QUARRY_TRY(MustRun({"lvremove", Path(row[0])}));
     }
   }
+  // LVM leaves the spare for pool metadata if a cache outlives the last thin pool.
+  for (const auto& row : Report("lv_name", true)) {
+    if (const std::string name = Unbracketed(row[0]); name.ends_with("_pmspare")) {
+      QUARRY_TRY(MustRun({"lvremove", Path(name)}));
+    }
+  }
   renamed_.clear();
   cached_.clear();
   mirrored_.clear();
