@@ -132,7 +132,25 @@ Outcome Administrator::Run(std::vector<std::string> argv) {
   const std::vector<std::string> words = Lines(done.err);
   story_.Tell("administrator: " + text +
               (done.ok() ? "" : ": FAILED: " + (words.empty() ? "" : words.back())));
+  if (done.err.find("still suspended") != std::string::npos) {
+    ResumeOwn();
+  }
   return done;
+}
+
+// From Linux 6.8 on, a device cannot be suspended at the moment in which its file system is unmounted. The
+// LVM command fails, and leaves suspended what it has suspended before. Holds LVM's lock, so that no other
+// command is at work on these devices.
+void Administrator::ResumeOwn() {
+  for (const std::string& line : Lines(
+           Tool({"dmsetup", "info", "-c", "--noheadings", "--separator", "|", "-o", "name,suspended"}).out)) {
+    const std::vector<std::string> row = Split(line + "|", '|');
+    if (row[0].starts_with(group_ + "-his") && row[1] == "Suspended") {
+      const Outcome resumed = Tool({"flock", "/run/lock/lvm/V_" + group_, "sh", "-c",
+                                    "dmsetup clear " + row[0] + " && dmsetup resume " + row[0]});
+      story_.Tell("administrator: resumes " + row[0] + (resumed.ok() ? "" : ": FAILED: " + resumed.err));
+    }
+  }
 }
 
 Status Administrator::MustRun(const std::vector<std::string>& argv) {

@@ -112,6 +112,7 @@ class Administrator {
   void TidyUp(std::mt19937& random);
 
   Outcome Run(std::vector<std::string> argv);
+  void ResumeOwn();
   // Repeats the command until it succeeds, for some time: another process may have the device open for a
   // moment.
   Status MustRun(const std::vector<std::string>& argv);
