@@ -330,18 +330,30 @@ bool Eraser::EndTakenOut(const Catalog& catalog, const std::stop_token& stop) {
     }
     any = true;
     const Call limited = Call{.stop = stop}.Within(kLvmLimit);
-    const auto turn = pool_.writers.Wait("tagging legs that a conversion left", limited);
-    for (const TakenOut& taken : catalog.taken_out) {
-      if (!turn.has_value() || taken.volume != record.lv->name) {
-        continue;
-      }
-      const Status done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
-      if (!stop.stop_requested()) {
-        untagged_.Note(taken.parts.front()->name, done);
-      }
+    const Status done = TagTakenOut(record, limited);
+    if (!stop.stop_requested()) {
+      untagged_.Note(record.lv->name, done);
     }
   }
   return any;
+}
+
+Status Eraser::TagTakenOut(const Record& record, const Call& limited) {
+  QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("tagging legs that a conversion left", limited));
+  // The group may have changed before this turn: another logical volume may have the name of a leg by now.
+  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
+  const Catalog catalog = ReadCatalog(pool_.config.name, now);
+  const auto same = std::ranges::find_if(catalog.records,
+                                         [&](const Record& one) { return one.lv->uuid == record.lv->uuid; });
+  if (same == catalog.records.end() || !IsErasing(*same)) {
+    return Ok();
+  }
+  for (const TakenOut& taken : catalog.taken_out) {
+    if (taken.volume == same->lv->name) {
+      QUARRY_TRY(RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited));
+    }
+  }
+  return Ok();
 }
 
 void Eraser::ForgetGone(const Catalog& catalog) {

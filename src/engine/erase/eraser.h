@@ -83,6 +83,8 @@ class Eraser {
   void ForgetGone(const Catalog& catalog);
   // Tags legs that conversions took out of deleted volumes (model/taken_out.h). True if there are any.
   bool EndTakenOut(const Catalog& catalog, const std::stop_token& stop);
+  // Does so for one deleted volume, by what the group holds then.
+  Status TagTakenOut(const Record& record, const Call& limited);
   // Begins the work, records its progress, or puts it off. True if the volume is erased and may be removed.
   bool Proceed(const Record& record, const std::stop_token& stop);
   Status Begin(const Record& record, Work& work, const std::stop_token& stop);
