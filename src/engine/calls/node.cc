@@ -146,11 +146,21 @@ Result<PublishRequest> Resolved(Parts& parts, PublishRequest request) {
   return request;
 }
 
+// Fills in `raw_target`.
+Status LookForRawTarget(Parts& parts, NodeView& view) {
+  if (view.stack.top().read_only) {
+    QUARRY_ASSIGN(const auto published, parts.node.Published(view.mounts, view.stack));
+    view.raw_target = published.empty() ? "" : published.front()->target;
+  }
+  return Ok();
+}
+
 Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const StageRequest& asked,
                     KeyLocks::Guard& guard, const Call& call) {
   QUARRY_ASSIGN(const StageRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
-  const NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  QUARRY_TRY(LookForRawTarget(parts, view));
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
@@ -460,6 +470,7 @@ Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, cons
   if (!staged && WholeMount(view) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
   }
+  QUARRY_TRY(LookForRawTarget(parts, view));
   QUARRY_TRY(LookAtGroup(parts, request.capability, view));
   const bool several_targets = parts.node.config.several_targets;
   QUARRY_ASSIGN(const Plan plan, staged ? PlanPublishMount(view, request, several_targets)

@@ -155,8 +155,18 @@ Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content
   if (plan.empty() && view.preen && !mounted && (options.flags & MS_RDONLY) == 0) {
     plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.stack.top().Node()});
   }
-  if (view.stack.top().read_only) {  // set by a read-only publication of the raw device
+  if (!view.stack.top().read_only) {
+    return plan;
+  }
+  // A read-only publication of the raw device has made the device read-only.
+  if (view.raw_target.empty()) {
     plan.insert(plan.begin(), SetReadOnlyAction{view.stack.top().uuid, false});
+  } else if (!plan.empty() || (options.flags & MS_RDONLY) == 0) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("volume {} is published raw and read-only at {}: unpublish it there before it is "
+                    "mounted for writing; a device is read-only as a whole",
+                    view.record.tags.id, view.raw_target));
   }
   return plan;
 }
@@ -274,7 +284,7 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
   QUARRY_TRY(CheckOtherTargets(record, request, others, several_targets));
   const MakeTargetAction make_target{request.target_path, true};
   if (mounted != nullptr) {
-    if (Has(mounted->super_options, "ro") && !ReadOnly(request)) {
+    if (Has(mounted->super_options, "ro") && !read_only) {
       return Error(
           Code::kPrecondition,
           fmt::format("readonly: volume {} is mounted read-only at {}; a file system is read-only as "
@@ -322,6 +332,16 @@ Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& reques
         fmt::format(
             "readonly: the raw device of volume {} is published {} at {}; a device is read-only as a whole",
             record.tags.id, view.stack.top().read_only ? "read-only" : "writable", others.front()));
+  }
+  // A mounted file system must not lose its device for writing, nor a reader's device become writable.
+  if (const auto mounted = view.mounts.Of(view.stack.number());
+      !mounted.empty() && view.stack.top().read_only != read_only) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("readonly: volume {} is mounted at {}, and its device is {}: unmount it there first; a "
+                    "device is read-only as a whole",
+                    record.tags.id, mounted.front()->target,
+                    view.stack.top().read_only ? "read-only" : "writable"));
   }
   Plan plan;
   if (view.stack.top().read_only != read_only) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <algorithm>
+
 #include "engine/model/config.h"
 #include "engine/plan/plan_node.h"
 #include "engine/plan/plan_volume.h"
@@ -63,7 +65,11 @@ class NodePlanTest : public testing::Test {
     builder.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(tags));
     catalog_ = builder.Build();
   }
-  NodeView View() { return {catalog_.records.front(), stack_, mounts_}; }
+  NodeView View() {
+    NodeView view{catalog_.records.front(), stack_, mounts_};
+    view.raw_target = raw_target_;
+    return view;
+  }
   void Mounted(const std::string& target, std::vector<std::string> options,
                mount::DeviceNumber device = {253, 4}, const std::string& root = "/") {
     entries_.push_back({.id = entries_.size() + 1,
@@ -89,6 +95,7 @@ class NodePlanTest : public testing::Test {
 
   Catalog catalog_;
   Stack stack_;
+  std::string raw_target_;
   std::vector<mount::MountEntry> entries_;
   mount::MountTable mounts_{{}};
   const mount::Content blank_{};
@@ -217,6 +224,38 @@ TEST_F(RawPlanTest, ANodeInAnotherFileSystemDoesNotCount) {
   Mounted("/pod/a", {"rw"}, {253, 9}, "/dm-4");
   Mounted("/pod/b", {"rw"}, {0, 5}, "/sub/dm-4");
   EXPECT_TRUE(NodeBinds(mounts_, stack_.top(), {0, 5}).empty());
+}
+
+TEST_F(RawPlanTest, AMountedDeviceDoesNotBecomeReadOnly) {
+  Record("ext4", "any");
+  Mounted("/stage", {"rw"});
+  const auto plan = PublishRaw("/pod/dev", true);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code(), Code::kPrecondition);
+  EXPECT_NE(plan.error().message().find("/stage"), std::string::npos);
+  EXPECT_TRUE(PublishRaw("/pod/dev").has_value());
+}
+
+TEST_F(RawPlanTest, ADeviceMountedReadOnlyDoesNotBecomeWritable) {
+  Record("ext4", "any");
+  Mounted("/stage", {"ro"});
+  stack_.lv.read_only = true;
+  EXPECT_EQ(PublishRaw("/pod/dev").error().code(), Code::kPrecondition);
+  EXPECT_TRUE(PublishRaw("/pod/dev", true).has_value());
+}
+
+TEST_F(RawPlanTest, AReadOnlyRawDeviceIsNotMadeWritableByAMount) {
+  Record("ext4", "any");
+  stack_.lv.read_only = true;
+  raw_target_ = "/pod/dev";
+  const auto plan = Stage(ext4_);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code(), Code::kPrecondition);
+  EXPECT_NE(plan.error().message().find("/pod/dev"), std::string::npos);
+  const auto reading = Stage(ext4_, {"ro"});
+  ASSERT_TRUE(reading.has_value()) << reading.error().message();
+  EXPECT_TRUE(std::ranges::none_of(
+      *reading, [](const Action& action) { return std::holds_alternative<SetReadOnlyAction>(action); }));
 }
 
 }  // namespace
