@@ -57,9 +57,9 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
   }
   std::vector<NodeLock> locks;
   for (const auto& [path, setting] : sockets) {
-    QUARRY_ASSIGN(NodeLock lock,
-                  NodeLock::Take(kLockDirectory, "socket-" + path.str())
-                      .Context(fmt::format("socket '{}' belongs to another quarryd{}", path.str(), setting)));
+    QUARRY_ASSIGN(NodeLock lock, NodeLock::Take(kLockDirectory, "socket-" + path.str(),
+                                                fmt::format("socket '{}' belongs to another quarryd{}",
+                                                            path.str(), setting)));
     locks.push_back(std::move(lock));
   }
   return locks;

@@ -13,24 +13,38 @@ std::string BelongsToAnother(const std::string& group) {
 }  // namespace
 
 Status FlockGroupLocks::ClaimName(const std::string& group) {
-  const MutexLock guard(mutex_);
-  if (names_.contains(group)) {
-    return Ok();
+  const std::string name = "vg-" + group;
+  {
+    const MutexLock guard(mutex_);
+    if (names_.contains(group)) {
+      return Ok();
+    }
+    QUARRY_ASSIGN(std::optional<NodeLock> lock, NodeLock::TryTake(by_name_, name));
+    if (lock.has_value()) {
+      names_.emplace(group, std::move(*lock));
+      return Ok();
+    }
   }
-  QUARRY_ASSIGN(NodeLock lock, NodeLock::Take(by_name_, "vg-" + group).Context(BelongsToAnother(group)));
-  names_.emplace(group, std::move(lock));
-  return Ok();
+  // Without the mutex: other groups do not wait until the holder is found.
+  return NodeLock::Held(by_name_, name, BelongsToAnother(group));
 }
 
 Result<bool> FlockGroupLocks::Claim(const std::string& group, const std::string& uuid) {
-  const MutexLock guard(mutex_);
-  const bool held = held_.contains(uuid);
-  if (!held) {
-    QUARRY_ASSIGN(NodeLock lock, NodeLock::Take(by_uuid_, "quarry-" + uuid).Context(BelongsToAnother(group)));
-    held_.emplace(uuid, std::move(lock));
+  const std::string name = "quarry-" + uuid;
+  {
+    const MutexLock guard(mutex_);
+    if (held_.contains(uuid)) {
+      uuids_[group] = uuid;
+      return false;
+    }
+    QUARRY_ASSIGN(std::optional<NodeLock> lock, NodeLock::TryTake(by_uuid_, name));
+    if (lock.has_value()) {
+      held_.emplace(uuid, std::move(*lock));
+      uuids_[group] = uuid;
+      return true;
+    }
   }
-  uuids_[group] = uuid;
-  return !held;
+  return NodeLock::Held(by_uuid_, name, BelongsToAnother(group));
 }
 
 Status FlockGroupLocks::Check(const std::string& group) const {

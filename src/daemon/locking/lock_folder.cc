@@ -110,6 +110,15 @@ Error NotTheHosts(const LockFolderPlaces& places, const std::string& host_folder
                   places.folder, host_folder));
 }
 
+Error NotMounted(const LockFolderPlaces& places) {
+  return Error(
+      Code::kPrecondition,
+      fmt::format("LVM's lock folder '{0}' lies in this container's own file system. Locks there exclude no "
+                  "process outside the container: other LVM commands, and another quarryd, would change "
+                  "the same volume groups at the same time. Mount the host's '{0}' at '{0}'",
+                  places.folder));
+}
+
 Error NotByItsName(const LockFolderPlaces& places, const std::string& root) {
   return Error(
       Code::kPrecondition,
@@ -165,7 +174,7 @@ Status CheckLockFolder(const LockFolderPlaces& places) {
   }
   const auto mounted = MountedHere(places);
   if (!mounted.has_value()) {
-    return NotTheHosts(places, places.folder);
+    return NotMounted(places);
   }
   return MayBeTheHosts(*mounted) ? Ok() : Status(NotByItsName(places, *mounted));
 }

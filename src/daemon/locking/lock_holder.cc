@@ -3,12 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,11 +24,14 @@ std::string PidNamespace() {
   return fs::read_symlink("/proc/self/ns/pid", error).string();
 }
 
-// fdinfo lists the flock of an open file, in every process that shares the open file.
-bool HasFlock(const fs::path& fdinfo) {
+// fdinfo lists the flock of an open file, in every process that shares the open file:
+// "lock:	1: FLOCK  ADVISORY  WRITE 412 00:1a:1093 0 EOF" (device and inode).
+bool HasFlock(const fs::path& fdinfo, ino_t inode) {
+  const std::string number = fmt::format(":{} ", inode);
   std::ifstream in(fdinfo);
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("lock:") && line.find("FLOCK") != std::string::npos) {
+    if (line.starts_with("lock:") && line.find("FLOCK") != std::string::npos &&
+        line.find(number) != std::string::npos) {
       return true;
     }
   }
@@ -41,9 +42,10 @@ bool Holds(const fs::path& process, const struct stat& file) {
   std::error_code error;
   for (fs::directory_iterator entry(process / "fd", error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
+    // stat() comes last: it may hang on a file of a dead NFS server.
     struct stat open{};
-    if (stat(entry->path().c_str(), &open) == 0 && open.st_dev == file.st_dev && open.st_ino == file.st_ino &&
-        HasFlock(process / "fdinfo" / entry->path().filename())) {
+    if (HasFlock(process / "fdinfo" / entry->path().filename(), file.st_ino) &&
+        stat(entry->path().c_str(), &open) == 0 && open.st_dev == file.st_dev && open.st_ino == file.st_ino) {
       return true;
     }
   }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -37,30 +37,43 @@ bool IsStill(int fd, const std::string& path) {
          ours.st_ino == there.st_ino;
 }
 
-Status Lock(int fd, const std::string& path) {
+// False: another process holds it.
+Result<bool> Lock(int fd, const std::string& path) {
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-    return Ok();
+    return true;
   }
-  if (errno != EWOULDBLOCK) {
-    return ErrnoError(fmt::format("locking '{}'", path));
+  if (errno == EWOULDBLOCK) {
+    return false;
   }
-  return Error(Code::kPrecondition, fmt::format("held by {} (lock '{}')", LockHolder(fd, path), path));
+  return ErrnoError(fmt::format("locking '{}'", path));
+}
+
+Error HeldBy(int fd, const std::string& path, std::string_view who) {
+  return Error(Code::kPrecondition,
+               fmt::format("{}: held by {} (lock '{}')", who, LockHolder(fd, path), path));
+}
+
+std::string PathOf(const std::string& directory, std::string name) {
+  std::ranges::replace(name, '/', ':');
+  return fmt::format("{}/{}.lock", directory, name);
 }
 
 }  // namespace
 
-Result<NodeLock> NodeLock::Take(const std::string& directory, std::string name) {
+Result<std::optional<NodeLock>> NodeLock::TryTake(const std::string& directory, const std::string& name) {
   QUARRY_ASSIGN(const AbsolutePath place, AbsolutePath::Parse(directory));
   QUARRY_TRY(MakeDirectory(place.Parent()));
   QUARRY_TRY(MakeDirectory(place));
-  std::replace(name.begin(), name.end(), '/', ':');
-  const std::string path = fmt::format("{}/{}.lock", place.str(), name);
+  const std::string path = PathOf(place.str(), name);
   for (;;) {
     UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd.valid()) {
       return ErrnoError(fmt::format("opening lock '{}'", path));
     }
-    QUARRY_TRY(Lock(fd.get(), path));
+    QUARRY_ASSIGN(const bool locked, Lock(fd.get(), path));
+    if (!locked) {
+      return std::nullopt;
+    }
     if (IsStill(fd.get(), path)) {
       QUARRY_TRY(WriteHolder(fd.get(), path));
       return NodeLock(std::move(fd), path);
@@ -68,12 +81,29 @@ Result<NodeLock> NodeLock::Take(const std::string& directory, std::string name) 
   }
 }
 
-Result<NodeLock> NodeLock::TakeFolder(const std::string& path) {
+Error NodeLock::Held(const std::string& directory, const std::string& name, std::string_view who) {
+  const std::string path = PathOf(directory, name);
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  return HeldBy(fd.get(), path, who);
+}
+
+Result<NodeLock> NodeLock::Take(const std::string& directory, const std::string& name, std::string_view who) {
+  QUARRY_ASSIGN(std::optional<NodeLock> lock, TryTake(directory, name));
+  if (!lock.has_value()) {
+    return Held(directory, name, who);
+  }
+  return std::move(*lock);
+}
+
+Result<NodeLock> NodeLock::TakeFolder(const std::string& path, std::string_view who) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) {
     return ErrnoError(fmt::format("opening '{}'", path));
   }
-  QUARRY_TRY(Lock(fd.get(), path));
+  QUARRY_ASSIGN(const bool locked, Lock(fd.get(), path));
+  if (!locked) {
+    return HeldBy(fd.get(), path, who);
+  }
   return NodeLock(std::move(fd), path);
 }
 

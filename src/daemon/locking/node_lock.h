@@ -4,7 +4,9 @@
 // the lock for all of them.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -19,11 +21,19 @@ inline constexpr const char* kLockDirectory = "/run/quarry/locks";
 // process that took it, for people.
 class NodeLock {
  public:
+  static constexpr std::string_view kTaken = "it is taken";
+
   // The file is "<name>.lock" ('/' becomes ':'), mode 0600. Makes the directory and its parent (0700) if
-  // needed. kPrecondition if another process holds the lock; the error names that process.
-  static Result<NodeLock> Take(const std::string& directory, std::string name);
-  // Locks an existing directory; writes nothing.
-  static Result<NodeLock> TakeFolder(const std::string& path);
+  // needed. nullopt: another process holds the lock.
+  static Result<std::optional<NodeLock>> TryTake(const std::string& directory, const std::string& name);
+  // The same, but kPrecondition if another process holds the lock. The error begins with `who` and names
+  // that process, which is looked for in all of /proc.
+  static Result<NodeLock> Take(const std::string& directory, const std::string& name,
+                               std::string_view who = kTaken);
+  // Says who holds the lock that TryTake did not get.
+  static Error Held(const std::string& directory, const std::string& name, std::string_view who);
+  // Locks an existing directory; writes nothing. Errors as Take.
+  static Result<NodeLock> TakeFolder(const std::string& path, std::string_view who = kTaken);
 
   // Not readable: a command that gets it as standard input reads nothing.
   int fd() const { return fd_.get(); }

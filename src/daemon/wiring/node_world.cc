@@ -87,9 +87,10 @@ struct PoolLvm {
     if (locks != nullptr) {
       QUARRY_TRY(locks->ClaimName(places.group));
       if (!folder.has_value()) {
-        QUARRY_ASSIGN(NodeLock lock, NodeLock::TakeFolder(places.own)
-                                         .Context(fmt::format("volume group '{}' belongs to another quarryd",
-                                                              places.group)));
+        QUARRY_ASSIGN(
+            NodeLock lock,
+            NodeLock::TakeFolder(places.own,
+                                 fmt::format("volume group '{}' belongs to another quarryd", places.group)));
         folder.emplace(std::move(lock));
       }
     }
