@@ -42,14 +42,15 @@ class LvmApi {
   virtual Result<Snapshot> Read(const std::string& group, const Call& call) = 0;
   // Runs one verb (change.h says what each does, and its own errors).
   virtual Status Apply(const Change& change, const Call& call) = 0;
-  // LVM's version ("2.03.16"). kNotFound if LVM is not installed.
-  virtual Result<std::string> Version(const Call& call) = 0;
+  // The version ("2.03.16") of the LVM that works on the group, which need not exist. kNotFound if LVM is not
+  // installed.
+  virtual Result<std::string> Version(const std::string& group, const Call& call) = 0;
 
   // Holds the group unchanged. Waits until no LVM command changes it. kUnavailable: the headers on the disks
   // do not prove that the snapshot is the committed group. kUnsupported: this implementation cannot hold
   // groups.
   virtual Result<HeldGroup> Hold(const std::string& group, const Call& /*call*/) {
-    return Error(Code::kUnsupported, "LVM commands alone cannot hold volume group " + group);
+    return Error(Code::kUnsupported, "this LVM backend cannot hold volume group " + group + " unchanged");
   }
 };
 

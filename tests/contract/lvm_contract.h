@@ -647,7 +647,7 @@ TYPED_TEST_P(LvmContract, NoDiskIsAddedToAnAbsentGroup) {
 }
 
 TYPED_TEST_P(LvmContract, VersionIsANumber) {
-  const auto version = this->Lvm().Version(Patient());
+  const auto version = this->Lvm().Version("vg", Patient());
   ASSERT_TRUE(version.has_value()) << version.error().message();
   EXPECT_THAT(*version, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }

@@ -684,7 +684,7 @@ Status FakeLvm::Do(const lvm::RemovePv& verb, const Call& call) {
   });
 }
 
-Result<std::string> FakeLvm::Version(const Call& call) {
+Result<std::string> FakeLvm::Version(const std::string& /*group*/, const Call& call) {
   QUARRY_TRY(call.Check("Version"));
   QUARRY_TRY(before.Check("Version"));
   return std::string("2.03.16");

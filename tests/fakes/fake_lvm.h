@@ -94,7 +94,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
   // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv".
   Status Apply(const lvm::Change& change, const Call& call) override;
-  Result<std::string> Version(const Call& call) override;
+  Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
 

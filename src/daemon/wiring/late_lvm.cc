@@ -25,9 +25,9 @@ Status LateLvm::Apply(const lvm::Change& change, const Call& call) {
   return lvm->Apply(change, call);
 }
 
-Result<std::string> LateLvm::Version(const Call& call) {
+Result<std::string> LateLvm::Version(const std::string& group, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Get(call));
-  return lvm->Version(call);
+  return lvm->Version(group, call);
 }
 
 }  // namespace quarry::daemon

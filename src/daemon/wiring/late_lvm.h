@@ -22,7 +22,7 @@ class LateLvm final : public lvm::LvmApi {
 
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   Status Apply(const lvm::Change& change, const Call& call) override;
-  Result<std::string> Version(const Call& call) override;
+  Result<std::string> Version(const std::string& group, const Call& call) override;
 
  private:
   Result<lvm::LvmApi*> Get(const Call& call);

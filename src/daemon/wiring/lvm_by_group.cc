@@ -1,7 +1,5 @@
 #include "daemon/wiring/lvm_by_group.h"
 
-#include <iterator>
-
 #include <fmt/format.h>
 
 namespace quarry::daemon {
@@ -19,12 +17,9 @@ Result<lvm::HeldGroup> LvmByGroup::Hold(const std::string& group, const Call& ca
   return lvm->Hold(group, call);
 }
 
-Result<std::string> LvmByGroup::Version(const Call& call) {
-  auto version = groups_.begin()->second->Version(call);
-  for (auto next = std::next(groups_.begin()); next != groups_.end() && !version.has_value(); ++next) {
-    version = next->second->Version(call);
-  }
-  return version;
+Result<std::string> LvmByGroup::Version(const std::string& group, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Of(group));
+  return lvm->Version(group, call);
 }
 
 Result<lvm::Snapshot> LvmByGroup::Read(const std::string& group, const Call& call) {

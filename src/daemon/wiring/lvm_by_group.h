@@ -15,12 +15,11 @@ class LvmByGroup final : public lvm::LvmApi {
   // By the name of the group; at least one. The pointers are not owned.
   explicit LvmByGroup(std::map<std::string, lvm::LvmApi*> groups) : groups_(std::move(groups)) {}
 
-  // kNotFound for a group that is not in `groups`: to this quarryd it does not exist.
+  // All: kNotFound for a group that is not in `groups`: to this quarryd it does not exist.
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
-  // Asks the LVMs in turn until one answers: all belong to the same installation.
-  Result<std::string> Version(const Call& call) override;
+  Result<std::string> Version(const std::string& group, const Call& call) override;
 
  private:
   Result<lvm::LvmApi*> Of(const std::string& group) const;

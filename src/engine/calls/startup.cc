@@ -321,7 +321,7 @@ void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catal
 }  // namespace
 
 Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
-  QUARRY_ASSIGN(const std::string version, parts.node.world.lvm.Version(call));
+  QUARRY_ASSIGN(const std::string version, parts.node.world.lvm.Version(pool.config.group, call));
   QUARRY_ASSIGN(const auto turn, pool.writers.Wait("starting", call));
   QUARRY_TRY(EnsureGroup(parts, pool.config, call));
   QUARRY_ASSIGN(auto catalog, parts.node.ReadGroup(pool, call));

@@ -72,7 +72,9 @@ class FreshLvm final : public LvmApi {
   // - AddPv: with a finder, LVM sees only the pools' PVs. The new device is shown to LVM too, and no other.
   //   So an unmanaged group of the same name, on other disks, is no obstacle.
   Status Apply(const Change& change, const Call& call) override;
-  Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+  Result<std::string> Version(const std::string& group, const Call& call) override {
+    return inner_.Version(group, call);
+  }
 
   // Reads the group, which may ask LVM. Then takes LVM's lock and checks the headers; if they changed, reads
   // the text. If only LVM can interpret the text, the lock is released and everything is repeated, a few

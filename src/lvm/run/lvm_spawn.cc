@@ -51,7 +51,7 @@ Result<std::unique_ptr<LvmSpawn>> LvmSpawn::Make(Subprocess& subprocess, LvmSpaw
   for (const char* path : kPlaces) {
     if (access(path, X_OK) == 0) {
       std::unique_ptr<LvmSpawn> lvm(new LvmSpawn(subprocess, std::move(options), path));
-      QUARRY_TRY(lvm->Version(call));
+      QUARRY_TRY(lvm->Version("", call));
       return lvm;
     }
   }
@@ -152,7 +152,7 @@ Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {
   return worst;
 }
 
-Result<std::string> LvmSpawn::Version(const Call& call) {
+Result<std::string> LvmSpawn::Version(const std::string& /*group*/, const Call& call) {
   QUARRY_ASSIGN(const Finished finished, Run({"version"}, call));
   return ParseVersion(finished.out);
 }

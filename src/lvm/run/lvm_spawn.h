@@ -50,7 +50,7 @@ class LvmSpawn final : public LvmApi {
 
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
   Status Apply(const Change& change, const Call& call) override;
-  Result<std::string> Version(const Call& call) override;
+  Result<std::string> Version(const std::string& group, const Call& call) override;
 
  private:
   LvmSpawn(Subprocess& subprocess, LvmSpawnOptions options, std::string lvm_path)

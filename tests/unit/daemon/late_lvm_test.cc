@@ -26,7 +26,7 @@ TEST(LateLvm, ReportsAMissingToolUntilItIsInstalledAndNeverAMissingGroup) {
 
   installed = true;
   EXPECT_TRUE(lvm.Read("vg0", Call{}).has_value());
-  EXPECT_TRUE(lvm.Version(Call{}).has_value());
+  EXPECT_TRUE(lvm.Version("vg", Call{}).has_value());
   EXPECT_EQ(made, 1);
   EXPECT_EQ(lvm.Read("vg1", Call{}).error().code(), Code::kNotFound);
 }
@@ -35,7 +35,7 @@ TEST(LateLvm, KeepsTheCodeOfOtherFailures) {
   LateLvm lvm([](const Call&) -> Result<std::unique_ptr<lvm::LvmApi>> {
     return Error(Code::kTimeout, "lvm version");
   });
-  EXPECT_EQ(lvm.Version(Call{}).error().code(), Code::kTimeout);
+  EXPECT_EQ(lvm.Version("vg", Call{}).error().code(), Code::kTimeout);
 }
 
 }  // namespace

@@ -49,11 +49,11 @@ TEST_F(LvmByGroupTest, ASilentGroupDoesNotBlockTheOthers) {
   EXPECT_TRUE(lvm_.Read("vg-two", Soon()).has_value());
 }
 
-TEST_F(LvmByGroupTest, AnyLvmThatAnswersGivesTheVersion) {
+TEST_F(LvmByGroupTest, EachGroupAsksItsOwnLvmForTheVersion) {
   one_.before.FailAlways("Version", Error(Code::kUnavailable, "looking for the pool's disks"));
-  EXPECT_TRUE(lvm_.Version(Soon()).has_value());
-  two_.before.FailAlways("Version", Error(Code::kPrecondition, "no lvm"));
-  EXPECT_FALSE(lvm_.Version(Soon()).has_value());
+  EXPECT_FALSE(lvm_.Version("vg-one", Soon()).has_value());
+  EXPECT_TRUE(lvm_.Version("vg-two", Soon()).has_value());
+  EXPECT_EQ(lvm_.Version("vg-three", Soon()).error().code(), Code::kNotFound);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class ToldLvm final : public lvm::LvmApi {
  public:
   Result<lvm::Snapshot> Read(const std::string&, const Call&) override { return told; }
   Status Apply(const lvm::Change&, const Call&) override { return Refused(); }
-  Result<std::string> Version(const Call&) override { return Refused().error(); }
+  Result<std::string> Version(const std::string&, const Call&) override { return Refused().error(); }
 
   lvm::Snapshot told;
 

@@ -784,7 +784,9 @@ TEST_F(FromText, AfterAFailedChangeLvmIsAsked) {
       return inner_.Read(group, call);
     }
     Status Apply(const Change&, const Call&) override { return Error(Code::kTimeout, "killed"); }
-    Result<std::string> Version(const Call& call) override { return inner_.Version(call); }
+    Result<std::string> Version(const std::string& group, const Call& call) override {
+      return inner_.Version(group, call);
+    }
 
    private:
     LvmApi& inner_;

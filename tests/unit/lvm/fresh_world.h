@@ -51,7 +51,7 @@ class FreshWorld final : public LvmApi, public HeaderSource, public PvFinder {
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
   // Every verb commits, but for those that only the kernel sees.
   Status Apply(const Change& change, const Call&) override;
-  Result<std::string> Version(const Call&) override { return std::string("2.03.16"); }
+  Result<std::string> Version(const std::string&, const Call&) override { return std::string("2.03.16"); }
   Result<std::string> Show(const std::string& device) override;
   void Hide(const std::string& device) override;
   // Devices that were added, by the path given to LVM, and devices shown to LVM besides the group's PVs.
