@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -156,6 +157,7 @@ class Service {
 
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
+    engine_->lifecycle().Refuse();
     starters_.clear();
     trimmer_ = {};  // stops the thread and waits for it
     disk_watcher_ = {};
@@ -251,19 +253,25 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
     return 1;
   }
   const AbsolutePath& socket = *options.endpoint;
-  Service service(options, socket, log, writer, steps);
-  if (const Status started = service.Start(version); !started.has_value()) {
+  std::optional<Service> service(std::in_place, options, socket, log, writer, steps);
+  // Until the service is destroyed: that too may wait, for an LVM command or for a disk.
+  const auto limit = [&](const std::stop_token& done) { LimitStop(done, log, writer); };
+  if (const Status started = service->Start(version); !started.has_value()) {
     log.Error("cannot start", {{"detail", started.error().message()}});
+    const std::jthread stop_limit(limit);
+    service.reset();
     return 1;
   }
   log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node}});
   notifier.Send("READY=1");
 
   const int signal = WaitForStopSignal();
-  const std::jthread stop_limit([&](const std::stop_token& done) { LimitStop(done, log, writer); });
+  const std::jthread stop_limit(limit);
   log.Info("stopping", {{"signal", int64_t{signal}}});
   notifier.Send("STOPPING=1");
-  if (const Status stopped = service.Stop(); !stopped.has_value()) {
+  const Status stopped = service->Stop();
+  service.reset();
+  if (!stopped.has_value()) {
     log.Warning("stopped, but calls were cut short", {{"detail", stopped.error().message()}});
     return 1;
   }

@@ -92,7 +92,9 @@ class Lifecycle {
   Status StartPool(const std::string& name, const Call& call);
   // Starts one pool after the other. A pool that fails does not stop the others. Returns the first error.
   Status Start(const Call& call);
-  // Refuses new calls (kUnavailable), waits until the deadline for calls in flight, and stops the erasers and
+  // Refuses new calls (kUnavailable) from now on.
+  void Refuse();
+  // Refuses new calls, waits until the deadline for calls in flight, and stops the erasers and
   // the steps that callers left behind (mkfs, fsck). kTimeout: some calls were still running.
   Status Stop(const Call& call);
 

@@ -65,13 +65,17 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
   return Ok();
 }
 
-Status Lifecycle::Stop(const Call& call) {
+void Lifecycle::Refuse() {
   parts_.node.gate.Close("stopping");
   for (const auto& pool : parts_.node.pools) {
     if (!pool->gate.is_open()) {
       pool->gate.Close("stopping");  // for calls that wait for its start
     }
   }
+}
+
+Status Lifecycle::Stop(const Call& call) {
+  Refuse();
   QUARRY_TRY(parts_.node.gate.Drain(call));  // calls still in flight may wake the erasers
   parts_.background.Stop();
   for (const auto& repair : parts_.repairs) {
