@@ -8,11 +8,13 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -101,6 +103,33 @@ Result<daemon::Options> LoadOptions(const Common& common) {
   return std::move(loaded.options);
 }
 
+// LVM's private configuration lies here, and the links to the disks that LVM sees. A folder of its own: the
+// state folder belongs to quarryd, which may be running.
+class OwnFolder {
+ public:
+  static Result<OwnFolder> Make() {
+    std::string path = std::filesystem::temp_directory_path() / "quarryctl-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      return ErrnoError(fmt::format("making the directory '{}'", path));
+    }
+    return OwnFolder(path);
+  }
+  ~OwnFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) {
+      std::filesystem::remove_all(path_, ignored);
+    }
+  }
+  OwnFolder(OwnFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  OwnFolder& operator=(OwnFolder&&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
 // Looks at the disks as a starting quarryd would, but never starts the engine.
 Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::string>& parameters) {
   QUARRY_ASSIGN(daemon::Options options, LoadOptions(common));
@@ -110,6 +139,8 @@ Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::str
   const Call call = CallWithin(kPatience);
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = daemon::LvmBy::kSpawn;
+  QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make());
+  options.state_dir = folder.path();
   QUARRY_ASSIGN(const auto world, daemon::NodeWorld::Make(options, quiet, {}));
   engine::EngineConfig config;
   config.pools = options.pools;
@@ -125,7 +156,8 @@ Run ReadGroups(const Common& common,
     QUARRY_ASSIGN(const daemon::Options options, LoadOptions(common));
     const Call call = CallWithin(kPatience);
     SpawnSubprocess subprocess;
-    const std::string system_dir = options.state_dir + "/lvm";
+    QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make());
+    const std::string system_dir = folder.path() + "/lvm";
     QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
     QUARRY_ASSIGN(const auto lvm, lvm::LvmSpawn::Make(subprocess, {.system_dir = system_dir}, call));
     dm::DmKernel dm;
