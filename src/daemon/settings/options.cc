@@ -173,6 +173,12 @@ Status Complete(Options& options, const Environment& environment) {
   if (options.admin_endpoint == options.endpoint) {
     return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be different sockets");
   }
+  if (const auto metrics = options.metrics.has_value() ? options.metrics->socket : std::nullopt;
+      metrics.has_value() && (metrics == options.endpoint || metrics == options.admin_endpoint)) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("--metrics-address and {} must be different sockets",
+                             metrics == options.endpoint ? "--endpoint" : "--admin-endpoint"));
+  }
   if (options.pools.empty()) {
     return Error(
         Code::kInvalidArgument,

@@ -290,6 +290,11 @@ TEST_F(Loading, PutsTheAdminSocketIntoTheStateDirectoryUnlessItIsOff) {
             *AbsolutePath::Parse("/run/b/admin.sock"));
   EXPECT_EQ(LoadWith({"--admin-endpoint", "off"})->options.admin_endpoint, std::nullopt);
   ExpectRefused(LoadWith({"--admin-endpoint", kEndpoint}), "must be different sockets");
+  ExpectRefused(LoadWith({"--metrics-address", kEndpoint}),
+                "--metrics-address and --endpoint must be different");
+  ExpectRefused(
+      LoadWith({"--admin-endpoint", "unix:///run/b.sock", "--metrics-address", "unix:///run/b.sock"}),
+      "--metrics-address and --admin-endpoint must be different");
   ExpectRefused(LoadWith({"--admin-endpoint", "on"}), "--admin-endpoint: must be unix:///");
 }
 
