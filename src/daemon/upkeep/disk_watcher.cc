@@ -1,6 +1,7 @@
 #include "daemon/upkeep/disk_watcher.h"
 
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "daemon/upkeep/look_schedule.h"
@@ -13,17 +14,20 @@ using std::chrono::milliseconds;
 // The search waits for its turn in the pool. Another operation may hold that turn.
 constexpr milliseconds kLookLimit{60000};
 
-// False: the search has to be repeated.
-bool Look(engine::Engine& engine, const Logger& log, const std::stop_token& stop) {
+// False: the search has to be repeated. `told`: the error of the last search, which is logged once.
+bool Look(engine::Engine& engine, const Logger& log, std::string& told, const std::stop_token& stop) {
   const auto taken = engine.disks().JoinDisks(Call{.stop = stop}.Within(kLookLimit));
-  if (!taken.has_value() && !stop.stop_requested()) {
-    log.Warning("new disks could not be inspected yet", {{"error", taken.error().message()}});
+  const std::string error = taken.has_value() ? "" : taken.error().message();
+  if (!error.empty() && error != told && !stop.stop_requested()) {
+    log.Warning("new disks could not be inspected yet", {{"error", error}});
   }
+  told = error;
   return taken.has_value();
 }
 
 void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const std::stop_token& stop) {
   LookSchedule schedule;
+  std::string told;
   while (!stop.stop_requested()) {
     const auto happened = events.Wait(stop, {.time = schedule.due().value_or(SteadyTime::max())});
     const auto now = std::chrono::steady_clock::now();
@@ -31,7 +35,7 @@ void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const 
       schedule.DiskCame(now);
     }
     if (!stop.stop_requested() && schedule.due().has_value() && *schedule.due() <= now) {
-      const bool failed = !Look(engine, log, stop);
+      const bool failed = !Look(engine, log, told, stop);
       schedule.Looked(std::chrono::steady_clock::now(), failed);
     }
   }

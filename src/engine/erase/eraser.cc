@@ -140,7 +140,10 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
                     .recovered = "a deleted volume can be removed again"}),
       untagged_(log, pool.config.name,
                 {.fails = "a leg that an LVM conversion took out of a deleted volume cannot be erased yet",
-                 .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}) {}
+                 .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}),
+      unreturned_(log, pool.config.name,
+                  {.fails = "zeroed space could not be given back to the volume group yet",
+                   .recovered = "zeroed space was given back to the volume group after failed attempts"}) {}
 
 void Eraser::Start() {
   const MutexLock life(life_mutex_);
@@ -284,7 +287,8 @@ void Eraser::Round(const std::stop_token& stop) {
     again();
     return;
   }
-  bool undone = SweepZeroings(pool_, zeroings_, **group, world_, Call{.stop = stop}.Within(kLvmLimit));
+  bool undone =
+      SweepZeroings(pool_, zeroings_, **group, world_, unreturned_, Call{.stop = stop}.Within(kLvmLimit));
   const Catalog catalog = ReadCatalog(pool_.config.name, *group);
   TakeGivenUp(**group);
   ForgetGone(catalog);

@@ -122,6 +122,7 @@ class Eraser {
   FailureLog unremoved_;    // the command that removes erased volumes
   FailureLog unremovable_;  // erased volumes that lvremove would not remove alone, by name
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
+  FailureLog unreturned_;   // logical volumes that hold zeroed extents, by name
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_ ABSL_GUARDED_BY(mutex_);  // by device
   Mutex life_mutex_;  // held by Start() and Stop()
   bool stopped_ ABSL_GUARDED_BY(life_mutex_) = false;

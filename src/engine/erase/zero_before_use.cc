@@ -187,7 +187,7 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
 }
 
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group, const World& world,
-                   const Call& call) {
+                   FailureLog& failures, const Call& call) {
   if (zeroings.empty()) {
     return false;
   }
@@ -199,8 +199,10 @@ bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group
     // Again, under the turn: a caller may have come back.
     const auto now = world.lvm.Read(pool.config.group, call);
     for (const auto& [key, zeroing] : Unwanted(zeroings, now.has_value() ? now->get() : nullptr)) {
-      (void)GiveBack(pool, zeroings, key, zeroing, world,
-                     call);  // the next round tries again after a failure
+      const auto back = GiveBack(pool, zeroings, key, zeroing, world, call);
+      if (!call.stop.stop_requested()) {
+        failures.Note(zeroing->lv_name(), back.has_value() ? Ok() : Status(back.error()));
+      }
     }
   }
   return true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/erase/eraser.h"
+#include "engine/erase/failure_log.h"
 #include "engine/erase/zeroing.h"
 #include "engine/pool/node.h"
 
@@ -40,9 +41,9 @@ Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& er
 
 // Gives back zeroed extents for which no caller has come back for some minutes, and those of volumes that are
 // gone. True if there were zeroings when it began. The eraser's thread calls it, without the turn. `group`:
-// as the round has read it.
+// as the round has read it. `failures`: takes each outcome by the name of the LV that holds the extents.
 bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group, const World& world,
-                   const Call& call);
+                   FailureLog& failures, const Call& call);
 
 // How long a call waits for a zeroing: shorter than the patience of orchestrators, which may repeat the call.
 Call ZeroingPatience(const Call& call);
