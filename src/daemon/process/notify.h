@@ -1,4 +1,4 @@
-// Reports the progress of the start to a service manager: the protocol of sd_notify(3), one datagram per
+// Reports the start and the stop to a service manager: the protocol of sd_notify(3), one datagram per
 // message.
 #pragma once
 
@@ -13,7 +13,7 @@ class Notifier {
   // manager to notify.
   explicit Notifier(std::string socket) : socket_(std::move(socket)) {}
 
-  // Sends "READY=1", "STOPPING=1" or "STATUS=…"; several are separated by newlines. Best effort: quarryd also
+  // Sends "READY=1" or "STOPPING=1". Best effort: quarryd also
   // runs under a service manager that does not listen. False if the message could not be sent.
   bool Send(std::string_view message) const;
 

@@ -1,6 +1,7 @@
 // A plan is data: a list of actions. Each action can describe itself (Text) and execute itself (Commit), so a
-// printed plan is exactly what runs. Every action may be repeated: if its effect is there already, the result
-// is OK.
+// printed plan is exactly what runs. Most actions may be repeated: if the effect is there already, the result
+// is OK. CreateLv, ExtendLv, CreateGroup and ScrubAction may not: after a failure the caller plans again,
+// from what the group holds then.
 #pragma once
 
 #include <cstdint>

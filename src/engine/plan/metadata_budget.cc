@@ -1,7 +1,5 @@
 #include "engine/plan/metadata_budget.h"
 
-#include <algorithm>
-#include <optional>
 #include <variant>
 
 #include <fmt/format.h>

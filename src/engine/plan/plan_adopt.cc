@@ -1,7 +1,5 @@
 #include "engine/plan/plan_adopt.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "engine/model/unmanaged.h"

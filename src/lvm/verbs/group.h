@@ -13,8 +13,8 @@
 
 namespace quarry::lvm {
 
-// Enough metadata for about 10,000 linear volumes or 2,500 of raid1. The area cannot be enlarged later. LVM's
-// default of 1 MiB is full after about 1,300 linear volumes (277 of raid1), and then every change fails.
+// 64 times LVM's default of 1 MiB, which is full after about 1,300 linear volumes (277 of raid1) without
+// tags. Then every change fails, and the area cannot be enlarged later.
 inline constexpr Bytes kMetadataSize{64 * 1024 * 1024};
 
 // Makes the devices PVs and creates a group of them. The host's boot services leave the group inactive.
