@@ -352,17 +352,19 @@ Status Eraser::TagTakenOut(const Record& record, const Call& limited) {
   if (same == catalog.records.end() || !IsErasing(*same)) {
     return Ok();
   }
+  Status first = Ok();
   for (const TakenOut& taken : catalog.taken_out) {
     if (taken.volume == same->lv->name) {
-      QUARRY_TRY(RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited));
+      Status done = RunCounted(pool_, PlanEndOf(catalog, taken), world_, limited);
+      first = first.has_value() ? std::move(done) : first;
     }
   }
-  return Ok();
+  return first;
 }
 
 void Eraser::ForgetGone(const Catalog& catalog) {
   const auto gone = [&](const std::string& lv) { return catalog.group->FindLv(lv) == nullptr; };
-  for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_}) {
+  for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_, &unreturned_}) {
     failures->Forget(gone);
   }
   std::erase_if(work_, [&](const auto& entry) {

@@ -195,6 +195,9 @@ bool SweepZeroings(Pool& pool, Zeroings& zeroings, const lvm::VolumeGroup& group
     return true;
   }
   const auto turn = pool.writers.Wait("giving back zeroed space", call);
+  if (!call.stop.stop_requested()) {
+    failures.Note("", turn.has_value() ? Ok() : Status(turn.error()));
+  }
   if (turn.has_value()) {
     // Again, under the turn: a caller may have come back.
     const auto now = world.lvm.Read(pool.config.group, call);
