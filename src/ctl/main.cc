@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/path.h"
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
@@ -103,14 +104,15 @@ Result<daemon::Options> LoadOptions(const Common& common) {
   return std::move(loaded.options);
 }
 
-// LVM's private configuration lies here, and the links to the disks that LVM sees. A folder of its own: the
-// state folder belongs to quarryd, which may be running.
+// LVM's private configuration lies here, and the links to the disks that LVM sees. It is a folder of its own,
+// beside the state folder: that belongs to quarryd, which may be running.
 class OwnFolder {
  public:
-  static Result<OwnFolder> Make() {
-    std::string path = std::filesystem::temp_directory_path() / "quarryctl-XXXXXX";
+  static Result<OwnFolder> Make(const std::string& state_dir) {
+    QUARRY_ASSIGN(const AbsolutePath state, AbsolutePath::Parse(state_dir));
+    std::string path = state.Parent().str() + "/quarryctl-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
-      return ErrnoError(fmt::format("making the directory '{}'", path));
+      return ErrnoError(fmt::format("making the directory '{}' beside the state directory", path));
     }
     return OwnFolder(path);
   }
@@ -139,7 +141,7 @@ Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::str
   const Call call = CallWithin(kPatience);
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = daemon::LvmBy::kSpawn;
-  QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make());
+  QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make(options.state_dir));
   options.state_dir = folder.path();
   QUARRY_ASSIGN(const auto world, daemon::NodeWorld::Make(options, quiet, {}));
   engine::EngineConfig config;
@@ -156,7 +158,7 @@ Run ReadGroups(const Common& common,
     QUARRY_ASSIGN(const daemon::Options options, LoadOptions(common));
     const Call call = CallWithin(kPatience);
     SpawnSubprocess subprocess;
-    QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make());
+    QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make(options.state_dir));
     const std::string system_dir = folder.path() + "/lvm";
     QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
     QUARRY_ASSIGN(const auto lvm, lvm::LvmSpawn::Make(subprocess, {.system_dir = system_dir}, call));
