@@ -87,7 +87,7 @@ void LimitStop(const std::stop_token& done, const Logger& log, LogWriter& writer
   while (!done.stop_requested()) {
     const bool again = WaitForStopSignal(kSignalPoll).has_value();
     if (again || std::chrono::steady_clock::now() > deadline) {
-      log.Error("exiting at once", {{"detail", again ? "second signal" : "calls in flight did not end"}});
+      log.Error("exiting at once", {{"detail", again ? "second signal" : "the stop took too long"}});
       writer.Flush(kLastWords);
       _exit(1);
     }
@@ -258,6 +258,9 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   const auto limit = [&](const std::stop_token& done) { LimitStop(done, log, writer); };
   if (const Status started = service->Start(version); !started.has_value()) {
     log.Error("cannot start", {{"detail", started.error().message()}});
+    if (StopSignalPending()) {
+      (void)WaitForStopSignal();  // else the first signal would count as the second
+    }
     const std::jthread stop_limit(limit);
     service.reset();
     return 1;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -66,6 +67,15 @@ Result<UniqueFd> ListenOnPort(const MetricsAddress& address) {
   return Listen(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof(four), address.text);
 }
 
+// All zeroes if there is no such file.
+struct stat FileAt(const std::optional<AbsolutePath>& path) {
+  struct stat status{};
+  if (path.has_value()) {
+    (void)lstat(path->c_str(), &status);
+  }
+  return status;
+}
+
 }  // namespace
 
 class MetricsServer::Loop {
@@ -76,12 +86,16 @@ class MetricsServer::Loop {
         wake_(std::move(wake)),
         socket_(std::move(socket)),
         text_(std::move(text)),
+        bound_(FileAt(socket_)),
         thread_([this](const std::stop_token& stop) { Run(stop); }) {}
   ~Loop() {
     thread_.request_stop();
     (void)eventfd_write(wake_.get(), 1);
     thread_.join();
-    if (socket_.has_value()) {
+    // Another process may have replaced the socket.
+    struct stat now{};
+    if (socket_.has_value() && lstat(socket_->c_str(), &now) == 0 && now.st_dev == bound_.st_dev &&
+        now.st_ino == bound_.st_ino) {
       unlink(socket_->c_str());
     }
   }
@@ -241,6 +255,7 @@ class MetricsServer::Loop {
   UniqueFd listener_, wake_;
   std::optional<AbsolutePath> socket_;
   std::function<std::string()> text_;
+  const struct stat bound_;  // of the socket
   std::string last_;
   Clock::time_point made_;
   Clock::time_point accept_after_;
