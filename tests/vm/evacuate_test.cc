@@ -20,6 +20,9 @@ class EvacuateTest : public DisksUnderLoad {
   static std::string Members() {
     return Tool({"pvs", "--noheadings", "-o", "pv_name", "-S", std::string("vg_name=") + kGroup}).out;
   }
+  static bool IsReadOnly(const std::string& device) {
+    return Trim(Tool({"blockdev", "--getro", device}).out) == "1";
+  }
   // Restores the group for the next test.
   static void GiveBack(int number) {
     const std::string node = DiskNode(number);
@@ -62,6 +65,43 @@ TEST_F(EvacuateTest, ADiskIsEvacuatedUnderLoadAndLeavesItsGroup) {
   EXPECT_THAT(Ctl({"evacuate", node}).err, HasSubstr("no pool has a disk"));
   EndAll();
   GiveBack(leaving);
+}
+
+// LVM loads new tables for each move. The kernel keeps the device read-only with its new table.
+TEST_F(EvacuateTest, ARawDeviceThatIsPublishedReadOnlyStaysSo) {
+  Start();
+  std::map<std::string, v1::Volume> volumes;
+  for (const char* type : {"raid1", "linear"}) {
+    const v1::Volume volume = MustCreate({type, TypeParameters(type), BlockCapability(), kSize});
+    ASSERT_OK(client().Stage(volume, StagingPath(type), BlockCapability()));
+    ASSERT_OK(client().Publish(volume, StagingPath(type), TargetPath(type), BlockCapability(), true));
+    ASSERT_TRUE(IsReadOnly(TargetPath(type)));
+    volumes.emplace(type, volume);
+  }
+  const auto all_read_only = [&] {
+    return IsReadOnly(TargetPath("raid1")) && IsReadOnly(TargetPath("linear"));
+  };
+  const auto legs = group().LegDevices(LvOf(volumes.at("linear")));
+  ASSERT_OK(legs);
+  const std::string leaving = *legs->front().begin();
+  const int number = NumberOf(leaving);
+  ASSERT_TRUE(Ctl({"evacuate", leaving}).ok()) << Conditions();
+  EXPECT_TRUE(Eventually(all_read_only)) << quarryd().Log();
+  GiveBack(number);
+
+  const std::string lv = std::string(kGroup) + "/" + LvOf(volumes.at("linear"));
+  const Outcome moved = Sh("pvmove -n " + LvOf(volumes.at("linear")) + " $(lvs --noheadings -o devices " +
+                           lv + " | sed 's/(.*//') " + DiskNode(number));
+  ASSERT_TRUE(moved.ok()) << moved.err;
+  EXPECT_TRUE(Eventually(all_read_only, 60)) << quarryd().Log();
+  EXPECT_OK(client().Publish(volumes.at("linear"), StagingPath("linear"), TargetPath("linear"),
+                             BlockCapability(), true))
+      << "repeated";
+  for (const auto& [type, volume] : volumes) {
+    EXPECT_OK(client().Unpublish(volume.volume_id(), TargetPath(type)));
+    EXPECT_OK(client().Unstage(volume.volume_id(), StagingPath(type)));
+    EXPECT_OK(client().Delete(volume.volume_id()));
+  }
 }
 
 TEST_F(EvacuateTest, LegsOfAReplacedDiskAreRebuiltFromTheOthers) {

@@ -148,10 +148,8 @@ Result<PublishRequest> Resolved(Parts& parts, PublishRequest request) {
 
 // Fills in `raw_target`.
 Status LookForRawTarget(Parts& parts, NodeView& view) {
-  if (view.stack.top().read_only) {
-    QUARRY_ASSIGN(const auto published, parts.node.Published(view.mounts, view.stack));
-    view.raw_target = published.empty() ? "" : published.front()->target;
-  }
+  QUARRY_ASSIGN(const auto published, parts.node.Published(view.mounts, view.stack));
+  view.raw_target = published.empty() ? "" : published.front()->target;
   return Ok();
 }
 

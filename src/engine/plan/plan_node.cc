@@ -146,8 +146,9 @@ void AppendGrowth(const NodeView& view, const AbsolutePath& mounted_at, bool rea
   }
 }
 
-// Actions before a device that is mounted nowhere is mounted: PlanFormat, or else a check of the existing
-// file system.
+// Actions before the device is mounted: PlanFormat, or else a check of the existing file system if it is
+// mounted nowhere. A read-only device that is not published raw is made writable first. kPrecondition: the
+// volume is published raw, unless the device is read-only and is only to be read.
 Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content,
                              const mount::MountOptions& options) {
   QUARRY_ASSIGN(Plan plan, PlanFormat(view, content));
@@ -155,18 +156,17 @@ Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content
   if (plan.empty() && view.preen && !mounted && (options.flags & MS_RDONLY) == 0) {
     plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.stack.top().Node()});
   }
-  if (!view.stack.top().read_only) {
-    return plan;
+  const bool reads = plan.empty() && (options.flags & MS_RDONLY) != 0;
+  const bool read_only =
+      view.stack.top().read_only;  // a read-only publication of the raw device has made it so
+  if (!view.raw_target.empty() && !(read_only && reads)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("volume {} is published raw{} at {}: unpublish it there before it is mounted{}",
+                             view.record.tags.id, read_only ? " and read-only" : "", view.raw_target,
+                             read_only ? " for writing or formatted" : ""));
   }
-  // A read-only publication of the raw device has made the device read-only.
-  if (view.raw_target.empty()) {
+  if (view.raw_target.empty() && read_only) {
     plan.insert(plan.begin(), SetReadOnlyAction{view.stack.top().uuid, false});
-  } else if (!plan.empty() || (options.flags & MS_RDONLY) == 0) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format("volume {} is published raw and read-only at {}: unpublish it there before it is "
-                    "mounted for writing; a device is read-only as a whole",
-                    view.record.tags.id, view.raw_target));
   }
   return plan;
 }
@@ -333,15 +333,12 @@ Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& reques
             "readonly: the raw device of volume {} is published {} at {}; a device is read-only as a whole",
             record.tags.id, view.stack.top().read_only ? "read-only" : "writable", others.front()));
   }
-  // A mounted file system must not lose its device for writing, nor a reader's device become writable.
+  // Two writers would destroy the file system, and a reader would see it change.
   if (const auto mounted = view.mounts.Of(view.stack.number());
-      !mounted.empty() && view.stack.top().read_only != read_only) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format("readonly: volume {} is mounted at {}, and its device is {}: unmount it there first; a "
-                    "device is read-only as a whole",
-                    record.tags.id, mounted.front()->target,
-                    view.stack.top().read_only ? "read-only" : "writable"));
+      !mounted.empty() && !(read_only && view.stack.top().read_only)) {
+    return Error(Code::kPrecondition,
+                 fmt::format("volume {} is mounted at {}: unmount it there before it is published raw",
+                             record.tags.id, mounted.front()->target));
   }
   Plan plan;
   if (view.stack.top().read_only != read_only) {

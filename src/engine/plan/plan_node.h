@@ -25,7 +25,7 @@ struct NodeView {
   std::optional<uint32_t> group = {};
   // The setting fsck: check a file system that is mounted nowhere before it is mounted for writing.
   bool preen = false;
-  // A target at which the volume is published raw; empty: none. Needed only if the device is read-only.
+  // A target at which the volume is published raw; empty: none. Needed before a device is mounted.
   std::string raw_target = {};
 };
 
@@ -47,8 +47,8 @@ std::vector<const mount::MountEntry*> NodeBinds(const mount::MountTable& mounts,
 // Stages a volume for mounting. `content` is what libblkid found on the device. The file system grows to its
 // volume's size, unless it is mounted read-only. If the volume is already staged there with the same options,
 // only this growth is planned; with other options the result is kAlreadyExists. kPrecondition: something else
-// is mounted there, the device holds content that Quarry did not put there, or it is published raw and
-// read-only, and mounting it for writing would end that. kCorrupt: a device that was
+// is mounted there, the device holds content that Quarry did not put there, or it is published raw. (A
+// raw device that is published read-only may be mounted read-only.) kCorrupt: a device that was
 // formatted once reads blank.
 Result<Plan> PlanStage(const NodeView& view, const StageRequest& request, const mount::Content& content);
 
@@ -64,7 +64,8 @@ Result<Plan> PlanPublishUnstaged(const NodeView& view, const PublishRequest& req
                                  const mount::Content& content, bool several_targets);
 
 // Publishes the top device of the stack raw. `published`: the proven bind mounts of its node. kPrecondition:
-// the device would have to become read-only or writable, and is in use at another target or mounted.
+// it is mounted, or the device would have to become read-only or writable and is published elsewhere. (A
+// device that is read-only may be published so beside a mount.)
 Result<Plan> PlanPublishBlock(const NodeView& view, const PublishRequest& request,
                               const std::vector<const mount::MountEntry*>& published, bool several_targets);
 

@@ -233,7 +233,21 @@ TEST_F(RawPlanTest, AMountedDeviceDoesNotBecomeReadOnly) {
   ASSERT_FALSE(plan.has_value());
   EXPECT_EQ(plan.error().code(), Code::kPrecondition);
   EXPECT_NE(plan.error().message().find("/stage"), std::string::npos);
-  EXPECT_TRUE(PublishRaw("/pod/dev").has_value());
+}
+
+TEST_F(RawPlanTest, AMountedVolumeIsNotPublishedRawForWriting) {
+  Record("ext4", "any");
+  Mounted("/stage", {"rw"});
+  EXPECT_EQ(PublishRaw("/pod/dev").error().code(), Code::kPrecondition);
+}
+
+TEST_F(RawPlanTest, AVolumeThatIsPublishedRawIsNeitherMountedNorFormatted) {
+  Record("ext4", "any");
+  raw_target_ = "/pod/dev";
+  EXPECT_EQ(Stage(ext4_).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Stage(ext4_, {"ro"}).error().code(), Code::kPrecondition);
+  Record("", "any");
+  EXPECT_EQ(Stage(blank_).error().code(), Code::kPrecondition);
 }
 
 TEST_F(RawPlanTest, ADeviceMountedReadOnlyDoesNotBecomeWritable) {
