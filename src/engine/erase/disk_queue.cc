@@ -62,8 +62,8 @@ std::optional<std::string> DiskQueue::StuckLocked() const {
     return std::nullopt;
   }
   return fmt::format(
-      "every LVM command on volume group {} waits for the erasing of {} on {}, which has taken {} s so far: "
-      "the disk does not answer",
+      "LVM commands that change volume group {} or activate its volumes wait for the erasing of {} on {}, "
+      "which has taken {} s so far: the disk does not answer",
       writing_->group, HumanBytes(writing_->range.length), writing_->range.device,
       std::chrono::duration_cast<std::chrono::seconds>(now - writing_->since).count());
 }

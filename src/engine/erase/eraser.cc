@@ -133,11 +133,11 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
                 {.fails = "a deleted volume could not be erased yet",
                  .recovered = "a deleted volume was erased after failed attempts"}),
       unremoved_(log, pool.config.name,
-                 {.fails = "deleted volumes could not be removed yet",
-                  .recovered = "deleted volumes can be removed again"}),
+                 {.fails = "deleted or unfinished volumes could not be removed yet",
+                  .recovered = "deleted or unfinished volumes can be removed again"}),
       unremovable_(log, pool.config.name,
-                   {.fails = "a deleted volume cannot be removed",
-                    .recovered = "a deleted volume can be removed again"}),
+                   {.fails = "a deleted or unfinished volume cannot be removed",
+                    .recovered = "a deleted or unfinished volume can be removed again"}),
       untagged_(log, pool.config.name,
                 {.fails = "a leg that an LVM conversion took out of a deleted volume cannot be erased yet",
                  .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}),
@@ -299,8 +299,9 @@ void Eraser::Round(const std::stop_token& stop) {
       return;
     }
     const bool left_over = record.tags.state == lvm::VolumeState::kCreating && !BeingMade(pool_, record);
-    if (removable.size() < kRemovedAtOnce &&
-        (left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record)))) {
+    const bool ready =
+        left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record));
+    if (ready && removable.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
       removable.push_back(record);
     }
   }
@@ -313,7 +314,7 @@ void Eraser::Round(const std::stop_token& stop) {
     }
     if (!removed.has_value() && !stop.stop_requested()) {
       undone = true;
-    } else if (removable.size() == kRemovedAtOnce) {
+    } else if (removable.size() == kRemovedAtOnce && *removed) {
       Wake();  // there may be more
     }
   }
@@ -363,7 +364,9 @@ Status Eraser::TagTakenOut(const Record& record, const Call& limited) {
 }
 
 void Eraser::ForgetGone(const Catalog& catalog) {
-  const auto gone = [&](const std::string& lv) { return catalog.group->FindLv(lv) == nullptr; };
+  const auto gone = [&](const std::string& lv) {
+    return !lv.empty() && catalog.group->FindLv(lv) == nullptr;
+  };
   for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_, &unreturned_}) {
     failures->Forget(gone);
   }
@@ -516,10 +519,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
         (IsErasing(record) ? !MayGo(now, *lv, record) : BeingMade(pool_, record))) {
       continue;
     }
-    const Status alone = lvm::RemovesAlone(*now, *lv);
-    unremovable_.Note(record.lv->name, alone);
-    if (!alone.has_value()) {
-      NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
+    if (!RemovesAlone(*now, record)) {
       continue;
     }
     remove.names.push_back(record.lv->name);
@@ -529,7 +529,14 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
     return false;
   }
   pool_.clean.Look(*now);
-  QUARRY_TRY(RunCounted(pool_, {remove}, world_, limited));
+  const Status done = RunCounted(pool_, {remove}, world_, limited);
+  if (!done.has_value()) {
+    // Some may be gone all the same.
+    const auto after = world_.lvm.Read(pool_.config.group, limited);
+    std::erase_if(going, [&](const Record* record) {
+      return !after.has_value() || (*after)->FindLv(record->lv->name) != nullptr;
+    });
+  }
   for (const Record* record : going) {
     const auto work = work_.find(record->lv->uuid);
     if (work == work_.end()) {
@@ -541,7 +548,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
       log_.Warning("part of a deleted volume was not erased: it lies on a missing disk that was given up",
                    {{"pool", pool_.config.name}, {"lv", record->lv->name}});
     }
-    if (PolicyOf(*record) == ErasePolicy::kZero) {
+    if (PolicyOf(*record) == ErasePolicy::kZero && done.has_value()) {
       std::vector<lvm::PhysicalRange> cleared = erasure.extents();
       std::erase_if(cleared, [&](const auto& range) { return now->LacksPv(range.pv_uuid); });
       pool_.clean.Add(cleared);
@@ -551,7 +558,18 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
               {{"pool", pool_.config.name}, {"lv", record->lv->name}, {"seconds", elapsed}});
     work_.erase(work);
   }
+  QUARRY_TRY(done);
   return true;
+}
+
+bool Eraser::RemovesAlone(const lvm::VolumeGroup& group, const Record& record) {
+  const lvm::LogicalVolume* const lv = group.FindLv(record.lv->name);
+  const Status alone = lv == nullptr ? Ok() : lvm::RemovesAlone(group, *lv);
+  unremovable_.Note(record.lv->name, alone);
+  if (!alone.has_value()) {
+    NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
+  }
+  return alone.has_value();
 }
 
 Erasers::Erasers(Node& node) {

@@ -54,7 +54,7 @@ class Eraser {
   // is no longer missing.
   void GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away);
 
-  // Zeroes extents that a caller waits for.
+  // Queues the zeroing of extents that a caller waits for. Does not wait for it.
   void Clear(const std::shared_ptr<EraseJob>& extents);
   // The extents that are being zeroed for new or growing volumes.
   Zeroings& zeroings() { return zeroings_; }
@@ -83,7 +83,7 @@ class Eraser {
   void ForgetGone(const Catalog& catalog);
   // Tags legs that conversions took out of deleted volumes (model/taken_out.h). True if there are any.
   bool EndTakenOut(const Catalog& catalog, const std::stop_token& stop);
-  // Does so for one deleted volume, by what the group holds then.
+  // The same for one deleted volume. Takes the turn, and reads the group again under it.
   Status TagTakenOut(const Record& record, const Call& limited);
   // Begins the work, records its progress, or puts it off. True if the volume is erased and may be removed.
   bool Proceed(const Record& record, const std::stop_token& stop);
@@ -93,6 +93,8 @@ class Eraser {
   void TakeGivenUp(const lvm::VolumeGroup& group);
   void PutOff(const Record& record, Work& work, const Error& why);
   void RecordProgress(const Record& record, Work& work, const std::stop_token& stop);
+  // Whether lvremove would remove the volume alone. Notes if not, and tries again later.
+  bool RemovesAlone(const lvm::VolumeGroup& group, const Record& record);
   // Returns whether a command removed any of them.
   Result<bool> Remove(const std::vector<Record>& records, const std::stop_token& stop);
   // Whether an erased volume still has exactly the erased extents and shares them with no other volume. Also
@@ -119,8 +121,8 @@ class Eraser {
   // Thread only, as all FailureLogs are.
   FailureLog unread_;       // groups that cannot be read
   FailureLog unerased_;     // deleted volumes, by name
-  FailureLog unremoved_;    // the command that removes erased volumes
-  FailureLog unremovable_;  // erased volumes that lvremove would not remove alone, by name
+  FailureLog unremoved_;    // the command that removes erased and unfinished volumes
+  FailureLog unremovable_;  // volumes that lvremove would remove only together with others, by name
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
   FailureLog unreturned_;   // logical volumes that hold zeroed extents, by name
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_ ABSL_GUARDED_BY(mutex_);  // by device

@@ -422,7 +422,7 @@ TEST_F(EraserTest, ProbeNamesTheDiskOfAStuckWrite) {
   };
   EXPECT_EQ(words(), "");
   EXPECT_TRUE(Eventually([&] { return !words().empty(); }));
-  EXPECT_NE(words().find("volume group vg0 waits for"), std::string::npos) << words();
+  EXPECT_NE(words().find("LVM commands that change volume group vg0"), std::string::npos) << words();
   EXPECT_NE(words().find("/dev/"), std::string::npos) << words();
   go = true;
   go.notify_all();
