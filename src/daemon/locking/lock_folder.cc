@@ -61,11 +61,16 @@ std::string HostFolder(const UniqueFd& root, const std::string& otherwise) {
   return found;
 }
 
-bool IsSameFolder(const UniqueFd& root, const std::string& path, const struct stat& ours) {
+Result<bool> IsSameFolder(const UniqueFd& root, const std::string& path, const struct stat& ours) {
   const UniqueFd fd = OpenIn(root, path, O_PATH | O_DIRECTORY);
   struct stat theirs{};
-  return fd.valid() && fstat(fd.get(), &theirs) == 0 && theirs.st_dev == ours.st_dev &&
-         theirs.st_ino == ours.st_ino;
+  if (!fd.valid() && (errno == ENOENT || errno == ENOTDIR)) {
+    return false;
+  }
+  if (!fd.valid() || fstat(fd.get(), &theirs) != 0) {
+    return ErrnoError(fmt::format("looking at '{}' as the host's process 1 sees it (openat2)", path));
+  }
+  return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
 // The folder, within its file system, that is mounted at our lock folder (proc_pid_mountinfo(5)). nullopt:
@@ -161,14 +166,16 @@ Status CheckLockFolder(const LockFolderPlaces& places) {
   }
   const UniqueFd root(open((places.proc + "/1/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const std::string host_folder = root.valid() ? HostFolder(root, places.folder) : places.folder;
-  const bool same = root.valid() && IsSameFolder(root, host_folder, ours);
+  QUARRY_ASSIGN(const bool same, root.valid() ? IsSameFolder(root, host_folder, ours) : Result<bool>(false));
   const bool first_pids = Namespace(places, "self", "pid") == kFirstPidNamespace;
   const std::string mounts = Namespace(places, "self", "mnt");
   const bool shares_mounts = !mounts.empty() && mounts == Namespace(places, "1", "mnt");
   if (first_pids && root.valid()) {  // process 1 is the host's
     return same ? Ok() : Status(NotTheHosts(places, host_folder));
   }
-  // Here process 1 cannot be inspected, or it belongs to this container or to the container around it.
+  // Here process 1 cannot be inspected, or it belongs to this container or to the container around it. In the
+  // first case, the folder is accepted if this process shares the mounts of process 1. In the second case, it
+  // is accepted if process 1 has other mounts than this process, and nevertheless the same folder.
   if (first_pids ? shares_mounts : same && !shares_mounts) {
     return Ok();
   }
