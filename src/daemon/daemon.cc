@@ -244,7 +244,7 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   umask(077);
   csi::SendGrpcLogTo(log);
   if (const Status kept = KeepMemory(); !kept.has_value()) {
-    log.Warning("while a disk does not answer, this process cannot exit and no other quarryd can take over",
+    log.Warning("a helper process could not be started: quarryd cannot exit while a disk does not answer",
                 {{"error", kept.error().message()}});
   }
 

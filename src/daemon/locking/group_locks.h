@@ -15,8 +15,8 @@ namespace quarry::daemon {
 //   folder. LVM commands hold this lock too.
 // - By name, in kLockDirectory. Earlier builds take this lock. A group that does not exist yet has no other.
 //
-// A group that is recreated gets another UUID and therefore another lock. The old lock is kept, because its
-// volumes may live on under another name. Thread-safe.
+// A group that is recreated gets another UUID and therefore another lock. The old lock is kept, because the
+// old group may live on under another name. Thread-safe.
 class FlockGroupLocks final : public lvm::GroupLocks {
  public:
   FlockGroupLocks(std::string by_name, std::string by_uuid)

@@ -1,7 +1,7 @@
 // Locks between processes of one node: one quarryd per volume group, and one per socket. A lock is a flock(2)
 // on a file that is never removed. The lock belongs to the open file: the kernel releases it when the last
-// process that has the file open ends, for whatever reason. quarryd never calls LOCK_UN, which would release
-// the lock for all of them.
+// process that has the file open ends, for whatever reason. quarryd never calls LOCK_UN for such a file: that
+// would release the lock for all of these processes.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace quarry::daemon {
 
-// The same for every quarryd of the host, whatever its settings. It lies below /run, where only root can
-// create files.
+// The same path for every quarryd, whatever its settings. In a container it may lie in the container's own
+// /run. Only root can create files below /run.
 inline constexpr const char* kLockDirectory = "/run/quarry/locks";
 
-// Held until destroyed, and as long as any process lives that was given the descriptor. The file names the
-// process that took it, for people.
+// A lock of this process. It lasts until the object is destroyed and all processes that were given the
+// descriptor have ended. The file names the process that took the lock, for administrators.
 class NodeLock {
  public:
   static constexpr std::string_view kTaken = "it is taken";

@@ -15,7 +15,7 @@ enum class HttpAsked {
   kMalformed,  // not HTTP, or longer than kLongestRequest
 };
 
-constexpr size_t kLongestRequest = 8192;  // bytes, including the head of the request
+constexpr size_t kLongestRequest = 8192;  // in bytes: the request line and all header fields
 
 // What the request asks for. `request` holds all bytes received so far.
 HttpAsked ReadHttpRequest(std::string_view request);

@@ -36,7 +36,8 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // In seconds. This object outlives the result. Use each name once.
+  // Adds a histogram, in seconds. The result must not be called after this object is destroyed. Use each
+  // name once.
   Timings AddTimings(const std::string& name, const std::string& help);
   // All timings, and `gauges`.
   std::string Text(const std::vector<Gauge>& gauges) const;

@@ -31,7 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;  // waiting connections stay in the kernel and use no descriptor of quarryd
 constexpr std::chrono::milliseconds kTick{200};  // interval between checks for silent connections
-// A connection younger than this is never closed to make room: its caller is about to ask.
+// A connection that began its present phase (Phase) less than this ago is not closed to make room. A new
+// caller is about to ask.
 constexpr std::chrono::milliseconds kGrace{5};
 
 Result<UniqueFd> Listen(int family, const sockaddr* address, socklen_t length, const std::string& text) {
@@ -159,14 +160,15 @@ class MetricsServer::Loop {
   }
 
   // Makes room for one more connection. The connections are ordered by arrival. A response in progress is the
-  // last to be cut short. False: all connections are new, so the waiting one has to wait a little longer.
+  // last to be cut short. False: no connection waits, or it has to wait a little longer, because all others
+  // are new.
   bool MakeRoom() {
     if (connections_.size() < kMostConnections) {
       return true;
     }
     pollfd waiting{listener_.get(), POLLIN, 0};
     if (poll(&waiting, 1, 0) <= 0) {
-      return false;  // all are too new to be closed
+      return false;  // no connection waits, so none has to be closed
     }
     for (const Phase phase : {Phase::kLeaving, Phase::kAsking, Phase::kAnswering}) {
       const auto found = std::ranges::find_if(connections_, [&](const Connection& one) {

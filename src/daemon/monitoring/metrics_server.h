@@ -1,9 +1,9 @@
 // Serves the metrics over HTTP: GET /metrics, without authentication, to all clients that can reach the
 // address. It serves nothing else, and it changes nothing.
 //
-// It uses one thread, and at most kMostConnections descriptors. When one more connection arrives, the one
-// that has been silent longest is closed. Clients that only connect therefore cannot keep out a client that
-// asks.
+// It uses one thread, and at most kMostConnections descriptors for clients. When one more client connects,
+// the server closes the oldest connection whose response is sent, or else the oldest that has sent no
+// complete request. Clients that only connect therefore cannot keep out a client that asks.
 #pragma once
 
 #include <chrono>

@@ -14,13 +14,13 @@
 namespace quarry::daemon {
 namespace {
 
-// The keeper shares the thread-local variables of the thread that started it, including errno. It therefore
-// uses only system calls that cannot fail on a kernel that needs the keeper (Linux 5.9 and later). Keep must
-// not return.
+// The keeper shares the thread-local variables of the thread that started it, including errno, and must not
+// change them. It therefore uses only system calls that do not fail on Linux 5.9 and later. Keep must not
+// return.
 //
-// The kernel announces the parent's death when the parent's threads begin to end. A thread that gives the
-// memory up after the keeper has ended would be the last one, and wait for the reads. So the keeper stays a
-// little longer than all of them.
+// The kernel announces the parent's death when the parent's threads begin to end. The last user of the memory
+// waits for the reads. That must be the keeper, not a thread of the parent. So the keeper ends only after all
+// threads of the parent have ended: one second after the announcement.
 __attribute__((no_sanitize("address", "thread", "undefined"))) int Keep(void* parent) {
   static constexpr uint64_t kDeath = uint64_t{1} << (SIGTERM - 1);  // a set of signals, as the kernel has it
   static constexpr timespec kLonger{1, 0};

@@ -1,8 +1,8 @@
 // Lets quarryd exit although a disk has not answered a read.
 //
 // The kernel frees a process only when all its asynchronous reads have ended, because their buffers lie in
-// its memory. A read from a silent disk may never end. Until then the dead process cannot be killed, and it
-// would keep its descriptors and its locks. No successor could then serve the other disks. Therefore a second
+// its memory. A read from a silent disk may never end. A killed process that waits for such a read would keep
+// its descriptors and its locks. No successor could then serve the other disks. Therefore a second
 // process shares the memory, and nothing else: that process is the one that waits for the disk.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The command line, as a layer of settings. Only options.cc parses values, so flags, environment and file
-// always accept the same.
+// The command line, as a layer of settings. The values stay text here. The same code parses them later,
+// whatever their source, so flags, environment and file accept the same values.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

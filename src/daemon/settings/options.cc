@@ -160,7 +160,7 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
-// Fills in settings that have no default, or whose default is known only at the start.
+// Fills in the defaults that are known only at the start. Refuses settings that are missing or conflict.
 Status Complete(Options& options, const Environment& environment) {
   if (!options.endpoint) {
     return Error(Code::kInvalidArgument,
@@ -264,10 +264,12 @@ const std::vector<Setting>& Settings() {
        "[zygote]",
        &Set<&Options::lvm, &ParseLvmBy>},
       {"erase-rate", "QUARRY_ERASE_RATE",
-       "bytes per second at which each disk is erased after a volume is deleted, 0 for no limit [0]",
+       "highest rate of erasing deleted volumes and zeroing new space, in bytes per second and disk, 0 for "
+       "no limit [0]",
        &Set<&Options::erase_rate, &ParseSize>},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
-       "how many LVM commands of a pool may be stuck on a silent disk before it starts no more [4]",
+       "how many LVM commands of a pool may be stuck on a silent disk before quarryd starts no more of them "
+       "[4]",
        &ApplyStuckLimit},
       {"trim-hours", "QUARRY_TRIM_HOURS", "hours between runs of fstrim on mounted volumes, 0 for never [0]",
        &Set<&Options::trim_interval, &ParseUpTo<hours, hours(kYear).count()>>},
@@ -285,13 +287,13 @@ const std::vector<Setting>& Settings() {
        "days between scrubs of a RAID volume, 0 for scrubs on request only [28]",
        &Set<&Options::scrub_interval, &ParseUpTo<days, kYear.count()>>},
       {"scrub-hours", "QUARRY_SCRUB_HOURS",
-       "hours of the day, local time, in which a scheduled scrub may start: 1-5, 22-6 [0-24]",
+       "hours of the day, local time, in which a scheduled scrub may start, such as 1-5 or 22-6 [0-24]",
        &ApplyScrubHours},
       {"health-interval", "QUARRY_HEALTH_INTERVAL",
        "interval between disk health polls, in seconds, 0 for never [60]",
        &Set<&Options::health_interval, &ParseUpTo<seconds, seconds(days(1)).count()>>},
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
-       "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [off]",
+       "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [nowhere]",
        &Set<&Options::metrics, &ParseMetricsAddress>},
       {"log-level", "QUARRY_LOG_LEVEL", "lowest level that is logged: debug, info, warning, error [info]",
        &Set<&Options::log_level, &ParseLogLevel>},

@@ -19,7 +19,7 @@
 
 namespace quarry::daemon {
 
-// What runs LVM commands: a zygote (lvm/zygote.h), or an lvm process started for each command.
+// What runs LVM commands: a zygote (lvm/run/zygote.h), or an lvm process started for each command.
 enum class LvmBy { kZygote, kSpawn };
 
 // What the engine is configured with, and what the process around it needs.
@@ -76,8 +76,9 @@ struct Loaded {
   std::string print;  // --help or --version: print this text and exit; otherwise empty
 };
 
-// `args` lacks the program's name. Errors are kInvalidArgument, in one line that names the setting and where
-// it was given. `default_config` is read if it exists.
+// `args`: the command line without the program's name. An invalid setting gives kInvalidArgument, and the
+// message names the setting and where it was given. A configuration file that cannot be read gives the error
+// of the read, such as kNotFound. `default_config` is read if it exists.
 Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                     const std::string& version, const std::string& default_config = kDefaultConfig);
 

@@ -25,8 +25,8 @@ class DiskQueue {
   enum class Haste { kNone, kAwaited };
 
   // `rate`: bytes a second at most; 0: as fast as possible. `tell` is called, on the queue's thread and
-  // without a lock, after each volume's part, and after each further kTold bytes. `world`, `log`, and
-  // everything that `tell` refers to, must outlive this object.
+  // without a lock, when a part of a job has ended, and each time kTold more bytes are done. `world`, `log`,
+  // and everything that `tell` refers to, must outlive this object.
   DiskQueue(World world, const Logger& log, Bytes rate, std::function<void()> tell);
   // Stops after the present piece. The rest stays undone. (jthread asks to stop, then joins.)
   ~DiskQueue() = default;
@@ -81,7 +81,7 @@ class DiskQueue {
   double speed_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes a second, pauses included
   double write_speed_ = 0;                    // bytes a second, without pauses; used by the thread only
   Bytes untold_;                              // since the last `tell_`; used by the thread only
-  std::chrono::milliseconds pause_{0};        // the last one since a piece succeeded; used by the thread only
+  std::chrono::milliseconds pause_{0};        // the last pause; 0 after a success; used by the thread only
   bool told_of_zeroes_ = false;               // used by the thread only
   std::jthread thread_;                       // last: everything above exists before it runs
 };

@@ -88,16 +88,16 @@ Result<Owner> Take(Pool& pool, const Plan& plan, const std::string& name, const 
   return OwnerOf(*now, *holder, std::string(lvm::kCreatingTag));
 }
 
-// Whether `key` is that of a growth, and the group no longer has the volume. No call comes back for its
-// extents then. A volume that was made a part of another one keeps its tags, so it is still there.
+// Whether `key` belongs to the growth of a volume that the group no longer has. Then no call comes back for
+// the extents. A volume that was made a part of another volume keeps its tags, so it does not count as gone.
 bool VolumeIsGone(const lvm::VolumeGroup& group, const LockKey& key) {
   return !key.volume_id().empty() && std::ranges::none_of(group.lvs, [&](const lvm::LogicalVolume& lv) {
     return lvm::BearsId(lv.tags, key.volume_id());
   });
 }
 
-// The zeroings that have ended and that no call is expected to use: none has come for kKept, or the volume is
-// gone. Without a `group` (nullptr) no volume counts as gone.
+// The zeroings that have ended and that no call is expected to use: no call has waited for them for kKept, or
+// the volume is gone. Without a `group` (nullptr) no volume counts as gone.
 std::vector<std::pair<LockKey, std::shared_ptr<Zeroing>>> Unwanted(const Zeroings& zeroings,
                                                                    const lvm::VolumeGroup* group) {
   auto ended = zeroings.Finished();

@@ -33,7 +33,8 @@ Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const LockKey&
 // The free space within `held`, for a plan that must take exactly those extents.
 lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held);
 
-// Creates a logical volume that holds the extents of `plan`, and zeroes the part `unknown` of them.
+// Creates a logical volume that holds the extents of `plan`, and begins to zero those in `unknown`. Does not
+// wait for the zeroing.
 Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const LockKey& key,
                                               const Catalog& catalog, const Plan& plan,
                                               const std::vector<lvm::PhysicalRange>& unknown,

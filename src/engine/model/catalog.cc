@@ -172,7 +172,7 @@ Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
     const std::string wanted =
         capability.fs_type.empty() ? std::string(mount::SupportedFilesystems().front()) : capability.fs_type;
     if (!mount::IsSupportedFilesystem(wanted)) {
-      return bad("mount.fs_type", fmt::format("'{}' is not supported; there are {}", wanted,
+      return bad("mount.fs_type", fmt::format("'{}' is not supported; supported are {}", wanted,
                                               fmt::join(mount::SupportedFilesystems(), ", ")));
     }
     if (!fs_type.empty() && fs_type != wanted) {

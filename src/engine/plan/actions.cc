@@ -77,8 +77,8 @@ Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const W
 }
 
 // Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
-// metadata. Of a verb for several volumes, those whose tables may be reloaded are changed. The others give an
-// error, but do not block these.
+// metadata. If the verb has several volumes, it is applied to those whose tables may be reloaded, and the
+// others cause an error afterwards.
 template <typename Verb>
 Status Reload(Verb verb, const World& world, const Call& call) {
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(verb.group, call));
@@ -125,9 +125,9 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
   return false;
 }
 
-// When LVM resumes a volume, the volume gets the table that the killed command had loaded, whether that
-// command committed or not. A volume that was growing would have extents that are free. So the table of the
-// committed metadata is loaded afterwards.
+// If a killed command left a volume suspended, LVM's resume puts the table of that command into use, whether
+// that command committed or not. The volume of an uncommitted growth would then use extents that are free. So
+// the table of the committed metadata is loaded afterwards.
 Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
   std::vector<std::string> suspended;
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
@@ -396,7 +396,9 @@ std::string Text(const Action& action) {
             return fmt::format("compare the legs of {}/{}{}", a.group, a.name,
                                a.repair ? ", and rewrite what differs" : "");
           },
-          [](const VerifyLeftAction& a) { return fmt::format("verify that disk {} is left", a.pv_uuid); },
+          [](const VerifyLeftAction& a) {
+            return fmt::format("verify that the moved extents of disk {} are free", a.pv_uuid);
+          },
           [](const ReviveAction& a) {
             return fmt::format("let {}/{} start again from its freshest legs", a.group, a.name);
           },

@@ -47,7 +47,8 @@ struct RemoveLvAction {
   std::vector<std::string> names;
   uint64_t seqno = 0;
 };
-// Reads the result of a repair back: no leg is lost or on the PV `left`, and no two legs share a disk.
+// Reads the result of a repair back: no leg is on a missing disk or on the PV `left`, and no two legs share a
+// disk.
 struct VerifyLegsAction {
   std::string group, name;
   std::string left = {};  // uuid of the PV to be vacated; may be empty
@@ -132,7 +133,7 @@ using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, Dea
                             SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
                             RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
-// The verb, if the action is that change of LVM's; else nullptr.
+// The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>
 auto* Find(auto& action) {
   auto* const change = std::get_if<lvm::Change>(&action);

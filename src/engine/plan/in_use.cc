@@ -28,7 +28,7 @@ Status CheckUnused(const World& world, const std::string& dm_uuid, const std::st
     if (brief) {
       who = world.mount.Openers(number);
     }
-    const std::string words = !who.has_value() ? fmt::format("by whom is unknown ({})", who.error().message())
+    const std::string words = !who.has_value() ? fmt::format("users unknown ({})", who.error().message())
                               : who->empty()   ? "held open by an unknown process"
                                                : fmt::format("{}", fmt::join(*who, ", "));
     return Error(Code::kPrecondition, fmt::format("{} is in use: {}", what, words));

@@ -31,7 +31,8 @@ Status CheckForeign(const Record& record) {
   if (!IsForeign(lv)) {
     const auto owned = lvm::OwnedExtents(*record.group, lv);
     return Refuse(Code::kPrecondition, record,
-                  fmt::format("is a pool, or the origin or a snapshot of another volume{}",
+                  fmt::format("is a pool, or the origin or a snapshot of another volume, or a leg of a "
+                              "volume of Quarry{}",
                               owned.has_value() ? "" : ": " + owned.error().message()));
   }
   if (record.tags.id.empty()) {
@@ -64,7 +65,7 @@ Result<std::string> WantedFilesystem(const AdoptRequest& request) {
   }
   if (!mount::IsSupportedFilesystem(request.fs_type)) {
     return Error(Code::kInvalidArgument,
-                 fmt::format("fs_type: '{}' is not supported; there are {}", request.fs_type,
+                 fmt::format("fs_type: '{}' is not supported; supported are {}", request.fs_type,
                              fmt::join(mount::SupportedFilesystems(), ", ")));
   }
   return request.fs_type;

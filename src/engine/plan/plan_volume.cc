@@ -16,7 +16,7 @@ namespace {
 constexpr Bytes kErasePiece = kGiB;
 
 // An interrupted growth may not have been compared with its plan, and the plan is lost. LVM allocates only
-// the extents that it was told to allocate. So only the legs are compared, with the profile.
+// the extents that it was told to allocate. So it is enough to compare the geometry with the profile.
 Status CheckGrown(const Record& record, const Profile& profile) {
   const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
   if (geometry.has_value() && geometry->type() == profile.geometry.type() &&
@@ -27,8 +27,8 @@ Status CheckGrown(const Record& record, const Profile& profile) {
   return Error(
       Code::kPrecondition,
       fmt::format(
-          "volume {}: a growth that was cut off left it with a wrong layout: it {}; inspect it with lvs, "
-          "and correct the layout with pvmove",
+          "volume {}: a growth that was cut off left it with a wrong layout: it {}; inspect it with lvs. If "
+          "two legs share a disk, move one of them to another disk (pvmove)",
           record.tags.id, geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
 }
 
@@ -177,7 +177,8 @@ Result<Plan> PlanEraseRanges(const lvm::VolumeGroup& group, const std::vector<lv
                       away ? "is missing, so its extents cannot be erased: return the disk, or give "
                              "it up (`quarryctl repair`)"
                            : "has returned, but LVM has not taken it back yet; quarryd keeps trying. If "
-                             "the log says that this fails, remove the disk for good"));
+                             "the log reports that this fails, pull the disk out and give it up "
+                             "(`quarryctl repair`)"));
     }
     const lvm::PhysicalVolume* const pv = group.FindPv(range.pv_uuid);
     const Bytes start = pv->pe_start + ToBytes(range.range.first, group.extent_size);

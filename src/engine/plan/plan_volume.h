@@ -46,13 +46,14 @@ ErasePolicy PolicyOf(const Record& record);
 // out of reach, and the eraser does the rest.
 Plan PlanDelete(const Record& record, ErasePolicy policy);
 
-// Retags the parts of a leg that model/taken_out.h found as deleted volumes, so that they are erased like
-// their volume. One commit each. The leg comes first, because its metadata LV is the proof that the leg is
-// Quarry's.
+// Gives the parts of a leg that a conversion took out (model/taken_out.h) the tags of deleted volumes, so
+// that they are erased like the leg's volume. Each part takes one commit. The leg comes first, because its
+// metadata LV is the proof that the leg is Quarry's.
 Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken);
 
-// Erases every extent of a volume on its disks. kUnavailable if one of the disks is missing; the errors of
-// OwnedExtents (lvm/ownership.h) if the extents are not the volume's alone.
+// Erases every extent of a volume on its disks, except those on disks that are away and in `given_up`.
+// kUnavailable if another of the disks is missing; the errors of OwnedExtents (lvm/ownership.h) if the
+// extents are not the volume's alone.
 Result<Plan> PlanErase(const Record& record, ErasePolicy policy, const std::set<std::string>& given_up = {});
 // Whether this PV is away: it has no device. A PV whose disk has returned is not away, although LVM counts it
 // as missing until it is taken back.

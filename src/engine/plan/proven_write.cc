@@ -14,7 +14,7 @@
 namespace quarry::engine {
 namespace {
 
-// A command that holds LVM's lock for longer than this deserves a line in the log.
+// How long a piece waits for LVM's lock. After that DiskQueue logs that erasing is delayed, and tries again.
 constexpr std::chrono::milliseconds kHoldLimit{60000};
 
 struct Held {
@@ -71,8 +71,8 @@ bool Within(const lvm::PhysicalRange& piece, const std::vector<lvm::PhysicalRang
 
 enum class OwnDevices { kMayBeThere, kMustBeGone };
 
-// Checks the kernel's mappings of the extents that will be written. Extents that are free, or Quarry's, in
-// the metadata may still be mapped for another device. If extents of an active RAID volume were zeroed, the
+// Checks the kernel's mappings of the extents that will be written. Another device may still be mapped to
+// extents that belong to this volume in the metadata. If extents of an active RAID volume were zeroed, the
 // kernel could overwrite them from a leg that is not zeroed yet.
 Status CheckMappings(const World& world, const Held& owner, const dm::EraseRange& range, OwnDevices may) {
   const lvm::VolumeGroup& group = *owner.group.snapshot;

@@ -7,9 +7,10 @@
 // piece belongs to this volume alone, by the committed metadata and by the kernel's mappings. If anything is
 // not recognized, nothing is written.
 //
-// While the group is held, LVM commands that change it or activate its volumes wait. LVM's lock is shared, so
-// commands that only read wait only behind such a command. So pieces are small, and no code here waits for a
-// turn, a command or a pause. Only the disk itself can take long (DiskQueue::Stuck).
+// While the group is held, LVM commands that change it or activate its volumes wait. The hold is a shared
+// lock. A command that only reads the group waits only if a command of the first kind waits before it. So
+// pieces are small, and no code here waits for a turn, a command or a pause. Only the disk itself can take
+// long (DiskQueue::Stuck).
 #pragma once
 
 #include <functional>

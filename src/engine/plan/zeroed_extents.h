@@ -2,8 +2,8 @@
 // old bytes. This is memory, not a record on disk: forgotten extents are zeroed again, and no extent counts
 // as zeroed without proof.
 //
-// Known are the extents that this process has zeroed, flushed and returned to the group, while no other
-// process can have had them since. To get a free extent, a process must commit a change of the group, and
+// An extent is known if this process has zeroed it, flushed it and returned it to the group, and no other
+// process can have had it since. To get a free extent, a process must commit a change of the group, and
 // every commit raises the group's sequence number by one. So while the number has risen by no more than the
 // number of our own commits, all known extents stay known.
 #pragma once
@@ -30,8 +30,8 @@ class ZeroedExtents {
   void Committed(uint64_t commits) { commits_ += commits; }
   // Forgets extents that are about to be allocated. Whatever happens then, their content is unknown.
   void Forget(const std::vector<lvm::PhysicalRange>& ranges);
-  // Adds extents that were zeroed while a managed LV held them, after that LV was removed since the last
-  // Look.
+  // Adds extents that were zeroed while a managed LV held them. Call it when that LV has been removed. The
+  // last Look must have come before the removal.
   void Add(const std::vector<lvm::PhysicalRange>& ranges);
 
   // The parts of `ranges` that are not known to be zeroed, by PV, ascending.
