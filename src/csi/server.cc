@@ -9,10 +9,10 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include "csi/admin/listener.h"
 #include "csi/admin/services.h"
 #include "csi/edge.h"
 #include "csi/errors.h"
+#include "csi/listener.h"
 #include "csi/services.h"
 
 namespace quarry::csi {
@@ -48,13 +48,13 @@ struct Server::State {
 
   const v1::Plugin plugin;
   CancelWatch watch;
-  admin::Peers peers;
+  Peers peers;
   Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
   const v1::Calls v1_calls, v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
   std::shared_ptr<grpc::Service> admin_service;
   std::unique_ptr<grpc::Server> server, admin_server;
-  std::unique_ptr<admin::Listener> admin_listener;
+  std::unique_ptr<Listener> admin_listener;
 };
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     if (!s.admin_server) {
       return Error(Code::kInternal, "gRPC could not create the server for quarryctl");
     }
-    QUARRY_ASSIGN(s.admin_listener, admin::Listener::Start(*config.admin_socket, *s.admin_server, s.peers));
+    QUARRY_ASSIGN(s.admin_listener, Listener::Start(*config.admin_socket, *s.admin_server, s.peers));
   }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/log_writer.h"
+#include "csi/kubelet/registrar.h"
 #include "csi/server.h"
 #include "daemon/locking/group_locks.h"
 #include "daemon/locking/lock_folder.h"
@@ -55,6 +56,9 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
   }
   if (options.admin_endpoint.has_value()) {
     sockets.emplace_back(*options.admin_endpoint, " (--admin-endpoint)");
+  }
+  if (options.registration_socket.has_value()) {
+    sockets.emplace_back(*options.registration_socket, " (--kubelet-dir)");
   }
   std::vector<NodeLock> locks;
   for (const auto& [path, setting] : sockets) {
@@ -152,12 +156,13 @@ class Service {
     if (options_.trim_interval.count() > 0) {
       trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
     }
-    return Ok();
+    return Register();  // last: the kubelet calls at once
   }
 
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     engine_->lifecycle().Refuse();
+    registrar_.reset();  // the kubelet stays registered: a restart is more likely than the end
     starters_.clear();
     trimmer_ = {};  // stops the thread and waits for it
     disk_watcher_ = {};
@@ -181,6 +186,20 @@ class Service {
           [this, name = pool.name](const Call& call) { return engine_->lifecycle().StartPool(name, call); },
           log_, Backoff{}, pool.name));
     }
+  }
+
+  Status Register() {
+    if (options_.registration_socket.has_value()) {
+      QUARRY_ASSIGN(registrar_, csi::kubelet::Registrar::Start(
+                                    {.socket = *options_.registration_socket,
+                                     .claim = &ClaimSocket,
+                                     .driver_name = options_.driver_name,
+                                     .endpoint = socket_,
+                                     .observe = [this](const auto& said) { exporter_.Observe(said); }},
+                                    log_)
+                                    .Context("--kubelet-dir"));
+    }
+    return Ok();
   }
 
   // Called before the engine starts, so that no disk is missed. The start itself looks for disks, and the
@@ -224,6 +243,7 @@ class Service {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<csi::Server> server_;
+  std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_;
   std::jthread trimmer_, disk_watcher_;
   std::vector<std::unique_ptr<Watcher>> watchers_;  // of each pool

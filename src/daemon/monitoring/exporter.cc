@@ -153,6 +153,16 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
   Append(kDiskFigures, disks, out);
 }
 
+void AppendRegistration(const csi::kubelet::Registration& registration, std::vector<Gauge>& out) {
+  out.push_back({"quarry_kubelet_registered",
+                 "1 if the kubelet's last word was that it has registered this driver, else 0",
+                 {{{}, registration.registered ? 1.0 : 0.0}}});
+  out.push_back({"quarry_kubelet_refusals_total",
+                 "Times that the kubelet has refused to register this driver",
+                 {{{}, static_cast<double>(registration.refusals)}},
+                 true});
+}
+
 }  // namespace
 
 void Exporter::Observe(const csi::RpcOutcome& rpc) {
@@ -160,6 +170,11 @@ void Exporter::Observe(const csi::RpcOutcome& rpc) {
          {"method", std::string(rpc.method)},
          {"code", CodeText(rpc.code)}},
         rpc.took);
+}
+
+void Exporter::Observe(const csi::kubelet::Registration& registration) {
+  const MutexLock lock(mutex_);
+  registration_ = registration;
 }
 
 void Exporter::Observe(const Command& command, std::chrono::duration<double> took) {
@@ -184,6 +199,12 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
        {{{}, static_cast<double>(lost_lines_())}},
        true},
       std::move(ready)};
+  {
+    const MutexLock lock(mutex_);
+    if (registration_.has_value()) {
+      AppendRegistration(*registration_, gauges);
+    }
+  }
   AppendState(pools.has_value() ? *pools : std::vector<engine::PoolStatus>(), gauges);
   return metrics_.Text(gauges);
 }

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/subprocess.h"
 #include "csi/edge.h"
+#include "csi/kubelet/registrar.h"
 #include "daemon/monitoring/metrics.h"
 #include "engine/engine.h"
 
@@ -19,6 +22,7 @@ class Exporter {
   explicit Exporter(std::function<uint64_t()> lost_lines) : lost_lines_(std::move(lost_lines)) {}
 
   void Observe(const csi::RpcOutcome& rpc);
+  void Observe(const csi::kubelet::Registration& registration);
   // Counts an LVM command under its verb.
   void Observe(const Command& command, std::chrono::duration<double> took);
   // All metrics, with the engine's current figures. Figures that the engine cannot give now are left out.
@@ -31,6 +35,8 @@ class Exporter {
       metrics_.AddTimings("quarry_rpc_duration_seconds", "Duration of RPCs, by result");
   const Metrics::Timings commands_ =
       metrics_.AddTimings("quarry_lvm_command_duration_seconds", "Duration of LVM commands");
+  mutable Mutex mutex_;
+  std::optional<csi::kubelet::Registration> registration_ ABSL_GUARDED_BY(mutex_);  // none: no kubelet
 };
 
 }  // namespace quarry::daemon

@@ -132,6 +132,14 @@ Status ApplyAdminEndpoint(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyKubeletDir(Options& options, std::string_view text) {
+  options.kubelet_dir.reset();
+  if (text != "off") {
+    QUARRY_ASSIGN(options.kubelet_dir, AbsolutePath::Parse(text));
+  }
+  return Ok();
+}
+
 // The first layer that names the setting wins.
 Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
   for (const Setting& setting : Settings()) {
@@ -160,6 +168,47 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
+// Where the kubelet looks for the driver.
+Status PlaceRegistration(Options& options) {
+  if (!options.kubelet_dir.has_value()) {
+    return Ok();
+  }
+  if (options.mode == csi::Mode::kController) {
+    return Error(Code::kInvalidArgument,
+                 "--kubelet-dir: the kubelet needs the node service, which --mode controller does not offer");
+  }
+  QUARRY_ASSIGN(options.registration_socket,
+                ParseEndpoint(fmt::format("unix://{}/plugins_registry/{}-reg.sock",
+                                          options.kubelet_dir->str(), options.driver_name))
+                    .Context("--kubelet-dir"));
+  return Ok();
+}
+
+// Refuses a socket that is given twice, or that the kubelet would take for another.
+Status CheckSockets(const Options& options) {
+  const std::array<std::pair<const char*, std::optional<AbsolutePath>>, 4> sockets = {{
+      {"--endpoint", options.endpoint},
+      {"--admin-endpoint", options.admin_endpoint},
+      {"--kubelet-dir", options.registration_socket},
+      {"--metrics-address", options.metrics.has_value() ? options.metrics->socket : std::nullopt},
+  }};
+  for (auto one = sockets.begin(); one != sockets.end(); ++one) {
+    for (auto other = sockets.begin(); other != one; ++other) {
+      if (one->second.has_value() && one->second == other->second) {
+        return Error(Code::kInvalidArgument,
+                     fmt::format("{} and {} must be different sockets", one->first, other->first));
+      }
+    }
+    if (options.registration_socket.has_value() && one->second.has_value() &&
+        one->second != options.registration_socket &&
+        one->second->str().starts_with(options.registration_socket->Parent().str() + "/")) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} must not lie in the kubelet's folder plugins_registry", one->first));
+    }
+  }
+  return Ok();
+}
+
 // Fills in the defaults that are known only at the start. Refuses settings that are missing or conflict.
 Status Complete(Options& options, const Environment& environment) {
   if (!options.endpoint) {
@@ -170,15 +219,8 @@ Status Complete(Options& options, const Environment& environment) {
     QUARRY_ASSIGN(options.admin_endpoint,
                   ParseEndpoint("unix://" + options.state_dir + "/admin.sock").Context("--admin-endpoint"));
   }
-  if (options.admin_endpoint == options.endpoint) {
-    return Error(Code::kInvalidArgument, "--admin-endpoint and --endpoint must be different sockets");
-  }
-  if (const auto metrics = options.metrics.has_value() ? options.metrics->socket : std::nullopt;
-      metrics.has_value() && (metrics == options.endpoint || metrics == options.admin_endpoint)) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("--metrics-address and {} must be different sockets",
-                             metrics == options.endpoint ? "--endpoint" : "--admin-endpoint"));
-  }
+  QUARRY_TRY(PlaceRegistration(options));
+  QUARRY_TRY(CheckSockets(options));
   if (options.pools.empty()) {
     return Error(
         Code::kInvalidArgument,
@@ -230,6 +272,9 @@ const std::vector<Setting>& Settings() {
       {"driver-name", "QUARRY_DRIVER_NAME", "plugin name and prefix of the topology key [quarry.csi.local]",
        &ApplyDriverName},
       {"node-id", "QUARRY_NODE_ID", "this node's id and topology value [the host name]", &ApplyNodeId},
+      {"kubelet-dir", "QUARRY_KUBELET_DIR",
+       "the kubelet's root folder, such as /var/lib/kubelet: register with the kubelet there, or off [off]",
+       &ApplyKubeletDir},
       {"mode", "QUARRY_MODE", "services to offer: all, controller, node [all]",
        &Set<&Options::mode, &ParseMode>},
       {"default-size", "QUARRY_DEFAULT_SIZE", "size of a volume whose request names none [1GiB]",

@@ -29,6 +29,9 @@ struct Options : engine::EngineConfig {
   std::optional<AbsolutePath> endpoint;        // set by every successful Load
   std::optional<AbsolutePath> admin_endpoint;  // set by every successful Load unless admin_off is true
   bool admin_off = false;                      // true: quarryctl is not served
+  std::optional<AbsolutePath> kubelet_dir;     // the kubelet's root folder; nullopt: no registration
+  // Where the kubelet looks for this driver. Set by every successful Load if kubelet_dir is.
+  std::optional<AbsolutePath> registration_socket;
   std::string driver_name = "quarry.csi.local";
   csi::Mode mode = csi::Mode::kAll;
   uint32_t max_volumes = 0;

@@ -50,6 +50,8 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   const Options& options = loaded->options;
   EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/run/csi.sock"));
   EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/run/quarry/admin.sock"));
+  EXPECT_EQ(options.kubelet_dir, std::nullopt);
+  EXPECT_EQ(options.registration_socket, std::nullopt);
   EXPECT_EQ(options.driver_name, "quarry.csi.local");
   EXPECT_FALSE(options.node.empty());
   EXPECT_EQ(options.mode, csi::Mode::kAll);
@@ -78,6 +80,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
 TEST_F(Loading, TakesEverySettingFromEachSource) {
   const std::map<std::string, std::string> values = {{"endpoint", "unix:///e/x.sock"},
                                                      {"admin-endpoint", "unix:///e/admin.sock"},
+                                                     {"kubelet-dir", "/var/lib/kubelet/"},
                                                      {"driver-name", "d.example"},
                                                      {"node-id", "n7"},
                                                      {"mode", "node"},
@@ -123,6 +126,9 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     const Options& options = loaded->options;
     EXPECT_EQ(options.endpoint, *AbsolutePath::Parse("/e/x.sock")) << source;
     EXPECT_EQ(options.admin_endpoint, *AbsolutePath::Parse("/e/admin.sock")) << source;
+    EXPECT_EQ(options.registration_socket,
+              *AbsolutePath::Parse("/var/lib/kubelet/plugins_registry/d.example-reg.sock"))
+        << source;
     EXPECT_EQ(options.driver_name, "d.example") << source;
     EXPECT_EQ(options.node, "n7") << source;
     EXPECT_EQ(options.mode, csi::Mode::kNode) << source;
@@ -283,6 +289,22 @@ TEST_F(Loading, NeedsANodeIdInAPodBecauseItsNameChanges) {
   ASSERT_TRUE(told.has_value()) << told.error().message();
   EXPECT_EQ(told->options.node, "n1");
   EXPECT_TRUE(Load(args, {{"KUBERNETES_SERVICE_HOST", ""}}).has_value());
+}
+
+TEST_F(Loading, RegistersWithAKubeletOnlyWhereItCanBeServed) {
+  EXPECT_EQ(LoadWith({"--kubelet-dir", "off"}, {{"QUARRY_KUBELET_DIR", "/k"}})->options.registration_socket,
+            std::nullopt);
+  EXPECT_TRUE(LoadWith({"--kubelet-dir=/k", "--mode=node"})->options.registration_socket.has_value());
+  ExpectRefused(LoadWith({"--kubelet-dir=/k", "--mode=controller"}),
+                "--kubelet-dir: the kubelet needs the node service");
+  ExpectRefused(LoadWith({"--kubelet-dir=k"}), "--kubelet-dir: must be an absolute path");
+  ExpectRefused(LoadWith({"--kubelet-dir=/" + std::string(90, 'k')}),
+                "--kubelet-dir: the path of a unix socket must be at most 107 bytes");
+  ExpectRefused(
+      LoadWith({"--kubelet-dir=/k", "--endpoint=unix:///k/plugins_registry/quarry.csi.local-reg.sock"}),
+      "--kubelet-dir and --endpoint must be different sockets");
+  ExpectRefused(LoadWith({"--kubelet-dir=/k", "--endpoint=unix:///k/plugins_registry/q/csi.sock"}),
+                "--endpoint must not lie in the kubelet's folder plugins_registry");
 }
 
 TEST_F(Loading, PutsTheAdminSocketIntoTheStateDirectoryUnlessItIsOff) {

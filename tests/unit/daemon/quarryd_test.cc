@@ -21,6 +21,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <pluginregistration/v1/registration.grpc.pb.h>
 
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
@@ -134,7 +135,8 @@ class Quarryd : public ::testing::Test {
     }
     const std::string locks = std::string(kLockDirectory) + "/";
     unlink((locks + "vg-" + group_ + ".lock").c_str());
-    for (const std::string& path : {socket_path_, admin_path_}) {
+    for (const std::string& path :
+         {socket_path_, admin_path_, registration_path_, directory_.path() + "/second.sock"}) {
       std::string socket_lock = "socket-" + path + ".lock";
       std::replace(socket_lock.begin(), socket_lock.end(), '/', ':');
       unlink((locks + socket_lock).c_str());
@@ -146,9 +148,19 @@ class Quarryd : public ::testing::Test {
             "--state-dir=" + directory_.path() + "/state", "--node-id=node-1"};
   }
 
+  // What quarryd tells the kubelet about itself.
+  grpc::Status AskForRegistration(pluginregistration::PluginInfo& info) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    const auto channel =
+        grpc::CreateChannel("unix:" + registration_path_, grpc::InsecureChannelCredentials());
+    return pluginregistration::Registration::NewStub(channel)->GetInfo(&context, {}, &info);
+  }
+
   // Starts quarryd and waits until it is ready to be probed.
-  void Start() {
+  void Start(const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = Args(group_, socket_path_);
+    args.insert(args.end(), more.begin(), more.end());
     args.insert(args.begin(), QUARRYD);
     std::string notify = "NOTIFY_SOCKET=" + notify_path_;
     std::array<char*, 2> environment = {notify.data(), nullptr};
@@ -211,6 +223,8 @@ class Quarryd : public ::testing::Test {
   TemporaryDirectory directory_;
   const std::string socket_path_ = directory_.path() + "/csi.sock";
   const std::string admin_path_ = directory_.path() + "/state/admin.sock";
+  const std::string registration_path_ =
+      directory_.path() + "/kubelet/plugins_registry/quarry.csi.local-reg.sock";
   const std::string notify_path_ = directory_.path() + "/notify";
   const std::string log_path_ = directory_.path() + "/log";
   const std::string group_ = "quarry-test-" + std::to_string(getpid());
@@ -324,6 +338,37 @@ TEST_F(Quarryd, RefusesASocketThatAnotherProcessServes) {
   EXPECT_THAT(second.err, AllOf(HasSubstr(socket_path_), HasSubstr("pid " + std::to_string(pid_))));
   EXPECT_TRUE(Exists(socket_path_));
   unlink((std::string(kLockDirectory) + "/vg-" + group_ + "-2.lock").c_str());
+}
+
+TEST_F(Quarryd, StaysRegisteredWithTheKubeletFromOneStartToTheNext) {
+  const std::string kubelet = "--kubelet-dir=" + directory_.path() + "/kubelet";
+  std::filesystem::create_directory(directory_.path() + "/kubelet");
+  for (int i = 0; i < 2; ++i) {
+    Start({kubelet});
+    pluginregistration::PluginInfo info;
+    const grpc::Status asked = AskForRegistration(info);
+    ASSERT_TRUE(asked.ok()) << asked.error_message();
+    EXPECT_EQ(info.name(), "quarry.csi.local");
+    EXPECT_EQ(info.endpoint(), socket_path_);
+    if (i == 0) {
+      const Finished second = RunToEnd([&] {
+        auto args = Args(group_, directory_.path() + "/second.sock");
+        args.insert(args.end(), {kubelet, "--admin-endpoint=off"});
+        return args;
+      }());
+      EXPECT_EQ(second.exit_status, 1);
+      EXPECT_THAT(second.err, AllOf(HasSubstr(registration_path_), HasSubstr("--kubelet-dir")));
+    }
+    ASSERT_EQ(kill(pid_, SIGTERM), 0);
+    EXPECT_EQ(WaitForExit(), 0) << Log();
+    EXPECT_EQ(Notified(), "STOPPING=1");
+    EXPECT_TRUE(Exists(registration_path_));
+  }
+}
+
+TEST_F(Quarryd, ServesWithoutTheKubeletsFolder) {
+  Start({"--kubelet-dir=" + directory_.path() + "/kubelet"});
+  EXPECT_TRUE(LogSays("the kubelet's root folder '" + directory_.path() + "/kubelet'")) << Log();
 }
 
 TEST_F(Quarryd, DoesNotReplaceAFileAtTheSocketsPath) {

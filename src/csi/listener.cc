@@ -1,4 +1,4 @@
-#include "csi/admin/listener.h"
+#include "csi/listener.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -16,7 +16,8 @@
 #include <fmt/format.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_posix.h>
-namespace quarry::csi::admin {
+
+namespace quarry::csi {
 namespace {
 
 constexpr int kBacklog = 16;
@@ -42,6 +43,13 @@ Result<UniqueFd> Bind(const AbsolutePath& path) {
   return fd;
 }
 
+// All zeroes if nothing is at `path`.
+struct stat FileAt(const AbsolutePath& path) {
+  struct stat status{};
+  struct stat nothing{};
+  return lstat(path.c_str(), &status) == 0 ? status : nothing;
+}
+
 }  // namespace
 
 void Peers::Set(int fd) {
@@ -63,8 +71,11 @@ std::string Peers::Of(const std::string& peer) const {
   return found == words_.end() ? "" : found->second;
 }
 
-Listener::Listener(AbsolutePath socket, UniqueFd listening, UniqueFd wake, grpc::Server& server, Peers& peers)
+Listener::Listener(AbsolutePath socket, AtEnd at_end, UniqueFd listening, UniqueFd wake, grpc::Server& server,
+                   Peers& peers)
     : socket_(std::move(socket)),
+      at_end_(at_end),
+      file_(FileAt(socket_)),
       listening_(std::move(listening)),
       wake_(std::move(wake)),
       server_(server),
@@ -72,21 +83,28 @@ Listener::Listener(AbsolutePath socket, UniqueFd listening, UniqueFd wake, grpc:
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 Result<std::unique_ptr<Listener>> Listener::Start(const AbsolutePath& socket, grpc::Server& server,
-                                                  Peers& peers) {
+                                                  Peers& peers, AtEnd at_end) {
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) {
     return ErrnoError("making an eventfd");
   }
   QUARRY_ASSIGN(UniqueFd listening, Bind(socket));
   return std::unique_ptr<Listener>(
-      new Listener(socket, std::move(listening), std::move(wake), server, peers));
+      new Listener(socket, at_end, std::move(listening), std::move(wake), server, peers));
 }
 
 Listener::~Listener() {
   thread_.request_stop();
   (void)eventfd_write(wake_.get(), 1);
   thread_.join();
-  unlink(socket_.c_str());
+  if (at_end_ == AtEnd::kRemove && InPlace()) {
+    unlink(socket_.c_str());
+  }
+}
+
+bool Listener::InPlace() const {
+  const struct stat now = FileAt(socket_);
+  return now.st_ino != 0 && now.st_ino == file_.st_ino && now.st_dev == file_.st_dev;
 }
 
 void Listener::Run(const std::stop_token& stop) {
@@ -103,4 +121,4 @@ void Listener::Run(const std::stop_token& stop) {
   }
 }
 
-}  // namespace quarry::csi::admin
+}  // namespace quarry::csi

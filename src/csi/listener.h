@@ -1,6 +1,8 @@
-// The socket of quarry.admin.v1. Quarry accepts the connections and then gives them to gRPC, because gRPC
-// does not report the client process of a connection that it accepts itself.
+// A unix socket whose connections Quarry accepts and then gives to gRPC. gRPC does not report the client
+// process of a connection that it accepts itself, and it cannot bind a path again that was removed.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <map>
 #include <memory>
@@ -16,7 +18,7 @@ namespace grpc {
 class Server;
 }  // namespace grpc
 
-namespace quarry::csi::admin {
+namespace quarry::csi {
 
 // The client of each connection, by its descriptor. Thread-safe.
 class Peers {
@@ -34,24 +36,33 @@ class Peers {
 
 class Listener {
  public:
+  // What becomes of the socket's file when the listener ends.
+  enum class AtEnd { kRemove, kKeep };
+
   // Listens with mode 0600 until destroyed. `server` and `peers` outlive the listener, and `server` runs that
   // long. kUnavailable if the socket could not be bound.
   static Result<std::unique_ptr<Listener>> Start(const AbsolutePath& socket, grpc::Server& server,
-                                                 Peers& peers);
-  // Accepts no more connections, and removes the socket.
+                                                 Peers& peers, AtEnd at_end = AtEnd::kRemove);
+  // Accepts no more connections.
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
+  // True while the path leads to this listener's socket.
+  bool InPlace() const;
+
  private:
-  Listener(AbsolutePath socket, UniqueFd listening, UniqueFd wake, grpc::Server& server, Peers& peers);
+  Listener(AbsolutePath socket, AtEnd at_end, UniqueFd listening, UniqueFd wake, grpc::Server& server,
+           Peers& peers);
   void Run(const std::stop_token& stop);
 
   const AbsolutePath socket_;
+  const AtEnd at_end_;
+  const struct stat file_;  // of the socket, just after it was bound
   const UniqueFd listening_, wake_;
   grpc::Server& server_;
   Peers& peers_;
   std::jthread thread_;  // last: it uses everything above
 };
 
-}  // namespace quarry::csi::admin
+}  // namespace quarry::csi
