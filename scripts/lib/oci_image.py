@@ -1,0 +1,324 @@
+"""Makes the container image of Quarry, without a registry and without a container runtime.
+
+The image has the programs of a build, the tools that they run, the libraries
+of both, and nothing else: no shell, no package manager. Everything but the
+build's own programs is taken from this machine's Debian packages. The same
+files give the same bytes, whenever and wherever the image is made.
+
+The output folder gets
+  layout/           an OCI image layout (image-spec 1.1)
+  quarry.oci.tar    the same as one file, for `ctr images import` or `podman load`
+  sbom.spdx.json    what is in it, by Debian package (SPDX 2.3); also in the image
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from datetime import datetime, timezone
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = ("quarryd", "quarryctl", "quarry-lvm")
+# What quarryd runs. LVM runs modprobe; the file systems are those of docs/parameters.
+TOOLS = ("lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs")
+COMPILED_IN = ("libcli11-dev", "nlohmann-json3-dev")  # libraries that are headers alone
+SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
+PATH = "/usr/sbin:/usr/bin"
+MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+FOLDERS = {"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555, "tmp": 0o1777, "var": 0o755}
+
+
+class ImageError(Exception):
+    """Why no image was made."""
+
+
+def run(*argv):
+    done = subprocess.run(argv, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
+    if done.returncode != 0:
+        raise ImageError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-1000:]}")
+    return done.stdout
+
+
+def is_program(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def libraries(programs):
+    """All shared libraries that the programs load, and the loader: {name: path}."""
+    found = {}
+    for line in run("ldd", *map(str, programs)).splitlines():
+        if match := re.match(r"\s+(\S+) => not found", line):
+            raise ImageError(f"this machine lacks the library {match[1]}")
+        if match := re.match(r"\s+(\S+) => (/\S+) \(", line):
+            found[match[1]] = Path(match[2])
+        elif match := re.match(r"\s+(/\S+) \(", line):
+            found[match[1]] = Path(match[1])
+    return found
+
+
+def owners(paths):
+    """The Debian packages of these files: {(name, architecture, version)}."""
+    names = {}
+    for path in paths:
+        # A package may list a file by its path before /bin and /lib became links into /usr.
+        for one in {str(path), str(path.resolve())}:
+            names[one] = names[one.removeprefix("/usr")] = path
+    # The status is that of the worst name, so it says nothing.
+    listed = subprocess.run(
+        ["dpkg-query", "-S", *names], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C")
+    ).stdout
+    packages = {}
+    for line in listed.splitlines():
+        package, _, name = line.partition(": ")
+        if name in names and not line.startswith("diversion by"):
+            packages[names[name]] = package.split(", ")[0]
+    if lost := sorted(str(path) for path in paths if path not in packages):
+        raise ImageError(f"no Debian package has {', '.join(lost)}")
+    return versions(set(packages.values()))
+
+
+def versions(packages):
+    fields = run("dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version}\\n", *packages)
+    return {tuple(line.split()) for line in fields.splitlines()}
+
+
+def stripped(path):
+    """The bytes of a program of the build, without symbols and without the id of its debugging information."""
+    copy = REPOSITORY / "build" / f".stripped-{os.getpid()}"
+    try:
+        run("strip", "--strip-all", "--remove-section=.note.gnu.build-id", "-o", str(copy), str(path))
+        return copy.read_bytes()
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+class Layer:
+    """One layer: a tar archive whose bytes depend on its files alone."""
+
+    def __init__(self):
+        self.entries = {}
+
+    def folder(self, name, mode=0o755):
+        self.entries.setdefault(name, (tarfile.DIRTYPE, mode, b"", ""))
+
+    def _place(self, name):
+        for parent in reversed(Path(name).parents[:-1]):
+            self.folder(str(parent))
+
+    def file(self, name, data, mode=0o644):
+        self._place(name)
+        self.entries[name] = (tarfile.REGTYPE, mode, data, "")
+
+    def link(self, name, target):
+        self._place(name)
+        self.entries[name] = (tarfile.SYMTYPE, 0o777, b"", target)
+
+    def tar(self, time):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for name, (kind, mode, data, target) in sorted(self.entries.items()):
+                info = tarfile.TarInfo(name)
+                info.type, info.mode, info.size, info.linkname, info.mtime = kind, mode, len(data), target, time
+                archive.addfile(info, io.BytesIO(data))
+        return out.getvalue()
+
+
+def tools_layer(own):
+    """The tools, and all libraries of these and of the programs `own`; and the packages that they are from."""
+    layer = Layer()
+    for name, mode in FOLDERS.items():
+        layer.folder(name, mode)
+    for name, target in MERGED.items():
+        layer.folder(target)
+        layer.link(name, target)
+    layer.link("var/run", "../run")
+    found = {}
+    for name in TOOLS:
+        where = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+        if where is None:
+            raise ImageError(f"this machine lacks {name}: scripts/deps image")
+        found[name] = Path(where)
+    for name, path in found.items():
+        real = path.resolve()
+        layer.file(f"usr/sbin/{real.name}", real.read_bytes(), 0o755)
+        if real.name != name:
+            layer.link(f"usr/sbin/{name}", real.name)
+    settings = [Path(name) for name in SETTINGS]
+    for path in settings:
+        layer.file(str(path)[1:], path.read_bytes())
+    loaded = libraries([path for path in [*found.values(), *own] if is_program(path)])
+    triplet = run("gcc", "-print-multiarch").strip()
+    for name, path in loaded.items():
+        layer.file(inside(name, triplet), path.resolve().read_bytes(), 0o755)
+    packages = owners([*found.values(), *settings, *loaded.values()]) | versions(COMPILED_IN)
+    add_licences(layer, packages)
+    return layer, packages
+
+
+def inside(library, triplet):
+    """Where a library lies in the image. Programs name the loader by its path, other libraries by their names."""
+    if not library.startswith("/"):
+        return f"usr/lib/{triplet}/{library}"
+    first, rest = library[1:].split("/", 1)
+    return f"{MERGED.get(first, first)}/{rest}"
+
+
+def add_licences(layer, packages):
+    for name, _, _ in packages:
+        source = Path(f"/usr/share/doc/{name}/copyright")
+        if source.is_file():
+            layer.file(f"usr/share/doc/{name}/copyright", source.read_bytes())
+
+
+def sbom(version, packages, created):
+    entries = [
+        {
+            "SPDXID": "SPDXRef-quarry", "name": "quarry", "versionInfo": version, "downloadLocation": "NOASSERTION",
+            "filesAnalyzed": False, "primaryPackagePurpose": "APPLICATION",
+        }
+    ]  # fmt: skip
+    for name, architecture, number in sorted(packages):
+        entries.append(
+            {
+                "SPDXID": f"SPDXRef-deb-{re.sub('[^a-zA-Z0-9.-]', '-', name)}",
+                "name": name,
+                "versionInfo": number,
+                "supplier": "Organization: Debian",
+                "downloadLocation": "NOASSERTION",
+                "filesAnalyzed": False,
+                "externalRefs": [
+                    {
+                        "referenceCategory": "PACKAGE-MANAGER",
+                        "referenceType": "purl",
+                        "referenceLocator": f"pkg:deb/debian/{name}@{number.replace('+', '%2B')}?arch={architecture}",
+                    }
+                ],
+            }
+        )
+    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-quarry"}]
+    relations += [
+        {"spdxElementId": "SPDXRef-quarry", "relationshipType": "DEPENDS_ON", "relatedSpdxElement": entry["SPDXID"]}
+        for entry in entries[1:]
+    ]
+    document = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"quarry-{version}",
+        "creationInfo": {"created": created, "creators": ["Tool: scripts/image"]},
+        "packages": entries,
+        "relationships": relations,
+    }
+    names = hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+    document["documentNamespace"] = f"https://quarry.csi.local/sbom/{version}/{names}"
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+class Layout:
+    """An OCI image layout in memory: {name: bytes}."""
+
+    def __init__(self):
+        self.files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}'}
+
+    def blob(self, data, media_type):
+        digest = hashlib.sha256(data).hexdigest()
+        self.files[f"blobs/sha256/{digest}"] = data
+        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(data)}
+
+    def json(self, value, media_type):
+        return self.blob(json.dumps(value, sort_keys=True, separators=(",", ":")).encode(), media_type)
+
+
+def make(build, name):
+    version = re.search(r"project\(quarry VERSION (\S+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
+    name = name if ":" in name.rsplit("/", 1)[-1] else f"{name}:{version}"
+    time = int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "-C", str(REPOSITORY), "log", "-1", "--format=%ct"))
+    created = datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    own = [build / "bin" / program for program in PROGRAMS]
+    if lost := [str(path) for path in own if not path.is_file()]:
+        raise ImageError(f"not built: {', '.join(lost)}")
+
+    tools, packages = tools_layer(own)
+    quarry = Layer()
+    for path in own:
+        quarry.file(f"usr/bin/{path.name}", stripped(path), 0o755)
+    inventory = sbom(version, packages, created)
+    quarry.file("usr/share/doc/quarry/copyright", (REPOSITORY / "LICENSE").read_bytes())
+    quarry.file("usr/share/doc/quarry/sbom.spdx.json", inventory)
+
+    layout, layers, contents = Layout(), [], []
+    for layer in (tools, quarry):
+        tar = layer.tar(time)
+        contents.append("sha256:" + hashlib.sha256(tar).hexdigest())
+        layers.append(layout.blob(gzip.compress(tar, 9, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip"))
+    config = {
+        "architecture": run("dpkg", "--print-architecture").strip(),
+        "os": "linux",
+        "created": created,
+        "config": {
+            "Entrypoint": ["/usr/bin/quarryd"],
+            "Env": [f"PATH={PATH}"],
+            "Labels": {"org.opencontainers.image.title": "quarry", "org.opencontainers.image.version": version},
+        },
+        "rootfs": {"type": "layers", "diff_ids": contents},
+        "history": [{"created": created, "created_by": f"scripts/image: {what}"} for what in ("Debian", "Quarry")],
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": layout.json(config, "application/vnd.oci.image.config.v1+json"),
+        "layers": layers,
+    }
+    described = layout.json(manifest, manifest["mediaType"])
+    described["annotations"] = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rsplit(":", 1)[-1],
+    }
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]}
+    layout.files["index.json"] = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    return name, time, layout, layers, inventory
+
+
+def write(output, time, layout, inventory):
+    folder = output / "layout"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, data in layout.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    archive = Layer()
+    for name, data in layout.files.items():
+        archive.file(name, data)
+    (output / "quarry.oci.tar").write_bytes(archive.tar(time))
+    (output / "sbom.spdx.json").write_bytes(inventory)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/image", description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path, help="folder for the image [image, below the build]")
+    parser.add_argument("--name", default="quarry.csi.local/quarryd", help="name, and perhaps tag, of the image [%(default)s:VERSION]")
+    asked = parser.parse_args()
+    output = asked.output or asked.build / "image"
+    output.mkdir(parents=True, exist_ok=True)
+    name, time, layout, layers, inventory = make(asked.build, asked.name)
+    write(output, time, layout, inventory)
+    size = sum(layer["size"] for layer in layers)
+    print(f"{name}: {size / 1e6:.1f} MB compressed, in {output}")
+    for layer in layers:
+        print(f"  layer {layer['digest']}  {layer['size'] / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ImageError as error:
+        sys.exit(f"image: {error}")

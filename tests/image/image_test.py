@@ -1,0 +1,127 @@
+"""Makes the container image twice, takes it apart, and runs each of its programs in it. Needs root (chroot)."""
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(sys.argv.pop(1))
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+MOST_BYTES = 30e6  # compressed
+# A program, its argument, and a word of its answer.
+PROGRAMS = {
+    "quarryd": ("--version", "quarryd"),
+    "quarryctl": ("--version", "quarryctl"),
+    "lvm": ("version", "LVM version"),
+    "modprobe": ("--version", "kmod"),
+    "mkfs.ext4": ("-V", "mke2fs"),
+    "e2fsck": ("-V", "e2fsck"),
+    "resize2fs": ("-h", "resize2fs"),
+    "mkfs.xfs": ("-V", "mkfs.xfs version"),
+    "xfs_growfs": ("-V", "xfs_growfs version"),
+    "mkfs.btrfs": ("--version", "mkfs.btrfs"),
+    "btrfs": ("--version", "btrfs-progs"),
+}
+
+
+def make(output, **environment):
+    subprocess.run(
+        [sys.executable, str(REPOSITORY / "scripts/lib/oci_image.py"), "--build", str(BUILD), "--output", str(output)],
+        check=True,
+        env=dict(os.environ, **environment),
+        stdout=subprocess.DEVNULL,
+    )
+
+
+class Image(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.one, cls.two, cls.root = (Path(cls.folder.name) / name for name in ("one", "two", "root"))
+        make(cls.one, SOURCE_DATE_EPOCH="1764000000")
+        make(cls.two, SOURCE_DATE_EPOCH="1764000000", TZ="Asia/Tokyo", LC_ALL="C.UTF-8")
+        layout = cls.one / "layout"
+        blob = lambda described: (layout / "blobs" / described["digest"].replace(":", "/")).read_bytes()
+        cls.index = json.loads((layout / "index.json").read_text())
+        cls.manifest = json.loads(blob(cls.index["manifests"][0]))
+        cls.config = json.loads(blob(cls.manifest["config"]))
+        for layer in cls.manifest["layers"]:
+            with tarfile.open(fileobj=io.BytesIO(blob(layer))) as archive:
+                archive.extraction_filter = lambda member, _path: member  # with all modes
+                archive.extractall(cls.root)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def files(self):
+        return [path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink()]
+
+    def test_the_same_files_give_the_same_bytes(self):
+        for name in ("quarry.oci.tar", "sbom.spdx.json"):
+            self.assertEqual((self.one / name).read_bytes(), (self.two / name).read_bytes(), name)
+
+    def test_is_small(self):
+        self.assertLess(sum(layer["size"] for layer in self.manifest["layers"]), MOST_BYTES)
+
+    def test_starts_quarryd_and_finds_its_tools(self):
+        self.assertEqual(self.config["config"]["Entrypoint"], ["/usr/bin/quarryd"])
+        self.assertEqual(self.config["config"]["Env"], ["PATH=/usr/sbin:/usr/bin"])
+        self.assertEqual(stat.S_IMODE((self.root / "tmp").stat().st_mode), 0o1777)
+        for name, (argument, word) in PROGRAMS.items():
+            with self.subTest(program=name):
+                done = subprocess.run(
+                    ["chroot", str(self.root), self.where(name), argument],
+                    capture_output=True,
+                    text=True,
+                    env={"PATH": "/usr/sbin:/usr/bin"},
+                )
+                self.assertIn(word, done.stdout + done.stderr)
+        self.assertTrue(os.access(self.root / "usr/bin/quarry-lvm", os.X_OK))
+
+    def where(self, name):
+        found = [f"/{folder}/{name}" for folder in ("usr/sbin", "usr/bin") if (self.root / folder / name).exists()]
+        self.assertEqual(len(found), 1, name)
+        return found[0]
+
+    def test_has_no_other_program(self):
+        programs = {
+            path.name
+            for path in self.root.rglob("*")
+            if path.parent.name in ("bin", "sbin") and path.parent.is_dir() and not path.parent.is_symlink()
+        }
+        # mke2fs and kmod are the files behind two of the names.
+        self.assertEqual(programs, set(PROGRAMS) | {"quarry-lvm", "mke2fs", "kmod"})
+        self.assertEqual([path for path in self.files() if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)], [])
+
+    def test_the_inventory_names_the_package_of_every_file(self):
+        inventory = json.loads((self.one / "sbom.spdx.json").read_text())
+        self.assertEqual(inventory["spdxVersion"], "SPDX-2.3")
+        names = {package["name"]: package["versionInfo"] for package in inventory["packages"]}
+        for name in ("quarry", "lvm2", "e2fsprogs", "xfsprogs", "btrfs-progs", "kmod", "libc6", "libstdc++6"):
+            self.assertIn(name, names)
+        installed = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Version}", "lvm2"], capture_output=True, text=True, check=True
+        ).stdout
+        self.assertEqual(names["lvm2"], installed)
+        licences = {path.parent.name for path in (self.root / "usr/share/doc").glob("*/copyright")}
+        self.assertEqual(licences, set(names))
+        self.assertEqual((self.root / "usr/share/doc/quarry/sbom.spdx.json").read_bytes(), (self.one / "sbom.spdx.json").read_bytes())
+
+    def test_is_named_and_described(self):
+        self.assertRegex(
+            self.index["manifests"][0]["annotations"]["io.containerd.image.name"], r"^quarry\.csi\.local/quarryd:\d+\.\d+\.\d+$"
+        )
+        self.assertEqual(self.config["os"], "linux")
+        self.assertEqual(self.config["created"], "2025-11-24T16:00:00Z")
+        self.assertEqual(len(self.config["rootfs"]["diff_ids"]), len(self.manifest["layers"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
