@@ -1,7 +1,6 @@
 #include "base/log_writer.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 

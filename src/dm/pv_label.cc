@@ -1,7 +1,5 @@
 #include "dm/pv_label.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>

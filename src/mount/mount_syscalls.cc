@@ -3,7 +3,6 @@
 #include <libmount.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
