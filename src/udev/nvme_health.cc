@@ -2,7 +2,7 @@
 
 #include <endian.h>
 #include <fcntl.h>
-#include <libnvme.h>
+#include <libnvme.h>  // IWYU pragma: keep: the folder of headers that it includes has no stable names
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
