@@ -4,14 +4,11 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <grpcpp/server.h>
@@ -26,13 +23,7 @@ constexpr std::chrono::milliseconds kLater{200};
 constexpr std::string_view kFdPrefix = "fd:";  // gRPC names a connection that it was given "fd:<number>"
 
 Result<UniqueFd> Bind(const AbsolutePath& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.str().size() >= sizeof(address.sun_path)) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("'{}' is too long for the path of a socket", path.str()));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
+  QUARRY_ASSIGN(const sockaddr_un address, UnixAddress(path));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   // The socket file gets the mode of the descriptor, reduced by the umask (unix(7) does not mention it).
   if (!fd.valid() || fchmod(fd.get(), 0600) != 0 ||
@@ -41,13 +32,6 @@ Result<UniqueFd> Bind(const AbsolutePath& path) {
     return ErrnoError(fmt::format("cannot listen on '{}'", path.str())).As(Code::kUnavailable);
   }
   return fd;
-}
-
-// All zeroes if nothing is at `path`.
-struct stat FileAt(const AbsolutePath& path) {
-  struct stat status{};
-  struct stat nothing{};
-  return lstat(path.c_str(), &status) == 0 ? status : nothing;
 }
 
 }  // namespace
@@ -73,9 +57,8 @@ std::string Peers::Of(const std::string& peer) const {
 
 Listener::Listener(AbsolutePath socket, AtEnd at_end, UniqueFd listening, UniqueFd wake, grpc::Server& server,
                    Peers& peers)
-    : socket_(std::move(socket)),
+    : file_(std::move(socket)),
       at_end_(at_end),
-      file_(FileAt(socket_)),
       listening_(std::move(listening)),
       wake_(std::move(wake)),
       server_(server),
@@ -97,14 +80,9 @@ Listener::~Listener() {
   thread_.request_stop();
   (void)eventfd_write(wake_.get(), 1);
   thread_.join();
-  if (at_end_ == AtEnd::kRemove && InPlace()) {
-    unlink(socket_.c_str());
+  if (at_end_ == AtEnd::kRemove) {
+    file_.Remove();
   }
-}
-
-bool Listener::InPlace() const {
-  const struct stat now = FileAt(socket_);
-  return now.st_ino != 0 && now.st_ino == file_.st_ino && now.st_dev == file_.st_dev;
 }
 
 void Listener::Run(const std::stop_token& stop) {

@@ -2,8 +2,6 @@
 // process of a connection that it accepts itself, and it cannot bind a path again that was removed.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +11,7 @@
 #include "base/path.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "base/unix_socket.h"
 
 namespace grpc {
 class Server;
@@ -48,17 +47,15 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // True while the path leads to this listener's socket.
-  bool InPlace() const;
+  const SocketFile& file() const { return file_; }
 
  private:
   Listener(AbsolutePath socket, AtEnd at_end, UniqueFd listening, UniqueFd wake, grpc::Server& server,
            Peers& peers);
   void Run(const std::stop_token& stop);
 
-  const AbsolutePath socket_;
+  const SocketFile file_;
   const AtEnd at_end_;
-  const struct stat file_;  // of the socket, just after it was bound
   const UniqueFd listening_, wake_;
   grpc::Server& server_;
   Peers& peers_;

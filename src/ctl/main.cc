@@ -1,7 +1,6 @@
 // quarryctl: the command line tool of a node's administrator.
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "base/unix_socket.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "ctl/waiting.h"
@@ -210,11 +210,10 @@ Run SetUpPlan(CLI::App& sub, const Common& common) {
 }
 
 bool IsServed(const AbsolutePath& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.str().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const auto address = UnixAddress(path);
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  return address.has_value() &&
+         connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
 }
 
 // Earlier builds of quarryd have no admin socket and answer on their CSI socket. Later builds do not.

@@ -1,7 +1,6 @@
 #include "csi/kubelet/registrar.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +57,7 @@ Status MakeFolderOf(const AbsolutePath& socket) {
 class Registrar::State final : public pb::Registration::Service {
  public:
   State(const RegistrarConfig& config, const Logger& log)
-      : config_(config), log_(log), next_patience_(config.first_patience) {}
+      : config_(config), log_(log), patience_(config.first_patience) {}
 
   ~State() override {
     watcher_ = {};  // stops the thread and waits for it
@@ -94,8 +93,8 @@ class Registrar::State final : public pb::Registration::Service {
     response->add_supported_versions(kCsiVersion);
     log_.Debug("the kubelet asks which driver this is");
     const MutexLock lock(mutex_);
-    asked_ = true;
-    refused_.reset();
+    silent_ = SteadyTime::max();
+    replace_at_.reset();
     return grpc::Status::OK;
   }
 
@@ -106,12 +105,11 @@ class Registrar::State final : public pb::Registration::Service {
       const MutexLock lock(mutex_);
       said_.registered = request->plugin_registered();
       if (said_.registered) {
-        next_patience_ = config_.first_patience;
+        patience_ = config_.first_patience;
       } else {
         ++said_.refusals;
-        refused_ = std::chrono::steady_clock::now();
-        patience_ = next_patience_;
-        next_patience_ = std::min(next_patience_ * 2, config_.longest_patience);
+        replace_at_ = std::chrono::steady_clock::now() + patience_;
+        patience_ = std::min(patience_ * 2, config_.longest_patience);
         changed_.notify_all();
       }
       Tell();
@@ -132,8 +130,7 @@ class Registrar::State final : public pb::Registration::Service {
     QUARRY_TRY(config_.claim(config_.socket));
     {
       const MutexLock lock(mutex_);
-      asked_ = false;
-      refused_.reset();
+      replace_at_.reset();
       silent_ = std::chrono::steady_clock::now() + kSilence;
     }
     QUARRY_ASSIGN(listener_, Listener::Start(config_.socket, *server_, peers_, Listener::AtEnd::kKeep));
@@ -150,14 +147,14 @@ class Registrar::State final : public pb::Registration::Service {
   void Watch(const std::stop_token& stop) {
     while (Wait(stop)) {
       WarnOfSilence();
-      const bool anew = MustBeMadeAnew();
-      if (anew) {
+      const bool replace = MustBeReplaced();
+      if (replace) {
         log_.Info("the kubelet has not asked again after its refusal: the registration socket is made anew",
                   {{"socket", config_.socket.str()}});
+        listener_->file().Remove();
         listener_.reset();
-        unlink(config_.socket.c_str());  // InPlace() has shown that it is ours
       }
-      if (listener_ && listener_->InPlace()) {
+      if (listener_ && listener_->file().InPlace()) {
         continue;
       }
       listener_.reset();
@@ -167,7 +164,7 @@ class Registrar::State final : public pb::Registration::Service {
         continue;
       }
       told_.clear();
-      if (!anew) {
+      if (!replace) {
         log_.Info("the registration socket is in place again", {{"socket", config_.socket.str()}});
       }
     }
@@ -181,32 +178,32 @@ class Registrar::State final : public pb::Registration::Service {
     }
   }
 
-  // Until the next look: after kLook, or when the kubelet's patience after a refusal ends. False: stop.
+  // Until the next look: after kLook, or when the socket has to be replaced. False: stop.
   bool Wait(const std::stop_token& stop) {
     const SteadyTime look = std::chrono::steady_clock::now() + kLook;
     MutexLock lock(mutex_);
     while (!stop.stop_requested()) {
-      const SteadyTime until = refused_.has_value() ? std::min(look, *refused_ + patience_) : look;
+      const SteadyTime until = std::min(look, replace_at_.value_or(look));
       if (std::chrono::steady_clock::now() >= until) {
         break;
       }
-      const auto refused = refused_;
+      const auto before = replace_at_;
       changed_.wait_until(lock, stop, until,
-                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return refused_ != refused; });
+                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return replace_at_ != before; });
     }
     return !stop.stop_requested();
   }
 
-  bool MustBeMadeAnew() {
+  bool MustBeReplaced() {
     const MutexLock lock(mutex_);
-    return listener_ && listener_->InPlace() && refused_.has_value() &&
-           std::chrono::steady_clock::now() >= *refused_ + patience_;
+    return listener_ && listener_->file().InPlace() && replace_at_.has_value() &&
+           std::chrono::steady_clock::now() >= *replace_at_;
   }
 
   // The kubelet forgets the driver of a socket that is gone.
   void Forget() {
     const MutexLock lock(mutex_);
-    refused_.reset();
+    replace_at_.reset();
     if (said_.registered) {
       said_.registered = false;
       Tell();
@@ -215,7 +212,7 @@ class Registrar::State final : public pb::Registration::Service {
 
   void WarnOfSilence() {
     const MutexLock lock(mutex_);
-    if (!asked_ && std::chrono::steady_clock::now() > silent_) {
+    if (std::chrono::steady_clock::now() > silent_) {
       silent_ = SteadyTime::max();
       log_.Warning(
           "no kubelet has looked at the registration socket; is --kubelet-dir the kubelet's root folder?",
@@ -225,14 +222,15 @@ class Registrar::State final : public pb::Registration::Service {
 
   const RegistrarConfig config_;
   const Logger& log_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   kubelet::Registration said_ ABSL_GUARDED_BY(mutex_);
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // since the socket was bound
-  SteadyTime silent_ ABSL_GUARDED_BY(mutex_);   // when to warn if it has not
+  // When to warn that no kubelet has asked since the socket was bound. max(): one has, or the warning was
+  // given.
+  SteadyTime silent_ ABSL_GUARDED_BY(mutex_);
+  // When to replace the socket, unless the kubelet asks again before. nullopt: it has not refused.
+  std::optional<SteadyTime> replace_at_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::milliseconds patience_ ABSL_GUARDED_BY(mutex_);  // after the next refusal
   std::string told_;  // the last failure to bind that was logged; for the thread of `watcher_`
-  std::optional<SteadyTime> refused_ ABSL_GUARDED_BY(mutex_);  // nullopt: the kubelet has asked since
-  std::chrono::milliseconds next_patience_ ABSL_GUARDED_BY(mutex_);
-  std::chrono::milliseconds patience_ ABSL_GUARDED_BY(mutex_){0};  // after a refusal
   std::condition_variable_any changed_;
   Peers peers_;
   std::unique_ptr<grpc::Server> server_;

@@ -3,9 +3,9 @@
 // driver. So no node-driver-registrar is needed.
 //
 // A fresh node refuses at first: it does not know itself yet. Kubelets before 1.36 never ask again for a
-// socket that they have refused, so the registrar makes the socket anew after a refusal, unless the kubelet
-// has asked again by itself. When a socket goes, the kubelet forgets the driver. So the file of the socket
-// stays when quarryd stops, and the kubelet registers anew when the next start replaces the socket.
+// socket that they have refused, so the registrar replaces the socket after a refusal, unless the kubelet has
+// asked again by itself. When a socket is removed, the kubelet removes the driver. So the file of the socket
+// stays when quarryd stops. The kubelet registers the driver again when the next start replaces the socket.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct RegistrarConfig {
   AbsolutePath endpoint;  // the socket of CSI, by a path that the kubelet sees
   // Called at the start and when the registration has changed, on any thread. May be empty.
   std::function<void(const Registration&)> observe;
-  // How long the kubelet may take to ask again after a refusal, before the socket is made anew. Doubles with
+  // How long the kubelet may take to ask again after a refusal, before the socket is replaced. Doubles with
   // each refusal up to `longest_patience`, and so stays longer than the pauses of a kubelet that asks again.
   std::chrono::milliseconds first_patience{5000};
   std::chrono::milliseconds longest_patience{150000};

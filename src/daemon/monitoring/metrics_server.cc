@@ -4,14 +4,10 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <list>
 #include <optional>
 #include <thread>
@@ -20,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/unique_fd.h"
+#include "base/unix_socket.h"
 #include "daemon/monitoring/http_request.h"
 #include "daemon/monitoring/metrics.h"
 #include "daemon/process/endpoint.h"
@@ -47,9 +44,7 @@ Result<UniqueFd> Listen(int family, const sockaddr* address, socklen_t length, c
 
 Result<UniqueFd> ListenOnSocket(const AbsolutePath& path, const std::string& text) {
   QUARRY_TRY(ClaimSocket(path));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);  // ParseEndpoint checked its length
+  QUARRY_ASSIGN(const sockaddr_un address, UnixAddress(path));
   return Listen(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof(address), text);
 }
 
@@ -68,36 +63,23 @@ Result<UniqueFd> ListenOnPort(const MetricsAddress& address) {
   return Listen(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof(four), address.text);
 }
 
-// All zeroes if there is no such file.
-struct stat FileAt(const std::optional<AbsolutePath>& path) {
-  struct stat status{};
-  if (path.has_value()) {
-    (void)lstat(path->c_str(), &status);
-  }
-  return status;
-}
-
 }  // namespace
 
 class MetricsServer::Loop {
  public:
-  Loop(UniqueFd listener, UniqueFd wake, std::optional<AbsolutePath> socket,
+  Loop(UniqueFd listener, UniqueFd wake, const std::optional<AbsolutePath>& socket,
        std::function<std::string()> text)
       : listener_(std::move(listener)),
         wake_(std::move(wake)),
-        socket_(std::move(socket)),
+        socket_(socket.has_value() ? std::optional<SocketFile>(*socket) : std::nullopt),
         text_(std::move(text)),
-        bound_(FileAt(socket_)),
         thread_([this](const std::stop_token& stop) { Run(stop); }) {}
   ~Loop() {
     thread_.request_stop();
     (void)eventfd_write(wake_.get(), 1);
     thread_.join();
-    // Another process may have replaced the socket.
-    struct stat now{};
-    if (socket_.has_value() && lstat(socket_->c_str(), &now) == 0 && now.st_dev == bound_.st_dev &&
-        now.st_ino == bound_.st_ino) {
-      unlink(socket_->c_str());
+    if (socket_.has_value()) {
+      socket_->Remove();
     }
   }
   Loop(const Loop&) = delete;
@@ -255,9 +237,8 @@ class MetricsServer::Loop {
   }
 
   UniqueFd listener_, wake_;
-  std::optional<AbsolutePath> socket_;
+  const std::optional<SocketFile> socket_;
   std::function<std::string()> text_;
-  const struct stat bound_;  // of the socket
   std::string last_;
   Clock::time_point made_;
   Clock::time_point accept_after_;

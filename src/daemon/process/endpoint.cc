@@ -2,14 +2,12 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "base/unique_fd.h"
+#include "base/unix_socket.h"
 #include "daemon/locking/lock_holder.h"
 
 namespace quarry::daemon {
@@ -39,13 +37,7 @@ Status CheckUnserved(const AbsolutePath& path) {
   if (!fd.valid()) {
     return ErrnoError("making a socket");
   }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.str().size() >= sizeof(address.sun_path)) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("'{}' is too long for the path of a socket", path.str()));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.str().size() + 1);
+  QUARRY_ASSIGN(const sockaddr_un address, UnixAddress(path));
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return Error(
         Code::kPrecondition,

@@ -4,13 +4,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -22,6 +19,8 @@
 #include <pluginregistration/v1/registration.grpc.pb.h>
 
 #include "base/mutex.h"
+#include "base/unix_socket.h"
+#include "tests/unit/read_all.h"
 
 namespace quarry::csi::kubelet {
 namespace {
@@ -112,15 +111,7 @@ class RegistrarTest : public testing::Test {
     return seen_;
   }
 
-  std::string Logged() const {
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0;
-         (got = pread(log_fd_, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0;) {
-      text.append(buffer.data(), static_cast<size_t>(got));
-    }
-    return text;
-  }
+  std::string Logged() const { return ReadAll(log_fd_); }
 
   bool LogHas(const std::string& text) const { return Logged().find(text) != std::string::npos; }
 
@@ -207,9 +198,7 @@ TEST_F(RegistrarTest, ReplacesASocketThatADeadProcessPutInItsPlace) {
   ASSERT_TRUE(Start().has_value());
   std::filesystem::remove(socket_);
   const int other = socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, socket_.c_str(), sizeof(address.sun_path) - 1);
+  const sockaddr_un address = *UnixAddress(*AbsolutePath::Parse(socket_));
   ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   close(other);
   pb::PluginInfo info;

@@ -1,12 +1,13 @@
 #include "tests/unit/csi/service_harness.h"
-#include "tests/fakes/fake_world.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
+
+#include "tests/fakes/fake_world.h"
+#include "tests/unit/read_all.h"
 
 namespace quarry::csi {
 namespace {
@@ -91,13 +92,7 @@ void ServiceHarness::StageAndPublish(const std::string& id) {
 }
 
 std::string ServiceHarness::Logged() {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  for (ssize_t got = 0;
-       (got = pread(log_fd_, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
-  return text;
+  return ReadAll(log_fd_);
 }
 
 pb::VolumeCapability MountCapability(pb::VolumeCapability::AccessMode::Mode mode) {
