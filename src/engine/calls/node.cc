@@ -158,10 +158,10 @@ Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const 
   QUARRY_ASSIGN(const StageRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
-  QUARRY_TRY(LookForRawTarget(parts, view));
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
+    QUARRY_TRY(LookForRawTarget(parts, view));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
   return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodeStageVolume of {}", request.id)}, plan,
@@ -467,8 +467,8 @@ Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, cons
   mount::Content content;
   if (!staged && WholeMount(view) == nullptr) {
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
+    QUARRY_TRY(LookForRawTarget(parts, view));
   }
-  QUARRY_TRY(LookForRawTarget(parts, view));
   QUARRY_TRY(LookAtGroup(parts, request.capability, view));
   const bool several_targets = parts.node.config.several_targets;
   QUARRY_ASSIGN(const Plan plan, staged ? PlanPublishMount(view, request, several_targets)

@@ -157,8 +157,7 @@ Result<Plan> PlanBeforeMount(const NodeView& view, const mount::Content& content
     plan.push_back(CheckFilesystemAction{view.record.tags.fs_type, view.stack.top().Node()});
   }
   const bool reads = plan.empty() && (options.flags & MS_RDONLY) != 0;
-  const bool read_only =
-      view.stack.top().read_only;  // a read-only publication of the raw device has made it so
+  const bool read_only = view.stack.top().read_only;
   if (!view.raw_target.empty() && !(read_only && reads)) {
     return Error(Code::kPrecondition,
                  fmt::format("volume {} is published raw{} at {}: unpublish it there before it is mounted{}",
