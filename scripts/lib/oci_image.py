@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -93,12 +94,9 @@ def versions(packages):
 
 def stripped(path):
     """The bytes of a program of the build, without symbols and without the id of its debugging information."""
-    copy = REPOSITORY / "build" / f".stripped-{os.getpid()}"
-    try:
-        run("strip", "--strip-all", "--remove-section=.note.gnu.build-id", "-o", str(copy), str(path))
-        return copy.read_bytes()
-    finally:
-        copy.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile() as copy:
+        run("strip", "--strip-all", "--remove-section=.note.gnu.build-id", "-o", copy.name, str(path))
+        return Path(copy.name).read_bytes()
 
 
 class Layer:
@@ -223,6 +221,10 @@ def sbom(version, packages, created):
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
+def compact(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
 class Layout:
     """An OCI image layout in memory: {name: bytes}."""
 
@@ -235,7 +237,7 @@ class Layout:
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(data)}
 
     def json(self, value, media_type):
-        return self.blob(json.dumps(value, sort_keys=True, separators=(",", ":")).encode(), media_type)
+        return self.blob(compact(value), media_type)
 
 
 def make(build, name):
@@ -284,7 +286,7 @@ def make(build, name):
         "org.opencontainers.image.ref.name": name.rsplit(":", 1)[-1],
     }
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]}
-    layout.files["index.json"] = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    layout.files["index.json"] = compact(index)
     return name, time, layout, layers, inventory
 
 

@@ -13,8 +13,8 @@ class Notifier {
   // manager to notify.
   explicit Notifier(std::string socket) : socket_(std::move(socket)) {}
 
-  // Sends "READY=1" or "STOPPING=1". Best effort: quarryd also
-  // runs under a service manager that does not listen. False if the message could not be sent.
+  // Sends "READY=1" or "STOPPING=1". Best effort: quarryd also runs under a service manager that does not
+  // listen. False if the message could not be sent.
   bool Send(std::string_view message) const;
 
  private:
