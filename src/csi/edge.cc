@@ -1,6 +1,5 @@
 #include "csi/edge.h"
 
-#include <algorithm>
 #include <exception>
 
 #include <fmt/format.h>

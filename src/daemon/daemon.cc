@@ -128,10 +128,10 @@ class Service {
       WaitForEngine();
     }
     if (options_.metrics.has_value()) {
-      const auto text = [this, &children = world.children, version] {
-        return exporter_.Text(*engine_, children, version);
-      };
-      QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, text).Context("--metrics-address"));
+      const MetricsPages pages = {
+          [this, &children = world.children, version] { return exporter_.Text(*engine_, children, version); },
+          [this] { return Exporter::Problem(*engine_); }};
+      QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, pages).Context("--metrics-address"));
     }
     QUARRY_ASSIGN(server_,
                   csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));

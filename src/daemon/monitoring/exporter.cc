@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "lvm/layout.h"
+#include <fmt/format.h>
+
+#include "lvm/geometry.h"
 
 namespace quarry::daemon {
 namespace {
@@ -179,6 +181,21 @@ void Exporter::Observe(const csi::kubelet::Registration& registration) {
 
 void Exporter::Observe(const Command& command, std::chrono::duration<double> took) {
   commands_({{"verb", command.argv.at(1)}}, took);
+}
+
+std::string Exporter::Problem(engine::Engine& engine) {
+  const auto pools = engine.lifecycle().NodeStatus(CallWithin(kPatience));
+  if (!pools.has_value()) {
+    return pools.error().message();
+  }
+  std::string problems;
+  for (const engine::PoolStatus& pool : *pools) {
+    if (pool.figures.problem.empty()) {
+      return "";
+    }
+    problems += fmt::format("{}{}", problems.empty() ? "" : "; ", pool.figures.problem);
+  }
+  return problems;
 }
 
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {

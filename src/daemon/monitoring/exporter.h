@@ -27,6 +27,8 @@ class Exporter {
   void Observe(const Command& command, std::chrono::duration<double> took);
   // All metrics, with the engine's current figures. Figures that the engine cannot give now are left out.
   std::string Text(engine::Engine& engine, Subprocess& children, const std::string& version) const;
+  // Why no pool serves now; empty: at least one serves.
+  static std::string Problem(engine::Engine& engine);
 
  private:
   const std::function<uint64_t()> lost_lines_;

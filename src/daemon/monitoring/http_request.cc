@@ -5,15 +5,22 @@
 namespace quarry::daemon {
 namespace {
 
-std::string_view StatusLine(HttpAsked asked) {
+constexpr std::string_view kPlain = "text/plain";
+
+std::string Answer(std::string_view status, std::string_view content_type, std::string_view body) {
+  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+                     status, content_type, body.size(), body);
+}
+
+std::string_view RefusalStatus(HttpAsked asked) {
   switch (asked) {
-    case HttpAsked::kMetrics:
-      return "200 OK";
     case HttpAsked::kNothingHere:
       return "404 Not Found";
     case HttpAsked::kOtherMethod:
       return "405 Method Not Allowed\r\nAllow: GET";
     case HttpAsked::kIncomplete:
+    case HttpAsked::kMetrics:
+    case HttpAsked::kReadiness:
     case HttpAsked::kMalformed:
       break;
   }
@@ -41,12 +48,23 @@ HttpAsked ReadHttpRequest(std::string_view request) {
     return HttpAsked::kOtherMethod;
   }
   const std::string_view target = line.substr(first + 1, last - first - 1);
-  return target.substr(0, target.find('?')) == "/metrics" ? HttpAsked::kMetrics : HttpAsked::kNothingHere;
+  const std::string_view path = target.substr(0, target.find('?'));
+  return path == "/metrics"  ? HttpAsked::kMetrics
+         : path == "/readyz" ? HttpAsked::kReadiness
+                             : HttpAsked::kNothingHere;
 }
 
-std::string HttpAnswer(HttpAsked asked, std::string_view content_type, std::string_view body) {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-                     StatusLine(asked), content_type, body.size(), body);
+std::string MetricsAnswer(std::string_view content_type, std::string_view text) {
+  return Answer("200 OK", content_type, text);
+}
+
+std::string ReadinessAnswer(std::string_view problem) {
+  return problem.empty() ? Answer("200 OK", kPlain, "ok\n")
+                         : Answer("503 Service Unavailable", kPlain, fmt::format("{}\n", problem));
+}
+
+std::string RefusalAnswer(HttpAsked asked) {
+  return Answer(RefusalStatus(asked), kPlain, "");
 }
 
 }  // namespace quarry::daemon

@@ -10,6 +10,7 @@ namespace quarry::daemon {
 enum class HttpAsked {
   kIncomplete,   // more bytes have to arrive
   kMetrics,      // GET /metrics, with or without a query
+  kReadiness,    // GET /readyz, likewise
   kNothingHere,  // GET of anything else
   kOtherMethod,
   kMalformed,  // not HTTP, or longer than kLongestRequest
@@ -20,7 +21,13 @@ constexpr size_t kLongestRequest = 8192;  // in bytes: the request line and all 
 // What the request asks for. `request` holds all bytes received so far.
 HttpAsked ReadHttpRequest(std::string_view request);
 
-// The whole response. `body` is used for kMetrics only.
-std::string HttpAnswer(HttpAsked asked, std::string_view content_type, std::string_view body);
+// The whole response to a scrape.
+std::string MetricsAnswer(std::string_view content_type, std::string_view text);
+
+// The whole response to a question about readiness: 200 if `problem` is empty, else 503 with the problem.
+std::string ReadinessAnswer(std::string_view problem);
+
+// The whole response to anything else that is complete.
+std::string RefusalAnswer(HttpAsked asked);
 
 }  // namespace quarry::daemon

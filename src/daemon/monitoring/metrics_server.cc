@@ -67,12 +67,11 @@ Result<UniqueFd> ListenOnPort(const MetricsAddress& address) {
 
 class MetricsServer::Loop {
  public:
-  Loop(UniqueFd listener, UniqueFd wake, const std::optional<AbsolutePath>& socket,
-       std::function<std::string()> text)
+  Loop(UniqueFd listener, UniqueFd wake, const std::optional<AbsolutePath>& socket, MetricsPages pages)
       : listener_(std::move(listener)),
         wake_(std::move(wake)),
         socket_(socket.has_value() ? std::optional<SocketFile>(*socket) : std::nullopt),
-        text_(std::move(text)),
+        pages_(std::move(pages)),
         thread_([this](const std::stop_token& stop) { Run(stop); }) {}
   ~Loop() {
     thread_.request_stop();
@@ -196,8 +195,9 @@ class MetricsServer::Loop {
   }
 
   void Begin(Connection& one, HttpAsked asked) {
-    one.answer = asked == HttpAsked::kMetrics ? HttpAnswer(asked, Metrics::kContentType, Text())
-                                              : HttpAnswer(asked, "text/plain", "");
+    one.answer = asked == HttpAsked::kMetrics     ? MetricsAnswer(Metrics::kContentType, Text())
+                 : asked == HttpAsked::kReadiness ? ReadinessAnswer(pages_.problem())
+                                                  : RefusalAnswer(asked);
     one.phase = Phase::kAnswering;
     one.since = Clock::now();
   }
@@ -230,7 +230,7 @@ class MetricsServer::Loop {
 
   const std::string& Text() {
     if (Clock::now() - made_ >= kFresh || made_ == Clock::time_point()) {
-      last_ = text_();
+      last_ = pages_.metrics();
       made_ = Clock::now();
     }
     return last_;
@@ -238,7 +238,7 @@ class MetricsServer::Loop {
 
   UniqueFd listener_, wake_;
   const std::optional<SocketFile> socket_;
-  std::function<std::string()> text_;
+  const MetricsPages pages_;
   std::string last_;
   Clock::time_point made_;
   Clock::time_point accept_after_;
@@ -251,7 +251,7 @@ MetricsServer::MetricsServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)
 MetricsServer::~MetricsServer() = default;
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const MetricsAddress& address,
-                                                            std::function<std::string()> text) {
+                                                            MetricsPages pages) {
   QUARRY_ASSIGN(UniqueFd listener, address.socket.has_value() ? ListenOnSocket(*address.socket, address.text)
                                                               : ListenOnPort(address));
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -259,7 +259,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const MetricsAddress
     return ErrnoError("making an eventfd");
   }
   return std::unique_ptr<MetricsServer>(new MetricsServer(
-      std::make_unique<Loop>(std::move(listener), std::move(wake), address.socket, std::move(text))));
+      std::make_unique<Loop>(std::move(listener), std::move(wake), address.socket, std::move(pages))));
 }
 
 }  // namespace quarry::daemon

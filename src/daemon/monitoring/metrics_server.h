@@ -1,5 +1,5 @@
-// Serves the metrics over HTTP: GET /metrics, without authentication, to all clients that can reach the
-// address. It serves nothing else, and it changes nothing.
+// Serves the metrics (GET /metrics) and whether quarryd is ready (GET /readyz) over HTTP, without
+// authentication, to all clients that can reach the address. It serves nothing else, and it changes nothing.
 //
 // It uses one thread, and at most kMostConnections descriptors for clients. When one more client connects,
 // the server closes the oldest connection whose response is sent, or else the oldest that has sent no
@@ -16,6 +16,12 @@
 
 namespace quarry::daemon {
 
+// What the server answers with. Both run on its thread.
+struct MetricsPages {
+  std::function<std::string()> metrics;
+  std::function<std::string()> problem;  // why quarryd is not ready; empty: it is
+};
+
 class MetricsServer {
  public:
   static constexpr size_t kMostConnections = 16;
@@ -24,11 +30,10 @@ class MetricsServer {
   // How long one text is reused for all requests. Making the text reads the headers of the disks.
   static constexpr std::chrono::seconds kFresh{1};
 
-  // Listens at once and answers with the result of `text`, which runs on the server's thread, until
-  // destroyed. Replaces a stale socket, as ClaimSocket does. kUnavailable if the address is not available.
-  static Result<std::unique_ptr<MetricsServer>> Start(const MetricsAddress& address,
-                                                      std::function<std::string()> text);
-  // Waits for a text that is being made, and closes the connections.
+  // Listens at once and answers until destroyed. Replaces a stale socket, as ClaimSocket does. kUnavailable
+  // if the address is not available.
+  static Result<std::unique_ptr<MetricsServer>> Start(const MetricsAddress& address, MetricsPages pages);
+  // Waits for a page that is being made, and closes the connections.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;

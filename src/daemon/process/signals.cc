@@ -1,7 +1,5 @@
 #include "daemon/process/signals.h"
 
-#include <pthread.h>
-
 #include <csignal>
 #include <ctime>
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "engine/erase/zero_before_use.h"
-#include "engine/model/taken_out.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/plan/zeroed_extents.h"

@@ -31,9 +31,10 @@ struct OnPort {
   std::unique_ptr<MetricsServer> server;
   int port = 0;
 };
-OnPort Serve(const std::function<std::string()>& text) {
+OnPort Serve(const std::function<std::string()>& text, const std::function<std::string()>& problem = {}) {
   for (int port = 20000 + getpid() % 20000, tries = 0; tries < 50; ++port, ++tries) {
-    auto server = MetricsServer::Start(*ParseMetricsAddress("127.0.0.1:" + std::to_string(port)), text);
+    auto server =
+        MetricsServer::Start(*ParseMetricsAddress("127.0.0.1:" + std::to_string(port)), {text, problem});
     if (server.has_value()) {
       return {std::move(*server), port};
     }
@@ -153,6 +154,7 @@ TEST(HttpRequest, IsReadAsFarAsAScrapeNeeds) {
   EXPECT_EQ(ReadHttpRequest("GET /metrics HTTP/1.1\r\nHost: a\r\n"), HttpAsked::kIncomplete);
   EXPECT_EQ(ReadHttpRequest("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), HttpAsked::kMetrics);
   EXPECT_EQ(ReadHttpRequest("GET /metrics?x=1 HTTP/1.0\r\n\r\n"), HttpAsked::kMetrics);
+  EXPECT_EQ(ReadHttpRequest("GET /readyz?verbose HTTP/1.1\r\n\r\n"), HttpAsked::kReadiness);
   EXPECT_EQ(ReadHttpRequest("GET /metricsx HTTP/1.1\r\n\r\n"), HttpAsked::kNothingHere);
   EXPECT_EQ(ReadHttpRequest("HEAD /metrics HTTP/1.1\r\n\r\n"), HttpAsked::kOtherMethod);
   for (const char* wrong : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", " /metrics HTTP/1.1\r\n\r\n",
@@ -160,6 +162,21 @@ TEST(HttpRequest, IsReadAsFarAsAScrapeNeeds) {
     EXPECT_EQ(ReadHttpRequest(wrong), HttpAsked::kMalformed) << wrong;
   }
   EXPECT_EQ(ReadHttpRequest(std::string(kLongestRequest + 1, 'G')), HttpAsked::kMalformed);
+}
+
+TEST(MetricsServer, SaysWhetherItIsReadyAndWhyNot) {
+  std::string problem = "pool 'main': the volume group 'vg' does not exist";
+  const OnPort on = Serve([] { return ""; }, [&] { return problem; });
+  ASSERT_NE(on.server, nullptr);
+  httplib::Client client("127.0.0.1", on.port);
+  auto answer = client.Get("/readyz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_EQ(answer->body, problem + "\n");
+  problem.clear();
+  answer = client.Get("/readyz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
 }
 
 TEST(MetricsServer, ServesTheTextOnASocketAndRemovesTheSocket) {
@@ -170,8 +187,8 @@ TEST(MetricsServer, ServesTheTextOnASocketAndRemovesTheSocket) {
   struct stat status{};
   {
     int asked = 0;
-    auto server =
-        MetricsServer::Start(*address, [&] { return "quarry_asked " + std::to_string(++asked) + "\n"; });
+    auto server = MetricsServer::Start(
+        *address, {[&] { return "quarry_asked " + std::to_string(++asked) + "\n"; }, {}});
     ASSERT_TRUE(server.has_value()) << server.error().message();
     httplib::Client client(path);
     client.set_address_family(AF_UNIX);
@@ -182,8 +199,7 @@ TEST(MetricsServer, ServesTheTextOnASocketAndRemovesTheSocket) {
     EXPECT_EQ(answer->get_header_value("Content-Type"), Metrics::kContentType);
     EXPECT_EQ(client.Get("/")->status, 404);
     EXPECT_EQ(client.Post("/metrics", "x", "text/plain")->status, 405);
-    EXPECT_FALSE(MetricsServer::Start(*address, [] { return ""; }).has_value())
-        << "another server has the address";
+    EXPECT_FALSE(MetricsServer::Start(*address, {}).has_value()) << "another server has the address";
   }
   EXPECT_NE(lstat(path.c_str(), &status), 0);
 }
@@ -195,7 +211,7 @@ TEST(MetricsServer, ListensOnAPortAndNamesAPortThatIsTaken) {
   const auto answer = client.Get("/metrics");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->body, "quarry_one 1\n");
-  const auto nowhere = MetricsServer::Start(*ParseMetricsAddress("192.0.2.1:9808"), [] { return ""; });
+  const auto nowhere = MetricsServer::Start(*ParseMetricsAddress("192.0.2.1:9808"), {});
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_EQ(nowhere.error().code(), Code::kUnavailable);
   EXPECT_THAT(nowhere.error().message(), testing::StartsWith("cannot listen on 192.0.2.1:9808: "));
