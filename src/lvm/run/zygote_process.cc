@@ -27,8 +27,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kSlice{100};
 // A killed process that is not gone after this time counts as stuck in the kernel.
 constexpr milliseconds kAfterKill{5000};
-// Reading a configuration takes milliseconds.
-constexpr milliseconds kStartLimit{5000};
+// Reading a configuration takes milliseconds, on a busy node seconds.
+constexpr milliseconds kStartLimit{20000};
 // An idle zygote ends faster.
 constexpr milliseconds kEndLimit{100};
 constexpr size_t kWords = 65536;
