@@ -131,7 +131,11 @@ class Layer:
 
 
 def tools_layer(own):
-    """The tools, and all libraries of these and of the programs `own`; and the packages that they are from."""
+    """The tools, and all libraries of these and of the programs `own`; the packages that they are from; and its time.
+
+    The time is that of the newest file, so the layer changes only with the packages, and nodes that have it fetch only
+    Quarry's layer.
+    """
     layer = Layer()
     for name, mode in FOLDERS.items():
         layer.folder(name, mode)
@@ -159,7 +163,8 @@ def tools_layer(own):
         layer.file(inside(name, triplet), path.resolve().read_bytes(), 0o755)
     packages = owners([*found.values(), *settings, *loaded.values()]) | versions(COMPILED_IN)
     add_licences(layer, packages)
-    return layer, packages
+    sources = [*found.values(), *settings, *loaded.values()]
+    return layer, packages, int(max(path.resolve().stat().st_mtime for path in sources))
 
 
 def inside(library, triplet):
@@ -249,7 +254,7 @@ def make(build, name):
     if lost := [str(path) for path in own if not path.is_file()]:
         raise ImageError(f"not built: {', '.join(lost)}")
 
-    tools, packages = tools_layer(own)
+    tools, packages, tools_time = tools_layer(own)
     quarry = Layer()
     for path in own:
         quarry.file(f"usr/bin/{path.name}", stripped(path), 0o755)
@@ -258,8 +263,8 @@ def make(build, name):
     quarry.file("usr/share/doc/quarry/sbom.spdx.json", inventory)
 
     layout, layers, contents = Layout(), [], []
-    for layer in (tools, quarry):
-        tar = layer.tar(time)
+    for layer, its_time in ((tools, tools_time), (quarry, time)):
+        tar = layer.tar(its_time)
         contents.append("sha256:" + hashlib.sha256(tar).hexdigest())
         layers.append(layout.blob(gzip.compress(tar, 9, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip"))
     config = {

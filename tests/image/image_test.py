@@ -67,6 +67,15 @@ class Image(unittest.TestCase):
         for name in ("quarry.oci.tar", "sbom.spdx.json"):
             self.assertEqual((self.one / name).read_bytes(), (self.two / name).read_bytes(), name)
 
+    def test_a_later_commit_changes_only_quarrys_layer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make(folder, SOURCE_DATE_EPOCH="1765000000")
+            index = json.loads((Path(folder) / "layout/index.json").read_text())
+            manifest = Path(folder) / "layout/blobs" / index["manifests"][0]["digest"].replace(":", "/")
+            tools, quarry = json.loads(manifest.read_text())["layers"]
+        self.assertEqual(tools, self.manifest["layers"][0])
+        self.assertNotEqual(quarry, self.manifest["layers"][1])
+
     def test_is_small(self):
         self.assertLess(sum(layer["size"] for layer in self.manifest["layers"]), MOST_BYTES)
 
