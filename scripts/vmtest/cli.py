@@ -46,6 +46,11 @@ def parse(argv):
     guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="bus of the disks (default nvme)")
     guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="logical sectors (default 512)")
     guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="of Debian (default bookworm)")
+    guest.add_argument(
+        "--network",
+        metavar="ADDRESS:PORT,…",
+        help="give it a network card behind NAT; these addresses of the host lead to the guest's ports ('': none)",
+    )
     guest.add_argument("--build", metavar="DIR", help="build to copy in (default $QUARRY_BUILD, else build/release)")
     guest.add_argument(
         "--with",
@@ -111,7 +116,7 @@ def _main(options):
         return _control(options) if options.ctl else _in_kept(options.attach, options)
     settings = {
         name: getattr(options, name)
-        for name in ("disks", "size", "bus", "sector", "release", "build", "extra", "cpus", "memory")
+        for name in "disks size bus sector release network build extra cpus memory".split()
     }
     if options.keep:
         ident = keeper.launch(settings)

@@ -10,6 +10,7 @@
 
 import dataclasses
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -64,6 +65,8 @@ class Guest:
 
     size: of each disk, or as many sizes as disks, separated by commas. sector: bytes, 512 or 4096.
     build: folder to copy in (default $QUARRY_BUILD or build/release); extra: files and folders.
+    image_folder: an image other than that of the release, such as of commit(). network: the ADDRESS:PORTs of the host that lead to the same PORT of the guest,
+    separated by commas; "" for none; None for no network device at all.
 
     Nothing of the guest outlives close(), or this process. Methods may be called
     from several threads; boot, cut_power, shutdown and close one at a time.
@@ -81,6 +84,8 @@ class Guest:
         memory=1024,
         sector=512,
         kernel_options="",
+        image_folder=None,
+        network=None,
     ):
         if bus not in machine.BUSES:
             raise cache.HarnessError(f"bus {bus!r} is not one of {', '.join(machine.BUSES)}")
@@ -93,7 +98,8 @@ class Guest:
         self._continuation = None
         self._cpus = cpus
         self._memory = memory
-        self._image = image.image(release)
+        self._network = network
+        self._image = image_folder or image.image(release)
         sonames = frozenset((self._image / "sonames").read_text().split())
         folder = bundle.build_folder(build)
         self._parts = [
@@ -198,6 +204,18 @@ class Guest:
                 raise self._failure(f"the guest did not switch off within {timeout} s") from None
             self._off()
 
+    def commit(self, place):
+        """Makes an image folder of the guest's root file system as it is; the guest must be off."""
+        if self.running():
+            raise cache.HarnessError("the guest is on")
+        for path in self._image.iterdir():
+            if path.name not in ("root.img", "users"):
+                shutil.copy(path, place)
+        argv = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", "raw", str(self.folder / "root.qcow2"), str(place / "root.img")]
+        done = subprocess.run(argv, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise cache.HarnessError(f"qemu-img failed: {done.stderr.strip()}")
+
     def close(self):
         """Ends the guest, and removes its disks and files."""
         if self.running():
@@ -247,6 +265,8 @@ class Guest:
             self._accelerator, self._cpus, self._memory, self._image / "vmlinuz", self._options, self.console
         )
         argv += machine.connections(monitor_fd, agent_fd)
+        if self._network is not None:
+            argv += machine.network(filter(None, self._network.split(",")))
         argv += machine.system_disk(self.folder / "root.qcow2", self._parts)
         argv += machine.disks(self.bus, disk_fds, self._sector, self._pulled, self._backwards)
         return argv

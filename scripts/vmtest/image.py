@@ -24,13 +24,18 @@ PACKAGES = (
     "libblkid1", "libmount1", "libudev1", "libdevmapper1.02.1", "libdevmapper-event1.02.1", "liblvm2cmd2.03",
 )  # fmt: skip
 KERNEL = "linux-image-cloud-amd64"
+# What else there is in an image, by its kind: the packages, and the size of the root file system in bytes.
+KINDS = {
+    "plain": ((), 2 << 30),
+    # A node of Kubernetes; sparse, and most of it stays empty.
+    "node": (("containerd", "runc", "containernetworking-plugins", "iproute2", "iptables"), 8 << 30),
+}
 # A test guest needs no manuals, and they are a third of its files.
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 # By this the kernel finds its root under any disk name: MBR disk signature + partition number.
 DISK_SIGNATURE = 0x51564D31
 ROOT_PARTUUID = f"{DISK_SIGNATURE:08x}-01"
 PARTITION_OFFSET = 1 << 20
-ROOT_BYTES = 2 << 30
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
 # At boot the image itself only finds the harness's disk, which is namespace 2 of
@@ -62,32 +67,38 @@ exit 1
 """
 
 
-def recipe(release):
+def recipe(release, kind):
     """Everything that decides the contents of an image, as text."""
+    more, size = KINDS[kind]
     parts = {
         "layout": 1,
         "release": release,
-        "packages": PACKAGES,
+        "packages": PACKAGES + more,
         "kernel": KERNEL,
         "excluded": EXCLUDED,
         "signature": DISK_SIGNATURE,
-        "bytes": ROOT_BYTES,
+        "bytes": size,
         "init": STUB_INIT,
     }
     return json.dumps(parts, sort_keys=True)
 
 
-def image(release="bookworm", rebuild=False):
-    """The directory of this release's image. Builds it if the cache has none."""
+def image(release="bookworm", kind="plain", rebuild=False):
+    """The directory of the image of this release and kind. Builds it if the cache has none."""
     if release not in RELEASES:
         raise cache.HarnessError(f"release {release!r} is not one of {', '.join(RELEASES)}")
-    name = f"image-{release}-{cache.digest(recipe(release))}"
-    return cache.entry(name, lambda place: _build(release, place), rebuild=rebuild)
+    if kind not in KINDS:
+        raise cache.HarnessError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
+    return cache.entry(_name(release, kind), lambda place: _build(release, kind, place), rebuild=rebuild)
+
+
+def _name(release, kind):
+    return f"image-{release}-{cache.digest(recipe(release, kind))}"
 
 
 def prune():
     """Removes the images that no present recipe makes."""
-    wanted = {f"image-{release}-{cache.digest(recipe(release))}" for release in RELEASES}
+    wanted = {_name(release, kind) for release in RELEASES for kind in KINDS}
     for path in cache.cache_root().glob("image-*-*"):
         if path.is_dir() and path.name not in wanted:
             cache.note(f"removing {path}" if cache.remove(path) else f"not removing {path}: a guest uses it")
@@ -109,7 +120,7 @@ def host_mirror():
     return DEFAULT_MIRROR
 
 
-def _build(release, place):
+def _build(release, kind, place):
     if os.geteuid() != 0:
         raise cache.HarnessError("the guest image can only be built by root")
     for tool in ("mmdebstrap", "mke2fs", "dpkg-deb", "chroot"):
@@ -117,18 +128,19 @@ def _build(release, place):
             raise cache.HarnessError(f"{tool} is needed to build the guest image")
     started = time.monotonic()
     mirror = host_mirror()
-    cache.note(f"building the {release} guest image from {mirror} (once; under a minute with a fast mirror)")
+    cache.note(f"building the {release} guest image ({kind}) from {mirror} (once; under a minute with a fast mirror)")
     work = place.parent
     root = work / "root"
     kernel = work / "kernel"
     kernel.mkdir()
-    _bootstrap(release, mirror, root, kernel)
+    more, size = KINDS[kind]
+    _bootstrap(release, PACKAGES + more, mirror, root, kernel)
     _install_kernel(kernel, root, place)
     _configure(root)
     (place / "sonames").write_text("\n".join(_sonames(root)) + "\n")
     versions = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W"]
     (place / "packages").write_text(_checked(versions))
-    _make_disk(root, place / "root.img")
+    _make_disk(root, place / "root.img", size)
     cache.note(f"the {release} guest image is ready after {time.monotonic() - started:.0f} s")
 
 
@@ -141,7 +153,7 @@ def _checked(argv, **more):
     return done.stdout
 
 
-def _bootstrap(release, mirror, root, kernel):
+def _bootstrap(release, packages, mirror, root, kernel):
     # The kernel's package is fetched but not installed: installing it would
     # also run an initramfs generator, and the guest boots without initramfs.
     fetch = (
@@ -150,7 +162,7 @@ def _bootstrap(release, mirror, root, kernel):
     )
     # In namespaces of its own: no process and no mount of the build stays, however it ends.
     argv = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    argv += ["--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    argv += ["--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(packages)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
     argv += [f"--customize-hook={fetch}", "--format=directory", release, str(root), mirror]
     lines = []
@@ -210,17 +222,17 @@ def _sonames(root):
     return sorted(names)
 
 
-def _make_disk(root, target):
+def _make_disk(root, target, size):
     with open(target, "wb") as disk:
-        disk.truncate(PARTITION_OFFSET + ROOT_BYTES)
+        disk.truncate(PARTITION_OFFSET + size)
     # mke2fs takes its size from an argument because the file also has a partition table.
     _checked(
         ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(root), "-m", "0", "-L", "quarry-root"]
         + ["-J", "size=16", "-E", f"offset={PARTITION_OFFSET},lazy_itable_init=0,assume_storage_prezeroed=1"]
-        + [str(target), f"{ROOT_BYTES // 1024}k"]
+        + [str(target), f"{size // 1024}k"]
     )
     with open(target, "r+b") as disk:
-        disk.write(partition_table(PARTITION_OFFSET // 512, ROOT_BYTES // 512))
+        disk.write(partition_table(PARTITION_OFFSET // 512, size // 512))
 
 
 def partition_table(start, sectors):

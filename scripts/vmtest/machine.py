@@ -99,6 +99,14 @@ def connections(control_fd, agent_fd):
     ]  # fmt: skip
 
 
+def network(forwarded):
+    """A network card behind QEMU's own NAT: 10.0.2.15 in the guest, whose 10.0.2.2 is the host's loopback.
+
+    forwarded: ADDRESS:PORTs of the host that lead to the same PORT of the guest."""
+    leads = "".join(f",hostfwd=tcp:{place}-:{place.rpartition(':')[2]}" for place in forwarded)
+    return ["-netdev", f"user,id=net0,ipv6=off{leads}", *device(driver="virtio-net-pci", netdev="net0", romfile="")]
+
+
 def system_disk(overlay, images):
     """Root, harness, build and extra files: namespaces 1 to 4 of one NVMe controller. An image may be None."""
     argv = device(driver="nvme", id="system", serial="quarry-system")
