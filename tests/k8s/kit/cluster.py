@@ -1,0 +1,123 @@
+"""The whole cluster: control plane, nodes, and Quarry as the chart installs it."""
+
+import json
+import time
+from pathlib import Path
+
+from . import objects
+from .api import until
+from .control_plane import ControlPlane
+from .node import Node, at_once
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
+CHART = REPOSITORY / "deploy" / "kubernetes" / "chart"
+NAMESPACE = "quarry-system"
+DRIVER = "quarry.csi.local"
+# Names of nodes, and the sizes of their disks: a claim of 5 GiB fits n2 alone.
+NODES = {"n1": ("2G", "2G", "2G"), "n2": ("6G", "6G")}
+ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2"}
+VALUES = {"inlineVolumes": {"maxSize": "1GiB"}, "provisioner": {"capacityPollInterval": "30s"}}
+
+
+class Cluster:
+    def __init__(self, folder, programs, image, extra, sizes=None):
+        self.began = time.monotonic()
+        self.sizes = sizes or NODES
+        self.empty = {}  # what capacity() said of the empty pools
+        self.plane = ControlPlane(folder, programs, {name: ADDRESSES[name] for name in self.sizes})
+        self.nodes = {
+            name: Node(name, ADDRESSES[name], self.plane, image, extra, disks) for name, disks in self.sizes.items()
+        }
+
+    @property
+    def api(self):
+        return self.plane.api
+
+    def say(self, words):
+        print(f"[{time.monotonic() - self.began:4.0f} s] {words}", flush=True)
+
+    def start(self):
+        """From nothing to a cluster in which Quarry serves."""
+        self.plane.start()
+        self.say("the control plane is ready")
+        at_once([node.start for node in self.nodes.values()])
+        self.say("the kubelets run")
+        for name, node in self.nodes.items():
+            print(f"{name}: {node.words}", end="")
+        self.install()
+        for name in self.nodes:
+            until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)), describe=self.describe)
+        self.say("the nodes are ready")
+        self.wait_served()
+        self.empty = self.capacity("quarry")
+        self.say("Quarry serves")
+
+    def install(self, **values):
+        merged = {**VALUES, **values}
+        path = self.plane.folder / "values.json"
+        path.write_text(json.dumps(merged))
+        self.plane.helm(
+            "upgrade", "--install", "quarry", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--values", str(path)
+        )
+
+    def wait_served(self):
+        """Until every node's driver is registered and ready, and its capacity is published."""
+        for name in self.nodes:
+            until(f"the driver of {name} is registered", lambda: self.is_registered(name), describe=self.describe)
+        until("Quarry's pods are ready", self.is_rolled_out, describe=self.describe)
+        until("capacity is published", lambda: set(self.capacity("quarry")) == set(self.nodes), describe=self.describe)
+
+    def is_registered(self, node):
+        driver = next((d for d in self.api.get("CSINode", node)["spec"]["drivers"] or () if d["name"] == DRIVER), None)
+        return driver is not None and driver["nodeID"] == node and driver["topologyKeys"] == [f"{DRIVER}/node"]
+
+    def is_rolled_out(self):
+        daemons = self.api.get("DaemonSet", "quarry-node", NAMESPACE)
+        status = daemons["status"]
+        return (
+            status.get("observedGeneration") == daemons["metadata"]["generation"]
+            and status.get("updatedNumberScheduled") == status.get("numberReady") == len(self.nodes)
+            and self.api.get("Deployment", "quarry-resizer", NAMESPACE)["status"].get("readyReplicas", 0) >= 1
+        )
+
+    def capacity(self, storage_class):
+        """{node: bytes of the largest volume of this class}, as published."""
+        found = {}
+        for one in self.api.list("CSIStorageCapacity", NAMESPACE):
+            if one["storageClassName"] == storage_class:
+                node = one["nodeTopology"]["matchLabels"][f"{DRIVER}/node"]
+                found[node] = quantity(one.get("maximumVolumeSize", one.get("capacity", "0")))
+        return found
+
+    def quarry_pod(self, node):
+        """The name of Quarry's pod on a node."""
+        pods = self.api.list("Pod", NAMESPACE, "app.kubernetes.io/component=node")
+        return next(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node)
+
+    def describe(self):
+        """What a person would look at first."""
+        words = [self.plane.kubectl("get", "nodes,pods,pvc,pv", "-A", "-o", "wide", check=False)]
+        words.append(self.plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", check=False)[-4000:])
+        return "\n".join(words)
+
+    def save_logs(self, folder):
+        for path in self.plane.logs.glob("*.log"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / path.name).write_bytes(path.read_bytes())
+        for name, node in self.nodes.items():
+            if node.guest.running():
+                node.save_logs(folder / name)
+
+    def stop(self):
+        for node in self.nodes.values():
+            node.guest.close()
+        self.plane.stop()
+
+
+def quantity(text):
+    """A quantity of Kubernetes in bytes."""
+    units = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+    for unit, size in units.items():
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * size
+    return int(text)

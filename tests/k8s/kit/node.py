@@ -1,0 +1,82 @@
+"""A node of the cluster: a guest of scripts/vmtest with containerd and a kubelet."""
+
+import threading
+
+from guest import Guest
+
+from .control_plane import API_PORT, API_SERVICE, SEEN_BY_GUESTS, ControlPlane
+
+KUBELET_PORT = 10250
+MEMORY = 3072  # MiB
+GROUP = "quarry"  # the volume group of the chart's default pool
+UPS = "/var/log/k8s"
+
+
+class Node:
+    """name: of the node. address: of the host's loopback, leads to the kubelet. disks: sizes in bytes' suffixes."""
+
+    def __init__(self, name, address, control_plane, image, extra, sizes):
+        self.name = name
+        self._plane = control_plane
+        self.guest = Guest(
+            disks=len(sizes),
+            size=",".join(sizes),
+            bus="scsi",
+            extra=extra,
+            memory=MEMORY,
+            image_folder=image,
+            network=f"{address}:{KUBELET_PORT}",
+        )
+        self._sizes = sizes
+        self.words = ""
+
+    def start(self):
+        """Boots it, makes the volume group as an administrator would, and starts the kubelet."""
+        self.guest.boot()
+        self.sh("vgcreate -q quarry $(for i in $(seq %d); do vmctl dev $i; done)" % len(self._sizes))
+        self._up()
+
+    def _up(self):
+        config = self._plane.config(ControlPlane.token(self.name))
+        self.guest.run(["sh", "-c", "cat >/etc/kubelet.conf"], input=config, check=True)
+        arguments = [self.name, SEEN_BY_GUESTS, API_SERVICE, str(API_PORT)]
+        self.words = self.guest.run(["node.sh", *arguments], timeout=300, check=True).stdout
+
+    def reboot(self):
+        self.guest.shutdown()
+        self.guest.boot()
+        self._up()
+
+    def sh(self, command, check=True, timeout=120):
+        """Runs a shell command on the node; returns its output."""
+        return self.guest.run(["sh", "-c", command], check=check, timeout=timeout).stdout
+
+    def volumes(self):
+        """The names of the logical volumes in the group."""
+        return self.sh("lvs --noheadings -o lv_name quarry").split()
+
+    def save_logs(self, folder):
+        """Copies the logs of the node and of its containers to this machine."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in self.sh(f"ls {UPS}/*.log /var/log/pods/*/*/*.log", check=False).split():
+            name = path.removeprefix(UPS).removeprefix("/var/log/pods").strip("/").replace("/", "_")
+            (folder / name).write_text(self.guest.run(["tail", "-c", "300000", path]).stdout)
+
+
+def at_once(functions):
+    """Runs functions side by side; raises the first error."""
+    errors = []
+
+    def run(function):
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,82 @@
+"""What a cluster needs before it starts, while the network of this machine is still there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cache
+import image
+from guest import Guest
+from kit import images
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+PROGRAMS = (
+    "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "helm",
+    "csi-provisioner", "csi-resizer",
+)  # fmt: skip
+SKIPPED = 77
+
+
+def programs(*more):
+    """The folder with the cluster's programs. Ends this process with status 77 if they cannot be built."""
+    script = REPOSITORY / "scripts" / "lib" / "k8s-programs"
+    done = subprocess.run([str(script), *PROGRAMS, *more], stdout=subprocess.PIPE, text=True)
+    if done.returncode == SKIPPED and not os.environ.get("CI"):
+        sys.exit(SKIPPED)
+    if done.returncode != 0:
+        sys.exit("the cluster's programs could not be built")
+    return Path(done.stdout.strip())
+
+
+def values():
+    """The default values of the chart that name images: {key: name}."""
+    chart = REPOSITORY / "deploy" / "kubernetes" / "chart"
+    text = (chart / "values.yaml").read_text()
+    names = {}
+    for section in ("provisioner", "resizer"):
+        part = text[text.index(f"\n{section}:") :]
+        names[section] = part[part.index("image: ") + 7 :].split("\n", 1)[0].strip()
+    return names
+
+
+def node_image(release, binaries, build, names=()):
+    """The folder of the nodes' image: Debian, the kubelet, and the images that no commit changes. Built if missing.
+
+    names: more of them for the busybox. Importing images takes minutes in an emulated guest, so it is done once.
+    """
+    base = image.image(release, "node")
+    named = values()
+    recipe = [base.name, binaries.name, *sorted(named.values()), *names]
+    recipe += [(HERE / "kit" / file).read_text() for file in ("node.sh", "images.py", "pause.c")]
+
+    def make(place):
+        cache.note(f"importing the images of the {release} node (once; some minutes)")
+        folder = place.parent / "archives"
+        folder.mkdir()
+        images.pause(folder / "pause.tar", HERE / "kit" / "pause.c")
+        images.busybox(folder / "busybox.tar", [images.BUSYBOX, *names])
+        images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
+        images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")
+        # A layer of it changes only with Debian's packages, so later builds are imported faster.
+        quarry_image(build, folder / "made").rename(folder / "earlier.tar")
+        extra = [*folder.glob("*.tar"), binaries / "kubelet", HERE / "kit" / "node.sh"]
+        with Guest(disks=0, image_folder=base, extra=extra, memory=2048) as guest:
+            guest.boot()
+            guest.run(["node.sh", "prepare"], timeout=900, check=True)
+            guest.shutdown()
+            guest.commit(place)
+
+    kind = f"node-{release}"
+    made = cache.entry(f"{kind}-{cache.digest(*recipe)}", make)
+    cache.prune(kind, keep=2, older_than=6 * 3600)
+    return made
+
+
+def quarry_image(build, folder):
+    """The archive of this build's image."""
+    script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
+    argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    return (folder / "quarry.oci.tar").rename(folder / "quarry.tar")
