@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "lvm/geometry.h"
 
 namespace quarry::daemon {
@@ -184,18 +182,11 @@ void Exporter::Observe(const Command& command, std::chrono::duration<double> too
 }
 
 std::string Exporter::Problem(engine::Engine& engine) {
-  const auto pools = engine.lifecycle().NodeStatus(CallWithin(kPatience));
-  if (!pools.has_value()) {
-    return pools.error().message();
+  const auto probed = engine.lifecycle().Probe(CallWithin(kPatience));
+  if (!probed.has_value()) {
+    return probed.error().message();
   }
-  std::string problems;
-  for (const engine::PoolStatus& pool : *pools) {
-    if (pool.figures.problem.empty()) {
-      return "";
-    }
-    problems += fmt::format("{}{}", problems.empty() ? "" : "; ", pool.figures.problem);
-  }
-  return problems;
+  return probed->ready ? "" : probed->message;
 }
 
 std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {

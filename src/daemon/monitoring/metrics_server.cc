@@ -195,8 +195,9 @@ class MetricsServer::Loop {
   }
 
   void Begin(Connection& one, HttpAsked asked) {
-    one.answer = asked == HttpAsked::kMetrics     ? MetricsAnswer(Metrics::kContentType, Text())
-                 : asked == HttpAsked::kReadiness ? ReadinessAnswer(pages_.problem())
+    one.answer = asked == HttpAsked::kMetrics
+                     ? MetricsAnswer(Metrics::kContentType, Fresh(metrics_, pages_.metrics))
+                 : asked == HttpAsked::kReadiness ? ReadinessAnswer(Fresh(problem_, pages_.problem))
                                                   : RefusalAnswer(asked);
     one.phase = Phase::kAnswering;
     one.since = Clock::now();
@@ -228,19 +229,24 @@ class MetricsServer::Loop {
     return true;
   }
 
-  const std::string& Text() {
-    if (Clock::now() - made_ >= kFresh || made_ == Clock::time_point()) {
-      last_ = pages_.metrics();
-      made_ = Clock::now();
+  // A page, and when it was made.
+  struct Kept {
+    std::string text;
+    Clock::time_point made;
+  };
+
+  static const std::string& Fresh(Kept& kept, const std::function<std::string()>& make) {
+    if (Clock::now() - kept.made >= kFresh || kept.made == Clock::time_point()) {
+      kept.text = make();
+      kept.made = Clock::now();
     }
-    return last_;
+    return kept.text;
   }
 
   UniqueFd listener_, wake_;
   const std::optional<SocketFile> socket_;
   const MetricsPages pages_;
-  std::string last_;
-  Clock::time_point made_;
+  Kept metrics_, problem_;
   Clock::time_point accept_after_;
   std::list<Connection> connections_;
   std::jthread thread_;  // last: it uses everything above

@@ -27,7 +27,7 @@ class MetricsServer {
   static constexpr size_t kMostConnections = 16;
   // How long a client may take to send its request, and again to read the response.
   static constexpr std::chrono::seconds kPatience{5};
-  // How long one text is reused for all requests. Making the text reads the headers of the disks.
+  // How long one page is reused for all requests. Making the metrics reads the headers of the disks.
   static constexpr std::chrono::seconds kFresh{1};
 
   // Listens at once and answers until destroyed. Replaces a stale socket, as ClaimSocket does. kUnavailable
