@@ -65,8 +65,8 @@ class Guest:
 
     size: of each disk, or as many sizes as disks, separated by commas. sector: bytes, 512 or 4096.
     build: folder to copy in (default $QUARRY_BUILD or build/release); extra: files and folders.
-    image_folder: an image other than that of the release, such as of commit(). network: the ADDRESS:PORTs of the host that lead to the same PORT of the guest,
-    separated by commas; "" for none; None for no network device at all.
+    image_folder: an image other than that of the release, such as of commit(). network: the ADDRESS:PORTs of the
+    host that lead to the same PORT of the guest, separated by commas; "" for none; None for no network device.
 
     Nothing of the guest outlives close(), or this process. Methods may be called
     from several threads; boot, cut_power, shutdown and close one at a time.
@@ -211,7 +211,8 @@ class Guest:
         for path in self._image.iterdir():
             if path.name not in ("root.img", "users"):
                 shutil.copy(path, place)
-        argv = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", "raw", str(self.folder / "root.qcow2"), str(place / "root.img")]
+        argv = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", "raw", str(self.folder / "root.qcow2")]
+        argv.append(str(place / "root.img"))
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode != 0:
             raise cache.HarnessError(f"qemu-img failed: {done.stderr.strip()}")

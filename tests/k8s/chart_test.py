@@ -1,8 +1,10 @@
 """Renders the chart as users would, with Helm itself. Needs no cluster. Usage: chart_test.py [TEST…]"""
 
+import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import tomllib
 import unittest
@@ -36,15 +38,15 @@ def documents(text):
     for one in re.split(r"^---\n", text, flags=re.M):
         kind, name = re.search(r"^kind: (\S+)", one, re.M), re.search(r"^  name: (\S+)", one, re.M)
         if kind:
-            found.append((kind[1], name[1], one))
+            found.append((kind[1], name[1].strip('"'), one))
     return found
 
 
 def configuration(text):
-    """quarry.toml in the rendered ConfigMap."""
-    document = next(one for kind, _, one in documents(text) if kind == "ConfigMap")
-    lines = document.split("quarry.toml: |\n", 1)[1].splitlines()
-    return tomllib.loads("\n".join(line.removeprefix("    ") for line in lines))
+    """quarry.toml in the annotation of the DaemonSet's pods."""
+    document = next(one for kind, _, one in documents(text) if kind == "DaemonSet")
+    lines = document.split("quarry.csi.local/configuration: |\n", 1)[1].split("    spec:\n", 1)[0].splitlines()
+    return tomllib.loads("\n".join(line.removeprefix(" " * 10) for line in lines))
 
 
 class Chart(unittest.TestCase):
@@ -53,29 +55,37 @@ class Chart(unittest.TestCase):
             helm("lint", "--strict", CHART, *VERSION, *(["--values", values] if values else []))
 
     def test_the_plain_manifests_are_those_of_the_chart(self):
-        made = subprocess.run(
-            [str(REPOSITORY / "scripts/manifests"), "--print"], stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
+        argv = [str(REPOSITORY / "scripts/manifests"), "--print"]
+        made = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
         self.assertEqual((KUBERNETES / "quarry.yaml").read_text(), made, "run scripts/manifests")
 
     def test_has_one_of_everything(self):
         kinds = sorted((kind, name) for kind, name, _ in documents(render()))
         self.assertEqual(len(set(kinds)), len(kinds))
-        for kind in ("CSIDriver", "DaemonSet", "Deployment", "ConfigMap"):
+        for kind in ("CSIDriver", "DaemonSet", "Deployment"):
             self.assertEqual([one for one, _ in kinds].count(kind), 1, kind)
         self.assertEqual([name for kind, name in kinds if kind == "StorageClass"], ["quarry", "quarry-raid1"])
         self.assertNotIn("PodMonitor", [kind for kind, _ in kinds])
 
     def test_inline_volumes_are_off_until_their_size_is_set(self):
-        driver = next(one for kind, _, one in documents(render()) if kind == "CSIDriver")
-        self.assertNotIn("Ephemeral", driver)
-        self.assertIn("podInfoOnMount: false", driver)
         self.assertNotIn("ephemeral-max-size", configuration(render()))
         text = render("--set", "inlineVolumes.maxSize=2GiB")
-        driver = next(one for kind, _, one in documents(text) if kind == "CSIDriver")
-        self.assertIn("- Ephemeral", driver)
-        self.assertIn("podInfoOnMount: true", driver)
         self.assertEqual(configuration(text)["ephemeral-max-size"], "2GiB")
+        drivers = [next(one for kind, _, one in documents(each) if kind == "CSIDriver") for each in (text, render())]
+        self.assertEqual(drivers[0], drivers[1], "what cannot be changed must not depend on a value")
+
+    def test_the_versions_are_those_of_the_programs(self):
+        version = re.search(r"project\(quarry VERSION (\S+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
+        self.assertIn(f"\nappVersion: {version}\n", (CHART / "Chart.yaml").read_text())
+
+    def test_every_setting_is_taken_or_refused_on_purpose(self):
+        table = (REPOSITORY / "docs" / "configuration.md").read_text()
+        documented = set(re.findall(r"^\| `--([a-z-]+)", table, re.M)) - {"help", "config"}
+        taken = set(json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["properties"])
+        refused = {"admin-endpoint", "driver-name", "endpoint", "ephemeral-max-size", "expand", "kubelet-dir",
+                   "metrics-address", "mode", "node-id", "pool", "state-dir"}  # fmt: skip
+        self.assertEqual(taken | refused, documented)
+        self.assertEqual(taken & refused, set())
 
     def test_settings_and_pools_reach_the_configuration_with_their_types(self):
         pools = '[{"name":"a","vg":"x","devices":["/dev/disk/by-id/1",{"model":"I*","min-size":"1T"}],"share":{"raid1":"40%"}}]'
@@ -104,15 +114,24 @@ class Chart(unittest.TestCase):
             'settings={"node-id":"x"}': "node-id",
             'storageClasses=[{"name":"a","parametres":{}}]': "parametres",
             'kubeletDirectory="/x"': "kubeletDirectory",
+            'storageClasses=[{"name":"a","parameters":{"typ":"raid1"}}]': "typ",
+            'storageClasses=[{"name":"a","parameters":{"pool":"nowhere"}}]': "nowhere",
+            'pools=[{"name":"a","vg":"x","share":{"raid1":0.4}}]': "whole number",
+            'metrics={"address":"::"}': "address",
+            'maxUnavailable=0': "maxUnavailable",
         }.items():
             self.assertIn(word, render("--set-json", value, fails=True))
+
+    def test_large_numbers_keep_their_digits(self):
+        text = render("--set-json", 'storageClasses=[{"name":"a","parameters":{"regionsize":1048576}}]')
+        self.assertIn('regionsize: "1048576"', text)
 
     def test_another_kubelet_folder_and_driver_name_are_used_throughout(self):
         text = render("--set", "kubeletDir=/var/lib/k0s/kubelet,driverName=other.example")
         self.assertIn("--endpoint=unix:///var/lib/k0s/kubelet/plugins/other.example/csi.sock", text)
         self.assertNotIn("/var/lib/kubelet", text)
         self.assertNotIn("quarry.csi.local/csi", text)
-        self.assertIn("provisioner: other.example", text)
+        self.assertIn('provisioner: "other.example"', text)
 
     def test_alerts_use_metrics_that_exist(self):
         text = render("--set", "metrics.rules.enabled=true,metrics.podMonitor.enabled=true")
@@ -123,8 +142,8 @@ class Chart(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    found = subprocess.run(
-        [str(REPOSITORY / "scripts/lib/k8s-programs"), "helm"], stdout=subprocess.PIPE, text=True, check=True
-    )
+    found = subprocess.run([str(REPOSITORY / "scripts/lib/k8s-programs"), "helm"], stdout=subprocess.PIPE, text=True)
+    if found.returncode != 0:
+        sys.exit(found.returncode)
     programs = Path(found.stdout.strip())
     unittest.main(verbosity=2)

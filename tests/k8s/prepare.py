@@ -56,7 +56,7 @@ def node_image(release, binaries, build, names=()):
         folder = place.parent / "archives"
         folder.mkdir()
         images.pause(folder / "pause.tar", HERE / "kit" / "pause.c")
-        images.busybox(folder / "busybox.tar", [images.BUSYBOX, *names])
+        images.busybox(folder / "busybox.tar", [images.BUSYBOX, *names], busybox())
         images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
         images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")
         # A layer of it changes only with Debian's packages, so later builds are imported faster.
@@ -72,6 +72,17 @@ def node_image(release, binaries, build, names=()):
     made = cache.entry(f"{kind}-{cache.digest(*recipe)}", make)
     cache.prune(kind, keep=2, older_than=6 * 3600)
     return made
+
+
+def busybox():
+    """A static busybox. The package is only unpacked: installing it would replace the machine's own busybox."""
+
+    def make(place):
+        subprocess.run(["apt-get", "download", "-q", "busybox-static"], cwd=place, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["dpkg-deb", "-x", str(next(place.glob("*.deb"))), str(place)], check=True)
+
+    found = cache.entry(f"busybox-{cache.digest('static')}", make)
+    return next(found.glob("**/bin/busybox"))
 
 
 def quarry_image(build, folder):

@@ -5,7 +5,7 @@ import unittest
 
 from kit import objects
 from kit.api import Refused, until
-from kit.cluster import NAMESPACE, quantity
+from kit.cluster import KUBERNETES, NAMESPACE, quantity
 from kit.objects import claim, generic, inline, is_ready, of_claim, pod, storage_class
 
 MiB = 1 << 20
@@ -13,9 +13,10 @@ WRITE = "echo {0} >/data/file; sync; " + objects.IDLE
 
 
 class Scenario(unittest.TestCase):
-    """cluster: the running one. Every test starts in an empty cluster and must leave one."""
+    """cluster: the running one. logs: where logs go after a failure. Every test leaves the cluster empty."""
 
     cluster = None
+    logs = None
 
     def setUp(self):
         self.api = self.cluster.api
@@ -25,6 +26,9 @@ class Scenario(unittest.TestCase):
     def tearDown(self):
         if self._failed():
             print(self.cluster.describe(), flush=True)
+            self.cluster.save_logs(self.logs)
+            print(f"logs: {self.logs}", flush=True)
+            return  # and the run ends
         for kind, name in reversed(self.made):
             self.api.delete(kind, name, seconds=1 if kind == "Pod" else None)
         self.nothing_is_left()
@@ -153,6 +157,22 @@ class BadInput(Scenario):
         self.make(storage_class("right", type="raid1", pool="main", **{"csi.storage.k8s.io/fstype": "xfs"}))
 
 
+    def test_the_example_policy_keeps_inline_volumes_to_labelled_namespaces(self):
+        policy = str(KUBERNETES / "examples" / "inline-policy.yaml")
+        one = pod("inline", inline("64MiB"))
+        three = pod("inline", inline("64MiB"), more={name: inline("64MiB") for name in ("one", "two")})
+        self.assertEqual(self.api.refusal(one), "")
+        self.cluster.plane.kubectl("apply", "-f", policy)
+        try:
+            until("inline volumes are refused", lambda: "quarry/inline=true" in self.api.refusal(one))
+            self.assertEqual(self.api.refusal(pod("other", generic("64Mi"))), "")
+            self.api.patch("Namespace", "default", {"metadata": {"labels": {"quarry/inline": "true"}}})
+            until("inline volumes are allowed", lambda: not self.api.refusal(one))
+            self.assertIn("at most two", self.api.refusal(three))
+        finally:
+            self.cluster.plane.kubectl("delete", "-f", policy)
+
+
 class Failures(Scenario):
     def test_quarryd_killed_and_kubelet_restarted_lose_nothing(self):
         self.make(claim("fs", "64Mi"), pod("fs", of_claim("fs"), WRITE.format("kept"), node="n1"))
@@ -197,18 +217,20 @@ class Failures(Scenario):
 
 class Upgrade(Scenario):
     def test_a_rolling_update_disturbs_no_pod(self):
-        """Every pod of Quarry is replaced while pods write; then the volumes still come, grow and go."""
         self.make(claim("fs", "64Mi"), claim("raw", "64Mi", "Block"))
         writes = "while :; do cut -d' ' -f1 /proc/uptime >>/data/times; sync /data/times; sleep 0.2; done"
         self.make(pod("fs", of_claim("fs"), writes), pod("raw", of_claim("raw"), raw=True))
         self.runs("fs", "raw")
         before = {node: self.cluster.quarry_pod(node) for node in self.cluster.nodes}
         begin = len(self.times())
-        self.cluster.install(podAnnotations={"quarry/test": str(time.time())})
+        # A setting, a class and the limit of inline volumes change at once.
+        classes = [{"name": "quarry"}, {"name": "quarry-raid1", "parameters": {"type": "raid1"}}, {"name": "quarry-new"}]
+        self.cluster.install(settings={"scrub-days": 7}, storageClasses=classes, inlineVolumes={"maxSize": "2GiB"})
         until("Quarry's pods are replaced", self.cluster.is_rolled_out, describe=self.cluster.describe)
         for node, name in before.items():
             self.assertNotEqual(self.cluster.quarry_pod(node), name)
         self.cluster.wait_served()
+        until("the new class has a capacity", lambda: self.cluster.capacity("quarry-new"), describe=self.cluster.describe)
         times = self.times()
         self.assertEqual(self.api.get("Pod", "fs")["status"]["containerStatuses"][0]["restartCount"], 0)
         steps = [later - earlier for earlier, later in zip(times, times[1:])]

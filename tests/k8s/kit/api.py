@@ -82,6 +82,15 @@ class Api:
         for one in objects:
             self.request("POST", _path(one["kind"], one["metadata"].get("namespace", "default")), one)
 
+    def refusal(self, one):
+        """Why the server would not take an object; empty if it would."""
+        place = _path(one["kind"], one["metadata"].get("namespace", "default"))
+        try:
+            self.request("POST", f"{place}?dryRun=All", one)
+            return ""
+        except Refused as error:
+            return str(error)
+
     def patch(self, kind, name, change, namespace="default"):
         """Merges the change into the object (RFC 7396)."""
         content = "application/merge-patch+json"

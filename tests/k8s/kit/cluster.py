@@ -10,10 +10,11 @@ from .control_plane import ControlPlane
 from .node import Node, at_once
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
-CHART = REPOSITORY / "deploy" / "kubernetes" / "chart"
+KUBERNETES = REPOSITORY / "deploy" / "kubernetes"
+CHART = KUBERNETES / "chart"
 NAMESPACE = "quarry-system"
 DRIVER = "quarry.csi.local"
-# Names of nodes, and the sizes of their disks: a claim of 5 GiB fits n2 alone.
+# Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone.
 NODES = {"n1": ("2G", "2G", "2G"), "n2": ("6G", "6G")}
 ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2"}
 VALUES = {"inlineVolumes": {"maxSize": "1GiB"}, "provisioner": {"capacityPollInterval": "30s"}}
@@ -45,6 +46,9 @@ class Cluster:
         for name, node in self.nodes.items():
             print(f"{name}: {node.words}", end="")
         self.install()
+        label = {"metadata": {"labels": {"quarry.csi.local/storage": "true"}}}
+        for name in self.nodes:
+            until(f"node {name} is there", lambda: self.api.patch("Node", name, label), describe=self.describe)
         for name in self.nodes:
             until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)), describe=self.describe)
         self.say("the nodes are ready")
@@ -53,6 +57,7 @@ class Cluster:
         self.say("Quarry serves")
 
     def install(self, **values):
+        """Installs the chart, or changes the values of what is installed."""
         merged = {**VALUES, **values}
         path = self.plane.folder / "values.json"
         path.write_text(json.dumps(merged))

@@ -34,12 +34,12 @@ def archive(path, names, programs, links=(), files=(), **config):
             _add(tar, member, data, 0o644)
 
 
-def busybox(path, names):
-    """A shell and the applets that this machine's busybox has."""
-    applets = subprocess.run(["busybox", "--list"], capture_output=True, text=True, check=True).stdout.split()
+def busybox(path, names, program):
+    """A shell and all applets of this static busybox."""
+    applets = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout.split()
     links = {f"bin/{name}": "busybox" for name in applets if name != "busybox"}
     users = {"etc/passwd": "root:x:0:0:root:/:/bin/sh\n", "etc/group": "root:x:0:\n"}
-    archive(path, names, {"bin/busybox": "/bin/busybox"}, links, users, Cmd=["/bin/sh"])
+    archive(path, names, {"bin/busybox": program}, links, users, Cmd=["/bin/sh"])
 
 
 def pause(path, source):

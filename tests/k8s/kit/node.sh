@@ -37,7 +37,10 @@ END
   note "containerd answers"
   for archive in "$extra"/*.tar; do
     mark=/var/lib/imported-$(basename "$archive")
-    [ -e "$mark" ] || { ctr -n k8s.io images import "$archive" >/dev/null && touch "$mark"; }
+    if [ ! -e "$mark" ]; then
+      ctr -n k8s.io images import "$archive" >/dev/null
+      touch "$mark"
+    fi
     note "imported $(basename "$archive")"
   done
 }
@@ -46,6 +49,11 @@ if [ "$1" = prepare ]; then
   modprobe overlay
   install "$extra/kubelet" /usr/local/bin/
   start_containerd
+  # Its layers stay, but not its name: that is for the build under test.
+  for name in $(ctr -n k8s.io images list -q | grep /quarryd:); do
+    ctr -n k8s.io images tag "$name" quarry.test/earlier:1
+    ctr -n k8s.io images remove "$name"
+  done
   kill "$containerd"
   wait "$containerd" || true
   exit

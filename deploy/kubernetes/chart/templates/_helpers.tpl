@@ -1,6 +1,6 @@
 {{- define "quarry.labels" -}}
 app.kubernetes.io/name: quarry
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
@@ -8,7 +8,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* Of the pods of one component: a dict of root and component. */ -}}
 {{- define "quarry.selector" -}}
 app.kubernetes.io/name: quarry
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -40,6 +40,38 @@ quarry-{{ .Release.Namespace }}-{{ .Release.Name }}
 - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
 
+{{- define "quarry.parameters" -}}
+pool type mirrors stripes stripesize regionsize erase sync mkfsoptions
+{{- end }}
+
+{{- define "quarry.types" -}}
+linear striped raid0 raid1 raid4 raid5 raid6 raid10
+{{- end }}
+
+{{- /* A list in CEL of words that are separated by spaces. */ -}}
+{{- define "quarry.cel" -}}
+[{{ range $i, $word := splitList " " . }}{{ if $i }}, {{ end }}{{ $word | quote }}{{ end }}]
+{{- end }}
+
+{{- /* A number without the exponent that Go gives to large ones. */ -}}
+{{- define "quarry.whole" -}}
+{{- if ne (int64 . | float64) . }}{{ fail (printf "%v is no whole number" .) }}{{ end }}{{ int64 . }}
+{{- end }}
+
+{{- /* The configuration file. It is an annotation of the pod, so a pod keeps its own until it is replaced. */ -}}
+{{- define "quarry.configuration" -}}
+{{- with .Values.inlineVolumes.maxSize }}ephemeral-max-size = {{ . | quote }}
+{{ end }}
+{{- range $key, $value := .Values.settings }}{{ $key }} = {{ include "quarry.toml" $value }}
+{{ end }}
+{{- range .Values.pools }}
+[[pool]]
+{{- range $key, $value := . }}
+{{ $key }} = {{ include "quarry.toml" $value }}
+{{- end }}
+{{ end }}
+{{- end }}
+
 {{- /* A value in TOML, on one line. Helm's own toToml makes floats of whole numbers. */ -}}
 {{- define "quarry.toml" -}}
 {{- if kindIs "map" . -}}
@@ -47,7 +79,7 @@ quarry-{{ .Release.Namespace }}-{{ .Release.Name }}
 {{- else if kindIs "slice" . -}}
 [{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ include "quarry.toml" $one }}{{ end }}]
 {{- else if kindIs "float64" . -}}
-{{ int64 . }}
+{{ include "quarry.whole" . }}
 {{- else -}}
 {{ toJson . }}
 {{- end -}}
@@ -59,4 +91,7 @@ runAsUser: 0
 readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
+{{- with .Values.sidecarSELinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
