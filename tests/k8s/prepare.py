@@ -78,7 +78,8 @@ def busybox():
     """A static busybox. The package is only unpacked: installing it would replace the machine's own busybox."""
 
     def make(place):
-        subprocess.run(["apt-get", "download", "-q", "busybox-static"], cwd=place, check=True, stdout=subprocess.DEVNULL)
+        argv = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", "busybox-static"]
+        subprocess.run(argv, cwd=place, check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["dpkg-deb", "-x", str(next(place.glob("*.deb"))), str(place)], check=True)
 
     found = cache.entry(f"busybox-{cache.digest('static')}", make)
