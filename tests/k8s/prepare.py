@@ -91,4 +91,4 @@ def quarry_image(build, folder):
     script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
     argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-    return (folder / "quarry.oci.tar").rename(folder / "quarry.tar")
+    return folder / "quarry.oci.tar"

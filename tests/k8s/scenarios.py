@@ -4,7 +4,7 @@ import time
 import unittest
 
 from kit import objects
-from kit.api import Refused, until
+from kit.api import Refused
 from kit.cluster import KUBERNETES, NAMESPACE, quantity
 from kit.objects import claim, generic, inline, is_ready, of_claim, pod, storage_class
 
@@ -20,6 +20,7 @@ class Scenario(unittest.TestCase):
 
     def setUp(self):
         self.api = self.cluster.api
+        self.until = self.cluster.until
         self.made = []
         print(f"[{time.monotonic() - self.cluster.began:4.0f} s] ", end="", flush=True)
 
@@ -38,11 +39,11 @@ class Scenario(unittest.TestCase):
         return any(case is self for case, _ in result.failures + result.errors)
 
     def nothing_is_left(self):
-        until("no pod is left", lambda: not self.api.list("Pod", "default"), describe=self.cluster.describe)
-        until("no claim is left", lambda: not self.api.list("PersistentVolumeClaim"), describe=self.cluster.describe)
-        until("no PV is left", lambda: not self.api.list("PersistentVolume"), describe=self.cluster.describe)
+        self.until("no pod is left", lambda: not self.api.list("Pod", "default"))
+        self.until("no claim is left", lambda: not self.api.list("PersistentVolumeClaim"))
+        self.until("no PV is left", lambda: not self.api.list("PersistentVolume"))
         for node in self.cluster.nodes.values():
-            until(f"no volume is left on {node.name}", lambda: not node.volumes(), describe=lambda: node.sh("lvs -a"))
+            self.until(f"no volume is left on {node.name}", lambda: not node.volumes(), describe=lambda: node.sh("lvs -a"))
             mounts = node.sh("grep -c '/dev/mapper/quarry-' /proc/mounts || true").strip()
             self.assertEqual(mounts, "0", node.sh("cat /proc/mounts"))
 
@@ -53,13 +54,13 @@ class Scenario(unittest.TestCase):
 
     def drop(self, kind, name):
         self.api.delete(kind, name, seconds=1 if kind == "Pod" else None)
-        until(f"{kind} {name} is gone", lambda: self.api.find(kind, name) is None, describe=self.cluster.describe)
+        self.until(f"{kind} {name} is gone", lambda: self.api.find(kind, name) is None)
         self.made.remove((kind, name))
 
     def runs(self, *names):
         """Waits until the pods run. Returns the node of the last one."""
         for name in names:
-            until(f"pod {name} runs", lambda: is_ready(self.api.get("Pod", name)), describe=self.cluster.describe)
+            self.until(f"pod {name} runs", lambda: is_ready(self.api.get("Pod", name)))
         return self.api.get("Pod", names[-1])["spec"]["nodeName"]
 
     def run_in(self, name, command):
@@ -78,8 +79,8 @@ class Volumes(Scenario):
         self.runs("fs", "raw", "inline", "generic")
         self.assertEqual(self.run_in("fs", "cat /data/file").strip(), "kept")
         self.assertEqual(self.run_in("inline", "cat /data/file").strip(), "inline")
-        size = self.run_in("raw", "echo bytes | dd of=/dev/volume conv=notrunc,fsync 2>/dev/null; head -c 5 /dev/volume")
-        self.assertEqual(size, "bytes")
+        read = self.run_in("raw", "echo bytes | dd of=/dev/volume conv=notrunc,fsync 2>/dev/null; head -c 5 /dev/volume")
+        self.assertEqual(read, "bytes")
         self.assertEqual(self.run_in("raw", "blockdev --getsize64 /dev/volume").strip(), str(100 * MiB))
         # The claim outlives its pod, and the next pod finds the data.
         node = self.runs("fs")
@@ -96,10 +97,9 @@ class Volumes(Scenario):
             wish = {"spec": {"resources": {"requests": {"storage": "200Mi"}}}}
             self.api.patch("PersistentVolumeClaim", name, wish)
         for name in ("fs", "raw"):
-            until(
+            self.until(
                 f"claim {name} has grown",
                 lambda: quantity(self.api.get("PersistentVolumeClaim", name)["status"]["capacity"]["storage"]) == 200 * MiB,
-                describe=self.cluster.describe,
             )
         self.assertEqual(self.run_in("raw", "blockdev --getsize64 /dev/volume").strip(), str(200 * MiB))
         blocks = int(self.run_in("fs", "df -k /data | tail -n 1").split()[1])
@@ -110,21 +110,19 @@ class Volumes(Scenario):
 class Scheduling(Scenario):
     def test_a_claim_goes_where_it_fits_and_the_published_capacity_follows(self):
         before = self.cluster.empty
-        until("all of the pools is free", lambda: self.cluster.capacity("quarry") == before, describe=self.cluster.describe)
+        self.until("all of the pools is free", lambda: self.cluster.capacity("quarry") == before)
         self.assertLess(before["n1"], 8 << 30)
         self.assertGreater(before["n2"], 8 << 30)
         self.make(claim("big", "8Gi"), pod("big", of_claim("big")))
         self.assertEqual(self.runs("big"), "n2")
-        until(
+        self.until(
             "the capacity of n2 has fallen",
             lambda: self.cluster.capacity("quarry")["n2"] <= before["n2"] - (8 << 30),
-            describe=self.cluster.describe,
         )
         self.make(claim("more", "8Gi"), pod("more", of_claim("more")))
-        until(
+        self.until(
             "an event says that the claim fits nowhere",
             lambda: any("did not have enough free storage" in event for event in self.api.events_about("more")),
-            describe=self.cluster.describe,
         )
         # Room is made, and the claim that waited gets it.
         self.drop("Pod", "big")
@@ -132,16 +130,15 @@ class Scheduling(Scenario):
         self.assertEqual(self.runs("more"), "n2")
         self.drop("Pod", "more")
         self.drop("PersistentVolumeClaim", "more")
-        until("the capacity is back", lambda: self.cluster.capacity("quarry") == before, describe=self.cluster.describe)
+        self.until("the capacity is back", lambda: self.cluster.capacity("quarry") == before)
 
     def test_a_claim_for_one_pod_keeps_the_second_one_waiting(self):
         self.make(claim("one", "64Mi", access="ReadWriteOncePod"), pod("first", of_claim("one")))
         self.runs("first")
         self.make(pod("second", of_claim("one")))
-        until(
+        self.until(
             "the second pod is told why it waits",
             lambda: any("ReadWriteOncePod" in event for event in self.api.events_about("second")),
-            describe=self.cluster.describe,
         )
         self.drop("Pod", "first")
         self.runs("second")
@@ -164,10 +161,10 @@ class BadInput(Scenario):
         self.assertEqual(self.api.refusal(one), "")
         self.cluster.plane.kubectl("apply", "-f", policy)
         try:
-            until("inline volumes are refused", lambda: "quarry/inline=true" in self.api.refusal(one))
+            self.until("inline volumes are refused", lambda: "quarry/inline=true" in self.api.refusal(one))
             self.assertEqual(self.api.refusal(pod("other", generic("64Mi"))), "")
             self.api.patch("Namespace", "default", {"metadata": {"labels": {"quarry/inline": "true"}}})
-            until("inline volumes are allowed", lambda: not self.api.refusal(one))
+            self.until("inline volumes are allowed", lambda: not self.api.refusal(one))
             self.assertIn("at most two", self.api.refusal(three))
         finally:
             self.cluster.plane.kubectl("delete", "-f", policy)
@@ -184,7 +181,7 @@ class Failures(Scenario):
         node.sh("kill -KILL $(cat /run/kubelet.pid)")
         self.api.delete("Pod", "fs", seconds=1)
         node.sh("start-kubelet")
-        until("pod fs is gone", lambda: self.api.find("Pod", "fs") is None, describe=self.cluster.describe)
+        self.until("pod fs is gone", lambda: self.api.find("Pod", "fs") is None)
         self.made.remove(("Pod", "fs"))
         self.runs("next")
         self.make(pod("fs", of_claim("fs")))
@@ -203,10 +200,9 @@ class Failures(Scenario):
         node = self.cluster.nodes["n1"]
         node.reboot()
         for name in ("fs", "raw", "inline"):
-            until(
+            self.until(
                 f"pod {name} runs again",
                 lambda: self.restarts(name) >= 1 and is_ready(self.api.get("Pod", name)),
-                describe=self.cluster.describe,
             )
         self.assertEqual(len(self.run_in("fs", "cat /data/starts").splitlines()), 2)
         self.assertEqual(self.run_in("raw", "head -c 5 /dev/volume"), "bytes")
@@ -226,11 +222,11 @@ class Upgrade(Scenario):
         # A setting, a class and the limit of inline volumes change at once.
         classes = [{"name": "quarry"}, {"name": "quarry-raid1", "parameters": {"type": "raid1"}}, {"name": "quarry-new"}]
         self.cluster.install(settings={"scrub-days": 7}, storageClasses=classes, inlineVolumes={"maxSize": "2GiB"})
-        until("Quarry's pods are replaced", self.cluster.is_rolled_out, describe=self.cluster.describe)
+        self.until("Quarry's pods are replaced", self.cluster.is_rolled_out)
         for node, name in before.items():
             self.assertNotEqual(self.cluster.quarry_pod(node), name)
         self.cluster.wait_served()
-        until("the new class has a capacity", lambda: self.cluster.capacity("quarry-new"), describe=self.cluster.describe)
+        self.until("the new class has a capacity", lambda: self.cluster.capacity("quarry-new"))
         times = self.times()
         self.assertEqual(self.api.get("Pod", "fs")["status"]["containerStatuses"][0]["restartCount"], 0)
         steps = [later - earlier for earlier, later in zip(times, times[1:])]

@@ -2,18 +2,19 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import objects
 from .api import until
 from .control_plane import ControlPlane
-from .node import Node, at_once
+from .node import Node
+from .objects import DRIVER
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
 KUBERNETES = REPOSITORY / "deploy" / "kubernetes"
 CHART = KUBERNETES / "chart"
 NAMESPACE = "quarry-system"
-DRIVER = "quarry.csi.local"
 # Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone.
 NODES = {"n1": ("2G", "2G", "2G"), "n2": ("6G", "6G")}
 ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2"}
@@ -21,13 +22,12 @@ VALUES = {"inlineVolumes": {"maxSize": "1GiB"}, "provisioner": {"capacityPollInt
 
 
 class Cluster:
-    def __init__(self, folder, programs, image, extra, sizes=None):
+    def __init__(self, folder, programs, image, extra):
         self.began = time.monotonic()
-        self.sizes = sizes or NODES
         self.empty = {}  # what capacity() said of the empty pools
-        self.plane = ControlPlane(folder, programs, {name: ADDRESSES[name] for name in self.sizes})
+        self.plane = ControlPlane(folder, programs, ADDRESSES)
         self.nodes = {
-            name: Node(name, ADDRESSES[name], self.plane, image, extra, disks) for name, disks in self.sizes.items()
+            name: Node(name, ADDRESSES[name], self.plane, image, extra, sizes) for name, sizes in NODES.items()
         }
 
     @property
@@ -41,16 +41,17 @@ class Cluster:
         """From nothing to a cluster in which Quarry serves."""
         self.plane.start()
         self.say("the control plane is ready")
-        at_once([node.start for node in self.nodes.values()])
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Node.start, self.nodes.values()))
         self.say("the kubelets run")
         for name, node in self.nodes.items():
             print(f"{name}: {node.words}", end="")
         self.install()
         label = {"metadata": {"labels": {"quarry.csi.local/storage": "true"}}}
         for name in self.nodes:
-            until(f"node {name} is there", lambda: self.api.patch("Node", name, label), describe=self.describe)
+            self.until(f"node {name} is there", lambda: self.api.patch("Node", name, label))
         for name in self.nodes:
-            until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)), describe=self.describe)
+            self.until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)))
         self.say("the nodes are ready")
         self.wait_served()
         self.empty = self.capacity("quarry")
@@ -68,9 +69,9 @@ class Cluster:
     def wait_served(self):
         """Until every node's driver is registered and ready, and its capacity is published."""
         for name in self.nodes:
-            until(f"the driver of {name} is registered", lambda: self.is_registered(name), describe=self.describe)
-        until("Quarry's pods are ready", self.is_rolled_out, describe=self.describe)
-        until("capacity is published", lambda: set(self.capacity("quarry")) == set(self.nodes), describe=self.describe)
+            self.until(f"the driver of {name} is registered", lambda: self.is_registered(name))
+        self.until("Quarry's pods are ready", self.is_rolled_out)
+        self.until("capacity is published", lambda: set(self.capacity("quarry")) == set(self.nodes))
 
     def is_registered(self, node):
         driver = next((d for d in self.api.get("CSINode", node)["spec"]["drivers"] or () if d["name"] == DRIVER), None)
@@ -98,6 +99,10 @@ class Cluster:
         """The name of Quarry's pod on a node."""
         pods = self.api.list("Pod", NAMESPACE, "app.kubernetes.io/component=node")
         return next(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node)
+
+    def until(self, what, look, describe=None):
+        """Waits as api.until does, and describes the cluster if what is awaited does not come."""
+        return until(what, look, describe=describe or self.describe)
 
     def describe(self):
         """What a person would look at first."""

@@ -1,5 +1,6 @@
 """An unmodified control plane on the loopback of a network namespace of its own, so its ports disturb nobody."""
 
+import base64
 import os
 import subprocess
 from pathlib import Path
@@ -74,9 +75,9 @@ class ControlPlane:
         return f"kubelet-{node}"
 
     def config(self, token, host=SEEN_BY_GUESTS):
-        """A kubeconfig, as JSON, which is YAML too."""
-        authority = self.authority.read_text()
-        return KUBECONFIG.format(server=f"https://{host}:{API_PORT}", token=token, data=_base64(authority))
+        """A kubeconfig."""
+        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        return KUBECONFIG.format(server=f"https://{host}:{API_PORT}", token=token, data=authority)
 
     def kubectl(self, *arguments, check=True, text=None, seconds=120):
         """Runs kubectl as the administrator; returns its output."""
@@ -126,9 +127,3 @@ users: [{{name: test, user: {{token: {token}}}}}]
 contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
 current-context: test
 """
-
-
-def _base64(text):
-    import base64
-
-    return base64.b64encode(text.encode()).decode()

@@ -1,7 +1,5 @@
 """A node of the cluster: a guest of scripts/vmtest with containerd and a kubelet."""
 
-import threading
-
 from guest import Guest
 
 from .control_plane import API_PORT, API_SERVICE, SEEN_BY_GUESTS, ControlPlane
@@ -9,7 +7,7 @@ from .control_plane import API_PORT, API_SERVICE, SEEN_BY_GUESTS, ControlPlane
 KUBELET_PORT = 10250
 MEMORY = 3072  # MiB
 GROUP = "quarry"  # the volume group of the chart's default pool
-UPS = "/var/log/k8s"
+LOGS = "/var/log/k8s"
 
 
 class Node:
@@ -27,13 +25,13 @@ class Node:
             image_folder=image,
             network=f"{address}:{KUBELET_PORT}",
         )
-        self._sizes = sizes
+        self._disks = len(sizes)
         self.words = ""
 
     def start(self):
         """Boots it, makes the volume group as an administrator would, and starts the kubelet."""
         self.guest.boot()
-        self.sh("vgcreate -q quarry $(for i in $(seq %d); do vmctl dev $i; done)" % len(self._sizes))
+        self.sh(f"vgcreate -q {GROUP} $(for i in $(seq {self._disks}); do vmctl dev $i; done)")
         self._up()
 
     def _up(self):
@@ -53,30 +51,11 @@ class Node:
 
     def volumes(self):
         """The names of the logical volumes in the group."""
-        return self.sh("lvs --noheadings -o lv_name quarry").split()
+        return self.sh(f"lvs --noheadings -o lv_name {GROUP}").split()
 
     def save_logs(self, folder):
         """Copies the logs of the node and of its containers to this machine."""
         folder.mkdir(parents=True, exist_ok=True)
-        for path in self.sh(f"ls {UPS}/*.log /var/log/pods/*/*/*.log", check=False).split():
-            name = path.removeprefix(UPS).removeprefix("/var/log/pods").strip("/").replace("/", "_")
+        for path in self.sh(f"ls {LOGS}/*.log /var/log/pods/*/*/*.log", check=False).split():
+            name = path.removeprefix(LOGS).removeprefix("/var/log/pods").strip("/").replace("/", "_")
             (folder / name).write_text(self.guest.run(["tail", "-c", "300000", path]).stdout)
-
-
-def at_once(functions):
-    """Runs functions side by side; raises the first error."""
-    errors = []
-
-    def run(function):
-        try:
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

@@ -2,7 +2,7 @@
 
 from .images import BUSYBOX
 
-WRITER = "echo {words} >/data/file; sync; trap exit TERM; while :; do sleep 1 & wait; done"
+DRIVER = "quarry.csi.local"
 IDLE = "trap exit TERM; while :; do sleep 1 & wait; done"
 
 
@@ -25,7 +25,7 @@ def storage_class(name, **parameters):
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": name},
-        "provisioner": "quarry.csi.local",
+        "provisioner": DRIVER,
         "parameters": parameters,
         "volumeBindingMode": "WaitForFirstConsumer",
     }
@@ -40,8 +40,8 @@ def generic(size, storage_class="quarry"):
     return {"ephemeral": {"volumeClaimTemplate": {"spec": claim("", size, storage_class=storage_class)["spec"]}}}
 
 
-def inline(size, driver="quarry.csi.local"):
-    return {"csi": {"driver": driver, "fsType": "ext4", "volumeAttributes": {"size": size}}}
+def inline(size):
+    return {"csi": {"driver": DRIVER, "fsType": "ext4", "volumeAttributes": {"size": size}}}
 
 
 def pod(name, volume, command=IDLE, raw=False, node=None, more=()):
