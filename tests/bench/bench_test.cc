@@ -1,8 +1,12 @@
 // Tests the parts of the benchmarks whose mistakes would not show in a figure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <set>
 #include <sstream>
 
@@ -165,6 +169,24 @@ TEST(ProcessTree, TheTreeContainsItsRoot) {
   EXPECT_GT(memory->proportional, 100'000U);
   EXPECT_GT(memory->anonymous, 0U);
   EXPECT_LT(memory->anonymous, memory->proportional);
+}
+
+TEST(MemoryOf, AnAddressSpaceThatTwoProcessesShareCountsOnce) {
+  alignas(16) static std::array<char, 64 * 1024> stack;
+  const auto sleep = [](void*) {
+    for (;;) {
+      ::pause();
+    }
+    return 0;
+  };
+  const pid_t child = ::clone(sleep, stack.data() + stack.size(), CLONE_VM | SIGCHLD, nullptr);
+  ASSERT_GT(child, 0);
+  const auto one = MemoryOf({getpid()});
+  const auto both = MemoryOf({getpid(), child});
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(one.has_value() && both.has_value());
+  EXPECT_LT(both->proportional, one->proportional + one->proportional / 2);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "tests/bench/processes.h"
 
 #include <fmt/format.h>
+#include <linux/kcmp.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +44,11 @@ std::string ThreadsOf(const std::vector<pid_t>& pids) {
   return threads;
 }
 
+// Whether the two processes have one address space: kcmp(2) then says "equal".
+bool ShareMemory(pid_t one, pid_t other) {
+  return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
 }  // namespace
 
 std::vector<pid_t> ProcessTree(pid_t root) {
@@ -70,7 +77,12 @@ std::vector<pid_t> ProcessTree(pid_t root) {
 
 Result<Memory> MemoryOf(const std::vector<pid_t>& pids) {
   Memory total;
+  std::vector<pid_t> counted;
   for (const pid_t pid : pids) {
+    if (std::any_of(counted.begin(), counted.end(), [pid](pid_t other) { return ShareMemory(pid, other); })) {
+      continue;
+    }
+    counted.push_back(pid);
     std::ifstream rollup(fmt::format("/proc/{}/smaps_rollup", pid));
     bool found = false;
     for (std::string word; rollup >> word;) {

@@ -14,7 +14,8 @@ namespace quarry::bench {
 // The process and its present descendants.
 std::vector<pid_t> ProcessTree(pid_t root);
 
-// The memory of several processes together, in bytes (/proc/PID/smaps_rollup).
+// The memory of several processes together, in bytes (/proc/PID/smaps_rollup). An address space that two of
+// them share (CLONE_VM) counts once: the kernel reports all of it for each of them.
 struct Memory {
   size_t proportional = 0;  // proportional set size: their cost to the machine
   size_t anonymous = 0;     // the part without a file behind it: heaps and stacks
