@@ -1,5 +1,4 @@
 // Unmounts, and names the processes that prevent it.
-#include <fcntl.h>
 #include <sys/mount.h>
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 #include "engine/calls/steps.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
-#include "engine/model/taken_out.h"
 #include "engine/model/unmanaged.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"

@@ -2,8 +2,6 @@
 // makes it, the call that unpublishes it deletes it. A tag marks it, and its name is the id that the
 // orchestrator generated, called its handle. PublishEphemeral, Unpublish and Stats accept handles. NodeExpand
 // recognizes and refuses them. No other call knows handles.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "engine/calls/steps.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lvm/lvm_api.h"
+#include "lvm/verbs/group.h"
 
 namespace quarry::engine {
 namespace {

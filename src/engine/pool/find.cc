@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "engine/model/unmanaged.h"
-#include "engine/plan/plan_node.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {

@@ -1,5 +1,4 @@
 // The state of single volumes: active, published, kept open, healthy.
-#include <algorithm>
 
 #include <fmt/format.h>
 
