@@ -41,22 +41,28 @@ def values():
     return names
 
 
-def node_image(release, binaries, build, names=()):
+def node_image(release, binaries, build, suite=None):
     """The folder of the nodes' image: Debian, the kubelet, and the images that no commit changes. Built if missing.
 
-    names: more of them for the busybox. Importing images takes minutes in an emulated guest, so it is done once.
+    suite: the names of the upstream suite's images, as suite.images() gives them. Importing images takes minutes in an
+    emulated guest, so it is done once.
     """
+    suite = suite or {"busybox": [], "agnhost": []}
     base = image.image(release, "node")
     named = values()
-    recipe = [base.name, binaries.name, *sorted(named.values()), *names]
-    recipe += [(HERE / "kit" / file).read_text() for file in ("node.sh", "images.py", "pause.c")]
+    recipe = [base.name, binaries.name, *sorted(named.values()), *suite["busybox"], *suite["agnhost"]]
+    recipe += [(HERE / "kit" / file).read_text() for file in ("images.py", "pause.c")]
+    # The rest of this script only runs in a cluster.
+    recipe.append((HERE / "kit" / "node.sh").read_text().split("\nname=$1 ")[0])
 
     def make(place):
         cache.note(f"importing the images of the {release} node (once; some minutes)")
         folder = place.parent / "archives"
         folder.mkdir()
         images.pause(folder / "pause.tar", HERE / "kit" / "pause.c")
-        images.busybox(folder / "busybox.tar", [images.BUSYBOX, *names], busybox())
+        images.busybox(folder / "busybox.tar", [images.BUSYBOX, *suite["busybox"]], busybox())
+        if suite["agnhost"]:
+            images.agnhost(folder / "agnhost.tar", suite["agnhost"], busybox(), binaries / "agnhost")
         images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
         images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")
         # A layer of it changes only with Debian's packages, so later builds are imported faster.
@@ -68,7 +74,7 @@ def node_image(release, binaries, build, names=()):
             guest.shutdown()
             guest.commit(place)
 
-    kind = f"node-{release}"
+    kind = f"node-{release}" if not suite["agnhost"] else f"suite-{release}"
     made = cache.entry(f"{kind}-{cache.digest(*recipe)}", make)
     cache.prune(kind, keep=2, older_than=6 * 3600)
     return made
@@ -86,9 +92,17 @@ def busybox():
     return next(found.glob("**/bin/busybox"))
 
 
-def quarry_image(build, folder):
-    """The archive of this build's image."""
+def earlier_build():
+    """A build of the commit that an upgrade begins with."""
+    commit = (HERE / "upgrade_from").read_text().strip()
+    argv = [str(REPOSITORY / "scripts" / "lib" / "old-build"), commit]
+    return Path(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
+def quarry_image(build, folder, *tag):
+    """The archive of this build's image. tag: other than its version."""
     script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
     argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
+    argv += [word for one in tag for word in ("--name", f"quarry.csi.local/quarryd:{one}")]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
     return folder / "quarry.oci.tar"

@@ -1,5 +1,4 @@
 // The state of single volumes: active, published, kept open, healthy.
-
 #include <fmt/format.h>
 
 #include "engine/model/failing_disks.h"

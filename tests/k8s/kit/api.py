@@ -1,5 +1,6 @@
 """A client of the Kubernetes API, for tests: objects are dictionaries, and all waiting is for objects."""
 
+import copy
 import json
 import ssl
 import time
@@ -17,8 +18,11 @@ KINDS = {
     "PersistentVolume": ("api/v1", "persistentvolumes", False),
     "Node": ("api/v1", "nodes", False),
     "Namespace": ("api/v1", "namespaces", False),
+    "ServiceAccount": ("api/v1", "serviceaccounts", True),
+    "ConfigMap": ("api/v1", "configmaps", True),
     "Event": ("api/v1", "events", True),
     "DaemonSet": ("apis/apps/v1", "daemonsets", True),
+    "StatefulSet": ("apis/apps/v1", "statefulsets", True),
     "Deployment": ("apis/apps/v1", "deployments", True),
     "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": ("apis/storage.k8s.io/v1", "csinodes", False),
@@ -35,12 +39,19 @@ class Refused(Exception):
 
 
 class Api:
-    """One server, as one user. Thread-safe."""
+    """One server, as one user. namespace: of the objects for which none is named. Thread-safe."""
 
-    def __init__(self, url, token, authority):
+    def __init__(self, url, token, authority, namespace="default"):
+        self.namespace = namespace
         self._url = url
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(authority))
+
+    def within(self, namespace):
+        """The same client, for another namespace."""
+        other = copy.copy(self)
+        other.namespace = namespace
+        return other
 
     def request(self, method, path, body=None, content="application/json"):
         """The answer, decoded if it is JSON."""
@@ -60,10 +71,10 @@ class Api:
                 raise Missing(path) from None
             raise Refused(f"{method} {path}: {error.code} {words}") from None
 
-    def get(self, kind, name, namespace="default"):
-        return self.request("GET", _path(kind, namespace, name))
+    def get(self, kind, name, namespace=None):
+        return self.request("GET", self._path(kind, namespace, name))
 
-    def find(self, kind, name, namespace="default"):
+    def find(self, kind, name, namespace=None):
         """The object, or None."""
         try:
             return self.get(kind, name, namespace)
@@ -77,35 +88,38 @@ class Api:
 
     def create(self, *objects):
         for one in objects:
-            self.request("POST", _path(one["kind"], one["metadata"].get("namespace", "default")), one)
+            self.request("POST", self._path(one["kind"], one["metadata"].get("namespace")), one)
 
     def refusal(self, one):
         """Why the server would not take an object; empty if it would."""
-        place = _path(one["kind"], one["metadata"].get("namespace", "default"))
+        place = self._path(one["kind"], one["metadata"].get("namespace"))
         try:
             self.request("POST", f"{place}?dryRun=All", one)
             return ""
         except Refused as error:
             return str(error)
 
-    def patch(self, kind, name, change, namespace="default"):
+    def patch(self, kind, name, change, namespace=None):
         """Merges the change into the object (RFC 7396)."""
         content = "application/merge-patch+json"
-        return self.request("PATCH", _path(kind, namespace, name), change, content)
+        return self.request("PATCH", self._path(kind, namespace, name), change, content)
 
-    def delete(self, kind, name, namespace="default", seconds=None):
+    def delete(self, kind, name, namespace=None, seconds=None):
         """Asks for the removal; seconds: of grace. An object that is gone already is all right."""
         body = {} if seconds is None else {"gracePeriodSeconds": seconds}
         try:
-            self.request("DELETE", _path(kind, namespace, name), body)
+            self.request("DELETE", self._path(kind, namespace, name), body)
         except Missing:
             pass
 
-    def events_about(self, name, namespace="default"):
+    def events_about(self, name):
         """What was said of an object: "Reason: message", the latest last."""
-        about = [event for event in self.list("Event", namespace) if event["involvedObject"]["name"] == name]
+        about = [event for event in self.list("Event", self.namespace) if event["involvedObject"]["name"] == name]
         about.sort(key=lambda event: event["lastTimestamp"] or event["eventTime"] or "")
         return [f"{event['reason']}: {event['message']}" for event in about]
+
+    def _path(self, kind, namespace, name=None):
+        return _path(kind, namespace or self.namespace, name)
 
 
 def _path(kind, namespace, name=None):

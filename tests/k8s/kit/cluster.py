@@ -15,14 +15,17 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
 KUBERNETES = REPOSITORY / "deploy" / "kubernetes"
 CHART = KUBERNETES / "chart"
 NAMESPACE = "quarry-system"
-# Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone.
-NODES = {"n1": ("2G", "2G", "2G"), "n2": ("6G", "6G")}
-ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2"}
+# Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone. The last disk is for a second pool.
+NODES = {"n1": ("2G", "2G", "2G", "1G"), "n2": ("6G", "6G", "1G")}
+# n3: what n1 may call itself later.
+ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2", "n3": "127.0.1.1"}
 VALUES = {"inlineVolumes": {"maxSize": "1GiB"}, "provisioner": {"capacityPollInterval": "30s"}}
 
 
 class Cluster:
-    def __init__(self, folder, programs, image, extra):
+    def __init__(self, folder, programs, image, extra, settings=None):
+        """settings: of quarryd, in the chart's values."""
+        self._settings = settings or {}
         self.began = time.monotonic()
         self.empty = {}  # what capacity() said of the empty pools
         self.plane = ControlPlane(folder, programs, ADDRESSES)
@@ -39,27 +42,35 @@ class Cluster:
 
     def start(self):
         """From nothing to a cluster in which Quarry serves."""
-        self.plane.start()
-        self.say("the control plane is ready")
         with ThreadPoolExecutor() as pool:
+            boots = [pool.submit(node.boot) for node in self.nodes.values()]
+            self.plane.start()
+            self.say("the control plane is ready")
+            self.install()
+            for boot in boots:
+                boot.result()
+            self.say("the nodes have booted")
             list(pool.map(Node.start, self.nodes.values()))
         self.say("the kubelets run")
         for name, node in self.nodes.items():
             print(f"{name}: {node.words}", end="")
-        self.install()
-        label = {"metadata": {"labels": {"quarry.csi.local/storage": "true"}}}
-        for name in self.nodes:
-            self.until(f"node {name} is there", lambda: self.api.patch("Node", name, label))
-        for name in self.nodes:
-            self.until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)))
+        self.admit(*self.nodes)
         self.say("the nodes are ready")
         self.wait_served()
         self.empty = self.capacity("quarry")
         self.say("Quarry serves")
 
+    def admit(self, *names):
+        """Lets Quarry run on these nodes, and waits until they are ready."""
+        label = {"metadata": {"labels": {"quarry.csi.local/storage": "true"}}}
+        for name in names:
+            self.until(f"node {name} is there", lambda: self.api.patch("Node", name, label))
+        for name in names:
+            self.until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)))
+
     def install(self, **values):
         """Installs the chart, or changes the values of what is installed."""
-        merged = {**VALUES, **values}
+        merged = {**VALUES, "settings": self._settings, **values}
         path = self.plane.folder / "values.json"
         path.write_text(json.dumps(merged))
         self.plane.helm(
@@ -99,6 +110,14 @@ class Cluster:
         """The name of Quarry's pod on a node."""
         pods = self.api.list("Pod", NAMESPACE, "app.kubernetes.io/component=node")
         return next(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node)
+
+    def wait_empty(self):
+        """Until no PersistentVolume, logical volume or mount of Quarry is left."""
+        self.until("no PV is left", lambda: not self.api.list("PersistentVolume"))
+        for node in self.nodes.values():
+            self.until(f"no volume is left on {node.name}", lambda: not node.volumes(), describe=lambda: node.sh("lvs -a"))
+            mounts = node.sh("grep '/dev/mapper/quarry-' /proc/mounts || true").strip()
+            assert not mounts, f"{node.name} has mounts without volumes: {mounts}"
 
     def until(self, what, look, describe=None):
         """Waits as api.until does, and describes the cluster if what is awaited does not come."""

@@ -82,7 +82,9 @@ class ControlPlane:
     def kubectl(self, *arguments, check=True, text=None, seconds=120):
         """Runs kubectl as the administrator; returns its output."""
         argv = [str(self._programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=seconds)
+        # Through websockets the end of a command's output sometimes counts as an abnormal closure on a busy node.
+        environment = dict(os.environ, KUBECTL_REMOTE_COMMAND_WEBSOCKETS="false")
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=seconds, env=environment)
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}{done.stdout}")
         return done.stdout

@@ -36,10 +36,21 @@ def archive(path, names, programs, links=(), files=(), **config):
 
 def busybox(path, names, program):
     """A shell and all applets of this static busybox."""
+    archive(path, names, {"bin/busybox": program}, *_applets(program), Cmd=["/bin/sh"])
+
+
+def agnhost(path, names, shell, program):
+    """The upstream tests' program for everything, with a busybox."""
+    programs = {"bin/busybox": shell, "agnhost": program}
+    archive(path, names, programs, *_applets(shell), Entrypoint=["/agnhost"], Cmd=["pause"])
+
+
+def _applets(program):
+    """The links to a busybox, and the files that it wants."""
     applets = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout.split()
     links = {f"bin/{name}": "busybox" for name in applets if name != "busybox"}
     users = {"etc/passwd": "root:x:0:0:root:/:/bin/sh\n", "etc/group": "root:x:0:\n"}
-    archive(path, names, {"bin/busybox": program}, links, users, Cmd=["/bin/sh"])
+    return links, users
 
 
 def pause(path, source):

@@ -11,7 +11,10 @@ LOGS = "/var/log/k8s"
 
 
 class Node:
-    """name: of the node. address: of the host's loopback, leads to the kubelet. disks: sizes in bytes' suffixes."""
+    """name: of the node. address: of the host's loopback, leads to the kubelet. sizes: of the disks.
+
+    disks: the numbers of those in the volume group of the chart's pool. spare: the number of the last one, which is blank.
+    """
 
     def __init__(self, name, address, control_plane, image, extra, sizes):
         self.name = name
@@ -25,25 +28,34 @@ class Node:
             image_folder=image,
             network=f"{address}:{KUBELET_PORT}",
         )
-        self._disks = len(sizes)
+        self.disks = range(1, len(sizes))
+        self.spare = len(sizes)
         self.words = ""
 
-    def start(self):
-        """Boots it, makes the volume group as an administrator would, and starts the kubelet."""
+    def boot(self):
+        """Boots it, and makes the volume group as an administrator would."""
         self.guest.boot()
-        self.sh(f"vgcreate -q {GROUP} $(for i in $(seq {self._disks}); do vmctl dev $i; done)")
-        self._up()
+        self.make_group(GROUP, self.disks)
 
-    def _up(self):
+    def start(self):
+        """Starts the kubelet, then imports the images that are new."""
         config = self._plane.config(ControlPlane.token(self.name))
         self.guest.run(["sh", "-c", "cat >/etc/kubelet.conf"], input=config, check=True)
         arguments = [self.name, SEEN_BY_GUESTS, API_SERVICE, str(API_PORT)]
         self.words = self.guest.run(["node.sh", *arguments], timeout=300, check=True).stdout
 
+    def make_group(self, name, disks):
+        self.sh(f"vgcreate -q {name} $(for i in {' '.join(map(str, disks))}; do vmctl dev $i; done)")
+
     def reboot(self):
         self.guest.shutdown()
+        self.come_back(self.name)
+
+    def come_back(self, name):
+        """Boots it again, with the same disks, as the node of this name."""
+        self.name = name
         self.guest.boot()
-        self._up()
+        self.start()
 
     def sh(self, command, check=True, timeout=120):
         """Runs a shell command on the node; returns its output."""

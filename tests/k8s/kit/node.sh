@@ -1,9 +1,9 @@
 #!/bin/sh
 # Makes a Kubernetes node of this guest. Usage:
 #   node.sh prepare                      installs the kubelet and the images that are at hand, for an image of the guest
-#   node.sh NAME ADDRESS SERVICE PORT    starts containerd and the kubelet, also after a reboot. ADDRESS: of the API server
-#                                        as this guest sees it; SERVICE: the address of its service; PORT: its port.
-#                                        /etc/kubelet.conf is the kubelet's kubeconfig
+#   node.sh NAME ADDRESS SERVICE PORT    starts containerd and the kubelet, also after a reboot, and imports images that
+#                                        are new. ADDRESS: of the API server as this guest sees it; SERVICE: the address
+#                                        of its service; PORT: its port. /etc/kubelet.conf is the kubelet's kubeconfig
 set -eu
 extra=/opt/quarry/extra
 logs=/var/log/k8s
@@ -35,6 +35,9 @@ END
     sleep 0.2
   done
   note "containerd answers"
+}
+
+import_images() {
   for archive in "$extra"/*.tar; do
     mark=/var/lib/imported-$(basename "$archive")
     if [ ! -e "$mark" ]; then
@@ -49,6 +52,7 @@ if [ "$1" = prepare ]; then
   modprobe overlay
   install "$extra/kubelet" /usr/local/bin/
   start_containerd
+  import_images
   # Its layers stay, but not its name: that is for the build under test.
   for name in $(ctr -n k8s.io images list -q | grep /quarryd:); do
     ctr -n k8s.io images tag "$name" quarry.test/earlier:1
@@ -122,3 +126,4 @@ END
 chmod +x /usr/local/bin/start-kubelet
 start-kubelet
 note "the kubelet is started"
+import_images

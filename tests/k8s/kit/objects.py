@@ -3,7 +3,7 @@
 from .images import BUSYBOX
 
 DRIVER = "quarry.csi.local"
-IDLE = "trap exit TERM; while :; do sleep 1 & wait; done"
+IDLE = "trap exit TERM; sleep 1d & wait"
 
 
 def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWriteOnce"):
@@ -54,12 +54,51 @@ def pod(name, volume, command=IDLE, raw=False, node=None, more=()):
         container["volumeMounts"] = [{"name": one, "mountPath": f"/{one}"} for one in volumes]
     spec = {
         "terminationGracePeriodSeconds": 2,
+        # A network of its own would cost seconds in an emulated guest, and these pods have no use for it.
+        "hostNetwork": True,
         "containers": [container],
         "volumes": [{"name": one, **what} for one, what in volumes.items()],
     }
     if node:
         spec["nodeSelector"] = {"kubernetes.io/hostname": node}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def stateful_set(name, size, command):
+    """One pod, NAME-0, with the claim data-NAME-0, made again wherever it may run."""
+    labels = {"app": name}
+    spec = pod(name, {}, command)["spec"]
+    spec.pop("volumes")
+    template = claim("data", size)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name},
+        "spec": {
+            "serviceName": name,
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "volumeClaimTemplates": [{"metadata": template["metadata"], "spec": template["spec"]}],
+        },
+    }
+
+
+def moved(volume, node):
+    """The PersistentVolume anew, for the same volume on another node, and for the next claim of the same name."""
+    spec = {key: volume["spec"][key] for key in ("accessModes", "capacity", "csi", "storageClassName", "volumeMode")}
+    term = {"key": f"{DRIVER}/node", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume["metadata"]["name"], "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
+        "spec": {
+            **spec,
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {key: volume["spec"]["claimRef"][key] for key in ("namespace", "name")},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
+        },
+    }
 
 
 def is_ready(one):

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Tests how the upstream suite is run, with a list of specs made here and a program that plays e2e.test."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "scripts" / "vmtest")]
+
+import suite  # noqa: E402
+
+# Plays e2e.test: lists SPECS, or reports the state that the spec's name ends with.
+PROGRAM = """#!{python}
+import json, re, sys
+specs = {specs!r}
+options = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+if "--list-tests" in sys.argv:
+    print("".join(f"    file.go:1: {title}{{name}}\\n" for name in specs))
+else:
+    focus = options["--ginkgo.focus"].replace("\\\\", "")
+    name = next(name for name in specs if focus == "{title}" + name + "$")
+    with open("{calls}", "a") as calls:
+        calls.write(name + "\\n")
+    state = name.split()[-1]
+    report = [{{"SpecReports": [
+        {{"State": "skipped", "LeafNodeText": "another"}},
+        {{"State": state, "ContainerHierarchyTexts": ["{title}".strip()], "LeafNodeText": name,
+         "Failure": {{"Message": "why"}}}},
+    ]}}]
+    if state != "dies":
+        open(options["--ginkgo.json-report"], "w").write(json.dumps(report))
+"""
+# Names that the lists in suite/ want.
+LISTED = """[Feature:Windows] [Feature:OffByDefault] ntfs
+[Feature:VolumeSnapshotDataSource] [Feature:volumegroupsnapshot] [Feature:snapshotmetadata]
+[Feature:VolumeAttributesClass]
+[Feature:SELinux]
+[Disruptive]
+Pre-provisioned
+Dynamic PV (ext3)
+different node skipped
+with data source (a+b) skipped
+pvc-deletion-performance skipped
+volume-lifecycle-performance skipped
+""".splitlines()
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.calls = self.folder / "calls"
+        self.kept = suite.HERE
+        # The lists, without the specs of the long tier.
+        lists = self.folder / "lists"
+        lists.mkdir()
+        (lists / "skipped.json").write_text((suite.HERE / "skipped.json").read_text())
+        (lists / "telling.txt").write_text("# comment\nmost\n")
+        suite.HERE = lists
+        self.addCleanup(setattr, suite, "HERE", self.kept)
+
+    def run_suite(self, *names, focus="", telling=False):
+        """Whether it passes."""
+        specs = [*LISTED, *names]
+        program = self.folder / "e2e.test"
+        program.write_text(
+            PROGRAM.format(python=sys.executable, specs=specs, title=suite.TITLE, calls=self.calls)
+        )
+        program.chmod(0o755)
+        cluster = SimpleNamespace(plane=SimpleNamespace(kubeconfig="none"))
+        return suite.Suite(cluster, self.folder, "build", self.folder / "results").run(focus, telling)
+
+    def called(self):
+        return sorted(self.calls.read_text().splitlines()) if self.calls.exists() else []
+
+    def test_passed_and_listed_skips_pass_and_are_not_run_again(self):
+        self.assertTrue(self.run_suite("most passed"))
+        self.assertIn("most passed", self.called())
+        self.calls.unlink()
+        self.assertTrue(self.run_suite("most passed", "another passed"))
+        self.assertEqual(self.called(), ["another passed"])
+
+    def test_a_failure_fails_and_is_run_again(self):
+        self.assertFalse(self.run_suite("most passed", "it failed"))
+        self.calls.unlink()
+        self.assertFalse(self.run_suite("most passed", "it failed"))
+        self.assertEqual(self.called(), ["it failed"])
+
+    def test_a_program_that_ends_early_fails(self):
+        self.assertFalse(self.run_suite("most passed", "it dies"))
+
+    def test_an_unlisted_skip_fails(self):
+        self.assertFalse(self.run_suite("most passed", "it skipped"))
+
+    def test_a_listed_skip_that_passes_fails(self):
+        self.assertFalse(self.run_suite("most passed", "different node passed"))
+
+    def test_a_pattern_that_matches_nothing_fails(self):
+        with self.assertRaisesRegex(AssertionError, "most"):
+            self.run_suite("it passed")
+
+    def test_only_what_matches_the_focus_runs(self):
+        self.assertTrue(self.run_suite("most passed", "it failed", focus="most"))
+        self.assertEqual(self.called(), ["most passed"])
+        self.assertTrue(self.run_suite("most passed", "it failed", telling=True))
+
+    def test_names_with_signs_are_found_in_the_report(self):
+        report = self.folder / "report.json"
+        spec = {"State": "passed", "ContainerHierarchyTexts": [suite.TITLE.strip(), "a (b)"], "LeafNodeText": "c [d]"}
+        report.write_text(json.dumps([{"SpecReports": [spec]}]))
+        self.assertEqual(suite.outcome(report, "a (b) c [d]")["state"], "passed")
+        self.assertEqual(suite.outcome(report, "other")["state"], "failed")
+        self.assertEqual(suite.quoted("a (b) [c]: d-e/f"), r"a \(b\) \[c\]: d-e/f")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
