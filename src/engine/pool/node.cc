@@ -1,7 +1,5 @@
 #include "engine/pool/node.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/guarded_subprocess.h"

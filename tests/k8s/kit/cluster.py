@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import objects
-from .api import until
+from .api import PATIENCE, until
 from .control_plane import ControlPlane
 from .node import Node
 from .objects import DRIVER
@@ -119,9 +119,9 @@ class Cluster:
             mounts = node.sh("grep '/dev/mapper/quarry-' /proc/mounts || true").strip()
             assert not mounts, f"{node.name} has mounts without volumes: {mounts}"
 
-    def until(self, what, look, describe=None):
+    def until(self, what, look, seconds=PATIENCE, describe=None):
         """Waits as api.until does, and describes the cluster if what is awaited does not come."""
-        return until(what, look, describe=describe or self.describe)
+        return until(what, look, seconds, describe or self.describe)
 
     def describe(self):
         """What a person would look at first."""
