@@ -3,7 +3,7 @@
 import time
 
 from kit import objects
-from kit.cluster import quantity
+from kit.cluster import NAMESPACE, quantity
 from kit.objects import claim, generic, is_ready, of_claim, pod, storage_class
 from kit.scenario import WRITE, MiB, Scenario
 
@@ -249,7 +249,15 @@ class Upgrade(Scenario):
         self.runs("fs", "silent")
         node.guest.stall_disk(node.spare)
         try:
+            earlier = cluster.quarry_pod("n2")
             cluster.install(**values)
+            # docs/kubernetes.md, "Restarts and upgrades".
+            about = self.api.within(NAMESPACE)
+            self.until(
+                "an event says that the pod beside the silent disk does not end",
+                lambda: any("FailedKillPod" in event for event in about.events_about(earlier)),
+            )
+            about.delete("Pod", earlier, seconds=0)
             cluster.until("today's quarryd runs", cluster.is_rolled_out)
             for name in cluster.nodes:
                 self.until(f"the driver of {name} is registered", lambda: cluster.is_registered(name))
