@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lvm/verbs/group.h"
+#include "lvm/change.h"  // IWYU pragma: keep: the verbs are seen through it
 
 namespace quarry::engine {
 namespace {
