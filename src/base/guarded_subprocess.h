@@ -5,8 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/subprocess.h"
 

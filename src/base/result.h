@@ -4,7 +4,6 @@
 
 #include <expected>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 // Sizes as types, so that bytes and LVM extents never mix by accident.
 #pragma once
 
-#include <compare>
+#include <compare>  // IWYU pragma: keep: for <=>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -8,7 +8,6 @@
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
-#include "lvm/layout.h"
 
 namespace quarry::ctl {
 

@@ -6,7 +6,9 @@
 
 #include "base/result.h"
 #include "dm/dm_api.h"
-#include "engine/engine.h"
+#include "engine/disks.h"
+#include "engine/model/config.h"
+#include "engine/model/volume_requests.h"
 #include "lvm/lvm_api.h"
 
 namespace quarry::ctl {

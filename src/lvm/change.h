@@ -12,10 +12,10 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "lvm/verbs/activation.h"
-#include "lvm/verbs/group.h"
-#include "lvm/verbs/legs.h"
-#include "lvm/verbs/volume.h"
+#include "lvm/verbs/activation.h"  // IWYU pragma: export
+#include "lvm/verbs/group.h"       // IWYU pragma: export
+#include "lvm/verbs/legs.h"        // IWYU pragma: export
+#include "lvm/verbs/volume.h"      // IWYU pragma: export
 
 namespace quarry::lvm {
 

@@ -12,10 +12,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/result.h"
-#include "base/units.h"
 #include "csi/server.h"
 #include "daemon/settings/values.h"
-#include "engine/engine.h"
 
 namespace quarry::daemon {
 

@@ -15,9 +15,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/result.h"
-#include "base/units.h"
 #include "csi/server.h"
-#include "engine/engine.h"
 
 namespace quarry::daemon {
 

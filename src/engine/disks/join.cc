@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lvm/change.h"  // IWYU pragma: keep: the verbs are seen through it
+#include "lvm/change.h"
 
 namespace quarry::engine {
 namespace {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/result.h"
 #include "engine/plan/actions.h"
 #include "engine/plan/proven_write.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/units.h"
 #include "engine/model/device_rules.h"
-#include "lvm/layout.h"
+#include "lvm/geometry.h"
 
 namespace quarry::engine {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "engine/model/volume_requests.h"
-#include "lvm/layout.h"
+#include "lvm/geometry.h"
 
 namespace quarry::engine {
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lvm/layout.h"
+
 namespace quarry::engine {
 
 bool IsForeign(const lvm::LogicalVolume& lv) {

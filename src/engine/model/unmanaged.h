@@ -2,7 +2,6 @@
 // never changes them; only adoption makes one managed. Pure.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "engine/model/catalog.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/unmanaged.h"
+#include "lvm/layout.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {

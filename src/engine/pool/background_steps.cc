@@ -1,5 +1,10 @@
 #include "engine/pool/background_steps.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <optional>
+#include <thread>
+
 #include <fmt/format.h>
 
 #include "base/mutex.h"

@@ -3,13 +3,10 @@
 // it again.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 
 #include "base/call.h"
 #include "base/mutex.h"

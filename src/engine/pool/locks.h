@@ -1,7 +1,7 @@
 // One operation per volume, and one writer per volume group.
 #pragma once
 
-#include <compare>
+#include <compare>  // IWYU pragma: keep: for <=>
 #include <condition_variable>
 #include <map>
 #include <memory>

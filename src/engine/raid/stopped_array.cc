@@ -8,6 +8,7 @@
 
 #include "engine/model/profile.h"
 #include "engine/model/volume_health.h"
+#include "lvm/layout.h"
 #include "lvm/names.h"
 
 namespace quarry::engine {

@@ -31,9 +31,11 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "dm/dm_api.h"
 #include "dm/raid_legs_api.h"
-#include "engine/world.h"
-#include "lvm/layout.h"
+#include "lvm/geometry.h"
+#include "lvm/snapshot.h"
 
 namespace quarry::engine {
 

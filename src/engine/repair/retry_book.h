@@ -3,7 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
+#include <compare>  // IWYU pragma: keep: for <=>
 #include <map>
 #include <optional>
 #include <string>

@@ -1,7 +1,6 @@
 // Verbs that change the disks of a group.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

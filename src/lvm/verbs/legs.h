@@ -1,7 +1,6 @@
 // Verbs that change where a volume lies, and how fast its legs are rebuilt.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
-#include "lvm/geometry.h"
 
 namespace quarry::lvm {
 

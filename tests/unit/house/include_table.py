@@ -24,7 +24,14 @@ VALUES = {
     "lvm": {"lvm_command.h"},
     "mount": {"options.h"},
     # What quarryctl plans with, and which disks quarryd's rules would take: the same functions as in quarryd.
-    "engine": {"disks/join.h", "model/catalog.h", "model/sizing.h", "plan/metadata_budget.h", "plan/plan_volume.h"},
+    "engine": {
+        "disks/join.h",
+        "model/catalog.h",
+        "model/sizing.h",
+        "model/volume_requests.h",
+        "plan/metadata_budget.h",
+        "plan/plan_volume.h",
+    },
 }
 WHOLE, INTERFACE, WITH_VALUES = "all of it", "its interface", "its interface and values"
 
