@@ -44,9 +44,16 @@ std::string ThreadsOf(const std::vector<pid_t>& pids) {
   return threads;
 }
 
-// Whether the two processes have one address space: kcmp(2) then says "equal".
-bool ShareMemory(pid_t one, pid_t other) {
-  return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+// Whether the process has the address space of one of the others. kcmp(2) says "equal" then.
+Result<bool> SharesMemory(pid_t pid, const std::vector<pid_t>& others) {
+  for (const pid_t other : others) {
+    const long order = ::syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
+    if (order <= 0) {
+      return order == 0 ? Result<bool>(true)
+                        : ErrnoError(fmt::format("comparing the processes {} and {}", pid, other));
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -79,7 +86,8 @@ Result<Memory> MemoryOf(const std::vector<pid_t>& pids) {
   Memory total;
   std::vector<pid_t> counted;
   for (const pid_t pid : pids) {
-    if (std::any_of(counted.begin(), counted.end(), [pid](pid_t other) { return ShareMemory(pid, other); })) {
+    QUARRY_ASSIGN(const bool is_counted, SharesMemory(pid, counted));
+    if (is_counted) {
       continue;
     }
     counted.push_back(pid);
