@@ -21,12 +21,17 @@ SKIPPED = 77
 
 def programs(*more):
     """The folder with the cluster's programs. Ends this process with status 77 if they cannot be built."""
-    script = REPOSITORY / "scripts" / "lib" / "k8s-programs"
-    done = subprocess.run([str(script), *PROGRAMS, *more], stdout=subprocess.PIPE, text=True)
+    return _made_by("k8s-programs", [*PROGRAMS, *more], "the cluster's programs")
+
+
+def _made_by(script, arguments, what):
+    """The folder that one of scripts/lib makes and prints."""
+    argv = [str(REPOSITORY / "scripts" / "lib" / script), *arguments]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
     if done.returncode == SKIPPED and not os.environ.get("CI"):
         sys.exit(SKIPPED)
     if done.returncode != 0:
-        sys.exit("the cluster's programs could not be built")
+        sys.exit(f"{what} could not be built")
     return Path(done.stdout.strip())
 
 
@@ -93,10 +98,9 @@ def busybox():
 
 
 def earlier_build():
-    """A build of the commit that an upgrade begins with."""
+    """A build of the commit that an upgrade begins with. Ends this process with status 77 if there is none."""
     commit = (HERE / "upgrade_from").read_text().strip()
-    argv = [str(REPOSITORY / "scripts" / "lib" / "old-build"), commit]
-    return Path(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    return _made_by("old-build", [commit], f"the build of {commit}")
 
 
 def quarry_image(build, folder, *tag):

@@ -1,9 +1,11 @@
 """The upstream suite External.Storage, which every CSI driver may run, against the cluster.
 
 Each spec is a process of its own, so its result is kept as soon as it is there: a run that was ended goes on where it
-was, and runs of parts add up. Results belong to one build of Quarry, one Kubernetes and one definition of the driver.
+was, and runs of parts add up. Results belong to one build of Quarry, one chart with its values, one kind of node, one
+Kubernetes and one definition of the driver. They count once the cluster was seen to be empty after them.
 """
 
+import collections
 import json
 import os
 import re
@@ -19,14 +21,16 @@ HERE = Path(__file__).resolve().parent / "suite"
 DRIVER = HERE / "driver.yaml"
 TITLE = "External Storage [Driver: quarry.csi.local] "
 AT_ONCE = 2  # specs; more would only wait for the two nodes
+BATCH = 16  # specs, until the cluster must be empty again
 MINUTES = 40  # for one spec
-IMAGES = re.compile(r"e2e-test-images/(busybox|nginx|agnhost):")
+GOOD = ("passed", "skipped")  # states in ginkgo's reports
+IMAGES = re.compile(r"e2e-test-images/(busybox|nginx|glibc-dns-testing|agnhost):")
 # The suite wants a limit that it can reach (NodeGetInfo's max_volumes_per_node).
 SETTINGS = {"max-volumes": 8}
 
 
 def images(program):
-    """The names of the images that the specs use: {busybox: names, agnhost: names}. A shell will do for nginx."""
+    """The names of the images that the specs use: {busybox: names, agnhost: names}. Of most a shell and dd are wanted."""
     done = subprocess.run([str(program), "--list-images"], capture_output=True, text=True, check=True)
     names = sorted(line for line in done.stdout.split() if IMAGES.search(line))
     return {
@@ -36,13 +40,13 @@ def images(program):
 
 
 class Suite:
-    """build: a hash of what is tested. folder: for results and logs of this build."""
+    """tested: names or hashes of all that a result depends on. folder: for the results and logs of all builds."""
 
-    def __init__(self, cluster, programs, build, folder):
+    def __init__(self, cluster, programs, tested, folder):
         self._cluster = cluster
         self._program = programs / "e2e.test"
         self._path = f"{programs}:{os.environ['PATH']}"
-        self._folder = folder / cache.digest(build, programs.name, DRIVER.read_text())
+        self._folder = folder / cache.digest(*tested, programs.name, DRIVER.read_text(), json.dumps(SETTINGS))
         self._folder.mkdir(parents=True, exist_ok=True)
         self._kept = self._folder / "results.json"
         self._results = json.loads(self._kept.read_text()) if self._kept.exists() else {}
@@ -50,21 +54,31 @@ class Suite:
         self._skipped = json.loads((HERE / "skipped.json").read_text())
 
     def run(self, focus, telling):
-        """Runs what matches the focus and has not passed yet. True if all of it has passed now.
+        """Runs what matches the focus and has no result yet, or a failure. True if all of it has passed now.
 
-        telling: only the specs that the long tier runs.
+        telling: only the specs that the long tier runs. Raises if a batch of specs leaves something in the cluster.
         """
         every = self._listed()
         wanted = self._choose(every, focus, telling)
-        todo = [name for name in wanted if self._results.get(name, {}).get("state") not in ("passed", "skipped")]
+        todo = [name for name in wanted if self._results.get(name, {}).get("state") not in GOOD]
         print(f"{len(wanted)} specs of {len(every)}; {len(wanted) - len(todo)} have their result", flush=True)
         self._began, self._left = time.monotonic(), len(todo)
         serial = [name for name in todo if "[Serial]" in name]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self._one, [name for name in todo if name not in serial]))
+        others = [name for name in todo if name not in serial]
+        for i in range(0, len(others), BATCH):
+            self._batch(others[i : i + BATCH], AT_ONCE)
         for name in serial:
-            self._one(name)
+            self._batch([name], 1)
         return self._report(wanted)
+
+    def _batch(self, names, at_once):
+        with ThreadPoolExecutor(at_once) as pool:
+            results = dict(zip(names, pool.map(self._one, names)))
+        self._cluster.wait_empty()
+        self._results.update(results)
+        new = self._kept.with_suffix(".new")
+        new.write_text(json.dumps(self._results, indent=1))
+        new.rename(self._kept)
 
     def _listed(self):
         argv = [str(self._program), f"--storage.testdriver={DRIVER}", "--list-tests"]
@@ -88,45 +102,54 @@ class Suite:
     def _why(self, section, name):
         return next((why for pattern, why in self._skipped[section].items() if re.search(pattern, name)), None)
 
+    def _verdict(self, name, result):
+        """The state of a result beside what skipped.json says now."""
+        why = self._why("skip themselves", name)
+        if result["state"] == "passed" and why:
+            return "passed, but is said to skip itself"
+        if result["state"] == "skipped" and not (why and re.search(why["says"], result["words"])):
+            return "unexpectedly skipped"
+        return result["state"]
+
     def _one(self, name):
         began = time.monotonic()
         stem = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:100]}-{cache.digest(name)[:6]}"
         log, report = self._folder / f"{stem}.log", self._folder / f"{stem}.json"
+        report.unlink(missing_ok=True)
         argv = [str(self._program), f"--kubeconfig={self._cluster.plane.kubeconfig}", "--provider=local"]
         argv += [f"--storage.testdriver={DRIVER}", f"--ginkgo.focus={quoted(TITLE + name)}$", "--ginkgo.v"]
         argv += ["--ginkgo.no-color", f"--ginkgo.timeout={MINUTES}m", f"--ginkgo.json-report={report}"]
         with open(log, "wb") as out:
-            subprocess.run(argv, stdout=out, stderr=out, env=dict(os.environ, PATH=self._path))
-        result = outcome(report, name) if report.exists() else {"state": "failed", "words": "e2e.test ended early"}
+            status = subprocess.run(argv, stdout=out, stderr=out, env=dict(os.environ, PATH=self._path)).returncode
+        result = outcome(report, name) if report.exists() else {"state": "failed", "words": "e2e.test made no report"}
         report.unlink(missing_ok=True)
+        if result["state"] in GOOD and status != 0:
+            result = {"state": "failed", "words": f"e2e.test ended with status {status}"}
         result["seconds"] = round(time.monotonic() - began)
-        if result["state"] == "skipped" and not self._why("skip themselves", name):
-            result["state"] = "unexpectedly skipped"
-        elif result["state"] == "passed" and self._why("skip themselves", name):
-            result["state"] = "passed, but is said to skip itself"
-        if result["state"] in ("passed", "skipped"):
+        verdict = self._verdict(name, result)
+        if verdict in GOOD:
             log.unlink()
         with self._lock:
-            self._results[name] = result
-            new = self._kept.with_suffix(".new")
-            new.write_text(json.dumps(self._results, indent=1))
-            new.rename(self._kept)
             self._left -= 1
-            words = f"[{time.monotonic() - self._began:5.0f} s, {self._left} left] {result['state']}, {result['seconds']} s: {name}"
+            words = f"[{time.monotonic() - self._began:5.0f} s, {self._left} left] {verdict}, {result['seconds']} s: {name}"
             print(words, flush=True)
-            if result["state"] not in ("passed", "skipped"):
-                print(f"    {result.get('words', '')[:600]}\n    log: {log}", flush=True)
+            if verdict not in GOOD:
+                print(f"    {result['words'][:600]}\n    log: {log}", flush=True)
+        return result
 
     def _report(self, wanted):
         """Prints the sums, and writes them to summary.txt."""
-        found = {name: self._results[name] for name in wanted}
-        states = sorted({one["state"] for one in found.values()})
-        lines = [", ".join(f"{sum(one['state'] == state for one in found.values())} {state}" for state in states)]
-        lines[0] += f"; {sum(one['seconds'] for one in found.values())} s of specs"
-        lines += [f"{one['state']} {one['seconds']} s {name}" for name, one in found.items()]
+        verdicts = {name: self._verdict(name, self._results[name]) for name in wanted}
+        counts = collections.Counter(verdicts.values())
+        seconds = sum(self._results[name]["seconds"] for name in wanted)
+        lines = [f"{', '.join(f'{counts[state]} {state}' for state in sorted(counts))}; {seconds} s of specs"]
+        lines += [f"{verdict} {self._results[name]['seconds']} s {name}" for name, verdict in verdicts.items()]
         (self._folder / "summary.txt").write_text("\n".join(lines) + "\n")
         print(f"{lines[0]}\nall of them: {self._folder}/summary.txt", flush=True)
-        return all(one["state"] in ("passed", "skipped") for one in found.values())
+        for name, verdict in verdicts.items():
+            if verdict not in GOOD:
+                print(f"{verdict}: {name}\n    {self._results[name]['words'][:300]}", flush=True)
+        return all(verdict in GOOD for verdict in verdicts.values())
 
 
 def outcome(report, name):
@@ -134,7 +157,7 @@ def outcome(report, name):
     for spec in json.loads(report.read_text())[0]["SpecReports"]:
         text = " ".join([*(spec.get("ContainerHierarchyTexts") or ()), spec.get("LeafNodeText", "")])
         if text == TITLE + name:
-            state = spec["State"] if spec["State"] in ("passed", "skipped") else "failed"
+            state = spec["State"] if spec["State"] in GOOD else "failed"
             return {"state": state, "words": spec.get("Failure", {}).get("Message", "")}
     return {"state": "failed", "words": "the suite did not reach it"}
 

@@ -14,7 +14,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "scripts" / "vmtest")]
 
 import suite  # noqa: E402
 
-# Plays e2e.test: lists SPECS, or reports the state that the spec's name ends with.
+# Plays e2e.test: lists SPECS, or reports the state that the spec's name ends with, and ends with 1 if the name says so.
 PROGRAM = """#!{python}
 import json, re, sys
 specs = {specs!r}
@@ -34,20 +34,14 @@ else:
     ]}}]
     if state != "dies":
         open(options["--ginkgo.json-report"], "w").write(json.dumps(report))
+    sys.exit("status 1" in name)
 """
-# Names that the lists in suite/ want.
-LISTED = """[Feature:Windows] [Feature:OffByDefault] ntfs
-[Feature:VolumeSnapshotDataSource] [Feature:volumegroupsnapshot] [Feature:snapshotmetadata]
-[Feature:VolumeAttributesClass]
-[Feature:SELinux]
-[Disruptive]
-Pre-provisioned
-Dynamic PV (ext3)
-different node skipped
-with data source (a+b) skipped
-pvc-deletion-performance skipped
-volume-lifecycle-performance skipped
-""".splitlines()
+# Lists as in suite/, and the specs that they name.
+SKIPPED = {
+    "not run": {"Windows": "no such node"},
+    "skip themselves": {"different node|with data": {"says": "^why", "why": "Quarry cannot"}},
+}
+LISTED = ["[Feature:Windows]", "different node skipped", "with data source (a+b) skipped"]
 
 
 class Runs(unittest.TestCase):
@@ -56,16 +50,22 @@ class Runs(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.calls = self.folder / "calls"
-        self.kept = suite.HERE
-        # The lists, without the specs of the long tier.
-        lists = self.folder / "lists"
-        lists.mkdir()
-        (lists / "skipped.json").write_text((suite.HERE / "skipped.json").read_text())
-        (lists / "telling.txt").write_text("# comment\nmost\n")
-        suite.HERE = lists
-        self.addCleanup(setattr, suite, "HERE", self.kept)
+        self.lists = self.folder / "lists"
+        self.lists.mkdir()
+        self.write_skipped(SKIPPED)
+        (self.lists / "telling.txt").write_text("# comment\nmost\n")
+        self.addCleanup(setattr, suite, "HERE", suite.HERE)
+        suite.HERE = self.lists
+        self.left = ""  # what the cluster has left
 
-    def run_suite(self, *names, focus="", telling=False):
+    def write_skipped(self, skipped):
+        (self.lists / "skipped.json").write_text(json.dumps(skipped))
+
+    def wait_empty(self):
+        if self.left:
+            raise AssertionError(self.left)
+
+    def run_suite(self, *names, focus="", telling=False, tested=("build", "chart")):
         """Whether it passes."""
         specs = [*LISTED, *names]
         program = self.folder / "e2e.test"
@@ -73,8 +73,8 @@ class Runs(unittest.TestCase):
             PROGRAM.format(python=sys.executable, specs=specs, title=suite.TITLE, calls=self.calls)
         )
         program.chmod(0o755)
-        cluster = SimpleNamespace(plane=SimpleNamespace(kubeconfig="none"))
-        return suite.Suite(cluster, self.folder, "build", self.folder / "results").run(focus, telling)
+        cluster = SimpleNamespace(plane=SimpleNamespace(kubeconfig="none"), wait_empty=self.wait_empty)
+        return suite.Suite(cluster, self.folder, tested, self.folder / "results").run(focus, telling)
 
     def called(self):
         return sorted(self.calls.read_text().splitlines()) if self.calls.exists() else []
@@ -100,6 +100,47 @@ class Runs(unittest.TestCase):
 
     def test_a_listed_skip_that_passes_fails(self):
         self.assertFalse(self.run_suite("most passed", "different node passed"))
+
+    def test_a_skip_for_another_reason_than_the_listed_one_fails(self):
+        entry = {"says": "because", "why": "Quarry cannot"}
+        self.write_skipped({**SKIPPED, "skip themselves": {"different node|with data": entry}})
+        self.assertFalse(self.run_suite("most passed"))
+
+    def test_kept_results_are_judged_by_the_lists_of_today(self):
+        self.assertFalse(self.run_suite("most passed", "it skipped"))
+        self.calls.unlink()
+        entry = {"says": "^why", "why": "Quarry cannot"}
+        self.write_skipped({**SKIPPED, "skip themselves": {"different node|with data|it": entry}})
+        self.assertTrue(self.run_suite("most passed", "it skipped"))
+        self.write_skipped({**SKIPPED, "skip themselves": {"different node|with data|it|most": entry}})
+        self.assertFalse(self.run_suite("most passed", "it skipped"))
+        self.assertEqual(self.called(), [])
+
+    def test_results_of_another_installation_do_not_count(self):
+        self.assertTrue(self.run_suite("most passed"))
+        self.calls.unlink()
+        self.assertTrue(self.run_suite("most passed", tested=("build", "another chart")))
+        self.assertIn("most passed", self.called())
+
+    def test_specs_that_leave_something_have_no_result(self):
+        self.left = "a volume is left"
+        with self.assertRaisesRegex(AssertionError, self.left):
+            self.run_suite("most passed")
+        self.left = ""
+        self.calls.unlink()
+        self.assertTrue(self.run_suite("most passed"))
+        self.assertIn("most passed", self.called())
+
+    def test_a_program_that_reports_success_and_ends_with_an_error_fails(self):
+        self.assertFalse(self.run_suite("most passed", "status 1 passed"))
+
+    def test_the_report_of_an_earlier_process_does_not_count(self):
+        self.assertFalse(self.run_suite("most passed", "it failed"))
+        for log in self.folder.glob("results/*/it-failed-*.log"):
+            report = [{"SpecReports": [{"State": "passed", "LeafNodeText": suite.TITLE + "it dies"}]}]
+            stem = log.stem.replace("it-failed", "it-dies").rsplit("-", 1)[0] + "-" + suite.cache.digest("it dies")[:6]
+            log.with_name(stem + ".json").write_text(json.dumps(report))
+        self.assertFalse(self.run_suite("most passed", "it dies", focus="it dies"))
 
     def test_a_pattern_that_matches_nothing_fails(self):
         with self.assertRaisesRegex(AssertionError, "most"):

@@ -112,9 +112,10 @@ class Api:
         except Missing:
             pass
 
-    def events_about(self, name):
-        """What was said of an object: "Reason: message", the latest last."""
-        about = [event for event in self.list("Event", self.namespace) if event["involvedObject"]["name"] == name]
+    def events_about(self, name, kind=None):
+        """What was said of the objects of this name, or of that kind: "Reason: message", the latest last."""
+        objects = ((event["involvedObject"], event) for event in self.list("Event", self.namespace))
+        about = [event for one, event in objects if one["name"] == name and kind in (None, one["kind"])]
         about.sort(key=lambda event: event["lastTimestamp"] or event["eventTime"] or "")
         return [f"{event['reason']}: {event['message']}" for event in about]
 

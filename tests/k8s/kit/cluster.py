@@ -68,6 +68,12 @@ class Cluster:
         for name in names:
             self.until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)))
 
+    @staticmethod
+    def recipe():
+        """What, besides the images, decides how Quarry is installed and what a node is."""
+        files = [path for path in sorted(CHART.rglob("*")) if path.is_file()] + [Path(__file__).with_name("node.sh")]
+        return [json.dumps(VALUES), json.dumps(NODES), *(path.read_text() for path in files)]
+
     def install(self, **values):
         """Installs the chart, or changes the values of what is installed."""
         merged = {**VALUES, "settings": self._settings, **values}
