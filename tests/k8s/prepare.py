@@ -52,10 +52,10 @@ def node_image(release, binaries, build, suite=None):
     suite: the names of the upstream suite's images, as suite.images() gives them. Importing images takes minutes in an
     emulated guest, so it is done once.
     """
-    suite = suite or {"busybox": [], "agnhost": []}
+    suite = suite or {"busybox": [], "coreutils": [], "agnhost": []}
     base = image.image(release, "node")
     named = values()
-    recipe = [base.name, binaries.name, *sorted(named.values()), *suite["busybox"], *suite["agnhost"]]
+    recipe = [base.name, binaries.name, *sorted(named.values()), *suite["busybox"], *suite["coreutils"], *suite["agnhost"]]
     recipe += [(HERE / "kit" / file).read_text() for file in ("images.py", "pause.c")]
     # The rest of this script only runs in a cluster.
     recipe.append((HERE / "kit" / "node.sh").read_text().split("\nname=$1 ")[0])
@@ -67,6 +67,7 @@ def node_image(release, binaries, build, suite=None):
         images.pause(folder / "pause.tar", HERE / "kit" / "pause.c")
         images.busybox(folder / "busybox.tar", [images.BUSYBOX, *suite["busybox"]], busybox())
         if suite["agnhost"]:
+            images.coreutils(folder / "coreutils.tar", suite["coreutils"], busybox())
             images.agnhost(folder / "agnhost.tar", suite["agnhost"], busybox(), binaries / "agnhost")
         images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
         images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")

@@ -30,13 +30,14 @@ SETTINGS = {"max-volumes": 8}
 
 
 def images(program):
-    """The names of the images that the specs use: {busybox: names, agnhost: names}. Of most a shell and dd are wanted."""
+    """The names of the images that the specs use, by what is wanted of them: {busybox, coreutils or agnhost: names}."""
     done = subprocess.run([str(program), "--list-images"], capture_output=True, text=True, check=True)
-    names = sorted(line for line in done.stdout.split() if IMAGES.search(line))
-    return {
-        "busybox": [name for name in names if "/agnhost:" not in name],
-        "agnhost": [name for name in names if "/agnhost:" in name],
-    }
+    kinds = {"agnhost": "agnhost", "glibc-dns-testing": "coreutils"}
+    names = {"busybox": [], "coreutils": [], "agnhost": []}
+    for line in sorted(done.stdout.split()):
+        if found := IMAGES.search(line):
+            names[kinds.get(found.group(1), "busybox")].append(line)
+    return names
 
 
 class Suite:

@@ -39,6 +39,17 @@ def busybox(path, names, program):
     archive(path, names, {"bin/busybox": program}, *_applets(program), Cmd=["/bin/sh"])
 
 
+def coreutils(path, names, shell):
+    """A busybox with the dd of GNU coreutils, which has flags that busybox lacks. Both dd and the shell are of this
+    machine: the shell of a busybox has a dd of its own."""
+    own = {"bin/dd": "/bin/dd", "bin/sh": "/bin/dash"}
+    libraries = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6")
+    programs = {"bin/busybox": shell, **own, **{name: f"/{name}" for name in libraries}}
+    links, files = _applets(shell)
+    links = {name: target for name, target in links.items() if name not in own}
+    archive(path, names, programs, links, files, Cmd=["/bin/sh"])
+
+
 def agnhost(path, names, shell, program):
     """The upstream tests' program for everything, with a busybox."""
     programs = {"bin/busybox": shell, "agnhost": program}
