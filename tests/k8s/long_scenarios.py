@@ -174,10 +174,10 @@ class DeadNode(Scenario):
             name: self.api.get("PersistentVolumeClaim", name)["spec"]["volumeName"] for name in ("data-db-0", "lost")
         }
         # docs/kubernetes.md, "A node that returns under another name": what is kept.
-        self.api.patch("StatefulSet", "db", {"spec": {"replicas": 0}})
-        self.until("the set has no pod", lambda: self.api.find("Pod", "db-0") is None)
         self.api.patch("PersistentVolume", volume["data-db-0"], {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
         kept = self.api.get("PersistentVolume", volume["data-db-0"])
+        self.api.patch("StatefulSet", "db", {"spec": {"replicas": 0}})
+        self.until("the set has no pod", lambda: self.api.find("Pod", "db-0") is None)
         node = self.cluster.nodes["n1"]
         node.guest.cut_power()
         # "A node that is gone for good".
