@@ -93,22 +93,23 @@ class Suite:
         for pattern in [*self._skipped["not run"], *self._skipped["skip themselves"], *most]:
             if not any(re.search(pattern, name) for name in every):
                 raise AssertionError(f"no spec has such a name any more: {pattern}")
-        wanted = [name for name in every if not self._why("not run", name) and re.search(focus, name)]
+        wanted = [name for name in every if not self._listed_as("not run", name) and re.search(focus, name)]
         if telling:
             wanted = [name for name in wanted if any(re.search(pattern, name) for pattern in most)]
         if not wanted:
             raise AssertionError(f"no spec that is run matches {focus}")
         return wanted
 
-    def _why(self, section, name):
-        return next((why for pattern, why in self._skipped[section].items() if re.search(pattern, name)), None)
+    def _listed_as(self, section, name):
+        """What skipped.json says there of this spec."""
+        return [words for pattern, words in self._skipped[section].items() if re.search(pattern, name)]
 
     def _verdict(self, name, result):
         """The state of a result beside what skipped.json says now."""
-        why = self._why("skip themselves", name)
-        if result["state"] == "passed" and why:
+        listed = self._listed_as("skip themselves", name)
+        if result["state"] == "passed" and listed:
             return "passed, but is said to skip itself"
-        if result["state"] == "skipped" and not (why and re.search(why["says"], result["words"])):
+        if result["state"] == "skipped" and not any(re.search(one["says"], result["words"]) for one in listed):
             return "unexpectedly skipped"
         return result["state"]
 

@@ -106,6 +106,11 @@ class Runs(unittest.TestCase):
         self.write_skipped({**SKIPPED, "skip themselves": {"different node|with data": entry}})
         self.assertFalse(self.run_suite("most passed"))
 
+    def test_a_spec_may_be_listed_with_several_reasons(self):
+        other = {"says": "because", "why": "Quarry cannot"}
+        self.write_skipped({**SKIPPED, "skip themselves": {"different": other, **SKIPPED["skip themselves"]}})
+        self.assertTrue(self.run_suite("most passed"))
+
     def test_kept_results_are_judged_by_the_lists_of_today(self):
         self.assertFalse(self.run_suite("most passed", "it skipped"))
         self.calls.unlink()
