@@ -105,9 +105,11 @@ def earlier_build():
 
 
 def quarry_image(build, folder, *tag):
-    """The archive of this build's image. tag: other than its version."""
+    """The archive of this build's image, without the time of the commit: the same build gives the same bytes. tag: other
+    than its version."""
     script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
     argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
     argv += [word for one in tag for word in ("--name", f"quarry.csi.local/quarryd:{one}")]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    environment = dict(os.environ, SOURCE_DATE_EPOCH="1")
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment)
     return folder / "quarry.oci.tar"
