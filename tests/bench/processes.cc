@@ -48,9 +48,11 @@ std::string ThreadsOf(const std::vector<pid_t>& pids) {
 Result<bool> SharesMemory(pid_t pid, const std::vector<pid_t>& others) {
   for (const pid_t other : others) {
     const long order = ::syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
-    if (order <= 0) {
-      return order == 0 ? Result<bool>(true)
-                        : ErrnoError(fmt::format("comparing the processes {} and {}", pid, other));
+    if (order < 0) {
+      return ErrnoError(fmt::format("comparing the processes {} and {}", pid, other));
+    }
+    if (order == 0) {
+      return true;
     }
   }
   return false;

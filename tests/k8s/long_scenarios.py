@@ -162,7 +162,7 @@ class DeadNode(Scenario):
         self.assertEqual(self.run_in("db-0", "cat /data/starts").split(), ["started", "started"])
 
     def test_a_node_that_is_gone_and_comes_back_under_another_name(self):
-        # The capacity objects say that n2 has the most room, so n2 is closed while the set's pod finds its node.
+        # The pods must start on n1, and a node selector would keep the set's pod from the node of the new name.
         self.cluster.plane.kubectl("cordon", "n2")
         self.make(objects.stateful_set("db", "64Mi", "echo started >>/data/starts; sync; " + objects.IDLE))
         self.made.append(("PersistentVolumeClaim", "data-db-0"))

@@ -1,8 +1,8 @@
 """The upstream suite External.Storage, which every CSI driver may run, against the cluster.
 
-Each spec is a process of its own, so its result is kept as soon as it is there: a run that was ended goes on where it
-was, and runs of parts add up. Results belong to one build of Quarry, one chart with its values, one kind of node, one
-Kubernetes and one definition of the driver. They count once the cluster was seen to be empty after them.
+Each spec is a process of its own. The results of a batch of specs are kept once the cluster is empty after it. So a run
+that was ended goes on with the next batch, and runs of parts add up. Results belong to one build of Quarry, one chart
+with its values, one kind of node, one Kubernetes and one definition of the driver.
 """
 
 import collections
@@ -24,19 +24,20 @@ AT_ONCE = 2  # specs; more would only wait for the two nodes
 BATCH = 16  # specs, until the cluster must be empty again
 MINUTES = 40  # for one spec
 GOOD = ("passed", "skipped")  # states in ginkgo's reports
-IMAGES = re.compile(r"e2e-test-images/(busybox|nginx|glibc-dns-testing|agnhost):")
+# Images that the specs use, and what is wanted of each.
+IMAGES = {"busybox": "busybox", "nginx": "busybox", "glibc-dns-testing": "coreutils", "agnhost": "agnhost"}
 # The suite wants a limit that it can reach (NodeGetInfo's max_volumes_per_node).
 SETTINGS = {"max-volumes": 8}
 
 
 def images(program):
-    """The names of the images that the specs use, by what is wanted of them: {busybox, coreutils or agnhost: names}."""
+    """The full names of IMAGES, by what is wanted of them."""
     done = subprocess.run([str(program), "--list-images"], capture_output=True, text=True, check=True)
-    kinds = {"agnhost": "agnhost", "glibc-dns-testing": "coreutils"}
-    names = {"busybox": [], "coreutils": [], "agnhost": []}
+    names = {kind: [] for kind in IMAGES.values()}
     for line in sorted(done.stdout.split()):
-        if found := IMAGES.search(line):
-            names[kinds.get(found.group(1), "busybox")].append(line)
+        found = re.search("/e2e-test-images/([^/:]+):", line)
+        if found and found.group(1) in IMAGES:
+            names[IMAGES[found.group(1)]].append(line)
     return names
 
 
@@ -47,7 +48,7 @@ class Suite:
         self._cluster = cluster
         self._program = programs / "e2e.test"
         self._path = f"{programs}:{os.environ['PATH']}"
-        self._folder = folder / cache.digest(*tested, programs.name, DRIVER.read_text(), json.dumps(SETTINGS))
+        self._folder = folder / cache.digest(*tested, programs.name, DRIVER.read_text())
         self._folder.mkdir(parents=True, exist_ok=True)
         self._kept = self._folder / "results.json"
         self._results = json.loads(self._kept.read_text()) if self._kept.exists() else {}

@@ -68,11 +68,10 @@ class Cluster:
         for name in names:
             self.until(f"node {name} is ready", lambda: objects.is_ready(self.api.get("Node", name)))
 
-    @staticmethod
-    def recipe():
+    def recipe(self):
         """What, besides the images, decides how Quarry is installed and what a node is."""
         files = [path for path in sorted(CHART.rglob("*")) if path.is_file()] + [Path(__file__).with_name("node.sh")]
-        return [json.dumps(VALUES), json.dumps(NODES), *(path.read_text() for path in files)]
+        return [json.dumps([VALUES, self._settings, NODES]), *(path.read_text() for path in files)]
 
     def install(self, **values):
         """Installs the chart, or changes the values of what is installed."""

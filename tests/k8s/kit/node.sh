@@ -119,8 +119,8 @@ runtimeRequestTimeout: 5m
 syncFrequency: 20s
 volumeStatsAggPeriod: 20s
 END
-# A program of its own, so that a test can end it and start it again. The kubelet's look at every container's use of
-# memory and processor, each 10 s by default, is an eighth of its own use in an emulated guest.
+# A program of its own, so that a test can end it and start it again. By default the kubelet measures each container every
+# 10 s, which takes an eighth of its processor time in an emulated guest.
 cat >/usr/local/bin/start-kubelet <<END
 #!/bin/sh
 setsid kubelet --config=/etc/kubelet.yaml --kubeconfig=/etc/kubelet.conf --hostname-override=$name \\
