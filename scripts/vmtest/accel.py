@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import cache
+import qemu
 
 PROBE_SECONDS = 10
 # What a kernel without any disk prints at the end of its boot.
@@ -51,8 +52,7 @@ def _machine():
                 seen.add(line)
     except OSError:
         pass
-    qemu = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True).stdout
-    return [platform.release(), platform.version(), *sorted(seen), qemu]
+    return [platform.release(), platform.version(), *sorted(seen), qemu.version(qemu.command())]
 
 
 def probe(kernel, seconds=PROBE_SECONDS, hang=False):
@@ -61,7 +61,7 @@ def probe(kernel, seconds=PROBE_SECONDS, hang=False):
     hang: uses a machine that never starts instead, to test the deadline.
     """
     how = ["-accel", "tcg", "-S"] if hang else ["-accel", "kvm", "-cpu", "host"]
-    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv = [*qemu.command(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-M", "q35", *how, "-smp", "2", "-m", "512M", "-serial", "stdio"]
     argv += ["-kernel", str(kernel), "-append", "console=ttyS0 panic=-1 root=/dev/nothing"]
     started = time.monotonic()

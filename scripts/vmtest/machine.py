@@ -1,6 +1,7 @@
 """QEMU's command line, and the names of a guest's parts in it."""
 
 import image
+import qemu
 
 MAX_DISKS = 24
 LEAST_MEMORY = 256
@@ -55,7 +56,7 @@ _REPORT_ERRORS = {"werror": "report", "rerror": "report"}
 
 def command_line(accelerator, cpus, memory, kernel, options, console):
     """QEMU without its disks and connections."""
-    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv = [*qemu.command(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-M", "q35,usb=off,smm=off,vmport=off,sata=off,i8042=off", "-smp", str(cpus), "-m", f"{memory}M"]
     if accelerator == "kvm":
         argv += ["-accel", "kvm", "-cpu", "host"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cache
 import image
+import qemu
 from guest import Guest
 from kit import images
 
@@ -52,6 +53,7 @@ def node_image(release, binaries, build, suite=None):
     suite: the names of the upstream suite's images, as suite.images() gives them. Importing images takes minutes in an
     emulated guest, so it is done once.
     """
+    qemu.command()
     suite = suite or {"busybox": [], "coreutils": [], "agnhost": []}
     base = image.image(release, "node")
     named = values()
