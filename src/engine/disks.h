@@ -28,6 +28,12 @@ struct DeviceReport {
   std::optional<udev::DiskHealth> health = {};  // of a pool's disk, as in DiskStatus
 };
 
+// Which disks may join a pool.
+enum class JoinScope {
+  kAll,      // each that a rule matches: after a disk has arrived
+  kRefused,  // only those that LVM refused when they were to join. If there is none, no disk is looked at
+};
+
 struct Parts;  // calls/parts.h
 
 // All methods may be called from any thread.
@@ -41,8 +47,8 @@ class Disks {
   // listed.
   Result<std::vector<DeviceReport>> Devices(const Call& call);
   // Adds the disks that match a pool's rules and are proven blank and free. Returns how many joined. A disk
-  // that cannot join is logged. A start does this too; this call is for disks that are plugged in later.
-  Result<size_t> JoinDisks(const Call& call);
+  // that cannot join is logged. A start does this too, with all disks.
+  Result<size_t> JoinDisks(JoinScope scope, const Call& call);
 
   // Polls the health of the pools' disks (model/failing_disks.h) and logs changes. Returns whether anything
   // changed. Waits for slow disks until `call` ends; their state does not change meanwhile.

@@ -13,10 +13,13 @@ using std::chrono::milliseconds;
 
 // The search waits for its turn in the pool. Another operation may hold that turn.
 constexpr milliseconds kLookLimit{60000};
+// How often disks that LVM refused are tried again.
+constexpr milliseconds kRefusedPause{20000};
 
 // False: the search has to be repeated. `told`: the error of the last search, which is logged once.
-bool Look(engine::Engine& engine, const Logger& log, std::string& told, const std::stop_token& stop) {
-  const auto taken = engine.disks().JoinDisks(Call{.stop = stop}.Within(kLookLimit));
+bool Look(engine::Engine& engine, engine::JoinScope scope, const Logger& log, std::string& told,
+          const std::stop_token& stop) {
+  const auto taken = engine.disks().JoinDisks(scope, Call{.stop = stop}.Within(kLookLimit));
   const std::string error = taken.has_value() ? "" : taken.error().message();
   if (!error.empty() && error != told && !stop.stop_requested()) {
     log.Warning("new disks could not be inspected yet", {{"error", error}});
@@ -29,13 +32,19 @@ void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const 
   LookSchedule schedule;
   std::string told;
   while (!stop.stop_requested()) {
-    const auto happened = events.Wait(stop, {.time = schedule.due().value_or(SteadyTime::max())});
+    const SteadyTime again = std::chrono::steady_clock::now() + kRefusedPause;
+    const auto happened = events.Wait(stop, {.time = schedule.due().value_or(again)});
     const auto now = std::chrono::steady_clock::now();
     if (happened.disks.came) {
       schedule.DiskCame(now);
     }
-    if (!stop.stop_requested() && schedule.due().has_value() && *schedule.due() <= now) {
-      const bool failed = !Look(engine, log, told, stop);
+    if (stop.stop_requested()) {
+      return;
+    }
+    if (!schedule.due().has_value()) {
+      Look(engine, engine::JoinScope::kRefused, log, told, stop);
+    } else if (*schedule.due() <= now) {
+      const bool failed = !Look(engine, engine::JoinScope::kAll, log, told, stop);
       schedule.Looked(std::chrono::steady_clock::now(), failed);
     }
   }

@@ -10,9 +10,9 @@ Result<std::vector<DeviceReport>> Disks::Devices(const Call& call) {
   return DevicesOf(parts_.disks, call);
 }
 
-Result<size_t> Disks::JoinDisks(const Call& call) {
+Result<size_t> Disks::JoinDisks(JoinScope scope, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  return engine::JoinDisks(parts_.disks, call);
+  return engine::JoinDisks(parts_.disks, scope, call);
 }
 
 Result<bool> Disks::PollDisks(const Call& call) {

@@ -57,7 +57,7 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
   parts_.erasers.Of(*pool).Start();
   pool->gate.Open();
   // The pool serves its present disks even if this fails.
-  if (const auto claimed = JoinDisks(parts_.disks, call); !claimed.has_value()) {
+  if (const auto claimed = JoinDisks(parts_.disks, JoinScope::kAll, call); !claimed.has_value()) {
     parts_.node.log.Warning("could not look for disks that join the pools",
                             {{"error", claimed.error().message()}});
   }

@@ -248,6 +248,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
 // The disk that an explicit path names, if it is blank and not in use.
 Result<std::string> BlankDiskAt(Parts& parts, const std::string& path) {
   QUARRY_ASSIGN(const AbsolutePath device, AbsolutePath::Parse(path));
+  QUARRY_ASSIGN(const auto exclusive, parts.disks.notes.OpenExclusively());
   QUARRY_ASSIGN(const mount::Content content, parts.node.world.mount.ProbeDevice(device));
   if (content.kind != mount::Content::Kind::kBlank) {
     const std::string what = content.type.empty() ? "several signatures" : content.type;
@@ -294,7 +295,10 @@ Status EnsureGroup(Parts& parts, const PoolConfig& pool, const Call& call) {
   }
   const lvm::CreateGroup spec{
       .group = pool.group, .devices = std::move(*devices), .extent_size = parts.node.config.extent_size};
-  QUARRY_TRY(parts.node.world.lvm.Apply(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+  {
+    QUARRY_ASSIGN(const auto exclusive, parts.disks.notes.OpenExclusively());
+    QUARRY_TRY(parts.node.world.lvm.Apply(spec, call).Context(fmt::format("pool '{}'", pool.name)));
+  }
   parts.node.log.Info(
       "made a volume group",
       {{"pool", pool.name}, {"group", pool.group}, {"disks", static_cast<int64_t>(spec.devices.size())}});

@@ -84,11 +84,7 @@ Result<Survey> Look(NodeDisks& node_disks, const Call& call) {
 // libblkid probes the disks for which `asked` holds. Each disk is opened exclusively (O_EXCL) for that.
 Status LookInto(NodeDisks& node_disks, Survey& survey, const std::function<bool(size_t disk)>& asked,
                 const Call& call) {
-  constexpr std::chrono::seconds kPatience{5};
-  const std::unique_lock probing(node_disks.notes.probing, kPatience);
-  if (!probing.owns_lock()) {
-    return Error(Code::kUnavailable, "probing disks: another probe waits for a disk that does not answer");
-  }
+  QUARRY_ASSIGN(const auto exclusive, node_disks.notes.OpenExclusively());
   for (size_t i = 0; i < survey.disks.size(); ++i) {
     if (!asked(i)) {
       continue;
@@ -135,11 +131,28 @@ void TellOfLeft(NodeDisks& node_disks, const Survey& survey, const std::vector<V
   }
 }
 
+Status AddToGroup(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const Call& call) {
+  QUARRY_ASSIGN(const auto exclusive, node_disks.notes.OpenExclusively());
+  return RunCounted(pool, {lvm::AddPv{.group = pool.config.group, .device = disk.node}},
+                    node_disks.node.world, call);
+}
+
+// Forgets that LVM refused disks which are gone, or not free any more.
+void ForgetOthers(NodeDisks& node_disks, const Survey& survey, const std::vector<Verdict>& verdicts) {
+  std::set<std::string> kept;
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    const bool unread = !verdicts[i].rule.empty() && !survey.pools[verdicts[i].pool].problem.empty();
+    if (verdicts[i].standing == Standing::kFree || unread) {
+      kept.insert(KeyOf(survey.disks[i].disk));
+    }
+  }
+  node_disks.notes.KeepFailures(kept);
+}
+
 // Adds the disk. Needs the pool's turn.
 void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::string& rule, size_t& taken,
           const Call& call) {
-  auto added = RunCounted(pool, {lvm::AddPv{.group = pool.config.group, .device = disk.node}},
-                          node_disks.node.world, call);
+  const Status added = AddToGroup(node_disks, pool, disk, call);
   if (added.has_value()) {
     ++taken;
     node_disks.notes.Took(KeyOf(disk));
@@ -151,10 +164,11 @@ void Take(NodeDisks& node_disks, Pool& pool, const udev::Disk& disk, const std::
                                                       {"rule", rule}});
     return;
   }
-  node_disks.notes.Failed(KeyOf(disk), added.error().message());
-  node_disks.node.log.Warning(
-      "a disk could not be added to a pool",
-      {{"pool", pool.config.name}, {"disk", disk.node}, {"error", added.error().message()}});
+  if (node_disks.notes.Failed(KeyOf(disk), added.error().message())) {
+    node_disks.node.log.Warning(
+        "a disk could not be added to a pool",
+        {{"pool", pool.config.name}, {"disk", disk.node}, {"error", added.error().message()}});
+  }
 }
 
 }  // namespace
@@ -164,9 +178,9 @@ bool DiskNotes::Say(const std::string& disk, const std::string& words) {
   return std::exchange(said_[disk], words) != words;
 }
 
-void DiskNotes::Failed(const std::string& disk, const std::string& why) {
+bool DiskNotes::Failed(const std::string& disk, const std::string& why) {
   const MutexLock lock(mutex_);
-  failed_[disk] = why;
+  return std::exchange(failed_[disk], why) != why;
 }
 
 void DiskNotes::Took(const std::string& disk) {
@@ -175,21 +189,44 @@ void DiskNotes::Took(const std::string& disk) {
   said_.erase(disk);
 }
 
+void DiskNotes::KeepFailures(const std::set<std::string>& disks) {
+  const MutexLock lock(mutex_);
+  std::erase_if(failed_, [&](const auto& entry) { return !disks.contains(entry.first); });
+}
+
+bool DiskNotes::AnyFailed() const {
+  const MutexLock lock(mutex_);
+  return !failed_.empty();
+}
+
 std::string DiskNotes::Failure(const std::string& disk) const {
   const MutexLock lock(mutex_);
   const auto found = failed_.find(disk);
   return found == failed_.end() ? "" : found->second;
 }
 
-Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call) {
+Result<DiskNotes::Exclusive> DiskNotes::OpenExclusively() {
+  constexpr std::chrono::seconds kPatience{5};
+  Exclusive exclusive(exclusive_, kPatience);
+  if (!exclusive.owns_lock()) {
+    return Error(Code::kUnavailable, "another probe or LVM command waits for a disk that does not answer");
+  }
+  return exclusive;
+}
+
+Result<size_t> JoinDisks(NodeDisks& node_disks, JoinScope scope, const Call& call) {
   size_t taken = 0;
-  if (std::ranges::none_of(node_disks.node.pools, [](const auto& pool) { return Claims(pool->config); })) {
+  if (std::ranges::none_of(node_disks.node.pools, [](const auto& pool) { return Claims(pool->config); }) ||
+      (scope == JoinScope::kRefused && !node_disks.notes.AnyFailed())) {
     return taken;
   }
   Survey survey;
-  const auto any = [](const udev::Disk&, const Verdict&) { return true; };
-  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(node_disks, survey, any, call));
+  const auto in_scope = [&](const udev::Disk& disk, const Verdict&) {
+    return scope == JoinScope::kAll || !node_disks.notes.Failure(KeyOf(disk)).empty();
+  };
+  QUARRY_ASSIGN(const std::vector<Verdict> verdicts, LookForWanted(node_disks, survey, in_scope, call));
   TellOfLeft(node_disks, survey, verdicts);
+  ForgetOthers(node_disks, survey, verdicts);
   for (size_t i = 0; i < node_disks.node.pools.size(); ++i) {
     std::set<std::string> free;
     for (size_t k = 0; k < verdicts.size(); ++k) {
@@ -252,7 +289,10 @@ Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& c
     return seen.pv.kind == lvm::PvFacts::Kind::kNoPv && seen.disk.partitions.empty() &&
            seen.disk.holders.empty();
   };
-  QUARRY_TRY(LookInto(node_disks, survey, quiet, call));
+  if (Status looked = LookInto(node_disks, survey, quiet, call);
+      !looked.has_value() && looked.error().code() != Code::kUnavailable) {
+    return std::move(looked.error());
+  }
   std::vector<Verdict> verdicts = Judge(survey);
   std::vector<DeviceReport> out;
   for (size_t i = 0; i < verdicts.size(); ++i) {

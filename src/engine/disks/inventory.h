@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,17 +23,24 @@ class DiskNotes {
  public:
   // Records the reason. True if it differs from the last one for this disk.
   bool Say(const std::string& disk, const std::string& words);
-  void Failed(const std::string& disk, const std::string& why);
+  // True if the last attempt did not fail for the same reason.
+  bool Failed(const std::string& disk, const std::string& why);
   void Took(const std::string& disk);
   // Why the last attempt to add the disk failed. Empty: no attempt failed.
   std::string Failure(const std::string& disk) const;
+  // Forgets the failures of all other disks.
+  void KeepFailures(const std::set<std::string>& disks);
+  // Whether the last attempt failed for any disk.
+  bool AnyFailed() const;
 
-  // Held while libblkid probes disks. Each probe opens its disk exclusively (O_EXCL), so a concurrent probe
-  // would take the disk for in use. A disk that hangs blocks all probes. It guards no member, so it needs no
-  // annotations.
-  std::timed_mutex probing;
+  // Needed to open disks exclusively (O_EXCL): for libblkid's probes, and for LVM commands that take disks.
+  // Without it one of them would find a disk in use by the other. Waits some seconds. kUnavailable: its holder
+  // waits for a disk that does not answer.
+  using Exclusive = std::unique_lock<std::timed_mutex>;
+  Result<Exclusive> OpenExclusively();
 
  private:
+  std::timed_mutex exclusive_;  // guards no member, so it needs no annotations
   mutable Mutex mutex_;
   std::map<std::string, std::string> said_ ABSL_GUARDED_BY(mutex_), failed_ ABSL_GUARDED_BY(mutex_);
 };
@@ -51,9 +59,10 @@ struct NodeDisks {
 // without the pool's turn, and again under the turn, just before the disk joins. Returns how many joined. A
 // disk that could not join is logged, and quarryctl shows it. Pools without rules, and pools whose group does
 // not exist, are skipped.
-Result<size_t> JoinDisks(NodeDisks& node_disks, const Call& call);
+Result<size_t> JoinDisks(NodeDisks& node_disks, JoinScope scope, const Call& call);
 
-// Every disk of the node, and why it is or is not in a pool. kUnavailable: disks cannot be listed.
+// Every disk of the node, and why it is or is not in a pool. While another probe, or an LVM command, waits for
+// a disk that does not answer, blank disks count as not probed yet. kUnavailable: disks cannot be listed.
 Result<std::vector<DeviceReport>> DevicesOf(NodeDisks& node_disks, const Call& call);
 
 // Device nodes of the disks that match the pool's rules, for a new group. Disks that an explicit path names

@@ -53,7 +53,7 @@ enum class Standing {
 
 struct Verdict {
   Standing standing = Standing::kLeft;
-  size_t pool = 0;    // index in the survey; has no meaning for kLeft
+  size_t pool = 0;    // index in the survey of the pool that `named` names
   std::string named;  // the pool whose rule the disk matches, or whose PV it is; empty: no pool
   std::string rule;   // the rule that the disk matches, if any
   std::string holds;  // contents: "ext4", "LVM physical volume of vg1", "nothing"; empty: not known

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <future>
 #include <stdexcept>
 
 #include "engine/engine.h"
@@ -24,10 +26,16 @@ struct Death : std::runtime_error {
 };
 class DyingAt final : public StepWatcher {
  public:
-  void Before(const std::string& step) override { Die(step, "before"); }
+  void Before(const std::string& step) override {
+    Die(step, "before");
+    if (before) {
+      before(step);
+    }
+  }
   void After(const std::string& step) override { Die(step, "after"); }
   std::string moment;  // "before", "after"; empty: never
   std::vector<std::string> steps;
+  std::function<void(const std::string& step)> before;
 
  private:
   void Die(const std::string& step, const std::string& now) {
@@ -82,8 +90,8 @@ class InventoryTest : public testing::Test {
     ADD_FAILURE() << name << " is not listed";
     return {};
   }
-  size_t Claim() {
-    const auto taken = engine_->disks().JoinDisks(Soon());
+  size_t Claim(JoinScope scope = JoinScope::kAll) {
+    const auto taken = engine_->disks().JoinDisks(scope, Soon());
     EXPECT_TRUE(taken.has_value()) << taken.error().message();
     return taken.value_or(0);
   }
@@ -211,7 +219,7 @@ TEST_F(InventoryTest, TheNextStartRecoversFromADeathBeforeOrAfterTheStep) {
     const std::string name = "nvme" + std::to_string(disk) + "n1";
     Plug(name, "ours" + std::to_string(++disk));
     steps_.moment = moment;
-    EXPECT_THROW((void)engine_->disks().JoinDisks(Soon()), Death);
+    EXPECT_THROW((void)engine_->disks().JoinDisks(JoinScope::kAll, Soon()), Death);
     steps_.moment.clear();
     ASSERT_TRUE(Start(rules_).has_value());
     EXPECT_TRUE(Report(name).member) << moment;
@@ -226,11 +234,46 @@ TEST_F(InventoryTest, ARefusalByLvmIsReportedAndRetried) {
   Plug("nvme1n1", "ours2");
   Plug("nvme2n1", "ours3");
   lvm_.before.FailNth("AddPv", 1, Error(Code::kPrecondition, "device is filtered"));
+  EXPECT_EQ(Claim(JoinScope::kRefused), 0U) << "no disk was refused yet";
   EXPECT_EQ(Claim(), 1U) << "the other disk is not affected";
   EXPECT_THAT(Report("nvme1n1").words, HasSubstr("could not be added: "));
   EXPECT_THAT(Report("nvme1n1").words, HasSubstr("device is filtered"));
+  Plug("nvme3n1", "ours4");
+  EXPECT_EQ(Claim(JoinScope::kRefused), 1U) << "not the other disk, which an administrator may be working on";
+  EXPECT_TRUE(Report("nvme1n1").member);
   EXPECT_EQ(Claim(), 1U);
-  EXPECT_EQ(Members().size(), 3U);
+  EXPECT_EQ(Members().size(), 4U);
+}
+
+TEST_F(InventoryTest, ARefusedDiskThatIsUsedMeanwhileIsNotTriedAgain) {
+  Plug("nvme0n1", "ours1");
+  ASSERT_TRUE(Start(rules_).has_value());
+  Plug("nvme1n1", "ours2");
+  lvm_.before.FailNth("AddPv", 1, Error(Code::kPrecondition, "device is busy"));
+  EXPECT_EQ(Claim(), 0U);
+  mount_.SetDiskContent("/dev/nvme1n1", mount::Content(ext4_));
+  EXPECT_EQ(Claim(JoinScope::kRefused), 0U);
+  mount_.SetDiskContent("/dev/nvme1n1", {});
+  EXPECT_EQ(Claim(JoinScope::kRefused), 0U) << "wiped in place by an administrator";
+}
+
+// Both open the disk exclusively, so one of them would find it in use.
+TEST_F(InventoryTest, NoDiskIsProbedWhileLvmTakesIt) {
+  Plug("nvme0n1", "ours1");
+  ASSERT_TRUE(Start(rules_).has_value());
+  Plug("nvme1n1", "ours2");
+  std::future<DeviceReport> report;
+  bool waited = false;
+  steps_.before = [&](const std::string& step) {
+    if (step.starts_with("add disk /dev/nvme1n1")) {
+      report = std::async(std::launch::async, [&] { return Report("nvme1n1"); });
+      waited = report.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout;
+    }
+  };
+  EXPECT_EQ(Claim(), 1U);
+  EXPECT_TRUE(waited);
+  report.get();
+  EXPECT_TRUE(Report("nvme1n1").member);
 }
 
 TEST_F(InventoryTest, ASpareJoinsAGroupWithAMissingDisk) {
@@ -249,7 +292,7 @@ TEST_F(InventoryTest, ANodeWhoseDisksCannotBeListedStillServes) {
   ASSERT_TRUE(Start(rules_).has_value());
   udev_.faults.FailAlways("Inventory", Error(Code::kUnavailable, "no sysfs"));
   EXPECT_TRUE(Start(rules_).has_value());
-  EXPECT_EQ(engine_->disks().JoinDisks(Soon()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(engine_->disks().JoinDisks(JoinScope::kAll, Soon()).error().code(), Code::kUnavailable);
   EXPECT_EQ(engine_->disks().Devices(Soon()).error().code(), Code::kUnavailable);
 }
 
