@@ -1,4 +1,4 @@
-// The eight benchmarks of scripts/bench. The file of each says what it measures, with which peer it compares,
+// The benchmarks of scripts/bench. The file of each says what it measures, with which peer it compares,
 // and why that is fair. docs/benchmarks.md has the figures.
 #pragma once
 
@@ -44,5 +44,7 @@ Status PublishBesideMount(Bench& bench);     // P5
 Status CapacityWhileCreating(Bench& bench);  // P6
 Status MemoryAndStart(Bench& bench);         // P7
 Status CreateAmongMany(Bench& bench);        // P8
+Status ManyAtOnce(Bench& bench);             // P9
+Status AllBesideOtherDrivers(Bench& bench);  // P11
 
 }  // namespace quarry::bench

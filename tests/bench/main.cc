@@ -17,9 +17,10 @@ struct Entry {
 };
 // Benchmarks that need many volumes are adjacent: a group that is already full is not filled again.
 constexpr Entry kBenchmarks[] = {
-    {"P1", CreateBesideLvcreate},  {"P4", DeleteBesideLvremove}, {"P5", PublishBesideMount},
-    {"P6", CapacityWhileCreating}, {"P2", CapacityBesideProbe},  {"P3", ListBesideLvs},
-    {"P7", MemoryAndStart},        {"P8", CreateAmongMany},
+    {"P1", CreateBesideLvcreate},   {"P4", DeleteBesideLvremove}, {"P5", PublishBesideMount},
+    {"P6", CapacityWhileCreating},  {"P2", CapacityBesideProbe},  {"P3", ListBesideLvs},
+    {"P7", MemoryAndStart},         {"P8", CreateAmongMany},      {"P9", ManyAtOnce},
+    {"P11", AllBesideOtherDrivers},
 };
 
 bool Wanted(const std::vector<std::string>& names, const char* name) {
@@ -82,7 +83,7 @@ int main(int argc, char** argv) {
   std::string native;
   bool calibrate = false;
   CLI::App app("Measures quarryd beside its peers, on the blank disks of a guest of scripts/vmtest.");
-  app.add_option("names", names, "P1 … P8 (default: all)");
+  app.add_option("names", names, "P1 … P9, P11 (default: all)");
   app.add_option("--samples", samples, "number of samples of everything that takes long")
       ->check(CLI::Range(1, 10000));
   app.add_option("--native", native, "what --calibrate printed on the host");
@@ -94,7 +95,7 @@ int main(int argc, char** argv) {
   }
   for (const std::string& name : names) {
     if (!quarry::bench::Known(name)) {
-      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P8\n", name);
+      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P9, and P11\n", name);
       return 2;
     }
   }
