@@ -86,6 +86,10 @@ class Chart(unittest.TestCase):
                    "metrics-address", "mode", "node-id", "pool", "state-dir"}  # fmt: skip
         self.assertEqual(taken | refused, documented)
         self.assertEqual(taken & refused, set())
+        rows = re.findall(r"^\| (`.*?) \|", table.split("\n## Pools\n")[1].split("\n## ")[0], re.M)
+        documented = {key for row in rows for key in re.findall(r"`([a-z-]+)[` ]", row)}
+        pools = json.loads((CHART / "values.schema.json").read_text())["properties"]["pools"]["items"]["properties"]
+        self.assertEqual(set(pools), documented)
 
     def test_settings_and_pools_reach_the_configuration_with_their_types(self):
         pools = '[{"name":"a","vg":"x","devices":["/dev/disk/by-id/1",{"model":"I*","min-size":"1T"}],"share":{"raid1":"40%"}}]'
@@ -111,7 +115,11 @@ class Chart(unittest.TestCase):
         for value, word in {
             "pools=[]": "pools",
             'pools=[{"name":"a"}]': "vg",
+            'pools=[{"name":"a","vg":"x"},{"name":"a","vg":"y"}]': "two have one name",
+            'pools=[{"name":"a","vg":"x","devises":[]}]': "devises",
             'settings={"node-id":"x"}': "node-id",
+            'settings={"fsck":"nonsense"}': "fsck",
+            'settings={"scrub-days":"often"}': "scrub-days",
             'storageClasses=[{"name":"a","parametres":{}}]': "parametres",
             'kubeletDirectory="/x"': "kubeletDirectory",
             'storageClasses=[{"name":"a","parameters":{"typ":"raid1"}}]': "typ",

@@ -60,6 +60,8 @@ linear striped raid0 raid1 raid4 raid5 raid6 raid10
 
 {{- /* The configuration file. It is an annotation of the pod, so a pod keeps its own until it is replaced. */ -}}
 {{- define "quarry.configuration" -}}
+{{- $names := list }}{{ range .Values.pools }}{{ $names = append $names .name }}{{ end }}
+{{- if ne (len ($names | uniq)) (len $names) }}{{ fail "pools: two have one name" }}{{ end }}
 {{- with .Values.inlineVolumes.maxSize }}ephemeral-max-size = {{ . | quote }}
 {{ end }}
 {{- range $key, $value := .Values.settings }}{{ $key }} = {{ include "quarry.toml" $value }}
