@@ -13,13 +13,12 @@ import subprocess
 import time
 
 import cache
-import image
+import debian
 
 NAME = "qemu-system-x86_64"
 NEEDED = 10
 PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
 SUITE = "bookworm-backports"
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # How long the harness does not try again after it could not fetch the backport.
 PATIENCE_SECONDS = 3600
 
@@ -30,12 +29,12 @@ def command():
     chosen = os.environ.get("QUARRY_VM_QEMU")
     if chosen:
         return (chosen,)
-    if _version((NAME,)) >= NEEDED:
+    if _number((NAME,)) >= NEEDED:
         return (NAME,)
     return _backport() or (NAME,)
 
 
-def _version(argv):
+def _number(argv):
     """The first number of its version. HarnessError if the program does not start."""
     text = version(argv)
     found = re.search(r"version (\d+)", text)
@@ -59,17 +58,29 @@ def _backport():
     """The command of the backport in the cache; None if it cannot be fetched, or does not run here."""
     name = f"qemu-{cache.digest(SUITE, *PACKAGES)}"
     refused = cache.cache_root() / f"{name}.refused"
+    if _is_recent(refused):
+        return None
+
+    def fetch(place):
+        if _is_recent(refused):
+            raise cache.HarnessError("another process has just tried in vain to fetch a newer one")
+        _fetch(place)
+
     try:
-        if refused.stat().st_mtime > time.time() - PATIENCE_SECONDS:
-            return None
-    except FileNotFoundError:
-        pass
-    try:
-        return _unpacked(cache.entry(name, _fetch))
-    except cache.HarnessError as error:
+        found = _unpacked(cache.entry(name, fetch))
+        version(found)  # what another machine has put into the cache may not run here
+        return found
+    except (cache.HarnessError, OSError) as error:
         cache.note(f"guests run with the machine's own QEMU, which is slower: {error}")
         refused.touch()
         return None
+
+
+def _is_recent(refused):
+    try:
+        return refused.stat().st_mtime > time.time() - PATIENCE_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def _unpacked(place):
@@ -80,27 +91,7 @@ def _unpacked(place):
 
 def _fetch(place):
     cache.note(f"fetching a newer QEMU from {SUITE} (once)")
-    work = place.parent
-    (work / "lists/partial").mkdir(parents=True)
-    (work / "archives/partial").mkdir(parents=True)
-    source = work / "backports.sources"
-    source.write_text(
-        f"Types: deb\nURIs: {image.host_mirror()}\nSuites: {SUITE}\nComponents: main\nSigned-By: {KEYRING}\n"
-    )
-    # Lists and settings of its own: what the machine installs, and from where, stays as it is.
-    argv = ["apt-get", "-q", "-o", f"Dir::Etc::SourceList={source}", "-o", "Dir::Etc::SourceParts=/dev/null"]
-    argv += ["-o", f"Dir::State::Lists={work / 'lists'}", "-o", f"Dir::Cache={work}"]
-    argv += ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"]
-    _checked([*argv, "update"], work)
-    _checked([*argv, "download", *PACKAGES], work)
-    for package in work.glob("*.deb"):
-        _checked(["dpkg-deb", "-x", str(package), str(place)], work)
-    found = _version(_unpacked(place))
+    debian.unpack(SUITE, PACKAGES, place)
+    found = _number(_unpacked(place))
     if found < NEEDED:
         raise cache.HarnessError(f"{SUITE} has version {found} only")
-
-
-def _checked(argv, folder):
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise cache.HarnessError(f"{argv[0]} {argv[-1]} failed: {done.stderr.strip()[-500:]}")

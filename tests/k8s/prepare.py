@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import cache
+import debian
 import image
 import qemu
 from guest import Guest
@@ -91,12 +92,10 @@ def node_image(release, binaries, build, suite=None):
 def busybox():
     """A static busybox. The package is only unpacked: installing it would replace the machine's own busybox."""
 
-    def make(place):
-        argv = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", "busybox-static"]
-        subprocess.run(argv, cwd=place, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["dpkg-deb", "-x", str(next(place.glob("*.deb"))), str(place)], check=True)
-
-    found = cache.entry(f"busybox-{cache.digest('static')}", make)
+    suite = "bookworm"
+    found = cache.entry(
+        f"busybox-{cache.digest(suite)}", lambda place: debian.unpack(suite, ["busybox-static"], place)
+    )
     return next(found.glob("**/bin/busybox"))
 
 

@@ -2,7 +2,8 @@
 
 Each spec is a process of its own. The results of a batch of specs are kept once the cluster is empty after it. So a run
 that was ended goes on with the next batch, and runs of parts add up. Results belong to one build of Quarry, one chart
-with its values, one kind of node, one Kubernetes and one definition of the driver.
+with its values, one kind of node, one Kubernetes and one definition of the driver. A failure stays on record: what fails
+once and passes later has a cause too.
 """
 
 import collections
@@ -76,8 +77,20 @@ class Suite:
     def _batch(self, names, at_once):
         with ThreadPoolExecutor(at_once) as pool:
             results = dict(zip(names, pool.map(self._one, names)))
-        self._cluster.wait_empty()
-        self._results.update(results)
+        try:
+            self._cluster.wait_empty()
+        except BaseException as error:
+            left = f"one of these left something behind: {', '.join(names)}: {str(error)[:300]}"
+            self._keep({name: {**result, "state": "failed", "words": left} for name, result in results.items()})
+            raise
+        self._keep(results)
+
+    def _keep(self, results):
+        for name, result in results.items():
+            failures = self._results.get(name, {}).get("failures", [])
+            if result["state"] not in GOOD:
+                failures = [*failures, result["words"]]
+            self._results[name] = {**result, "failures": failures}
         new = self._kept.with_suffix(".new")
         new.write_text(json.dumps(self._results, indent=1))
         new.rename(self._kept)
@@ -110,6 +123,8 @@ class Suite:
         listed = self._listed_as("skip themselves", name)
         if result["state"] == "passed" and listed:
             return "passed, but is said to skip itself"
+        if result["state"] in GOOD and result.get("failures"):
+            return f"{result['state']}, but failed before"
         if result["state"] == "skipped" and not any(re.search(one["says"], result["words"]) for one in listed):
             return "unexpectedly skipped"
         return result["state"]
@@ -151,7 +166,10 @@ class Suite:
         print(f"{lines[0]}\nall of them: {self._folder}/summary.txt", flush=True)
         for name, verdict in verdicts.items():
             if verdict not in GOOD:
-                print(f"{verdict}: {name}\n    {self._results[name]['words'][:300]}", flush=True)
+                words = self._results[name].get("failures") or [self._results[name]["words"]]
+                print(f"{verdict}: {name}\n    {words[-1][:300]}", flush=True)
+        if any("failed before" in verdict for verdict in verdicts.values()):
+            print(f"to begin anew once the cause is mended: rm {self._kept}", flush=True)
         return all(verdict in GOOD for verdict in verdicts.values())
 
 

@@ -5,6 +5,7 @@ import json
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,6 +93,14 @@ class Runs(unittest.TestCase):
         self.assertFalse(self.run_suite("most passed", "it failed"))
         self.assertEqual(self.called(), ["it failed"])
 
+    def test_what_fails_once_does_not_count_as_passed_later(self):
+        self.assertFalse(self.run_suite("most passed", "it dies"))
+        luckier = PROGRAM.replace("state = name.split()[-1]", 'state = "passed"')
+        with unittest.mock.patch(f"{__name__}.PROGRAM", luckier):
+            self.assertFalse(self.run_suite("most passed", "it dies"))
+        (summary,) = self.folder.glob("results/*/summary.txt")
+        self.assertIn("passed, but failed before", summary.read_text())
+
     def test_a_program_that_ends_early_fails(self):
         self.assertFalse(self.run_suite("most passed", "it dies"))
 
@@ -127,13 +136,13 @@ class Runs(unittest.TestCase):
         self.assertTrue(self.run_suite("most passed", tested=("build", "another chart")))
         self.assertIn("most passed", self.called())
 
-    def test_specs_that_leave_something_have_no_result(self):
+    def test_specs_that_leave_something_have_failed(self):
         self.left = "a volume is left"
         with self.assertRaisesRegex(AssertionError, self.left):
             self.run_suite("most passed")
         self.left = ""
         self.calls.unlink()
-        self.assertTrue(self.run_suite("most passed"))
+        self.assertFalse(self.run_suite("most passed"))
         self.assertIn("most passed", self.called())
 
     def test_a_program_that_reports_success_and_ends_with_an_error_fails(self):

@@ -121,8 +121,7 @@ class Cluster:
         self.until("no PV is left", lambda: not self.api.list("PersistentVolume"))
         for node in self.nodes.values():
             self.until(f"no volume is left on {node.name}", lambda: not node.volumes(), describe=lambda: node.sh("lvs -a"))
-            mounts = node.sh("grep '/dev/mapper/quarry-' /proc/mounts || true").strip()
-            assert not mounts, f"{node.name} has mounts without volumes: {mounts}"
+            self.until(f"no mount is left on {node.name}", lambda: not node.mounts(), describe=node.mounts)
 
     def until(self, what, look, seconds=PATIENCE, describe=None):
         """Waits as api.until does, and describes the cluster if what is awaited does not come."""

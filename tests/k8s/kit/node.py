@@ -65,6 +65,14 @@ class Node:
         """The names of the logical volumes in the group."""
         return self.sh(f"lvs --noheadings -o lv_name {GROUP}").split()
 
+    def mounts(self):
+        """What the kubelet has for pods with volumes of CSI drivers: mounts, and loop devices, which hold raw volumes.
+
+        A raw volume is a bind mount of its device node, and does not hold the logical volume.
+        """
+        places = "kubernetes.io[~/]csi|/volumeDevices/|/plugins/quarry.csi.local/.*/"
+        return self.sh(f"cut -d' ' -f5 /proc/self/mountinfo | grep -E '{places}'; losetup -a", check=False).strip()
+
     def save_logs(self, folder):
         """Copies the logs of the node and of its containers to this machine."""
         folder.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ def moved(volume, node):
         "metadata": {"name": volume["metadata"]["name"], "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
         "spec": {
             **spec,
-            "persistentVolumeReclaimPolicy": "Delete",
+            "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {key: volume["spec"]["claimRef"][key] for key in ("namespace", "name")},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
         },
