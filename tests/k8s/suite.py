@@ -56,13 +56,13 @@ class Suite:
         self._lock = threading.Lock()
         self._skipped = json.loads((HERE / "skipped.json").read_text())
 
-    def run(self, focus, telling):
+    def run(self, focus):
         """Runs what matches the focus and has no result yet, or a failure. True if all of it has passed now.
 
-        telling: only the specs that the long tier runs. Raises if a batch of specs leaves something in the cluster.
+        Raises if a batch of specs leaves something in the cluster.
         """
         every = self._listed()
-        wanted = self._choose(every, focus, telling)
+        wanted = self._choose(every, focus)
         todo = [name for name in wanted if self._results.get(name, {}).get("state") not in GOOD]
         print(f"{len(wanted)} specs of {len(every)}; {len(wanted) - len(todo)} have their result", flush=True)
         self._began, self._left = time.monotonic(), len(todo)
@@ -100,16 +100,12 @@ class Suite:
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
         return sorted({line.split(TITLE, 1)[1] for line in done.stdout.splitlines() if TITLE in line})
 
-    def _choose(self, every, focus, telling):
+    def _choose(self, every, focus):
         """The specs to run. Raises an AssertionError about a pattern that matches none: it is out of date."""
-        lines = [line.strip() for line in (HERE / "telling.txt").read_text().splitlines()]
-        most = [line for line in lines if line and not line.startswith("#")]
-        for pattern in [*self._skipped["not run"], *self._skipped["skip themselves"], *most]:
+        for pattern in [*self._skipped["not run"], *self._skipped["skip themselves"]]:
             if not any(re.search(pattern, name) for name in every):
                 raise AssertionError(f"no spec has such a name any more: {pattern}")
         wanted = [name for name in every if not self._listed_as("not run", name) and re.search(focus, name)]
-        if telling:
-            wanted = [name for name in wanted if any(re.search(pattern, name) for pattern in most)]
         if not wanted:
             raise AssertionError(f"no spec that is run matches {focus}")
         return wanted
