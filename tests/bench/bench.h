@@ -36,15 +36,16 @@ class Bench {
 
 // Each reports its findings, with at least Bench::samples() samples. An error means that a measurement failed
 // or an answer was wrong.
-Status CreateBesideLvcreate(Bench& bench);   // P1
-Status CapacityBesideProbe(Bench& bench);    // P2
-Status ListBesideLvs(Bench& bench);          // P3
-Status DeleteBesideLvremove(Bench& bench);   // P4
-Status PublishBesideMount(Bench& bench);     // P5
-Status CapacityWhileCreating(Bench& bench);  // P6
-Status MemoryAndStart(Bench& bench);         // P7
-Status CreateAmongMany(Bench& bench);        // P8
-Status ManyAtOnce(Bench& bench);             // P9
-Status AllBesideOtherDrivers(Bench& bench);  // P11
+Status CreateBesideLvcreate(Bench& bench);      // P1
+Status CapacityBesideProbe(Bench& bench);       // P2
+Status ListBesideLvs(Bench& bench);             // P3
+Status DeleteBesideLvremove(Bench& bench);      // P4
+Status PublishBesideMount(Bench& bench);        // P5
+Status CapacityWhileCreating(Bench& bench);     // P6
+Status MemoryAndStart(Bench& bench);            // P7
+Status CreateAmongMany(Bench& bench);           // P8
+Status ManyAtOnce(Bench& bench);                // P9
+Status DataPathBesideBareDevice(Bench& bench);  // P10
+Status AllBesideOtherDrivers(Bench& bench);     // P11
 
 }  // namespace quarry::bench

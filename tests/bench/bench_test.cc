@@ -38,6 +38,8 @@ TEST(Samples, AmongTwoHundredTheTwoLargestAreBeyondP99) {
     samples.Add(i);
   }
   EXPECT_DOUBLE_EQ(samples.P99(), 198.0);
+  EXPECT_DOUBLE_EQ(samples.Quantile(0.25), 50.0);
+  EXPECT_DOUBLE_EQ(samples.Quantile(1), 200.0);
 }
 
 TEST(LvmTimes, AreTheSumsOfEachVerbAndSpreadOverTheCalls) {

@@ -15,13 +15,13 @@ double Samples::Median() const {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-double Samples::P99() const {
+double Samples::Quantile(double part) const {
   if (values_.empty()) {
     return 0;
   }
   std::vector<double> sorted = values_;
   std::sort(sorted.begin(), sorted.end());
-  const auto rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(sorted.size())));
+  const auto rank = static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size())));
   return sorted[rank - 1];
 }
 

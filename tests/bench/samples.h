@@ -12,10 +12,11 @@ class Samples {
  public:
   void Add(double value) { values_.push_back(value); }
   size_t size() const { return values_.size(); }
-  // 0 without samples. The 99th percentile is a measured value (nearest rank); of fewer than 100 samples it
-  // is the largest.
+  // 0 without samples. A quantile is a measured value (nearest rank): 0.75 exceeds three quarters of them. Of
+  // fewer than 100 samples the 99th percentile is the largest.
   double Median() const;
-  double P99() const;
+  double Quantile(double part) const;  // 0 < part <= 1
+  double P99() const { return Quantile(0.99); }
 
  private:
   std::vector<double> values_;
