@@ -138,8 +138,12 @@ class Cluster:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / path.name).write_bytes(path.read_bytes())
         for name, node in self.nodes.items():
-            if node.guest.running():
+            if not node.guest.running():
+                continue
+            try:
                 node.save_logs(folder / name)
+            except Exception as error:  # of a node that hangs: the failure that led here must be shown
+                self.say(f"no logs of {name}: {error}")
 
     def stop(self):
         for node in self.nodes.values():
