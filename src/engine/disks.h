@@ -31,7 +31,7 @@ struct DeviceReport {
 // Which disks may join a pool.
 enum class JoinScope {
   kAll,      // each that a rule matches: after a disk has arrived
-  kRefused,  // only those that LVM refused when they were to join. If there is none, no disk is looked at
+  kRefused,  // only those that LVM refused before. Without such disks, nothing is read
 };
 
 struct Parts;  // calls/parts.h

@@ -1,5 +1,6 @@
 #include "daemon/upkeep/disk_watcher.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -31,9 +32,10 @@ bool Look(engine::Engine& engine, engine::JoinScope scope, const Logger& log, st
 void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const std::stop_token& stop) {
   LookSchedule schedule;
   std::string told;
+  // Not from the last event: LVM's own attempt makes events.
+  SteadyTime again = std::chrono::steady_clock::now() + kRefusedPause;
   while (!stop.stop_requested()) {
-    const SteadyTime again = std::chrono::steady_clock::now() + kRefusedPause;
-    const auto happened = events.Wait(stop, {.time = schedule.due().value_or(again)});
+    const auto happened = events.Wait(stop, {.time = std::min(schedule.due().value_or(again), again)});
     const auto now = std::chrono::steady_clock::now();
     if (happened.disks.came) {
       schedule.DiskCame(now);
@@ -41,11 +43,12 @@ void Watch(engine::Engine& engine, NodeEvents& events, const Logger& log, const 
     if (stop.stop_requested()) {
       return;
     }
-    if (!schedule.due().has_value()) {
-      Look(engine, engine::JoinScope::kRefused, log, told, stop);
-    } else if (*schedule.due() <= now) {
+    if (schedule.due().has_value() && *schedule.due() <= now) {
       const bool failed = !Look(engine, engine::JoinScope::kAll, log, told, stop);
       schedule.Looked(std::chrono::steady_clock::now(), failed);
+    } else if (again <= now) {
+      Look(engine, engine::JoinScope::kRefused, log, told, stop);
+      again = std::chrono::steady_clock::now() + kRefusedPause;
     }
   }
 }
