@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +35,18 @@ def cache_root():
     root = Path(chosen).absolute() / "vmtest"
     root.mkdir(parents=True, exist_ok=True)
     return root
+
+
+def checked(argv, **more):
+    """Runs a tool. Returns its standard output; HarnessError with its message if it cannot be run, or fails."""
+    more.setdefault("env", with_sbin())
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HarnessError(f"{argv[0]}: {error}") from error
+    if done.returncode != 0:
+        raise HarnessError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
 def digest(*parts):

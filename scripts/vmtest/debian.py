@@ -1,7 +1,5 @@
 """Debian packages that are unpacked somewhere, and never installed."""
 
-import subprocess
-
 import cache
 import image
 
@@ -25,16 +23,7 @@ def unpack(suite, packages, place):
     )
     apt = ["apt-get", *OPTIONS, "-o", f"Dir::Etc::SourceList={source}", "-o", "Dir::Etc::SourceParts=/dev/null"]
     apt += ["-o", f"Dir::State::Lists={work / 'lists'}", "-o", f"Dir::Cache={work}"]
-    _checked([*apt, "update"], work)
-    _checked([*apt, "download", *packages], work)
+    for words in (["update"], ["download", *packages]):
+        cache.checked([*apt, *words], cwd=work, timeout=SECONDS)
     for package in work.glob("*.deb"):
-        _checked(["dpkg-deb", "-x", str(package), str(place)], work)
-
-
-def _checked(argv, folder):
-    try:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise cache.HarnessError(f"{argv[0]} {argv[-1]}: {error}") from error
-    if done.returncode != 0:
-        raise cache.HarnessError(f"{argv[0]} {argv[-1]} failed: {done.stderr.strip()[-500:]}")
+        cache.checked(["dpkg-deb", "-x", str(package), str(place)])

@@ -139,18 +139,9 @@ def _build(release, kind, place):
     _configure(root)
     (place / "sonames").write_text("\n".join(_sonames(root)) + "\n")
     versions = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W"]
-    (place / "packages").write_text(_checked(versions))
+    (place / "packages").write_text(cache.checked(versions))
     _make_disk(root, place / "root.img", size)
     cache.note(f"the {release} guest image is ready after {time.monotonic() - started:.0f} s")
-
-
-def _checked(argv, **more):
-    """Runs a tool. Returns its standard output; HarnessError with its message if it fails."""
-    more.setdefault("env", cache.with_sbin())
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
-    if done.returncode != 0:
-        raise cache.HarnessError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-2000:]}")
-    return done.stdout
 
 
 def _bootstrap(release, packages, mirror, root, kernel):
@@ -188,7 +179,7 @@ def _install_kernel(packages, root, place):
     if len(found) != 1:
         raise cache.HarnessError(f"expected one kernel package, got {[path.name for path in found]}")
     unpacked = packages / "unpacked"
-    _checked(["dpkg-deb", "-x", str(found[0]), str(unpacked)])
+    cache.checked(["dpkg-deb", "-x", str(found[0]), str(unpacked)])
     kernel = next(unpacked.glob("boot/vmlinuz-*"))
     version = kernel.name.removeprefix("vmlinuz-")
     shutil.copyfile(kernel, place / "vmlinuz")
@@ -197,7 +188,7 @@ def _install_kernel(packages, root, place):
     modules = next(path for path in (unpacked / "lib/modules", unpacked / "usr/lib/modules") if path.is_dir())
     (root / "usr/lib/modules").mkdir(exist_ok=True)
     shutil.move(modules / version, root / "usr/lib/modules" / version)
-    _checked(["chroot", str(root), "/sbin/depmod", version])
+    cache.checked(["chroot", str(root), "/sbin/depmod", version])
 
 
 def _configure(root):
@@ -226,7 +217,7 @@ def _make_disk(root, target, size):
     with open(target, "wb") as disk:
         disk.truncate(PARTITION_OFFSET + size)
     # mke2fs takes its size from an argument because the file also has a partition table.
-    _checked(
+    cache.checked(
         ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(root), "-m", "0", "-L", "quarry-root"]
         + ["-J", "size=16", "-E", f"offset={PARTITION_OFFSET},lazy_itable_init=0,assume_storage_prezeroed=1"]
         + [str(target), f"{size // 1024}k"]

@@ -54,6 +54,7 @@ def node_image(release, binaries, build, suite=None):
     suite: the names of the upstream suite's images, as suite.images() gives them. Importing images takes minutes in an
     emulated guest, so it is done once.
     """
+    # The cluster has no network to fetch it with.
     qemu.command()
     suite = suite or {"busybox": [], "coreutils": [], "agnhost": []}
     base = image.image(release, "node")

@@ -79,7 +79,7 @@ class Suite:
             results = dict(zip(names, pool.map(self._one, names)))
         try:
             self._cluster.wait_empty()
-        except BaseException as error:
+        except Exception as error:
             left = f"one of these left something behind: {', '.join(names)}: {str(error)[:300]}"
             self._keep({name: {**result, "state": "failed", "words": left} for name, result in results.items()})
             raise
