@@ -41,6 +41,7 @@ using std::chrono::milliseconds;
 // Service managers and the kubelet wait 30 s or more between SIGTERM and SIGKILL. These limits fit into that
 // time.
 constexpr milliseconds kDrain{20000};      // calls in flight may finish by themselves
+constexpr milliseconds kReplies{2000};     // finished calls may still have to send their replies
 constexpr milliseconds kHardLimit{28000};  // the whole stop, cancelled calls included
 constexpr milliseconds kSignalPoll{50};
 // Mesos gives a plugin 60 s to create its socket. It treats the first error from that socket as final.
@@ -173,7 +174,7 @@ class Service {
     }
     watchers_.clear();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
-    server_->Shutdown(milliseconds::zero());
+    server_->Shutdown(drained.has_value() ? kReplies : milliseconds::zero());
     return drained;
   }
 

@@ -56,7 +56,8 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
                                         .here = NodeTopology("quarry.csi.local", "node-1"),
                                         .alpha = options.alpha,
                                         .max_volumes = 7,
-                                        .expand_on_node = options.expand_on_node}},
+                                        .expand_on_node = options.expand_on_node},
+                             .observe = options.observe},
                             *engine, log_);
   EXPECT_TRUE(made.has_value()) << made.error().message();
   server = std::move(*made);

@@ -32,6 +32,7 @@ struct HarnessOptions {
   bool several_targets = true;
   Bytes ephemeral_max_size;
   bool expand_on_node = false;
+  RpcObserver observe = {};
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.

@@ -5,6 +5,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -511,6 +512,27 @@ TEST_F(Services, HaveASocketForTheOwnerOnlyAndRemoveItAtTheEnd) {
   EXPECT_EQ(status.st_mode & 0777, 0600U);
   server->Shutdown(std::chrono::milliseconds(0));
   EXPECT_NE(stat(socket.c_str(), &status), 0);
+}
+
+// A call that has finished its work is answered, even if the server is shut down before the reply is sent.
+TEST(Shutdown, LetsAFinishedCallSendItsReply) {
+  std::promise<void> finished;
+  std::promise<void> send;
+  ServiceHarness harness({.observe = [&, first = true](const RpcOutcome& /*outcome*/) mutable {
+    if (std::exchange(first, false)) {
+      finished.set_value();
+      send.get_future().wait();
+    }
+  }});
+  auto reply = std::async(std::launch::async, [&] {
+    return ServiceHarness::Do(&Identity::Probe, *harness.identity, pb::ProbeRequest());
+  });
+  finished.get_future().wait();
+  auto shut = std::async(std::launch::async, [&] { harness.server->Shutdown(std::chrono::seconds(60)); });
+  EXPECT_EQ(shut.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  send.set_value();
+  EXPECT_TRUE(reply.get().ok());
+  shut.get();
 }
 
 // The engine sees the caller's deadline, and the cancellation when the caller has gone.
