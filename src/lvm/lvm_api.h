@@ -52,6 +52,14 @@ class LvmApi {
   virtual Result<HeldGroup> Hold(const std::string& group, const Call& /*call*/) {
     return Error(Code::kUnsupported, "this LVM backend cannot hold volume group " + group + " unchanged");
   }
+
+  // One line that stands for the committed state of the snapshot's group, and for the attachment of its
+  // disks. If it is the same at two moments of one boot of the host, no process has committed in between, and
+  // no disk was detached. kUnavailable: the snapshot is not the current state, or the disks do not prove it.
+  // kUnsupported: this implementation, or this kernel, cannot tell.
+  virtual Result<std::string> Fingerprint(const Snapshot& snapshot, const Call& /*call*/) {
+    return Error(Code::kUnsupported, "this LVM backend has no fingerprint of group " + snapshot->name);
+  }
 };
 
 }  // namespace quarry::lvm

@@ -71,6 +71,32 @@ TYPED_TEST_P(LvmHoldContract, OverlappingHoldersDoNotStarveAWriter) {
   EXPECT_THAT(this->Now()->pvs.front().tags, ::testing::ElementsAre("one", "two"));
 }
 
-REGISTER_TYPED_TEST_SUITE_P(LvmHoldContract, AHeldGroupCannotBeChanged, OverlappingHoldersDoNotStarveAWriter);
+// lvm::CreateLv::seqno.
+TYPED_TEST_P(LvmHoldContract, AVolumeIsMadeAtOneSequenceNumberOnly) {
+  const lvm::Geometry linear = this->Make(lvm::VolumeType::kLinear);
+  const lvm::Snapshot before = this->Now();
+  const auto plan = lvm::Place(lvm::FreeSpaceOf(*before), linear, Extents{2}, *before);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  lvm::CreateLv create = this->Spec(lvm::NewLvName(), linear, plan->steps.front(), {"ready"});
+  create.wipe = lvm::Wipe::kNone;
+  create.activate = this->HasDriver();
+  create.seqno = before->seqno;
+  ASSERT_TRUE(this->Tag("between").has_value());
+  EXPECT_FALSE(this->world_.holder().Apply(create, Patient()).has_value());
+  EXPECT_EQ(this->Now()->FindLv(create.name), nullptr);
+
+  create.seqno = this->Now()->seqno;
+  const Status made = this->world_.holder().Apply(create, Patient());
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const lvm::Snapshot after = this->Now();
+  EXPECT_EQ(after->seqno, create.seqno + 1);
+  ASSERT_NE(after->FindLv(create.name), nullptr);
+  EXPECT_THAT(after->FindLv(create.name)->tags, ::testing::ElementsAre("ready"));
+  EXPECT_TRUE(lvm::VerifyPlacement(*after, *after->FindLv(create.name), *plan).has_value());
+  EXPECT_TRUE(this->Tag("later").has_value()) << "the lock was released";
+}
+
+REGISTER_TYPED_TEST_SUITE_P(LvmHoldContract, AHeldGroupCannotBeChanged, OverlappingHoldersDoNotStarveAWriter,
+                            AVolumeIsMadeAtOneSequenceNumberOnly);
 
 }  // namespace quarry::contract

@@ -275,6 +275,14 @@ Result<lvm::HeldGroup> FakeLvm::Hold(const std::string& name, const Call& call) 
   }
 }
 
+Result<std::string> FakeLvm::Fingerprint(const lvm::Snapshot& snapshot, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot now, Read(snapshot->name, call));
+  if (now->uuid != snapshot->uuid || now->seqno != snapshot->seqno) {
+    return Error(Code::kUnavailable, "volume group " + snapshot->name + " has changed meanwhile");
+  }
+  return fmt::format("{} {}", now->uuid, now->seqno);
+}
+
 Status FakeLvm::Commit(Group& group, VolumeGroup next) {
   if (MetadataSize(next) > group.metadata_room.value) {
     return Error(Code::kNoSpace,
@@ -358,6 +366,9 @@ Status FakeLvm::Do(const lvm::CreateGroup& verb, const Call& call) {
 
 Status FakeLvm::Do(const lvm::CreateLv& verb, const Call& call) {
   return Act("Create", verb.group, call, [&](Group& group) -> Status {
+    if (verb.seqno != 0 && group.now.seqno != verb.seqno) {
+      return Error(Code::kUnavailable, "another process has changed volume group " + verb.group);
+    }
     VolumeGroup next = group.now;
     QUARRY_TRY(MayGrow(next));
     if (Find(next, verb.name) != nullptr) {

@@ -97,6 +97,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
+  // Every commit changes it.
+  Result<std::string> Fingerprint(const lvm::Snapshot& snapshot, const Call& call) override;
 
   // --- PvReader.
   Result<std::vector<lvm::PvFacts>> ReadPvs(const std::vector<std::string>& devices,

@@ -17,6 +17,11 @@ Result<lvm::HeldGroup> LvmByGroup::Hold(const std::string& group, const Call& ca
   return lvm->Hold(group, call);
 }
 
+Result<std::string> LvmByGroup::Fingerprint(const lvm::Snapshot& snapshot, const Call& call) {
+  QUARRY_ASSIGN(lvm::LvmApi* const lvm, Of(snapshot->name));
+  return lvm->Fingerprint(snapshot, call);
+}
+
 Result<std::string> LvmByGroup::Version(const std::string& group, const Call& call) {
   QUARRY_ASSIGN(lvm::LvmApi* const lvm, Of(group));
   return lvm->Version(group, call);

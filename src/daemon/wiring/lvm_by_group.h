@@ -19,6 +19,7 @@ class LvmByGroup final : public lvm::LvmApi {
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<lvm::HeldGroup> Hold(const std::string& group, const Call& call) override;
+  Result<std::string> Fingerprint(const lvm::Snapshot& snapshot, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override;
 
  private:

@@ -6,13 +6,14 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/mutex.h"
 #include "lvm/read/text_snapshot.h"
-#include "lvm/run/group_read_lock.h"
+#include "lvm/run/group_lock.h"
 
 namespace quarry::lvm {
 namespace {
@@ -194,6 +195,12 @@ struct FreshLvm::Proof {
   uint64_t failures = 0;           // Group::failures at the time LVM was asked
 };
 
+// What the disks of a proof said.
+struct FreshLvm::Seen {
+  std::shared_ptr<const Proof> proof;
+  std::vector<PvState> states;
+};
+
 struct FreshLvm::Question {
   uint64_t number = 0;
   bool done = false;
@@ -210,6 +217,8 @@ struct FreshLvm::Group {
   // Failed changes through this object. Their outcome is unknown; a command may even be running and hold the
   // group's lock. So the next read asks LVM, which waits for that lock.
   uint64_t failures ABSL_GUARDED_BY(mutex) = 0;
+  int changing ABSL_GUARDED_BY(mutex) = 0;  // changes by this object that hold LVM's lock until they end
+  std::condition_variable_any changed;      // when `changing` becomes 0
   std::string uuid ABSL_GUARDED_BY(mutex);  // of the group at the first read
   // The newest metadata of that group so far. Once the group has gone back, a higher sequence number proves
   // nothing: it may come from commits on top of the older metadata. The group is accepted again only when
@@ -298,10 +307,11 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   Group& group = Find(name);
   MutexLock lock(group.mutex);
   const uint64_t before = group.started;
+  Seen seen;
   while (true) {
     lock.unlock();
     QUARRY_TRY(call.Check(fmt::format("reading volume group {}", name)));
-    QUARRY_ASSIGN(Snapshot proven, Prove(group, call));
+    QUARRY_ASSIGN(Snapshot proven, Prove(group, call, &seen));
     if (proven != nullptr) {
       ++proven_;
       return proven;
@@ -324,12 +334,18 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   group.running = refresh;
   const uint64_t failures = group.failures;
   Proof proof = group.proof == nullptr ? Proof() : *group.proof;
+  if (seen.proof != group.proof) {
+    seen.states.clear();
+  }
   lock.unlock();
 
   Result<Snapshot> outcome = Snapshot();
   bool updated = false;
   if (proof.snapshot != nullptr) {
-    outcome = ReadText(proof, proof.failures == failures, updated, call);
+    outcome = ReadText(proof, proof.failures == failures, updated, std::move(seen.states), call);
+  }
+  if (outcome.has_value() && *outcome == nullptr && proof.snapshot != nullptr) {
+    outcome = ReadTextAfterChange(group, proof, updated, call);
   }
   if (outcome.has_value() && *outcome == nullptr) {
     ++refreshed_;
@@ -342,7 +358,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   return refresh->outcome;
 }
 
-Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
+Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call, Seen* seen) {
   std::shared_ptr<const Proof> proof;
   bool settled = false;  // the outcome of every change by this object is known
   {
@@ -357,7 +373,10 @@ Result<Snapshot> FreshLvm::Prove(Group& group, const Call& call) {
   if (finder_ != nullptr && LostPvs(*proof->snapshot) && !finder_->UpdateIfNews(call).has_value()) {
     return Snapshot();
   }
-  QUARRY_ASSIGN(const std::vector<PvState> states, headers_.Read(proof->paths, call));
+  QUARRY_ASSIGN(std::vector<PvState> states, headers_.Read(proof->paths, call));
+  if (seen != nullptr) {
+    *seen = {proof, states};
+  }
   if (!(states == proof->states && settled) && DespiteSilence(states, proof->states) != proof->states) {
     return Snapshot();
   }
@@ -402,7 +421,7 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
     uuid = group.uuid;
   }
   bool updated = true;  // no search while LVM waits
-  QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, call));
+  QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, {}, call));
   const MutexLock lock(group.mutex);
   if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
     group.newest = now;
@@ -411,18 +430,23 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
   return Ok();
 }
 
+Result<HeldGroup> FreshLvm::ProveUnderLock(Group& group, const Call& call) {
+  QUARRY_ASSIGN(HeldGroup held, ProveByHeaders(group, call));
+  if (held.snapshot == nullptr) {
+    QUARRY_TRY(CatchUp(group, call));
+    QUARRY_ASSIGN(held, ProveByHeaders(group, call));
+  }
+  return held;
+}
+
 Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
   Group& group = Find(name);
   for (int attempt = 0; attempt < kHoldAttempts; ++attempt) {
     QUARRY_TRY(Read(name, call));
-    QUARRY_ASSIGN(GroupReadLock lock, GroupReadLock::Take(locking_dir_, name, call));
-    QUARRY_ASSIGN(HeldGroup held, ProveByHeaders(group, call));
-    if (held.snapshot == nullptr) {
-      QUARRY_TRY(CatchUp(group, call));
-      QUARRY_ASSIGN(held, ProveByHeaders(group, call));
-    }
+    QUARRY_ASSIGN(GroupLock lock, GroupLock::Take(locking_dir_, name, GroupLock::Mode::kRead, call));
+    QUARRY_ASSIGN(HeldGroup held, ProveUnderLock(group, call));
     if (held.snapshot != nullptr) {
-      held.hold = std::make_unique<GroupReadLock>(std::move(lock));
+      held.hold = std::make_unique<GroupLock>(std::move(lock));
       return held;
     }
   }
@@ -435,7 +459,8 @@ Result<HeldGroup> FreshLvm::Hold(const std::string& name, const Call& call) {
 // Reads the text between two equal readings of the headers. So the text is what was committed at that time,
 // as its checksum proves, and nothing else was committed meanwhile. This is done only if the states differ
 // from the last proof just by commits and by disks gone since. In all other cases LVM knows more.
-Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, const Call& call) {
+Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, std::vector<PvState> seen,
+                                    const Call& call) {
   const Snapshot last = proof.snapshot;
   const std::optional<TextPlace> told = AgreedText(proof.states);
   // Areas that kept disagreeing before will disagree now.
@@ -446,7 +471,10 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, c
     if (attempt > 0) {
       std::this_thread::sleep_for(kCommitLasts);
     }
-    QUARRY_ASSIGN(const std::vector<PvState> said, headers_.Read(proof.paths, call));
+    std::vector<PvState> said = std::exchange(seen, {});
+    if (said.empty()) {
+      QUARRY_ASSIGN(said, headers_.Read(proof.paths, call));
+    }
     const std::optional<std::vector<PvState>> despite = DespiteSilence(said, proof.states);
     std::vector<PvState> states = despite.value_or(said);
     if ((!settled && !despite.has_value()) || !Follow(*last, proof.states, states)) {
@@ -530,6 +558,32 @@ Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const
   return found.has_value() && *found ? read() : snapshot;
 }
 
+Result<std::string> FreshLvm::Fingerprint(const Snapshot& snapshot, const Call& call) {
+  const auto refuse = [&](Code code, std::string_view why) {
+    return Error(code, fmt::format("volume group {}: {}", snapshot->name, why));
+  };
+  Seen seen;
+  QUARRY_ASSIGN(const Snapshot proven, Prove(Find(snapshot->name), call, &seen));
+  if (proven != snapshot) {
+    return refuse(Code::kUnavailable, "it has changed meanwhile, or its headers prove nothing");
+  }
+  std::string out = snapshot->uuid;
+  for (const PvState& state : seen.states) {
+    if (state.kind != PvState::Kind::kPv) {
+      return refuse(Code::kUnavailable, "one of its disks cannot be read");
+    }
+    if (state.disk_sequence == 0) {
+      return refuse(Code::kUnsupported, "this kernel does not tell whether a disk was attached anew");
+    }
+    out += fmt::format(" {} {} {}", state.uuid, state.device_number, state.disk_sequence);
+    for (const AreaState& area : state.areas) {
+      const RawLocation at = area.committed.value_or(RawLocation());
+      out += fmt::format(":{},{},{},{}", area.area.offset, at.offset, at.size, at.checksum);
+    }
+  }
+  return out;
+}
+
 bool FreshLvm::WouldReturn(const VolumeGroup& last, const Proof& proof,
                            const std::vector<PvState>& states) const {
   for (size_t i = 0; i < states.size(); ++i) {
@@ -548,9 +602,35 @@ std::vector<std::string> FreshLvm::PathsOf(const VolumeGroup& group) const {
   return paths;
 }
 
-Status FreshLvm::Prepared(const std::string& name, const Call& call, const std::function<Status()>& change) {
+Result<Snapshot> FreshLvm::ReadTextAfterChange(Group& group, Proof& proof, bool& updated, const Call& call) {
+  bool settled = false;
+  {
+    MutexLock lock(group.mutex);
+    if (group.changing == 0) {
+      return Snapshot();
+    }
+    const auto is_done = [&] { return group.changing == 0; };
+    if (call.deadline == SteadyTime::max()) {
+      group.changed.wait(lock, call.stop, is_done);
+    } else {
+      group.changed.wait_until(lock, call.stop, call.deadline, is_done);
+    }
+    QUARRY_TRY(call.Check("waiting for a change of the volume group"));
+    settled = proof.failures == group.failures;
+  }
+  return ReadText(proof, settled, updated, {}, call);
+}
+
+Status FreshLvm::Prepared(const std::string& name, const Call& call, bool brief,
+                          const std::function<Status()>& change, bool proven) {
   Group& group = Find(name);
-  QUARRY_ASSIGN(Snapshot snapshot, Prove(group, call));
+  Snapshot snapshot;
+  if (proven) {
+    QUARRY_ASSIGN(snapshot, Prove(group, call));
+  } else {
+    const MutexLock lock(group.mutex);
+    snapshot = group.proof == nullptr ? nullptr : group.proof->snapshot;
+  }
   if (snapshot == nullptr) {
     QUARRY_ASSIGN(snapshot, Read(name, call));
   }
@@ -558,11 +638,21 @@ Status FreshLvm::Prepared(const std::string& name, const Call& call, const std::
     // The result does not matter: a lost disk is no reason to refuse the change. LVM decides.
     (void)finder_->Update(call);
   }
-  Status status = change();
-  if (!status.has_value()) {
+  {
     const MutexLock lock(group.mutex);
-    ++group.failures;
-  } else if (LostPvs(*snapshot)) {
+    group.changing += brief ? 1 : 0;
+  }
+  Status status = change();
+  {
+    const MutexLock lock(group.mutex);
+    group.failures += status.has_value() ? 0 : 1;
+    group.changing -= brief ? 1 : 0;
+    group.changed.notify_all();
+  }
+  if (!status.has_value()) {
+    return status;
+  }
+  if (LostPvs(*snapshot)) {
     // A missing disk lacks this commit. This read records the commit. So the disk is not believed if it is
     // the only disk left at the next read of the group.
     (void)Read(name, call);
@@ -576,7 +666,9 @@ Status FreshLvm::Apply(const Change& change, const Call& call) {
 
 template <typename Verb>
 Status FreshLvm::Do(const Verb& change, const Call& call) {
-  return Prepared(change.group, call, [&] { return inner_.Apply(change, call); });
+  // pvmove has the lock at its beginning and its end only.
+  const bool brief = change.Commits() != 0U && !std::is_same_v<Verb, MoveExtents>;
+  return Prepared(change.group, call, brief, [&] { return inner_.Apply(change, call); });
 }
 
 Status FreshLvm::Do(const CreateGroup& change, const Call& call) {
@@ -598,7 +690,7 @@ Status FreshLvm::Do(const CreateGroup& change, const Call& call) {
 }
 
 Status FreshLvm::Do(const AddPv& change, const Call& call) {
-  return Prepared(change.group, call, [&]() -> Status {
+  return Prepared(change.group, call, true, [&]() -> Status {
     if (finder_ == nullptr) {
       return (maker_ == nullptr ? inner_ : *maker_).Apply(change, call);
     }
@@ -610,6 +702,42 @@ Status FreshLvm::Do(const AddPv& change, const Call& call) {
     (void)finder_->Update(call);
     return added;
   });
+}
+
+Status FreshLvm::Do(const CreateLv& change, const Call& call) {
+  if (change.seqno == 0) {
+    return Do<CreateLv>(change, call);
+  }
+  Status may = Ok();
+  const auto create = [&]() -> Status {
+    auto lock = GroupLock::Take(locking_dir_, change.group, GroupLock::Mode::kWrite, call);
+    may = lock.has_value() ? CheckNumber(change.group, change.seqno, call) : lock.error();
+    if (!may.has_value()) {
+      return Ok();  // no command was run, so no outcome is unknown
+    }
+    CreateLv locked = change;
+    locked.lock_fd = lock->fd();
+    Status made = inner_.Apply(locked, call);
+    if (!made.has_value()) {
+      lock->LeaveToCommand();  // it may be stuck in the kernel
+    }
+    return made;
+  };
+  Status done = Prepared(change.group, call, true, create, /*proven=*/false);
+  return may.has_value() ? done : may;
+}
+
+Status FreshLvm::CheckNumber(const std::string& name, uint64_t seqno, const Call& call) {
+  QUARRY_ASSIGN(const HeldGroup now, ProveUnderLock(Find(name), call));
+  if (now.snapshot == nullptr) {
+    return Error(Code::kUnsupported,
+                 fmt::format("the headers on the disks of volume group {} do not prove its state", name));
+  }
+  if (now.snapshot->seqno != seqno) {
+    return Error(Code::kUnavailable,
+                 fmt::format("another process has changed volume group {} meanwhile: try again", name));
+  }
+  return Ok();
 }
 
 FreshLvm::Counts FreshLvm::counts() const {

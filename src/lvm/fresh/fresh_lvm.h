@@ -12,7 +12,9 @@
 // read from another disk, and the PV of the disk that is gone counts as missing.
 //
 // An answer is always the group as committed at some moment between the call and its return. A reader takes
-// no LVM lock and waits for no writer, unless only LVM can answer.
+// no LVM lock and waits for no writer, unless only LVM can answer. LVM would wait for a change that this
+// object is making; so the reader waits for the change first, and then reads the text again. Some changes
+// commit twice, and only LVM understands the text in between.
 //
 // Answers do not contain the kernel's view (VolumeGroup::MetadataOnly): for that, ask DmApi.
 #pragma once
@@ -67,10 +69,13 @@ class FreshLvm final : public LvmApi {
   Result<Snapshot> Read(const std::string& group, const Call& call) override;
 
   // Checks the group's identity, makes every PV that is present visible to LVM, and passes the change on. In
-  // each commit, LVM marks the PVs that it does not see as missing. Two verbs need more:
+  // each commit, LVM marks the PVs that it does not see as missing. Three verbs need more:
   // - CreateGroup: the next Read accepts the new group, whatever group had its name before.
   // - AddPv: with a finder, LVM sees only the pools' PVs. The new device is shown to LVM too, and no other.
   //   So an unmanaged group of the same name, on other disks, is no obstacle.
+  // - CreateLv with a sequence number: takes LVM's lock for writing, proves by the headers that the group has
+  //   this number, and leaves the lock to the command. kUnavailable: another process has committed since.
+  //   kUnsupported: the headers prove nothing. In both cases nothing was run.
   Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override {
     return inner_.Version(group, call);
@@ -80,6 +85,9 @@ class FreshLvm final : public LvmApi {
   // the text. If only LVM can interpret the text, the lock is released and everything is repeated, a few
   // times.
   Result<HeldGroup> Hold(const std::string& group, const Call& call) override;
+
+  // The headers of all disks. kUnsupported before Linux 5.15, which does not number attached disks.
+  Result<std::string> Fingerprint(const Snapshot& snapshot, const Call& call) override;
 
   // Reads so far, by how they were answered; for metrics and tests.
   struct Counts {
@@ -94,20 +102,27 @@ class FreshLvm final : public LvmApi {
  private:
   struct Proof;
   struct Question;
+  struct Seen;
   struct Group;
 
   Group& Find(const std::string& name);
-  // The snapshot, if it is proven now; else nullptr.
-  Result<Snapshot> Prove(Group& group, const Call& call);
+  // The snapshot, if it is proven now; else nullptr. `seen` gets what the disks said meanwhile.
+  Result<Snapshot> Prove(Group& group, const Call& call, Seen* seen = nullptr);
   // If the headers prove the snapshot: the snapshot, and the PVs that did not answer. Else no snapshot. Runs
   // no LVM command and no search for PVs.
   Result<HeldGroup> ProveByHeaders(Group& group, const Call& call);
   // Call under LVM's lock. If commits came before the lock, reads the text to learn them. Does nothing if
   // only LVM can interpret the text.
   Status CatchUp(Group& group, const Call& call);
+  // Call under LVM's lock: ProveByHeaders, after CatchUp if necessary.
+  Result<HeldGroup> ProveUnderLock(Group& group, const Call& call);
+  // Call under LVM's lock. OK if the group has this sequence number; the errors of a CreateLv with a number.
+  Status CheckNumber(const std::string& name, uint64_t seqno, const Call& call);
   // The group according to its text, and the `proof` for it; nullptr: only LVM can tell. `settled`: the
-  // outcome of every change by this object is known. `updated`, in and out: the finder has searched.
-  Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, const Call& call);
+  // outcome of every change by this object is known. `updated`, in and out: the finder has searched. `seen`:
+  // the states of the proof's disks, read during this call; empty: they are read.
+  Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, std::vector<PvState> seen,
+                            const Call& call);
   Result<Snapshot> Ask(const std::string& name, Proof& proof, bool updated, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;
@@ -115,10 +130,16 @@ class FreshLvm final : public LvmApi {
   bool WouldReturn(const VolumeGroup& last, const Proof& proof, const std::vector<PvState>& states) const;
   Status Do(const CreateGroup& change, const Call& call);
   Status Do(const AddPv& change, const Call& call);
+  Status Do(const CreateLv& change, const Call& call);
   // Any other verb.
   template <typename Verb>
   Status Do(const Verb& change, const Call& call);
-  Status Prepared(const std::string& group, const Call& call, const std::function<Status()>& change);
+  // `brief`: the command commits, and has LVM's lock until it ends.
+  // `proven`: whether the group must be proven before.
+  Status Prepared(const std::string& group, const Call& call, bool brief,
+                  const std::function<Status()>& change, bool proven = true);
+  // Waits for brief changes by this object, and then reads the text. Does nothing if there is none.
+  Result<Snapshot> ReadTextAfterChange(Group& group, Proof& proof, bool& updated, const Call& call);
 
   LvmApi& inner_;
   HeaderSource& headers_;

@@ -12,6 +12,7 @@
 #include "lvm/read/device_scan.h"
 #include "lvm/read/report_parser.h"
 #include "lvm/run/lvm_failure.h"
+#include "lvm/run/zygote_wire.h"
 
 namespace quarry::lvm {
 namespace {
@@ -127,6 +128,17 @@ Status LvmSpawn::Do(const ChangeTags& change, const Call& call) {
   return change.IsEmpty() ? Ok() : Do<ChangeTags>(change, call);
 }
 
+// A command under a lock that this process holds must not be followed by a report, which would wait for the
+// same lock.
+Status LvmSpawn::Do(const CreateLv& change, const Call& call) {
+  if (change.lock_fd < 0) {
+    return change.seqno == 0 ? Do<CreateLv>(change, call)
+                             : Error(Code::kUnsupported, "lvcreate cannot compare sequence numbers");
+  }
+  QUARRY_TRY(RunToSuccess(change, call, change.lock_fd));
+  return FlushPvs(LastSeen(change.group), call).Context("done, but not known to be durable");
+}
+
 Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {
   QUARRY_ASSIGN(const Words arguments, change.Arguments());
   if (change.names.empty()) {
@@ -162,8 +174,13 @@ Result<Finished> LvmSpawn::Run(const std::vector<std::string>& arguments, const 
 }
 
 Result<Finished> LvmSpawn::RunHolding(const std::string& group, const std::vector<std::string>& arguments,
-                                      const Call& call) {
+                                      const Call& call, int lock_fd) {
   Command command = CommandOf(arguments);
+  if (lock_fd >= 0) {
+    command.keep_fds = {lock_fd};
+    // Without this, lvm closes all descriptors but the first three.
+    command.env.emplace_back(kKeepFdVariable, fmt::format("{}", lock_fd));
+  }
   if (options_.locks != nullptr) {
     QUARRY_ASSIGN(command.hold_fd, options_.locks->ForCommand(group));
   }
@@ -188,9 +205,9 @@ Command LvmSpawn::CommandOf(const std::vector<std::string>& arguments) const {
 }
 
 template <typename Verb>
-Status LvmSpawn::RunToSuccess(const Verb& change, const Call& call) {
+Status LvmSpawn::RunToSuccess(const Verb& change, const Call& call, int lock_fd) {
   QUARRY_ASSIGN(const Words arguments, change.Arguments());
-  QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call));
+  QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call, lock_fd));
   return finished.ok() ? Ok() : Status(Failure(arguments[0], change.Object(), finished, call));
 }
 

@@ -58,21 +58,22 @@ class LvmSpawn final : public LvmApi {
 
   // Runs a command that changes nothing. OK with any exit status.
   Result<Finished> Run(const std::vector<std::string>& arguments, const Call& call);
-  // The same for a command that changes `group`.
+  // The same for a command that changes `group`. `lock_fd`: as in CreateLv.
   Result<Finished> RunHolding(const std::string& group, const std::vector<std::string>& arguments,
-                              const Call& call);
+                              const Call& call, int lock_fd = -1);
   Command CommandOf(const std::vector<std::string>& arguments) const;
   Result<VolumeGroup> Report(const std::string& group, const Call& call);
   // Runs the command, and flushes what it has committed.
   Status Do(const CreateGroup& change, const Call& call);
   Status Do(const AddPv& change, const Call& call);
+  Status Do(const CreateLv& change, const Call& call);
   Status Do(const RemoveLvs& change, const Call& call);
   Status Do(const ChangeTags& change, const Call& call);
   template <typename Verb>
   Status Do(const Verb& change, const Call& call);
   // Runs the command. Any exit status other than 0 is an error.
   template <typename Verb>
-  Status RunToSuccess(const Verb& change, const Call& call);
+  Status RunToSuccess(const Verb& change, const Call& call, int lock_fd = -1);
   // The error of a failed command. It is "not found" only if that is proven.
   Error Failure(const std::string& verb, const std::string& object, const Finished& finished,
                 const Call& call);

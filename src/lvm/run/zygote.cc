@@ -26,7 +26,14 @@ bool IsPlain(char c) {
 // Whether the zygote should run this command, whether it fits or not.
 bool IsForZygote(const Command& command) {
   return command.argv.size() > 1 && std::filesystem::path(command.argv[0]).filename() == "lvm" &&
-         command.input.empty() && command.keep_fds.empty();
+         command.input.empty() &&
+         command.keep_fds.size() + (command.hold_fd >= 0 ? 1 : 0) <= zygote::kMostLocks;
+}
+
+Environment EnvironmentOf(const Command& command) {
+  Environment out = command.env;
+  std::erase_if(out, [](const auto& variable) { return variable.first == kKeepFdVariable; });
+  return out;
 }
 
 bool Fits(const Command& command) {
@@ -64,6 +71,7 @@ ZygoteSubprocess::~ZygoteSubprocess() = default;
 
 // nullptr: no zygote for this command.
 std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const Call& call) {
+  const Environment env = EnvironmentOf(command);
   const MutexLock lock(mutex_);
   if (zygote_ != nullptr && zygote_->IsGone()) {
     zygote_ = nullptr;
@@ -76,7 +84,7 @@ std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const
     if (program_.empty() || failed) {
       return nullptr;
     }
-    auto started = Process::Start(program_, command.env, call);
+    auto started = Process::Start(program_, env, call);
     ++counts_.starts;
     if (!started.has_value()) {
       // A call that ran out of time says nothing about the zygote.
@@ -89,7 +97,7 @@ std::shared_ptr<Process> ZygoteSubprocess::Current(const Command& command, const
     failure_.reset();
     zygote_ = std::move(*started);
   }
-  return zygote_->env() == command.env ? zygote_ : nullptr;
+  return zygote_->env() == env ? zygote_ : nullptr;
 }
 
 void ZygoteSubprocess::Drop(const std::shared_ptr<Process>& dead) {

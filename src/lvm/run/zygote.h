@@ -39,9 +39,10 @@ class ZygoteSubprocess final : public Subprocess {
   using Tell = std::function<void(const Command& command, const Error& why)>;
 
   // `program`: from ZygoteProgram(). `others` runs what the zygote cannot: programs other than lvm,
-  // environments other than that of the first command, input, and inherited descriptors (except a lock to
-  // hold). `others` also runs lines that do not fit (kUnsupported), and everything while the zygote cannot be
-  // started; `tell` is called for these two, and for another environment. `others` must outlive the object.
+  // environments other than that of the first command, input, and more than two inherited descriptors (the
+  // zygote's command has them under other numbers). `others` also runs lines that do not fit (kUnsupported),
+  // and everything while the zygote cannot be started; `tell` is called for these two, and for another
+  // environment. `others` must outlive the object.
   ZygoteSubprocess(std::string program, Subprocess& others, Tell tell = {});
   ~ZygoteSubprocess() override;
 

@@ -31,6 +31,7 @@ namespace {
 
 using quarry::lvm::zygote::Event;
 using quarry::lvm::zygote::kControlFd;
+using quarry::lvm::zygote::kFirstLock;
 using quarry::lvm::zygote::Kind;
 using quarry::lvm::zygote::kMaxRequest;
 using quarry::lvm::zygote::kMostFds;
@@ -42,7 +43,7 @@ struct Request {
   int reply = -1;
   int out = -1;
   int err = -1;
-  int lock = -1;  // -1: none
+  std::vector<int> locks;  // at most kMostLocks
 };
 
 struct Running {
@@ -75,17 +76,17 @@ Received Receive(Request& request) {
   }
   const cmsghdr* fds = CMSG_FIRSTHDR(&header);
   const size_t count = fds == nullptr ? 0 : (fds->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-  if (count != kMostFds && count != kMostFds - 1) {
+  if (count < kFirstLock || count > kMostFds) {
     return Received::kNothing;
   }
-  std::array<int, kMostFds> received = {-1, -1, -1, -1};
+  std::array<int, kMostFds> received{};
   std::memcpy(received.data(), CMSG_DATA(fds), count * sizeof(int));
   request = {std::string(text.data() + 1, static_cast<size_t>(n - 1)),
              static_cast<Kind>(text[0]),
              received[0],
              received[1],
              received[2],
-             received[3]};
+             {received.begin() + kFirstLock, received.begin() + count}};
   return Received::kRequest;
 }
 
@@ -145,8 +146,8 @@ class Zygote {
     }
     close(request.out);
     close(request.err);
-    if (request.lock >= 0) {
-      close(request.lock);  // no LOCK_UN: the command has the lock
+    for (const int lock : request.locks) {
+      close(lock);  // no LOCK_UN: the command has the lock
     }
   }
 
@@ -175,9 +176,9 @@ class Zygote {
     dup2(request.err, STDERR_FILENO);
     close(request.out);
     close(request.err);
-    if (request.lock >= 0) {
-      dup2(request.lock, STDIN_FILENO);
-      close(request.lock);
+    if (!request.locks.empty()) {
+      dup2(request.locks[0], STDIN_FILENO);
+      close(request.locks[0]);
     }
     if (request.kind == Kind::kWatches) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);

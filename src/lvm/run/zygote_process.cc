@@ -152,8 +152,12 @@ Result<std::unique_ptr<Running>> Running::Start(std::shared_ptr<Process> zygote,
   const Kind kind = command.ends_with_us ? Kind::kWatches : Kind::kChanges;
   const std::string request = fmt::format("{}{}", static_cast<char>(kind),
                                           fmt::join(command.argv.begin() + 1, command.argv.end(), " "));
-  const std::array<int, kMostFds> fds = {reply.theirs.get(), out.get(), err.get(), command.hold_fd};
-  if (!zygote->Send(request, std::span(fds).first(command.hold_fd < 0 ? 3 : 4))) {
+  std::vector<int> fds = {reply.theirs.get(), out.get(), err.get()};
+  if (command.hold_fd >= 0) {
+    fds.push_back(command.hold_fd);
+  }
+  fds.insert(fds.end(), command.keep_fds.begin(), command.keep_fds.end());
+  if (!zygote->Send(request, fds)) {
     return std::unique_ptr<Running>();
   }
   return std::unique_ptr<Running>(

@@ -1,10 +1,10 @@
 // The messages between quarryd and the LVM zygote (zygote_main.cc). Both come from one build.
 //
 // There are two kinds of socket, both SOCK_SEQPACKET. The control socket is descriptor 3 of the zygote. The
-// zygote sends kReady there once. Each request is one message, a Kind and the command line, with three or
-// four descriptors: the reply socket; the files for the command's standard output and standard error; and,
-// optionally, a lock. Output goes to files so that a command never waits for a reader, and is not hurt if the
-// reader is gone. The command has the lock as its standard input, and so keeps it until it ends. Of these
+// zygote sends kReady there once. Each request is one message, a Kind and the command line, with three to
+// five descriptors: the reply socket; the files for the command's standard output and standard error; and up
+// to two locks. Output goes to files so that a command never waits for a reader, and is not hurt if the
+// reader is gone. The command keeps the locks open until it ends, the first as its standard input. Of these
 // descriptors the zygote keeps only the reply socket. When the control socket ends, the zygote stops the
 // commands that only watch, waits for the others, and ends.
 //
@@ -18,11 +18,19 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quarry::lvm::zygote {
+namespace quarry::lvm {
+
+// The lvm program closes inherited descriptors, except standard ones and the one in this variable
+// (lvmcmdline.c). The zygote's children close none, and need no variable.
+inline constexpr char kKeepFdVariable[] = "LVM_REPORT_FD";
+
+namespace zygote {
 
 inline constexpr int kControlFd = 3;
 inline constexpr size_t kMaxRequest = 65536;  // the command line
-inline constexpr size_t kMostFds = 4;
+inline constexpr size_t kFirstLock = 3;
+inline constexpr size_t kMostLocks = 2;
+inline constexpr size_t kMostFds = kFirstLock + kMostLocks;
 // lvm2_run() has an array for 64 and refuses when it is full.
 inline constexpr size_t kMaxWords = 63;
 
@@ -38,4 +46,5 @@ struct Message {
                       // kSignal: signal number
 };
 
-}  // namespace quarry::lvm::zygote
+}  // namespace zygote
+}  // namespace quarry::lvm

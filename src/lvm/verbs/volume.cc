@@ -73,8 +73,11 @@ Bytes MetadataTextOf(const Geometry& geometry) {
 }
 
 std::string CreateLv::Text() const {
-  return fmt::format("create logical volume {}: {}, {} extents on {}", Object(), geometry.Describe(),
-                     step.logical_extents.value, fmt::join(step.pv_arguments, " "));
+  return fmt::format("create logical volume {}: {}, {} extents on {}{}", Object(), geometry.Describe(),
+                     step.logical_extents.value, fmt::join(step.pv_arguments, " "),
+                     seqno == 0 ? ""
+                                : fmt::format(", with tags [{}], if no other process has committed meanwhile",
+                                              fmt::join(tags, " ")));
 }
 
 Result<Words> CreateLv::Arguments() const {
@@ -95,6 +98,9 @@ Result<Words> CreateLv::Arguments() const {
   // lvcreate refuses --nosync for raid6: its parity must be computed once.
   if (assume_in_sync && geometry.has_metadata() && geometry.type() != VolumeType::kRaid6) {
     out.emplace_back("--nosync");
+  }
+  if (lock_fd >= 0) {
+    out.emplace_back("--nolocking");
   }
   Append(out, {"--setactivationskip", "y"});
   Append(out, activate ? Words{"--ignoreactivationskip"} : Words{"--activate", "n"});

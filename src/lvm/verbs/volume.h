@@ -35,6 +35,13 @@ struct CreateLv {
   Bytes max_recovery_rate;  // as Segment; ignored for types without redundancy
   // false: the volume stays inactive. Only with Wipe::kNone. LVM clears the metadata legs all the same.
   bool activate = true;
+  // The group's sequence number when the extents were last known to be free and zero; 0: any. If another
+  // process has committed since, nothing is created: kAborted. lvcreate cannot compare numbers, so only
+  // FreshLvm can do this: it compares while it holds LVM's lock. Others: kUnsupported.
+  uint64_t seqno = 0;
+  // LVM's lock of the group, which the caller holds for writing. lvcreate keeps this descriptor until it
+  // ends, and takes no lock itself. -1: it takes the lock.
+  int lock_fd = -1;
 
   static constexpr bool kReloadsTables = false;
   std::string Text() const;

@@ -167,6 +167,122 @@ TEST_F(FreshHold, WhatCannotBeProvenIsNotHeld) {
   EXPECT_TRUE(IsFree());
 }
 
+TEST_F(Fresh, AFingerprintIsThatOfOneStateAndOfAttachedDisks) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [&](PvState& state) { state.disk_sequence = 10 + disk; });
+  }
+  const Snapshot first = Get();
+  const auto print = lvm_.Fingerprint(first, {});
+  ASSERT_TRUE(print.has_value()) << print.error().message();
+  EXPECT_EQ(*lvm_.Fingerprint(Get(), {}), *print);
+  FreshLvm restarted(world_, world_);
+  EXPECT_EQ(*restarted.Fingerprint(*restarted.Read("vg0", {}), {}), *print) << "another process";
+
+  world_.Commit();
+  EXPECT_EQ(lvm_.Fingerprint(first, {}).error().code(), Code::kUnavailable);
+  const auto after_commit = lvm_.Fingerprint(Get(), {});
+  ASSERT_TRUE(after_commit.has_value()) << after_commit.error().message();
+  EXPECT_NE(*after_commit, *print);
+
+  world_.SetDisk(1, [](PvState& state) { state.disk_sequence = 99; });
+  const auto after_return = lvm_.Fingerprint(Get(), {});
+  ASSERT_TRUE(after_return.has_value()) << after_return.error().message();
+  EXPECT_NE(*after_return, *after_commit);
+
+  world_.SetDisk(2, [](PvState& state) { state.kind = PvState::Kind::kSilent; });
+  EXPECT_EQ(lvm_.Fingerprint(Get(), {}).error().code(), Code::kUnavailable);
+}
+
+TEST_F(Fresh, WithoutNumbersOfAttachedDisksThereIsNoFingerprint) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) { state.disk_sequence = 0; });
+  }
+  EXPECT_EQ(lvm_.Fingerprint(Get(), {}).error().code(), Code::kUnsupported);
+}
+
+// A create that is tied to a sequence number. The group is locked while the inner LVM runs.
+class FreshCreate : public FreshHold, public LvmApi {
+ protected:
+  FreshCreate() { locking_ = std::make_unique<FreshLvm>(*this, world_, nullptr, nullptr, nullptr, dir_); }
+
+  Status CreateAt(uint64_t seqno) {
+    return locking_->Apply(
+        CreateLv{.group = "vg0", .name = "v", .geometry = *Geometry::Make({}), .step = {}, .seqno = seqno},
+        Soon());
+  }
+
+  Result<Snapshot> Read(const std::string& group, const Call& call) override {
+    return world_.Read(group, call);
+  }
+  Result<std::string> Version(const std::string& group, const Call& call) override {
+    return world_.Version(group, call);
+  }
+  Status Apply(const Change& change, const Call& call) override {
+    ++applied_;
+    const int fd = std::get<CreateLv>(change).lock_fd;
+    EXPECT_FALSE(IsFree());
+    EXPECT_GE(fd, 0);
+    command_ = UniqueFd(dup(fd));  // as a command that outlives the call
+    return outcome_.has_value() ? world_.Apply(change, call) : outcome_;
+  }
+
+  int applied_ = 0;
+  UniqueFd command_;
+  Status outcome_ = Ok();
+};
+
+TEST_F(FreshCreate, RunsUnderTheLockAtItsSequenceNumber) {
+  const uint64_t seqno = (*locking_->Read("vg0", Soon()))->seqno;
+  const Status made = CreateAt(seqno);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(applied_, 1);
+  EXPECT_TRUE(IsFree());
+  EXPECT_EQ((*locking_->Read("vg0", Soon()))->seqno, seqno + 1);
+}
+
+TEST_F(FreshCreate, ACommitBeforeTheLockPreventsItAndIsNoFailedChange) {
+  world_.texts = true;
+  const uint64_t seqno = (*locking_->Read("vg0", Soon()))->seqno;
+  std::optional<UniqueFd> writer(open((dir_ + "/V_vg0").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0777));
+  ASSERT_EQ(flock(writer->get(), LOCK_EX), 0);
+  Status made = Ok();
+  std::thread creator([&] { made = CreateAt(seqno); });
+  std::this_thread::sleep_for(milliseconds(100));  // it waits for the lock
+  world_.Commit();
+  writer.reset();
+  creator.join();
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kUnavailable) << made.error().message();
+  EXPECT_EQ(applied_, 0);
+  EXPECT_TRUE(IsFree());
+  const int reports = world_.reports();
+  EXPECT_EQ((*locking_->Read("vg0", Soon()))->seqno, seqno + 1);
+  EXPECT_EQ(world_.reports(), reports);
+}
+
+TEST_F(FreshCreate, WithoutProofLvmDoesNotRun) {
+  for (size_t disk = 0; disk < 3; ++disk) {
+    world_.SetDisk(disk, [](PvState& state) { state.areas[0].ignored = true; });
+  }
+  const Status made = CreateAt((*locking_->Read("vg0", Soon()))->seqno);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kUnsupported) << made.error().message();
+  EXPECT_EQ(applied_, 0);
+}
+
+TEST_F(FreshCreate, AFailedCommandThatStillRunsKeepsTheLock) {
+  outcome_ = Error(Code::kTimeout, "killed");
+  const Status made = CreateAt((*locking_->Read("vg0", Soon()))->seqno);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kTimeout);
+  EXPECT_FALSE(IsFree());
+  command_.Reset();
+  EXPECT_TRUE(IsFree());
+  const int reports = world_.reports();
+  ASSERT_TRUE(locking_->Read("vg0", Soon()).has_value());
+  EXPECT_EQ(world_.reports(), reports + 1) << "its outcome is unknown";
+}
+
 TEST_F(Fresh, HalfACommitIsDetectedWithoutAReportOnEveryRead) {
   Get();
   world_.CommitOn(1);
@@ -772,6 +888,57 @@ TEST_F(Finding, WithoutADiskLeftLvmIsAsked) {
   }
   EXPECT_EQ(finding_.Read("vg0", {}).error().code(), Code::kNotFound);
   EXPECT_GT(world_.reports(), asked_);
+}
+
+// As lvcreate makes a RAID volume: only LVM understands the text between its two commits. A report would wait
+// for the command, and the command's caller for the report.
+TEST_F(FromText, ATextInTheMiddleOfOurOwnChangeIsNotReported) {
+  class Twice final : public LvmApi {
+   public:
+    explicit Twice(FreshWorld& world) : world_(world) {}
+    Result<Snapshot> Read(const std::string& group, const Call& call) override {
+      return world_.Read(group, call);
+    }
+    Status Apply(const Change&, const Call&) override {
+      world_.more_text = "half_made { y = 1 }";
+      world_.Commit();
+      reader = std::thread([this] { seen = *outer->Read("vg0", {}); });
+      std::this_thread::sleep_for(milliseconds(200));
+      world_.more_text = "";
+      world_.Commit();
+      return outcome;
+    }
+    Result<std::string> Version(const std::string& group, const Call& call) override {
+      return world_.Version(group, call);
+    }
+    FreshLvm* outer = nullptr;
+    Status outcome = Ok();
+    std::thread reader;
+    Snapshot seen;
+
+   private:
+    FreshWorld& world_;
+  } twice(world_);
+  FreshLvm lvm(twice, world_);
+  twice.outer = &lvm;
+  const CreateLv create{.group = "vg0", .geometry = *Geometry::Make({.type = VolumeType::kRaid1})};
+  ASSERT_TRUE(lvm.Read("vg0", {}).has_value());
+  const int reports = world_.reports();
+  EXPECT_TRUE(lvm.Apply(create, {}).has_value());
+  EXPECT_EQ((*lvm.Read("vg0", {}))->seqno, world_.newest());
+  twice.reader.join();
+  EXPECT_EQ(twice.seen->seqno, world_.newest());
+  EXPECT_EQ(world_.reports(), reports);
+
+  twice.outcome = Error(Code::kTimeout, "killed");
+  EXPECT_FALSE(lvm.Apply(create, {}).has_value());
+  twice.reader.join();
+  EXPECT_EQ(world_.reports(), reports + 1) << "the outcome of a failed change is unknown";
+
+  twice.outcome = Ok();
+  ASSERT_TRUE(lvm.Apply(DeactivateLv{"vg0", "a", 0}, {}).has_value());
+  twice.reader.join();
+  EXPECT_GT(world_.reports(), reports + 1) << "LVM does not wait for a command that commits nothing";
 }
 
 // The failed command may be stuck and commit later. LVM waits for the command's lock; the disks do not show

@@ -293,6 +293,22 @@ TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDo
   EXPECT_EQ(subprocess_.commands.back().hold_fd, -1);
 }
 
+TEST_F(LvmWithLocksTest, ACreateUnderTheCallersLockTakesNoneAndKeepsIt) {
+  CreateLv create{.group = "vg0", .name = "v", .geometry = *Geometry::Make({}), .step = {}, .seqno = 7};
+  create.step.alloc = "contiguous";
+  EXPECT_EQ(lvm_->Apply(create, {}).error().code(), Code::kUnsupported) << "nobody has compared the numbers";
+  EXPECT_TRUE(subprocess_.commands.empty());
+  create.lock_fd = 5;
+  subprocess_.Answer(0, "");
+  EXPECT_FALSE(lvm_->Apply(create, {}).has_value()) << "no disk is known that could be flushed";
+  ASSERT_EQ(subprocess_.commands.size(), 1U) << "a report would wait for the lock";
+  const Command& command = subprocess_.commands.front();
+  EXPECT_THAT(command.argv, Contains("--nolocking"));
+  EXPECT_THAT(command.keep_fds, testing::ElementsAre(5));
+  EXPECT_THAT(command.env, Contains(testing::Pair("LVM_REPORT_FD", "5")));
+  EXPECT_EQ(command.hold_fd, 77);
+}
+
 TEST_F(LvmWithLocksTest, WithoutTheLockNothingIsChanged) {
   scripted_.held = Error(Code::kUnavailable, "the lock file was removed");
   EXPECT_EQ(lvm_->Apply(ChangeTags{"vg0", "v", {"a"}, {}}, {}).error().code(), Code::kUnavailable);

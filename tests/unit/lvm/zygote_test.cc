@@ -495,6 +495,30 @@ TEST_F(Zygote, EachCommandKeepsItsOwnLockUntilItEndsAndTheZygoteKeepsNone) {
   EXPECT_TRUE(others_.commands.empty());
 }
 
+// As for a create under LVM's own lock. The variable is for the lvm program only.
+TEST_F(Zygote, ACommandKeepsASecondLockToo) {
+  Run({"version"});
+  Command command = Blocked();
+  UniqueFd claim = TakeGroupLock("claim");
+  UniqueFd group = TakeGroupLock("group");
+  command.hold_fd = claim.get();
+  command.keep_fds = {group.get()};
+  command.env.emplace_back("LVM_REPORT_FD", std::to_string(group.get()));
+  std::thread runner([&] { EXPECT_TRUE(zygote_->Run(command, {}).has_value()); });
+  const int child = WaitForChild();
+  EXPECT_EQ(DescriptorsOf(child, GroupLock("claim")).size(), 1U);
+  EXPECT_EQ(DescriptorsOf(child, GroupLock("group")).size(), 1U);
+  EXPECT_THAT(DescriptorsOf(ZygotePid(), GroupLock("group")), testing::IsEmpty());
+  claim.Reset();
+  group.Reset();
+  EXPECT_FALSE(TakeGroupLock("claim").valid());
+  EXPECT_FALSE(TakeGroupLock("group").valid());
+  Release();
+  runner.join();
+  EXPECT_TRUE(Eventually([&] { return TakeGroupLock("claim").valid() && TakeGroupLock("group").valid(); }));
+  EXPECT_TRUE(others_.commands.empty());
+}
+
 TEST_F(Zygote, WatchingCommandsEndWithUs) {
   Command command = Blocked();
   command.ends_with_us = true;

@@ -1,4 +1,4 @@
-#include "lvm/run/group_read_lock.h"
+#include "lvm/run/group_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -18,17 +18,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class GroupReadLockTest : public testing::Test {
+class GroupLockTest : public testing::Test {
  protected:
-  GroupReadLockTest() {
+  GroupLockTest() {
     std::string path = testing::TempDir() + "quarry-lock-XXXXXX";
     EXPECT_NE(mkdtemp(path.data()), nullptr);
     dir_ = path;
   }
-  ~GroupReadLockTest() override { std::filesystem::remove_all(dir_); }
+  ~GroupLockTest() override { std::filesystem::remove_all(dir_); }
 
-  Result<GroupReadLock> Take(int ms = 20000) {
-    return GroupReadLock::Take(dir_, "vg0", CallWithin(milliseconds(ms)));
+  Result<GroupLock> Take(int ms = 20000, GroupLock::Mode mode = GroupLock::Mode::kRead) {
+    return GroupLock::Take(dir_, "vg0", mode, CallWithin(milliseconds(ms)));
   }
   std::string Main() const { return dir_ + "/V_vg0"; }
   std::string Aux() const { return Main() + ":aux"; }
@@ -40,7 +40,7 @@ class GroupReadLockTest : public testing::Test {
   std::string dir_;
 };
 
-TEST_F(GroupReadLockTest, KeepsWritersOutAndReadersNot) {
+TEST_F(GroupLockTest, KeepsWritersOutAndReadersNot) {
   {
     const auto one = Take();
     ASSERT_TRUE(one.has_value()) << one.error().message();
@@ -54,7 +54,50 @@ TEST_F(GroupReadLockTest, KeepsWritersOutAndReadersNot) {
   EXPECT_TRUE(Locks(Open(Main()), LOCK_EX));
 }
 
-TEST_F(GroupReadLockTest, WaitsForWritersAndWaitingWriters) {
+TEST_F(GroupLockTest, ForWritingKeepsEverybodyOut) {
+  {
+    const auto lock = Take(20000, GroupLock::Mode::kWrite);
+    ASSERT_TRUE(lock.has_value()) << lock.error().message();
+    EXPECT_FALSE(Locks(Open(Main()), LOCK_SH));
+    EXPECT_FALSE(std::filesystem::exists(Aux())) << "others may wait in their order";
+    EXPECT_EQ(Take(50).error().code(), Code::kTimeout);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+  {
+    const auto reader = Take();
+    ASSERT_TRUE(reader.has_value());
+    EXPECT_EQ(Take(50, GroupLock::Mode::kWrite).error().code(), Code::kTimeout);
+  }
+  EXPECT_TRUE(Take(20000, GroupLock::Mode::kWrite).has_value());
+}
+
+TEST_F(GroupLockTest, AWaitingWriterKeepsNewReadersOut) {
+  std::optional<Result<GroupLock>> reading(Take());
+  std::optional<Result<GroupLock>> writing;
+  std::thread writer([&] { writing.emplace(Take(20000, GroupLock::Mode::kWrite)); });
+  while (Locks(Open(Aux()), LOCK_EX)) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(Take(50).error().code(), Code::kTimeout);
+  reading.reset();
+  writer.join();
+  EXPECT_TRUE(writing->has_value()) << writing->error().message();
+}
+
+TEST_F(GroupLockTest, ACommandThatHasTheDescriptorKeepsTheLock) {
+  UniqueFd command;
+  {
+    auto lock = Take(20000, GroupLock::Mode::kWrite);
+    ASSERT_TRUE(lock.has_value());
+    command = UniqueFd(dup(lock->fd()));
+    lock->LeaveToCommand();
+  }
+  EXPECT_EQ(Take(50).error().code(), Code::kTimeout);
+  command.Reset();
+  EXPECT_TRUE(Take().has_value());
+}
+
+TEST_F(GroupLockTest, WaitsForWritersAndWaitingWriters) {
   const UniqueFd writing = Open(Main());
   ASSERT_TRUE(Locks(writing, LOCK_EX));
   EXPECT_EQ(Take(50).error().code(), Code::kTimeout);
@@ -64,17 +107,18 @@ TEST_F(GroupReadLockTest, WaitsForWritersAndWaitingWriters) {
   EXPECT_EQ(Take(50).error().code(), Code::kTimeout) << "else readers that overlap would keep it waiting";
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(GroupReadLock::Take(dir_, "vg0", {.stop = stop.get_token()}).error().code(), Code::kCancelled);
+  EXPECT_EQ(GroupLock::Take(dir_, "vg0", GroupLock::Mode::kRead, {.stop = stop.get_token()}).error().code(),
+            Code::kCancelled);
   ASSERT_TRUE(Locks(waiting, LOCK_UN));
   EXPECT_TRUE(Take().has_value());
 }
 
 // LVM removes the file when it releases the lock. A lock on a removed file excludes no process.
-TEST_F(GroupReadLockTest, LocksTheFileThatHasTheNameNow) {
+TEST_F(GroupLockTest, LocksTheFileThatHasTheNameNow) {
   std::optional<UniqueFd> writing = Open(Main());
   ASSERT_TRUE(Locks(*writing, LOCK_EX));
   std::atomic<bool> done = false;
-  std::optional<Result<GroupReadLock>> lock;
+  std::optional<Result<GroupLock>> lock;
   std::thread reader([&] {
     lock.emplace(Take());
     done = true;
@@ -89,7 +133,7 @@ TEST_F(GroupReadLockTest, LocksTheFileThatHasTheNameNow) {
   EXPECT_FALSE(Locks(Open(Main()), LOCK_EX));
 }
 
-TEST_F(GroupReadLockTest, IsTakenDespiteRepeatedRemovalsOfTheFile) {
+TEST_F(GroupLockTest, IsTakenDespiteRepeatedRemovalsOfTheFile) {
   std::atomic<bool> stop = false;
   std::atomic<int> inside = 0;
   std::atomic<int> wrong = 0;
@@ -123,8 +167,9 @@ TEST_F(GroupReadLockTest, IsTakenDespiteRepeatedRemovalsOfTheFile) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(GroupReadLockTest, FailsWithoutTheFolder) {
-  const auto lock = GroupReadLock::Take(dir_ + "/nowhere", "vg0", CallWithin(milliseconds(1000)));
+TEST_F(GroupLockTest, FailsWithoutTheFolder) {
+  const auto lock =
+      GroupLock::Take(dir_ + "/nowhere", "vg0", GroupLock::Mode::kRead, CallWithin(milliseconds(1000)));
   ASSERT_FALSE(lock.has_value());
   EXPECT_EQ(lock.error().code(), Code::kUnavailable);
   EXPECT_NE(lock.error().message().find("/nowhere/V_vg0"), std::string::npos) << lock.error().message();

@@ -1,4 +1,4 @@
-#include "lvm/run/group_read_lock.h"
+#include "lvm/run/group_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -60,21 +60,27 @@ void LetGo(const std::string& path, const UniqueFd& fd) {
 
 }  // namespace
 
-Result<GroupReadLock> GroupReadLock::Take(const std::string& locking_dir, const std::string& group,
-                                          const Call& call) {
+Result<GroupLock> GroupLock::Take(const std::string& locking_dir, const std::string& group, Mode mode,
+                                  const Call& call) {
   const std::string path = fmt::format("{}/V_{}", locking_dir, group);
   const std::string first = path + ":aux";
-  {
-    // A writer keeps this lock until there are no more readers. So no reader overtakes a writer, and
-    // overlapping readers do not make a writer wait forever.
-    QUARRY_ASSIGN(const UniqueFd turn, Lock(first, LOCK_EX, call));
+  // A writer keeps this lock until there are no more readers. So no reader overtakes a writer, and
+  // overlapping readers do not make a writer wait forever.
+  QUARRY_ASSIGN(const UniqueFd turn, Lock(first, LOCK_EX, call));
+  if (mode == Mode::kRead) {
     LetGo(first, turn);
   }
-  QUARRY_ASSIGN(UniqueFd fd, Lock(path, LOCK_SH, call));
-  return GroupReadLock(path, std::move(fd));
+  auto fd = Lock(path, mode == Mode::kRead ? LOCK_SH : LOCK_EX, call);
+  if (mode == Mode::kWrite) {
+    LetGo(first, turn);
+  }
+  if (!fd.has_value()) {
+    return std::move(fd.error());
+  }
+  return GroupLock(path, std::move(*fd));
 }
 
-GroupReadLock::~GroupReadLock() {
+GroupLock::~GroupLock() {
   if (fd_.valid()) {
     LetGo(path_, fd_);
   }
