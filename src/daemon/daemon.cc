@@ -118,7 +118,9 @@ class Service {
     QUARRY_ASSIGN(world_, NodeWorld::Make(options_, log_, observe, &group_locks_));
     engine::World world = world_->world();
     world.steps = steps_;
-    engine_ = std::make_unique<engine::Engine>(options_, world, log_);
+    engine::EngineConfig config = options_;
+    config.memory_dir = PoolsFolder(options_);
+    engine_ = std::make_unique<engine::Engine>(std::move(config), world, log_);
     QUARRY_TRY(ClaimSocket(socket_));
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));

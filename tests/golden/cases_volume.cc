@@ -17,6 +17,15 @@ void Creates(PlanWorld& world, const CreateWish& wish, const PoolConfig& pool = 
   world.Plans(PlanCreate(world.Now(), wish, pool));
 }
 
+void CreatesOnce(PlanWorld& world, const CreateWish& wish) {
+  const Catalog catalog = world.Now();
+  auto plan = PlanCreate(catalog, wish, ThePool());
+  if (plan.has_value()) {
+    EXPECT_TRUE(CommitOnce(plan->actions, catalog.group->seqno));
+  }
+  world.Plans(plan);
+}
+
 void CreatesType(PlanWorld& world, const std::string& type, uint64_t extents) {
   Creates(world, PlanWorld::Wish('a', {{"type", type}}, extents));
 }
@@ -69,6 +78,8 @@ std::vector<PlanCase> CreateCases() {
        }},
       {"create_without_sync", "create a raid1 volume with sync=skip (its extents are zeroed before)", kEmpty,
        [](PlanWorld& w) { Creates(w, PlanWorld::Wish('a', {{"type", "raid1"}, {"sync", "skip"}}, 10)); }},
+      {"create_in_one_commit", "create a raw striped volume whose extents are known to be zero", kEmpty,
+       [](PlanWorld& w) { CreatesOnce(w, PlanWorld::Wish('a', {{"type", "striped"}}, 24, Access::kBlock)); }},
       {"create_with_every_parameter", "create a raid5 volume with every parameter set, for ext4", kEmpty,
        [](PlanWorld& w) {
          Creates(w, PlanWorld::Wish('a',

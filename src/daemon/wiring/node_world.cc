@@ -41,7 +41,7 @@ Status MakePrivateDirectory(const std::string& path) {
 // unique even if several quarryd share a state directory.
 struct Places {
   Places(const Options& options, const std::string& of)
-      : group(of), own(options.state_dir + "/pools/" + of), pool(own + "/lvm"), links(own + "/pv") {}
+      : group(of), own(PoolsFolder(options) + "/" + of), pool(own + "/lvm"), links(own + "/pv") {}
 
   std::string group;
   std::string own;
@@ -185,13 +185,17 @@ struct NodeWorld::Parts {
   lvm::HeaderPvReader pvs{headers};
 };
 
+std::string PoolsFolder(const Options& options) {
+  return options.state_dir + "/pools";
+}
+
 NodeWorld::NodeWorld(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 NodeWorld::~NodeWorld() = default;
 
 Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const Logger& log,
                                                    GuardedSubprocess::Tell observe, lvm::GroupLocks* locks) {
-  for (const std::string& path : {options.state_dir, options.state_dir + "/pools"}) {
+  for (const std::string& path : {options.state_dir, PoolsFolder(options)}) {
     QUARRY_TRY(MakePrivateDirectory(path));
   }
   QUARRY_TRY(

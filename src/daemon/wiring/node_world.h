@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/guarded_subprocess.h"
 #include "base/log.h"
@@ -12,6 +13,9 @@
 #include "lvm/group_locks.h"
 
 namespace quarry::daemon {
+
+// Below it each group has a folder of its own.
+std::string PoolsFolder(const Options& options);
 
 class NodeWorld {
  public:

@@ -41,6 +41,7 @@ Result<CreateResult> Existing(const Record& record, const CreateRequest& request
     return Error(Code::kAlreadyExists,
                  fmt::format("name: volume {} has this name and differs: {}", record.tags.id, *difference));
   }
+  QUARRY_TRY(CheckLayout(record, profile).Context("name"));
   return CreateResult{Describe(record), false};
 }
 

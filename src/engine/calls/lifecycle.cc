@@ -6,6 +6,7 @@
 
 #include "base/guarded_subprocess.h"
 #include "engine/calls/steps.h"
+#include "engine/pool/zeroed_file.h"
 
 namespace quarry::engine {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGlance{1000};
+constexpr milliseconds kKeepLimit{2000};
 
 // The troubles of the pools that do not serve.
 std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& call) {
@@ -25,6 +27,23 @@ std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& c
     }
   }
   return out;
+}
+
+// For the next start. Without it that start zeroes extents again, so failures do not matter.
+void KeepZeroed(Parts& parts) {
+  const Call call = CallWithin(kKeepLimit);
+  for (const auto& pool : parts.node.pools) {
+    const std::string file = ZeroedFile(parts.node.config, pool->config);
+    const auto turn = pool->writers.Wait("stopping", call);
+    if (file.empty() || !pool->gate.is_open() || !turn.has_value()) {
+      continue;
+    }
+    const Status kept = SaveZeroed(file, pool->clean, parts.node.world.lvm, pool->config.group, call);
+    if (!kept.has_value()) {
+      parts.node.log.Info("which free extents are zero is not kept for the next start",
+                          {{"pool", pool->config.name}, {"why", kept.error().message()}});
+    }
+  }
 }
 
 }  // namespace
@@ -82,6 +101,7 @@ Status Lifecycle::Stop(const Call& call) {
     repair->Stop();
   }
   parts_.erasers.Stop();
+  KeepZeroed(parts_);  // last: no commit follows
   return Ok();
 }
 

@@ -98,8 +98,8 @@ struct Work {
   std::function<Status(Status planned)> judge = [](Status planned) { return planned; };
   bool zeroed_only = false;  // whether the plan must wait until all its extents are known to be zeroed
   // Finishes the plan and executes it. Undoes what a failed execution leaves. `zeroed`: all extents of the
-  // plan are known to be zeroed.
-  std::function<Status(Plan plan, bool zeroed)> execute;
+  // plan are known to be zeroed. False: nothing was done, and another turn is needed.
+  std::function<Result<bool>(Plan plan, bool zeroed)> execute;
 };
 
 struct Provisioning {
@@ -109,10 +109,27 @@ struct Provisioning {
   std::function<Result<Work>(const Catalog& catalog)> prepare;
 };
 
-// Removes what a failed create left. Returns the error for the caller.
-Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, Error error) {
+// Whether a create of one commit was refused before LVM ran (lvm::CreateLv::seqno): another process has
+// committed, or the group cannot be proven.
+bool WasRefused(Parts& parts, Pool& pool, const std::string& lv_name, const Error& error, const Call& call) {
+  if (error.code() != Code::kUnavailable && error.code() != Code::kUnsupported) {
+    return false;
+  }
+  const auto now = parts.node.Read(pool, call);
+  return now.has_value() && (*now)->group->FindLv(lv_name) == nullptr;
+}
+
+// Removes what a failed create left. Returns the error for the caller. `ready`: what it left may be a ready
+// volume, which the eraser does not remove.
+Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, Error error) {
   auto undone =
       Execute({RemoveLvAction{pool.config.group, {wish.lv_name}}}, parts.node.world, CallWithin(kUndoLimit));
+  if (!undone.has_value() && ready) {
+    parts.node.log.Warning(
+        "the volume of a failed create could not be removed: repeat the call, or delete it",
+        {{"lv", wish.lv_name}, {"error", undone.error().message()}});
+    return std::move(error).As(Code::kUnavailable);  // callers repeat their call, and then find the volume
+  }
   if (!undone.has_value()) {
     parts.node.log.Warning("an unfinished volume could not be removed: the eraser will remove it",
                            {{"lv", wish.lv_name}, {"error", undone.error().message()}});
@@ -169,14 +186,18 @@ void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
   }
 }
 
-// Plans and executes under one turn, so that no other call changes the group in between. Returns a zeroing
-// that must end before the next turn; nullptr: all is done.
-Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted,
-                                          const Call& call) {
+// What a turn leaves to do.
+struct Turn {
+  bool done = false;
+  std::shared_ptr<Zeroing> zeroing = nullptr;  // must end before the next turn
+};
+
+// Plans and executes under one turn, so that no other call changes the group in between.
+Result<Turn> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted, const Call& call) {
   Eraser& eraser = parts.erasers.Of(pool);
   QUARRY_ASSIGN(const Zeroed cleared, TakeZeroed(parts.node, pool, eraser, wanted.key, call));
   if (cleared.under_way != nullptr) {
-    return cleared.under_way;
+    return Turn{.zeroing = cleared.under_way};
   }
   QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
   const lvm::VolumeGroup& group = *catalog->group;
@@ -194,25 +215,29 @@ Result<std::shared_ptr<Zeroing>> TakeTurn(Parts& parts, Pool& pool, const Provis
   }
   const auto unknown = pool.clean.Unknown(ExtentsOf(*plan, false));
   if (!unknown.empty() && work.zeroed_only) {
-    return StartZeroing(parts.node, pool, eraser, wanted.key, *catalog, *plan, unknown, call);
+    QUARRY_ASSIGN(auto zeroing,
+                  StartZeroing(parts.node, pool, eraser, wanted.key, *catalog, *plan, unknown, call));
+    return Turn{.zeroing = std::move(zeroing)};
   }
-  QUARRY_TRY(work.execute(*std::move(plan), unknown.empty()));
-  return nullptr;
+  QUARRY_ASSIGN(const bool done, work.execute(*std::move(plan), unknown.empty()));
+  return Turn{.done = done};
 }
 
 // Takes turns until the work is done, and waits between them for extents that are being zeroed.
 Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std::string& what,
                  const Call& call) {
   while (true) {
-    std::shared_ptr<Zeroing> cleaning;
+    Turn turn;
     {
-      QUARRY_ASSIGN(const auto turn, pool.writers.Wait(what, call));
-      QUARRY_ASSIGN(cleaning, TakeTurn(parts, pool, wanted, call));
+      QUARRY_ASSIGN(const auto writer, pool.writers.Wait(what, call));
+      QUARRY_ASSIGN(turn, TakeTurn(parts, pool, wanted, call));
     }
-    if (cleaning == nullptr) {
+    if (turn.done) {
       return Ok();
     }
-    QUARRY_TRY(cleaning->Wait(ZeroingPatience(call)).Context(what));
+    if (turn.zeroing != nullptr) {
+      QUARRY_TRY(turn.zeroing->Wait(ZeroingPatience(call)).Context(what));
+    }
   }
 }
 
@@ -224,6 +249,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
   wish.node_hash = parts.node.config.node.empty() ? "" : lvm::NodeHash(parts.node.config.node);
   const Making making(pool, wish.lv_name);
   Volume made;
+  bool refused_once = false;  // the plan of one commit was, so the next plan has two
   const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
     QUARRY_TRY(catalog.CheckReadableName(wish.name));
     QUARRY_ASSIGN(wish.size,
@@ -240,15 +266,24 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
                                  : ExplainNoPlace(parts, planned.error(), catalog, wish, pool);
     };
     work.zeroed_only = MustBeZeroed(wish.profile, wish.access.access);
-    work.execute = [&, only_ours = work.zeroed_only](Plan plan, bool zeroed) -> Status {
-      if (only_ours) {
-        ExpectOnlyOurs(plan, catalog.group->seqno);
+    work.execute = [&, only_ours = work.zeroed_only](Plan plan, bool zeroed) -> Result<bool> {
+      const uint64_t seqno = catalog.group->seqno;
+      const bool once = zeroed && !refused_once && CommitOnce(plan, seqno);
+      if (only_ours && !once) {
+        ExpectOnlyOurs(plan, seqno);
       }
       lvm::CreateLv& spec = *Find<lvm::CreateLv>(plan.front());
       spec.assume_in_sync = wish.profile.skip_sync && zeroed;
       spec.max_recovery_rate = parts.node.config.rebuild_rate.value_or(Bytes{});
       auto done = RunCounted(pool, plan, parts.node.world, call);
-      return done.has_value() ? Ok() : UndoCreate(parts, pool, wish, std::move(done.error()));
+      if (done.has_value()) {
+        return true;
+      }
+      if (once && WasRefused(parts, pool, wish.lv_name, done.error(), call)) {
+        refused_once = true;
+        return false;
+      }
+      return UndoCreate(parts, pool, wish, once, std::move(done.error()));
     };
     return work;
   };
@@ -281,7 +316,7 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
       return PlanExpand(catalog, *record, profile, size, pool.config, within);
     };
     work.zeroed_only = MustBeZeroed(profile, record->access);
-    work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Status {
+    work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Result<bool> {
       QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
       const bool read_only = device.has_value() && device->read_only;
       if (read_only) {
@@ -290,8 +325,9 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
       Status done = RunCounted(pool, plan, parts.node.world, call);
       if (!done.has_value()) {
         ResumeAfterFailure(parts, *record, read_only);
+        return std::move(done.error());
       }
-      return done;
+      return true;
     };
     return work;
   };

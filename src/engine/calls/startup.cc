@@ -11,7 +11,7 @@
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
 #include "engine/model/config.h"
-#include "engine/plan/zeroed_extents.h"
+#include "engine/pool/zeroed_file.h"
 
 namespace quarry::engine {
 namespace {
@@ -322,6 +322,18 @@ void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catal
   }
 }
 
+// Before this process commits anything: the file is true for one state of the group.
+void RecallZeroed(Parts& parts, Pool& pool, const Call& call) {
+  const std::string file = ZeroedFile(parts.node.config, pool.config);
+  const Status loaded =
+      file.empty() ? Ok() : LoadZeroed(file, pool.clean, parts.node.world.lvm, pool.config.group, call);
+  if (!loaded.has_value()) {
+    parts.node.log.Info(
+        "which free extents are zero is not known any more: they are zeroed again when needed",
+        {{"pool", pool.config.name}, {"why", loaded.error().message()}});
+  }
+}
+
 }  // namespace
 
 Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
@@ -329,6 +341,7 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
   QUARRY_ASSIGN(const auto turn, pool.writers.Wait("starting", call));
   QUARRY_TRY(EnsureGroup(parts, pool.config, call));
   QUARRY_ASSIGN(auto catalog, parts.node.ReadGroup(pool, call));
+  RecallZeroed(parts, pool, call);
   for (const Unreadable& one : catalog->unreadable) {
     parts.node.log.Warning("a logical volume has Quarry's tag but cannot be understood: it is not touched",
                            {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});

@@ -68,7 +68,8 @@ void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call,
 //   whose volume has no device,
 // - resumes devices that a killed LVM left suspended,
 // - loads a volume's table again if one of its devices maps extents that are not the volume's,
-// - keeps the device of every published raw volume open.
+// - keeps the device of every published raw volume open,
+// - recalls which free extents the last process knew to be zero.
 //
 // Touches only what is proven to be managed. Logs and leaves what cannot be removed. On an error the pool is
 // not served. May be repeated.

@@ -67,6 +67,9 @@ struct EngineConfig {
   // Whether a single-node volume may be published at several targets of this node, so that several pods of
   // one node can share it. csi-spec section 7 wants this refused; Kubernetes needs it.
   bool several_targets = true;
+  // A folder that only quarryd writes to and that does not survive a boot. It has a folder for each group, in
+  // which an orderly stop leaves what the next start may use (pool/zeroed_file.h). Empty: nothing is left.
+  std::string memory_dir;
   // Upper limit, in bytes per second and disk, for erasing deleted volumes. 0: no limit.
   Bytes erase_rate;
   Fsck fsck = Fsck::kOff;

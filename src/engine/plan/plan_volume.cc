@@ -15,9 +15,9 @@ namespace {
 
 constexpr Bytes kErasePiece = kGiB;
 
-// An interrupted growth may not have been compared with its plan, and the plan is lost. LVM allocates only
-// the extents that it was told to allocate. So it is enough to compare the geometry with the profile.
-Status CheckGrown(const Record& record, const Profile& profile) {
+// LVM allocates only the extents that it was told to allocate. So it is enough to compare the geometry with
+// the profile if the plan is lost.
+Status CheckGeometry(const Record& record, const Profile& profile, std::string_view cause) {
   const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
   if (geometry.has_value() && geometry->type() == profile.geometry.type() &&
       geometry->legs() == profile.geometry.legs() &&
@@ -26,10 +26,10 @@ Status CheckGrown(const Record& record, const Profile& profile) {
   }
   return Error(
       Code::kPrecondition,
-      fmt::format(
-          "volume {}: a growth that was cut off left it with a wrong layout: it {}; inspect it with lvs. If "
-          "two legs share a disk, move one of them to another disk (pvmove)",
-          record.tags.id, geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
+      fmt::format("volume {}: {}: it {}; inspect it with lvs. If two legs share a disk, move one of them to "
+                  "another disk (pvmove)",
+                  record.tags.id, cause,
+                  geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
 }
 
 }  // namespace
@@ -75,6 +75,26 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   return plan;
 }
 
+bool CommitOnce(Plan& plan, uint64_t seqno) {
+  lvm::CreateLv* const create = plan.empty() ? nullptr : Find<lvm::CreateLv>(plan.front());
+  const lvm::ChangeTags* const tags = plan.empty() ? nullptr : Find<lvm::ChangeTags>(plan.back());
+  const bool one_step = plan.size() == 3 && std::holds_alternative<VerifyLayoutAction>(plan[1]);
+  if (create == nullptr || tags == nullptr || !one_step || create->geometry.has_metadata()) {
+    return false;
+  }
+  create->tags = tags->add;
+  create->wipe = lvm::Wipe::kNone;
+  create->seqno = seqno;
+  plan.pop_back();
+  return true;
+}
+
+Status CheckLayout(const Record& record, const Profile& profile) {
+  return profile.geometry.has_metadata() || record.lv->IsRaid()
+             ? Ok()
+             : CheckGeometry(record, profile, "its layout is not that of its profile");
+}
+
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
                         const PoolConfig& pool, const lvm::FreeSpace* within) {
   const lvm::VolumeGroup& group = *catalog.group;
@@ -95,7 +115,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
   const Bytes bytes = ToBytes(size, group.extent_size);
   if (bytes != record.tags.size) {
     if (record.lv->size > record.tags.size) {
-      QUARRY_TRY(CheckGrown(record, profile));
+      QUARRY_TRY(CheckGeometry(record, profile, "a growth that was cut off left it with a wrong layout"));
     }
     plan.push_back(lvm::ChangeTags{
         group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});

@@ -27,12 +27,24 @@ struct CreateWish {
   bool elsewhere = false;      // CreateRequest::elsewhere
 };
 
-// The creating command sets the marker. When the volume is complete and verified, one commit removes the
-// marker and sets all other tags. After a crash before that commit, the next start removes the LV. Errors of
-// lvm::Place; kNoSpace naming the setting if inline volumes have used up their part of the pool. `within`:
-// the only space that the volume may use; nullptr: all free space.
+// Without CommitOnce the creating command sets the marker. When the volume is complete and verified, one
+// commit removes the marker and sets all other tags. After a crash before that commit, the next start removes
+// the LV. Errors of lvm::Place; kNoSpace naming the setting if inline volumes have used up their part of the
+// pool. `within`: the only space that the volume may use; nullptr: all free space.
 Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
                               const lvm::FreeSpace* within = nullptr);
+
+// Changes the plan of a create so that its first commit makes the ready volume, without marker and wiping.
+// Only for a plan whose extents are all known to be zero, as of the plan's group with the number `seqno`. LVM
+// runs only if the group still has this number. So nobody owned the extents in between, and a crash at any
+// moment leaves no volume or a ready one. False: the plan is unchanged, because LVM needs several commits for
+// it: RAID with metadata legs, or a volume that needs an extend as well.
+bool CommitOnce(Plan& plan, uint64_t seqno);
+
+// OK if a volume without RAID has the legs of its profile, each on a disk of its own. kPrecondition: it has
+// not; the message tells how to inspect it. A volume that one commit made (CommitOnce) is checked by this
+// alone if quarryd was killed before it compared the layout with its plan.
+Status CheckLayout(const Record& record, const Profile& profile);
 
 // Grows to `size` extents. The size tag is written last; until then the volume has its old size for callers.
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,

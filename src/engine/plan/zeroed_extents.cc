@@ -90,6 +90,16 @@ void ZeroedExtents::Forget(const std::vector<PhysicalRange>& ranges) {
   }
 }
 
+std::vector<PhysicalRange> ZeroedExtents::Known() const {
+  std::vector<PhysicalRange> out;
+  for (const auto& [pv, ranges] : clear_) {
+    for (const ExtentRange& range : ranges) {
+      out.push_back({pv, range});
+    }
+  }
+  return out;
+}
+
 std::vector<PhysicalRange> ZeroedExtents::Unknown(const std::vector<PhysicalRange>& ranges) const {
   std::vector<PhysicalRange> out;
   for (const auto& [pv, wanted] : ByPv(ranges)) {

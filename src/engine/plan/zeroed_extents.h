@@ -1,6 +1,6 @@
 // Free extents that are known to read as zeroes. A new volume can use them without showing another tenant's
-// old bytes. This is memory, not a record on disk: forgotten extents are zeroed again, and no extent counts
-// as zeroed without proof.
+// old bytes. Forgotten extents are zeroed again, and no extent counts as zeroed without proof. An orderly
+// restart of quarryd hands the knowledge on (pool/zeroed_file.h).
 //
 // An extent is known if this process has zeroed it, flushed it and returned it to the group, and no other
 // process can have had it since. To get a free extent, a process must commit a change of the group, and
@@ -34,6 +34,8 @@ class ZeroedExtents {
   // last Look must have come before the removal.
   void Add(const std::vector<lvm::PhysicalRange>& ranges);
 
+  // All known extents, by PV, ascending.
+  std::vector<lvm::PhysicalRange> Known() const;
   // The parts of `ranges` that are not known to be zeroed, by PV, ascending.
   std::vector<lvm::PhysicalRange> Unknown(const std::vector<lvm::PhysicalRange>& ranges) const;
 

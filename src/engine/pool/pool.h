@@ -1,4 +1,5 @@
-// What quarryd keeps in memory for one pool. None of it has to survive a restart.
+// What quarryd keeps in memory for one pool. None of it has to survive a restart; zeroed_file.h keeps `clean`
+// over an orderly one.
 #pragma once
 
 #include <map>

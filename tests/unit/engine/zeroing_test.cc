@@ -2,7 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,9 +43,11 @@ class ZeroingTest : public testing::Test {
 
   void Restart(ExpandBy expand = ExpandBy::kController) {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(
-        EngineConfig{.pools = {{.name = "p", .group = "vg0"}}, .erase_rate = rate_, .expand = expand},
-        fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "p", .group = "vg0"}},
+                                                    .memory_dir = memory_,
+                                                    .erase_rate = rate_,
+                                                    .expand = expand},
+                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
   }
   static Call Soon(int ms = 20000) { return CallWithin(milliseconds(ms)); }
@@ -107,6 +115,7 @@ class ZeroingTest : public testing::Test {
   }
 
   Bytes rate_;
+  std::string memory_;
   fakes::FakeLvm lvm_;
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
@@ -251,6 +260,176 @@ TEST_F(ZeroingTest, ExtentsThatADeletionZeroedAreNotZeroedAgain) {
     EXPECT_TRUE(IsClear(again->volume.id));
     DeleteAndWait(again->volume.id);
   }
+}
+
+// The number of commits of one create over extents that a deletion has zeroed.
+class OneCommitTest : public ZeroingTest {
+ protected:
+  void ClearWith(const Parameters& parameters) {
+    const auto made = Create("before", 20, parameters);
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    DeleteAndWait(made->volume.id);
+  }
+};
+
+TEST_F(OneCommitTest, MakesAReadyVolumeWithoutMetadataLegs) {
+  for (const auto& [type, commits] :
+       std::map<std::string, uint64_t>{{"linear", 1}, {"striped", 1}, {"raid0", 1}, {"raid1", 2}}) {
+    ClearWith({{"type", type}});
+    const uint64_t seqno = Group()->seqno;
+    const auto made = Create("one", 10, {{"type", type}});
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_EQ(Group()->seqno - seqno, commits) << type;
+    EXPECT_TRUE(IsClear(made->volume.id)) << type;
+    const auto again = Create("one", 10, {{"type", type}});
+    ASSERT_TRUE(again.has_value()) << again.error().message();
+    EXPECT_EQ(again->volume.id, made->volume.id);
+    DeleteAndWait(made->volume.id);
+  }
+}
+
+TEST_F(OneCommitTest, AlsoForFileSystems) {
+  ClearWith({});
+  const uint64_t seqno = Group()->seqno;
+  const auto made = Create("one", 10, {}, AccessType::kMount);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(Group()->seqno - seqno, 1U);
+}
+
+// Another program commits after quarryd has read the group, and before LVM has its lock. The extents may have
+// been that program's in between.
+TEST_F(OneCommitTest, ACommitOfAnotherProgramInBetweenIsNoticed) {
+  ClearWith({});
+  bool once = true;
+  lvm_.SetOnCall([&](const std::string& method) {
+    if (method == "Create" && std::exchange(once, false)) {
+      erase_.Forget();
+      lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});
+    }
+  });
+  const auto made = Create("one", 10);
+  lvm_.SetOnCall(nullptr);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_FALSE(once);
+  EXPECT_TRUE(IsClear(made->volume.id));
+  EXPECT_EQ(Group()->lvs.size(), 1U);
+}
+
+TEST_F(OneCommitTest, WhatAFailedCreateLeftIsRemovedOrFoundAgain) {
+  ClearWith({});
+  lvm_.after.FailNth("Create", 1, Error(Code::kIo, "killed"));
+  EXPECT_EQ(Create("one", 10).error().code(), Code::kIo);
+  EXPECT_TRUE(Group()->lvs.empty());
+
+  ClearWith({});
+  lvm_.after.FailNth("Create", 1, Error(Code::kIo, "killed"));
+  lvm_.before.FailNth("Remove", 1, Error(Code::kIo, "killed"));
+  const auto left = Create("one", 10);
+  ASSERT_FALSE(left.has_value());
+  EXPECT_EQ(left.error().code(), Code::kUnavailable) << "a caller that never repeats it leaks the volume";
+  lvm_.after.Clear();
+  lvm_.before.Clear();
+  ASSERT_EQ(Group()->lvs.size(), 1U);
+  const auto found = Create("one", 10);
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  EXPECT_EQ(Group()->lvs.size(), 1U);
+  EXPECT_TRUE(IsClear(found->volume.id));
+}
+
+// quarryd was killed before it compared the layout with its plan.
+TEST_F(OneCommitTest, AVolumeWithAWrongLayoutIsNotHandedOut) {
+  const Parameters striped = {{"type", "striped"}};
+  ClearWith(striped);
+  ASSERT_TRUE(Create("one", 10, striped).has_value());
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+    auto& areas = group.lvs.front().segments.front().areas;
+    areas[1] = {areas[0].pv_uuid, "", {areas[0].range.end(), areas[0].range.count}};
+  });
+  const auto again = Create("one", 10, striped);
+  ASSERT_FALSE(again.has_value());
+  EXPECT_EQ(again.error().code(), Code::kPrecondition) << again.error().message();
+  EXPECT_NE(again.error().message().find("two legs on disk"), std::string::npos) << again.error().message();
+}
+
+class KeptTest : public OneCommitTest {
+ protected:
+  KeptTest() {
+    std::string path = testing::TempDir() + "quarry-kept-XXXXXX";
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    memory_ = path;
+    std::filesystem::create_directories(File().parent_path());
+    Restart();
+  }
+  ~KeptTest() override { std::filesystem::remove_all(memory_); }
+
+  std::filesystem::path File() const { return std::filesystem::path(memory_) / "vg0" / "zeroed"; }
+  void StopInOrder() {
+    const Status stopped = engine_->lifecycle().Stop(Soon());
+    ASSERT_TRUE(stopped.has_value()) << stopped.error().message();
+  }
+  // Whether a create needs no zeroing.
+  bool IsKnown() {
+    const size_t before = Pieces();
+    const auto made = Create("one", 10);
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_TRUE(IsClear(made->volume.id));
+    return Pieces() == before;
+  }
+};
+
+TEST_F(KeptTest, AnOrderlyRestartForgetsNothing) {
+  ClearWith({});
+  StopInOrder();
+  EXPECT_TRUE(std::filesystem::exists(File()));
+  Restart();
+  EXPECT_FALSE(std::filesystem::exists(File())) << "it is true for one start only";
+  EXPECT_TRUE(IsKnown());
+}
+
+TEST_F(KeptTest, WithoutAnOrderlyStopNothingIsKnown) {
+  ClearWith({});
+  StopInOrder();
+  Restart();
+  Restart();  // as after a kill: the second start finds no file
+  EXPECT_FALSE(IsKnown());
+}
+
+TEST_F(KeptTest, ACommitOfAnotherProgramMakesTheFileWorthless) {
+  ClearWith({});
+  StopInOrder();
+  engine_.reset();
+  erase_.Forget();
+  lvm_.Edit("vg0", [](lvm::VolumeGroup&) {});
+  Restart();
+  EXPECT_FALSE(IsKnown());
+}
+
+TEST_F(KeptTest, ADamagedFileIsNotBelieved) {
+  ClearWith({});
+  for (const auto& damage : std::vector<std::function<std::string(std::string)>>{
+           [](const std::string& text) { return text.substr(0, text.size() - 5); },
+           [](const std::string& text) { return text.substr(text.find('\n') + 1); },
+           [](const std::string& text) { return text + "more\n"; },
+           [](std::string text) { return text.replace(text.rfind(" "), 1, "x"); },
+           [](const std::string&) { return std::string(); }}) {
+    StopInOrder();
+    engine_.reset();
+    std::string text;
+    std::getline(std::ifstream(File()), text, '\0');
+    ASSERT_TRUE(text.ends_with("end\n")) << text;
+    std::ofstream(File(), std::ios::trunc) << damage(text);
+    erase_.Forget();
+    Restart();
+    EXPECT_FALSE(IsKnown()) << damage(text);
+    DeleteAndWait(engine_->volumes().List(0, "", Soon())->volumes.front().id);
+  }
+}
+
+TEST_F(KeptTest, ExtentsInUseAreNotInTheFile) {
+  ClearWith({});
+  ASSERT_TRUE(Create("uses them", 400).has_value());
+  StopInOrder();
+  EXPECT_FALSE(std::filesystem::exists(File()));
 }
 
 TEST_F(ZeroingTest, ExtentsThatAnotherProgramMayHaveUsedAreZeroedAgain) {
