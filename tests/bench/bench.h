@@ -24,6 +24,8 @@ class Bench {
   // The group "vg" on disks 1 to 4, and "few" on disks 5 and 6. Each is made at its first use.
   Result<Site*> Main() { return Get(main_, "vg", 1, 4); }
   Result<Site*> Few() { return Get(few_, "few", 5, 6); }
+  // A group that only LVM's own commands use, on disks 7 and 8: as large as Few(), with as much metadata.
+  Result<std::string> Peers();
 
  private:
   static Result<Site*> Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last);
@@ -32,6 +34,7 @@ class Bench {
   Slowdown slowdown_;
   std::unique_ptr<Site> main_;
   std::unique_ptr<Site> few_;
+  bool has_peers_ = false;
 };
 
 // Each reports its findings, with at least Bench::samples() samples. An error means that a measurement failed

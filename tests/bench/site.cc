@@ -84,10 +84,11 @@ Status Site::Stop() {
   return status == 0 ? Ok() : Status(Error(Code::kInternal, fmt::format("quarryd ended with {}", status)));
 }
 
-Result<std::string> Site::Create(const std::string& name, const std::string& type, int64_t size) {
+Result<std::string> Site::Create(const std::string& name, const std::string& type, int64_t size,
+                                 const std::string& erase) {
   contents_.clear();
   const auto made = client().Create({.name = name,
-                                     .parameters = vm::TypeParameters(type, {{"erase", "none"}}),
+                                     .parameters = vm::TypeParameters(type, {{"erase", erase}}),
                                      .capability = vm::BlockCapability(),
                                      .size = size});
   QUARRY_TRY(Must("creating " + name, made));
@@ -138,6 +139,13 @@ Status Site::Clear() {
   Settle();
   QUARRY_TRY(Run({"vgchange", "-an", group_}));
   return Restore(empty_);
+}
+
+Status Site::ClearToZero(int64_t size) {
+  QUARRY_TRY(Clear());
+  QUARRY_ASSIGN(const std::string id, Create("zeroes", "raid1", size, "zero"));
+  QUARRY_TRY(Delete(id));
+  return WaitErased();
 }
 
 Status Site::Fill(const std::string& type, size_t count) {

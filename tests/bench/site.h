@@ -32,8 +32,10 @@ class Site {
   // Returns when quarryd runs, which is before it is ready.
   Status Launch();
 
-  // Creates a linear or raid1 volume and returns its id. Fails if that fails.
-  Result<std::string> Create(const std::string& name, const std::string& type, int64_t size = kSmall);
+  // Creates a linear or raid1 volume and returns its id. Fails if that fails. `erase`: the parameter. "none"
+  // permits extents of any content; after "zero" the extents of a raw volume must be zero.
+  Result<std::string> Create(const std::string& name, const std::string& type, int64_t size = kSmall,
+                             const std::string& erase = "none");
   Status Delete(const std::string& id);
   std::string DeviceOf(const std::string& id) const;
 
@@ -43,6 +45,9 @@ class Site {
   // makes the first ten, MultiplyVolumes the others. Does nothing if the last Fill was the same and nothing
   // changed since.
   Status Fill(const std::string& type, size_t count);
+
+  // Clear, and makes quarryd know that the first `size` bytes of two disks are zero.
+  Status ClearToZero(int64_t size);
 
   // Waits until no deleted volume is being erased.
   Status WaitErased();
