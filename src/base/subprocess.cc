@@ -65,15 +65,18 @@ std::vector<std::string> Assignments(const Environment& env) {
 // posix_spawn attributes and file actions with their cleanup.
 class SpawnPlan {
  public:
-  SpawnPlan(std::span<const int> files, std::span<const int> keep) {
+  SpawnPlan(std::span<const int> files, std::span<const int> keep, bool unbroken) {
     posix_spawnattr_init(&attr_);
     posix_spawn_file_actions_init(&actions_);
     sigset_t all;
-    sigset_t none;
+    sigset_t blocked;
     sigfillset(&all);
-    sigemptyset(&none);
+    sigemptyset(&blocked);
+    for (const int signal : unbroken ? std::vector{SIGTERM, SIGINT, SIGHUP, SIGQUIT} : std::vector<int>()) {
+      sigaddset(&blocked, signal);
+    }
     posix_spawnattr_setsigdefault(&attr_, &all);
-    posix_spawnattr_setsigmask(&attr_, &none);
+    posix_spawnattr_setsigmask(&attr_, &blocked);
     posix_spawnattr_setpgroup(&attr_, 0);
     posix_spawnattr_setflags(&attr_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     for (size_t i = 0; i < files.size(); ++i) {
@@ -333,8 +336,8 @@ class Child {
 }  // namespace
 
 Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, const Environment& env,
-                    std::span<const int> files, std::span<const int> keep) {
-  return SpawnPlan(files, keep).Run(program, std::move(argv), Assignments(env));
+                    std::span<const int> files, std::span<const int> keep, bool unbroken) {
+  return SpawnPlan(files, keep, unbroken).Run(program, std::move(argv), Assignments(env));
 }
 
 class SpawnSubprocess::Children {
@@ -372,10 +375,10 @@ Result<Finished> SpawnSubprocess::Run(const Command& command, const Call& call) 
   }
   const int input = command.hold_fd >= 0 ? command.hold_fd : nothing.valid() ? nothing.get() : in.read.get();
   const std::array<int, 3> files = {input, out.write.get(), err.write.get()};
-  QUARRY_ASSIGN(const pid_t pid,
-                command.ends_with_us
-                    ? BoundChild(files).Fork(command.argv, Assignments(command.env))
-                    : Spawn(command.argv[0], command.argv, command.env, files, command.keep_fds));
+  QUARRY_ASSIGN(const pid_t pid, command.ends_with_us
+                                     ? BoundChild(files).Fork(command.argv, Assignments(command.env))
+                                     : Spawn(command.argv[0], command.argv, command.env, files,
+                                             command.keep_fds, command.unbroken));
   in.read.Reset();
   out.write.Reset();
   err.write.Reset();

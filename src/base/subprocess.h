@@ -30,6 +30,9 @@ struct Command {
   // The child gets TERM as soon as this process is dead. Only for commands that may be ended at any moment,
   // because they only wait for something. Without keep_fds.
   bool ends_with_us = false;
+  // TERM, INT, HUP and QUIT are blocked in the child. So after a deadline or a stop request it has kill_grace
+  // to end by itself, and is then killed. For a command that must not be broken off. Not with ends_with_us.
+  bool unbroken = false;
 };
 
 struct Finished {
@@ -47,7 +50,7 @@ struct Finished {
 using StuckChildren = std::vector<std::pair<int, std::string>>;
 
 // The seam to processes. Thread-safe. A child runs in its own process group, with default signal
-// dispositions, an empty signal mask, and no descriptors except 0, 1, 2 and keep_fds.
+// dispositions, an empty signal mask (except `unbroken`), and no descriptors except 0, 1, 2 and keep_fds.
 class Subprocess {
  public:
   virtual ~Subprocess() = default;
@@ -63,10 +66,10 @@ class Subprocess {
 };
 
 // Starts a program with posix_spawn(3), in its own process group, with default signal dispositions and an
-// empty signal mask. files[i] becomes descriptor i; a descriptor in `keep` keeps its number. The program
-// inherits no other descriptor. `program` is a path. The caller reaps the process.
+// empty signal mask (`unbroken`: as in Command). files[i] becomes descriptor i; a descriptor in `keep` keeps
+// its number. The program inherits no other descriptor. `program` is a path. The caller reaps the process.
 Result<pid_t> Spawn(const std::string& program, std::vector<std::string> argv, const Environment& env,
-                    std::span<const int> files, std::span<const int> keep = {});
+                    std::span<const int> files, std::span<const int> keep = {}, bool unbroken = false);
 
 // Uses posix_spawn (fork for children with ends_with_us), pidfd and poll. Each object counts the stuck
 // children of its own commands.

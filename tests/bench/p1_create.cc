@@ -37,7 +37,8 @@ Status Measure(Bench& bench, const Row& row) {
   QUARRY_ASSIGN(const std::string peers, bench.Peers());
   QUARRY_TRY(Run({"lvremove", "-y", "-f", peers}));
   const auto size = static_cast<int64_t>(bench.samples() + 1) * 2 * kSmall;
-  QUARRY_TRY(row.clear ? site->ClearToZero(size) : site->Clear());
+  QUARRY_TRY(site->Clear());
+  QUARRY_TRY(row.clear ? site->Zero(size) : Ok());
   Finding found;
   found.name = "P1.create." + name;
   found.what = fmt::format("CreateVolume {} : lvcreate", name);

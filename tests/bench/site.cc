@@ -21,7 +21,6 @@ using std::chrono::seconds;
 
 constexpr seconds kToolLimit{600};
 constexpr size_t kModels = 10;
-constexpr int64_t kFillSize = 4 * vm::kMi;
 
 Result<std::string> FileText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -38,6 +37,11 @@ Status Run(const std::vector<std::string>& argv) {
   return done.ok() ? Ok()
                    : Status(Error(Code::kInternal, fmt::format("{}: {} {}", fmt::join(argv, " "), done.status,
                                                                vm::Trim(done.err))));
+}
+
+Status ActivateAll(const std::string& group) {
+  return Run(
+      {"vgchange", "-ay", "-K", "--config", "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group});
 }
 
 Status RunTimed(Samples& samples, const std::vector<std::string>& argv) {
@@ -141,8 +145,7 @@ Status Site::Clear() {
   return Restore(empty_);
 }
 
-Status Site::ClearToZero(int64_t size) {
-  QUARRY_TRY(Clear());
+Status Site::Zero(int64_t size) {
   QUARRY_ASSIGN(const std::string id, Create("zeroes", "raid1", size, "zero"));
   QUARRY_TRY(Delete(id));
   return WaitErased();
@@ -166,12 +169,10 @@ Status Site::Fill(const std::string& type, size_t count) {
     QUARRY_ASSIGN(const std::string backup, FileText(file));
     QUARRY_ASSIGN(const std::string filled, MultiplyVolumes(backup, models, count - models.size()));
     QUARRY_TRY(Restore(filled));
-    // Activates as quarryd does: without udev's part, for which quarryd does not wait either. Copies of a
-    // RAID volume have no superblocks in their metadata legs. So they stay inactive, like volumes that were
-    // not staged since the boot.
+    // Copies of a RAID volume have no superblocks in their metadata legs. So they stay inactive, like volumes
+    // that were not staged since the boot.
     if (type == "linear") {
-      QUARRY_TRY(Run({"vgchange", "-ay", "-K", "--config",
-                      "activation { udev_sync=0 udev_rules=0 monitoring=0 }", group_}));
+      QUARRY_TRY(ActivateAll(group_));
     }
     Settle();
   }

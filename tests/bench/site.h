@@ -14,6 +14,7 @@
 namespace quarry::bench {
 
 inline constexpr int64_t kSmall = 16 * vm::kMi;
+inline constexpr int64_t kFillSize = 4 * vm::kMi;  // of each volume of Site::Fill
 
 class Site {
  public:
@@ -46,8 +47,8 @@ class Site {
   // changed since.
   Status Fill(const std::string& type, size_t count);
 
-  // Clear, and makes quarryd know that the first `size` bytes of two disks are zero.
-  Status ClearToZero(int64_t size);
+  // Makes quarryd know that `size` free bytes of two disks, the first that it would use, are zero.
+  Status Zero(int64_t size);
 
   // Waits until no deleted volume is being erased.
   Status WaitErased();
@@ -67,6 +68,9 @@ class Site {
   std::unique_ptr<vm::CsiClient> client_;
 };
 
+// Activates all linear volumes of a group as quarryd does: without udev's part, for which quarryd does not
+// wait either.
+Status ActivateAll(const std::string& group);
 // Runs a tool that must succeed.
 Status Run(const std::vector<std::string>& argv);
 // The same, with its duration added to `samples`.

@@ -79,7 +79,7 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
   lvm::CreateLv* const create = plan.empty() ? nullptr : Find<lvm::CreateLv>(plan.front());
   const lvm::ChangeTags* const tags = plan.empty() ? nullptr : Find<lvm::ChangeTags>(plan.back());
   const bool one_step = plan.size() == 3 && std::holds_alternative<VerifyLayoutAction>(plan[1]);
-  if (create == nullptr || tags == nullptr || !one_step || create->geometry.has_metadata()) {
+  if (create == nullptr || tags == nullptr || !one_step || !lvm::CanCreateUnderLock(create->geometry)) {
     return false;
   }
   create->tags = tags->add;
@@ -90,9 +90,9 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
 }
 
 Status CheckLayout(const Record& record, const Profile& profile) {
-  return profile.geometry.has_metadata() || record.lv->IsRaid()
-             ? Ok()
-             : CheckGeometry(record, profile, "its layout is not that of its profile");
+  return lvm::CanCreateUnderLock(profile.geometry) && !record.lv->IsRaid()
+             ? CheckGeometry(record, profile, "its layout is not that of its profile")
+             : Ok();
 }
 
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,

@@ -37,8 +37,8 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 // Changes the plan of a create so that its first commit makes the ready volume, without marker and wiping.
 // Only for a plan whose extents are all known to be zero, as of the plan's group with the number `seqno`. LVM
 // runs only if the group still has this number. So nobody owned the extents in between, and a crash at any
-// moment leaves no volume or a ready one. False: the plan is unchanged, because LVM needs several commits for
-// it: RAID with metadata legs, or a volume that needs an extend as well.
+// moment leaves no volume or a ready one. False: the plan is unchanged, because LVM needs several commands
+// for it, or does not create its type under a caller's lock (lvm::CanCreateUnderLock).
 bool CommitOnce(Plan& plan, uint64_t seqno);
 
 // OK if a volume without RAID has the legs of its profile, each on a disk of its own. kPrecondition: it has

@@ -177,6 +177,7 @@ Result<Finished> LvmSpawn::RunHolding(const std::string& group, const std::vecto
                                       const Call& call, int lock_fd) {
   Command command = CommandOf(arguments);
   if (lock_fd >= 0) {
+    command.unbroken = true;  // LVM blocks signals only while it holds a lock of its own
     command.keep_fds = {lock_fd};
     // Without this, lvm closes all descriptors but the first three.
     command.env.emplace_back(kKeepFdVariable, fmt::format("{}", lock_fd));

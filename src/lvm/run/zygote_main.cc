@@ -186,12 +186,16 @@ class Zygote {
         raise(SIGTERM);
       }
     }
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
       std::signal(signal, SIG_DFL);
+      if (request.kind == Kind::kUnbroken) {
+        sigaddset(&blocked, signal);
+      }
     }
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    std::signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &blocked, nullptr);
     // LVM writes reports line by line. Without a buffer, a thousand volumes take ten thousand writes.
     static std::array<char, 1 << 16> buffer;
     setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());

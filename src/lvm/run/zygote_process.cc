@@ -149,7 +149,9 @@ Result<std::unique_ptr<Running>> Running::Start(std::shared_ptr<Process> zygote,
   QUARRY_ASSIGN(SocketPair reply, MakeSockets());
   QUARRY_ASSIGN(UniqueFd out, MakeFile("lvm-out"));
   QUARRY_ASSIGN(UniqueFd err, MakeFile("lvm-err"));
-  const Kind kind = command.ends_with_us ? Kind::kWatches : Kind::kChanges;
+  const Kind kind = command.ends_with_us ? Kind::kWatches
+                    : command.unbroken   ? Kind::kUnbroken
+                                         : Kind::kChanges;
   const std::string request = fmt::format("{}{}", static_cast<char>(kind),
                                           fmt::join(command.argv.begin() + 1, command.argv.end(), " "));
   std::vector<int> fds = {reply.theirs.get(), out.get(), err.get()};

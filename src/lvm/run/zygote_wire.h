@@ -35,8 +35,8 @@ inline constexpr size_t kMostFds = kFirstLock + kMostLocks;
 inline constexpr size_t kMaxWords = 63;
 
 // First byte of a request. A command that only watches gets TERM when the control socket ends, and when the
-// zygote ends.
-enum class Kind : char { kChanges = 'c', kWatches = 'w' };
+// zygote ends. kUnbroken: as Command::unbroken.
+enum class Kind : char { kChanges = 'c', kWatches = 'w', kUnbroken = 'u' };
 
 enum class Event : int32_t { kReady, kTaken, kNotStarted, kStarted, kDone, kEnded, kSignal };
 

@@ -72,6 +72,10 @@ Bytes MetadataTextOf(const Geometry& geometry) {
   return {LvsOf(geometry) * kLvText};
 }
 
+bool CanCreateUnderLock(const Geometry& geometry) {
+  return geometry.type() == VolumeType::kLinear || geometry.type() == VolumeType::kStriped;
+}
+
 std::string CreateLv::Text() const {
   return fmt::format("create logical volume {}: {}, {} extents on {}{}", Object(), geometry.Describe(),
                      step.logical_extents.value, fmt::join(step.pv_arguments, " "),
@@ -98,6 +102,10 @@ Result<Words> CreateLv::Arguments() const {
   // lvcreate refuses --nosync for raid6: its parity must be computed once.
   if (assume_in_sync && geometry.has_metadata() && geometry.type() != VolumeType::kRaid6) {
     out.emplace_back("--nosync");
+  }
+  if (seqno != 0 && !CanCreateUnderLock(geometry)) {
+    return Error(Code::kUnsupported,
+                 fmt::format("LVM does not create {} under a caller's lock", geometry.Describe()));
   }
   if (lock_fd >= 0) {
     out.emplace_back("--nolocking");

@@ -36,8 +36,9 @@ struct CreateLv {
   // false: the volume stays inactive. Only with Wipe::kNone. LVM clears the metadata legs all the same.
   bool activate = true;
   // The group's sequence number when the extents were last known to be free and zero; 0: any. If another
-  // process has committed since, nothing is created: kAborted. lvcreate cannot compare numbers, so only
-  // FreshLvm can do this: it compares while it holds LVM's lock. Others: kUnsupported.
+  // process has committed since, nothing is created: kUnavailable. lvcreate cannot compare numbers, so only
+  // FreshLvm can do this: it compares while it holds LVM's lock. Others: kUnsupported. Only for types that
+  // CanCreateUnderLock().
   uint64_t seqno = 0;
   // LVM's lock of the group, which the caller holds for writing. lvcreate keeps this descriptor until it
   // ends, and takes no lock itself. -1: it takes the lock.
@@ -50,6 +51,10 @@ struct CreateLv {
   CommitCount Commits() const;
   Bytes MetadataText() const;
 };
+
+// Whether lvcreate makes this type in one commit, and under a lock that its caller holds. It refuses
+// --nolocking for every RAID type (tools/lvcreate.c), raid0 among them.
+bool CanCreateUnderLock(const Geometry& geometry);
 
 struct ExtendLv {
   std::string group;

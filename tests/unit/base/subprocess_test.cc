@@ -91,6 +91,19 @@ TEST(Subprocess, ChildThatIgnoresTermIsKilled) {
   EXPECT_TRUE(run.Stuck().empty());
 }
 
+// Not a shell: it unblocks the signals.
+TEST(Subprocess, UnbrokenChildIgnoresTermUntilItIsKilled) {
+  SpawnSubprocess run;
+  for (const bool unbroken : {false, true}) {
+    Command command{.argv = {"/bin/sleep", "60"}, .env = {}, .input = ""};
+    command.unbroken = unbroken;
+    command.kill_grace = milliseconds(2000);
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_EQ(run.Run(command, CallWithin(milliseconds(100))).error().code(), Code::kTimeout);
+    EXPECT_EQ(std::chrono::steady_clock::now() - begun >= command.kill_grace, unbroken);
+  }
+}
+
 TEST(Subprocess, StopRequestEndsIt) {
   SpawnSubprocess run;
   std::stop_source source;

@@ -272,9 +272,9 @@ class OneCommitTest : public ZeroingTest {
   }
 };
 
-TEST_F(OneCommitTest, MakesAReadyVolumeWithoutMetadataLegs) {
+TEST_F(OneCommitTest, MakesAReadyVolumeUnlessItIsRaid) {
   for (const auto& [type, commits] :
-       std::map<std::string, uint64_t>{{"linear", 1}, {"striped", 1}, {"raid0", 1}, {"raid1", 2}}) {
+       std::map<std::string, uint64_t>{{"linear", 1}, {"striped", 1}, {"raid0", 2}, {"raid1", 2}}) {
     ClearWith({{"type", type}});
     const uint64_t seqno = Group()->seqno;
     const auto made = Create("one", 10, {{"type", type}});

@@ -305,6 +305,7 @@ TEST_F(LvmWithLocksTest, ACreateUnderTheCallersLockTakesNoneAndKeepsIt) {
   const Command& command = subprocess_.commands.front();
   EXPECT_THAT(command.argv, Contains("--nolocking"));
   EXPECT_THAT(command.keep_fds, testing::ElementsAre(5));
+  EXPECT_TRUE(command.unbroken) << "LVM blocks signals only under its own lock";
   EXPECT_THAT(command.env, Contains(testing::Pair("LVM_REPORT_FD", "5")));
   EXPECT_EQ(command.hold_fd, 77);
 }

@@ -495,6 +495,32 @@ TEST_F(Zygote, EachCommandKeepsItsOwnLockUntilItEndsAndTheZygoteKeepsNone) {
   EXPECT_TRUE(others_.commands.empty());
 }
 
+// The command waits until somebody reads the file that it writes. LVM has no lock then, and blocks no signal.
+TEST_F(Zygote, AnUnbrokenCommandIgnoresTerm) {
+  Run({"version"});
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const bool unbroken : {false, true}) {
+    Command command = Lvm({"config", "--file", fifo});
+    command.unbroken = unbroken;
+    command.kill_grace = milliseconds(60000);
+    std::stop_source stop;
+    std::atomic<bool> ended = false;
+    std::thread runner([&] {
+      EXPECT_FALSE(zygote_->Run(command, {.stop = stop.get_token()}).has_value());
+      ended = true;
+    });
+    const std::string children = fmt::format("/proc/{0}/task/{0}/children", ZygotePid());
+    EXPECT_TRUE(Eventually([&] { return !ReadFile(children).empty(); }));
+    std::this_thread::sleep_for(milliseconds(200));  // it opens the file
+    stop.request_stop();
+    std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_NE(ended, unbroken);
+    const UniqueFd reader(open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    runner.join();
+  }
+}
+
 // As for a create under LVM's own lock. The variable is for the lvm program only.
 TEST_F(Zygote, ACommandKeepsASecondLockToo) {
   Run({"version"});

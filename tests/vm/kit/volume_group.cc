@@ -93,6 +93,9 @@ std::vector<std::string> DiskNodes() {
 }
 
 Status VolumeGroup::Make(const std::vector<std::string>& how) {
+  // udev removes the links of the last group of this name a moment after the group. vgcreate refuses a name
+  // that exists in /dev.
+  Tool({"udevadm", "settle"});
   std::vector<std::string> argv = {"vgcreate", "-q", "-y"};
   argv.insert(argv.end(), how.begin(), how.end());
   argv.push_back(name_);
