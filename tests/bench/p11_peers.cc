@@ -170,15 +170,19 @@ void ReportRow(const Row& row) {
   }
 }
 
-// Each volume that is made is removed again, so the group keeps its size.
+// Each volume that is made is removed again, so the group keeps its size. Ours is raw, over extents that
+// quarryd knows to be zero.
 Status WriteOnce(Site& site, size_t number, Row& create, Row& remove) {
+  QUARRY_TRY(site.Zero(2 * kSmall));
   Settle();
-  const auto id = Timed(create.ours, [&] { return site.Create(fmt::format("p11-{}", number), "linear"); });
+  const auto id = Timed(create.ours,
+                        [&] { return site.Create(fmt::format("p11-{}", number), "linear", kSmall, "zero"); });
   if (!id.has_value()) {
     return id.error();
   }
   Settle();
   QUARRY_TRY(Timed(remove.ours, [&] { return site.Delete(*id); }));
+  QUARRY_TRY(site.WaitErased());
   for (size_t i = 0; i < kDriverCount; ++i) {
     QUARRY_TRY(RunAllTimed(create.peers.at(i), kDrivers[i].create(site.group(), "peer")));
     QUARRY_TRY(RunAllTimed(remove.peers.at(i), kDrivers[i].remove(site.group(), "peer")));

@@ -1,6 +1,6 @@
 // P9: a hundred requests at once beside the same count of bare LVM commands, one after the other:
-// CreateVolume beside lvcreate, and the staging and publishing of raw volumes that are not active, as after a
-// reboot, beside `lvchange -ay`.
+// CreateVolume of raw volumes over extents that quarryd knows to be zero beside lvcreate, and the staging and
+// publishing of raw volumes that are not active, as after a reboot, beside `lvchange -ay`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,11 +75,12 @@ Status CreateRound(Site& site, Sums& sums, std::vector<vm::v1::Volume>& volumes)
     });
   }));
   QUARRY_TRY(site.Clear());
+  QUARRY_TRY(site.Zero(static_cast<int64_t>(kAtOnce + 1) * kSmall));
   Settle();
   return Timed(sums.creates, [&] {
     return AllAtOnce([&](size_t i) -> Status {
       const auto made = site.client().Create({.name = fmt::format("p9-{}", i),
-                                              .parameters = vm::TypeParameters("linear", {{"erase", "none"}}),
+                                              .parameters = vm::TypeParameters("linear"),
                                               .capability = vm::BlockCapability(),
                                               .size = kSmall});
       QUARRY_TRY(Must("CreateVolume", made));
