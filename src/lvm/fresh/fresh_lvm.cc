@@ -733,6 +733,12 @@ Status FreshLvm::CheckNumber(const std::string& name, uint64_t seqno, const Call
     return Error(Code::kUnsupported,
                  fmt::format("the headers on the disks of volume group {} do not prove its state", name));
   }
+  // LVM reads every disk before it takes its lock. A command under our lock would keep it while it waits for
+  // this disk, and everybody else would wait too.
+  if (!now.silent.empty()) {
+    return Error(Code::kUnsupported,
+                 fmt::format("disk {} of volume group {} does not answer", now.silent.front(), name));
+  }
   if (now.snapshot->seqno != seqno) {
     return Error(Code::kUnavailable,
                  fmt::format("another process has changed volume group {} meanwhile: try again", name));

@@ -75,7 +75,7 @@ class FreshLvm final : public LvmApi {
   //   So an unmanaged group of the same name, on other disks, is no obstacle.
   // - CreateLv with a sequence number: takes LVM's lock for writing, proves by the headers that the group has
   //   this number, and leaves the lock to the command. kUnavailable: another process has committed since.
-  //   kUnsupported: the headers prove nothing. In both cases nothing was run.
+  //   kUnsupported: the headers prove nothing, or a disk does not answer. In each case nothing was run.
   Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override {
     return inner_.Version(group, call);

@@ -270,6 +270,17 @@ TEST_F(FreshCreate, WithoutProofLvmDoesNotRun) {
   EXPECT_EQ(applied_, 0);
 }
 
+// LVM would wait for the disk, and everybody for LVM.
+TEST_F(FreshCreate, WhileADiskIsSilentLvmDoesNotRunUnderTheLock) {
+  const uint64_t seqno = (*locking_->Read("vg0", Soon()))->seqno;
+  world_.SetDisk(1, [](PvState& state) { state.kind = PvState::Kind::kSilent; });
+  const Status made = CreateAt(seqno);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kUnsupported) << made.error().message();
+  EXPECT_EQ(applied_, 0);
+  EXPECT_TRUE(IsFree());
+}
+
 TEST_F(FreshCreate, AFailedCommandThatStillRunsKeepsTheLock) {
   outcome_ = Error(Code::kTimeout, "killed");
   const Status made = CreateAt((*locking_->Read("vg0", Soon()))->seqno);
