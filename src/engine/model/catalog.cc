@@ -1,6 +1,7 @@
 #include "engine/model/catalog.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -108,11 +109,25 @@ Status Catalog::CheckReadableName(std::string_view co_name) const {
   return Ok();
 }
 
-Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group) {
+Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const Catalog* last) {
   Catalog catalog{.group = group, .records = {}, .stray_legs = {}};
+  std::unordered_map<std::string_view, const Record*> known;  // by the LV's uuid
+  if (last != nullptr) {
+    for (const Record& record : last->records) {
+      known.emplace(record.lv->uuid, &record);
+    }
+  }
   for (const lvm::LogicalVolume& lv : group->lvs) {
     if (lv.hidden) {
       continue;  // legs have copies of the marker with which their volume was created
+    }
+    if (const auto same = known.find(lv.uuid);
+        same != known.end() && same->second->pool == pool && same->second->lv->name == lv.name &&
+        same->second->lv->tags == lv.tags && lvm::IsOurLvName(lv.name)) {
+      Record& record = catalog.records.emplace_back(*same->second);
+      record.group = group;
+      record.lv = &lv;
+      continue;
     }
     auto tags = lvm::ParseTags(lv.tags);
     if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {

@@ -91,8 +91,9 @@ struct Catalog {
   Status CheckReadableName(std::string_view co_name) const;
 };
 
-// `pool` becomes the pool name of the records.
-Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group);
+// `pool` becomes the pool name of the records. `last`: an earlier catalog of the pool. The tags of an LV are not
+// parsed again if the LV had the same tags there; parsing those of a thousand volumes takes 4 ms.
+Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const Catalog* last = nullptr);
 
 // The part of a record that callers see: immutable facts and the size.
 Volume Describe(const Record& record);

@@ -61,7 +61,7 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
   const MutexLock lock(pool.catalog_mutex);
   // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
   if (pool.catalog == nullptr || pool.catalog->group != *group || pool.catalog_weak != weak) {
-    Catalog fresh = ReadCatalog(pool.config.name, *group);
+    Catalog fresh = ReadCatalog(pool.config.name, *group, pool.catalog.get());
     fresh.weak = *weak;
     pool.catalog = std::make_shared<const Catalog>(std::move(fresh));
     pool.catalog_weak = std::move(weak);

@@ -44,6 +44,38 @@ TEST(Catalog, DamagedTagsAreReportedAndOtherVolumesServed) {
   EXPECT_NE(catalog.ByName("two"), nullptr);
 }
 
+// Tags that were parsed before are not parsed again, and nothing else is taken over.
+TEST(Catalog, IsTheSameWithAnEarlierOne) {
+  lvm::VolumeTags grown = ReadyTags(kA, "one", 20);
+  lvm::VolumeTags erasing = ReadyTags(kB, "two", 10);
+  erasing.state = lvm::VolumeState::kErasing;
+  GroupBuilder before({100});
+  before.Linear(kA, 0, {Extents{0}, Extents{10}}, lvm::BuildTags(ReadyTags(kA, "one", 10)))
+      .Linear(kB, 0, {Extents{10}, Extents{10}}, lvm::BuildTags(ReadyTags(kB, "two", 10)))
+      .Linear(kC, 0, {Extents{20}, Extents{10}}, lvm::BuildTags(ReadyTags(kC, "three", 10)));
+  const Catalog last = before.Build();
+  GroupBuilder after({100});
+  after.Linear(kA, 0, {Extents{0}, Extents{20}}, lvm::BuildTags(grown))
+      .Linear(kB, 0, {Extents{20}, Extents{10}}, lvm::BuildTags(erasing))
+      .Linear(kC, 0, {Extents{30}, Extents{10}}, lvm::BuildTags(ReadyTags(kC, "three", 10)));
+  for (const bool same_uuids : {true, false}) {
+    auto group = std::make_shared<lvm::VolumeGroup>(after.group());
+    for (size_t i = 0; i < group->lvs.size(); ++i) {
+      group->lvs[i].uuid = same_uuids ? last.group->lvs[i].uuid : "other" + std::to_string(i);
+    }
+    const Catalog fresh = ReadCatalog("default", group);
+    const Catalog again = ReadCatalog("default", group, &last);
+    ASSERT_EQ(again.records.size(), fresh.records.size());
+    for (size_t i = 0; i < fresh.records.size(); ++i) {
+      EXPECT_EQ(again.records[i].lv, fresh.records[i].lv);
+      EXPECT_EQ(again.records[i].group, fresh.records[i].group);
+      EXPECT_EQ(lvm::BuildTags(again.records[i].tags), lvm::BuildTags(fresh.records[i].tags));
+      EXPECT_EQ(again.records[i].access, fresh.records[i].access);
+      EXPECT_EQ(again.records[i].profile.has_value(), fresh.records[i].profile.has_value());
+    }
+  }
+}
+
 TEST(Catalog, AnUnmanagedNameWithTheMarkerIsNotARecord) {
   GroupBuilder builder({100});
   builder.Linear("precious", 0, {Extents{0}, Extents{10}}, {std::string(lvm::kCreatingTag)});
