@@ -367,7 +367,7 @@ Status FakeLvm::Do(const lvm::CreateGroup& verb, const Call& call) {
 Status FakeLvm::Do(const lvm::CreateLv& verb, const Call& call) {
   return Act("Create", verb.group, call, [&](Group& group) -> Status {
     if (verb.seqno != 0 && group.now.seqno != verb.seqno) {
-      return Error(Code::kUnavailable, "another process has changed volume group " + verb.group);
+      return Error(Code::kBusy, "another process has changed volume group " + verb.group);
     }
     VolumeGroup next = group.now;
     QUARRY_TRY(MayGrow(next));

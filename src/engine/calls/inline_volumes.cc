@@ -76,7 +76,7 @@ Status CheckSame(const Found& found, const EphemeralRequest& request) {
     return Error(Code::kAlreadyExists,
                  fmt::format("volume_id: an inline volume with this id exists and differs: {}", *difference));
   }
-  return Ok();
+  return CheckLayout(found.record, wanted.profile);
 }
 
 // After these codes kubelet asks again, or unpublishes. After any other code it may forget the volume.

@@ -35,7 +35,9 @@ void KeepZeroed(Parts& parts) {
   for (const auto& pool : parts.node.pools) {
     const std::string file = ZeroedFile(parts.node.config, pool->config);
     const auto turn = pool->writers.Wait("stopping", call);
-    if (file.empty() || !pool->gate.is_open() || !turn.has_value()) {
+    // A command that is stuck may still commit, and a report would wait for it.
+    const bool quiet = parts.node.world.children.Stuck().empty();
+    if (file.empty() || !pool->gate.is_open() || !turn.has_value() || !quiet) {
       continue;
     }
     const Status kept = SaveZeroed(file, pool->clean, parts.node.world.lvm, pool->config.group, call);

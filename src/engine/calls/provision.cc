@@ -109,16 +109,6 @@ struct Provisioning {
   std::function<Result<Work>(const Catalog& catalog)> prepare;
 };
 
-// Whether a create of one commit was refused before LVM ran (lvm::CreateLv::seqno): another process has
-// committed, or the group cannot be proven.
-bool WasRefused(Parts& parts, Pool& pool, const std::string& lv_name, const Error& error, const Call& call) {
-  if (error.code() != Code::kUnavailable && error.code() != Code::kUnsupported) {
-    return false;
-  }
-  const auto now = parts.node.Read(pool, call);
-  return now.has_value() && (*now)->group->FindLv(lv_name) == nullptr;
-}
-
 // Removes what a failed create left. Returns the error for the caller. `ready`: what it left may be a ready
 // volume, which the eraser does not remove.
 Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, Error error) {
@@ -252,6 +242,9 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
   bool refused_once = false;  // the plan of one commit was, so the next plan has two
   const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
     QUARRY_TRY(catalog.CheckReadableName(wish.name));
+    if (catalog.ByName(wish.name) != nullptr) {  // by a command that was stuck in the kernel
+      return Error(Code::kUnavailable, fmt::format("name: '{}' was made meanwhile: try again", wish.name));
+    }
     QUARRY_ASSIGN(wish.size,
                   SizeForCreate(range, wish.profile.geometry, catalog.group->extent_size,
                                 parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
@@ -275,11 +268,14 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
       lvm::CreateLv& spec = *Find<lvm::CreateLv>(plan.front());
       spec.assume_in_sync = wish.profile.skip_sync && zeroed;
       spec.max_recovery_rate = parts.node.config.rebuild_rate.value_or(Bytes{});
+      const std::vector<lvm::PhysicalRange> extents = ExtentsOf(plan, false);
       auto done = RunCounted(pool, plan, parts.node.world, call);
       if (done.has_value()) {
         return true;
       }
-      if (once && WasRefused(parts, pool, wish.lv_name, done.error(), call)) {
+      if (once && done.error().code() == Code::kBusy) {  // LVM was not run
+        pool.clean.Add(extents);
+        QUARRY_TRY(call.Check(what));
         refused_once = true;
         return false;
       }

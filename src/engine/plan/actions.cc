@@ -30,6 +30,15 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
                              "extents may hold old data: try again",
                              a.group));
   }
+  for (const lvm::LogicalVolume& other : group->lvs) {
+    const bool same_name =
+        !a.co_name.empty() && other.name != a.name && !other.hidden && lvm::BearsName(other.tags, a.co_name);
+    const auto tags = same_name ? lvm::ParseTags(other.tags) : Result<std::optional<lvm::VolumeTags>>();
+    if (tags.has_value() && tags->has_value() && (*tags)->state == lvm::VolumeState::kReady) {
+      return Error(Code::kUnavailable, fmt::format("{} was made meanwhile, as {}/{}: try again", a.co_name,
+                                                   group->name, other.name));
+    }
+  }
   return lvm::VerifyPlacement(*group, *lv, a.placement);
 }
 

@@ -25,6 +25,9 @@ struct VerifyLayoutAction {
   // committed meanwhile may have owned some of the extents and freed them again. nullopt: the history does
   // not matter.
   std::optional<uint64_t> seqno = {};
+  // The name of a volume that the LV will become. Another ready volume of this name is an error: a command
+  // that was stuck in the kernel has made it meanwhile. Empty: not checked.
+  std::string co_name = {};
 };
 // What lvm::ActivateLvs does, after the steps that a volume needs before it may start.
 struct ActivateAction {

@@ -68,7 +68,8 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   for (size_t i = 1; i < placement.steps.size(); ++i) {
     plan.actions.push_back(lvm::ExtendLv{group.name, wish.lv_name, geometry, placement.steps[i]});
   }
-  plan.actions.push_back(VerifyLayoutAction{group.name, wish.lv_name, placement});
+  plan.actions.push_back(VerifyLayoutAction{
+      .group = group.name, .name = wish.lv_name, .placement = placement, .co_name = wish.name});
   plan.actions.push_back(
       lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
   plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
@@ -90,9 +91,11 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
 }
 
 Status CheckLayout(const Record& record, const Profile& profile) {
-  return lvm::CanCreateUnderLock(profile.geometry) && !record.lv->IsRaid()
-             ? CheckGeometry(record, profile, "its layout is not that of its profile")
-             : Ok();
+  // An administrator may have grown, moved or converted it since. That is no reason to refuse it.
+  const bool as_made = lvm::CanCreateUnderLock(profile.geometry) && !record.lv->IsRaid() &&
+                       record.lv->size == record.tags.size && record.tags.formatted.empty() &&
+                       lvm::OwnedExtents(*record.group, *record.lv).has_value();
+  return as_made ? CheckGeometry(record, profile, "its layout is not that of its profile") : Ok();
 }
 
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,

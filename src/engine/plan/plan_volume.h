@@ -41,9 +41,10 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 // for it, or does not create its type under a caller's lock (lvm::CanCreateUnderLock).
 bool CommitOnce(Plan& plan, uint64_t seqno);
 
-// OK if a volume without RAID has the legs of its profile, each on a disk of its own. kPrecondition: it has
-// not; the message tells how to inspect it. A volume that one commit made (CommitOnce) is checked by this
-// alone if quarryd was killed before it compared the layout with its plan.
+// kPrecondition if a volume that one commit may have made (CommitOnce) does not have the legs of its profile,
+// each on a disk of its own; the message tells how to inspect it. Nothing else checks it if quarryd was
+// killed before it compared the layout with its plan. OK for a volume that was grown or formatted since, or
+// that another command has given another form.
 Status CheckLayout(const Record& record, const Profile& profile);
 
 // Grows to `size` extents. The size tag is written last; until then the volume has its old size for callers.

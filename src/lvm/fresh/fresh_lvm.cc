@@ -26,6 +26,10 @@ constexpr int kAttempts = 2;
 constexpr int kTextAttempts = 20;
 constexpr std::chrono::milliseconds kCommitLasts{2};
 
+// A create under LVM's lock asks for the lock again and again. LVM's own commands queue for it, so under many
+// of them the create might never get it. After this time it is made by a command that queues.
+constexpr std::chrono::milliseconds kLockPatience{2000};
+
 // How often Hold reads a group. It reads the group again if a commit came before the lock, and only LVM can
 // read that commit.
 constexpr int kHoldAttempts = 5;
@@ -710,7 +714,8 @@ Status FreshLvm::Do(const CreateLv& change, const Call& call) {
   }
   Status may = Ok();
   const auto create = [&]() -> Status {
-    auto lock = GroupLock::Take(locking_dir_, change.group, GroupLock::Mode::kWrite, call);
+    auto lock =
+        GroupLock::Take(locking_dir_, change.group, GroupLock::Mode::kWrite, call.Within(kLockPatience));
     may = lock.has_value() ? CheckNumber(change.group, change.seqno, call) : lock.error();
     if (!may.has_value()) {
       return Ok();  // no command was run, so no outcome is unknown
@@ -724,19 +729,19 @@ Status FreshLvm::Do(const CreateLv& change, const Call& call) {
     return made;
   };
   Status done = Prepared(change.group, call, true, create, /*proven=*/false);
-  return may.has_value() ? done : may;
+  return may.has_value() ? done : std::move(may.error()).As(Code::kBusy);
 }
 
 Status FreshLvm::CheckNumber(const std::string& name, uint64_t seqno, const Call& call) {
   QUARRY_ASSIGN(const HeldGroup now, ProveUnderLock(Find(name), call));
   if (now.snapshot == nullptr) {
-    return Error(Code::kUnsupported,
+    return Error(Code::kUnavailable,
                  fmt::format("the headers on the disks of volume group {} do not prove its state", name));
   }
   // LVM reads every disk before it takes its lock. A command under our lock would keep it while it waits for
   // this disk, and everybody else would wait too.
   if (!now.silent.empty()) {
-    return Error(Code::kUnsupported,
+    return Error(Code::kUnavailable,
                  fmt::format("disk {} of volume group {} does not answer", now.silent.front(), name));
   }
   if (now.snapshot->seqno != seqno) {

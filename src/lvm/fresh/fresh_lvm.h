@@ -74,8 +74,8 @@ class FreshLvm final : public LvmApi {
   // - AddPv: with a finder, LVM sees only the pools' PVs. The new device is shown to LVM too, and no other.
   //   So an unmanaged group of the same name, on other disks, is no obstacle.
   // - CreateLv with a sequence number: takes LVM's lock for writing, proves by the headers that the group has
-  //   this number, and leaves the lock to the command. kUnavailable: another process has committed since.
-  //   kUnsupported: the headers prove nothing, or a disk does not answer. In each case nothing was run.
+  //   this number, and leaves the lock to the command. kBusy: nothing was run, because another process has
+  //   committed since or has the lock, the headers prove nothing, a disk does not answer, or the call ended.
   Status Apply(const Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override {
     return inner_.Version(group, call);

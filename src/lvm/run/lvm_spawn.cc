@@ -1,6 +1,7 @@
 #include "lvm/run/lvm_spawn.h"
 
 #include <malloc.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -128,15 +129,14 @@ Status LvmSpawn::Do(const ChangeTags& change, const Call& call) {
   return change.IsEmpty() ? Ok() : Do<ChangeTags>(change, call);
 }
 
-// A command under a lock that this process holds must not be followed by a report, which would wait for the
-// same lock.
 Status LvmSpawn::Do(const CreateLv& change, const Call& call) {
   if (change.lock_fd < 0) {
     return change.seqno == 0 ? Do<CreateLv>(change, call)
                              : Error(Code::kUnsupported, "lvcreate cannot compare sequence numbers");
   }
   QUARRY_TRY(RunToSuccess(change, call, change.lock_fd));
-  return FlushPvs(LastSeen(change.group), call).Context("done, but not known to be durable");
+  flock(change.lock_fd, LOCK_UN);  // a flush may take long, and a report would wait for the lock
+  return Flush(change.group, call);
 }
 
 Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {

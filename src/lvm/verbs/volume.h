@@ -36,12 +36,13 @@ struct CreateLv {
   // false: the volume stays inactive. Only with Wipe::kNone. LVM clears the metadata legs all the same.
   bool activate = true;
   // The group's sequence number when the extents were last known to be free and zero; 0: any. If another
-  // process has committed since, nothing is created: kUnavailable. lvcreate cannot compare numbers, so only
-  // FreshLvm can do this: it compares while it holds LVM's lock. Others: kUnsupported. Only for types that
-  // CanCreateUnderLock().
+  // process has committed since, nothing is created: kBusy, which no other failure has. lvcreate cannot
+  // compare numbers, so only FreshLvm can do this: it compares while it holds LVM's lock. Others:
+  // kUnsupported. Only for types that CanCreateUnderLock().
   uint64_t seqno = 0;
   // LVM's lock of the group, which the caller holds for writing. lvcreate keeps this descriptor until it
-  // ends, and takes no lock itself. -1: it takes the lock.
+  // ends, and takes no lock itself. Unlocked once it has succeeded, before the disks are flushed. -1:
+  // lvcreate takes the lock.
   int lock_fd = -1;
 
   static constexpr bool kReloadsTables = false;

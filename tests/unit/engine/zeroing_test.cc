@@ -351,6 +351,45 @@ TEST_F(OneCommitTest, AVolumeWithAWrongLayoutIsNotHandedOut) {
   EXPECT_NE(again.error().message().find("two legs on disk"), std::string::npos) << again.error().message();
 }
 
+// By an administrator; quarryd's own evacuation does the same.
+TEST_F(OneCommitTest, AVolumeThatIsBeingMovedIsStillHandedOut) {
+  ClearWith({});
+  const auto made = Create("one", 10);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { BeginMove(group); });
+  const auto again = Create("one", 10);
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(again->volume.id, made->volume.id);
+}
+
+// A create was stuck in the kernel behind a silent disk, and its call ended. The repeated call found no
+// volume. Then the disk answered, and the first command made the volume after all.
+TEST_F(OneCommitTest, NoSecondVolumeOfANameIsMade) {
+  for (const AccessType access : {AccessType::kBlock, AccessType::kMount}) {
+    ClearWith({});
+    const std::string late = fmt::format("late-{}", static_cast<int>(access));
+    const auto first = Create(late, 10, {{"erase", "none"}}, access);
+    ASSERT_TRUE(first.has_value()) << first.error().message();
+    bool once = true;
+    lvm_.SetOnCall([&](const std::string& method) {
+      if (method == "Create" && std::exchange(once, false)) {
+        lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+          for (std::string& tag : group.lvs.front().tags) {
+            tag = tag == "quarry.name=" + late ? "quarry.name=one" : tag;
+          }
+        });
+      }
+    });
+    const auto second = Create("one", 20, {}, access);
+    lvm_.SetOnCall(nullptr);
+    ASSERT_FALSE(second.has_value());
+    EXPECT_EQ(second.error().code(), Code::kUnavailable) << second.error().message();
+    EXPECT_NE(second.error().message().find("made meanwhile"), std::string::npos) << second.error().message();
+    EXPECT_EQ(Group()->lvs.size(), 1U);
+    DeleteAndWait(first->volume.id);
+  }
+}
+
 class KeptTest : public OneCommitTest {
  protected:
   KeptTest() {

@@ -252,7 +252,7 @@ TEST_F(FreshCreate, ACommitBeforeTheLockPreventsItAndIsNoFailedChange) {
   writer.reset();
   creator.join();
   ASSERT_FALSE(made.has_value());
-  EXPECT_EQ(made.error().code(), Code::kUnavailable) << made.error().message();
+  EXPECT_EQ(made.error().code(), Code::kBusy) << made.error().message();
   EXPECT_EQ(applied_, 0);
   EXPECT_TRUE(IsFree());
   const int reports = world_.reports();
@@ -266,7 +266,7 @@ TEST_F(FreshCreate, WithoutProofLvmDoesNotRun) {
   }
   const Status made = CreateAt((*locking_->Read("vg0", Soon()))->seqno);
   ASSERT_FALSE(made.has_value());
-  EXPECT_EQ(made.error().code(), Code::kUnsupported) << made.error().message();
+  EXPECT_EQ(made.error().code(), Code::kBusy) << made.error().message();
   EXPECT_EQ(applied_, 0);
 }
 
@@ -276,7 +276,7 @@ TEST_F(FreshCreate, WhileADiskIsSilentLvmDoesNotRunUnderTheLock) {
   world_.SetDisk(1, [](PvState& state) { state.kind = PvState::Kind::kSilent; });
   const Status made = CreateAt(seqno);
   ASSERT_FALSE(made.has_value());
-  EXPECT_EQ(made.error().code(), Code::kUnsupported) << made.error().message();
+  EXPECT_EQ(made.error().code(), Code::kBusy) << made.error().message();
   EXPECT_EQ(applied_, 0);
   EXPECT_TRUE(IsFree());
 }
