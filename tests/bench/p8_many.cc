@@ -3,11 +3,10 @@
 // quarryd knows to be zero. The peer's volumes have no tags, so its metadata is smaller.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
-#include <iterator>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/creates.h"
 #include "tests/bench/multiply.h"
 #include "tests/bench/report.h"
 
@@ -15,16 +14,6 @@ namespace quarry::bench {
 namespace {
 
 constexpr size_t kModels = 10;
-
-std::vector<std::string> Lvcreate(const std::string& type, const std::string& name, int64_t size,
-                                  const std::string& group) {
-  std::vector<std::string> out = {"lvcreate", "-y", "-n", name, "-L", fmt::format("{}b", size)};
-  if (type == "raid1") {
-    out.insert(out.end(), {"--type", "raid1", "-m", "1"});
-  }
-  out.push_back(group);
-  return out;
-}
 
 // As Site::Fill does it, for a group that no quarryd serves.
 Status FillPeers(const std::string& group, const std::string& type, size_t count) {
@@ -37,8 +26,7 @@ Status FillPeers(const std::string& group, const std::string& type, size_t count
     QUARRY_TRY(Run(Lvcreate(type, name, kFillSize, group)));
   }
   QUARRY_TRY(Run({"vgcfgbackup", "-f", file, group}));
-  std::ifstream in(file, std::ios::binary);
-  const std::string backup(std::istreambuf_iterator<char>(in), {});
+  QUARRY_ASSIGN(const std::string backup, FileText(file));
   QUARRY_ASSIGN(const std::string filled, MultiplyVolumes(backup, models, count - kModels));
   std::ofstream(file, std::ios::binary | std::ios::trunc) << filled;
   QUARRY_TRY(Run({"vgcfgrestore", "-y", "-f", file, group}));
@@ -51,30 +39,8 @@ Status CreateOfType(Bench& bench, const std::string& type, size_t many, double m
   Progress(fmt::format("P8 create {}: making {} volumes twice", type, many));
   QUARRY_TRY(full->Fill(type, many));
   QUARRY_TRY(FillPeers(peers, type, many));
-  QUARRY_TRY(full->Zero(static_cast<int64_t>(bench.samples() + 1) * 2 * kSmall));
-  Progress(fmt::format("P8 create {}", type));
-  Finding found;
-  found.peer.emplace();
-  QUARRY_ASSIGN(const LvmTimes before, full->Times());
-  for (size_t i = 0; i < bench.samples(); ++i) {
-    const std::string name = fmt::format("p8-{}-{}", type, i);
-    Settle();
-    const auto made = Timed(found.ours, [&] { return full->Create(name, type, kSmall, "zero"); });
-    if (!made.has_value()) {
-      return made.error();
-    }
-    Settle();
-    QUARRY_TRY(RunTimed(*found.peer, Lvcreate(type, name, kSmall, peers)));
-  }
-  found.name = "P8.create." + type;
-  found.what = fmt::format("CreateVolume {} : lvcreate, at {}", type, many);
-  QUARRY_ASSIGN(const LvmTimes after, full->Times());
-  found.more = PerCall(before, after, bench.samples());
-  found.more.emplace_back("volumes", static_cast<double>(many));
-  found.goal = fmt::format("ratio <= {}", most);
-  found.met = found.Ratio() <= most;
-  Report(found);
-  return Ok();
+  QUARRY_TRY(full->Zero(BytesOfCreates(bench)));
+  return MeasureCreates(bench, {"P8.create." + type, type, "zero", most, many});
 }
 
 }  // namespace

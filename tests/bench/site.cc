@@ -22,6 +22,8 @@ using std::chrono::seconds;
 constexpr seconds kToolLimit{600};
 constexpr size_t kModels = 10;
 
+}  // namespace
+
 Result<std::string> FileText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in.is_open()) {
@@ -29,8 +31,6 @@ Result<std::string> FileText(const std::string& path) {
   }
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
-
-}  // namespace
 
 Status Run(const std::vector<std::string>& argv) {
   const vm::Outcome done = vm::Tool(argv, kToolLimit);

@@ -71,6 +71,7 @@ class Site {
 // Activates all linear volumes of a group as quarryd does: without udev's part, for which quarryd does not
 // wait either.
 Status ActivateAll(const std::string& group);
+Result<std::string> FileText(const std::string& path);
 // Runs a tool that must succeed.
 Status Run(const std::vector<std::string>& argv);
 // The same, with its duration added to `samples`.
