@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <stop_token>
+#include <utility>
 
 #include "base/result.h"
 
@@ -43,6 +45,16 @@ struct Call {
 
 // A call that starts now and may take `limit`.
 Call CallWithin(std::chrono::milliseconds limit);
+
+// Waits on `changed` until `done` holds or `call` ends. Returns what `done` says then. `lock` is locked
+// before and afterwards, and whenever `done` is called.
+template <typename Lock, typename Done>
+bool WaitUntil(std::condition_variable_any& changed, Lock& lock, const Call& call, Done done) {
+  // wait_until() overflows for the last point in time.
+  return call.deadline == SteadyTime::max()
+             ? changed.wait(lock, call.stop, std::move(done))
+             : changed.wait_until(lock, call.stop, call.deadline, std::move(done));
+}
 
 // Sleeps for `time` on the steady clock, or until `stop` is requested. True if no stop was requested.
 // Thread-safe.

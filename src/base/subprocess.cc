@@ -72,8 +72,8 @@ class SpawnPlan {
     sigset_t blocked;
     sigfillset(&all);
     sigemptyset(&blocked);
-    for (const int signal : unbroken ? std::vector{SIGTERM, SIGINT, SIGHUP, SIGQUIT} : std::vector<int>()) {
-      sigaddset(&blocked, signal);
+    if (unbroken) {
+      std::ranges::for_each(kEndingSignals, [&](int signal) { sigaddset(&blocked, signal); });
     }
     posix_spawnattr_setsigdefault(&attr_, &all);
     posix_spawnattr_setsigmask(&attr_, &blocked);

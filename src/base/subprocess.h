@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +18,9 @@
 namespace quarry {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// The signals with which people and service managers end a process.
+inline constexpr std::array kEndingSignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 struct Command {
   std::vector<std::string> argv;               // argv[0] is an absolute path; never a shell line
@@ -30,7 +35,7 @@ struct Command {
   // The child gets TERM as soon as this process is dead. Only for commands that may be ended at any moment,
   // because they only wait for something. Without keep_fds.
   bool ends_with_us = false;
-  // TERM, INT, HUP and QUIT are blocked in the child. So after a deadline or a stop request it has kill_grace
+  // kEndingSignals are blocked in the child. So after a deadline or a stop request it has kill_grace
   // to end by itself, and is then killed. For a command that must not be broken off. Not with ends_with_us.
   bool unbroken = false;
 };

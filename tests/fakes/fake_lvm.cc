@@ -116,10 +116,7 @@ void FakeLvm::SetGroupSilent(const std::string& name, bool silent) {
 Status FakeLvm::AwaitAnswer(const std::string& group, const std::string& method, const Call& call) {
   std::unique_lock lock(mutex_);
   const auto answers = [&] { return !silent_groups_.contains(group); };
-  const bool answered = call.deadline == SteadyTime::max()
-                            ? answered_.wait(lock, call.stop, answers)
-                            : answered_.wait_until(lock, call.stop, call.deadline, answers);
-  return answered ? Ok() : call.Check(method);
+  return WaitUntil(answered_, lock, call, answers) ? Ok() : call.Check(method);
 }
 
 void FakeLvm::Edit(const std::string& name, const std::function<void(VolumeGroup&)>& change) {
@@ -241,11 +238,8 @@ class FakeLvm::Holding final : public lvm::GroupHold {
 };
 
 Status FakeLvm::WaitToWrite(std::unique_lock<std::mutex>& lock, Group& group, const Call& call) {
-  const auto is_free = [&] { return group.holds == 0; };
   ++group.writers;
-  const bool free = call.deadline == SteadyTime::max()
-                        ? let_go_.wait(lock, call.stop, is_free)
-                        : let_go_.wait_until(lock, call.stop, call.deadline, is_free);
+  const bool free = WaitUntil(let_go_, lock, call, [&] { return group.holds == 0; });
   --group.writers;
   let_go_.notify_all();
   return free ? Ok() : call.Check("waiting for the lock of the volume group");
@@ -261,11 +255,7 @@ Result<lvm::HeldGroup> FakeLvm::Hold(const std::string& name, const Call& call) 
       return Error(Code::kNotFound, fmt::format("Volume group \"{}\" not found", name));
     }
     Group& group = found->second;
-    const auto is_free = [&] { return group.writers == 0; };
-    const bool free = call.deadline == SteadyTime::max()
-                          ? let_go_.wait(lock, call.stop, is_free)
-                          : let_go_.wait_until(lock, call.stop, call.deadline, is_free);
-    if (!free) {
+    if (!WaitUntil(let_go_, lock, call, [&] { return group.writers == 0; })) {
       QUARRY_TRY(call.Check("waiting for the lock of the volume group"));
     }
     if (group.now.seqno == read->seqno && group.now.uuid == read->uuid) {

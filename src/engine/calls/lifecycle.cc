@@ -33,15 +33,13 @@ std::vector<Trouble> TroublesOf(Node& node, milliseconds patience, const Call& c
 void KeepZeroed(Parts& parts) {
   const Call call = CallWithin(kKeepLimit);
   for (const auto& pool : parts.node.pools) {
-    const std::string file = ZeroedFile(parts.node.config, pool->config);
     const auto turn = pool->writers.Wait("stopping", call);
     // A command that is stuck may still commit, and a report would wait for it.
     const bool quiet = parts.node.world.children.Stuck().empty();
-    if (file.empty() || !pool->gate.is_open() || !turn.has_value() || !quiet) {
+    if (!pool->gate.is_open() || !turn.has_value() || !quiet) {
       continue;
     }
-    const Status kept = SaveZeroed(file, pool->clean, parts.node.world.lvm, pool->config.group, call);
-    if (!kept.has_value()) {
+    if (const Status kept = SaveZeroed(parts.node, *pool, call); !kept.has_value()) {
       parts.node.log.Info("which free extents are zero is not kept for the next start",
                           {{"pool", pool->config.name}, {"why", kept.error().message()}});
     }

@@ -324,10 +324,7 @@ void WarnOfOtherNodes(const Parts& parts, const Pool& pool, const Catalog& catal
 
 // Before this process commits anything: the file is true for one state of the group.
 void RecallZeroed(Parts& parts, Pool& pool, const Call& call) {
-  const std::string file = ZeroedFile(parts.node.config, pool.config);
-  const Status loaded =
-      file.empty() ? Ok() : LoadZeroed(file, pool.clean, parts.node.world.lvm, pool.config.group, call);
-  if (!loaded.has_value()) {
+  if (const Status loaded = LoadZeroed(parts.node, pool, call); !loaded.has_value()) {
     parts.node.log.Info(
         "which free extents are zero is not known any more: they are zeroed again when needed",
         {{"pool", pool.config.name}, {"why", loaded.error().message()}});

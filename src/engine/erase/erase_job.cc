@@ -139,8 +139,7 @@ bool EraseJob::Finished() const {
 bool EraseJob::WaitFinished(const Call& call) {
   MutexLock lock(mutex_);
   const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_parts_ == 0; };
-  return call.deadline == SteadyTime::max() ? left_.wait(lock, call.stop, done)
-                                            : left_.wait_until(lock, call.stop, call.deadline, done);
+  return WaitUntil(left_, lock, call, done);
 }
 
 std::optional<Error> EraseJob::Failure() const {

@@ -18,6 +18,19 @@ struct Overload : Cases... {
   using Cases::operator()...;
 };
 
+// Another LV that is a ready volume of this name, or nullptr. Parses no other tags, unlike a catalog.
+const lvm::LogicalVolume* FindNamesake(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                       const std::string& co_name) {
+  const auto found = std::ranges::find_if(group.lvs, [&](const lvm::LogicalVolume& other) {
+    if (&other == &lv || other.hidden || !lvm::BearsName(other.tags, co_name)) {
+      return false;
+    }
+    const auto tags = lvm::ParseTags(other.tags);
+    return tags.has_value() && tags->has_value() && (*tags)->state == lvm::VolumeState::kReady;
+  });
+  return found == group.lvs.end() ? nullptr : &*found;
+}
+
 Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
   const lvm::LogicalVolume* lv = group->FindLv(a.name);
@@ -30,14 +43,10 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
                              "extents may hold old data: try again",
                              a.group));
   }
-  for (const lvm::LogicalVolume& other : group->lvs) {
-    const bool same_name =
-        !a.co_name.empty() && other.name != a.name && !other.hidden && lvm::BearsName(other.tags, a.co_name);
-    const auto tags = same_name ? lvm::ParseTags(other.tags) : Result<std::optional<lvm::VolumeTags>>();
-    if (tags.has_value() && tags->has_value() && (*tags)->state == lvm::VolumeState::kReady) {
-      return Error(Code::kUnavailable, fmt::format("{} was made meanwhile, as {}/{}: try again", a.co_name,
-                                                   group->name, other.name));
-    }
+  if (const auto* other = a.co_name.empty() ? nullptr : FindNamesake(*group, *lv, a.co_name);
+      other != nullptr) {
+    return Error(Code::kUnavailable, fmt::format("{} was made meanwhile, as {}/{}: try again", a.co_name,
+                                                 group->name, other->name));
   }
   return lvm::VerifyPlacement(*group, *lv, a.placement);
 }

@@ -40,10 +40,7 @@ Status Gate::WaitBriefly(const Call& call) {
 Status Gate::Drain(const Call& call) {
   MutexLock lock(mutex_);
   const auto empty = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; };
-  const bool drained = call.deadline == SteadyTime::max()
-                           ? changed_.wait(lock, call.stop, empty)
-                           : changed_.wait_until(lock, call.stop, call.deadline, empty);
-  if (!drained) {
+  if (!WaitUntil(changed_, lock, call, empty)) {
     return Error(Code::kTimeout, fmt::format("{} calls are still in flight", inside_));
   }
   return Ok();

@@ -33,10 +33,7 @@ Result<KeyLocks::Guard> KeyLocks::Lock(const LockKey& key, const std::string& op
     const auto holder = held_.find(key);
     return holder == held_.end() || (!call.patient && !holder->second.housekeeping);
   };
-  const SteadyTime until =
-      call.patient ? call.deadline : std::min(call.deadline, std::chrono::steady_clock::now() + kPatience);
-  const bool over = until == SteadyTime::max() ? released_.wait(lock, call.stop, worth_no_wait)
-                                               : released_.wait_until(lock, call.stop, until, worth_no_wait);
+  const bool over = WaitUntil(released_, lock, call.patient ? call : call.Within(kPatience), worth_no_wait);
   if (!over && call.stop.stop_requested()) {
     return Error(Code::kCancelled, fmt::format("{}: stopped on request while waiting", operation));
   }
@@ -71,10 +68,7 @@ Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const 
   const auto my_turn = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return waiting_.begin()->first == ticket;
   };
-  const bool served = call.deadline == SteadyTime::max()
-                          ? changed_.wait(lock, call.stop, my_turn)
-                          : changed_.wait_until(lock, call.stop, call.deadline, my_turn);
-  if (served) {
+  if (WaitUntil(changed_, lock, call, my_turn)) {
     return Turn(this);
   }
   const std::string head = waiting_.begin()->second;

@@ -47,7 +47,8 @@ Result<std::vector<lvm::PhysicalRange>> Parse(const std::vector<std::string_view
     return refuse("the file was not written whole, or by another build");
   }
   if (lines[1] != mark) {
-    return refuse("the group has changed since, or a disk was attached anew, or the node was booted");
+    return refuse(
+        "since the file was written the group changed, a disk was detached, or the node was booted");
   }
   std::vector<lvm::PhysicalRange> out;
   for (size_t i = 2; i + 1 < lines.size(); ++i) {
@@ -60,6 +61,12 @@ Result<std::vector<lvm::PhysicalRange>> Parse(const std::vector<std::string_view
     out.push_back({std::string(words[0]), {Extents{first}, Extents{count}}});
   }
   return out;
+}
+
+// Empty: nothing is kept.
+std::string FileOf(const Node& node, const Pool& pool) {
+  const std::string& dir = node.config.memory_dir;
+  return dir.empty() ? "" : fmt::format("{}/{}/zeroed", dir, pool.config.group);
 }
 
 // The state for which a file is true.
@@ -115,19 +122,18 @@ Result<std::optional<std::string>> ReadAndRemove(const std::string& path) {
 
 }  // namespace
 
-std::string ZeroedFile(const EngineConfig& config, const PoolConfig& pool) {
-  return config.memory_dir.empty() ? "" : fmt::format("{}/{}/zeroed", config.memory_dir, pool.group);
-}
-
-Status SaveZeroed(const std::string& path, ZeroedExtents& clean, lvm::LvmApi& lvm, const std::string& group,
-                  const Call& call) {
-  QUARRY_ASSIGN(const lvm::Snapshot now, lvm.Read(group, call));
-  clean.Look(*now);
-  const std::vector<lvm::PhysicalRange> known = clean.Known();
+Status SaveZeroed(const Node& node, Pool& pool, const Call& call) {
+  const std::string path = FileOf(node, pool);
+  if (path.empty()) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const lvm::Snapshot now, node.world.lvm.Read(pool.config.group, call));
+  pool.clean.Look(*now);
+  const std::vector<lvm::PhysicalRange> known = pool.clean.Known();
   if (known.empty()) {
     return Ok();
   }
-  QUARRY_ASSIGN(const std::string mark, MarkOf(now, lvm, call));
+  QUARRY_ASSIGN(const std::string mark, MarkOf(now, node.world.lvm, call));
   std::string text = fmt::format("{}\n{}\n", kFirstLine, mark);
   for (const lvm::PhysicalRange& range : known) {
     text += fmt::format("{} {} {}\n", range.pv_uuid, range.range.first.value, range.range.count.value);
@@ -135,18 +141,21 @@ Status SaveZeroed(const std::string& path, ZeroedExtents& clean, lvm::LvmApi& lv
   return Write(path, fmt::format("{}{}\n", text, kLastLine));
 }
 
-Status LoadZeroed(const std::string& path, ZeroedExtents& clean, lvm::LvmApi& lvm, const std::string& group,
-                  const Call& call) {
+Status LoadZeroed(const Node& node, Pool& pool, const Call& call) {
+  const std::string path = FileOf(node, pool);
+  if (path.empty()) {
+    return Ok();
+  }
   QUARRY_ASSIGN(const std::optional<std::string> text, ReadAndRemove(path));
   if (!text.has_value()) {
     return Ok();
   }
-  QUARRY_ASSIGN(const lvm::Snapshot now, lvm.Read(group, call));
-  QUARRY_ASSIGN(const std::string mark, MarkOf(now, lvm, call));
+  QUARRY_ASSIGN(const lvm::Snapshot now, node.world.lvm.Read(pool.config.group, call));
+  QUARRY_ASSIGN(const std::string mark, MarkOf(now, node.world.lvm, call));
   QUARRY_ASSIGN(const auto known, Parse(Split(*text, '\n'), mark));
-  clean.Look(*now);
-  clean.Add(known);
-  clean.Look(*now);  // nothing that is not free
+  pool.clean.Look(*now);
+  pool.clean.Add(known);
+  pool.clean.Look(*now);  // nothing that is not free
   return Ok();
 }
 

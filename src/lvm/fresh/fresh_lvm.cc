@@ -275,13 +275,9 @@ struct FreshLvm::Group {
   // Waits for the end of the running refresh. Returns the call's error if the call ends first.
   Status Join(MutexLock& lock, const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const std::shared_ptr<Question> refresh = running;
-    const auto is_done = [&] { return refresh->done; };
-    if (call.deadline == SteadyTime::max()) {
-      ended.wait(lock, call.stop, is_done);
-    } else {
-      ended.wait_until(lock, call.stop, call.deadline, is_done);
-    }
-    return refresh->done ? Ok() : call.Check("waiting for LVM's report");
+    return WaitUntil(ended, lock, call, [&] { return refresh->done; })
+               ? Ok()
+               : call.Check("waiting for LVM's report");
   }
 };
 
@@ -577,7 +573,7 @@ Result<std::string> FreshLvm::Fingerprint(const Snapshot& snapshot, const Call& 
       return refuse(Code::kUnavailable, "one of its disks cannot be read");
     }
     if (state.disk_sequence == 0) {
-      return refuse(Code::kUnsupported, "this kernel does not tell whether a disk was attached anew");
+      return refuse(Code::kUnsupported, "this kernel does not tell whether a disk was detached meanwhile");
     }
     out += fmt::format(" {} {} {}", state.uuid, state.device_number, state.disk_sequence);
     for (const AreaState& area : state.areas) {
@@ -613,12 +609,8 @@ Result<Snapshot> FreshLvm::ReadTextAfterChange(Group& group, Proof& proof, bool&
     if (group.changing == 0) {
       return Snapshot();
     }
-    const auto is_done = [&] { return group.changing == 0; };
-    if (call.deadline == SteadyTime::max()) {
-      group.changed.wait(lock, call.stop, is_done);
-    } else {
-      group.changed.wait_until(lock, call.stop, call.deadline, is_done);
-    }
+    WaitUntil(group.changed, lock, call,
+              [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(group.mutex) { return group.changing == 0; });
     QUARRY_TRY(call.Check("waiting for a change of the volume group"));
     settled = proof.failures == group.failures;
   }

@@ -138,7 +138,8 @@ class FreshLvm final : public LvmApi {
   // `proven`: whether the group must be proven before.
   Status Prepared(const std::string& group, const Call& call, bool brief,
                   const std::function<Status()>& change, bool proven = true);
-  // Waits for brief changes by this object, and then reads the text. Does nothing if there is none.
+  // Waits until no brief change by this object is running, and then reads the text. Does nothing if none is
+  // running.
   Result<Snapshot> ReadTextAfterChange(Group& group, Proof& proof, bool& updated, const Call& call);
 
   LvmApi& inner_;

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/subprocess.h"
 #include "lvm/run/zygote_wire.h"
 
 namespace {
@@ -188,7 +189,7 @@ class Zygote {
     }
     sigset_t blocked;
     sigemptyset(&blocked);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    for (const int signal : quarry::kEndingSignals) {
       std::signal(signal, SIG_DFL);
       if (request.kind == Kind::kUnbroken) {
         sigaddset(&blocked, signal);
@@ -248,9 +249,10 @@ class Zygote {
 // Signals meant for quarryd's group or unit do not end the zygote: quarryd ends it. TERM is blocked as well,
 // so that a TERM for a command that was just forked waits until the command is ready for it.
 int TakeSignals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+  for (const int signal : quarry::kEndingSignals) {
     std::signal(signal, SIG_IGN);
   }
+  std::signal(SIGPIPE, SIG_IGN);
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
