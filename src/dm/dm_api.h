@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,6 +89,12 @@ class DmApi {
   // Removes a device that has no logical volume any more. OK if already gone. kPrecondition: the device is
   // open, or another device is on top of it. DM_DEV_REMOVE.
   virtual Status Remove(const std::string& uuid) = 0;
+
+  // Removes nodes and LVM's links of devices that do not exist, as a killed LVM leaves them: those in
+  // /dev/mapper, and those in the folder of volume group `group`, if `ours` is true for the device's name.
+  // Failures are ignored.
+  virtual void RemoveStaleNodes(const std::string& group,
+                                const std::function<bool(const std::string& name)>& ours) = 0;
 
   // Opens the block device of `uuid` and proves that the descriptor is that device (st_rdev against
   // device-mapper, after the open). O_CLOEXEC is added; `flags` are O_RDONLY or O_RDWR, O_EXCL allowed.

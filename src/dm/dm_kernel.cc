@@ -8,8 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <climits>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,6 +29,44 @@ constexpr uint64_t kSector = 512;
 
 Error NotActive(const std::string& uuid) {
   return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
+}
+
+// Removes LVM's link /dev/GROUP/VOLUME to a device that is gone, and the folder if it is empty then. As long
+// as one is there, vgcreate refuses to make a group of that name. The node of the device must be gone.
+void RemoveDanglingLink(const std::string& name) {
+  std::string parts = name;  // dm_split_lvm_name(3) splits it in place
+  char* group = parts.data();
+  char* volume = nullptr;
+  char* layer = nullptr;
+  if (dm_split_lvm_name(nullptr, name.c_str(), &group, &volume, &layer) == 0 || *group == '\0' ||
+      *volume == '\0' || *layer != '\0') {
+    return;
+  }
+  const std::string folder = fmt::format("/dev/{}", group);
+  const std::string link = fmt::format("{}/{}", folder, volume);
+  const std::string node = fmt::format("{}/{}", dm_dir(), name);
+  std::array<char, PATH_MAX> target{};
+  const ssize_t length = readlink(link.c_str(), target.data(), target.size());
+  if (length < 0 || std::string_view(target.data(), static_cast<size_t>(length)) != node ||
+      access(link.c_str(), F_OK) == 0 || errno != ENOENT) {
+    return;
+  }
+  if (unlink(link.c_str()) == 0) {
+    rmdir(folder.c_str());
+  }
+}
+
+// Removes what LVM made for a device that is gone. Where udev does not make nodes and links, LVM does, and
+// udev does not remove those. libdevmapper removes the node only of a device that it was told to remove by
+// name. A node that stays opens the next device that gets its number. A node that udev made is a symbolic
+// link, and udev removes it.
+void RemoveNodeAndLink(const std::string& name) {
+  const std::string node = fmt::format("{}/{}", dm_dir(), name);
+  struct stat st{};
+  if (lstat(node.c_str(), &st) == 0 && S_ISBLK(st.st_mode)) {
+    unlink(node.c_str());
+  }
+  RemoveDanglingLink(name);
 }
 
 // The error of a failed open(2) of a device's node.
@@ -313,6 +356,7 @@ Result<std::vector<Mapping>> DmKernel::MappingsOf(const std::string& path) {
 
 Status DmKernel::Remove(const std::string& uuid) {
   const std::string what = fmt::format("removing device {}", uuid);
+  QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
   QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
   const DmTask task(dm_task_create(DM_DEVICE_REMOVE));
   if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0) {
@@ -323,7 +367,36 @@ Status DmKernel::Remove(const std::string& uuid) {
     return failure == ENXIO ? Ok() : Status(session.Failure(what, failure));
   }
   dm_task_update_nodes();
+  if (device.has_value()) {
+    RemoveNodeAndLink(device->name);
+  }
   return Ok();
+}
+
+void DmKernel::RemoveStaleNodes(const std::string& group,
+                                const std::function<bool(const std::string&)>& ours) {
+  namespace fs = std::filesystem;
+  const std::string nodes = dm_dir();
+  std::set<std::string> names;
+  std::error_code ignored;  // a folder that does not exist has nothing stale
+  for (const auto& entry : fs::directory_iterator(nodes, ignored)) {
+    if (entry.symlink_status(ignored).type() == fs::file_type::block) {
+      names.insert(entry.path().filename());
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(fmt::format("/dev/{}", group), ignored)) {
+    const fs::path target = fs::read_symlink(entry.path(), ignored);
+    if (target.parent_path() == nodes) {
+      names.insert(target.filename());
+    }
+  }
+  for (const std::string& name : names) {
+    // A device is older than its node, so a node that was seen and has no device is stale.
+    const auto device = ours(name) ? Look(dm_task_set_name, name) : Result<std::optional<Device>>(Device{});
+    if (device.has_value() && !device->has_value()) {
+      RemoveNodeAndLink(name);
+    }
+  }
 }
 
 Result<UniqueFd> DmKernel::Open(const std::string& uuid, int flags) {

@@ -25,6 +25,8 @@ class DmKernel final : public DmApi {
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Result<std::vector<Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;
+  void RemoveStaleNodes(const std::string& group,
+                        const std::function<bool(const std::string&)>& ours) override;
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;

@@ -49,6 +49,62 @@ TEST_F(KernelDmTest, ASuspendedDeviceIsSeenAsOne) {
   EXPECT_FALSE((*api().Find(kUuid))->suspended);
 }
 
+// As LVM makes node and link where udev does not. vgcreate refuses the name of a group as long as such a link
+// is there, and the node would open the next device that gets its number.
+TEST_F(KernelDmTest, ARemovedVolumeLeavesNeitherNodeNorLink) {
+  const std::string node = "/dev/mapper/quarry--contract-volume";
+  const std::string volume = "/dev/quarry-contract/volume";
+  const std::string other = "/dev/quarry-contract/other";
+  std::filesystem::create_directory("/dev/quarry-contract");
+  world_.Add(kUuid, "quarry--contract-volume", kMiB);
+  const auto device = *api().Find(kUuid);
+  std::error_code ignored;
+  for (const std::string& made : {node, volume}) {  // by udevd
+    std::filesystem::remove(made, ignored);
+  }
+  ASSERT_EQ(mknod(node.c_str(), S_IFBLK | 0600, makedev(device->major, device->minor)), 0);
+  std::filesystem::create_symlink(node, volume);
+  std::filesystem::create_symlink("/dev/null", other);
+  Status removed = api().Remove(kUuid);
+  for (int i = 0; i < 300 && !removed.has_value(); ++i) {  // udevd may be probing the device
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    removed = api().Remove(kUuid);
+  }
+  EXPECT_TRUE(removed.has_value()) << removed.error().message();
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(node)));
+  EXPECT_FALSE(std::filesystem::is_symlink(volume));
+  EXPECT_TRUE(std::filesystem::is_symlink(other)) << "it does not lead to the removed device";
+  std::filesystem::remove_all("/dev/quarry-contract");
+}
+
+TEST_F(KernelDmTest, StaleNodesAndLinksAreRemoved) {
+  const std::string gone = "/dev/mapper/quarry--contract-gone";
+  const std::string link = "/dev/quarry-contract/gone";
+  const std::string old_link = "/dev/quarry-contract/older";  // its node is gone already
+  const std::string foreign = "/dev/mapper/quarry--contract-foreign";
+  std::filesystem::create_directory("/dev/quarry-contract");
+  world_.Add(kUuid, "quarry--contract-there", kMiB);
+  const auto device = *api().Find(kUuid);
+  const std::string there = "/dev/mapper/quarry--contract-there";
+  std::error_code ignored;
+  std::filesystem::remove(there, ignored);  // udevd may have made it, or may be about to
+  for (const std::string& node : {gone, foreign, there}) {
+    ASSERT_EQ(mknod(node.c_str(), S_IFBLK | 0600, makedev(device->major, device->minor)), 0);
+  }
+  std::filesystem::create_symlink(gone, link);
+  std::filesystem::create_symlink("/dev/mapper/quarry--contract-older", old_link);
+  api().RemoveStaleNodes("quarry-contract", [](const std::string& name) {
+    return name.starts_with("quarry--contract-") && !name.ends_with("foreign");
+  });
+  for (const std::string& path : {gone, link, old_link}) {
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path))) << path;
+  }
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_TRUE(std::filesystem::exists(there));
+  EXPECT_FALSE(std::filesystem::exists("/dev/quarry-contract")) << "the folder is empty";
+  std::filesystem::remove(foreign);
+}
+
 TEST_F(KernelDmTest, RaidReportsEveryLeg) {
   const LoopDevice first({64 * kMiB.value});
   const LoopDevice second({64 * kMiB.value});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -58,6 +59,8 @@ class FakeDm final : public dm::DmApi {
   std::optional<std::string> UuidOfFd(int fd) const;
   std::optional<dm::Device> DeviceOfNode(const std::string& node) const;
   Result<Bytes> SizeOf(const std::string& uuid) const;
+  // Is called after Remove() has removed a device. Set it before other threads use this object.
+  void OnRemove(std::function<void(const std::string& uuid)> hook) { removed_ = std::move(hook); }
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
@@ -71,6 +74,8 @@ class FakeDm final : public dm::DmApi {
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Result<std::vector<dm::Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;
+  void RemoveStaleNodes(const std::string& /*group*/,
+                        const std::function<bool(const std::string&)>& /*ours*/) override {}  // has no nodes
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;
@@ -78,6 +83,7 @@ class FakeDm final : public dm::DmApi {
   Faults faults;
 
  private:
+  std::function<void(const std::string&)> removed_;
   struct State {
     dm::Device device;
     Bytes size;

@@ -64,9 +64,18 @@ void VmTest::KillAndRestart() {
   StartQuarryd(options);
 }
 
+std::string VmTest::NodesLeft() {
+  const std::string name = "q" + std::string(26, '?') + "*";
+  return Sh("ls -d /dev/mapper/" + std::string(kGroup) + "-" + name + " /dev/" + kGroup + "/" + name +
+            " 2>/dev/null")
+      .out;
+}
+
 void VmTest::TearDown() {
   if (!HasFailure()) {
     EXPECT_TRUE(ComesBackEmpty());
+    // Every way to a volume went with it. Otherwise an old path would lead to the next volume.
+    EXPECT_TRUE(Eventually([] { return NodesLeft().empty(); })) << NodesLeft();
     const Outcome mounts = Tool({"findmnt", "-rn", "-o", "TARGET"});
     EXPECT_EQ(mounts.out.find(kPlaces), std::string::npos) << "still mounted:\n" << mounts.out;
     if (quarryd_ != nullptr && quarryd_->Running()) {

@@ -44,6 +44,8 @@ class VmTest : public testing::Test {
   CsiClient& client() { return *client_; }
   QuarrydProcess& quarryd() { return *quarryd_; }
   bool HasQuarryd() const { return quarryd_ != nullptr; }  // false if it could not be started
+  // Nodes and links of logical volumes of the group that have names of Quarry's.
+  static std::string NodesLeft();
   static VolumeGroup& group() { return *group_; }
   static int64_t TotalExtents() { return total_extents_; }
 

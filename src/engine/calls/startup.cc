@@ -62,7 +62,8 @@ Status RemoveIfHalfMade(Parts& parts, Pool& pool, const std::pair<const std::str
   if (found == left.end() || found->second != lv.second) {
     return Error(Code::kUnavailable, "it changed since it was inspected: it is not touched");
   }
-  return Execute({RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, parts.node.world, call);
+  return RunCounted(pool, {RemoveLvAction{now->group->name, {lv.first}, now->group->seqno}}, parts.node.world,
+                    call);
 }
 
 // Removes what an interrupted create or removal left. The eraser removes later what cannot be removed now.
@@ -87,14 +88,14 @@ bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call
   return !left.empty();
 }
 
-// The LV name of the volume to which this device or leg device belongs, taken from the device's name. Empty
+// The LV name of the volume to which a device or leg device of this name belongs. Empty
 // if that name is not one that Quarry gives to LVs of this group.
-std::string VolumeOf(const dm::Device& device, const std::string& group) {
+std::string VolumeOf(const std::string& device_name, const std::string& group) {
   const std::string prefix = lvm::DmName(group, "");
-  if (!device.name.starts_with(prefix)) {
+  if (!device_name.starts_with(prefix)) {
     return "";
   }
-  const std::string_view name = std::string_view(device.name).substr(prefix.size());
+  const std::string_view name = std::string_view(device_name).substr(prefix.size());
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
@@ -211,7 +212,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   }
   const std::set<std::string> loose = LooseLegs(catalog, active);
   for (const dm::Device& device : devices) {
-    const std::string volume = VolumeOf(device, group.name);
+    const std::string volume = VolumeOf(device.name, group.name);
     const bool has_lv = known.contains(device.uuid.substr(0, length));
     if (loose.contains(device.uuid) || (!has_lv && !volume.empty())) {
       strays.push_back(device);
@@ -220,6 +221,8 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
     }
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
+  parts.node.world.dm.RemoveStaleNodes(
+      group.name, [&](const std::string& name) { return !VolumeOf(name, group.name).empty(); });
   for (const Record& record : catalog.records) {
     if (!suspended.contains(record.lv->name)) {
       continue;
