@@ -298,7 +298,11 @@ Result<std::vector<dm::Mapping>> FakeDm::MappingsOf(const std::string& path) {
 
 Status FakeDm::Remove(const std::string& uuid) {
   QUARRY_TRY(faults.Check("Remove"));
-  return RemoveDevice(uuid);
+  QUARRY_TRY(RemoveDevice(uuid));
+  if (removed_) {
+    removed_(uuid);
+  }
+  return Ok();
 }
 
 Result<UniqueFd> FakeDm::Open(const std::string& uuid, int flags) {

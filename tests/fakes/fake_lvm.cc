@@ -149,6 +149,15 @@ void FakeLvm::Happen(const std::string& name, const std::function<void(VolumeGro
   Derive(group);
 }
 
+void FakeLvm::DeviceWasRemoved(const std::string& dm_uuid) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, group] : groups_) {
+    for (LogicalVolume& lv : group.now.lvs) {
+      lv.active = lv.active && lvm::DmUuid(group.now.uuid, lv.uuid) != dm_uuid;
+    }
+  }
+}
+
 void FakeLvm::ReturnDisk(const std::string& name, const std::string& pv_uuid) {
   const std::lock_guard lock(mutex_);
   groups_.at(name).back.insert(pv_uuid);
@@ -732,6 +741,7 @@ Result<std::vector<lvm::PvFacts>> FakeLvm::ReadPvs(const std::vector<std::string
 }
 
 void Follow(FakeLvm& lvm, FakeDm& dm) {
+  dm.OnRemove([&lvm](const std::string& uuid) { lvm.DeviceWasRemoved(uuid); });
   lvm.SetHooks({.active =
                     [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
                       const std::string uuid = lvm::DmUuid(group.uuid, lv.uuid);

@@ -68,6 +68,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   void SetSilent(const std::string& pv_uuid, bool silent);
   // A change without a commit: a disk vanishes or returns, a sync progresses, a leg fails.
   void Happen(const std::string& name, const std::function<void(lvm::VolumeGroup&)>& change);
+  // Somebody removed this device with device-mapper alone.
+  void DeviceWasRemoved(const std::string& dm_uuid);
   // A missing disk is back, but the group was changed without it: it stays missing until RestorePv.
   void ReturnDisk(const std::string& name, const std::string& pv_uuid);
   // Space for metadata: half of each PV's area, because LVM keeps old and new text. At first practically

@@ -225,8 +225,26 @@ Status DeactivateAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& 
   return now->seqno == group.seqno ? Ok() : Status(ChangedBySomebodyElse(group.name));
 }
 
+// Deactivates a volume of one device without a command: LVM's lock is held, so nobody changes the group or
+// activates the volume meanwhile. RAID is left to LVM: its device writes superblocks when it stops, and a
+// silent disk would keep the lock.
+Status RemoveOnlyDevice(const DeactivateAction& a, const World& world, const Call& call) {
+  if (a.dm_uuids.size() != 1) {
+    return Error(Code::kUnsupported, fmt::format("{} has more than one device", a.name));
+  }
+  QUARRY_ASSIGN(const lvm::HeldGroup held, world.lvm.Hold(a.group, call));
+  QUARRY_TRY(world.locks.Check(a.group));
+  const lvm::LogicalVolume* const lv = held.snapshot->FindLv(a.name);
+  if (lv == nullptr || DmUuids(*held.snapshot, *lv) != a.dm_uuids) {
+    return ChangedBySomebodyElse(a.group);
+  }
+  QUARRY_TRY(lvm::RemovesAlone(*held.snapshot, *lv));
+  return world.dm.Remove(a.dm_uuids.front());
+}
+
 Status Deactivate(const DeactivateAction& a, const World& world, const Call& call) {
-  if (!MayBeActive(a, world)) {
+  // If the device cannot be removed, LVM tries it for longer, and knows the reason better.
+  if (!MayBeActive(a, world) || RemoveOnlyDevice(a, world, call).has_value()) {
     return Ok();
   }
   QUARRY_ASSIGN(lvm::Snapshot group, world.lvm.Read(a.group, call));

@@ -37,8 +37,8 @@ struct ActivateAction {
   // administrator has decided this.
   bool accept_older = false;
 };
-// LVM runs only if the kernel has one of the devices `dm_uuids`, or if the list is empty. Afterwards
-// the kernel has none of these devices.
+// LVM runs only if the kernel has one of the devices `dm_uuids` and there are several, or if the list is
+// empty. Afterwards the kernel has none of these devices.
 struct DeactivateAction {
   std::string group, name;
   std::vector<std::string> dm_uuids = {};  // of the volume, its legs and their metadata
