@@ -1,11 +1,11 @@
 #include "lvm/fresh/metadata_header.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 namespace quarry::lvm {
 namespace {
@@ -169,18 +169,6 @@ Result<std::optional<RawLocation>> ReadLocation(Cursor& cursor, DiskArea area, u
   return std::optional(location);
 }
 
-constexpr std::array<uint32_t, 256> MakeChecksumTable() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < table.size(); ++i) {
-    uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) {
-      value = (value & 1) != 0 ? 0xEDB88320 ^ value >> 1 : value >> 1;
-    }
-    table[i] = value;
-  }
-  return table;
-}
-
 }  // namespace
 
 Result<PvLabel> ParseLabel(std::span<const std::byte> front) {
@@ -243,13 +231,10 @@ std::vector<DiskArea> TextPieces(DiskArea area, const RawLocation& location) {
           {area.offset + kMetadataHeaderSize, location.size - to_end}};
 }
 
+// zlib inverts the value before and after; LVM does not.
 uint32_t Checksum(std::span<const std::byte> data, uint32_t seed) {
-  static constexpr std::array<uint32_t, 256> kTable = MakeChecksumTable();
-  uint32_t value = seed;
-  for (const std::byte b : data) {
-    value = kTable[(value ^ std::to_integer<uint32_t>(b)) & 0xFF] ^ value >> 8;
-  }
-  return value;
+  return ~static_cast<uint32_t>(
+      crc32_z(~seed, reinterpret_cast<const unsigned char*>(data.data()), data.size()));
 }
 
 }  // namespace quarry::lvm

@@ -75,6 +75,7 @@ LIBRARIES = {
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},
     "httplib.h": {"daemon": SOURCE},
+    "zlib.h": {"lvm": SOURCE},
     "fmt/": {room: ANY for room in ROOMS},
 }
 # Code generated from proto/, included as csi/v1/csi.pb.h and the like.
