@@ -41,15 +41,32 @@ TEST_F(LvmSpawnTest, TheHostsAutoactivationSkipsVolumes) {
   }
 }
 
-// Flushes that a disk has completed: the 16th field of its stat file.
-uint64_t Flushes(const std::string& disk) {
-  std::ifstream in("/sys/class/block/" + std::filesystem::path(disk).filename().string() + "/stat");
+// Flushes that a block device has completed: the 16th field of its stat file.
+uint64_t FlushesOf(const std::filesystem::path& device) {
+  std::ifstream in(device / "stat");
   uint64_t value = 0;
   for (int field = 0; field < 16; ++field) {
     in >> value;
   }
-  EXPECT_TRUE(in.good() || in.eof()) << disk;
+  EXPECT_TRUE(in.good() || in.eof()) << device;
   return value;
+}
+
+// Flushes that a disk has completed. With NVMe multipath only the disk's paths count: nvme1n1 has nvme1c0n1,
+// …
+uint64_t Flushes(const std::string& disk) {
+  const std::string name = std::filesystem::path(disk).filename().string();
+  const size_t split = name.find('n', name.find_first_of("0123456789"));
+  uint64_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {
+    const std::string other = entry.path().filename().string();
+    const bool path = name.starts_with("nvme") && split != std::string::npos &&
+                      other.starts_with(name.substr(0, split) + "c") && other.ends_with(name.substr(split));
+    if (other == name || path) {
+      sum += FlushesOf(entry.path());
+    }
+  }
+  return sum;
 }
 
 TEST_F(LvmSpawnTest, ADiskThatJoinsIsFlushedToo) {
