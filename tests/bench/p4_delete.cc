@@ -9,7 +9,7 @@
 namespace quarry::bench {
 namespace {
 
-constexpr double kMost = 2;
+constexpr double kMost = 0.4;
 // The allowed quotient of the two sizes' medians: a busy machine moves it by more than a quarter.
 constexpr double kSame = 1.5;
 

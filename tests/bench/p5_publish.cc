@@ -65,11 +65,11 @@ void ReportBeside(const Measured& measured, const std::string& name, const Sampl
   found.what = fmt::format("NodePublishVolume : mount(2), {}", state);
   found.ours = measured.publish;
   found.peer = peer;
-  const double limit = kMost * peer.Median() + measured.empty.Median();
+  const double limit = kMost * (peer.Median() + measured.empty.Median());
   found.more = {{"empty_rpc_ms", measured.empty.Median()},
                 {"limit_ms", limit},
                 {"children", static_cast<double>(measured.children)}};
-  found.goal = fmt::format("ours <= {} x peer + one empty RPC; no child process", kMost);
+  found.goal = fmt::format("ours <= {} x (peer + an empty RPC); no child process", kMost);
   found.met = found.ours.Median() <= limit && measured.children == 0;
   Report(found);
 }

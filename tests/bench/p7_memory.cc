@@ -13,8 +13,8 @@ namespace quarry::bench {
 namespace {
 
 constexpr size_t kVolumes = 1000;
-constexpr double kMostMemory = 25;               // MiB
-constexpr double kMostStart = 1000;              // ms, natively
+constexpr double kMostMemory = 22;               // MiB
+constexpr double kMostStart = 500;               // ms, natively
 constexpr std::chrono::milliseconds kPause{10};  // the resolution of the measured start
 
 }  // namespace
