@@ -51,8 +51,12 @@ std::string Headline(const pb::GetStatusResponse::Pool& pool) {
   const std::string erasing = pool.erase_pending_bytes() == 0
                                   ? ""
                                   : fmt::format(", {} being erased", Human(pool.erase_pending_bytes()));
-  return fmt::format("pool {} (volume group {}): {} of {} free{}\n", pool.name(), pool.volume_group(),
-                     Human(pool.free_bytes()), Human(pool.size_bytes()), erasing);
+  const std::string zeroed =
+      pool.zeroed_bytes() == 0 ? "" : fmt::format(" ({} zeroed)", Human(pool.zeroed_bytes()));
+  const std::string zeroing =
+      pool.zeroing_bytes() == 0 ? "" : fmt::format(", {} being zeroed", Human(pool.zeroing_bytes()));
+  return fmt::format("pool {} (volume group {}): {} of {} free{}{}{}\n", pool.name(), pool.volume_group(),
+                     Human(pool.free_bytes()), Human(pool.size_bytes()), zeroed, zeroing, erasing);
 }
 
 std::string Line(const pb::GetStatusResponse::Disk& disk) {

@@ -31,7 +31,9 @@ struct PoolFigures {
   Bytes size;
   Bytes free;           // extents in no logical volume
   Bytes erase_pending;  // extents of deleted volumes that are still being erased
-  size_t volumes = 0;   // ready volumes only
+  Bytes zeroed;        // of `free`: known to read as zeroes, as of quarryd's last change or look at the group
+  Bytes zeroing;       // not in `free`: held while they are zeroed in the background
+  size_t volumes = 0;  // ready volumes only
   size_t missing_disks = 0;
   size_t failing_disks = 0;
 };

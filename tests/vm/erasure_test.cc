@@ -132,5 +132,67 @@ TEST_F(ErasureTest, KilledRepeatedlyQuarrydFinishesZeroingAndErasing) {
   ASSERT_TRUE(ComesBackEmpty(300));
 }
 
+class FreeZeroingTest : public ErasureTest {
+ protected:
+  bool StartsQuarryd() const override { return false; }
+  void StartZeroing(const std::string& rate) {
+    QuarrydOptions options;
+    options.arguments = {"--zero-free-rate=" + rate};
+    StartQuarryd(options);
+  }
+  // Of `quarryctl status`.
+  static std::string PoolLine() {
+    const Outcome status = Tool({"quarryctl", "status", "--endpoint", kAdminEndpoint});
+    return status.ok() ? Lines(status.out).front() : status.err;
+  }
+  static bool IsZeroing() { return PoolLine().find("being zeroed") != std::string::npos; }
+  // As in "pool main (volume group vg): 372 MiB of 372 MiB free (372 MiB zeroed)".
+  static bool IsAllZeroed() {
+    const std::string line = PoolLine();
+    const size_t begin = line.find("): ") + 3;
+    const std::string free = line.substr(begin, line.find(" of ") - begin);
+    return line.ends_with(" of " + free + " free (" + free + " zeroed)");
+  }
+};
+
+// Every extent has another tenant's bytes. All of them are zeroed, through kills; then volumes need no
+// zeroing.
+TEST_F(FreeZeroingTest, FreeSpaceIsZeroedWhileNobodyNeedsIt) {
+  ASSERT_NO_FATAL_FAILURE(Dirty());
+  StartZeroing("1MiB");  // slower than the test
+  ASSERT_TRUE(Eventually(IsZeroing)) << PoolLine();
+  auto capacity = client().Capacity(TypeParameters("linear"));
+  ASSERT_OK(capacity);
+  const int64_t all = capacity.value.available_capacity();
+  EXPECT_EQ(std::to_string(all),
+            Trim(Tool({"vgs", "--noheadings", "--nosuffix", "--units", "b", "-o", "vg_size", kGroup}).out))
+      << "what is held for zeroing counts as free";
+
+  // A volume that needs what is held gets it, and shows no old byte of it.
+  const v1::Volume whole = MustCreate({"whole", TypeParameters("linear"), BlockCapability(), all});
+  ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(AllZero(whole, all));
+  ASSERT_OK(client().Delete(whole.volume_id()));
+  ASSERT_TRUE(ComesBackEmpty(300));
+
+  ASSERT_EQ(quarryd().Stop(), 0);
+  ASSERT_NO_FATAL_FAILURE(Dirty());
+  StartZeroing("8MiB");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Eventually(IsZeroing)) << PoolLine();
+    KillAndRestart();
+  }
+  ASSERT_TRUE(Eventually(IsAllZeroed, 180)) << PoolLine();
+  EXPECT_EQ(Trim(Tool({"lvs", "--noheadings", "-a", "-o", "lv_name", kGroup}).out), "");
+  const int zeroed = Clearings();
+  for (const char* type : {"linear", "striped", "raid1"}) {
+    const v1::Volume volume = MustCreate({type, TypeParameters(type), BlockCapability(), 32 * kMi});
+    ASSERT_FALSE(HasFailure());
+    EXPECT_TRUE(AllZero(volume, volume.capacity_bytes())) << type;
+    ASSERT_OK(client().Delete(volume.volume_id()));
+  }
+  EXPECT_EQ(Clearings(), zeroed) << "the space was zeroed already";
+}
+
 }  // namespace
 }  // namespace quarry::vm

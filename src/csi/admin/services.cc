@@ -68,6 +68,8 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
   out.set_size_bytes(ToInt64(pool.figures.size));
   out.set_free_bytes(ToInt64(pool.figures.free));
   out.set_erase_pending_bytes(ToInt64(pool.figures.erase_pending));
+  out.set_zeroed_bytes(ToInt64(pool.figures.zeroed));
+  out.set_zeroing_bytes(ToInt64(pool.figures.zeroing));
   for (const engine::DiskStatus& disk : pool.disks) {
     auto& entry = *out.add_disks();
     entry.set_pv_uuid(disk.pv_uuid);

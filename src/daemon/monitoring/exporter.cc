@@ -45,6 +45,8 @@ constexpr auto kPoolFigures = std::to_array<Figure<Pool>>({
      [](const Pool& pool) { return static_cast<double>(pool.size.value); }},
     {"quarry_pool_free_bytes", "Physical extents that belong to no logical volume",
      [](const Pool& pool) { return static_cast<double>(pool.free.value); }},
+    {"quarry_pool_zeroed_bytes", "Free physical extents that are known to read as zeroes",
+     [](const Pool& pool) { return static_cast<double>(pool.zeroed.value); }},
     {"quarry_erase_pending_bytes", "Physical extents of deleted volumes that still have to be erased",
      [](const Pool& pool) { return static_cast<double>(pool.erase_pending.value); }},
     {"quarry_pool_volumes", "Volumes in the pool",

@@ -99,6 +99,12 @@ Status ApplyScrubHours(Options& options, std::string_view text) {
   return Ok();
 }
 
+// A piece has at least 1 MiB, so a lower rate would mean long pauses.
+Result<Bytes> ParseZeroFreeRate(std::string_view text) {
+  QUARRY_ASSIGN(const Bytes rate, ParseSize(text));
+  return rate.value == 0 || rate >= kMiB ? Result<Bytes>(rate) : Wrong("0, or at least 1MiB", text);
+}
+
 Status ApplyRebuildRate(Options& options, std::string_view text) {
   QUARRY_ASSIGN(const Bytes rate, ParseSize(text));
   if (rate.value % kKiB.value != 0) {
@@ -312,6 +318,11 @@ const std::vector<Setting>& Settings() {
        "highest rate of erasing deleted volumes and zeroing new space, in bytes per second and disk, 0 for "
        "no limit [0]",
        &Set<&Options::erase_rate, &ParseSize>},
+      {"zero-free-rate", "QUARRY_ZERO_FREE_RATE",
+       "rate of zeroing free space of unknown past while a pool has no other work, in bytes per second, 0 "
+       "for "
+       "never [0]",
+       &Set<&Options::zero_free_rate, &ParseZeroFreeRate>},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
        "how many LVM commands of a pool may be stuck on a silent disk before quarryd starts no more of them "
        "[4]",

@@ -22,7 +22,7 @@ Result<bool> Disks::PollDisks(const Call& call) {
 
 Result<EvacuateResult> Disks::Evacuate(const EvacuateRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  return WantEvacuation(parts_.node, request, call);
+  return WantEvacuation(parts_.node, parts_.erasers, request, call);
 }
 
 }  // namespace quarry::engine

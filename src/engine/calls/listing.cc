@@ -78,6 +78,8 @@ PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_p
   out.size = ToBytes(group.extent_count, group.extent_size);
   out.free = ToBytes(group.free_count, group.extent_size);
   out.erase_pending = ErasingBytes(catalog);
+  out.zeroed = std::min(ToBytes(pool.clean.total(), group.extent_size), out.free);
+  out.zeroing = FreeZeroingBytes(catalog);
   out.missing_disks = group.MissingPvs();
   out.failing_disks = static_cast<size_t>(std::ranges::count_if(
       group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));

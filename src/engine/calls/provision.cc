@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "engine/calls/steps.h"
+#include "engine/erase/holder.h"
 #include "engine/erase/zero_before_use.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
@@ -189,6 +190,7 @@ Result<Turn> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted, cons
   if (cleared.under_way != nullptr) {
     return Turn{.zeroing = cleared.under_way};
   }
+  const Status freed = eraser.free_zeroing().End(call);
   QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
   const lvm::VolumeGroup& group = *catalog->group;
   pool.clean.Look(group);
@@ -198,7 +200,11 @@ Result<Turn> TakeTurn(Parts& parts, Pool& pool, const Provisioning& wanted, cons
   if (!plan.has_value() && !cleared.held.empty()) {
     plan = work.plan(nullptr);  // the extents were zeroed for a request of another size
   }
-  QUARRY_TRY(work.judge(plan.has_value() ? Ok() : plan.error()).Context(wanted.where));
+  Status judged = work.judge(plan.has_value() ? Ok() : plan.error()).Context(wanted.where);
+  if (!judged.has_value() && judged.error().code() == Code::kNoSpace && !freed.has_value()) {
+    return std::move(judged.error()).As(freed.error().code()).Context(freed.error().message());
+  }
+  QUARRY_TRY(std::move(judged));
   const auto allocates = [](const Action& a) { return Is<lvm::CreateLv>(a) || Is<lvm::ExtendLv>(a); };
   if (std::ranges::any_of(*plan, allocates)) {
     QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(*plan)).Context(wanted.where));

@@ -23,10 +23,10 @@ constexpr std::chrono::milliseconds kLongestPause{30'000};
 
 }  // namespace
 
-DiskQueue::DiskQueue(World world, const Logger& log, Bytes rate, std::function<void()> tell)
+DiskQueue::DiskQueue(World world, const Logger& log, Rates rates, std::function<void()> tell)
     : world_(world),
       log_(log),
-      rate_(rate),
+      rates_(rates),
       tell_(std::move(tell)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
@@ -36,10 +36,22 @@ void DiskQueue::Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste)
   changed_.notify_all();
 }
 
+bool DiskQueue::HasFailedJob() const {
+  return std::ranges::any_of(entries_, [](const Entry& entry) { return entry.erasure->Failed(); });
+}
+
+void DiskQueue::Nudge() {
+  const MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
 std::optional<Seconds> DiskQueue::Expected() const {
   const MutexLock lock(mutex_);
   Bytes left;
   for (const Entry& entry : entries_) {
+    if (entry.haste == Haste::kIdle) {
+      continue;
+    }
     left = left + (entry.erasure->parts()[entry.part].total() - entry.erasure->Done()[entry.part]);
   }
   if (left.value == 0) {
@@ -89,8 +101,9 @@ void DiskQueue::Run(const std::stop_token& stop) {
           stop.stop_requested()) {
         return;
       }
-      const auto awaited = std::ranges::find(entries_, Haste::kAwaited, &Entry::haste);
-      entry = awaited == entries_.end() ? entries_.front() : *awaited;
+      // A failed job is left first, because somebody may wait for that.
+      entry = *std::ranges::min_element(
+          entries_, {}, [](const Entry& e) { return std::pair(!e.erasure->Failed(), e.haste); });
     }
     if (ClearNext(entry, stop)) {
       continue;
@@ -110,7 +123,7 @@ void DiskQueue::Run(const std::stop_token& stop) {
 }
 
 bool DiskQueue::ClearNext(const Entry& entry, const std::stop_token& stop) {
-  const auto piece = entry.erasure->Next(entry.part, MostAtOnce());
+  const auto piece = entry.erasure->Next(entry.part, MostAtOnce(entry.haste));
   if (!piece.has_value() || stop.stop_requested()) {
     return false;
   }
@@ -132,7 +145,7 @@ bool DiskQueue::ClearNext(const Entry& entry, const std::stop_token& stop) {
     untold_ = {};
     tell_();
   }
-  Pace(piece->range.length, begun, stop);
+  Pace(entry, piece->range.length, begun, stop);
   return true;
 }
 
@@ -144,7 +157,8 @@ void DiskQueue::Pause(const Entry& entry, const Error& why, const std::stop_toke
   }
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   MutexLock lock(mutex_);
-  changed_.wait_for(lock, stop, pause_, [] { return false; });
+  changed_.wait_for(lock, stop, pause_,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return HasFailedJob(); });
 }
 
 Status DiskQueue::ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call) {
@@ -169,23 +183,32 @@ Status DiskQueue::ClearPiece(const EraseJob& erasure, const EraseAction& piece, 
   return Ok();
 }
 
-Bytes DiskQueue::MostAtOnce() const {
+Bytes DiskQueue::MostAtOnce(Haste haste) const {
+  const Bytes rate = rates_.Of(haste);
   uint64_t most = kMostAtOnce.value;
   most =
       std::min(most, write_speed_ <= 0 ? kFirstPiece.value
                                        : static_cast<uint64_t>(std::min(write_speed_ * kPieceSeconds, 1e18)));
-  if (rate_.value != 0) {
-    most = std::min(most, rate_.value / kPiecesPerSecond);
+  if (rate.value != 0) {
+    most = std::min(most, rate.value / kPiecesPerSecond);
   }
   return {std::max(most / kMiB.value, uint64_t{1}) * kMiB.value};
 }
 
-void DiskQueue::Pace(Bytes cleared, SteadyTime begun, const std::stop_token& stop) {
+void DiskQueue::Pace(const Entry& entry, Bytes cleared, SteadyTime begun, const std::stop_token& stop) {
   MutexLock lock(mutex_);
-  if (rate_.value != 0) {
+  const Bytes rate = rates_.Of(entry.haste);
+  const bool idle = entry.haste == Haste::kIdle;
+  if (rate.value != 0) {
     const auto until = begun + std::chrono::duration_cast<SteadyTime::duration>(Seconds(
-                                   static_cast<double>(cleared.value) / static_cast<double>(rate_.value)));
-    changed_.wait_until(lock, stop, until, [] { return false; });
+                                   static_cast<double>(cleared.value) / static_cast<double>(rate.value)));
+    changed_.wait_until(lock, stop, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const auto other = [](const Entry& e) { return e.haste != Haste::kIdle; };
+      return HasFailedJob() || (idle && std::ranges::any_of(entries_, other));
+    });
+  }
+  if (idle) {
+    return;  // its pace says nothing about other work
   }
   const double took = std::max(Seconds(std::chrono::steady_clock::now() - begun).count(), 1e-6);
   const double speed = static_cast<double>(cleared.value) / took;

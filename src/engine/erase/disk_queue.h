@@ -21,22 +21,34 @@ namespace quarry::engine {
 // Has one thread. May be called from any thread.
 class DiskQueue {
  public:
-  // Whether a caller waits for the work. Awaited work goes first.
-  enum class Haste { kNone, kAwaited };
+  // The order in which work is done: first what a caller waits for, last what is done while there is no other
+  // work.
+  enum class Haste { kAwaited, kNone, kIdle };
+  // Bytes a second at most; 0: as fast as possible. `idle` limits the work with Haste::kIdle beyond `all`.
+  struct Rates {
+    Bytes all, idle;
+    Bytes Of(Haste haste) const {
+      const bool lower = haste == Haste::kIdle && idle.value != 0 && (all.value == 0 || idle < all);
+      return lower ? idle : all;
+    }
+  };
 
-  // `rate`: bytes a second at most; 0: as fast as possible. `tell` is called, on the queue's thread and
+  // `tell` is called, on the queue's thread and
   // without a lock, when a part of a job has ended, and each time kTold more bytes are done. `world`, `log`,
   // and everything that `tell` refers to, must outlive this object.
-  DiskQueue(World world, const Logger& log, Bytes rate, std::function<void()> tell);
+  DiskQueue(World world, const Logger& log, Rates rates, std::function<void()> tell);
   // Stops after the present piece. The rest stays undone. (jthread asks to stop, then joins.)
   ~DiskQueue() = default;
   DiskQueue(const DiskQueue&) = delete;
   DiskQueue& operator=(const DiskQueue&) = delete;
 
   void Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste);
+  // Looks at the jobs again: one of them was failed by somebody else, and is left at once.
+  void Nudge();
   // Requests a stop, and does not wait for it.
   void Stop() { thread_.request_stop(); }
-  // How long the queued work will take at the recent rate. nullopt: the rate is not known yet.
+  // How long the queued work, without idle work, will take at the recent rate. nullopt: the rate is not known
+  // yet.
   std::optional<std::chrono::duration<double>> Expected() const;
 
   bool IsWriting() const;
@@ -66,13 +78,16 @@ class DiskQueue {
   // Waits before the same piece is tried again, longer each time.
   void Pause(const Entry& entry, const Error& why, const std::stop_token& stop);
   Status ClearPiece(const EraseJob& erasure, const EraseAction& piece, const Call& call);
-  Bytes MostAtOnce() const;
-  void Pace(Bytes cleared, SteadyTime begun, const std::stop_token& stop);
+  Bytes MostAtOnce(Haste haste) const;
+  // Waits so that the piece keeps to its rate. Idle work does not wait when other work arrives.
+  void Pace(const Entry& entry, Bytes cleared, SteadyTime begun, const std::stop_token& stop);
+  // Somebody may wait for the queue to leave it.
+  bool HasFailedJob() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<std::string> StuckLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const World world_;
   const Logger& log_;
-  const Bytes rate_;
+  const Rates rates_;
   const std::function<void()> tell_;
   mutable Mutex mutex_;
   std::condition_variable_any changed_;

@@ -50,6 +50,8 @@ class EraseJob {
   void Advance(size_t part, Bytes cleared);
   void Fail(Error error);
 
+  // Whether it has failed or was cancelled (Fail). Queues still have to leave it.
+  bool Failed() const;
   // True if no further piece will be begun.
   bool Finished() const;
   // Waits until the job is finished or `call` ends. True: it is finished.

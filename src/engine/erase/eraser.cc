@@ -23,6 +23,7 @@ constexpr milliseconds kLastRetry{60000};
 constexpr std::chrono::minutes kLookAnyway{5};
 constexpr std::chrono::seconds kLookAtQueues{10};
 constexpr milliseconds kReadLimit{60000};
+constexpr milliseconds kStopLimit{5000};
 constexpr milliseconds kLvmLimit{120000};
 // The progress of a volume is recorded each time this many more bytes are erased. Each record costs a commit.
 constexpr Bytes kRecordEvery = DiskQueue::kTold;
@@ -119,11 +120,12 @@ bool HasTakenOut(const Catalog& catalog, const Record& record) {
 
 }  // namespace
 
-Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
+Eraser::Eraser(Pool& pool, World world, const Logger& log, DiskQueue::Rates rates)
     : pool_(pool),
       world_(world),
       log_(log),
-      rate_(rate),
+      rates_(rates),
+      free_zeroing_(pool, world, rates.idle, [this] { NudgeQueues(); }),
       pool_delay_(0),
       unread_(log, pool.config.name,
               {.fails = "the eraser cannot read a volume group",
@@ -142,7 +144,10 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, Bytes rate)
                  .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}),
       unreturned_(log, pool.config.name,
                   {.fails = "zeroed space could not be given back to the volume group yet",
-                   .recovered = "zeroed space was given back to the volume group after failed attempts"}) {}
+                   .recovered = "zeroed space was given back to the volume group after failed attempts"}),
+      unzeroed_(
+          log, pool.config.name,
+          {.fails = "free space cannot be zeroed now", .recovered = "free space is being zeroed again"}) {}
 
 void Eraser::Start() {
   const MutexLock life(life_mutex_);
@@ -153,7 +158,14 @@ void Eraser::Start() {
 
 void Eraser::Stop() {
   const MutexLock life(life_mutex_);
-  stopped_ = true;
+  if (!std::exchange(stopped_, true) && rates_.idle.value != 0 && thread_.joinable()) {
+    // The space is given back now, so that what is known to be zeroed stays known over an orderly restart.
+    // What cannot be given back is removed by the next start.
+    const auto turn = pool_.writers.Wait("stopping", CallWithin(kStopLimit));
+    if (turn.has_value()) {
+      (void)free_zeroing_.End(CallWithin(kStopLimit));
+    }
+  }
   thread_.request_stop();
   std::map<std::string, std::unique_ptr<DiskQueue>> queues;
   {
@@ -167,6 +179,13 @@ void Eraser::Stop() {
   }
   const MutexLock lock(mutex_);
   queues.swap(queues_);
+}
+
+void Eraser::NudgeQueues() {
+  const MutexLock lock(mutex_);
+  for (const auto& [device, queue] : queues_) {
+    queue->Nudge();
+  }
 }
 
 void Eraser::Wake() {
@@ -219,14 +238,15 @@ DiskQueue& Eraser::QueueOf(const std::string& device) {
   const MutexLock lock(mutex_);
   std::unique_ptr<DiskQueue>& queue = queues_[device];
   if (queue == nullptr) {
-    queue = std::make_unique<DiskQueue>(world_, log_, rate_, [this] { Wake(); });
+    queue = std::make_unique<DiskQueue>(world_, log_, rates_, [this] { Wake(); });
   }
   return *queue;
 }
 
-void Eraser::Clear(const std::shared_ptr<EraseJob>& extents) {
-  for (size_t part = 0; part < extents->parts().size(); ++part) {
-    QueueOf(extents->parts()[part].device).Add(extents, part, DiskQueue::Haste::kAwaited);
+void Eraser::Clear(const Zeroing& extents, DiskQueue::Haste haste) {
+  const std::shared_ptr<EraseJob>& job = extents.work();
+  for (size_t part = 0; part < job->parts().size(); ++part) {
+    QueueOf(job->parts()[part].device).Add(job, part, haste);
   }
   Wake();
 }
@@ -321,6 +341,24 @@ void Eraser::Round(const std::stop_token& stop) {
     again();
   } else {
     pool_delay_ = {};
+  }
+  if (rates_.idle.value != 0 && !stop.stop_requested()) {
+    ZeroFree(catalog, stop);
+  }
+}
+
+void Eraser::ZeroFree(const Catalog& catalog, const std::stop_token& stop) {
+  const auto next = free_zeroing_.Next(catalog, Call{.stop = stop}.Within(kLvmLimit));
+  if (stop.stop_requested()) {
+    return;
+  }
+  unzeroed_.Note("", next.has_value() ? Ok() : Status(next.error()));
+  if (!next.has_value()) {
+    NoLaterThan(std::chrono::steady_clock::now() + kLastRetry);
+  } else if (*next != nullptr) {
+    Clear(**next, DiskQueue::Haste::kIdle);
+  } else {
+    NoLaterThan(free_zeroing_.again_at());
   }
 }
 
@@ -573,7 +611,8 @@ bool Eraser::RemovesAlone(const lvm::VolumeGroup& group, const Record& record) {
 
 Erasers::Erasers(Node& node) {
   for (const auto& pool : node.pools) {
-    erasers_.try_emplace(pool.get(), *pool, node.world, node.log, node.config.erase_rate);
+    erasers_.try_emplace(pool.get(), *pool, node.world, node.log,
+                         DiskQueue::Rates{.all = node.config.erase_rate, .idle = node.config.zero_free_rate});
   }
 }
 

@@ -21,6 +21,7 @@
 #include "engine/erase/disk_queue.h"
 #include "engine/erase/erase_job.h"
 #include "engine/erase/failure_log.h"
+#include "engine/erase/free_zeroing.h"
 #include "engine/erase/zeroing.h"
 #include "engine/model/catalog.h"
 #include "engine/world.h"
@@ -34,9 +35,9 @@ struct Pool;
 // Public methods may be called from any thread.
 class Eraser {
  public:
-  // `pool`, `world` and `log` must outlive this object. `rate`: bytes a second on each disk, at most; 0: as
-  // fast as possible. No work begins before Start().
-  Eraser(Pool& pool, World world, const Logger& log, Bytes rate);
+  // `pool`, `world` and `log` must outlive this object. `rates`: of each disk. If its `idle` is not 0, free
+  // space of unknown past is zeroed (free_zeroing.h). No work begins before Start().
+  Eraser(Pool& pool, World world, const Logger& log, DiskQueue::Rates rates);
   ~Eraser() { Stop(); }
   Eraser(const Eraser&) = delete;
   Eraser& operator=(const Eraser&) = delete;
@@ -54,10 +55,11 @@ class Eraser {
   // is no longer missing.
   void GiveUp(const std::set<std::string>& pvs, const std::set<std::string>& away);
 
-  // Queues the zeroing of extents that a caller waits for. Does not wait for it.
-  void Clear(const std::shared_ptr<EraseJob>& extents);
+  // Queues the zeroing of held extents. Does not wait for it.
+  void Clear(const Zeroing& extents, DiskQueue::Haste haste);
   // The extents that are being zeroed for new or growing volumes.
   Zeroings& zeroings() { return zeroings_; }
+  FreeZeroing& free_zeroing() { return free_zeroing_; }
 
   // How long the present work on the disks of this group will take at the recent rate. nullopt: the rate is
   // not known yet.
@@ -101,15 +103,19 @@ class Eraser {
   // notices an activation after the last piece, but only of RAID volumes with `erase=zero`, by their
   // superblocks. If the answer is no, the volume is put off, or erased again from the beginning.
   bool MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record);
+  // Goes on with zeroing free space, if there is no other work.
+  void ZeroFree(const Catalog& catalog, const std::stop_token& stop);
   // Makes the next round begin at `when` at the latest.
   void NoLaterThan(SteadyTime when) { next_round_ = std::min(next_round_, when); }
   DiskQueue& QueueOf(const std::string& device);
+  void NudgeQueues();
 
   Pool& pool_;
   const World world_;
   const Logger& log_;
-  const Bytes rate_;
+  const DiskQueue::Rates rates_;
   Zeroings zeroings_;
+  FreeZeroing free_zeroing_;
   mutable Mutex mutex_;
   std::condition_variable_any wake_;
   bool woken_ ABSL_GUARDED_BY(mutex_) = true;
@@ -125,6 +131,7 @@ class Eraser {
   FailureLog unremovable_;  // volumes that lvremove would remove only together with others, by name
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
   FailureLog unreturned_;   // logical volumes that hold zeroed extents, by name
+  FailureLog unzeroed_;     // free space of unknown past
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_ ABSL_GUARDED_BY(mutex_);  // by device
   Mutex life_mutex_;  // held by Start() and Stop()
   bool stopped_ ABSL_GUARDED_BY(life_mutex_) = false;

@@ -29,9 +29,6 @@ struct Zeroed {
 // of a failed zeroing; the next call then begins a new one.
 Result<Zeroed> TakeZeroed(Node& node, Pool& pool, Eraser& eraser, const LockKey& key, const Call& call);
 
-// The free space within `held`, for a plan that must take exactly those extents.
-lvm::FreeSpace SpaceWithin(const lvm::VolumeGroup& group, const std::vector<lvm::PhysicalRange>& held);
-
 // Creates a logical volume that holds the extents of `plan`, and begins to zero those in `unknown`. Does not
 // wait for the zeroing.
 Result<std::shared_ptr<Zeroing>> StartZeroing(Node& node, Pool& pool, Eraser& eraser, const LockKey& key,

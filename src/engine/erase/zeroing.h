@@ -32,6 +32,7 @@ class Zeroing {
 
   const std::string& lv_name() const { return work_->owner().lv_name; }
   const std::vector<lvm::PhysicalRange>& held() const { return held_; }
+  const std::shared_ptr<EraseJob>& work() const { return work_; }
   // The extents that read as zeroes after success.
   const std::vector<lvm::PhysicalRange>& cleared() const { return work_->extents(); }
 

@@ -69,7 +69,10 @@ struct Unreadable {
 
 struct Catalog {
   lvm::Snapshot group;
-  UnhealthyDisks weak = {};     // as of the moment the catalog was made
+  UnhealthyDisks weak = {};  // as of the moment the catalog was made
+  // Name of the LV, if it exists, that holds free space while it is zeroed. Creates and growths that need the
+  // space get it.
+  std::string free_zeroing = {};
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<Unreadable> unreadable = {};
   // Names of legs whose volume does not exist. LVM left them when it was killed while it made or removed the
@@ -91,8 +94,8 @@ struct Catalog {
   Status CheckReadableName(std::string_view co_name) const;
 };
 
-// `pool` becomes the pool name of the records. `last`: an earlier catalog of the pool. The tags of an LV are not
-// parsed again if the LV had the same tags there; parsing those of a thousand volumes takes 4 ms.
+// `pool` becomes the pool name of the records. `last`: an earlier catalog of the pool. The tags of an LV are
+// not parsed again if the LV had the same tags there; parsing those of a thousand volumes takes 4 ms.
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const Catalog* last = nullptr);
 
 // The part of a record that callers see: immutable facts and the size.

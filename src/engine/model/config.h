@@ -72,6 +72,9 @@ struct EngineConfig {
   std::string memory_dir;
   // Upper limit, in bytes per second and disk, for erasing deleted volumes. 0: no limit.
   Bytes erase_rate;
+  // How fast, in bytes per second, free extents of unknown past are zeroed while a pool has no other work. 0:
+  // they are not.
+  Bytes zero_free_rate;
   Fsck fsck = Fsck::kOff;
   ExpandBy expand = ExpandBy::kController;
   // Largest size of an inline volume if no pool sets a size of its own. 0: no inline volumes, because anyone

@@ -52,6 +52,59 @@ lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const UnhealthyDisks
   return space;
 }
 
+bool IsErasing(const Record& record) {
+  return record.tags.state == lvm::VolumeState::kErasing;
+}
+
+bool IsFreeZeroing(const Catalog& catalog, const Record& record) {
+  return !catalog.free_zeroing.empty() && record.lv->name == catalog.free_zeroing;
+}
+
+// The bytes of all records that `are`.
+Bytes SumOf(const Catalog& catalog, const auto& are) {
+  Bytes sum;
+  for (const Record& record : catalog.records) {
+    for (const lvm::PhysicalRange& range :
+         are(record) ? lvm::PhysicalExtents(*catalog.group, *record.lv) : std::vector<lvm::PhysicalRange>()) {
+      sum = sum + ToBytes(range.range.count, catalog.group->extent_size);
+    }
+  }
+  return sum;
+}
+
+// The pool's space as if all records that `are` were gone.
+lvm::FreeSpace SpaceWithout(const Catalog& catalog, const PoolConfig& pool, const auto& are) {
+  if (std::ranges::none_of(catalog.records, are)) {
+    return PromisedSpace(*catalog.group, catalog.weak, pool);
+  }
+  lvm::VolumeGroup later = *catalog.group;
+  for (const Record& record : catalog.records) {
+    if (!are(record)) {
+      continue;
+    }
+    for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*catalog.group, *record.lv)) {
+      for (lvm::PhysicalVolume& pv : later.pvs) {
+        if (pv.uuid == range.pv_uuid) {
+          pv.free.push_back(range.range);
+        }
+      }
+    }
+  }
+  for (lvm::PhysicalVolume& pv : later.pvs) {
+    std::sort(pv.free.begin(), pv.free.end());
+    std::vector<lvm::ExtentRange> merged;
+    for (const lvm::ExtentRange& range : pv.free) {
+      if (!merged.empty() && merged.back().end() == range.first) {
+        merged.back().count += range.count;
+      } else {
+        merged.push_back(range);
+      }
+    }
+    pv.free = std::move(merged);
+  }
+  return PromisedSpace(later, catalog.weak, pool);
+}
+
 }  // namespace
 
 Result<Extents> SizeForCreate(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
@@ -117,6 +170,9 @@ Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeTyp
   uint64_t taken = 0;
   for (const Record& record : catalog.records) {
     const auto theirs = TypeOf(*record.lv);
+    if (IsFreeZeroing(catalog, record)) {
+      continue;
+    }
     if (theirs == type || (!named(type) && !named(theirs))) {
       for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
         taken += range.range.count.value;
@@ -144,7 +200,7 @@ Status CheckShare(const Catalog& catalog, const PoolConfig& pool, const lvm::Geo
 }
 
 Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry) {
-  const Extents placeable = lvm::MaxExtents(PoolSpace(catalog, pool), geometry);
+  const Extents placeable = lvm::MaxExtents(PoolSpaceAfterZeroing(catalog, pool), geometry);
   return pool.shares.empty()
              ? placeable
              : std::min(placeable, DataWithin(geometry, ShareLeft(catalog, pool, geometry.type()), true));
@@ -153,49 +209,26 @@ Extents Largest(const Catalog& catalog, const PoolConfig& pool, const lvm::Geome
 Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                  Extents size) {
   QUARRY_TRY(CheckShare(catalog, pool, geometry, size, true));
-  auto placed = lvm::Place(PoolSpace(catalog, pool), geometry, size, *catalog.group);
+  auto placed = lvm::Place(PoolSpaceAfterZeroing(catalog, pool), geometry, size, *catalog.group);
   return placed.has_value() ? Ok() : Status(ReportExcluded(std::move(placed.error()), catalog));
 }
 
 Bytes ErasingBytes(const Catalog& catalog) {
-  Bytes sum;
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kErasing) {
-      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*catalog.group, *record.lv)) {
-        sum = sum + ToBytes(range.range.count, catalog.group->extent_size);
-      }
-    }
-  }
-  return sum;
+  return SumOf(catalog, IsErasing);
+}
+
+Bytes FreeZeroingBytes(const Catalog& catalog) {
+  return SumOf(catalog, [&](const Record& record) { return IsFreeZeroing(catalog, record); });
+}
+
+lvm::FreeSpace PoolSpaceAfterZeroing(const Catalog& catalog, const PoolConfig& pool) {
+  return SpaceWithout(catalog, pool, [&](const Record& record) { return IsFreeZeroing(catalog, record); });
 }
 
 lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& pool) {
-  lvm::VolumeGroup later = *catalog.group;
-  for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kErasing) {
-      continue;
-    }
-    for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(*catalog.group, *record.lv)) {
-      for (lvm::PhysicalVolume& pv : later.pvs) {
-        if (pv.uuid == range.pv_uuid) {
-          pv.free.push_back(range.range);
-        }
-      }
-    }
-  }
-  for (lvm::PhysicalVolume& pv : later.pvs) {
-    std::sort(pv.free.begin(), pv.free.end());
-    std::vector<lvm::ExtentRange> merged;
-    for (const lvm::ExtentRange& range : pv.free) {
-      if (!merged.empty() && merged.back().end() == range.first) {
-        merged.back().count += range.count;
-      } else {
-        merged.push_back(range);
-      }
-    }
-    pv.free = std::move(merged);
-  }
-  return PromisedSpace(later, catalog.weak, pool);
+  return SpaceWithout(catalog, pool, [&](const Record& record) {
+    return IsErasing(record) || IsFreeZeroing(catalog, record);
+  });
 }
 
 Status CheckTarget(dm::DmApi& dm, const lvm::Geometry& geometry) {

@@ -21,7 +21,7 @@ Result<Extents> SizeForCreate(const CapacityRange& range, const lvm::Geometry& g
 Result<Extents> SizeForExpand(const CapacityRange& range, const lvm::Geometry& geometry, Bytes extent_size,
                               Extents current);
 
-// Free space of the pool that may be promised: the group's, without excluded disks and without the reserve.
+// Free space of the pool for plans: the group's, without excluded disks and without the reserve.
 lvm::FreeSpace PoolSpace(const Catalog& catalog, const PoolConfig& pool);
 
 // The largest volume of this geometry that can be made now: placeable, and within the share of its type.
@@ -38,7 +38,11 @@ Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geom
 
 // Bytes in volumes that are being erased. They will be free soon.
 Bytes ErasingBytes(const Catalog& catalog);
-// PoolSpace as if every volume that is being erased were free already.
+// Bytes of free space that a logical volume holds while they are zeroed (erase/free_zeroing.h).
+Bytes FreeZeroingBytes(const Catalog& catalog);
+// PoolSpace with what is held for that: the space that may be promised. A plan cannot use it as it is.
+lvm::FreeSpace PoolSpaceAfterZeroing(const Catalog& catalog, const PoolConfig& pool);
+// The same as if every volume that is being erased were free already, too.
 lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& pool);
 
 // kInvalidArgument if this kernel has no device-mapper target for volumes of this geometry. Loads the kernel

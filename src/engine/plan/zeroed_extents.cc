@@ -74,6 +74,17 @@ void ZeroedExtents::Look(const lvm::VolumeGroup& group) {
   group_uuid_ = group.uuid;
   seqno_ = group.seqno;
   commits_ = 0;
+  Count();
+}
+
+void ZeroedExtents::Count() {
+  uint64_t total = 0;
+  for (const auto& [pv, ranges] : clear_) {
+    for (const ExtentRange& range : ranges) {
+      total += range.count.value;
+    }
+  }
+  total_.store(total, std::memory_order_relaxed);
 }
 
 void ZeroedExtents::Add(const std::vector<PhysicalRange>& ranges) {
@@ -82,12 +93,14 @@ void ZeroedExtents::Add(const std::vector<PhysicalRange>& ranges) {
     known.insert(known.end(), more.begin(), more.end());
     known = Merged(std::move(known));
   }
+  Count();
 }
 
 void ZeroedExtents::Forget(const std::vector<PhysicalRange>& ranges) {
   for (const auto& [pv, taken] : ByPv(ranges)) {
     clear_[pv] = Without(clear_[pv], taken);
   }
+  Count();
 }
 
 std::vector<PhysicalRange> ZeroedExtents::Known() const {

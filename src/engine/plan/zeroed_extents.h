@@ -8,6 +8,7 @@
 // number of our own commits, all known extents stay known.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,8 +20,8 @@
 
 namespace quarry::engine {
 
-// One object per group. It is used only under the pool's turn. Commits without the turn (repair/copy_job.h)
-// are not counted, so they look like commits by another process.
+// One object per group. It is used only under the pool's turn, except total(). Commits without the turn
+// (repair/copy_job.h) are not counted, so they look like commits by another process.
 class ZeroedExtents {
  public:
   // Takes in the group's current snapshot. Forgets extents that are no longer free, and all extents if
@@ -34,16 +35,22 @@ class ZeroedExtents {
   // last Look must have come before the removal.
   void Add(const std::vector<lvm::PhysicalRange>& ranges);
 
+  // How many extents are known. From any thread; as of the last change of this object.
+  Extents total() const { return {total_.load(std::memory_order_relaxed)}; }
+
   // All known extents, by PV, ascending.
   std::vector<lvm::PhysicalRange> Known() const;
   // The parts of `ranges` that are not known to be zeroed, by PV, ascending.
   std::vector<lvm::PhysicalRange> Unknown(const std::vector<lvm::PhysicalRange>& ranges) const;
 
  private:
+  void Count();
+
   std::string group_uuid_;
   std::optional<uint64_t> seqno_;                               // as of the last Look
   uint64_t commits_ = 0;                                        // our own since then
   std::map<std::string, std::vector<lvm::ExtentRange>> clear_;  // by PV; ascending, disjoint, never adjacent
+  std::atomic<uint64_t> total_ = 0;                             // in clear_
 };
 
 // The extents that a plan allocates to a volume, taken from its VerifyLayoutAction. `metadata`: include those

@@ -1,6 +1,5 @@
 #include "engine/pool/locks.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>

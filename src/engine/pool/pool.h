@@ -51,6 +51,10 @@ struct Pool {
   // extents while they are zeroed. They are not left over from a crash.
   Mutex making_mutex;
   std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
+  // The LV that holds free space while it is zeroed (erase/free_zeroing.h), or did so last. It is set before
+  // the LV exists and stays after its removal, so that no reader counts the space as taken. Empty: there was
+  // none.
+  std::string free_zeroing ABSL_GUARDED_BY(making_mutex);
   // Since when each create, by name, has been waiting for space that is being erased.
   std::map<std::string, SteadyTime> waiting ABSL_GUARDED_BY(making_mutex);
   ZeroedExtents clean;  // used under the turn only

@@ -125,10 +125,12 @@ EvacuateResult Describe(const FoundDisk& found) {
 
 }  // namespace
 
-Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request, const Call& call) {
+Result<EvacuateResult> WantEvacuation(Node& node, Erasers& erasers, const EvacuateRequest& request,
+                                      const Call& call) {
   QUARRY_ASSIGN(FoundDisk found, Find(node, request.disk, call));
   QUARRY_ASSIGN(const auto turn,
                 found.pool->writers.Wait(fmt::format("evacuation of disk {}", found.pv->uuid), call));
+  QUARRY_TRY(erasers.Of(*found.pool).free_zeroing().End(call));
   QUARRY_ASSIGN(found, Find(node, request.disk, call));  // again: the group may have changed before the turn
   EvacuateResult out = Describe(found);
   const lvm::ChangePv change = Wish(found, request);

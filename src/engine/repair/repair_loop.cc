@@ -119,7 +119,9 @@ void RepairLoop::RepairPool(OneRound& round) {
     }
     disks_.NoteFailures(*view);
     RepairPlan plan = PlanStep(*view, round);
-    if (!plan.step.has_value()) {
+    // Space that is held while it is zeroed may be what a step lacks.
+    const bool in_the_way = !turn.has_value() && eraser_.free_zeroing().IsInTheWay(**catalog);
+    if (!plan.step.has_value() && !in_the_way) {
       return NothingToDo(std::move(plan), round);
     }
     if (!turn.has_value()) {
@@ -129,6 +131,9 @@ void RepairLoop::RepairPool(OneRound& round) {
         return Failed(PoolFailure(), got.error(), round);
       }
       turn.emplace(std::move(*got));
+      if (in_the_way) {
+        (void)eraser_.free_zeroing().End(round.call.Within(kStepLimit));
+      }
       continue;  // plans again
     }
     if (!RunStep(std::move(*plan.step), **catalog, round)) {

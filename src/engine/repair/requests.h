@@ -6,6 +6,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
+#include "engine/erase/eraser.h"
 #include "engine/model/upkeep_requests.h"
 #include "engine/pool/node.h"
 #include "engine/repair/plan_scrub.h"
@@ -20,6 +21,7 @@ Result<std::vector<ScrubAnswer>> WantScrub(Node& node, Scrubs& scrubs, const Scr
 Result<TrimResult> TrimAll(Node& node, const Call& call);
 
 // Disks::Evacuate (engine/disks.h). Recorded in a tag of the disk. (evacuation.cc)
-Result<EvacuateResult> WantEvacuation(Node& node, const EvacuateRequest& request, const Call& call);
+Result<EvacuateResult> WantEvacuation(Node& node, Erasers& erasers, const EvacuateRequest& request,
+                                      const Call& call);
 
 }  // namespace quarry::engine

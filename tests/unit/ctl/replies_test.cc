@@ -93,6 +93,8 @@ TEST(StatusPage, ShowsProblemsAndProgress) {
   pool.set_size_bytes(int64_t{8} << 30);
   pool.set_free_bytes(int64_t{3} << 30);
   pool.set_erase_pending_bytes(int64_t{1} << 30);
+  pool.set_zeroed_bytes(int64_t{2} << 30);
+  pool.set_zeroing_bytes(int64_t{1} << 29);
   auto& there = *pool.add_disks();
   there.set_device("/nowhere/nvme0n1");
   there.set_state("ok");
@@ -114,7 +116,8 @@ TEST(StatusPage, ShowsProblemsAndProgress) {
   well.set_condition("healthy");
   well.set_detail("being checked");
   const std::string page = StatusPage(status);
-  EXPECT_THAT(page, HasSubstr("pool main (volume group vg): 3 GiB of 8 GiB free, 1 GiB being erased"));
+  EXPECT_THAT(page, HasSubstr("pool main (volume group vg): 3 GiB of 8 GiB free (2 GiB zeroed), 512 MiB "
+                              "being zeroed, 1 GiB being erased"));
   EXPECT_THAT(page,
               AllOf(HasSubstr("/nowhere/nvme0n1"), HasSubstr("missing"), HasSubstr("uuid-of-the-lost")));
   EXPECT_THAT(page, AllOf(HasSubstr("disk    failing"), HasSubstr("          it takes no more writes\n")));

@@ -35,14 +35,14 @@ uint64_t Unknown(const ZeroedExtents& clean, uint64_t first, uint64_t count) {
 }
 
 // Extents 10 to 29 are known to be zeroed, at sequence number 6.
-ZeroedExtents Known() {
-  ZeroedExtents clean;
-  clean.Look(Group(5, {Range(0, 10), Range(30, 70)}));
-  clean.Committed(1);
-  clean.Add({{"a", Range(10, 20)}});
-  clean.Look(Group(6, {Range(0, 100)}));
-  return clean;
-}
+struct Known : ZeroedExtents {
+  Known() {
+    Look(Group(5, {Range(0, 10), Range(30, 70)}));
+    Committed(1);
+    Add({{"a", Range(10, 20)}});
+    Look(Group(6, {Range(0, 100)}));
+  }
+};
 
 TEST(ZeroedExtents, NothingIsKnownAtFirst) {
   ZeroedExtents clean;
@@ -51,7 +51,7 @@ TEST(ZeroedExtents, NothingIsKnownAtFirst) {
 }
 
 TEST(ZeroedExtents, OnlyZeroedExtentsAreKnown) {
-  const ZeroedExtents clean = Known();
+  const Known clean;
   EXPECT_EQ(Unknown(clean, 10, 20), 0U);
   EXPECT_EQ(Unknown(clean, 0, 100), 80U);
   EXPECT_EQ(clean.Unknown({{"b", Range(10, 20)}}).size(), 1U) << "another disk";
@@ -62,7 +62,7 @@ TEST(ZeroedExtents, OnlyZeroedExtentsAreKnown) {
 }
 
 TEST(ZeroedExtents, OwnCommitsForgetOnlyTheExtentsTheyTake) {
-  ZeroedExtents clean = Known();
+  Known clean;
   clean.Committed(3);
   clean.Look(Group(9, {Range(0, 15), Range(20, 80)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 5U);
@@ -71,14 +71,14 @@ TEST(ZeroedExtents, OwnCommitsForgetOnlyTheExtentsTheyTake) {
 }
 
 TEST(ZeroedExtents, ACommitByAnotherProcessForgetsEverything) {
-  ZeroedExtents clean = Known();
+  Known clean;
   clean.Committed(2);
   clean.Look(Group(9, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 20U);
 }
 
 TEST(ZeroedExtents, AMissingOwnCommitDoesNotHideALaterOtherCommit) {
-  ZeroedExtents clean = Known();
+  Known clean;
   clean.Committed(5);
   clean.Look(Group(6, {Range(0, 100)}));
   EXPECT_EQ(Unknown(clean, 10, 20), 0U);
@@ -87,18 +87,18 @@ TEST(ZeroedExtents, AMissingOwnCommitDoesNotHideALaterOtherCommit) {
 }
 
 TEST(ZeroedExtents, AnotherGroupOrAnOlderSnapshotIsUnknown) {
-  ZeroedExtents other = Known();
+  Known other;
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.uuid = "another";
   other.Look(group);
   EXPECT_EQ(Unknown(other, 10, 20), 20U);
-  ZeroedExtents restored = Known();
+  Known restored;
   restored.Look(Group(5, {Range(0, 100)}));
   EXPECT_EQ(Unknown(restored, 10, 20), 20U);
 }
 
 TEST(ZeroedExtents, ADiskThatWasMissingIsUnknown) {
-  ZeroedExtents clean = Known();
+  Known clean;
   lvm::VolumeGroup group = Group(6, {Range(0, 100)});
   group.pvs.front().missing = true;
   clean.Look(group);
