@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/erase/erase_job.h"
 #include "engine/erase/holder.h"
 #include "engine/model/failing_disks.h"
 #include "engine/plan/metadata_budget.h"
