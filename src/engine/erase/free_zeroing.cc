@@ -181,8 +181,13 @@ Result<std::shared_ptr<Zeroing>> FreeZeroing::Next(const Catalog& catalog, const
   pool_.clean.Look(*now);
   const auto failure = last == nullptr ? std::nullopt : last->work()->Failure();
   const bool by_us = failure.has_value() && failure->code() == Code::kCancelled;
-  // kUnavailable: another process has taken or moved the holder.
-  if (failure.has_value() && !by_us && failure->code() != Code::kUnavailable) {
+  if (failure.has_value() && failure->code() == Code::kUnavailable) {
+    // Another process has taken or moved the holder, and may be at work in the group.
+    const MutexLock lock(mutex_);
+    rests_until_ = std::chrono::steady_clock::now() + kRest;
+    return nothing;
+  }
+  if (failure.has_value() && !by_us) {
     PutOff& disk = put_off_[last->held().front().pv_uuid];
     disk.delay = std::clamp(disk.delay * 2, kFirstPutOff, kLastPutOff);
     disk.until = std::chrono::steady_clock::now() + disk.delay;
