@@ -8,10 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
-#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -44,11 +41,9 @@ void RemoveDanglingLink(const std::string& name) {
   }
   const std::string folder = fmt::format("/dev/{}", group);
   const std::string link = fmt::format("{}/{}", folder, volume);
-  const std::string node = fmt::format("{}/{}", dm_dir(), name);
-  std::array<char, PATH_MAX> target{};
-  const ssize_t length = readlink(link.c_str(), target.data(), target.size());
-  if (length < 0 || std::string_view(target.data(), static_cast<size_t>(length)) != node ||
-      access(link.c_str(), F_OK) == 0 || errno != ENOENT) {
+  std::error_code ignored;
+  if (std::filesystem::read_symlink(link, ignored) != fmt::format("{}/{}", dm_dir(), name) ||
+      std::filesystem::status(link, ignored).type() != std::filesystem::file_type::not_found) {
     return;
   }
   if (unlink(link.c_str()) == 0) {
@@ -389,6 +384,13 @@ void DmKernel::RemoveStaleNodes(const std::string& group,
     if (target.parent_path() == nodes) {
       names.insert(target.filename());
     }
+  }
+  const auto devices = AllDevices();
+  if (!devices.has_value()) {
+    return;
+  }
+  for (const Listed& device : *devices) {
+    names.erase(device.name);
   }
   for (const std::string& name : names) {
     // A device is older than its node, so a node that was seen and has no device is stale.

@@ -2,9 +2,12 @@
 // with the fakes or with the kernel.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "base/result.h"
 #include "base/units.h"
 #include "dm/dm_api.h"
 #include "dm/erase_api.h"
@@ -24,6 +27,16 @@ class DmWorld {
   virtual bool Remove(const std::string& uuid) = 0;
 };
 std::unique_ptr<DmWorld> MakeDmWorld();
+
+// Removes a device that udevd may still be probing.
+inline Status RemoveInTheEnd(dm::DmApi& api, const std::string& uuid) {
+  Status removed = api.Remove(uuid);
+  for (int i = 0; i < 300 && !removed.has_value(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    removed = api.Remove(uuid);
+  }
+  return removed;
+}
 
 // A disk that is a physical volume without content.
 class EraseWorld {

@@ -52,8 +52,8 @@ uint64_t FlushesOf(const std::filesystem::path& device) {
   return value;
 }
 
-// Flushes that a disk has completed. With NVMe multipath only the disk's paths count: nvme1n1 has nvme1c0n1,
-// …
+// Flushes that a disk has completed. With NVMe multipath only the disk's paths count them: those of nvme1n1
+// are nvme1c0n1 and so on.
 uint64_t Flushes(const std::string& disk) {
   const std::string name = std::filesystem::path(disk).filename().string();
   const size_t split = name.find('n', name.find_first_of("0123456789"));

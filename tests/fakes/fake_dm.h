@@ -83,7 +83,6 @@ class FakeDm final : public dm::DmApi {
   Faults faults;
 
  private:
-  std::function<void(const std::string&)> removed_;
   struct State {
     dm::Device device;
     Bytes size;
@@ -98,6 +97,7 @@ class FakeDm final : public dm::DmApi {
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;
 
+  std::function<void(const std::string&)> removed_;
   mutable std::mutex mutex_;
   std::map<std::string, State> devices_;  // by uuid
   uint64_t instances_ = 0;

@@ -320,8 +320,7 @@ const std::vector<Setting>& Settings() {
        &Set<&Options::erase_rate, &ParseSize>},
       {"zero-free-rate", "QUARRY_ZERO_FREE_RATE",
        "rate of zeroing free space of unknown past while a pool has no other work, in bytes per second, 0 "
-       "for "
-       "never [0]",
+       "for never [0]",
        &Set<&Options::zero_free_rate, &ParseZeroFreeRate>},
       {"stuck-limit", "QUARRY_STUCK_LIMIT",
        "how many LVM commands of a pool may be stuck on a silent disk before quarryd starts no more of them "

@@ -8,6 +8,7 @@
 #include "engine/calls/steps.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
+#include "engine/model/failing_disks.h"
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"

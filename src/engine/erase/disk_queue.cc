@@ -37,7 +37,8 @@ void DiskQueue::Add(std::shared_ptr<EraseJob> erasure, size_t part, Haste haste)
 }
 
 bool DiskQueue::HasFailedJob() const {
-  return std::ranges::any_of(entries_, [](const Entry& entry) { return entry.erasure->Failed(); });
+  return std::ranges::any_of(entries_,
+                             [](const Entry& entry) { return entry.erasure->Failure().has_value(); });
 }
 
 void DiskQueue::Nudge() {
@@ -103,7 +104,7 @@ void DiskQueue::Run(const std::stop_token& stop) {
       }
       // A failed job is left first, because somebody may wait for that.
       entry = *std::ranges::min_element(
-          entries_, {}, [](const Entry& e) { return std::pair(!e.erasure->Failed(), e.haste); });
+          entries_, {}, [](const Entry& e) { return std::pair(!e.erasure->Failure().has_value(), e.haste); });
     }
     if (ClearNext(entry, stop)) {
       continue;

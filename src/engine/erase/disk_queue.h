@@ -33,9 +33,9 @@ class DiskQueue {
     }
   };
 
-  // `tell` is called, on the queue's thread and
-  // without a lock, when a part of a job has ended, and each time kTold more bytes are done. `world`, `log`,
-  // and everything that `tell` refers to, must outlive this object.
+  // `tell` is called, on the queue's thread and without a lock, when a part of a job has ended, and each time
+  // kTold more bytes are done. `world`, `log`, and everything that `tell` refers to, must outlive this
+  // object.
   DiskQueue(World world, const Logger& log, Rates rates, std::function<void()> tell);
   // Stops after the present piece. The rest stays undone. (jthread asks to stop, then joins.)
   ~DiskQueue() = default;

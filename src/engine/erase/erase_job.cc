@@ -125,11 +125,6 @@ void EraseJob::Fail(Error error) {
   }
 }
 
-bool EraseJob::Failed() const {
-  const MutexLock lock(mutex_);
-  return error_.has_value();
-}
-
 void EraseJob::Leave() {
   const MutexLock lock(mutex_);
   --open_parts_;

@@ -50,13 +50,12 @@ class EraseJob {
   void Advance(size_t part, Bytes cleared);
   void Fail(Error error);
 
-  // Whether it has failed or was cancelled (Fail). Queues still have to leave it.
-  bool Failed() const;
   // True if no further piece will be begun.
   bool Finished() const;
   // Waits until the job is finished or `call` ends. True: it is finished.
   bool WaitFinished(const Call& call);
-  // Why a finished job did not erase everything. nullopt: it erased everything.
+  // Why the job does not erase everything, as soon as that is certain. nullopt, once it is finished: it
+  // erased everything.
   std::optional<Error> Failure() const;
   std::vector<Bytes> Done() const;
 

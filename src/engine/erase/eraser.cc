@@ -79,10 +79,6 @@ bool IsDone(const std::vector<DiskPart>& parts, const std::vector<Bytes>& done, 
   return false;
 }
 
-bool IsErasing(const Record& record) {
-  return record.tags.state == lvm::VolumeState::kErasing;
-}
-
 // Whether the erased superblocks of a RAID volume still read as zeroes. If an administrator activates a RAID
 // volume that is being erased, the kernel writes new superblocks, and then copies legs that are not erased
 // over legs that are. False also while only some superblocks are erased, because then nothing shows an

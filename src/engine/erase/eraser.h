@@ -35,8 +35,8 @@ struct Pool;
 // Public methods may be called from any thread.
 class Eraser {
  public:
-  // `pool`, `world` and `log` must outlive this object. `rates`: of each disk. If its `idle` is not 0, free
-  // space of unknown past is zeroed (free_zeroing.h). No work begins before Start().
+  // `pool`, `world` and `log` must outlive this object. `rates`: of each disk. If `idle` is not 0, free space
+  // of unknown past is zeroed, on one disk at a time (free_zeroing.h). No work begins before Start().
   Eraser(Pool& pool, World world, const Logger& log, DiskQueue::Rates rates);
   ~Eraser() { Stop(); }
   Eraser(const Eraser&) = delete;

@@ -33,11 +33,7 @@ constexpr minutes kLastPutOff{60};
 bool IsAtRest(const Catalog& catalog, const std::shared_ptr<Zeroing>& current) {
   const lvm::VolumeGroup& group = *catalog.group;
   const bool sound = group.MissingPvs() == 0 && group.max_lvs == 0 && catalog.weak.failing.empty() &&
-                     std::ranges::none_of(group.pvs, [](const lvm::PhysicalVolume& pv) {
-                       return std::ranges::any_of(pv.tags, [](const std::string& tag) {
-                         return tag == lvm::kLeavingTag || tag == lvm::kReplacingTag;
-                       });
-                     });
+                     std::ranges::none_of(group.pvs, IsEvacuating);
   return sound && std::ranges::all_of(catalog.records, [&](const Record& record) {
            return record.tags.state == lvm::VolumeState::kReady ||
                   (current != nullptr && record.lv->name == current->lv_name());
@@ -100,17 +96,16 @@ Status FreeZeroing::GiveBack(const Call& call) {
 
 Status FreeZeroing::End(const Call& call) {
   const SteadyTime now = std::chrono::steady_clock::now();
-  bool skipped = false;
+  bool skip = false;
   {
     const MutexLock lock(mutex_);
     rests_until_ = now + kRest;
-    skipped = current_ != nullptr && now < skipped_until_;
+    skip = current_ != nullptr && now < skipped_until_;
   }
-  Status freed = skipped ? Error(Code::kUnavailable, "") : GiveBack(call);
-  if (freed.has_value()) {
-    return Ok();
-  }
-  if (!skipped) {
+  if (!skip) {
+    if (GiveBack(call).has_value()) {
+      return Ok();
+    }
     const MutexLock lock(mutex_);
     skipped_until_ = now + kSkipped;
   }
@@ -171,7 +166,7 @@ Result<std::shared_ptr<Zeroing>> FreeZeroing::Next(const Catalog& catalog, const
     return nothing;  // a call has had the turn meanwhile
   }
   QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(pool_.config.group, call));
-  Catalog present = ReadCatalog(pool_.config.name, now);
+  Catalog present = ReadCatalog(pool_.config.name, now, &catalog);
   {
     const MutexLock lock(pool_.catalog_mutex);
     if (pool_.catalog_weak != nullptr) {
@@ -180,23 +175,22 @@ Result<std::shared_ptr<Zeroing>> FreeZeroing::Next(const Catalog& catalog, const
   }
   pool_.clean.Look(*now);
   const auto failure = last == nullptr ? std::nullopt : last->work()->Failure();
-  const bool by_us = failure.has_value() && failure->code() == Code::kCancelled;
   if (failure.has_value() && failure->code() == Code::kUnavailable) {
     // Another process has taken or moved the holder, and may be at work in the group.
     const MutexLock lock(mutex_);
     rests_until_ = std::chrono::steady_clock::now() + kRest;
     return nothing;
   }
-  if (failure.has_value() && !by_us) {
+  if (failure.has_value() && failure->code() != Code::kCancelled) {
     PutOff& disk = put_off_[last->held().front().pv_uuid];
     disk.delay = std::clamp(disk.delay * 2, kFirstPutOff, kLastPutOff);
     disk.until = std::chrono::steady_clock::now() + disk.delay;
     return *failure;
   }
-  const auto range = NextRange(present);
   if (!IsAtRest(present, nullptr)) {
     return nothing;
   }
+  const auto range = NextRange(present);
   if (!range.has_value()) {
     ComeAgain(SteadyTime::max());  // all is zeroed
     return nothing;

@@ -54,9 +54,9 @@ class FreeZeroing {
   std::shared_ptr<Zeroing> Current() const;
   bool IsResting() const;
   void ComeAgain(SteadyTime when);
-  // Gives the present range back, finished or not. OK if there is none.
+  // Gives back the range that is held. If it is not zeroed yet, the zeroing stops. OK if no range is held.
   Status GiveBack(const Call& call);
-  // The next free range of unknown past. nullopt: there is none that may be held.
+  // A free range of unknown past that may be held. nullopt: there is no such range.
   std::optional<lvm::PhysicalRange> NextRange(const Catalog& catalog);
 
   Pool& pool_;

@@ -46,6 +46,11 @@ struct Record {
   std::vector<std::string> DmUuids() const { return engine::DmUuids(*group, *lv); }
 };
 
+// Whether the volume was deleted, and its bytes are not erased yet.
+inline bool IsErasing(const Record& record) {
+  return record.tags.state == lvm::VolumeState::kErasing;
+}
+
 // Unhealthy disks (failing_disks.h): PV UUID → why.
 struct UnhealthyDisks {
   std::map<std::string, std::string> failing, worn;

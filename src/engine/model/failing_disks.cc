@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/volume_health.h"
+#include "lvm/names.h"
 
 namespace quarry::engine {
 namespace {
@@ -71,6 +72,11 @@ DiskVerdict JudgeHealth(const udev::DiskHealth& health) {
             fmt::format("{} % of the life that its vendor expects is used up", health.percentage_used)};
   }
   return {};
+}
+
+bool IsEvacuating(const lvm::PhysicalVolume& pv) {
+  return std::ranges::any_of(
+      pv.tags, [](const std::string& tag) { return tag == lvm::kLeavingTag || tag == lvm::kReplacingTag; });
 }
 
 std::set<std::string> Excluded(const lvm::VolumeGroup& group, const UnhealthyDisks& weak) {

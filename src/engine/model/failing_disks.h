@@ -32,6 +32,9 @@ struct DiskVerdict {
 // Pure.
 DiskVerdict JudgeHealth(const udev::DiskHealth& health);
 
+// Whether an administrator wants this disk evacuated or replaced.
+bool IsEvacuating(const lvm::PhysicalVolume& pv);
+
 // PVs of the group that get nothing new: failing PVs always, worn PVs while the group has a present disk that
 // is neither failing nor worn. Pure.
 std::set<std::string> Excluded(const lvm::VolumeGroup& group, const UnhealthyDisks& weak);

@@ -52,10 +52,6 @@ lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const UnhealthyDisks
   return space;
 }
 
-bool IsErasing(const Record& record) {
-  return record.tags.state == lvm::VolumeState::kErasing;
-}
-
 bool IsFreeZeroing(const Catalog& catalog, const Record& record) {
   return !catalog.free_zeroing.empty() && record.lv->name == catalog.free_zeroing;
 }
@@ -169,10 +165,10 @@ Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeTyp
   }
   uint64_t taken = 0;
   for (const Record& record : catalog.records) {
-    const auto theirs = TypeOf(*record.lv);
     if (IsFreeZeroing(catalog, record)) {
       continue;
     }
+    const auto theirs = TypeOf(*record.lv);
     if (theirs == type || (!named(type) && !named(theirs))) {
       for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *record.lv)) {
         taken += range.range.count.value;
@@ -253,8 +249,7 @@ Status CheckVolumeLimit(const Catalog& catalog) {
   if (group.max_lvs == 0 || shown < group.max_lvs) {
     return Ok();
   }
-  const bool going = std::ranges::any_of(
-      catalog.records, [](const Record& record) { return record.tags.state == lvm::VolumeState::kErasing; });
+  const bool going = std::ranges::any_of(catalog.records, IsErasing);
   return Error(going ? Code::kUnavailable : Code::kNoSpace,
                fmt::format("volume group {} may have {} logical volumes and has {}{}; `vgchange "
                            "--maxlogicalvolumes 0 {}` lifts the limit",

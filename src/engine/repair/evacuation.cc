@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/model/failing_disks.h"
 #include "engine/repair/plan_evacuation.h"
 
 namespace quarry::engine {

@@ -177,10 +177,6 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
 
 }  // namespace
 
-bool IsEvacuating(const lvm::PhysicalVolume& pv) {
-  return HasTag(pv, lvm::kLeavingTag) || HasTag(pv, lvm::kReplacingTag);
-}
-
 Extents UsedOn(const lvm::PhysicalVolume& pv) {
   Extents used = pv.extent_count;
   for (const lvm::ExtentRange& free : pv.free) {

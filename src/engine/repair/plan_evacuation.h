@@ -12,9 +12,6 @@
 
 namespace quarry::engine {
 
-// Whether an administrator wants this disk evacuated or replaced.
-bool IsEvacuating(const lvm::PhysicalVolume& pv);
-
 // The next step for the first disk that is to be vacated. Adds to `plan` why a disk has no step.
 std::optional<RepairStep> PlanEvacuation(const RepairView& view, RepairPlan& plan);
 

@@ -279,7 +279,7 @@ std::optional<RepairStep> EndTakenOut(const RepairView& view, RepairPlan& plan) 
 // group after that.
 bool WaitsForTheEraser(const RepairView& view) {
   return std::ranges::any_of(view.catalog->records, [&](const Record& record) {
-    return record.tags.state == lvm::VolumeState::kErasing && record.lv->partial && MayRebuild(view, record);
+    return IsErasing(record) && record.lv->partial && MayRebuild(view, record);
   });
 }
 

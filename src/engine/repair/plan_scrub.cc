@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
-#include "engine/repair/plan_evacuation.h"
 #include "lvm/names.h"
 
 namespace quarry::engine {

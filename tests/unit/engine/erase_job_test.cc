@@ -16,6 +16,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 
 namespace quarry::engine {
 namespace {
@@ -127,13 +128,6 @@ class EraserTest : public testing::Test {
     return sum;
   }
   size_t LvCount() { return (*lvm_.Read("vg0", Soon()))->lvs.size(); }
-  static bool Eventually(const std::function<bool()>& holds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!holds() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    return holds();
-  }
   std::string ErasedTagOf(size_t lv) {
     const auto group = *lvm_.Read("vg0", Soon());
     if (lv >= group->lvs.size()) {

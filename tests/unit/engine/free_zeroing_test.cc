@@ -15,6 +15,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 
 namespace quarry::engine {
 namespace {
@@ -69,15 +70,7 @@ class FreeZeroingTest : public testing::Test {
   int64_t Capacity() {
     return static_cast<int64_t>(engine_->volumes().Capacity({}, {}, Soon())->available.value);
   }
-  static bool Eventually(const auto& holds) {
-    for (int i = 0; i < 5000; ++i) {
-      if (holds()) {
-        return true;
-      }
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    return false;
-  }
+  static bool Eventually(const auto& holds) { return engine::Eventually(holds, std::chrono::seconds(10)); }
   bool IsAllZeroed() {
     return Eventually([&] {
       const PoolFigures now = Figures();

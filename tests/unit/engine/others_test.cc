@@ -9,6 +9,7 @@
 #include "engine/repair/plan_evacuation.h"
 #include "engine/repair/plan_repair.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 #include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
@@ -107,13 +108,6 @@ class OthersTest : public MendingTest {
       const std::lock_guard lock(calls_mutex_);
       calls_.push_back(call);
     });
-  }
-  static bool Eventually(const std::function<bool()>& holds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!holds() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return holds();
   }
   bool HasLv(const std::string& name) { return Group()->FindLv(name) != nullptr; }
 

@@ -19,6 +19,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 
 namespace quarry::engine {
 namespace {
@@ -36,13 +37,8 @@ AbsolutePath Path(const std::string& text) {
   return *AbsolutePath::Parse(text);
 }
 
-// Polls until it holds. The deadline is only there to end a test that would hang.
-bool Eventually(const std::function<bool()>& holds) {
-  const auto end = steady_clock::now() + seconds(30);
-  while (!holds() && steady_clock::now() < end) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return holds();
+bool Eventually(const auto& holds) {
+  return engine::Eventually(holds, seconds(30));
 }
 
 // "bad" comes first, so requests that name no pool get it.
