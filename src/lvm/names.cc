@@ -38,6 +38,7 @@ constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
+constexpr std::string_view kSourceKey = "quarry.source";
 constexpr std::string_view kTrue = "true";
 
 // lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
@@ -331,6 +332,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
   }
+  if (!tags.source.empty()) {
+    Emit(out, kSourceKey, tags.source);
+  }
   return out;
 }
 
@@ -370,6 +374,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
     return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));
   }
   out.ephemeral = ephemeral == kTrue;
+  QUARRY_ASSIGN(out.source, table.Text(kSourceKey, false));
   return std::optional<VolumeTags>(std::move(out));
 }
 

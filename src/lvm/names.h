@@ -79,18 +79,19 @@ std::string_view StateName(VolumeState state);
 // The content of a Quarry LV's tags: everything that must survive a restart.
 struct VolumeTags {
   VolumeState state = VolumeState::kReady;
-  std::string id;          // volume id, as the container orchestrator (CO) stores it
-  std::string co_name;     // name the CO gave at creation: any Unicode text
-  Bytes size;              // size the CO was told, which may be less than the LV's
-  std::string profile;     // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
-  std::string access;      // "block", "mount" or "any"
-  std::string fs_type;     // requested file system (mount); empty for block
-  std::string formatted;   // file system on the volume; empty until it is made
-  std::string erase;       // "zero", "discard", "none"
-  std::string erased;      // erase progress, in the engine's format; empty: not started
-  std::string scrubbed;    // time of the last scrub, in the engine's format; empty: never
-  uint64_t overruled = 0;  // how often an administrator started it from possibly outdated legs
-  bool ephemeral = false;  // created by publishing; co_name is then the id that the CO uses
+  std::string id;           // volume id, as the container orchestrator (CO) stores it
+  std::string co_name;      // name the CO gave at creation: any Unicode text
+  Bytes size;               // size the CO was told, which may be less than the LV's
+  std::string profile;      // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
+  std::string access;       // "block", "mount" or "any"
+  std::string fs_type;      // requested file system (mount); empty for block
+  std::string formatted;    // file system on the volume; empty until it is made
+  std::string erase;        // "zero", "discard", "none"
+  std::string erased;       // erase progress, in the engine's format; empty: not started
+  std::string scrubbed;     // time of the last scrub, in the engine's format; empty: never
+  uint64_t overruled = 0;   // how often an administrator started it from possibly outdated legs
+  bool ephemeral = false;   // created by publishing; co_name is then the id that the CO uses
+  std::string source = {};  // id of the volume that it was copied from; empty: of none
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.

@@ -40,6 +40,9 @@ class Filesystem {
   virtual Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                        Bytes device_size) const = 0;
 
+  // Whether the kernel tells a file system from its copy, which has the same UUID.
+  virtual bool copies_coexist() const { return true; }
+
   // Options that every mount of this file system gets.
   virtual std::vector<std::string> standing_options() const { return {}; }
 

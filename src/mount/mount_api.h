@@ -107,6 +107,8 @@ bool IsSupportedFilesystem(std::string_view type);
 // The smallest device on which mkfs of this type makes a sound file system (ext4: with a journal); 0 if the
 // type is not supported.
 Bytes MinimumSize(std::string_view fs_type);
+// Whether the node can use a file system of this type beside a copy of it that has the same UUID.
+bool CopiesCoexist(std::string_view fs_type);
 // Whether `mkfsoptions` is allowed for this type. kInvalidArgument names the refused option. Options that
 // shape the new file system are allowed. Options that name other devices or files, override a refusal of mkfs
 // (force), or only simulate are refused.

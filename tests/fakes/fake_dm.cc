@@ -57,6 +57,13 @@ uint32_t FakeDm::FreeMinor() const {
   }
 }
 
+void FakeDm::State::Resize(Bytes to) {
+  size = to;
+  if (ftruncate(file.get(), static_cast<off_t>(to.value)) != 0) {
+    throw std::system_error(errno, std::generic_category(), "ftruncate");
+  }
+}
+
 uint32_t FakeDm::OpenCountLocked(const State& state) const {
   const uint32_t ours = 1;  // state.file
   return CountDescriptors(state.inode) - ours + static_cast<uint32_t>(state.kernel_opens);
@@ -76,7 +83,7 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
     state.instance = ++instances_;
     it = devices_.emplace(uuid, std::move(state)).first;
   }
-  it->second.size = size;
+  it->second.Resize(size);
   it->second.device.read_only = read_only;
   it->second.device.suspended = false;
   return it->second.device;
@@ -101,7 +108,7 @@ Status FakeDm::SetSize(const std::string& uuid, Bytes size) {
   if (it == devices_.end()) {
     return Error(Code::kNotFound, fmt::format("no device {}", uuid));
   }
-  it->second.size = size;
+  it->second.Resize(size);
   return Ok();
 }
 

@@ -93,6 +93,8 @@ class FakeDm final : public dm::DmApi {
     bool on_lost_disk = false;
     std::map<std::string, std::vector<std::pair<Bytes, Bytes>>> mappings;  // by path
     uint64_t instance = 0;
+    // The file is as long as the device. Its end reads as zeroes until somebody writes there.
+    void Resize(Bytes to);
   };
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;

@@ -49,6 +49,23 @@ class Volumes(Scenario):
         self.assertEqual(self.run_in("fs", "cat /data/file").strip(), "kept")
 
 
+    @together(1)
+    def test_a_claim_becomes_a_copy_of_another_one_that_no_pod_uses(self):
+        self.make(claim("first", "100Mi"), pod("first", of_claim("first"), WRITE.format("kept")))
+        node = self.runs("first")
+        self.make(claim("second", "120Mi", source="first"), pod("second", of_claim("second")))
+        self.until(
+            "an event says that the source is in use",
+            lambda: any("not in use" in event for event in self.api.events_about("second")),
+        )
+        self.drop("Pod", "first")
+        self.assertEqual(self.runs("second"), node)
+        self.assertEqual(self.run_in("second", "cat /data/file").strip(), "kept")
+        self.make(pod("first", of_claim("first")))
+        self.runs("first")
+        self.assertEqual(self.run_in("first", "cat /data/file").strip(), "kept")
+
+
 class Scheduling(Scenario):
     @together(2)
     def test_a_claim_goes_where_it_fits_and_the_published_capacity_follows(self):

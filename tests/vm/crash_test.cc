@@ -181,10 +181,11 @@ class CrashTest : public VmTest {
       volume = reply.value.volume();
       return reply.status;
     });
-    acknowledged_[volume.volume_id()] = volume.capacity_bytes();
+    Acknowledge(volume);
     EXPECT_EQ(MustCreate(spec).volume_id(), volume.volume_id());
     return volume;
   }
+  void Acknowledge(const v1::Volume& volume) { acknowledged_[volume.volume_id()] = volume.capacity_bytes(); }
   void ExpandKilled(const v1::Volume& volume, int64_t size) {
     UntilAnswered("ControllerExpandVolume", [&] { return client().Expand(volume.volume_id(), size).status; });
     acknowledged_[volume.volume_id()] = size;
@@ -220,7 +221,7 @@ class CrashTest : public VmTest {
     ASSERT_OK(client().Stage(witness_, StagingPath("witness"), spec.capability));
     ASSERT_OK(client().Publish(witness_, StagingPath("witness"), WitnessTarget(), spec.capability));
     ASSERT_OK(WritePattern(WitnessTarget() + "/data", 7, kDataLength));
-    acknowledged_[witness_.volume_id()] = witness_.capacity_bytes();
+    Acknowledge(witness_);
   }
   void EndWitness() {
     EXPECT_OK(client().Unpublish(witness_.volume_id(), WitnessTarget()));
@@ -277,6 +278,20 @@ TEST_F(CrashTest, ARawVolumeSurvivesAKillAtEveryStep) {
   UnpublishKilled(volume, target);
   UnstageKilled(volume, staging);
   DeleteKilled(volume);
+}
+
+TEST_F(CrashTest, ACopyIsWholeOrAbsentAfterAKillAtEveryStep) {
+  const v1::Volume source = MustCreate({"original", TypeParameters("linear"), BlockCapability(), 16 * kMi});
+  ASSERT_OK(WritePattern(NodeOf(source), 5, static_cast<uint64_t>(source.capacity_bytes())));
+  Acknowledge(source);
+  VolumeSpec spec{"copy", TypeParameters("raid1"), BlockCapability(), 20 * kMi};
+  spec.source = source.volume_id();
+  const v1::Volume copy = CreateKilled(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(CheckPattern(NodeOf(copy), 5, static_cast<uint64_t>(source.capacity_bytes())));
+  EXPECT_OK(CheckPattern(NodeOf(source), 5, static_cast<uint64_t>(source.capacity_bytes())));
+  DeleteKilled(copy);
+  DeleteKilled(source);
 }
 
 }  // namespace

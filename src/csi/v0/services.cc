@@ -43,6 +43,7 @@ struct Wire : OlderWire {
     Reread(answer, response);
     for (auto& entry : *response.mutable_entries()) {
       entry.mutable_volume()->clear_accessible_topology();
+      entry.mutable_volume()->clear_content_source();  // v0 knows snapshots as sources, not volumes
     }
     return Ok();
   }

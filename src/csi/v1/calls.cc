@@ -155,6 +155,9 @@ Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesReque
                                         pb::ControllerGetCapabilitiesResponse& response, Rpc&) const {
   Announce(response, {ControllerOffer::CREATE_DELETE_VOLUME, ControllerOffer::LIST_VOLUMES,
                       ControllerOffer::GET_CAPACITY});
+  if (rules_.v1_features) {
+    Announce(response, {ControllerOffer::CLONE_VOLUME});
+  }
   if (OffersControllerExpand()) {
     Announce(response, {ControllerOffer::EXPAND_VOLUME});
   }

@@ -77,7 +77,12 @@ Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request
     QUARRY_ASSIGN(create.range, ParseRange(request.capacity_range()));
   }
   if (request.has_volume_content_source()) {
-    return Unsupported("volume_content_source", "volumes cannot be created from snapshots or other volumes");
+    const pb::VolumeContentSource& source = request.volume_content_source();
+    if (!source.has_volume()) {
+      return Unsupported("volume_content_source", "must be a volume; there are no snapshots");
+    }
+    QUARRY_TRY(CheckRequired("volume_content_source.volume.volume_id", source.volume().volume_id()));
+    create.source = source.volume().volume_id();
   }
   if (!request.mutable_parameters().empty()) {
     return Unsupported("mutable_parameters", "volumes cannot be modified; use parameters");

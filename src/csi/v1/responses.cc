@@ -35,6 +35,9 @@ void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology&
   message.set_volume_id(volume.id);
   message.set_capacity_bytes(ToInt64(volume.size));
   message.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
+  if (!volume.source.empty()) {
+    message.mutable_content_source()->mutable_volume()->set_volume_id(volume.source);
+  }
   Fill(*message.add_accessible_topology(), here);
 }
 

@@ -194,9 +194,9 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
     return std::move(asked.error());
   }
   Pool* const pool = asked.has_value() ? *asked : nullptr;
-  QUARRY_ASSIGN(const auto guard,
-                parts_.node.locks.Lock(LockKey::Name(request.name),
-                                       fmt::format("CreateVolume of '{}'", request.name), call));
+  QUARRY_TRY(request.source.empty() ? Ok() : JoinCopy(parts_, request, call));
+  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Name(request.name),
+                                                   fmt::format("CreateVolume of '{}'", request.name), call));
 
   auto found = parts_.node.FindByName(request.name, pool, call);
   if (!found.has_value()) {
@@ -216,21 +216,23 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
     return request.elsewhere && lacks ? std::move(target.error()).As(Code::kNoSpace)
                                       : std::move(target.error());
   }
-  QUARRY_ASSIGN(Volume volume,
-                MakeNewVolume(parts_, *pool,
-                              {.name = request.name,
-                               .profile = profile,
-                               .access = access,
-                               .size = Extents{},
-                               .lv_name = "",
-                               .elsewhere = request.elsewhere},
-                              request.range, fmt::format("CreateVolume of '{}'", request.name), call));
+  CreateWish wish{.name = request.name,
+                  .profile = profile,
+                  .access = access,
+                  .size = Extents{},
+                  .lv_name = "",
+                  .elsewhere = request.elsewhere};
+  QUARRY_ASSIGN(Volume volume, request.source.empty()
+                                   ? MakeNewVolume(parts_, *pool, std::move(wish), request.range,
+                                                   fmt::format("CreateVolume of '{}'", request.name), call)
+                                   : CopyVolume(parts_, *pool, std::move(wish), request, guard, call));
   return CreateResult{std::move(volume), true};
 }
 
 Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "DeleteVolume", call));
+  QUARRY_TRY(parts_.node.copied.Check(id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
   if (!found.has_value()) {
     QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(id, call));
@@ -314,6 +316,7 @@ Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange&
                                      const std::optional<Capability>& capability, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "ControllerExpandVolume", call));
+  QUARRY_TRY(parts_.node.copied.Check(id, call));
   auto got = parts_.node.GetForController(id, call);
   if (!got.has_value()) {
     QUARRY_TRY(got.error().code() == Code::kNotFound ? CheckNoPart(parts_, id, call) : Ok());

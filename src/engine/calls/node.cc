@@ -87,8 +87,8 @@ Status RunNodePlan(const Job& job, Plan plan, KeyLocks::Guard& guard, const Call
       }
       return Ok();
     };
-    QUARRY_TRY(job.parts.background.Run(job.id, fmt::format("volume {}: {}", job.id, Text(part.front())),
-                                        kLongest, work, guard, call));
+    const auto title = [title = fmt::format("volume {}: {}", job.id, Text(part.front()))] { return title; };
+    QUARRY_TRY(job.parts.background.Run(job.id, title, kLongest, work, guard, call));
   }
   return Ok();
 }
@@ -481,6 +481,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodeStageVolume", call));
+  QUARRY_TRY(parts_.node.copied.Check(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
@@ -509,6 +510,7 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodePublishVolume", call));
+  QUARRY_TRY(parts_.node.copied.Check(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(auto stack, parts_.node.StackOn(found.record.DmUuid()));

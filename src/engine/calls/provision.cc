@@ -240,8 +240,10 @@ Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std
 }  // namespace
 
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
-                             const std::string& what, const Call& call) {
-  wish.lv_name = lvm::NewLvName();
+                             const std::string& what, const Call& call, Unfilled* unfilled) {
+  if (wish.lv_name.empty()) {
+    wish.lv_name = lvm::NewLvName();
+  }
   wish.node_hash = parts.node.config.node.empty() ? "" : lvm::NodeHash(parts.node.config.node);
   const Making making(pool, wish.lv_name);
   Volume made;
@@ -254,6 +256,11 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
     QUARRY_ASSIGN(wish.size,
                   SizeForCreate(range, wish.profile.geometry, catalog.group->extent_size,
                                 parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
+    if (ToBytes(wish.size, catalog.group->extent_size) < wish.least) {
+      return Error(Code::kOutOfRange,
+                   fmt::format("capacity_range: a copy of volume {} needs {} bytes, {} were requested",
+                               wish.source, wish.least.value, range.required.value));
+    }
     Work work;
     work.plan = [&](const lvm::FreeSpace* within) -> Result<Plan> {
       QUARRY_ASSIGN(CreatePlan plan, PlanCreate(catalog, wish, pool.config, within));
@@ -264,12 +271,19 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
       return planned.has_value() ? CheckLimitFor(parts, catalog, wish, pool)
                                  : ExplainNoPlace(parts, planned.error(), catalog, wish, pool);
     };
-    work.zeroed_only = MustBeZeroed(wish.profile, wish.access.access);
+    // A copy of the same size writes every byte, but not the space of the RAID metadata.
+    const bool overwritten = unfilled != nullptr &&
+                             wish.least == ToBytes(wish.size, catalog.group->extent_size) &&
+                             !(wish.profile.skip_sync && wish.profile.geometry.has_metadata());
+    work.zeroed_only = MustBeZeroed(wish.profile, wish.access.access) && !overwritten;
     work.execute = [&, only_ours = work.zeroed_only](Plan plan, bool zeroed) -> Result<bool> {
       const uint64_t seqno = catalog.group->seqno;
-      const bool once = zeroed && !refused_once && CommitOnce(plan, seqno);
-      if (only_ours && !once) {
+      const bool once = unfilled == nullptr && zeroed && !refused_once && CommitOnce(plan, seqno);
+      if ((only_ours || unfilled != nullptr) && !once) {
         ExpectOnlyOurs(plan, seqno);
+      }
+      if (unfilled != nullptr) {
+        *unfilled = {.rest = StopBeforeReady(plan), .is_zero = zeroed};
       }
       lvm::CreateLv& spec = *Find<lvm::CreateLv>(plan.front());
       spec.assume_in_sync = wish.profile.skip_sync && zeroed;

@@ -21,11 +21,26 @@ inline Result<KeyLocks::Guard> LockVolume(Parts& parts, const std::string& id, s
   return parts.node.locks.Lock(LockKey::Volume(id), fmt::format("{} of {}", rpc, id), call);
 }
 
-// Makes the volume that `wish` describes. Chooses its size and lv_name. The volume must be known not to
-// exist. Waits for the group's turn and for space that must be zeroed first. `what` names the call, for
-// callers that wait behind it. (provision.cc)
+// What is left of making a volume that becomes a copy.
+struct Unfilled {
+  Plan rest;             // runs under the turn, once the bytes are in place
+  bool is_zero = false;  // the new volume reads as zeroes
+};
+// Makes the volume that `wish` describes. Chooses its size, and its lv_name if that is empty. The volume must
+// be known not to exist. Waits for the group's turn and for space that must be zeroed first. `what` names the
+// call, for callers that wait behind it. `unfilled`, if not nullptr: the volume becomes a copy, its lv_name
+// is in Pool::copying already, and it is made as StopBeforeReady says. (provision.cc)
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
-                             const std::string& what, const Call& call);
+                             const std::string& what, const Call& call, Unfilled* unfilled = nullptr);
+
+// Makes a volume with the bytes of the volume request.source, which must not be in use meanwhile. The copy
+// goes on when `call` ends; `guard`, the lock of the new name, is kept for as long. Everything else in `wish`
+// is as for MakeNewVolume. (copy.cc)
+Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const CreateRequest& request,
+                          KeyLocks::Guard& guard, const Call& call);
+// For a repeated call, before it takes the lock of the name: waits for the copy that an earlier call left
+// behind, as BackgroundSteps::Join does. (copy.cc)
+Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call);
 
 // The largest volume that a pool can make now, and the reason if there is none. `least_size`: the smallest
 // size that is useful to the caller. Needs no lock. (controller.cc)

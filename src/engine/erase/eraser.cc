@@ -37,9 +37,11 @@ milliseconds Longer(milliseconds delay) {
   return std::clamp(delay * 2, kFirstRetry, kLastRetry);
 }
 
+// Whether this process still makes the volume, or fills it with a copy of another one.
 bool BeingMade(Pool& pool, const Record& record) {
   const MutexLock lock(pool.making_mutex);
-  return pool.making.contains(record.lv->name);
+  const std::set<std::string>& names = IsErasing(record) ? pool.copying : pool.making;
+  return names.contains(record.lv->name);
 }
 
 Bytes Sum(const std::vector<Bytes>& sizes) {
@@ -313,7 +315,10 @@ void Eraser::Round(const std::stop_token& stop) {
     if (stop.stop_requested()) {
       return;
     }
-    const bool left_over = record.tags.state == lvm::VolumeState::kCreating && !BeingMade(pool_, record);
+    if (BeingMade(pool_, record)) {
+      continue;
+    }
+    const bool left_over = record.tags.state == lvm::VolumeState::kCreating;
     const bool ready =
         left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record));
     if (ready && removable.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
@@ -548,8 +553,8 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
     // Only a logical volume that still carries the tag, and that no create is making, is removed.
     const std::string tag =
         IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
-    if (std::ranges::find(lv->tags, tag) == lv->tags.end() ||
-        (IsErasing(record) ? !MayGo(now, *lv, record) : BeingMade(pool_, record))) {
+    if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record) ||
+        (IsErasing(record) && !MayGo(now, *lv, record))) {
       continue;
     }
     if (!RemovesAlone(*now, record)) {

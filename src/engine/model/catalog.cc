@@ -158,7 +158,12 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
 }
 
 Volume Describe(const Record& record) {
-  Volume volume{record.tags.id, record.tags.co_name, record.tags.size, record.pool, {}};
+  Volume volume{.id = record.tags.id,
+                .name = record.tags.co_name,
+                .size = record.tags.size,
+                .pool = record.pool,
+                .context = {},
+                .source = record.tags.source};
   // The profile is written once and never edited, so this part of the context never changes.
   if (record.profile.has_value()) {
     volume.context = {{"pool", record.profile->pool},
@@ -215,6 +220,14 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
   }
   if (auto difference = Difference(record.tags.profile, profile); difference.has_value()) {
     return difference;
+  }
+  if (record.tags.source != request.source) {
+    const auto origin = [](const std::string& source) {
+      return source.empty() ? std::string("blank") : fmt::format("a copy of {}", source);
+    };
+    return fmt::format("volume_content_source: the existing volume was made {}, the request is for {}",
+                       record.tags.source.empty() ? "blank" : "as " + origin(record.tags.source),
+                       request.source.empty() ? "a blank one" : origin(request.source));
   }
   const auto access = PlanAccess(request.capabilities);
   if (access.has_value() && (access->access != record.access || access->fs_type != record.tags.fs_type)) {

@@ -46,7 +46,8 @@ struct Record {
   std::vector<std::string> DmUuids() const { return engine::DmUuids(*group, *lv); }
 };
 
-// Whether the volume was deleted, and its bytes are not erased yet.
+// Whether the volume was deleted, and its bytes are not erased yet. Also true of an unfinished copy
+// (Catalog::copying).
 inline bool IsErasing(const Record& record) {
   return record.tags.state == lvm::VolumeState::kErasing;
 }
@@ -78,6 +79,9 @@ struct Catalog {
   // Name of the LV, if it exists, that holds free space while it is zeroed. Creates and growths that need the
   // space get it.
   std::string free_zeroing = {};
+  // Names of LVs that are being filled with copies of volumes (calls/copy.cc). They carry the tags of deleted
+  // volumes, so that a crash leaves no copied byte behind, but this process does not erase them.
+  std::set<std::string> copying = {};
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<Unreadable> unreadable = {};
   // Names of legs whose volume does not exist. LVM left them when it was killed while it made or removed the

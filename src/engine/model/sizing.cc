@@ -52,6 +52,11 @@ lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const UnhealthyDisks
   return space;
 }
 
+// Whether the eraser works on it or will, so that its extents become free soon.
+bool WillGo(const Catalog& catalog, const Record& record) {
+  return IsErasing(record) && !catalog.copying.contains(record.lv->name);
+}
+
 bool IsFreeZeroing(const Catalog& catalog, const Record& record) {
   return !catalog.free_zeroing.empty() && record.lv->name == catalog.free_zeroing;
 }
@@ -210,7 +215,7 @@ Status CheckRoom(const Catalog& catalog, const PoolConfig& pool, const lvm::Geom
 }
 
 Bytes ErasingBytes(const Catalog& catalog) {
-  return SumOf(catalog, IsErasing);
+  return SumOf(catalog, [&](const Record& record) { return WillGo(catalog, record); });
 }
 
 Bytes FreeZeroingBytes(const Catalog& catalog) {
@@ -223,7 +228,7 @@ lvm::FreeSpace PoolSpaceAfterZeroing(const Catalog& catalog, const PoolConfig& p
 
 lvm::FreeSpace PoolSpaceAfterErasing(const Catalog& catalog, const PoolConfig& pool) {
   return SpaceWithout(catalog, pool, [&](const Record& record) {
-    return IsErasing(record) || IsFreeZeroing(catalog, record);
+    return WillGo(catalog, record) || IsFreeZeroing(catalog, record);
   });
 }
 
@@ -249,7 +254,8 @@ Status CheckVolumeLimit(const Catalog& catalog) {
   if (group.max_lvs == 0 || shown < group.max_lvs) {
     return Ok();
   }
-  const bool going = std::ranges::any_of(catalog.records, IsErasing);
+  const bool going =
+      std::ranges::any_of(catalog.records, [&](const Record& record) { return WillGo(catalog, record); });
   return Error(going ? Code::kUnavailable : Code::kNoSpace,
                fmt::format("volume group {} may have {} logical volumes and has {}{}; `vgchange "
                            "--maxlogicalvolumes 0 {}` lifts the limit",

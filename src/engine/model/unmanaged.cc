@@ -26,12 +26,12 @@ Volume DescribeForeign(const Record& record) {
   const auto geometry = lvm::GeometryOf(*record.group, *record.lv);
   const std::string type =
       geometry.has_value() ? std::string(lvm::TypeName(geometry->type())) : record.lv->segment_type;
-  return Volume{record.tags.id,
-                "",
-                record.tags.size,
-                record.pool,
-                {{"pool", record.pool}, {"type", type}},
-                Health{{}, "unmanaged: Quarry does not check its health"}};
+  return Volume{.id = record.tags.id,
+                .name = "",
+                .size = record.tags.size,
+                .pool = record.pool,
+                .context = {{"pool", record.pool}, {"type", type}},
+                .health = Health{{}, "unmanaged: Quarry does not check its health"}};
 }
 
 std::vector<Volume> ForeignVolumes(const std::string& pool, const Catalog& catalog) {

@@ -43,6 +43,7 @@ struct Volume {
   Bytes size;
   std::string pool;
   std::map<std::string, std::string> context;  // immutable facts only: always byte-identical
+  std::string source = {};                     // id of the volume that it was copied from; empty: of none
   std::optional<Health> health = {};           // if the caller asked for it
 };
 

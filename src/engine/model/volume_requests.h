@@ -66,6 +66,7 @@ struct CreateRequest {
   // The caller tries other nodes after kNoSpace, and then forgets this node. So anything that this node lacks
   // becomes kNoSpace, but only if no volume of that name exists here or may still be created here.
   bool elsewhere = false;
+  std::string source = {};  // id of the volume to copy; empty: the new volume is blank
 };
 
 struct StageRequest {

@@ -400,6 +400,7 @@ std::string Text(const Action& action) {
                                a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
                                a.range.offset.value, a.range.device);
           },
+          [](const CopyAction& a) { return fmt::format("copy {} to {}/{}", a.from, a.group, a.to); },
           [](const MakeFilesystemAction& a) {
             return fmt::format("make file system {} on {}", a.spec.fs_type, a.spec.device);
           },
@@ -452,6 +453,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
+          [&](const CopyAction& a) { return CopyDevice(a.copy, call, a.tell); },
           [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
           [&](const CheckFilesystemAction& a) { return Check(a, world, call); },
           [&](const MountAction& a) {

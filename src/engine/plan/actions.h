@@ -13,6 +13,7 @@
 
 #include "base/call.h"
 #include "base/result.h"
+#include "engine/plan/device_copy.h"
 #include "engine/world.h"
 
 namespace quarry::engine {
@@ -78,6 +79,12 @@ struct EraseAction {
   dm::EraseRange range;
   dm::EraseMethod method;
 };
+// Copies the bytes of one active volume to another. `from` and `to` are the logical volumes, for Text.
+struct CopyAction {
+  std::string group, from, to;
+  DeviceCopy copy;
+  std::function<void(Bytes)> tell;  // called with the bytes done so far
+};
 struct MakeFilesystemAction {
   mount::MakeFilesystem spec;
 };
@@ -132,7 +139,7 @@ struct GiveToGroupAction {
 // ActivateAction, DeactivateAction, RemoveLvAction.
 using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
                             VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
-                            EraseAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
+                            EraseAction, CopyAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
                             SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
                             RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 

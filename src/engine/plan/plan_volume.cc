@@ -56,8 +56,10 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .profile = wish.profile.Canonical(),
       .access = std::string(AccessName(wish.access.access)),
       .fs_type = wish.access.fs_type,
+      .formatted = wish.formatted,
       .erase = std::string(EraseName(wish.profile.erase)),
       .ephemeral = wish.ephemeral,
+      .source = wish.source,
   };
   CreatePlan plan;
   plan.actions.push_back(lvm::CreateLv{.group = group.name,
@@ -88,6 +90,18 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
   create->seqno = seqno;
   plan.pop_back();
   return true;
+}
+
+Plan StopBeforeReady(Plan& plan) {
+  lvm::ChangeTags& tags = *Find<lvm::ChangeTags>(plan.back());
+  auto verify = std::get<VerifyLayoutAction>(plan[plan.size() - 2]);
+  verify.seqno.reset();  // whoever commits during the copy does not touch the LV, which is open
+  const std::string ready = lvm::StateTag(lvm::VolumeState::kReady);
+  const std::string erasing = lvm::StateTag(lvm::VolumeState::kErasing);
+  std::ranges::replace(tags.add, ready, erasing);
+  Plan rest = {std::move(verify), lvm::ChangeTags{tags.group, tags.name, {ready}, {erasing}}};
+  plan.insert(plan.end() - 1, ActivateAction{tags.group, {tags.name}});
+  return rest;
 }
 
 Status CheckLayout(const Record& record, const Profile& profile) {

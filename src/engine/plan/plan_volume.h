@@ -25,6 +25,9 @@ struct CreateWish {
   bool ephemeral = false;
   std::string node_hash = {};  // part of its id; empty: the id does not name the node
   bool elsewhere = false;      // CreateRequest::elsewhere
+  std::string source = {};     // id of the volume that it becomes a copy of; empty: of none
+  std::string formatted = {};  // the file system that the copy brings along (VolumeTags::formatted)
+  Bytes least = {};            // smallest size that holds the copy
 };
 
 // Without CommitOnce the creating command sets the marker. When the volume is complete and verified, one
@@ -40,6 +43,11 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 // moment leaves no volume or a ready one. False: the plan is unchanged, because LVM needs several commands
 // for it, or does not create its type under a caller's lock (lvm::CanCreateUnderLock).
 bool CommitOnce(Plan& plan, uint64_t seqno);
+
+// Changes the plan of a create so that it ends before the volume holds its bytes: the LV is active, and it
+// carries all tags of the volume, with the state of a deleted one. So no caller sees it, and if quarryd is
+// killed, any quarryd erases it. Returns the rest of the plan, which makes it a volume.
+Plan StopBeforeReady(Plan& plan);
 
 // kPrecondition if a volume that one commit may have made (CommitOnce) does not have the legs of its profile,
 // each on a disk of its own; the message tells how to inspect it. Nothing else checks it if quarryd was

@@ -22,8 +22,8 @@ constexpr std::chrono::minutes kKept{10};
 
 class BackgroundSteps::Task {
  public:
-  Task(std::string what, milliseconds limit, Work work)
-      : what_(std::move(what)), work_(std::move(work)), since_(std::chrono::steady_clock::now()) {
+  Task(Title title, milliseconds limit, Work work)
+      : title_(std::move(title)), work_(std::move(work)), since_(std::chrono::steady_clock::now()) {
     thread_ = std::jthread([this, limit](const std::stop_token& stop) { Run(limit, stop); });
   }
   ~Task() = default;
@@ -63,7 +63,7 @@ class BackgroundSteps::Task {
 
   Error StillRunning() const {
     const auto ran = std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
-    return {Code::kUnavailable, fmt::format("{} has been running for {:.1f} s; ask again", what_, ran)};
+    return {Code::kUnavailable, fmt::format("{} has been running for {:.1f} s; ask again", title_(), ran)};
   }
 
  private:
@@ -78,7 +78,7 @@ class BackgroundSteps::Task {
     finished_.notify_all();
   }
 
-  const std::string what_;
+  const Title title_;
   const Work work_;
   const SteadyTime since_;
   mutable Mutex mutex_;
@@ -89,9 +89,9 @@ class BackgroundSteps::Task {
   std::jthread thread_;  // last: everything above exists before it runs
 };
 
-Status BackgroundSteps::Run(const std::string& id, const std::string& what, milliseconds limit, Work work,
+Status BackgroundSteps::Run(const std::string& id, Title title, milliseconds limit, Work work,
                             KeyLocks::Guard& guard, const Call& call) {
-  const auto task = std::make_shared<Task>(what, limit, std::move(work));
+  const auto task = std::make_shared<Task>(std::move(title), limit, std::move(work));
   if (auto outcome = task->Wait(call); outcome.has_value()) {
     return std::move(*outcome);
   }
@@ -118,6 +118,10 @@ Status BackgroundSteps::Join(const std::string& id, const Call& call) {
       return Ok();
     }
     task = found->second;
+    if (task->Forgotten()) {  // nobody asks for this outcome any more; this call is a new one
+      left_.erase(found);
+      return Ok();
+    }
   }
   auto outcome = task->Wait(call);
   if (!outcome.has_value()) {

@@ -19,12 +19,14 @@ namespace quarry::engine {
 class BackgroundSteps {
  public:
   using Work = std::function<Status(const Call&)>;
+  // Names the work, and may say how far it is. Called from any thread.
+  using Title = std::function<std::string()>;
 
   // Runs `work` on its own thread with its own deadline, `limit` from now, and waits for the outcome. If
   // `call` ends first, the work goes on and keeps `guard`, the volume's lock, until it is done: every other
-  // operation on the volume gets kBusy. This call then returns kUnavailable, with `what` and how long it has
-  // been running.
-  Status Run(const std::string& id, const std::string& what, std::chrono::milliseconds limit, Work work,
+  // operation on the volume gets kBusy. This call then returns kUnavailable, with what `title` says then and
+  // how long the work has been running.
+  Status Run(const std::string& id, Title title, std::chrono::milliseconds limit, Work work,
              KeyLocks::Guard& guard, const Call& call);
 
   // For a repeated call, before it takes the lock: waits for the work that an earlier call left behind.

@@ -59,17 +59,20 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
   }
   auto weak = FailingDisks();
   std::string free_zeroing;
+  std::set<std::string> copying;
   {
     const MutexLock lock(pool.making_mutex);
     free_zeroing = pool.free_zeroing;
+    copying = pool.copying;
   }
   const MutexLock lock(pool.catalog_mutex);
   // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.
   if (pool.catalog == nullptr || pool.catalog->group != *group || pool.catalog_weak != weak ||
-      pool.catalog->free_zeroing != free_zeroing) {
+      pool.catalog->free_zeroing != free_zeroing || pool.catalog->copying != copying) {
     Catalog fresh = ReadCatalog(pool.config.name, *group, pool.catalog.get());
     fresh.weak = *weak;
     fresh.free_zeroing = std::move(free_zeroing);
+    fresh.copying = std::move(copying);
     pool.catalog = std::make_shared<const Catalog>(std::move(fresh));
     pool.catalog_weak = std::move(weak);
   }

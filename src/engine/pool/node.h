@@ -67,6 +67,7 @@ struct Node {
   KeyLocks locks;
   Gate gate;  // open from construction to the stop
   Holds holds;
+  CopySources copied;
   VolumeSet lost_in_kernel;  // on a disk that the kernel no longer has, as the repair loop last saw them
   Doubts doubts;
   DeletedHere deleted_here;

@@ -51,6 +51,8 @@ struct Pool {
   // extents while they are zeroed. They are not left over from a crash.
   Mutex making_mutex;
   std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
+  // Logical volumes with the tag of deleted volumes that this process fills with copies (Catalog::copying).
+  std::set<std::string> copying ABSL_GUARDED_BY(making_mutex);
   // The LV that holds free space while it is zeroed (erase/free_zeroing.h), or did so last. It is set before
   // the LV exists and stays after its removal, so that no reader counts the space as taken. Empty: there was
   // none.

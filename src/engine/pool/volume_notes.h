@@ -9,7 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/call.h"
 #include "base/mutex.h"
+#include "base/result.h"
 #include "base/unique_fd.h"
 #include "engine/raid/stopped_array.h"
 
@@ -66,6 +68,54 @@ class VolumeSet {
   const size_t most_;
   mutable Mutex mutex_;
   std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Volumes that are being copied, by id. Their bytes must stand still, so nothing may begin to use, grow or
+// delete them. This is not the lock of the volume, because a copy may take hours: repair and unpublishing go
+// on.
+class CopySources {
+ public:
+  // From the check that the volume is not in use until the end of the copy. The sources must outlive it.
+  class Guard {
+   public:
+    Guard(CopySources& sources, std::string id) : sources_(&sources), id_(std::move(id)) {}
+    Guard(Guard&& other) noexcept
+        : sources_(std::exchange(other.sources_, nullptr)), id_(std::move(other.id_)) {}
+    Guard& operator=(Guard&&) = delete;
+    ~Guard() {
+      if (sources_ != nullptr) {
+        const MutexLock lock(sources_->mutex_);
+        sources_->operations_.erase(id_);
+      }
+    }
+
+   private:
+    CopySources* sources_;
+    std::string id_;
+  };
+
+  // kBusy: it is being copied already. The caller holds the volume's lock.
+  Result<Guard> Add(const std::string& id, const std::string& operation) {
+    QUARRY_TRY(Check(id, Call()));
+    const MutexLock lock(mutex_);
+    operations_.emplace(id, operation);
+    return Guard(*this, id);
+  }
+  // For calls that would begin to use the volume, or end it. kBusy while it is being copied; kUnavailable for
+  // a patient call. The caller holds the volume's lock, so no copy begins meanwhile.
+  Status Check(const std::string& id, const Call& call) const {
+    const MutexLock lock(mutex_);
+    const auto found = operations_.find(id);
+    if (found == operations_.end()) {
+      return Ok();
+    }
+    return Error(call.patient ? Code::kUnavailable : Code::kBusy,
+                 "volume " + id + " is being copied (" + found->second + "): try again when that is done");
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> operations_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Ids of volumes that were deleted here although their ids name another node. A repeated deletion of such a

@@ -29,6 +29,8 @@ class BtrfsFilesystem final : public Filesystem {
   std::string_view type() const override { return "btrfs"; }
   std::string_view package() const override { return "btrfs-progs"; }
   Bytes minimum_size() const override { return kMinimum; }
+  // The kernel knows a btrfs by its UUID, whatever device it was given.
+  bool copies_coexist() const override { return false; }
 
   // btrfs does not take the stripes below it into account.
   Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,

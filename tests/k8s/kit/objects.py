@@ -6,7 +6,9 @@ DRIVER = "quarry.csi.local"
 IDLE = "trap exit TERM; sleep 1d & wait"
 
 
-def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWriteOnce"):
+def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWriteOnce", source=None):
+    """`source`: the claim that this one becomes a copy of."""
+    copied = {"dataSource": {"kind": "PersistentVolumeClaim", "name": source}} if source else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -16,6 +18,7 @@ def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWri
             "volumeMode": mode,
             "storageClassName": storage_class,
             "resources": {"requests": {"storage": size}},
+            **copied,
         },
     }
 

@@ -110,7 +110,9 @@ TEST_F(Errors, OfCreateVolume) {
        [](R& r) { (*r.mutable_mutable_parameters())["XXX_FakeKey"] = "XXX_FakeValue"; }},
       {bad, "volume_content_source: ",
        [](R& r) { r.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id("snap"); }},
-      {bad, "volume_content_source: ",
+      {bad, "volume_content_source.volume.volume_id: ",
+       [](R& r) { r.mutable_volume_content_source()->mutable_volume(); }},
+      {StatusCode::NOT_FOUND, "volume_content_source: ",
        [](R& r) { r.mutable_volume_content_source()->mutable_volume()->set_volume_id("volume"); }},
       {bad, "accessibility_requirements.requisite[0].segments: 'no key!' is not a topology key",
        [](R& r) {

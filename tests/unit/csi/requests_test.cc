@@ -155,6 +155,8 @@ TEST(ParseCreate, RefusesEachBadFieldByName) {
           {[](R& r) { r.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id("s"); },
            unsupported, "volume_content_source: "},
           {[](R& r) { r.mutable_volume_content_source(); }, unsupported, "volume_content_source: "},
+          {[](R& r) { r.mutable_volume_content_source()->mutable_volume(); }, bad,
+           "volume_content_source.volume.volume_id: "},
           {[](R& r) { (*r.mutable_mutable_parameters())["XXX_FakeKey"] = "v"; }, unsupported,
            "mutable_parameters: "},
           {[](R& r) {

@@ -84,7 +84,7 @@ TEST_F(Services, GrowVolumesByTheNodeCallAloneIfConfigured) {
   ServiceHarness kubernetes({.expand_on_node = true});
   EXPECT_THAT(ControllerCapabilities(kubernetes),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
-                                   ControllerRpc::GET_CAPACITY));
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME));
   EXPECT_THAT(NodeCapabilities(kubernetes), testing::Contains(NodeRpc::EXPAND_VOLUME));
   const std::string id = kubernetes.MakeVolume("v");
   kubernetes.StageAndPublish(id);
@@ -107,7 +107,8 @@ TEST_F(Services, GrowVolumesByTheNodeCallAloneIfConfigured) {
 TEST_F(Services, HideAlphaFeaturesUnlessConfigured) {
   EXPECT_THAT(ControllerCapabilities(*this),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
-                                   ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME));
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME,
+                                   ControllerRpc::EXPAND_VOLUME));
   EXPECT_THAT(NodeCapabilities(*this),
               UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
                                    NodeRpc::EXPAND_VOLUME, NodeRpc::VOLUME_MOUNT_GROUP));
@@ -118,10 +119,10 @@ TEST_F(Services, HideAlphaFeaturesUnlessConfigured) {
   ServiceHarness alpha({.alpha = true});
   EXPECT_THAT(ControllerCapabilities(alpha),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
-                                   ControllerRpc::GET_CAPACITY, ControllerRpc::EXPAND_VOLUME,
-                                   ControllerRpc::GET_VOLUME, ControllerRpc::SINGLE_NODE_MULTI_WRITER,
-                                   ControllerRpc::VOLUME_CONDITION, ControllerRpc::GET_VOLUME_HEALTH,
-                                   ControllerRpc::LIST_VOLUME_HEALTH));
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME,
+                                   ControllerRpc::EXPAND_VOLUME, ControllerRpc::GET_VOLUME,
+                                   ControllerRpc::SINGLE_NODE_MULTI_WRITER, ControllerRpc::VOLUME_CONDITION,
+                                   ControllerRpc::GET_VOLUME_HEALTH, ControllerRpc::LIST_VOLUME_HEALTH));
   EXPECT_THAT(NodeCapabilities(alpha),
               UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
                                    NodeRpc::EXPAND_VOLUME, NodeRpc::VOLUME_MOUNT_GROUP,

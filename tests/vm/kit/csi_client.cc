@@ -81,6 +81,9 @@ v1::CreateVolumeRequest CsiClient::CreateRequest(const VolumeSpec& spec) {
   }
   *request.add_volume_capabilities() = spec.capability;
   request.mutable_parameters()->insert(spec.parameters.begin(), spec.parameters.end());
+  if (!spec.source.empty()) {
+    request.mutable_volume_content_source()->mutable_volume()->set_volume_id(spec.source);
+  }
   return request;
 }
 

@@ -41,6 +41,7 @@ struct VolumeSpec {
   v1::VolumeCapability capability = MountCapability();
   int64_t size = 64 * kMi;
   int64_t limit = 0;
+  std::string source = {};  // id of the volume to copy; empty: none
 };
 
 // The parameters of a volume of this type, for example ("raid5", {{"stripes", "3"}}).

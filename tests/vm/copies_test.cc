@@ -1,0 +1,199 @@
+// Copies of volumes, on real devices: every byte, files of file systems that are mounted beside their source,
+// and nothing of an unfinished copy.
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+constexpr int64_t kRaw = 32 * kMi;
+constexpr int64_t kMounted = 304 * kMi;
+constexpr uint64_t kFile = 8 << 20;
+
+struct Case {
+  std::string from, to;  // types
+  std::string content;   // file system, or "block"
+};
+
+class CopyOf : public VmTest, public testing::WithParamInterface<Case> {
+ protected:
+  bool raw() const { return GetParam().content == "block"; }
+  v1::VolumeCapability How() const { return raw() ? BlockCapability() : MountCapability(GetParam().content); }
+
+  void Use(const v1::Volume& volume, const std::string& name) {
+    ASSERT_OK(client().Stage(volume, StagingPath(name), How()));
+    ASSERT_OK(client().Publish(volume, StagingPath(name), TargetPath(name), How()));
+  }
+  void Release(const v1::Volume& volume, const std::string& name) {
+    ASSERT_OK(client().Unpublish(volume.volume_id(), TargetPath(name)));
+    ASSERT_OK(client().Unstage(volume.volume_id(), StagingPath(name)));
+  }
+  // The extents that new volumes get hold the bytes of somebody else.
+  static void Dirty() {
+    for (const std::string& device : group().devices()) {
+      ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "30", "-n", "dirt", kGroup, device}).status, 0);
+      ASSERT_OK(WritePattern(std::string("/dev/") + kGroup + "/dirt", 31, 30 * 4 * kMi));
+      ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/dirt"}).status, 0);
+    }
+  }
+  std::string Bytes(const std::string& name) { return TargetPath(name) + (raw() ? "" : "/file"); }
+};
+
+TEST_P(CopyOf, HasEveryByteAndALifeOfItsOwn) {
+  const int64_t size = raw() ? kRaw : kMounted;
+  const uint64_t known = raw() ? static_cast<uint64_t>(size) : kFile;
+  ASSERT_NO_FATAL_FAILURE(Dirty());
+  const v1::Volume source = MustCreate({"source", TypeParameters(GetParam().from), How(), size});
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(Use(source, "source"));
+  ASSERT_OK(WritePattern(Bytes("source"), 11, known));
+
+  VolumeSpec spec{"copy", TypeParameters(GetParam().to), How(), size + 16 * kMi};
+  spec.source = source.volume_id();
+  EXPECT_TRUE(Fails(client().Create(spec), grpc::StatusCode::FAILED_PRECONDITION, "in use"));
+  ASSERT_NO_FATAL_FAILURE(Release(source, "source"));
+
+  const v1::Volume copy = MustCreate(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(copy.content_source().volume().volume_id(), source.volume_id());
+  EXPECT_GE(copy.capacity_bytes(), spec.size);
+  ASSERT_NO_FATAL_FAILURE(Use(source, "source"));
+  ASSERT_NO_FATAL_FAILURE(Use(copy, "copy")) << "beside its source";
+  EXPECT_OK(CheckPattern(Bytes("copy"), 11, known));
+  if (raw()) {
+    EXPECT_OK(CheckZero(Bytes("copy"), static_cast<uint64_t>(copy.capacity_bytes()) - known, known));
+  } else {
+    EXPECT_GT(std::stoll(Tool({"stat", "-f", "-c", "%b", TargetPath("copy")}).out),
+              std::stoll(Tool({"stat", "-f", "-c", "%b", TargetPath("source")}).out))
+        << "the file system fills the larger copy";
+  }
+  // Neither sees what is written to the other.
+  ASSERT_OK(WritePattern(Bytes("copy"), 12, known / 2));
+  EXPECT_OK(CheckPattern(Bytes("source"), 11, known));
+  ASSERT_NO_FATAL_FAILURE(Release(source, "source"));
+  ASSERT_OK(client().Delete(source.volume_id()));
+  EXPECT_OK(CheckPattern(Bytes("copy"), 12, known / 2));
+  ASSERT_NO_FATAL_FAILURE(Release(copy, "copy"));
+  ASSERT_OK(client().Delete(copy.volume_id()));
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* content : {"ext4", "xfs", "block"}) {
+    cases.push_back({"linear", "linear", content});
+  }
+  for (const char* type : {"striped", "raid1", "raid5"}) {
+    cases.push_back({"linear", type, "block"});
+    cases.push_back({type, "linear", "ext4"});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, CopyOf, testing::ValuesIn(Cases()), [](const auto& instance) {
+  return instance.param.from + "_" + instance.param.to + "_" + instance.param.content;
+});
+
+class CopiesTest : public VmTest {
+ protected:
+  bool StartsQuarryd() const override { return false; }
+  // A copy takes seconds at this rate.
+  void Start() {
+    QuarrydOptions options;
+    options.arguments = {"--erase-rate=4MiB"};
+    StartQuarryd(options);
+  }
+  static v1::Volume Source(CsiClient& client) {
+    const auto made = client.Create({"source", TypeParameters("linear"), BlockCapability(), kRaw});
+    return made.value.volume();
+  }
+  static VolumeSpec SpecOf(const v1::Volume& source) {
+    VolumeSpec spec{"copy", TypeParameters("linear"), BlockCapability(), kRaw};
+    spec.source = source.volume_id();
+    return spec;
+  }
+};
+
+TEST_F(CopiesTest, AnUnfinishedCopyIsNeverSeenAndItsBytesAreErased) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const v1::Volume source = Source(client());
+  ASSERT_FALSE(source.volume_id().empty());
+  ASSERT_OK(WritePattern(NodeOf(source), 21, kRaw));
+  for (const int pause : {1000, 2500, 4000}) {
+    std::jthread caller([&] {
+      CsiClient own(kSocket);
+      (void)own.Create(SpecOf(source));  // ends with the kill
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    const auto listed = client().List();
+    ASSERT_OK(listed);
+    EXPECT_EQ(listed.value.size(), 1U) << "an unfinished copy is listed";
+    // Nobody can use the source meanwhile, so it does not change.
+    EXPECT_EQ(client().Stage(source, StagingPath("source"), BlockCapability()).code(),
+              grpc::StatusCode::ABORTED);
+    quarryd().Kill();
+    ASSERT_NO_FATAL_FAILURE(Start());
+    ASSERT_TRUE(Eventually([&] {
+      const auto lvs = group().Lvs();
+      return lvs.has_value() && lvs->size() == 1;
+    })) << "the unfinished copy is left";
+    EXPECT_EQ(client().List().value.size(), 1U);
+    EXPECT_OK(CheckPattern(NodeOf(source), 21, kRaw));
+  }
+  // Free space is as it was: an unmanaged volume over all of it shows no copied byte.
+  ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);
+  const std::string all = std::string("/dev/") + kGroup + "/all";
+  std::istringstream size(Tool({"blockdev", "--getsize64", all}).out);
+  uint64_t bytes = 0;
+  size >> bytes;
+  EXPECT_GT(bytes, 0U);
+  EXPECT_OK(CheckZero(all, bytes));
+  ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/all"}).status, 0);
+
+  // A caller that leaves before the end learns how far it is, and the next one gets the volume.
+  CsiClient hasty(kSocket, std::chrono::seconds(3));
+  const auto late = hasty.Invoke(hasty.controller(), &v1::Controller::Stub::CreateVolume,
+                                 CsiClient::CreateRequest(SpecOf(source)));
+  EXPECT_TRUE(Fails(late, grpc::StatusCode::UNAVAILABLE, "are copied"));
+  const v1::Volume copy = MustCreate(SpecOf(source));
+  EXPECT_OK(CheckPattern(NodeOf(copy), 21, kRaw));
+  EXPECT_OK(client().Delete(copy.volume_id()));
+  EXPECT_OK(client().Delete(source.volume_id()));
+  EXPECT_TRUE(ComesBackEmpty());
+}
+
+TEST_F(CopiesTest, WhoStopsTheSourceOrTheCopyIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const v1::Volume source = Source(client());
+  ASSERT_FALSE(source.volume_id().empty());
+  ASSERT_OK(WritePattern(NodeOf(source), 22, kRaw));
+  {
+    std::jthread caller([&] {
+      CsiClient own(kSocket);
+      EXPECT_OK(own.Create(SpecOf(source)));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    const auto lvs = group().Lvs();
+    ASSERT_OK(lvs);
+    ASSERT_EQ(lvs->size(), 2U);
+    // LVM is not to try again until the copy is done.
+    const std::string once = "activation/retry_deactivation=0";
+    for (const auto& [name, lv] : *lvs) {
+      const std::string path = std::string(kGroup) + "/" + name;
+      EXPECT_NE(Tool({"lvchange", "-an", "--config", once, path}).status, 0) << name;
+      EXPECT_NE(Tool({"lvremove", "-y", "--config", once, path}).status, 0) << name;
+    }
+    EXPECT_EQ(client().List().value.size(), 1U) << "the copy was done before";
+  }
+  const v1::Volume copy = MustCreate(SpecOf(source));
+  EXPECT_OK(CheckPattern(NodeOf(copy), 22, kRaw));
+  EXPECT_OK(client().Delete(copy.volume_id()));
+  EXPECT_OK(client().Delete(source.volume_id()));
+  EXPECT_TRUE(ComesBackEmpty());
+}
+
+}  // namespace
+}  // namespace quarry::vm
