@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "tests/vm/fixture.h"
 #include "tests/vm/kit/process_trace.h"
@@ -589,6 +590,54 @@ TEST_F(DowngradeTest, TheOldBuildServesWhatItKnowsAndRemovesNothing) {
   CheckTheirs();
   EXPECT_THAT(Lvs(), Not(Contains(testing::Key(LvOf(file.volume)))));
   ASSERT_TRUE(Tool({"lvremove", "-q", "-y", std::string(kGroup) + "/" + kTheirs}).ok());
+}
+
+// An unfinished copy has the tags of a deleted volume, which every build erases. A finished one is a volume
+// like any other to a build that knows no copies.
+TEST_F(UpgradeTest, ACopyThatTheNewBuildDiedInIsErasedByTheOldOne) {
+  constexpr uint64_t kSize = 64 << 20;
+  ASSERT_NO_FATAL_FAILURE(ServeNew({"--erase-rate=4MiB"}));
+  const Held source = Make("source", "linear", BlockCapability(), kSize);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(NodeOf(source.volume), source.seed, kSize));
+  Held copy{.spec = {"copy", TypeParameters("linear"), BlockCapability(), kSize}, .seed = source.seed};
+  copy.spec.source = source.id();
+  std::string unfinished;
+  std::vector<Piece> pieces;
+  {
+    std::jthread caller([&] {
+      CsiClient own(kSocket);
+      (void)own.Create(copy.spec);  // ends with the kill
+    });
+    const auto holds_bytes = [&] {
+      const auto tagged = LvsTagged("quarry.erasing");
+      unfinished = tagged.empty() ? "" : tagged.front();
+      pieces = unfinished.empty() ? std::vector<Piece>() : PiecesOf(unfinished);
+      return !pieces.empty() &&
+             CheckPattern(pieces[0].device, source.seed, 1 << 20, pieces[0].offset).has_value();
+    };
+    EXPECT_TRUE(Eventually(holds_bytes)) << "no byte was copied";
+    quarryd().Kill();
+  }
+  ASSERT_FALSE(HasFailure());
+
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  ASSERT_NO_FATAL_FAILURE(ExpectErased(unfinished, pieces));
+  EXPECT_EQ(Listed(), Sizes({source}));
+  EXPECT_OK(CheckPattern(NodeOf(source.volume), source.seed, kSize));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  copy.volume = MustCreate(copy.spec);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  EXPECT_EQ(Listed(), Sizes({source, copy}));
+  ASSERT_NO_FATAL_FAILURE(Publish(copy));
+  EXPECT_OK(CheckPattern(Target(copy), copy.seed, kSize));
+  ASSERT_NO_FATAL_FAILURE(End(copy));
+  ASSERT_NO_FATAL_FAILURE(Publish(source));
+  ASSERT_NO_FATAL_FAILURE(End(source));
 }
 
 }  // namespace
