@@ -1,14 +1,10 @@
 #include "mount/zeroes.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <memory>
+#include <cstddef>
+#include <span>
 
-#include <fmt/format.h>
+#include "base/direct_io.h"
 
 namespace quarry::mount {
 namespace {
@@ -17,32 +13,9 @@ constexpr uint64_t kEnd = kMiB.value;
 constexpr uint64_t kBetween = uint64_t{64} << 10;
 constexpr uint64_t kPlaces = 62;
 constexpr uint64_t kSmall = 16 * kMiB.value;  // devices up to this size are read completely
-constexpr uint64_t kAlignment = 4096;         // of offsets and memory: O_DIRECT requires logical blocks
 
 uint64_t Aligned(uint64_t offset) {
-  return offset / kAlignment * kAlignment;
-}
-
-struct Free {
-  void operator()(char* memory) const { std::free(memory); }
-};
-using Buffer = std::unique_ptr<char, Free>;
-
-// Reads as much as there is: less than `length` only at the end of the file.
-Result<size_t> ReadAt(int fd, char* memory, uint64_t length, uint64_t offset) {
-  size_t got = 0;
-  while (got < length) {
-    const ssize_t n = pread(fd, memory + got, length - got, static_cast<off_t>(offset + got));
-    if (n == 0) {
-      break;
-    }
-    if (n > 0) {
-      got += static_cast<size_t>(n);
-    } else if (errno != EINTR) {
-      return ErrnoError(fmt::format("reading {} bytes at {}", length, offset));
-    }
-  }
-  return got;
+  return offset / kDirectAlignment * kDirectAlignment;
 }
 
 }  // namespace
@@ -66,11 +39,8 @@ std::vector<Sample> SamplesOf(Bytes size) {
 }
 
 Result<std::optional<Bytes>> FindNonZero(int fd, Bytes size, std::chrono::steady_clock::time_point deadline) {
-  const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || (fcntl(fd, F_SETFL, flags | O_DIRECT) != 0 && errno != EINVAL)) {
-    return ErrnoError("preparing to read past the page cache");
-  }
-  const Buffer buffer(static_cast<char*>(std::aligned_alloc(kAlignment, kEnd + kAlignment)));
+  QUARRY_TRY(BypassPageCache(fd));
+  const DirectBuffer buffer = MakeDirectBuffer(kEnd + kDirectAlignment);
   if (buffer == nullptr) {
     return Error(Code::kInternal, "no memory to read a device");
   }
@@ -78,12 +48,12 @@ Result<std::optional<Bytes>> FindNonZero(int fd, Bytes size, std::chrono::steady
     if (std::chrono::steady_clock::now() >= deadline) {
       return Error(Code::kTimeout, "reads too slowly to see whether it is empty");
     }
-    QUARRY_ASSIGN(const size_t got, ReadAt(fd, buffer.get(), sample.length.value, sample.offset.value));
-    const char* const end = buffer.get() + got;
-    const char* const found =
-        std::find_if(static_cast<const char*>(buffer.get()), end, [](char c) { return c != 0; });
-    if (found != end) {
-      return std::optional(Bytes{sample.offset.value + static_cast<uint64_t>(found - buffer.get())});
+    const std::span<std::byte> piece(buffer.get(), sample.length.value);
+    QUARRY_ASSIGN(const size_t got, ReadWhole(fd, piece, sample.offset.value));
+    const auto read = piece.first(got);
+    const auto found = std::ranges::find_if(read, [](std::byte b) { return b != std::byte{}; });
+    if (found != read.end()) {
+      return std::optional(Bytes{sample.offset.value + static_cast<uint64_t>(found - read.begin())});
     }
   }
   return std::optional<Bytes>();

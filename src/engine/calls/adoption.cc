@@ -2,15 +2,15 @@
 // Quarry's tags on, or takes all of them off. A crash before the commit changes nothing except, perhaps,
 // whether the device is active.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/direct_io.h"
 #include "engine/adoption.h"
 #include "engine/calls/steps.h"
 #include "engine/model/unmanaged.h"
@@ -196,25 +196,12 @@ Status CheckReleasable(Parts& parts, const Record& record, const Call& call) {
 }  // namespace
 
 Result<bool> BeginsWithZeros(int fd, const std::string& what) {
-  std::vector<char> buffer(kMiB.value);
-  size_t got = 0;
-  while (got < buffer.size()) {
-    const ssize_t n = pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(got));
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0) {
-      const int error = errno;
-      return Error(Code::kIo, fmt::format("reading {}: {}", what, std::generic_category().message(error)))
-          .WithErrno(error);
-    }
-    if (n == 0) {
-      break;
-    }
-    got += static_cast<size_t>(n);
+  std::vector<std::byte> buffer(kMiB.value);
+  auto got = ReadWhole(fd, buffer, 0);
+  if (!got.has_value()) {
+    return std::move(got.error()).As(Code::kIo).Context(fmt::format("reading {}", what));
   }
-  return std::all_of(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(got),
-                     [](char c) { return c == 0; });
+  return std::ranges::all_of(std::span(buffer).first(*got), [](std::byte b) { return b == std::byte{}; });
 }
 
 Result<AdoptResult> Adoption::Adopt(const AdoptRequest& request, const Call& call) {

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/direct_io.h"
 #include "base/mutex.h"
 #include "base/scsi_recovery.h"
 #include "base/unique_fd.h"

@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <ctime>
+
+#include "base/direct_io.h"
 
 namespace quarry::lvm {
 namespace {
@@ -28,11 +29,6 @@ constexpr size_t kSmallestContext = 32;
 timespec ToTimespec(milliseconds time) {
   return {static_cast<time_t>(time.count() / 1000), static_cast<long>(time.count() % 1000 * 1000000)};
 }
-
-struct FreeDeleter {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using Buffer = std::unique_ptr<std::byte, FreeDeleter>;
 
 }  // namespace
 
@@ -70,7 +66,7 @@ class DirectReads::Batch {
     for (size_t i = 0; i < reads.size(); ++i) {
       Slot& slot = slots_[i];
       slot.device = reads[i].device;
-      slot.buffer.reset(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, reads[i].size)));
+      slot.buffer = MakeDirectBuffer(reads[i].size);
       if (slot.buffer == nullptr) {
         return Error(Code::kInternal, "out of memory");
       }
@@ -133,7 +129,7 @@ class DirectReads::Batch {
   struct Slot {
     State state = State::kWaiting;
     uint64_t device = 0;
-    Buffer buffer;
+    DirectBuffer buffer;
     iocb request{};
     bool never_without_blocking = false;
     int error = 0;

@@ -16,13 +16,10 @@
 
 namespace quarry::lvm {
 
-// Alignment of offsets and sizes that suits O_DIRECT on every disk that LVM can use.
-inline constexpr size_t kDirectAlignment = 4096;
-
 struct DirectRead {
   int fd = -1;          // may be closed once Run() has returned
   uint64_t device = 0;  // the device that counts as silent if this read does not end
-  uint64_t offset = 0;  // offset and size: multiples of kDirectAlignment
+  uint64_t offset = 0;  // offset and size: multiples of kDirectAlignment (base/direct_io.h)
   size_t size = 0;
   int error = 0;                // out: errno; ETIMEDOUT: no answer yet
   std::vector<std::byte> data;  // out: short if the device ends before
