@@ -152,11 +152,15 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
   return {most, most, least, ""};
 }
 
-Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call) {
-  const Record& record = found.record;
+Status CheckIdle(Parts& parts, const Record& record, const Call& call) {
   QUARRY_TRY(CheckAlone(record));
   QUARRY_TRY(parts.node.DropIdleHold(record));
-  QUARRY_TRY(CheckUnused(parts.node.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call));
+  return CheckUnused(parts.node.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call);
+}
+
+Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call) {
+  const Record& record = found.record;
+  QUARRY_TRY(CheckIdle(parts, record, call));
   {
     QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait(what, call));
     QUARRY_ASSIGN(const auto read,
@@ -195,8 +199,8 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
   }
   Pool* const pool = asked.has_value() ? *asked : nullptr;
   QUARRY_TRY(request.source.empty() ? Ok() : JoinCopy(parts_, request, call));
-  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Name(request.name),
-                                                   fmt::format("CreateVolume of '{}'", request.name), call));
+  const std::string what = fmt::format("CreateVolume of '{}'", request.name);
+  QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Name(request.name), what, call));
 
   auto found = parts_.node.FindByName(request.name, pool, call);
   if (!found.has_value()) {
@@ -223,9 +227,8 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                   .lv_name = "",
                   .elsewhere = request.elsewhere};
   QUARRY_ASSIGN(Volume volume, request.source.empty()
-                                   ? MakeNewVolume(parts_, *pool, std::move(wish), request.range,
-                                                   fmt::format("CreateVolume of '{}'", request.name), call)
-                                   : CopyVolume(parts_, *pool, std::move(wish), request, guard, call));
+                                   ? MakeNewVolume(parts_, *pool, std::move(wish), request.range, what, call)
+                                   : CopyVolume(parts_, *pool, std::move(wish), request, what, guard, call));
   return CreateResult{std::move(volume), true};
 }
 

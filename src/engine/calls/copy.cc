@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include "engine/calls/steps.h"
-#include "engine/plan/in_use.h"
 
 namespace quarry::engine {
 namespace {
@@ -81,10 +80,9 @@ Status CheckSource(const Record& source, const CreateWish& wish, const CapacityR
   };
   if (source.access != wish.access.access || tags.fs_type != wish.access.fs_type) {
     return refuse(Code::kInvalidArgument,
-                  fmt::format("was made for {}{}{}, and a copy has the same use; the request is for {}{}{}",
-                              tags.access, tags.fs_type.empty() ? "" : " ", tags.fs_type,
-                              AccessName(wish.access.access), wish.access.fs_type.empty() ? "" : " ",
-                              wish.access.fs_type));
+                  fmt::format("was made for {}, and a copy has the same use; the request is for {}",
+                              UseText(tags.access, tags.fs_type),
+                              UseText(AccessName(wish.access.access), wish.access.fs_type)));
   }
   if (!tags.fs_type.empty() && !mount::CopiesCoexist(tags.fs_type)) {
     return refuse(Code::kInvalidArgument,
@@ -199,8 +197,7 @@ Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call) {
 }
 
 Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const CreateRequest& request,
-                          KeyLocks::Guard& guard, const Call& call) {
-  const std::string what = fmt::format("CreateVolume of '{}'", request.name);
+                          const std::string& what, KeyLocks::Guard& guard, const Call& call) {
   auto locked = parts.node.locks.Lock(LockKey::Volume(request.source),
                                       fmt::format("{}, as a copy of {}", what, request.source), call);
   if (!locked.has_value()) {
@@ -231,9 +228,7 @@ Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const Creat
   if (!registered.has_value()) {
     return std::move(registered.error()).Context("volume_content_source");
   }
-  QUARRY_TRY(CheckAlone(record).Context("volume_content_source"));
-  QUARRY_TRY(parts.node.DropIdleHold(record));
-  QUARRY_TRY(CheckUnused(parts.node.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call)
+  QUARRY_TRY(CheckIdle(parts, record, call)
                  .Context("volume_content_source: only a volume that is not in use can be copied"));
   lock.reset();  // from here on the registration keeps others away
   wish.lv_name = lvm::NewLvName();

@@ -37,7 +37,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
 // goes on when `call` ends; `guard`, the lock of the new name, is kept for as long. Everything else in `wish`
 // is as for MakeNewVolume. (copy.cc)
 Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const CreateRequest& request,
-                          KeyLocks::Guard& guard, const Call& call);
+                          const std::string& what, KeyLocks::Guard& guard, const Call& call);
 // For a repeated call, before it takes the lock of the name: waits for the copy that an earlier call left
 // behind, as BackgroundSteps::Join does. (copy.cc)
 Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call);
@@ -46,6 +46,11 @@ Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call);
 // size that is useful to the caller. Needs no lock. (controller.cc)
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
+
+// OK if nothing uses the volume and nothing stands on it. Otherwise the errors of CheckAlone and CheckUnused
+// (plan/in_use.h). Closes the descriptor that was kept of a raw volume if that is not published any more.
+// (controller.cc)
+Status CheckIdle(Parts& parts, const Record& record, const Call& call);
 
 // Makes a volume unreachable and has its bytes erased. kPrecondition if the volume is in use, or if something
 // stands on it (CheckAlone): the error names what. kUnavailable: the obstacle ends by itself. (controller.cc)

@@ -206,6 +206,10 @@ Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
   return AccessPlan{block && mount ? Access::kAny : block ? Access::kBlock : Access::kMount, fs_type};
 }
 
+std::string UseText(std::string_view access, std::string_view fs_type) {
+  return fmt::format("{}{}{}", access, fs_type.empty() ? "" : " ", fs_type);
+}
+
 std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,
                                            const CreateRequest& request) {
   const Bytes size = record.tags.size;
@@ -225,16 +229,14 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
     const auto origin = [](const std::string& source) {
       return source.empty() ? std::string("blank") : fmt::format("a copy of {}", source);
     };
-    return fmt::format("volume_content_source: the existing volume was made {}, the request is for {}",
-                       record.tags.source.empty() ? "blank" : "as " + origin(record.tags.source),
-                       request.source.empty() ? "a blank one" : origin(request.source));
+    return fmt::format("volume_content_source: the existing volume was made as {}, the request is for {}",
+                       origin(record.tags.source), origin(request.source));
   }
   const auto access = PlanAccess(request.capabilities);
   if (access.has_value() && (access->access != record.access || access->fs_type != record.tags.fs_type)) {
-    return fmt::format(
-        "volume_capabilities: the existing volume was made for {}{}{}, the request is for {}{}{}",
-        record.tags.access, record.tags.fs_type.empty() ? "" : " ", record.tags.fs_type,
-        AccessName(access->access), access->fs_type.empty() ? "" : " ", access->fs_type);
+    return fmt::format("volume_capabilities: the existing volume was made for {}, the request is for {}",
+                       UseText(record.tags.access, record.tags.fs_type),
+                       UseText(AccessName(access->access), access->fs_type));
   }
   return std::nullopt;
 }

@@ -110,6 +110,9 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
 // The part of a record that callers see: immutable facts and the size.
 Volume Describe(const Record& record);
 
+// What a volume is made for, in words: "mount ext4", "block".
+std::string UseText(std::string_view access, std::string_view fs_type);
+
 // nullopt if the record is the volume that `request` describes. Otherwise the difference as text
 // ("capacity_range: …").
 std::optional<std::string> Incompatibility(const Record& record, const Profile& profile,

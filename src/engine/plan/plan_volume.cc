@@ -95,7 +95,8 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
 Plan StopBeforeReady(Plan& plan) {
   lvm::ChangeTags& tags = *Find<lvm::ChangeTags>(plan.back());
   auto verify = std::get<VerifyLayoutAction>(plan[plan.size() - 2]);
-  verify.seqno.reset();  // whoever commits during the copy does not touch the LV, which is open
+  verify.seqno
+      .reset();  // other processes may commit during the copy: the LV is open, and its layout is verified
   const std::string ready = lvm::StateTag(lvm::VolumeState::kReady);
   const std::string erasing = lvm::StateTag(lvm::VolumeState::kErasing);
   std::ranges::replace(tags.add, ready, erasing);

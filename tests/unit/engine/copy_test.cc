@@ -17,6 +17,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 
 namespace quarry::engine {
 namespace {
@@ -134,11 +135,7 @@ class CopyTest : public testing::Test {
   }
   size_t LvCount() { return (*lvm_.Read("vg0", Soon()))->lvs.size(); }
   bool UntilLvs(size_t count) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (LvCount() != count && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    return LvCount() == count;
+    return Eventually([&] { return LvCount() == count; });
   }
 
   fakes::FakeLvm lvm_;
@@ -232,7 +229,7 @@ TEST_F(CopyTest, WhatCannotBeCopiedIsRefusedAndLeavesNothing) {
     EXPECT_NE(refused.error().message().find(one.words), std::string::npos) << refused.error().message();
     EXPECT_EQ(LvCount(), 3U) << refused.error().message();
   }
-  // An id of another node: whoever has other nodes to ask shall ask them.
+  // The id names another node. A caller that has other nodes to ask is sent to them.
   const std::string far = lvm::VolumeId("default", lvm::NewLvName(), lvm::NodeHash("node-2"));
   EXPECT_EQ(Create({.name = "x", .source = far}).error().code(), Code::kPrecondition);
   EXPECT_EQ(Create({.name = "x", .source = far, .elsewhere = true}).error().code(), Code::kNoSpace);
