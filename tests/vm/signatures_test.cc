@@ -22,8 +22,8 @@ constexpr int64_t kSize = 96 * kMi;
 constexpr int64_t kLargeSize = 384 * kMi;  // xfs and btrfs need more
 constexpr char kScratch[] = "/tmp/signature";
 // Of the signatures below, how many libblkid recognizes at least. The others need more than their magic
-// bytes.
-constexpr int kLeastKnown = 90;
+// bytes: 2.38 (Debian 12) recognizes over 90, 2.41 (Debian 13), which checks more of what it finds, 74.
+constexpr int kLeastKnown = 70;
 
 struct Signature {
   std::string name;
@@ -250,15 +250,16 @@ TEST_P(SignaturesTest, OfAFormerOwnerAreNeverInTheWay) {
 
 // Whole file systems and the like, with all copies of their superblocks.
 TEST_P(SignaturesTest, WholeFileSystemsOfAFormerOwnerAreNeverInTheWay) {
-  const std::vector<std::vector<std::string>> makers = {
-      {"mkfs.xfs", "-K", "-f"},
-      {"mkfs.btrfs", "-K", "-f"},
-      {"mkfs.ext4", "-E", "nodiscard", "-F"},
-      {"mkswap", "-f"},
-      {"mkfs.minix"},
-      {"pvcreate", "-ff", "-y", "--config", "devices/scan_lvs=1"},
-      {"sh", "-c", "echo , | sfdisk -q -f -X gpt \"$0\""},
-      {"sh", "-c", "echo , | sfdisk -q -f -X dos \"$0\""}};
+  std::vector<std::vector<std::string>> makers = {{"mkfs.xfs", "-K", "-f"},
+                                                  {"mkfs.btrfs", "-K", "-f"},
+                                                  {"mkfs.ext4", "-E", "nodiscard", "-F"},
+                                                  {"mkswap", "-f"},
+                                                  {"pvcreate", "-ff", "-y", "--config", "devices/scan_lvs=1"},
+                                                  {"sh", "-c", "echo , | sfdisk -q -f -X gpt \"$0\""},
+                                                  {"sh", "-c", "echo , | sfdisk -q -f -X dos \"$0\""}};
+  if (Tool({"sh", "-c", "command -v mkfs.minix"}).ok()) {  // Debian 13 has it in a package of its own
+    makers.push_back({"mkfs.minix"});
+  }
   const std::vector<std::string> types = {"btrfs", "ext4", "xfs"};
   for (size_t i = 0; i < makers.size(); ++i) {
     ASSERT_NO_FATAL_FAILURE(
