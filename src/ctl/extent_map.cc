@@ -39,6 +39,7 @@ Owner MakeOwner(const engine::Catalog& catalog, const lvm::LogicalVolume& lv, si
   for (const engine::Record& record : catalog.records) {
     if (record.lv == &lv) {
       owner.state = record.tags.state;
+      owner.snapshot = record.tags.snapshot;
       owner.name = record.tags.co_name;
       owner.id = record.tags.id;
       owner.letter = letters < kLetters.size() ? kLetters[letters] : '*';
@@ -115,8 +116,10 @@ std::string Bar(const ExtentMap& map, const DiskMap& disk, size_t cells, bool co
 
 std::string LegendLine(const Owner& owner, size_t index, bool colour) {
   const std::string what = owner.name.empty() ? owner.lv_name : fmt::format("{} ({})", owner.name, owner.id);
-  const std::string kind =
-      owner.state == lvm::VolumeState::kReady ? "" : fmt::format(", {}", KindName(owner.state));
+  const std::string kind = owner.state != lvm::VolumeState::kReady
+                               ? fmt::format(", {}", KindName(owner.state))
+                           : owner.snapshot ? ", snapshot"
+                                            : "";
   return fmt::format("  {} {}: {}, {}{}\n", Paint({owner.letter, index}, colour), what, owner.type,
                      HumanBytes(owner.size), kind);
 }

@@ -16,7 +16,8 @@ struct Owner {
   std::optional<lvm::VolumeState> state = {};  // nullopt: unmanaged
   char letter = '#';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
   std::string lv_name;
-  std::string name;  // the CO's name for the volume; empty if there is none
+  bool snapshot = false;
+  std::string name;  // the CO's name for the volume or snapshot; empty if there is none
   std::string id;
   std::string type;
   Bytes size;

@@ -67,9 +67,13 @@ std::string Line(const pb::GetStatusResponse::Disk& disk) {
 }
 
 std::string Line(const pb::GetStatusResponse::Volume& volume) {
-  std::string line =
-      fmt::format("  volume  {:<9} {:<18} {:>10}  {:<8} {}\n", volume.condition(), volume.name(),
-                  Human(volume.capacity_bytes()), volume.type(), volume.volume_id());
+  const bool snapshot = !volume.snapshot_of().empty();
+  std::string line = fmt::format("  {}{:<{}} {:<18} {:>10}  {:<8} {}\n", snapshot ? "snapshot " : "volume  ",
+                                 volume.condition(), snapshot ? 8 : 9, volume.name(),
+                                 Human(volume.capacity_bytes()), volume.type(), volume.volume_id());
+  if (snapshot) {
+    line += fmt::format("          of volume {}\n", volume.snapshot_of());
+  }
   if (volume.has_percent()) {
     line += fmt::format("          {} {} %\n", ProgressBar(volume.percent()), volume.percent());
   }

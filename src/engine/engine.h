@@ -9,6 +9,7 @@
 #include "engine/disks.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
+#include "engine/snapshots.h"
 #include "engine/upkeep.h"
 #include "engine/volumes.h"
 #include "engine/world.h"
@@ -25,6 +26,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   Volumes& volumes() { return volumes_; }
+  Snapshots& snapshots() { return snapshots_; }
   Disks& disks() { return disks_; }
   Upkeep& upkeep() { return upkeep_; }
   Lifecycle& lifecycle() { return lifecycle_; }
@@ -33,6 +35,7 @@ class Engine {
  private:
   std::unique_ptr<Parts> parts_;
   Volumes volumes_;
+  Snapshots snapshots_;
   Disks disks_;
   Upkeep upkeep_;
   Lifecycle lifecycle_;

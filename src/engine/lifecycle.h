@@ -34,6 +34,7 @@ struct PoolFigures {
   Bytes zeroed;        // of `free`: known to read as zeroes, as of quarryd's last change or look at the group
   Bytes zeroing;       // not in `free`: held while they are zeroed in the background
   size_t volumes = 0;  // ready volumes only
+  size_t snapshots = 0;  // whole ones only
   size_t missing_disks = 0;
   size_t failing_disks = 0;
 };
@@ -60,7 +61,7 @@ struct DiskStatus {
   std::string detail;                           // why it is failing or worn
   std::optional<udev::DiskHealth> health = {};  // as last polled; nullopt: never, or the disk has none
 };
-struct VolumeStatus {
+struct VolumeStatus {  // of a volume or a snapshot
   std::string id, name, type;
   Bytes size;
   std::string condition;  // the word of ConditionWord(); "unknown": detail has the reason
@@ -68,6 +69,7 @@ struct VolumeStatus {
   std::optional<uint32_t> percent;
   std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
   bool scrub_pending = false;                 // requested, or running
+  std::string snapshot_of = {};               // id of its volume if it is a snapshot; else empty
 };
 struct PoolStatus {
   PoolFigures figures;

@@ -26,6 +26,7 @@ constexpr size_t kHashDigits = 8;
 constexpr std::string_view kPrefix = "quarry.";
 constexpr std::string_view kVersionKey = "quarry.v";
 constexpr std::string_view kVersion = "1";
+constexpr std::string_view kSnapshotVersion = "2";
 constexpr std::string_view kIdKey = "quarry.id";
 constexpr std::string_view kNameKey = "quarry.name";
 constexpr std::string_view kSizeKey = "quarry.size";
@@ -38,7 +39,13 @@ constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
+constexpr std::string_view kAskedKey = "quarry.asked";
 constexpr std::string_view kSourceKey = "quarry.source";
+constexpr std::string_view kRestoredKey = "quarry.restored";
+constexpr std::string_view kKindKey = "quarry.kind";
+constexpr std::string_view kCutKey = "quarry.cut";
+constexpr std::string_view kLengthKey = "quarry.length";
+constexpr std::string_view kSnapshot = "snapshot";
 constexpr std::string_view kTrue = "true";
 
 // lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
@@ -143,10 +150,31 @@ Result<uint64_t> ParseNumber(std::string_view key, std::string_view text) {
 
 Status CheckVersion(const TagTable& table, bool needed) {
   QUARRY_ASSIGN(const std::string version, table.Text(kVersionKey, needed));
-  if (version != kVersion && (needed || !version.empty())) {
-    return Error(Code::kUnsupported, fmt::format("tag {} says format '{}'; this build knows format {} only",
-                                                 kVersionKey, version, kVersion));
+  QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
+  const bool known = version == kVersion || (version == kSnapshotVersion && kind == kSnapshot);
+  if (!known && (needed || !version.empty())) {
+    return Error(
+        Code::kUnsupported,
+        fmt::format("tag {} says format '{}'; this build knows format {}, and format {} of snapshots",
+                    kVersionKey, version, kVersion, kSnapshotVersion));
   }
+  return Ok();
+}
+
+// The tags that only a snapshot has.
+Status ParseSnapshot(const TagTable& table, VolumeTags& out) {
+  QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
+  if (kind.empty()) {
+    return Ok();
+  }
+  if (kind != kSnapshot) {
+    return Error(Code::kUnsupported, fmt::format("tag {} holds '{}'", kKindKey, kind));
+  }
+  out.snapshot = true;
+  QUARRY_ASSIGN(const std::string cut, table.Text(kCutKey, true));
+  QUARRY_ASSIGN(out.cut, ParseNumber(kCutKey, cut));
+  QUARRY_ASSIGN(const std::string length, table.Text(kLengthKey, true));
+  QUARRY_ASSIGN(out.length.value, ParseNumber(kLengthKey, length));
   return Ok();
 }
 
@@ -276,6 +304,14 @@ std::string StateTag(VolumeState state) {
   return fmt::format("{}{}", kPrefix, StateName(state));
 }
 
+std::vector<std::string> StateTags(VolumeState state, bool snapshot) {
+  std::vector<std::string> out = {StateTag(state)};
+  if (snapshot) {
+    Emit(out, kVersionKey, state == VolumeState::kReady ? kSnapshotVersion : kVersion);
+  }
+  return out;
+}
+
 bool BearsId(const std::vector<std::string>& tags, std::string_view id) {
   return std::ranges::find(tags, fmt::format("{}={}", kIdKey, EscapeForTag(id))) != tags.end();
 }
@@ -286,6 +322,10 @@ bool BearsName(const std::vector<std::string>& tags, std::string_view co_name) {
 
 std::string SizeTag(Bytes size) {
   return fmt::format("{}={}", kSizeKey, size.value);
+}
+
+std::string AskedTag(Bytes size) {
+  return fmt::format("{}={}", kAskedKey, size.value);
 }
 
 std::string FormattedTag(std::string_view fs_type) {
@@ -305,9 +345,10 @@ std::string OverruledTag(uint64_t times) {
 }
 
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
-  std::vector<std::string> out;
-  out.push_back(StateTag(tags.state));
-  Emit(out, kVersionKey, kVersion);
+  std::vector<std::string> out = StateTags(tags.state, tags.snapshot);
+  if (!tags.snapshot) {
+    Emit(out, kVersionKey, kVersion);
+  }
   Emit(out, kIdKey, tags.id);
   Emit(out, kNameKey, tags.co_name);
   out.push_back(SizeTag(tags.size));
@@ -332,8 +373,19 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
   }
+  if (tags.asked > Bytes{}) {
+    out.push_back(AskedTag(tags.asked));
+  }
   if (!tags.source.empty()) {
     Emit(out, kSourceKey, tags.source);
+  }
+  if (!tags.restored.empty()) {
+    Emit(out, kRestoredKey, tags.restored);
+  }
+  if (tags.snapshot) {
+    Emit(out, kKindKey, kSnapshot);
+    Emit(out, kCutKey, fmt::format("{}", tags.cut));
+    Emit(out, kLengthKey, fmt::format("{}", tags.length.value));
   }
   return out;
 }
@@ -374,7 +426,13 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
     return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));
   }
   out.ephemeral = ephemeral == kTrue;
+  QUARRY_ASSIGN(const std::string asked, table.Text(kAskedKey, false));
+  if (!asked.empty()) {
+    QUARRY_ASSIGN(out.asked.value, ParseNumber(kAskedKey, asked));
+  }
   QUARRY_ASSIGN(out.source, table.Text(kSourceKey, false));
+  QUARRY_ASSIGN(out.restored, table.Text(kRestoredKey, false));
+  QUARRY_TRY(ParseSnapshot(table, out));
   return std::optional<VolumeTags>(std::move(out));
 }
 

@@ -7,16 +7,21 @@
 //
 // An unmanaged LV keeps its name, even after adoption. Its volume id is made of its uuid.
 //
-// Tags of a volume, format 1. Values are escaped as by EscapeForTag. Tags with "?" may be absent.
+// Tags of a volume or snapshot. Values are escaped as by EscapeForTag. Tags with "?" may be absent.
 // clang-format off
 //   quarry.creating | quarry.ready | quarry.erasing       the state: exactly one of them
-//   quarry.v=1                                            format version
+//   quarry.v=1                                            format version; 2 for a snapshot in state ready
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system requested, and made
 //   quarry.erased=?                                       erase progress
 //   quarry.scrubbed=?                                     time and result of the last scrub
 //   quarry.overruled=?                                    how often it was started from outdated legs
 //   quarry.ephemeral=true?                                an inline volume: removed when it is unpublished
+//   quarry.asked=?                                        size that the caller asked for, if less than .size
+//   quarry.source=?                                       id of the volume that it is a copy or snapshot of
+//   quarry.restored=?                                     id of the snapshot that it was made from
+//   quarry.kind=snapshot?                                 a snapshot, with these two as well:
+//   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
 // Tags of a PV that is being evacuated, one of them:
 //   quarry.leaving                                        its extents are copied to other PVs
@@ -27,7 +32,9 @@
 //
 // Upgrade rule: within a format version tags may only be added. A reader ignores (and keeps) unknown keys. A
 // change of meaning or the loss of a tag raises quarry.v. A reader refuses a version that it does not know,
-// and does not touch such a volume. quarry.creating means "half made, remove" in every version.
+// and does not touch such a volume. quarry.creating means "half made, remove" in every version. A ready
+// snapshot has version 2, because builds that know no snapshots would take it for a volume. A snapshot that
+// is being filled or erased has version 1, so that any build erases it.
 //
 // lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
 // count.
@@ -79,19 +86,24 @@ std::string_view StateName(VolumeState state);
 // The content of a Quarry LV's tags: everything that must survive a restart.
 struct VolumeTags {
   VolumeState state = VolumeState::kReady;
-  std::string id;           // volume id, as the container orchestrator (CO) stores it
-  std::string co_name;      // name the CO gave at creation: any Unicode text
-  Bytes size;               // size the CO was told, which may be less than the LV's
-  std::string profile;      // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
-  std::string access;       // "block", "mount" or "any"
-  std::string fs_type;      // requested file system (mount); empty for block
-  std::string formatted;    // file system on the volume; empty until it is made
-  std::string erase;        // "zero", "discard", "none"
-  std::string erased;       // erase progress, in the engine's format; empty: not started
-  std::string scrubbed;     // time of the last scrub, in the engine's format; empty: never
-  uint64_t overruled = 0;   // how often an administrator started it from possibly outdated legs
-  bool ephemeral = false;   // created by publishing; co_name is then the id that the CO uses
-  std::string source = {};  // id of the volume that it was copied from; empty: of none
+  std::string id;             // volume id, as the container orchestrator (CO) stores it
+  std::string co_name;        // name the CO gave at creation: any Unicode text
+  Bytes size;                 // size the CO was told, which may be less than the LV's
+  std::string profile;        // canonical parameters, "type=raid1 mirrors=1 …", tag-safe; see engine
+  std::string access;         // "block", "mount" or "any"
+  std::string fs_type;        // requested file system (mount); empty for block
+  std::string formatted;      // file system on the volume; empty until it is made
+  std::string erase;          // "zero", "discard", "none"
+  std::string erased;         // erase progress, in the engine's format; empty: not started
+  std::string scrubbed;       // time of the last scrub, in the engine's format; empty: never
+  uint64_t overruled = 0;     // how often an administrator started it from possibly outdated legs
+  bool ephemeral = false;     // created by publishing; co_name is then the id that the CO uses
+  Bytes asked = {};           // the size that the CO asked for, if that is less than `size`; 0: it is `size`
+  std::string source = {};    // id of the volume that it is a copy or snapshot of; empty: of none
+  std::string restored = {};  // id of the snapshot that it was made from; empty: of none
+  bool snapshot = false;      // a snapshot, not a volume; `id` and `co_name` are then the snapshot's
+  uint64_t cut = 0;   // of a snapshot: nanoseconds since 1970 at which the bytes were as they are in it
+  Bytes length = {};  // of a snapshot: the bytes of its source; the rest of the LV is of no meaning
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
@@ -102,10 +114,12 @@ inline constexpr std::string_view kReplacingTag = "quarry.replacing";
 // Tags for a complete volume. Each begins with "quarry.", is tag-safe, and has at most 1024 bytes. For
 // VolumeState::kCreating use kCreatingTag instead.
 std::vector<std::string> BuildTags(const VolumeTags& tags);
-// The tags that change during a volume's life.
+// The tags that change during a volume's life. StateTags: all tags that only LVs in this state have.
 std::string StateTag(VolumeState state);
+std::vector<std::string> StateTags(VolumeState state, bool snapshot);
 std::string SizeTag(Bytes size);
-// Whether a volume's tags contain this id, or this name. Works for every format version.
+std::string AskedTag(Bytes size);
+// Whether the tags of a volume or snapshot contain this id, or this name. Works for every format version.
 bool BearsId(const std::vector<std::string>& tags, std::string_view id);
 bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
 std::string FormattedTag(std::string_view fs_type);

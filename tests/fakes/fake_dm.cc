@@ -78,7 +78,8 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
     state.device.uuid = uuid;
     state.device.major = kMajor;
     state.device.minor = FreeMinor();
-    state.file = MakeFile("dm:" + name);
+    const auto kept = bytes_.extract(uuid);
+    state.file = kept.empty() ? MakeFile("dm:" + name) : std::move(kept.mapped());
     state.inode = InodeOf(state.file.get());
     state.instance = ++instances_;
     it = devices_.emplace(uuid, std::move(state)).first;
@@ -98,6 +99,7 @@ Status FakeDm::RemoveDevice(const std::string& uuid) {
   if (const uint32_t opens = OpenCountLocked(it->second); opens != 0) {
     return Error(Code::kPrecondition, fmt::format("{} is open {} time(s)", it->second.device.name, opens));
   }
+  bytes_.insert_or_assign(uuid, std::move(it->second.file));
   devices_.erase(it);
   return Ok();
 }

@@ -101,7 +101,8 @@ class FakeDm final : public dm::DmApi {
 
   std::function<void(const std::string&)> removed_;
   mutable std::mutex mutex_;
-  std::map<std::string, State> devices_;  // by uuid
+  std::map<std::string, State> devices_;   // by uuid
+  std::map<std::string, UniqueFd> bytes_;  // of removed devices, by uuid: the disks still have them
   uint64_t instances_ = 0;
   std::map<std::string, bool> targets_ = {{"linear", true}, {"striped", true}, {"mirror", true},
                                           {"raid", true},   {"error", true},   {"zero", true}};

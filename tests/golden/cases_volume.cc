@@ -149,7 +149,7 @@ std::vector<PlanCase> GrowthCases() {
          const std::string id = w.Make('a', {}, 10);
          const Catalog catalog = w.Now();
          Plan plan = *PlanExpand(catalog, catalog.records.front(), *catalog.records.front().profile,
-                                 Extents{20}, ThePool());
+                                 Extents{20}, {}, ThePool());
          plan.pop_back();
          w.Run(plan);
          w.Does([&] { return w.Expand(id, 20); });

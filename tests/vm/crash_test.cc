@@ -115,7 +115,8 @@ class CrashTest : public VmTest {
     }
   }
 
-  // Exactly the acknowledged volumes exist, and perhaps the volume of the current call if it is whole.
+  // Exactly the acknowledged volumes and snapshots exist, and perhaps the one of the current call if it is
+  // whole.
   void CheckWorld() {
     auto listed = client().List();
     while (!listed.ok() && kills_ < 100 * kMostKills &&
@@ -134,6 +135,16 @@ class CrashTest : public VmTest {
       EXPECT_GE(sizes[id], size);
     }
     EXPECT_LE(sizes.size(), acknowledged_.size() + 1);
+    const auto snapshots = client().Snapshots();
+    ASSERT_OK(snapshots);
+    std::set<std::string> ids;
+    for (const auto& entry : snapshots.value.entries()) {
+      EXPECT_TRUE(entry.snapshot().ready_to_use());
+      ids.insert(entry.snapshot().snapshot_id());
+      sizes[entry.snapshot().snapshot_id()] = entry.snapshot().size_bytes();
+    }
+    EXPECT_TRUE(std::ranges::includes(ids, snapshots_)) << "an acknowledged snapshot is gone";
+    EXPECT_LE(ids.size(), snapshots_.size() + 1);
     std::string wrong;
     EXPECT_TRUE(Eventually([&] { return (wrong = WhatIsLeftOver(sizes)).empty(); }, 30)) << wrong;
     EXPECT_OK(CheckPattern(WitnessTarget() + "/data", 7, kDataLength));
@@ -185,6 +196,23 @@ class CrashTest : public VmTest {
     EXPECT_EQ(MustCreate(spec).volume_id(), volume.volume_id());
     return volume;
   }
+  v1::Snapshot SnapshotKilled(const std::string& name, const v1::Volume& source,
+                              const std::map<std::string, std::string>& parameters) {
+    v1::Snapshot snapshot;
+    UntilAnswered("CreateSnapshot " + name, [&] {
+      auto reply = client().Snapshot(name, source.volume_id(), parameters);
+      snapshot = reply.value.snapshot();
+      return reply.status;
+    });
+    snapshots_.insert(snapshot.snapshot_id());
+    const auto again = client().Snapshot(name, source.volume_id(), parameters);
+    EXPECT_EQ(again.value.snapshot().SerializeAsString(), snapshot.SerializeAsString());
+    return snapshot;
+  }
+  void DeleteSnapshotKilled(const v1::Snapshot& snapshot) {
+    snapshots_.erase(snapshot.snapshot_id());  // the first attempt may already delete it
+    UntilAnswered("DeleteSnapshot", [&] { return client().DeleteSnapshot(snapshot.snapshot_id()).status; });
+  }
   void Acknowledge(const v1::Volume& volume) { acknowledged_[volume.volume_id()] = volume.capacity_bytes(); }
   void ExpandKilled(const v1::Volume& volume, int64_t size) {
     UntilAnswered("ControllerExpandVolume", [&] { return client().Expand(volume.volume_id(), size).status; });
@@ -231,6 +259,7 @@ class CrashTest : public VmTest {
 
   v1::Volume witness_;
   std::map<std::string, int64_t> acknowledged_;  // id → least size
+  std::set<std::string> snapshots_;              // acknowledged, by id
   int kills_ = 0;
   size_t moments_ = 0;
   int armed_ = 0;
@@ -291,6 +320,25 @@ TEST_F(CrashTest, ACopyIsWholeOrAbsentAfterAKillAtEveryStep) {
   EXPECT_OK(CheckPattern(NodeOf(copy), 5, static_cast<uint64_t>(source.capacity_bytes())));
   EXPECT_OK(CheckPattern(NodeOf(source), 5, static_cast<uint64_t>(source.capacity_bytes())));
   DeleteKilled(copy);
+  DeleteKilled(source);
+}
+
+TEST_F(CrashTest, ASnapshotIsWholeOrAbsentAfterAKillAtEveryStep) {
+  const v1::Volume source = MustCreate({"source", TypeParameters("linear"), BlockCapability(), 16 * kMi});
+  const auto length = static_cast<uint64_t>(source.capacity_bytes());
+  ASSERT_OK(WritePattern(NodeOf(source), 6, length));
+  Acknowledge(source);
+  const v1::Snapshot snapshot = SnapshotKilled("snap", source, TypeParameters("raid1"));
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(NodeOf(source), 7, length));
+  VolumeSpec spec{"restored", TypeParameters("linear"), BlockCapability(), source.capacity_bytes()};
+  spec.snapshot = snapshot.snapshot_id();
+  const v1::Volume restored = CreateKilled(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(CheckPattern(NodeOf(restored), 6, length));
+  EXPECT_OK(CheckPattern(NodeOf(source), 7, length));
+  DeleteSnapshotKilled(snapshot);
+  DeleteKilled(restored);
   DeleteKilled(source);
 }
 

@@ -149,6 +149,45 @@ TEST_F(RepairTest, VolumesDeletedOnAMissingDiskAreErasedElsewhereAndGivenUp) {
   }
 }
 
+// Nobody uses a snapshot, so its array is not active. Its legs were in sync when it was made.
+TEST_F(RepairTest, SnapshotsAreRebuiltElsewhereToo) {
+  Start();
+  const v1::Volume source = MustCreate({"source", TypeParameters("linear"), BlockCapability(), 32 * kMi});
+  ASSERT_OK(WritePattern(NodeOf(source), 41, 32 * kMi));
+  std::map<std::string, v1::Snapshot> snapshots;  // by type
+  for (const char* type : {"raid1", "raid5"}) {
+    const auto made = client().Snapshot(type, source.volume_id(), TypeParameters(type));
+    ASSERT_OK(made);
+    snapshots[type] = made.value.snapshot();
+  }
+  ASSERT_OK(client().Delete(source.volume_id()));
+  ASSERT_TRUE(Eventually([&] { return !group().Lvs()->contains(LvOf(source)); }));
+  const std::string id = snapshots["raid1"].snapshot_id();
+  const auto legs = group().LegDevices(id.substr(id.rfind('.') + 1));
+  ASSERT_OK(legs);
+  const int lost = NumberOf(*legs->front().begin());
+  Pull(lost);
+  // Once the disk is given up.
+  EXPECT_TRUE(Eventually([&] { return client().Create({"late"}).ok(); }, 120))
+      << Tool({"lvs", "-a", "-o", "+devices,lv_tags", kGroup}).out << Tool({"pvs"}).out;
+  for (const auto& [type, snapshot] : snapshots) {
+    VolumeSpec spec{"from " + type, TypeParameters("linear"), BlockCapability(), 32 * kMi};
+    spec.snapshot = snapshot.snapshot_id();
+    const v1::Volume restored = MustCreate(spec);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_OK(CheckPattern(NodeOf(restored), 41, 32 * kMi)) << type;
+    EXPECT_OK(client().DeleteSnapshot(snapshot.snapshot_id()));
+  }
+  Return(lost);
+  EXPECT_TRUE(
+      Sh("wipefs -a -q " + DiskNode(lost) + " && vgextend --metadatasize 64m vg " + DiskNode(lost)).ok());
+  const auto rest = client().List();
+  ASSERT_OK(rest);
+  for (const v1::Volume& volume : rest.value) {
+    EXPECT_OK(client().Delete(volume.volume_id()));
+  }
+}
+
 TEST_F(RepairTest, ADiskThatReturnsInTimeRejoinsWithItsLegs) {
   Start("600");
   for (const char* type : {"raid1", "raid5"}) {

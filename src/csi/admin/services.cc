@@ -91,6 +91,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
       entry.set_percent(*volume.percent);
     }
     entry.set_scrub_pending(volume.scrub_pending);
+    entry.set_snapshot_of(volume.snapshot_of);
     if (volume.scrubbed.has_value()) {
       entry.mutable_scrubbed()->set_ended_at(volume.scrubbed->ended.time_since_epoch().count());
       entry.mutable_scrubbed()->set_mismatched_bytes(ToInt64(volume.scrubbed->mismatched));

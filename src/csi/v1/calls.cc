@@ -1,5 +1,7 @@
 #include "csi/v1/calls.h"
 
+#include <fmt/format.h>
+
 #include "csi/fields.h"
 #include "csi/v1/requests.h"
 #include "csi/v1/responses.h"
@@ -96,6 +98,9 @@ Status Calls::Probe(const pb::ProbeRequest&, pb::ProbeResponse& response, Rpc& r
 Status Calls::CreateVolume(const pb::CreateVolumeRequest& request, pb::CreateVolumeResponse& response,
                            Rpc& rpc) const {
   QUARRY_ASSIGN(engine::CreateRequest create, ParseCreate(request, plugin_.here));
+  if (create.source.is_snapshot && !rules_.v1_features) {
+    return Unsupported("volume_content_source", "volumes are made from snapshots with CSI v1 only");
+  }
   create.elsewhere = create.elsewhere && rules_.goes_elsewhere;
   QUARRY_ASSIGN(const engine::CreateResult result, engine_.volumes().Create(create, rpc.call));
   rpc.volume = result.volume.id;
@@ -156,7 +161,8 @@ Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesReque
   Announce(response, {ControllerOffer::CREATE_DELETE_VOLUME, ControllerOffer::LIST_VOLUMES,
                       ControllerOffer::GET_CAPACITY});
   if (rules_.v1_features) {
-    Announce(response, {ControllerOffer::CLONE_VOLUME});
+    Announce(response, {ControllerOffer::CLONE_VOLUME, ControllerOffer::CREATE_DELETE_SNAPSHOT,
+                        ControllerOffer::LIST_SNAPSHOTS});
   }
   if (OffersControllerExpand()) {
     Announce(response, {ControllerOffer::EXPAND_VOLUME});
@@ -164,8 +170,51 @@ Status Calls::ControllerGetCapabilities(const pb::ControllerGetCapabilitiesReque
   if (Alpha()) {
     Announce(response, {ControllerOffer::GET_VOLUME, ControllerOffer::SINGLE_NODE_MULTI_WRITER,
                         ControllerOffer::VOLUME_CONDITION, ControllerOffer::GET_VOLUME_HEALTH,
-                        ControllerOffer::LIST_VOLUME_HEALTH});
+                        ControllerOffer::LIST_VOLUME_HEALTH, ControllerOffer::GET_SNAPSHOT});
   }
+  return Ok();
+}
+
+Status Calls::CreateSnapshot(const pb::CreateSnapshotRequest& request, pb::CreateSnapshotResponse& response,
+                             Rpc& rpc) const {
+  QUARRY_ASSIGN(const engine::SnapshotRequest create, ParseCreateSnapshot(request, plugin_.here));
+  rpc.volume = create.source;
+  QUARRY_ASSIGN(const engine::SnapshotResult result, engine_.snapshots().Create(create, rpc.call));
+  rpc.note =
+      fmt::format("snapshot {} {}", result.snapshot.id, result.created ? "created" : "was there already");
+  Fill(*response.mutable_snapshot(), result.snapshot, plugin_.here, Alpha());
+  return Ok();
+}
+
+Status Calls::DeleteSnapshot(const pb::DeleteSnapshotRequest& request, pb::DeleteSnapshotResponse&,
+                             Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("snapshot_id", request.snapshot_id()));
+  rpc.volume = request.snapshot_id();
+  QUARRY_ASSIGN(const bool deleted, engine_.snapshots().Delete(request.snapshot_id(), rpc.call));
+  rpc.note = deleted ? "deleted" : "was not there";
+  return Ok();
+}
+
+Status Calls::ListSnapshots(const pb::ListSnapshotsRequest& request, pb::ListSnapshotsResponse& response,
+                            Rpc& rpc) const {
+  QUARRY_ASSIGN(const uint32_t max_entries, ParseMaxEntries(request.max_entries()));
+  QUARRY_ASSIGN(const engine::SnapshotList list,
+                engine_.snapshots().List({.id = request.snapshot_id(), .source = request.source_volume_id()},
+                                         max_entries, request.starting_token(), rpc.call));
+  for (const engine::VolumeSnapshot& snapshot : list.snapshots) {
+    Fill(*response.add_entries()->mutable_snapshot(), snapshot, plugin_.here, Alpha());
+  }
+  response.set_next_token(list.next_token);
+  return Ok();
+}
+
+Status Calls::GetSnapshot(const pb::GetSnapshotRequest& request, pb::GetSnapshotResponse& response,
+                          Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("snapshot_id", request.snapshot_id()));
+  rpc.volume = request.snapshot_id();
+  QUARRY_ASSIGN(const engine::VolumeSnapshot snapshot,
+                engine_.snapshots().Get(request.snapshot_id(), rpc.call));
+  Fill(*response.mutable_snapshot(), snapshot, plugin_.here, Alpha());
   return Ok();
 }
 

@@ -55,6 +55,10 @@ class Calls {
   Status GetCapacity(const pb::GetCapacityRequest&, pb::GetCapacityResponse&, Rpc&) const;
   Status ControllerGetCapabilities(const pb::ControllerGetCapabilitiesRequest&,
                                    pb::ControllerGetCapabilitiesResponse&, Rpc&) const;
+  Status CreateSnapshot(const pb::CreateSnapshotRequest&, pb::CreateSnapshotResponse&, Rpc&) const;
+  Status DeleteSnapshot(const pb::DeleteSnapshotRequest&, pb::DeleteSnapshotResponse&, Rpc&) const;
+  Status ListSnapshots(const pb::ListSnapshotsRequest&, pb::ListSnapshotsResponse&, Rpc&) const;
+  Status GetSnapshot(const pb::GetSnapshotRequest&, pb::GetSnapshotResponse&, Rpc&) const;
   // False: ControllerExpandVolume answers UNIMPLEMENTED.
   bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
   Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest&, pb::ControllerExpandVolumeResponse&,

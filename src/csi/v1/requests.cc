@@ -78,11 +78,16 @@ Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request
   }
   if (request.has_volume_content_source()) {
     const pb::VolumeContentSource& source = request.volume_content_source();
-    if (!source.has_volume()) {
-      return Unsupported("volume_content_source", "must be a volume; there are no snapshots");
+    if (source.has_snapshot()) {
+      QUARRY_TRY(
+          CheckRequired("volume_content_source.snapshot.snapshot_id", source.snapshot().snapshot_id()));
+      create.source = {source.snapshot().snapshot_id(), true};
+    } else if (source.has_volume()) {
+      QUARRY_TRY(CheckRequired("volume_content_source.volume.volume_id", source.volume().volume_id()));
+      create.source = {source.volume().volume_id()};
+    } else {
+      return Invalid("volume_content_source", "must be a volume or a snapshot");
     }
-    QUARRY_TRY(CheckRequired("volume_content_source.volume.volume_id", source.volume().volume_id()));
-    create.source = source.volume().volume_id();
   }
   if (!request.mutable_parameters().empty()) {
     return Unsupported("mutable_parameters", "volumes cannot be modified; use parameters");
@@ -106,6 +111,18 @@ Result<engine::ValidateRequest> ParseValidate(const pb::ValidateVolumeCapabiliti
     return Unsupported("mutable_parameters", "volumes cannot be modified");
   }
   return validate;
+}
+
+Result<engine::SnapshotRequest> ParseCreateSnapshot(const pb::CreateSnapshotRequest& request,
+                                                    const NodeTopology& here) {
+  QUARRY_TRY(CheckRequired("source_volume_id", request.source_volume_id()));
+  QUARRY_TRY(CheckName("name", request.name()));
+  const pb::TopologyRequirement& places = request.accessibility_requirements();
+  QUARRY_TRY(here.CheckRequirement("accessibility_requirements", ToPlaces(places.requisite()),
+                                   ToPlaces(places.preferred())));
+  return engine::SnapshotRequest{.name = request.name(),
+                                 .source = request.source_volume_id(),
+                                 .parameters = ToMap(request.parameters())};
 }
 
 Result<uint32_t> ParseMaxEntries(int32_t max_entries) {

@@ -47,6 +47,9 @@ struct CapacityQuestion {
 // kUnsupported means that the response is 0.
 Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, const NodeTopology& here);
 
+Result<engine::SnapshotRequest> ParseCreateSnapshot(const pb::CreateSnapshotRequest& request,
+                                                    const NodeTopology& here);
+
 struct ExpandQuestion {
   std::string id;
   engine::CapacityRange range;

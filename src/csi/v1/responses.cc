@@ -1,5 +1,7 @@
 #include "csi/v1/responses.h"
 
+#include <chrono>
+
 #include <fmt/format.h>
 
 #include "csi/fields.h"
@@ -35,10 +37,26 @@ void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology&
   message.set_volume_id(volume.id);
   message.set_capacity_bytes(ToInt64(volume.size));
   message.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
-  if (!volume.source.empty()) {
-    message.mutable_content_source()->mutable_volume()->set_volume_id(volume.source);
+  if (volume.source.is_snapshot) {
+    message.mutable_content_source()->mutable_snapshot()->set_snapshot_id(volume.source.id);
+  } else if (!volume.source.empty()) {
+    message.mutable_content_source()->mutable_volume()->set_volume_id(volume.source.id);
   }
   Fill(*message.add_accessible_topology(), here);
+}
+
+void Fill(pb::Snapshot& message, const engine::VolumeSnapshot& snapshot, const NodeTopology& here,
+          bool alpha) {
+  message.set_snapshot_id(snapshot.id);
+  message.set_source_volume_id(snapshot.source);
+  message.set_size_bytes(ToInt64(snapshot.size));
+  message.set_ready_to_use(true);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(snapshot.cut);
+  message.mutable_creation_time()->set_seconds(seconds.time_since_epoch().count());
+  message.mutable_creation_time()->set_nanos(static_cast<int32_t>((snapshot.cut - seconds).count()));
+  if (alpha) {
+    Fill(*message.add_accessible_topology(), here);
+  }
 }
 
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha) {

@@ -14,6 +14,9 @@ namespace pb = ::csi::v1;
 void Fill(pb::Topology& message, const NodeTopology& here);
 // Every volume is accessible from this node only.
 void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology& here);
+// `alpha`: with the topology (1.13).
+void Fill(pb::Snapshot& message, const engine::VolumeSnapshot& snapshot, const NodeTopology& here,
+          bool alpha);
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha);
 // VolumeCondition (1.3 to 1.12): whether the volume is abnormal and why; else the work in progress, or
 // "healthy".

@@ -51,6 +51,8 @@ constexpr auto kPoolFigures = std::to_array<Figure<Pool>>({
      [](const Pool& pool) { return static_cast<double>(pool.erase_pending.value); }},
     {"quarry_pool_volumes", "Volumes in the pool",
      [](const Pool& pool) { return static_cast<double>(pool.volumes); }},
+    {"quarry_pool_snapshots", "Snapshots in the pool",
+     [](const Pool& pool) { return static_cast<double>(pool.snapshots); }},
     {"quarry_pool_missing_disks", "Disks of the volume group that are missing",
      [](const Pool& pool) { return static_cast<double>(pool.missing_disks); }},
 });

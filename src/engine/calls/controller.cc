@@ -64,9 +64,10 @@ Error GiveUp(Parts& parts, Pool& pool, const std::string& name, Error error) {
   return std::move(error).As(Code::kNoSpace).Context("the volume group of this node's pool is gone");
 }
 
-// Fails if a volume that was not found may still exist: on another node, or in a pool that is not configured.
-Status CheckGone(const Parts& parts, const std::string& id) {
-  QUARRY_TRY(parts.node.CheckNotElsewhere(id));
+// Fails if a volume or snapshot that was not found may still exist: on another node, or in a pool that is not
+// configured.
+Status CheckGone(const Parts& parts, const std::string& id, std::string_view kind) {
+  QUARRY_TRY(parts.node.CheckNotElsewhere(id, kind));
   const auto id_parts = lvm::ParseVolumeId(id);
   if (!id_parts.has_value() || parts.node.FindPool(id_parts->pool).has_value()) {
     return Ok();
@@ -75,17 +76,17 @@ Status CheckGone(const Parts& parts, const std::string& id) {
   return Error(
       Code::kPrecondition,
       fmt::format(
-          "volume_id: volume {} is in no pool of this node, and pool '{}', which its id names, is not "
-          "configured: the volume may still exist. Configure the pool again; or remove the logical "
-          "volume by hand (lvremove), and make the orchestrator forget the volume",
-          id, id_parts->pool));
+          "{0}_id: {0} {1} is in no pool of this node, and pool '{2}', which its id names, is not "
+          "configured: the {0} may still exist. Configure the pool again; or remove the logical volume by "
+          "hand (lvremove), and make the orchestrator forget the {0}",
+          kind, id, id_parts->pool));
 }
 
-// Whether a volume which was not found counts as deleted. An error if it may still exist on another node or
-// in a pool that is not configured. OK if it was deleted here, for example if its bytes are being erased
-// here.
-Status CheckDeletedHere(Parts& parts, const std::string& id, const Call& call) {
-  Status elsewhere = CheckGone(parts, id);
+// Whether a volume or snapshot which was not found counts as deleted. An error if it may still exist on
+// another node or in a pool that is not configured. OK if it was deleted here, for example if its bytes are
+// being erased here.
+Status CheckDeletedHere(Parts& parts, const std::string& id, std::string_view kind, const Call& call) {
+  Status elsewhere = CheckGone(parts, id, kind);
   if (elsewhere.has_value() || parts.node.deleted_here.Has(id)) {
     return Ok();
   }
@@ -152,10 +153,21 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
   return {most, most, least, ""};
 }
 
+Status CheckDeleted(Parts& parts, const std::string& id, std::string_view kind, const Call& call) {
+  QUARRY_TRY(CheckNoPart(parts, id, call));
+  return CheckDeletedHere(parts, id, kind, call);
+}
+
+void NoteDeleted(Parts& parts, const std::string& id) {
+  if (!CheckGone(parts, id, "volume").has_value()) {
+    parts.node.deleted_here.Add(id);
+  }
+}
+
 Status CheckIdle(Parts& parts, const Record& record, const Call& call) {
   QUARRY_TRY(CheckAlone(record));
   QUARRY_TRY(parts.node.DropIdleHold(record));
-  return CheckUnused(parts.node.world, record.DmUuid(), fmt::format("volume {}", record.tags.id), call);
+  return CheckUnused(parts.node.world, record.DmUuid(), InWords(record), call);
 }
 
 Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call) {
@@ -168,7 +180,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     const Record* const now = read->ByUuid(record.lv->uuid);
     if (now == nullptr) {
       return Error(Code::kUnavailable,
-                   fmt::format("volume {} was changed by another process: try again", record.tags.id));
+                   fmt::format("{} was changed by another process: try again", InWords(record)));
     }
     QUARRY_TRY(CheckAlone(*now));
     Plan plan;
@@ -198,7 +210,9 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
     return std::move(asked.error());
   }
   Pool* const pool = asked.has_value() ? *asked : nullptr;
-  QUARRY_TRY(request.source.empty() ? Ok() : JoinCopy(parts_, request, call));
+  const CopyRequest copy{
+      .name = request.name, .source = request.source, .range = request.range, .elsewhere = request.elsewhere};
+  QUARRY_TRY(copy.source.empty() ? Ok() : JoinCopy(parts_, copy, call));
   const std::string what = fmt::format("CreateVolume of '{}'", request.name);
   QUARRY_ASSIGN(auto guard, parts_.node.locks.Lock(LockKey::Name(request.name), what, call));
 
@@ -226,9 +240,9 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                   .size = Extents{},
                   .lv_name = "",
                   .elsewhere = request.elsewhere};
-  QUARRY_ASSIGN(Volume volume, request.source.empty()
+  QUARRY_ASSIGN(Volume volume, copy.source.empty()
                                    ? MakeNewVolume(parts_, *pool, std::move(wish), request.range, what, call)
-                                   : CopyVolume(parts_, *pool, std::move(wish), request, what, guard, call));
+                                   : MakeCopy(parts_, *pool, std::move(wish), copy, what, guard, call));
   return CreateResult{std::move(volume), true};
 }
 
@@ -242,14 +256,11 @@ Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
     if (foreign.has_value()) {
       return NotAdopted(foreign->record);
     }
-    QUARRY_TRY(CheckNoPart(parts_, id, call));
-    QUARRY_TRY(CheckDeletedHere(parts_, id, call));
+    QUARRY_TRY(CheckDeleted(parts_, id, "volume", call));
     return DeleteResult{false};
   }
   QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteVolume of {}", id), call));
-  if (!CheckGone(parts_, id).has_value()) {
-    parts_.node.deleted_here.Add(id);
-  }
+  NoteDeleted(parts_, id);
   return DeleteResult{true};
 }
 

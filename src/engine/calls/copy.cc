@@ -1,4 +1,5 @@
-// Makes a volume as a copy of another one: CreateVolume with a volume as its source.
+// Makes copies: a volume of a volume or of a snapshot (CreateVolume with a source), and a snapshot of a
+// volume (CreateSnapshot).
 //
 // The source must not be in use. Until the copy is done it is registered (CopySources), so no call begins to
 // use it, and its device is open exclusively, so nobody else mounts it. The new volume is made as if it had
@@ -58,13 +59,20 @@ struct Job {
   CreateWish wish;
   CapacityRange range;
   Found source;
+  Bytes length;      // bytes to copy
   std::string what;  // "CreateVolume of 'x'"
   std::shared_ptr<std::atomic<uint64_t>> done = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 // A call with another source is another request.
-std::string KeyOf(const CreateRequest& request) {
-  return fmt::format("copy of {} as {}", request.source, request.name);
+std::string KeyOf(const CopyRequest& request) {
+  return fmt::format("{} of {} as {}", request.to_snapshot ? "snapshot" : "copy", request.source.id,
+                     request.name);
+}
+
+// The field of the call that names the source.
+std::string_view FieldOf(const CopyRequest& request) {
+  return request.to_snapshot ? "source_volume_id" : "volume_content_source";
 }
 
 // A mounted volume that was never formatted has no bytes worth copying.
@@ -72,11 +80,11 @@ bool IsBlank(const Record& source) {
   return source.access == Access::kMount && source.tags.formatted.empty();
 }
 
-// Whether this volume can be the source of the volume that `wish` describes.
-Status CheckSource(const Record& source, const CreateWish& wish, const CapacityRange& range) {
+// Whether this volume or snapshot can be the source of the LV that `wish` describes.
+Status CheckSource(const Record& source, const CreateWish& wish) {
   const lvm::VolumeTags& tags = source.tags;
   const auto refuse = [&](Code code, const std::string& why) {
-    return Error(code, fmt::format("volume_content_source: volume {} {}", tags.id, why));
+    return Error(code, fmt::format("{} {}", InWords(source), why));
   };
   if (source.access != wish.access.access || tags.fs_type != wish.access.fs_type) {
     return refuse(Code::kInvalidArgument,
@@ -99,12 +107,34 @@ Status CheckSource(const Record& source, const CreateWish& wish, const CapacityR
                               "first (ControllerExpandVolume)",
                               tags.size.value, source.lv->size.value));
   }
-  if (range.limit > Bytes{0} && range.limit < tags.size) {
-    return Error(Code::kOutOfRange,
-                 fmt::format("capacity_range.limit_bytes: is {}, a copy of volume {} needs {}",
-                             range.limit.value, tags.id, tags.size.value));
-  }
   return Ok();
+}
+
+// The size of a volume that is made from `source`. Callers ask again for what they asked for then, which may
+// be less than what they got.
+Result<CapacityRange> RangeOf(const Record& source, const CopyRequest& request) {
+  CapacityRange range = request.range;
+  const Bytes length = ContentLength(source);
+  if (range.limit > Bytes{0} && range.limit < length) {
+    return Error(Code::kOutOfRange, fmt::format("capacity_range.limit_bytes: is {}, a copy of {} needs {}",
+                                                range.limit.value, InWords(source), length.value));
+  }
+  if (range.required == Bytes{} || range.required >= LeastSize(source)) {
+    range.required = std::max(range.required, length);
+  }
+  return range;
+}
+
+// The volume or snapshot to copy.
+Result<Found> FindSource(Node& node, const CopyRequest& request, const Call& call) {
+  const std::string& id = request.source.id;
+  auto source = request.source.is_snapshot ? node.GetSnapshot(id, call) : node.GetForController(id, call);
+  if (source.has_value()) {
+    return source;
+  }
+  // Another node that this caller asks may have the source.
+  const bool is_elsewhere = request.elsewhere && !node.CheckNotElsewhere(id).has_value();
+  return std::move(source.error()).As(is_elsewhere ? Code::kNoSpace : source.error().code());
 }
 
 // Opens a volume of `size` bytes exclusively.
@@ -123,7 +153,13 @@ Result<UniqueFd> OpenAlone(const World& world, const std::string& dm_uuid, int f
 Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   const World& world = job.parts.node.world;
   Unfilled unfilled;
-  QUARRY_ASSIGN(Volume volume, MakeNewVolume(job.parts, job.pool, job.wish, job.range, job.what,
+  CreateWish wish = job.wish;
+  if (wish.cut.has_value()) {
+    // From now on the source does not change.
+    wish.cut->time =
+        static_cast<uint64_t>(std::chrono::nanoseconds(world.clock.WallNow().time_since_epoch()).count());
+  }
+  QUARRY_ASSIGN(Volume volume, MakeNewVolume(job.parts, job.pool, std::move(wish), job.range, job.what,
                                              call.Within(kCommands), &unfilled));
   QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(job.pool, call.Within(kCommands)));
   const lvm::LogicalVolume* const lv = catalog->group->FindLv(job.wish.lv_name);
@@ -132,11 +168,10 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
                  fmt::format("{}: another process has removed the new logical volume: try again", job.what));
   }
   // From here on no process can deactivate the copy, and so none can erase it.
-  QUARRY_ASSIGN(const UniqueFd to,
-                OpenAlone(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), O_RDWR, lv->size));
+  QUARRY_ASSIGN(UniqueFd to, OpenAlone(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), O_RDWR, lv->size));
   const DeviceCopy copy{.from = from.get(),
                         .to = to.get(),
-                        .length = job.source.record.lv->size,
+                        .length = job.length,
                         .to_is_zero = unfilled.is_zero,
                         .rate = job.parts.node.config.erase_rate};
   QUARRY_TRY(Execute({CopyAction{.group = catalog->group->name,
@@ -151,6 +186,12 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   if (!finished.has_value()) {
     // The copy may be a ready volume all the same, and then a repeated call finds it.
     return std::move(finished.error()).As(Code::kUnavailable);
+  }
+  if (job.wish.cut.has_value()) {
+    // Nobody uses a snapshot itself. If this fails, nothing is lost, as below.
+    to.Reset();
+    (void)Execute({DeactivateAction{catalog->group->name, lv->name, DmUuids(*catalog->group, *lv)}}, world,
+                  last);
   }
   return volume;
 }
@@ -170,7 +211,7 @@ void Deactivate(const Job& job, const Call& call) {
   }
 }
 
-Result<Volume> MakeCopy(const Job& job, const Call& call) {
+Result<Volume> Copy(const Job& job, const Call& call) {
   const World& world = job.parts.node.world;
   const Record& source = job.source.record;
   const Copying copying(job.pool, job.parts.erasers.Of(job.pool), job.wish.lv_name);
@@ -192,44 +233,41 @@ Result<Volume> MakeCopy(const Job& job, const Call& call) {
 
 }  // namespace
 
-Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call) {
+Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call) {
   return parts.background.Join(KeyOf(request), call.Within(kPatience));
 }
 
-Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const CreateRequest& request,
-                          const std::string& what, KeyLocks::Guard& guard, const Call& call) {
-  auto locked = parts.node.locks.Lock(LockKey::Volume(request.source),
-                                      fmt::format("{}, as a copy of {}", what, request.source), call);
+Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyRequest& request,
+                        const std::string& what, KeyLocks::Guard& guard, const Call& call) {
+  const std::string& id = request.source.id;
+  const std::string_view field = FieldOf(request);
+  auto locked =
+      parts.node.locks.Lock(LockKey::Volume(id), fmt::format("{}, as a copy of {}", what, id), call);
   if (!locked.has_value()) {
-    return std::move(locked.error()).Context("volume_content_source");
+    return std::move(locked.error()).Context(field);
   }
   std::optional<KeyLocks::Guard> lock(std::move(*locked));
-  auto source = parts.node.GetForController(request.source, call);
+  auto source = FindSource(parts.node, request, call);
   if (!source.has_value()) {
-    // Another node that this caller asks may have the source.
-    const bool is_elsewhere = request.elsewhere && !parts.node.CheckNotElsewhere(request.source).has_value();
-    return std::move(source.error())
-        .As(is_elsewhere ? Code::kNoSpace : source.error().code())
-        .Context("volume_content_source");
+    return std::move(source.error()).Context(field);
   }
   const Record& record = source->record;
-  QUARRY_TRY(CheckSource(record, wish, request.range));
+  const Bytes length = IsBlank(record) ? Bytes{} : ContentLength(record);
+  QUARRY_TRY(CheckSource(record, wish).Context(field));
+  QUARRY_ASSIGN(const CapacityRange range, RangeOf(record, request));
   wish.source = request.source;
   wish.formatted = record.tags.formatted;
-  wish.least = record.lv->size;
-  CapacityRange range = request.range;
-  if (range.required == Bytes{}) {
-    range.required = record.lv->size;
+  wish.least = ContentLength(record);
+  wish.asked = request.range.required > Bytes{} ? request.range.required : LeastSize(record);
+  if (request.to_snapshot) {
+    wish.cut = CreateWish::Cut{.length = wish.least};
   }
-  if (IsBlank(record)) {
-    return MakeNewVolume(parts, pool, std::move(wish), range, what, call);
-  }
-  auto registered = parts.node.copied.Add(request.source, what);
+  auto registered = parts.node.copied.Add(id, what);
   if (!registered.has_value()) {
-    return std::move(registered.error()).Context("volume_content_source");
+    return std::move(registered.error()).Context(field);
   }
   QUARRY_TRY(CheckIdle(parts, record, call)
-                 .Context("volume_content_source: only a volume that is not in use can be copied"));
+                 .Context(fmt::format("{}: only a volume that is not in use can be copied", field)));
   lock.reset();  // from here on the registration keeps others away
   wish.lv_name = lvm::NewLvName();
   const Job job{.parts = parts,
@@ -237,16 +275,17 @@ Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const Creat
                 .wish = std::move(wish),
                 .range = range,
                 .source = std::move(*source),
+                .length = length,
                 .what = what};
-  const auto title = [what, id = request.source, done = job.done, all = job.source.record.lv->size] {
-    return fmt::format("{}, as a copy of volume {} ({} of {} are copied),", what, id,
+  const auto title = [what, from = InWords(job.source.record), done = job.done, all = length] {
+    return fmt::format("{}, as a copy of {} ({} of {} are copied),", what, from,
                        HumanBytes(Bytes{done->load()}), HumanBytes(all));
   };
   const auto made = std::make_shared<std::optional<Volume>>();
   // The work ends the registration itself: the task outlives it until a caller has its outcome.
   const auto held = std::make_shared<std::optional<CopySources::Guard>>(std::move(*registered));
   const auto work = [job, made, held](const Call& own) -> Status {
-    auto volume = MakeCopy(job, own);
+    auto volume = Copy(job, own);
     held->reset();
     QUARRY_TRY(volume);
     *made = std::move(*volume);

@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "engine/calls/pages.h"
 #include "engine/calls/steps.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
@@ -46,7 +47,7 @@ Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, cons
   }
   std::vector<Volume> volumes;
   for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral || record.tags.snapshot) {
       continue;
     }
     std::optional<Health> health;
@@ -85,7 +86,9 @@ PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_p
   out.failing_disks = static_cast<size_t>(std::ranges::count_if(
       group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));
   for (const Record& record : catalog.records) {
-    out.volumes += record.tags.state == lvm::VolumeState::kReady ? 1 : 0;
+    if (record.tags.state == lvm::VolumeState::kReady) {
+      ++(record.tags.snapshot ? out.snapshots : out.volumes);
+    }
   }
   return out;
 }
@@ -126,7 +129,8 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .detail = health.ailments.empty() ? health.note : health.ailments.front().message,
           .percent = health.percent,
           .scrubbed = ReadScrub(record.tags.scrubbed),
-          .scrub_pending = scrubs.IsPending(record.tags.id)};
+          .scrub_pending = scrubs.IsPending(record.tags.id),
+          .snapshot_of = record.tags.snapshot ? record.tags.source : ""};
 }
 
 std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, const Catalog& catalog) {
@@ -202,38 +206,32 @@ Result<std::vector<PoolStatus>> Lifecycle::NodeStatus(const Call& call) {
 
 Result<ListResult> Volumes::List(uint32_t max_entries, const std::string& token, const Call& call,
                                  Show show) {
-  // A token is the last id on the page, so it stays valid while volumes come and go.
-  constexpr std::string_view kTokenPrefix = "after:";
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  if (!token.empty() &&
-      (!token.starts_with(kTokenPrefix) ||
-       !lvm::ParseVolumeId(std::string_view(token).substr(kTokenPrefix.size())).has_value())) {
-    return Error(Code::kStaleToken, "starting_token: is not a token that ListVolumes returned");
+  QUARRY_TRY(CheckToken(token, "ListVolumes"));
+  QUARRY_ASSIGN(const auto catalogs, AllCatalogs(parts_, call));
+  ListResult page;
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    QUARRY_ASSIGN(std::vector<Volume> volumes,
+                  VolumesOf(parts_, parts_.node.pools[i]->config, *catalogs[i], show));
+    std::ranges::move(volumes, std::back_inserter(page.volumes));
   }
-  std::vector<Volume> all;
-  for (const auto& pool : parts_.node.pools) {
+  page.next_token = TakePage(page.volumes, token, max_entries);
+  return page;
+}
+
+Result<std::vector<std::shared_ptr<const Catalog>>> AllCatalogs(Parts& parts, const Call& call) {
+  for (const auto& pool : parts.node.pools) {
     QUARRY_TRY(pool->gate.Wait(call));
   }
-  auto catalogs = parts_.node.LookAtAll(kListPatience, call);
-  for (size_t i = 0; i < catalogs.size(); ++i) {
-    if (!catalogs[i].has_value()) {
-      QUARRY_TRY(call.Check("listing volumes"));
-      return std::move(catalogs[i].error()).As(Code::kUnavailable).Context("a list needs every pool");
+  std::vector<std::shared_ptr<const Catalog>> out;
+  for (auto& catalog : parts.node.LookAtAll(kListPatience, call)) {
+    if (!catalog.has_value()) {
+      QUARRY_TRY(call.Check("listing"));
+      return std::move(catalog.error()).As(Code::kUnavailable).Context("a list needs every pool");
     }
-    QUARRY_ASSIGN(std::vector<Volume> volumes,
-                  VolumesOf(parts_, parts_.node.pools[i]->config, **catalogs[i], show));
-    std::ranges::move(volumes, std::back_inserter(all));
+    out.push_back(std::move(*catalog));
   }
-  std::sort(all.begin(), all.end(), [](const Volume& a, const Volume& b) { return a.id < b.id; });
-  const std::string after = token.empty() ? "" : token.substr(kTokenPrefix.size());
-  const auto first = std::upper_bound(all.begin(), all.end(), after,
-                                      [](const std::string& id, const Volume& v) { return id < v.id; });
-  ListResult page{{first, all.end()}, ""};
-  if (max_entries > 0 && page.volumes.size() > max_entries) {
-    page.volumes.resize(max_entries);
-    page.next_token = fmt::format("{}{}", kTokenPrefix, page.volumes.back().id);
-  }
-  return page;
+  return out;
 }
 
 Result<Volume> Volumes::Get(const std::string& id, const Call& call, Show show) {

@@ -245,12 +245,17 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
     wish.lv_name = lvm::NewLvName();
   }
   wish.node_hash = parts.node.config.node.empty() ? "" : lvm::NodeHash(parts.node.config.node);
+  if (wish.asked == Bytes{}) {
+    wish.asked = range.required;
+  }
   const Making making(pool, wish.lv_name);
   Volume made;
   bool refused_once = false;  // the plan of one commit was, so the next plan has two
   const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
     QUARRY_TRY(catalog.CheckReadableName(wish.name));
-    if (catalog.ByName(wish.name) != nullptr) {  // by a command that was stuck in the kernel
+    const Record* const namesake =
+        wish.cut.has_value() ? catalog.SnapshotByName(wish.name) : catalog.ByName(wish.name);
+    if (namesake != nullptr) {  // by a command that was stuck in the kernel
       return Error(Code::kUnavailable, fmt::format("name: '{}' was made meanwhile: try again", wish.name));
     }
     QUARRY_ASSIGN(wish.size,
@@ -258,8 +263,8 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
                                 parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
     if (ToBytes(wish.size, catalog.group->extent_size) < wish.least) {
       return Error(Code::kOutOfRange,
-                   fmt::format("capacity_range: a copy of volume {} needs {} bytes, {} were requested",
-                               wish.source, wish.least.value, range.required.value));
+                   fmt::format("capacity_range: a copy of {} needs {} bytes, {} were requested",
+                               wish.source.id, wish.least.value, range.required.value));
     }
     Work work;
     work.plan = [&](const lvm::FreeSpace* within) -> Result<Plan> {
@@ -303,9 +308,8 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
     };
     return work;
   };
-  QUARRY_TRY(Provision(parts, pool,
-                       {LockKey::Name(wish.name), fmt::format("pool '{}'", pool.config.name), prepare}, what,
-                       call));
+  const LockKey key = wish.cut.has_value() ? LockKey::SnapshotName(wish.name) : LockKey::Name(wish.name);
+  QUARRY_TRY(Provision(parts, pool, {key, fmt::format("pool '{}'", pool.config.name), prepare}, what, call));
   const MutexLock lock(pool.making_mutex);
   pool.waiting.erase(wish.name);
   return made;
@@ -329,7 +333,7 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     grown = {ToBytes(size, extent), record->access != Access::kBlock};
     Work work;
     work.plan = [&, record, profile, size](const lvm::FreeSpace* within) {
-      return PlanExpand(catalog, *record, profile, size, pool.config, within);
+      return PlanExpand(catalog, *record, profile, size, range.required, pool.config, within);
     };
     work.zeroed_only = MustBeZeroed(profile, record->access);
     work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Result<bool> {

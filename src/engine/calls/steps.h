@@ -2,8 +2,10 @@
 // its callers hold the volume's locks and a pass of the gate.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -33,19 +35,37 @@ struct Unfilled {
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call, Unfilled* unfilled = nullptr);
 
-// Makes a volume with the bytes of the volume request.source, which must not be in use meanwhile. The copy
+// A copy to be made: a volume of a volume or a snapshot, or a snapshot of a volume.
+struct CopyRequest {
+  std::string name;  // of the copy
+  ContentSource source;
+  bool to_snapshot = false;
+  CapacityRange range = {};
+  bool elsewhere = false;  // CreateRequest::elsewhere
+};
+// Makes a volume or snapshot with the bytes of request.source, which must not be in use meanwhile. The copy
 // goes on when `call` ends; `guard`, the lock of the new name, is kept for as long. Everything else in `wish`
 // is as for MakeNewVolume. (copy.cc)
-Result<Volume> CopyVolume(Parts& parts, Pool& pool, CreateWish wish, const CreateRequest& request,
-                          const std::string& what, KeyLocks::Guard& guard, const Call& call);
+Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyRequest& request,
+                        const std::string& what, KeyLocks::Guard& guard, const Call& call);
 // For a repeated call, before it takes the lock of the name: waits for the copy that an earlier call left
 // behind, as BackgroundSteps::Join does. (copy.cc)
-Status JoinCopy(Parts& parts, const CreateRequest& request, const Call& call);
+Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call);
 
 // The largest volume that a pool can make now, and the reason if there is none. `least_size`: the smallest
 // size that is useful to the caller. Needs no lock. (controller.cc)
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
+
+// The catalogs of all pools, in the order of the configuration. kUnavailable if one cannot be read: a list
+// without its volumes would mean that they no longer exist. (listing.cc)
+Result<std::vector<std::shared_ptr<const Catalog>>> AllCatalogs(Parts& parts, const Call& call);
+
+// For a deletion whose volume or snapshot (`kind`) was not found: OK if it is gone. kPrecondition if it may
+// still exist, on another node, in a pool that is not configured, or as a part of another LV. (controller.cc)
+Status CheckDeleted(Parts& parts, const std::string& id, std::string_view kind, const Call& call);
+// Remembers that it was deleted here although its id does not say that it was here. (controller.cc)
+void NoteDeleted(Parts& parts, const std::string& id);
 
 // OK if nothing uses the volume and nothing stands on it. Otherwise the errors of CheckAlone and CheckUnused
 // (plan/in_use.h). Closes the descriptor that was kept of a raw volume if that is not published any more.

@@ -16,7 +16,11 @@ std::string SortKey(const Record& record) {
   return record.tags.id.empty() ? record.lv->name : record.tags.id;
 }
 
-// The first ready volume that `matches`.
+ContentSource SourceOf(const lvm::VolumeTags& tags) {
+  return tags.restored.empty() ? ContentSource{tags.source, false} : ContentSource{tags.restored, true};
+}
+
+// The first ready record that `matches`.
 const Record* FindReady(const std::vector<Record>& records, const auto& matches) {
   const auto found = std::ranges::find_if(records, [&](const Record& record) {
     return record.tags.state == lvm::VolumeState::kReady && matches(record);
@@ -74,11 +78,20 @@ std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::Logic
 }
 
 const Record* Catalog::ById(std::string_view id) const {
-  return FindReady(records, [&](const Record& r) { return !r.tags.ephemeral && r.tags.id == id; });
+  return FindReady(records,
+                   [&](const Record& r) { return !r.tags.ephemeral && !r.tags.snapshot && r.tags.id == id; });
 }
 
 const Record* Catalog::ByName(std::string_view co_name) const {
-  return FindReady(records, [&](const Record& r) { return r.tags.co_name == co_name; });
+  return FindReady(records, [&](const Record& r) { return !r.tags.snapshot && r.tags.co_name == co_name; });
+}
+
+const Record* Catalog::SnapshotById(std::string_view id) const {
+  return FindReady(records, [&](const Record& r) { return r.tags.snapshot && r.tags.id == id; });
+}
+
+const Record* Catalog::SnapshotByName(std::string_view co_name) const {
+  return FindReady(records, [&](const Record& r) { return r.tags.snapshot && r.tags.co_name == co_name; });
 }
 
 const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
@@ -163,13 +176,38 @@ Volume Describe(const Record& record) {
                 .size = record.tags.size,
                 .pool = record.pool,
                 .context = {},
-                .source = record.tags.source};
+                .source = SourceOf(record.tags)};
   // The profile is written once and never edited, so this part of the context never changes.
   if (record.profile.has_value()) {
     volume.context = {{"pool", record.profile->pool},
                       {"type", std::string(lvm::TypeName(record.profile->geometry.type()))}};
   }
   return volume;
+}
+
+VolumeSnapshot DescribeSnapshot(const Record& record) {
+  const std::chrono::nanoseconds cut(record.tags.cut);
+  return {.id = record.tags.id,
+          .name = record.tags.co_name,
+          .source = record.tags.source,
+          .size = LeastSize(record),
+          .cut = std::chrono::sys_time<std::chrono::nanoseconds>(cut),
+          .pool = record.pool};
+}
+
+std::string InWords(const Record& record) {
+  if (record.tags.id.empty()) {
+    return fmt::format("logical volume {}/{}", record.group->name, record.lv->name);
+  }
+  return fmt::format("{} {}", record.tags.snapshot ? "snapshot" : "volume", record.tags.id);
+}
+
+Bytes LeastSize(const Record& record) {
+  return record.tags.asked > Bytes{} ? record.tags.asked : ContentLength(record);
+}
+
+Bytes ContentLength(const Record& record) {
+  return record.tags.snapshot ? record.tags.length : record.tags.size;
 }
 
 Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
@@ -225,12 +263,13 @@ std::optional<std::string> Incompatibility(const Record& record, const Profile& 
   if (auto difference = Difference(record.tags.profile, profile); difference.has_value()) {
     return difference;
   }
-  if (record.tags.source != request.source) {
-    const auto origin = [](const std::string& source) {
-      return source.empty() ? std::string("blank") : fmt::format("a copy of {}", source);
+  if (const ContentSource source = SourceOf(record.tags); source != request.source) {
+    const auto origin = [](const ContentSource& from) {
+      return from.empty() ? std::string("blank")
+                          : fmt::format("a copy of {} {}", from.is_snapshot ? "snapshot" : "volume", from.id);
     };
     return fmt::format("volume_content_source: the existing volume was made as {}, the request is for {}",
-                       origin(record.tags.source), origin(request.source));
+                       origin(source), origin(request.source));
   }
   const auto access = PlanAccess(request.capabilities);
   if (access.has_value() && (access->access != record.access || access->fs_type != record.tags.fs_type)) {
@@ -260,10 +299,7 @@ Status CheckAccess(const Record& record, const Capability& capability) {
 }
 
 Status CheckAlone(const Record& record) {
-  return CheckAlone(*record.group, *record.lv,
-                    record.tags.id.empty()
-                        ? fmt::format("logical volume {}/{}", record.group->name, record.lv->name)
-                        : fmt::format("volume {}", record.tags.id));
+  return CheckAlone(*record.group, *record.lv, InWords(record));
 }
 
 Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& what) {

@@ -28,8 +28,8 @@ std::optional<Access> ParseAccess(std::string_view text);
 // out: a pvmove belongs to the command that started it.
 std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
 
-// A managed LV with its parsed tags. It keeps its snapshot alive. The constructor parses tags.access and
-// tags.profile, so these two texts are not changed afterwards.
+// A managed LV, of a volume or a snapshot, with its parsed tags. It keeps its snapshot alive. The constructor
+// parses tags.access and tags.profile, so these two texts are not changed afterwards.
 struct Record {
   Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm::VolumeTags t);
 
@@ -95,7 +95,10 @@ struct Catalog {
   // got their ids. ByName returns them, because no two volumes may have the same name.
   const Record* ById(std::string_view id) const;
   const Record* ByName(std::string_view co_name) const;
-  // The ready volume, inline or not, whose logical volume has this uuid.
+  // The same for snapshots, which have names of their own: a volume may have the same.
+  const Record* SnapshotById(std::string_view id) const;
+  const Record* SnapshotByName(std::string_view co_name) const;
+  // The ready volume, inline or not, or the ready snapshot, whose logical volume has this uuid.
   const Record* ByUuid(std::string_view lv_uuid) const;
   // kPrecondition (id) or kAlreadyExists (name) if an unreadable logical volume has this id or name. The
   // error names the logical volume.
@@ -109,6 +112,12 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
 
 // The part of a record that callers see: immutable facts and the size.
 Volume Describe(const Record& record);
+VolumeSnapshot DescribeSnapshot(const Record& record);
+// "volume x", "snapshot x", or the logical volume if it is not complete: for messages.
+std::string InWords(const Record& record);
+// The least size of a volume that is made from this volume or snapshot, and the bytes that it gets from it.
+Bytes LeastSize(const Record& record);
+Bytes ContentLength(const Record& record);
 
 // What a volume is made for, in words: "mount ext4", "block".
 std::string UseText(std::string_view access, std::string_view fs_type);

@@ -1,6 +1,7 @@
 #include "engine/model/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <ranges>
 
@@ -105,6 +106,12 @@ const std::map<std::string_view, Setter>& Setters() {
   return kSetters;
 }
 
+bool IsOfGeometry(std::string_view key) {
+  constexpr std::array<std::string_view, 6> kKeys = {"type",       "mirrors",    "stripes",
+                                                     "stripesize", "regionsize", "integrity"};
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
 std::map<std::string, std::string> SplitLines(std::string_view text) {
   std::map<std::string, std::string> lines;
   while (!text.empty()) {
@@ -151,6 +158,17 @@ Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view de
                  .erase = draft.erase,
                  .skip_sync = draft.skip_sync,
                  .mkfs_options = std::move(draft.mkfs_options)};
+}
+
+Result<Profile> Profile::ParseOver(const Parameters& parameters, const Profile& base) {
+  Parameters all = SplitLines(base.Canonical());
+  std::erase_if(all, [&](const auto& line) {
+    return base.unknown.contains(line.first) || (parameters.contains("type") && IsOfGeometry(line.first));
+  });
+  for (const auto& [key, value] : parameters) {
+    all.insert_or_assign(key, value);
+  }
+  return Parse(all, base.pool);
 }
 
 std::string Profile::Canonical() const {

@@ -29,6 +29,10 @@ struct Profile {
   // caller's own and are ignored. Does not check that the pool exists.
   static Result<Profile> Parse(const Parameters& parameters, std::string_view default_pool);
 
+  // The parameters of something that is made from a volume with the profile `base`: what is missing is as in
+  // `base`. But with a type, nothing else of the geometry is. Errors as Parse.
+  static Result<Profile> ParseOver(const Parameters& parameters, const Profile& base);
+
   // Every parameter with its value, defaults filled in, one "key=value" a line, keys sorted. Equal texts mean
   // equal profiles. Builds that know more parameters write more lines, so only Difference() may compare texts
   // of different builds.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "engine/model/volume_requests.h"
 
 namespace quarry::engine {
 
@@ -43,8 +44,19 @@ struct Volume {
   Bytes size;
   std::string pool;
   std::map<std::string, std::string> context;  // immutable facts only: always byte-identical
-  std::string source = {};                     // id of the volume that it was copied from; empty: of none
+  ContentSource source = {};                   // what it was made from
   std::optional<Health> health = {};           // if the caller asked for it
+};
+
+// A snapshot: the bytes of a volume at one instant, on disks of its own. It lives as long as it is wanted,
+// also without its volume.
+struct VolumeSnapshot {
+  std::string id;
+  std::string name;    // the CO's
+  std::string source;  // id of the volume, which may be gone
+  Bytes size;          // the least size of a volume that is made from it
+  std::chrono::sys_time<std::chrono::nanoseconds> cut;
+  std::string pool;
 };
 
 }  // namespace quarry::engine

@@ -58,6 +58,14 @@ struct CapacityRange {
 
 using Parameters = std::map<std::string, std::string>;
 
+// What a volume is made from: another volume, or a snapshot.
+struct ContentSource {
+  std::string id;  // empty: from nothing, so the volume is blank
+  bool is_snapshot = false;
+  bool empty() const { return id.empty(); }
+  bool operator==(const ContentSource&) const = default;
+};
+
 struct CreateRequest {
   std::string name;
   CapacityRange range;
@@ -66,7 +74,14 @@ struct CreateRequest {
   // The caller tries other nodes after kNoSpace, and then forgets this node. So anything that this node lacks
   // becomes kNoSpace, but only if no volume of that name exists here or may still be created here.
   bool elsewhere = false;
-  std::string source = {};  // id of the volume to copy; empty: the new volume is blank
+  ContentSource source = {};
+};
+
+// A request for a snapshot of a volume.
+struct SnapshotRequest {
+  std::string name;
+  std::string source;     // id of the volume
+  Parameters parameters;  // as of a volume; those that are missing are the volume's own
 };
 
 struct StageRequest {

@@ -18,15 +18,17 @@ struct Overload : Cases... {
   using Cases::operator()...;
 };
 
-// Another LV that is a ready volume of this name, or nullptr. Parses no other tags, unlike a catalog.
+// Another LV that is a ready volume, or a ready snapshot, of this name, or nullptr. Parses no other tags,
+// unlike a catalog.
 const lvm::LogicalVolume* FindNamesake(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
-                                       const std::string& co_name) {
+                                       const VerifyLayoutAction& a) {
   const auto found = std::ranges::find_if(group.lvs, [&](const lvm::LogicalVolume& other) {
-    if (&other == &lv || other.hidden || !lvm::BearsName(other.tags, co_name)) {
+    if (&other == &lv || other.hidden || !lvm::BearsName(other.tags, a.co_name)) {
       return false;
     }
     const auto tags = lvm::ParseTags(other.tags);
-    return tags.has_value() && tags->has_value() && (*tags)->state == lvm::VolumeState::kReady;
+    return tags.has_value() && tags->has_value() && (*tags)->state == lvm::VolumeState::kReady &&
+           (*tags)->snapshot == a.snapshot;
   });
   return found == group.lvs.end() ? nullptr : &*found;
 }
@@ -43,8 +45,7 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
                              "extents may hold old data: try again",
                              a.group));
   }
-  if (const auto* other = a.co_name.empty() ? nullptr : FindNamesake(*group, *lv, a.co_name);
-      other != nullptr) {
+  if (const auto* other = a.co_name.empty() ? nullptr : FindNamesake(*group, *lv, a); other != nullptr) {
     return Error(Code::kUnavailable, fmt::format("{} was made meanwhile, as {}/{}: try again", a.co_name,
                                                  group->name, other->name));
   }

@@ -26,9 +26,10 @@ struct VerifyLayoutAction {
   // committed meanwhile may have owned some of the extents and freed them again. nullopt: the history does
   // not matter.
   std::optional<uint64_t> seqno = {};
-  // The name of a volume that the LV will become. Another ready volume of this name is an error: a command
+  // The name of the volume that the LV will become. Another ready volume of this name is an error: a command
   // that was stuck in the kernel has made it meanwhile. Empty: not checked.
   std::string co_name = {};
+  bool snapshot = false;  // the LV will become a snapshot, so the name is that of a snapshot
 };
 // What lvm::ActivateLvs does, after the steps that a volume needs before it may start.
 struct ActivateAction {

@@ -48,18 +48,24 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   if (wish.ephemeral) {
     QUARRY_TRY(CheckEphemeralRoom(catalog, pool, placement));
   }
+  const Bytes size = ToBytes(placement.logical_extents, group.extent_size);
   const lvm::VolumeTags tags{
       .state = lvm::VolumeState::kReady,
       .id = lvm::VolumeId(wish.profile.pool, wish.lv_name, wish.node_hash),
       .co_name = wish.name,
-      .size = ToBytes(placement.logical_extents, group.extent_size),
+      .size = size,
       .profile = wish.profile.Canonical(),
       .access = std::string(AccessName(wish.access.access)),
       .fs_type = wish.access.fs_type,
       .formatted = wish.formatted,
       .erase = std::string(EraseName(wish.profile.erase)),
       .ephemeral = wish.ephemeral,
-      .source = wish.source,
+      .asked = wish.asked < size ? wish.asked : Bytes{},
+      .source = wish.source.is_snapshot ? "" : wish.source.id,
+      .restored = wish.source.is_snapshot ? wish.source.id : "",
+      .snapshot = wish.cut.has_value(),
+      .cut = wish.cut.has_value() ? wish.cut->time : 0,
+      .length = wish.cut.has_value() ? wish.cut->length : Bytes{},
   };
   CreatePlan plan;
   plan.actions.push_back(lvm::CreateLv{.group = group.name,
@@ -70,8 +76,11 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
   for (size_t i = 1; i < placement.steps.size(); ++i) {
     plan.actions.push_back(lvm::ExtendLv{group.name, wish.lv_name, geometry, placement.steps[i]});
   }
-  plan.actions.push_back(VerifyLayoutAction{
-      .group = group.name, .name = wish.lv_name, .placement = placement, .co_name = wish.name});
+  plan.actions.push_back(VerifyLayoutAction{.group = group.name,
+                                            .name = wish.lv_name,
+                                            .placement = placement,
+                                            .co_name = wish.name,
+                                            .snapshot = tags.snapshot});
   plan.actions.push_back(
       lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
   plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
@@ -97,10 +106,12 @@ Plan StopBeforeReady(Plan& plan) {
   auto verify = std::get<VerifyLayoutAction>(plan[plan.size() - 2]);
   verify.seqno
       .reset();  // other processes may commit during the copy: the LV is open, and its layout is verified
-  const std::string ready = lvm::StateTag(lvm::VolumeState::kReady);
-  const std::string erasing = lvm::StateTag(lvm::VolumeState::kErasing);
-  std::ranges::replace(tags.add, ready, erasing);
-  Plan rest = {std::move(verify), lvm::ChangeTags{tags.group, tags.name, {ready}, {erasing}}};
+  const auto ready = lvm::StateTags(lvm::VolumeState::kReady, verify.snapshot);
+  const auto erasing = lvm::StateTags(lvm::VolumeState::kErasing, verify.snapshot);
+  for (size_t i = 0; i < ready.size(); ++i) {
+    std::ranges::replace(tags.add, ready[i], erasing[i]);
+  }
+  Plan rest = {std::move(verify), lvm::ChangeTags{tags.group, tags.name, ready, erasing}};
   plan.insert(plan.end() - 1, ActivateAction{tags.group, {tags.name}});
   return rest;
 }
@@ -114,7 +125,7 @@ Status CheckLayout(const Record& record, const Profile& profile) {
 }
 
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        const PoolConfig& pool, const lvm::FreeSpace* within) {
+                        Bytes asked, const PoolConfig& pool, const lvm::FreeSpace* within) {
   const lvm::VolumeGroup& group = *catalog.group;
   const Extents now = CeilToExtents(record.lv->size, group.extent_size);
   Plan plan;
@@ -135,8 +146,18 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
     if (record.lv->size > record.tags.size) {
       QUARRY_TRY(CheckGeometry(record, profile, "a growth that was cut off left it with a wrong layout"));
     }
-    plan.push_back(lvm::ChangeTags{
-        group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}});
+    lvm::ChangeTags tags{
+        group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}};
+    const Bytes known = asked < bytes ? asked : Bytes{};
+    if (known != record.tags.asked) {
+      if (known > Bytes{}) {
+        tags.add.push_back(lvm::AskedTag(known));
+      }
+      if (record.tags.asked > Bytes{}) {
+        tags.remove.push_back(lvm::AskedTag(record.tags.asked));
+      }
+    }
+    plan.push_back(std::move(tags));
   }
   return plan;
 }
@@ -156,10 +177,9 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
     return {RemoveLvAction{group, {record.lv->name}}};  // also deactivates it
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
-          lvm::ChangeTags{group,
-                          record.lv->name,
-                          {lvm::StateTag(lvm::VolumeState::kErasing)},
-                          {lvm::StateTag(lvm::VolumeState::kReady)}}};
+          lvm::ChangeTags{group, record.lv->name,
+                          lvm::StateTags(lvm::VolumeState::kErasing, record.tags.snapshot),
+                          lvm::StateTags(lvm::VolumeState::kReady, record.tags.snapshot)}};
 }
 
 Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken) {

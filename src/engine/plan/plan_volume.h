@@ -1,6 +1,8 @@
 // Plans for making, growing and deleting volumes: from the present and the wanted state to actions. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -25,7 +27,14 @@ struct CreateWish {
   bool ephemeral = false;
   std::string node_hash = {};  // part of its id; empty: the id does not name the node
   bool elsewhere = false;      // CreateRequest::elsewhere
-  std::string source = {};     // id of the volume that it becomes a copy of; empty: of none
+  Bytes asked = {};            // the size that the caller asked for; 0: none
+  ContentSource source = {};   // what it becomes a copy of
+  // The new LV becomes a snapshot of the volume `source`.
+  struct Cut {
+    uint64_t time = 0;  // nanoseconds since 1970
+    Bytes length;       // bytes of the volume
+  };
+  std::optional<Cut> cut = {};
   std::string formatted = {};  // the file system that the copy brings along (VolumeTags::formatted)
   Bytes least = {};            // smallest size that holds the copy
 };
@@ -55,9 +64,10 @@ Plan StopBeforeReady(Plan& plan);
 // that another command has given another form.
 Status CheckLayout(const Record& record, const Profile& profile);
 
-// Grows to `size` extents. The size tag is written last; until then the volume has its old size for callers.
+// Grows to `size` extents, because the caller asked for `asked`. The size tag is written last; until then the
+// volume has its old size for callers.
 Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Profile& profile, Extents size,
-                        const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
+                        Bytes asked, const PoolConfig& pool, const lvm::FreeSpace* within = nullptr);
 
 // The erase policy in the volume's tag. An unknown value counts as kZero.
 ErasePolicy PolicyOf(const Record& record);

@@ -106,6 +106,14 @@ Result<std::optional<Stack>> FindInKernel(Node& node, const lvm::VolumeIdParts& 
 }  // namespace
 
 Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call& call) {
+  return FindId(id, &Catalog::ById, call);
+}
+
+Result<std::optional<Found>> Node::FindSnapshot(const std::string& id, const Call& call) {
+  return FindId(id, &Catalog::SnapshotById, call);
+}
+
+Result<std::optional<Found>> Node::FindId(const std::string& id, Lookup lookup, const Call& call) {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value()) {
     return std::optional<Found>();  // Quarry never issues such an id
@@ -116,7 +124,7 @@ Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call&
     const auto catalog = Read(*own, call);
     if (!catalog.has_value()) {
       unread = catalog.error();
-    } else if (const Record* record = (*catalog)->ById(id); record != nullptr) {
+    } else if (const Record* record = (**catalog.*lookup)(id); record != nullptr) {
       return std::optional(Found{own, *record});
     } else {
       QUARRY_TRY((*catalog)->CheckReadableId(id));
@@ -131,7 +139,7 @@ Result<std::optional<Found>> Node::FindVolume(const std::string& id, const Call&
     const auto catalog = Look(*pool, kOthersPatience, call);
     if (!catalog.has_value()) {
       unread = unread.has_value() ? unread : catalog.error();
-    } else if (const Record* record = (*catalog)->ById(id); record != nullptr) {
+    } else if (const Record* record = (**catalog.*lookup)(id); record != nullptr) {
       return std::optional(Found{pool.get(), *record});
     } else {
       QUARRY_TRY((*catalog)->CheckReadableId(id));
@@ -155,7 +163,7 @@ Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
   return std::move(*found);
 }
 
-Status Node::CheckNotElsewhere(const std::string& id) const {
+Status Node::CheckNotElsewhere(const std::string& id, std::string_view kind) const {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value() || parts->node_hash.empty()) {
     return Ok();
@@ -166,10 +174,10 @@ Status Node::CheckNotElsewhere(const std::string& id) const {
   }
   return Error(
       Code::kPrecondition,
-      fmt::format("volume_id: volume {} is not on this node ({}), and its id names another ({}): send the "
+      fmt::format("{0}_id: {0} {1} is not on this node ({2}), and its id names another ({3}): send the "
                   "call to the plugin of the node that made it; if that node is gone for good, let the "
-                  "orchestrator forget the volume",
-                  id, own, parts->node_hash));
+                  "orchestrator forget the {0}",
+                  kind, id, own, parts->node_hash));
 }
 
 Result<Found> Node::GetForController(const std::string& id, const Call& call) {
@@ -180,16 +188,35 @@ Result<Found> Node::GetForController(const std::string& id, const Call& call) {
   return found;
 }
 
+Result<Found> Node::GetSnapshot(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(auto found, FindSnapshot(id, call));
+  if (!found.has_value()) {
+    QUARRY_TRY(deleted_here.Has(id) ? Ok() : CheckNotElsewhere(id, "snapshot"));
+    return Error(Code::kNotFound, fmt::format("snapshot_id: no snapshot '{}' on this node", id));
+  }
+  return std::move(*found);
+}
+
+Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* asked, const Call& call) {
+  return FindName(co_name, &Catalog::ByName, asked, call);
+}
+
+Result<std::optional<Found>> Node::FindSnapshotByName(const std::string& co_name, Pool* asked,
+                                                      const Call& call) {
+  return FindName(co_name, &Catalog::SnapshotByName, asked, call);
+}
+
 // A repeated create asks for the same pool, unless it names none and the default pool has changed. So other
 // pools are searched, but one that cannot be read does not prevent the answer.
-Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* asked, const Call& call) {
+Result<std::optional<Found>> Node::FindName(const std::string& co_name, Lookup lookup, Pool* asked,
+                                            const Call& call) {
   const milliseconds patience = asked == nullptr ? kAllPatience : kOthersPatience;
   std::optional<Error> unread;
   if (asked != nullptr) {
     const auto catalog = Read(*asked, call);
     if (!catalog.has_value()) {
       unread = catalog.error();
-    } else if (const Record* record = (*catalog)->ByName(co_name); record != nullptr) {
+    } else if (const Record* record = (**catalog.*lookup)(co_name); record != nullptr) {
       return std::optional(Found{asked, *record});
     }
   }
@@ -201,7 +228,7 @@ Result<std::optional<Found>> Node::FindByName(const std::string& co_name, Pool* 
     const auto catalog = Look(*pool, patience, call);
     if (!catalog.has_value()) {
       unread = asked == nullptr && !unread.has_value() ? CouldNotLook(catalog.error()) : unread;
-    } else if (const Record* record = (*catalog)->ByName(co_name); record != nullptr) {
+    } else if (const Record* record = (**catalog.*lookup)(co_name); record != nullptr) {
       return std::optional(Found{pool.get(), *record});
     }
   }

@@ -22,15 +22,19 @@ class LockKey {
   static LockKey Volume(std::string_view id) { return {Kind::kVolume, id}; }
   // The orchestrator's name of a volume, which may not exist yet.
   static LockKey Name(std::string_view co_name) { return {Kind::kName, co_name}; }
+  // The same for a snapshot, which is locked by id as a volume is.
+  static LockKey SnapshotName(std::string_view co_name) { return {Kind::kSnapshotName, co_name}; }
 
   // The id of the volume; empty for the key of a name.
   std::string_view volume_id() const { return kind_ == Kind::kVolume ? what_ : std::string_view(); }
-  // "id:…" or "name:…", for log lines.
-  std::string text() const { return (kind_ == Kind::kVolume ? "id:" : "name:") + what_; }
+  // "id:…", "name:…" or "snapshot:…", for log lines.
+  std::string text() const {
+    return (kind_ == Kind::kVolume ? "id:" : kind_ == Kind::kName ? "name:" : "snapshot:") + what_;
+  }
   auto operator<=>(const LockKey&) const = default;
 
  private:
-  enum class Kind { kVolume, kName };
+  enum class Kind { kVolume, kName, kSnapshotName };
   LockKey(Kind kind, std::string_view what) : kind_(kind), what_(what) {}
   Kind kind_;
   std::string what_;

@@ -113,13 +113,19 @@ struct Node {
   // that reaches the wrong node must get an error: the answer "the volume is gone" would strand the volume
   // and its data. OK for ids that name no node, and for ids that no build ever issued. A volume that is here
   // is served whatever node its id names, because nodes are renamed and disks are moved.
-  Status CheckNotElsewhere(const std::string& id) const;
+  // `kind`: "volume" or "snapshot".
+  Status CheckNotElsewhere(const std::string& id, std::string_view kind = "volume") const;
   // As GetVolume, for controller calls: with the error of CheckNotElsewhere.
   Result<Found> GetForController(const std::string& id, const Call& call);
+  // The same two for snapshots.
+  Result<std::optional<Found>> FindSnapshot(const std::string& id, const Call& call);
+  Result<Found> GetSnapshot(const std::string& id, const Call& call);
   // The ready volume with this name. `asked`: the pool in which the volume is to be made; this pool must be
   // readable. Other pools that cannot be read are skipped (find.cc says why).
   // nullptr: all pools must be readable, unless one of them has the volume.
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
+  // The same for snapshots.
+  Result<std::optional<Found>> FindSnapshotByName(const std::string& co_name, Pool* asked, const Call& call);
   // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group
   // cannot be read, because the id contains the name or the UUID of the logical volume.
   Result<std::optional<Stack>> FindStack(const std::string& id, const Call& call);
@@ -169,6 +175,10 @@ struct Node {
   }
 
  private:
+  using Lookup = const Record* (Catalog::*)(std::string_view) const;
+  Result<std::optional<Found>> FindId(const std::string& id, Lookup lookup, const Call& call);
+  Result<std::optional<Found>> FindName(const std::string& co_name, Lookup lookup, Pool* asked,
+                                        const Call& call);
   Result<std::shared_ptr<const Catalog>> CatalogOf(Pool& pool, Result<lvm::Snapshot> group);
 
   Mutex wake_mutex_;

@@ -108,7 +108,9 @@ TEST_F(Errors, OfCreateVolume) {
        [](R& r) { (*r.mutable_secrets())["key"] = std::string(4094, 'x'); }},
       {bad, "mutable_parameters: ",
        [](R& r) { (*r.mutable_mutable_parameters())["XXX_FakeKey"] = "XXX_FakeValue"; }},
-      {bad, "volume_content_source: ",
+      {bad, "volume_content_source.snapshot.snapshot_id: ",
+       [](R& r) { r.mutable_volume_content_source()->mutable_snapshot(); }},
+      {StatusCode::NOT_FOUND, "volume_content_source: ",
        [](R& r) { r.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id("snap"); }},
       {bad, "volume_content_source.volume.volume_id: ",
        [](R& r) { r.mutable_volume_content_source()->mutable_volume(); }},
@@ -185,6 +187,47 @@ TEST_F(Errors, OfCreateVolumeOnAMissingKernelTarget) {
   const grpc::Status status = Create(request);
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("raid"));
+}
+
+TEST_F(Errors, OfCreateSnapshot) {
+  using R = pb::CreateSnapshotRequest;
+  const std::string id = MakeVolume("v");
+  R good;
+  good.set_name("snap");
+  good.set_source_volume_id(id);
+  StageAndPublish(id);
+  const auto bad = StatusCode::INVALID_ARGUMENT;
+  const std::vector<Row<R>> rows = {
+      {bad, "name: is required", [](R& r) { r.clear_name(); }},
+      {bad, "name: must be at most 128 bytes", [](R& r) { r.set_name(std::string(129, 'n')); }},
+      {bad, "source_volume_id: is required", [](R& r) { r.clear_source_volume_id(); }},
+      {bad, "parameters['typo']: ", [](R& r) { (*r.mutable_parameters())["typo"] = "x"; }},
+      {bad, "parameters['pool']: no pool 'none'", [](R& r) { (*r.mutable_parameters())["pool"] = "none"; }},
+      {StatusCode::NOT_FOUND, "source_volume_id: ", [](R& r) { r.set_source_volume_id("p.qnothing"); }},
+      {StatusCode::FAILED_PRECONDITION, "source_volume_id: only a volume that is not in use", [](R&) {}},
+  };
+  ExpectErrors(&Controller::CreateSnapshot, *controller, good, rows);
+}
+
+TEST_F(Errors, OfTheOtherSnapshotCalls) {
+  const auto bad = StatusCode::INVALID_ARGUMENT;
+  EXPECT_EQ(Do(&Controller::DeleteSnapshot, *controller, pb::DeleteSnapshotRequest()).error_code(), bad);
+  EXPECT_EQ(Do(&Controller::GetSnapshot, *controller, pb::GetSnapshotRequest()).error_code(), bad);
+  pb::ListSnapshotsRequest list;
+  list.set_max_entries(-1);
+  EXPECT_EQ(Do(&Controller::ListSnapshots, *controller, list).error_code(), bad);
+  list.set_max_entries(0);
+  list.set_starting_token("none");
+  EXPECT_EQ(Do(&Controller::ListSnapshots, *controller, list).error_code(), StatusCode::ABORTED);
+  list.clear_starting_token();
+  list.set_snapshot_id("none");
+  EXPECT_TRUE(Do(&Controller::ListSnapshots, *controller, list).ok());
+  pb::DeleteSnapshotRequest gone;
+  gone.set_snapshot_id("reallyfakesnapshotid");
+  EXPECT_TRUE(Do(&Controller::DeleteSnapshot, *controller, gone).ok());
+  pb::GetSnapshotRequest get;
+  get.set_snapshot_id("reallyfakesnapshotid");
+  EXPECT_EQ(Do(&Controller::GetSnapshot, *controller, get).error_code(), StatusCode::NOT_FOUND);
 }
 
 TEST_F(Errors, OfDeleteVolume) {
@@ -546,16 +589,12 @@ TEST_F(Errors, OfAnotherOperationOnAVolumeInFlightIsAborted) {
 }
 
 TEST_F(Errors, OfRpcsThatAreNotOfferedIsUnimplemented) {
-  EXPECT_EQ(Do(&Controller::CreateSnapshot, *controller, pb::CreateSnapshotRequest()).error_code(),
-            StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(Do(&Controller::ControllerPublishVolume, *controller, pb::ControllerPublishVolumeRequest())
                 .error_code(),
             StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(
       Do(&Controller::ControllerModifyVolume, *controller, pb::ControllerModifyVolumeRequest()).error_code(),
       StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(Do(&Controller::ListSnapshots, *controller, pb::ListSnapshotsRequest()).error_code(),
-            StatusCode::UNIMPLEMENTED);
 }
 
 TEST(ErrorsOfTheMode, AreUnimplementedForTheOtherService) {

@@ -84,7 +84,8 @@ TEST_F(Services, GrowVolumesByTheNodeCallAloneIfConfigured) {
   ServiceHarness kubernetes({.expand_on_node = true});
   EXPECT_THAT(ControllerCapabilities(kubernetes),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
-                                   ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME));
+                                   ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME,
+                                   ControllerRpc::CREATE_DELETE_SNAPSHOT, ControllerRpc::LIST_SNAPSHOTS));
   EXPECT_THAT(NodeCapabilities(kubernetes), testing::Contains(NodeRpc::EXPAND_VOLUME));
   const std::string id = kubernetes.MakeVolume("v");
   kubernetes.StageAndPublish(id);
@@ -104,10 +105,46 @@ TEST_F(Services, GrowVolumesByTheNodeCallAloneIfConfigured) {
   EXPECT_EQ(grown.capacity_bytes(), 128 * kMebibyte);
 }
 
+TEST_F(Services, MakeSnapshotsAndVolumesFromThem) {
+  const std::string id = MakeVolume("v");
+  pb::CreateSnapshotRequest asked;
+  asked.set_name("snap");
+  asked.set_source_volume_id(id);
+  pb::CreateSnapshotResponse made;
+  const grpc::Status status = Do(&Controller::CreateSnapshot, *controller, asked, &made);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(made.snapshot().source_volume_id(), id);
+  EXPECT_EQ(made.snapshot().size_bytes(), 64 * kMebibyte);
+  EXPECT_TRUE(made.snapshot().ready_to_use());
+  EXPECT_GT(made.snapshot().creation_time().seconds(), 1'700'000'000);
+  EXPECT_EQ(made.snapshot().accessible_topology_size(), 0) << "an alpha field";
+  pb::ListSnapshotsResponse list;
+  ASSERT_TRUE(Do(&Controller::ListSnapshots, *controller, pb::ListSnapshotsRequest(), &list).ok());
+  ASSERT_EQ(list.entries_size(), 1);
+  EXPECT_EQ(list.entries(0).snapshot().SerializeAsString(), made.snapshot().SerializeAsString());
+  pb::GetSnapshotRequest get;
+  get.set_snapshot_id(made.snapshot().snapshot_id());
+  pb::GetSnapshotResponse got;
+  ASSERT_TRUE(Do(&Controller::GetSnapshot, *controller, get, &got).ok());
+  EXPECT_EQ(got.snapshot().SerializeAsString(), made.snapshot().SerializeAsString());
+
+  pb::CreateVolumeRequest restore = CreateRequest("restored");
+  restore.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(get.snapshot_id());
+  pb::CreateVolumeResponse restored;
+  const grpc::Status copied = Do(&Controller::CreateVolume, *controller, restore, &restored);
+  ASSERT_TRUE(copied.ok()) << copied.error_message();
+  EXPECT_EQ(restored.volume().content_source().snapshot().snapshot_id(), get.snapshot_id());
+  pb::DeleteSnapshotRequest gone;
+  gone.set_snapshot_id(get.snapshot_id());
+  EXPECT_TRUE(Do(&Controller::DeleteSnapshot, *controller, gone).ok());
+  EXPECT_EQ(Do(&Controller::GetSnapshot, *controller, get).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(Services, HideAlphaFeaturesUnlessConfigured) {
   EXPECT_THAT(ControllerCapabilities(*this),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME,
+                                   ControllerRpc::CREATE_DELETE_SNAPSHOT, ControllerRpc::LIST_SNAPSHOTS,
                                    ControllerRpc::EXPAND_VOLUME));
   EXPECT_THAT(NodeCapabilities(*this),
               UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
@@ -120,9 +157,11 @@ TEST_F(Services, HideAlphaFeaturesUnlessConfigured) {
   EXPECT_THAT(ControllerCapabilities(alpha),
               UnorderedElementsAre(ControllerRpc::CREATE_DELETE_VOLUME, ControllerRpc::LIST_VOLUMES,
                                    ControllerRpc::GET_CAPACITY, ControllerRpc::CLONE_VOLUME,
+                                   ControllerRpc::CREATE_DELETE_SNAPSHOT, ControllerRpc::LIST_SNAPSHOTS,
                                    ControllerRpc::EXPAND_VOLUME, ControllerRpc::GET_VOLUME,
                                    ControllerRpc::SINGLE_NODE_MULTI_WRITER, ControllerRpc::VOLUME_CONDITION,
-                                   ControllerRpc::GET_VOLUME_HEALTH, ControllerRpc::LIST_VOLUME_HEALTH));
+                                   ControllerRpc::GET_VOLUME_HEALTH, ControllerRpc::LIST_VOLUME_HEALTH,
+                                   ControllerRpc::GET_SNAPSHOT));
   EXPECT_THAT(NodeCapabilities(alpha),
               UnorderedElementsAre(NodeRpc::STAGE_UNSTAGE_VOLUME, NodeRpc::GET_VOLUME_STATS,
                                    NodeRpc::EXPAND_VOLUME, NodeRpc::VOLUME_MOUNT_GROUP,

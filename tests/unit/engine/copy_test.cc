@@ -1,152 +1,20 @@
 // Copies of volumes: what callers see while a copy is made, what is refused, and what an interruption leaves.
 #include <fcntl.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
 
-#include "engine/engine.h"
-#include "lvm/names.h"
-#include "tests/fakes/fake_dm.h"
-#include "tests/fakes/fake_erase.h"
-#include "tests/fakes/fake_lvm.h"
-#include "tests/fakes/fake_mount.h"
-#include "tests/fakes/fake_world.h"
-#include "tests/unit/engine/eventually.h"
+#include "tests/unit/engine/copy_fixture.h"
 
 namespace quarry::engine {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Bytes kExtent{4 * 1024 * 1024};
+constexpr Bytes kExtent = kCopyExtent;
 
-AbsolutePath Path(const std::string& text) {
-  return *AbsolutePath::Parse(text);
-}
-
-// Holds every step that begins with "copy " until it is let go.
-class Holding final : public StepWatcher {
- public:
-  void Before(const std::string& step) override {
-    if (!step.starts_with("copy ")) {
-      return;
-    }
-    std::unique_lock lock(mutex_);
-    ++arrived_;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return !hold_; });
-  }
-  void After(const std::string& /*step*/) override {}
-
-  void Hold() {
-    const std::lock_guard lock(mutex_);
-    hold_ = true;
-  }
-  void LetGo() {
-    const std::lock_guard lock(mutex_);
-    hold_ = false;
-    changed_.notify_all();
-  }
-  void WaitForArrival() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return arrived_ > 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool hold_ = false;
-  int arrived_ = 0;
-};
-
-class CopyTest : public testing::Test {
- protected:
-  CopyTest() {
-    lvm_.AddGroup("vg0", kExtent,
-                  {{"/dev/a", Extents{100}}, {"/dev/b", Extents{100}}, {"/dev/c", Extents{100}}});
-    fakes::Follow(lvm_, dm_);
-    mount_.AddDirectory("/stage");
-    mount_.AddDirectory("/pods");
-    Restart();
-  }
-  ~CopyTest() override { steps_.LetGo(); }
-
-  void Restart() {
-    engine_.reset();
-    EngineConfig config;
-    config.pools = {{.name = "default", .group = "vg0"}};
-    config.node = "node-1";
-    fakes::FakeWorld world{lvm_, dm_, erase_, mount_, clock_};
-    world.steps = &steps_;
-    engine_ = std::make_unique<Engine>(config, world, log_);
-    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
-  }
-  static Call Soon(int ms = 20000) { return CallWithin(milliseconds(ms)); }
-
-  struct Asked {
-    std::string name;
-    uint64_t extents = 0;  // 0: not given
-    std::string source = {};
-    AccessType access = AccessType::kBlock;
-    std::string fs_type = {};
-    Parameters parameters = {};
-    bool elsewhere = false;
-    uint64_t limit = 0;  // in extents
-  };
-  static CreateRequest RequestOf(const Asked& asked) {
-    return {.name = asked.name,
-            .range = {Bytes{asked.extents * kExtent.value}, Bytes{asked.limit * kExtent.value}},
-            .capabilities = {{.access = asked.access, .fs_type = asked.fs_type}},
-            .parameters = asked.parameters,
-            .elsewhere = asked.elsewhere,
-            .source = asked.source};
-  }
-  Result<CreateResult> Create(const Asked& asked, int ms = 20000) {
-    return engine_->volumes().Create(RequestOf(asked), Soon(ms));
-  }
-  std::string Make(const Asked& asked) {
-    auto made = Create(asked);
-    EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
-    return made.has_value() ? made->volume.id : "";
-  }
-
-  std::string DmUuidOf(const std::string& id) {
-    const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
-    return lvm::DmUuid(group->uuid, group->FindLv(lvm::ParseVolumeId(id)->lv_name)->uuid);
-  }
-  void Write(const std::string& id, const std::string& text, uint64_t at) {
-    const auto fd = dm_.Open(DmUuidOf(id), O_RDWR);
-    ASSERT_TRUE(fd.has_value()) << fd.error().message();
-    ASSERT_EQ(pwrite(fd->get(), text.data(), text.size(), static_cast<off_t>(at)),
-              static_cast<ssize_t>(text.size()));
-  }
-  std::string Read(const std::string& id, size_t length, uint64_t at) {
-    const auto fd = dm_.Open(DmUuidOf(id), O_RDONLY);
-    std::string text(length, '?');
-    EXPECT_TRUE(fd.has_value() && pread(fd->get(), text.data(), length, static_cast<off_t>(at)) ==
-                                      static_cast<ssize_t>(length));
-    return text;
-  }
-  size_t LvCount() { return (*lvm_.Read("vg0", Soon()))->lvs.size(); }
-  bool UntilLvs(size_t count) {
-    return Eventually([&] { return LvCount() == count; });
-  }
-
-  fakes::FakeLvm lvm_;
-  fakes::FakeDm dm_;
-  fakes::FakeErase erase_;
-  fakes::FakeMount mount_{dm_};
-  SystemClock clock_;
-  Logger log_{LogLevel::kError, LogFormat::kText};
-  Holding steps_;
-  std::unique_ptr<Engine> engine_;
-};
+using CopyTest = CopyFixture;
 
 TEST_F(CopyTest, ACopyHasTheBytesAndNamesItsSource) {
   const std::string source = Make({.name = "one", .extents = 4});
@@ -154,16 +22,16 @@ TEST_F(CopyTest, ACopyHasTheBytesAndNamesItsSource) {
   Write(source, "the end", (4 * kExtent.value) - 512);
   for (const char* type : {"linear", "raid1"}) {
     const auto copied =
-        Create({.name = std::string("copy-") + type, .source = source, .parameters = {{"type", type}}});
+        Create({.name = std::string("copy-") + type, .source = {source}, .parameters = {{"type", type}}});
     ASSERT_TRUE(copied.has_value()) << copied.error().message();
     EXPECT_TRUE(copied->created);
-    EXPECT_EQ(copied->volume.source, source);
+    EXPECT_EQ(copied->volume.source.id, source);
     EXPECT_EQ(copied->volume.size, Bytes{4 * kExtent.value});
     EXPECT_EQ(Read(copied->volume.id, 13, 0), "the beginning");
     EXPECT_EQ(Read(copied->volume.id, 7, (4 * kExtent.value) - 512), "the end");
     const auto got = engine_->volumes().Get(copied->volume.id, Soon());
     ASSERT_TRUE(got.has_value());
-    EXPECT_EQ(got->source, source);
+    EXPECT_EQ(got->source.id, source);
   }
   // Each lives without the other.
   ASSERT_TRUE(engine_->volumes().Delete(source, Soon()).has_value());
@@ -173,7 +41,7 @@ TEST_F(CopyTest, ACopyHasTheBytesAndNamesItsSource) {
 TEST_F(CopyTest, ALargerCopyBeginsWithTheBytes) {
   const std::string source = Make({.name = "one", .extents = 4});
   Write(source, "bytes", 4096);
-  const std::string copy = Make({.name = "two", .extents = 7, .source = source});
+  const std::string copy = Make({.name = "two", .extents = 7, .source = {source}});
   EXPECT_EQ(Read(copy, 5, 4096), "bytes");
   EXPECT_EQ(engine_->volumes().Get(copy, Soon())->size, Bytes{7 * kExtent.value});
 }
@@ -181,22 +49,22 @@ TEST_F(CopyTest, ALargerCopyBeginsWithTheBytes) {
 TEST_F(CopyTest, ARepeatedCallGivesTheSameVolumeAndAnotherSourceIsAnotherVolume) {
   const std::string source = Make({.name = "one", .extents = 4});
   const std::string other = Make({.name = "other", .extents = 4});
-  const std::string copy = Make({.name = "two", .source = source});
-  const auto again = Create({.name = "two", .source = source});
+  const std::string copy = Make({.name = "two", .source = {source}});
+  const auto again = Create({.name = "two", .source = {source}});
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_FALSE(again->created);
   EXPECT_EQ(again->volume.id, copy);
-  EXPECT_EQ(again->volume.source, source);
-  EXPECT_EQ(Create({.name = "two", .source = other}).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(again->volume.source.id, source);
+  EXPECT_EQ(Create({.name = "two", .source = {other}}).error().code(), Code::kAlreadyExists);
   const auto blank = Create({.name = "two", .extents = 4});
   ASSERT_FALSE(blank.has_value());
   EXPECT_EQ(blank.error().code(), Code::kAlreadyExists);
   EXPECT_NE(blank.error().message().find("volume_content_source"), std::string::npos)
       << blank.error().message();
-  EXPECT_EQ(Create({.name = "one", .source = other}).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(Create({.name = "one", .source = {other}}).error().code(), Code::kAlreadyExists);
   // The source may be gone by the time the call is repeated.
   ASSERT_TRUE(engine_->volumes().Delete(source, Soon()).has_value());
-  EXPECT_EQ(Create({.name = "two", .source = source})->volume.id, copy);
+  EXPECT_EQ(Create({.name = "two", .source = {source}})->volume.id, copy);
 }
 
 TEST_F(CopyTest, WhatCannotBeCopiedIsRefusedAndLeavesNothing) {
@@ -209,18 +77,20 @@ TEST_F(CopyTest, WhatCannotBeCopiedIsRefusedAndLeavesNothing) {
     Code code;
     std::string words;
   } cases[] = {
-      {{.name = "x", .source = "default.qnothing"}, Code::kNotFound, "volume_content_source: "},
-      {{.name = "x", .extents = 3, .source = raw}, Code::kOutOfRange, "capacity_range"},
-      {{.name = "x", .source = raw, .limit = 3}, Code::kOutOfRange, "capacity_range.limit_bytes"},
-      {{.name = "x", .source = raw, .access = AccessType::kMount}, Code::kInvalidArgument, "made for block"},
-      {{.name = "x", .source = ext4}, Code::kInvalidArgument, "made for mount ext4"},
-      {{.name = "x", .source = ext4, .access = AccessType::kMount, .fs_type = "xfs"},
+      {{.name = "x", .source = {"default.qnothing"}}, Code::kNotFound, "volume_content_source: "},
+      {{.name = "x", .extents = 3, .source = {raw}}, Code::kOutOfRange, "capacity_range"},
+      {{.name = "x", .source = {raw}, .limit = 3}, Code::kOutOfRange, "capacity_range.limit_bytes"},
+      {{.name = "x", .source = {raw}, .access = AccessType::kMount},
+       Code::kInvalidArgument,
+       "made for block"},
+      {{.name = "x", .source = {ext4}}, Code::kInvalidArgument, "made for mount ext4"},
+      {{.name = "x", .source = {ext4}, .access = AccessType::kMount, .fs_type = "xfs"},
        Code::kInvalidArgument,
        "made for mount ext4"},
-      {{.name = "x", .source = btrfs, .access = AccessType::kMount, .fs_type = "btrfs"},
+      {{.name = "x", .source = {btrfs}, .access = AccessType::kMount, .fs_type = "btrfs"},
        Code::kInvalidArgument,
        "btrfs"},
-      {{.name = "x", .extents = 290, .source = raw}, Code::kNoSpace, ""},
+      {{.name = "x", .extents = 290, .source = {raw}}, Code::kNoSpace, ""},
   };
   for (const auto& one : cases) {
     const auto refused = Create(one.asked);
@@ -231,47 +101,47 @@ TEST_F(CopyTest, WhatCannotBeCopiedIsRefusedAndLeavesNothing) {
   }
   // The id names another node. A caller that has other nodes to ask is sent to them.
   const std::string far = lvm::VolumeId("default", lvm::NewLvName(), lvm::NodeHash("node-2"));
-  EXPECT_EQ(Create({.name = "x", .source = far}).error().code(), Code::kPrecondition);
-  EXPECT_EQ(Create({.name = "x", .source = far, .elsewhere = true}).error().code(), Code::kNoSpace);
+  EXPECT_EQ(Create({.name = "x", .source = {far}}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Create({.name = "x", .source = {far}, .elsewhere = true}).error().code(), Code::kNoSpace);
   // A growth that was cut off: the file system may fill the logical volume already.
   const std::string grown = Make({.name = "grown", .extents = 4});
   lvm_.before.FailNth("ChangeTags", 1, Error(Code::kUnavailable, "no"));  // the commit of the size
   ASSERT_FALSE(engine_->volumes().Expand(grown, {Bytes{6 * kExtent.value}, {}}, {}, Soon()).has_value());
-  const auto longer = Create({.name = "x", .source = grown});
+  const auto longer = Create({.name = "x", .source = {grown}});
   EXPECT_EQ(longer.error().code(), Code::kPrecondition);
   EXPECT_NE(longer.error().message().find("expand the volume"), std::string::npos)
       << longer.error().message();
   ASSERT_TRUE(engine_->volumes().Expand(grown, {Bytes{6 * kExtent.value}, {}}, {}, Soon()).has_value());
-  EXPECT_NE(Make({.name = "whole", .source = grown}), "");
+  EXPECT_NE(Make({.name = "whole", .source = {grown}}), "");
   // Every refusal has released the source.
-  EXPECT_NE(Make({.name = "y", .source = raw}), "");
+  EXPECT_NE(Make({.name = "y", .source = {raw}}), "");
 }
 
 TEST_F(CopyTest, ASourceInUseIsRefused) {
   const std::string source = Make({.name = "one", .extents = 40, .access = AccessType::kMount});
   ASSERT_TRUE(engine_->volumes().Stage({source, Path("/stage/v"), {}}, Soon()).has_value());
-  const auto refused = Create({.name = "two", .source = source, .access = AccessType::kMount});
+  const auto refused = Create({.name = "two", .source = {source}, .access = AccessType::kMount});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_NE(refused.error().message().find("not in use"), std::string::npos) << refused.error().message();
   ASSERT_TRUE(engine_->volumes().Unstage(source, Path("/stage/v"), Soon()).has_value());
-  const std::string copy = Make({.name = "two", .source = source, .access = AccessType::kMount});
+  const std::string copy = Make({.name = "two", .source = {source}, .access = AccessType::kMount});
 
   const std::string raw = Make({.name = "raw", .extents = 4});
   const Capability block{.access = AccessType::kBlock};
   ASSERT_TRUE(engine_->volumes().Stage({raw, Path("/stage/r"), block}, Soon()).has_value());
   ASSERT_TRUE(
       engine_->volumes().Publish({raw, Path("/stage/r"), Path("/pods/r"), block}, Soon()).has_value());
-  EXPECT_EQ(Create({.name = "three", .source = raw}, 7000).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Create({.name = "three", .source = {raw}}, 7000).error().code(), Code::kPrecondition);
   ASSERT_TRUE(engine_->volumes().Unpublish(raw, Path("/pods/r"), Soon()).has_value());
-  EXPECT_NE(Make({.name = "three", .source = raw}), "");
+  EXPECT_NE(Make({.name = "three", .source = {raw}}), "");
 }
 
 TEST_F(CopyTest, ACopyOfAFormattedVolumeIsNotFormattedAgain) {
   const std::string source = Make({.name = "one", .extents = 40, .access = AccessType::kMount});
   ASSERT_TRUE(engine_->volumes().Stage({source, Path("/stage/v"), {}}, Soon()).has_value());
   ASSERT_TRUE(engine_->volumes().Unstage(source, Path("/stage/v"), Soon()).has_value());
-  const std::string copy = Make({.name = "two", .source = source, .access = AccessType::kMount});
+  const std::string copy = Make({.name = "two", .source = {source}, .access = AccessType::kMount});
   ASSERT_EQ(mount_.Made().size(), 1U);
   mount_.SetContent(DmUuidOf(copy), mount_.ContentOf(DmUuidOf(source)));
   mount_.SetFilesystemSize(DmUuidOf(copy), mount_.FilesystemSize(DmUuidOf(source)));
@@ -280,7 +150,7 @@ TEST_F(CopyTest, ACopyOfAFormattedVolumeIsNotFormattedAgain) {
   EXPECT_EQ(mount_.Made().size(), 1U);
   // A source without a file system has nothing to copy.
   const std::string blank = Make({.name = "blank", .extents = 40, .access = AccessType::kMount});
-  const std::string second = Make({.name = "second", .source = blank, .access = AccessType::kMount});
+  const std::string second = Make({.name = "second", .source = {blank}, .access = AccessType::kMount});
   ASSERT_TRUE(engine_->volumes().Stage({second, Path("/stage/x"), {}}, Soon()).has_value());
   EXPECT_EQ(mount_.Made().size(), 2U);
 }
@@ -289,7 +159,7 @@ TEST_F(CopyTest, ACallThatEndsEarlierSaysHowFarTheCopyIsAndTheNextJoinsIt) {
   const std::string source = Make({.name = "one", .extents = 4});
   Write(source, "bytes", 0);
   steps_.Hold();
-  const auto late = Create({.name = "two", .source = source}, 1500);
+  const auto late = Create({.name = "two", .source = {source}}, 1500);
   ASSERT_FALSE(late.has_value());
   EXPECT_EQ(late.error().code(), Code::kUnavailable);
   EXPECT_NE(late.error().message().find("are copied"), std::string::npos) << late.error().message();
@@ -304,11 +174,11 @@ TEST_F(CopyTest, ACallThatEndsEarlierSaysHowFarTheCopyIsAndTheNextJoinsIt) {
   // A pod can end meanwhile.
   EXPECT_TRUE(engine_->volumes().Unpublish(source, Path("/pods/a"), Soon()).has_value());
   EXPECT_TRUE(engine_->volumes().Unstage(source, Path("/stage/v"), Soon()).has_value());
-  EXPECT_EQ(Create({.name = "three", .source = source}).error().code(), Code::kBusy);
-  EXPECT_EQ(Create({.name = "two", .source = source}, 1000).error().code(), Code::kUnavailable);
+  EXPECT_EQ(Create({.name = "three", .source = {source}}).error().code(), Code::kBusy);
+  EXPECT_EQ(Create({.name = "two", .source = {source}}, 1000).error().code(), Code::kUnavailable);
   EXPECT_EQ(LvCount(), 2U);
   steps_.LetGo();
-  const auto joined = Create({.name = "two", .source = source});
+  const auto joined = Create({.name = "two", .source = {source}});
   ASSERT_TRUE(joined.has_value()) << joined.error().message();
   EXPECT_EQ(Read(joined->volume.id, 5, 0), "bytes");
   EXPECT_TRUE(engine_->volumes().Stage({source, Path("/stage/v"), block}, Soon()).has_value());
@@ -318,18 +188,18 @@ TEST_F(CopyTest, AFailedCopyIsErasedAndMayBeTriedAgain) {
   const std::string source = Make({.name = "one", .extents = 4});
   const size_t before = erase_.Pieces().size();
   dm_.faults.FailNth("Open", 2, Error(Code::kIo, "no"));  // the new volume's
-  const auto failed = Create({.name = "two", .source = source});
+  const auto failed = Create({.name = "two", .source = {source}});
   ASSERT_FALSE(failed.has_value());
   EXPECT_EQ(failed.error().code(), Code::kIo) << failed.error().message();
   EXPECT_TRUE(UntilLvs(1)) << "erased and removed";
   EXPECT_GT(erase_.Pieces().size(), before);
-  EXPECT_NE(Make({.name = "two", .source = source}), "");
+  EXPECT_NE(Make({.name = "two", .source = {source}}), "");
 }
 
 TEST_F(CopyTest, AnUnfinishedCopyIsErasedByTheNextProcess) {
   const std::string source = Make({.name = "one", .extents = 4});
   steps_.Hold();
-  ASSERT_EQ(Create({.name = "two", .source = source}, 1500).error().code(), Code::kUnavailable);
+  ASSERT_EQ(Create({.name = "two", .source = {source}}, 1500).error().code(), Code::kUnavailable);
   ASSERT_EQ(LvCount(), 2U);
   const size_t before = erase_.Pieces().size();
   std::jthread release([&] {
@@ -340,7 +210,7 @@ TEST_F(CopyTest, AnUnfinishedCopyIsErasedByTheNextProcess) {
   EXPECT_TRUE(UntilLvs(1));
   EXPECT_GT(erase_.Pieces().size(), before) << "what was copied is erased";
   EXPECT_EQ(engine_->volumes().List(0, "", Soon())->volumes.size(), 1U);
-  EXPECT_NE(Make({.name = "two", .source = source}), "");
+  EXPECT_NE(Make({.name = "two", .source = {source}}), "");
 }
 
 TEST_F(CopyTest, ASourceThatWasNotActiveIsNotActiveAfterwards) {
@@ -348,7 +218,7 @@ TEST_F(CopyTest, ASourceThatWasNotActiveIsNotActiveAfterwards) {
   ASSERT_TRUE(
       lvm_.Apply(lvm::DeactivateLv{"vg0", lvm::ParseVolumeId(source)->lv_name, 0}, Soon()).has_value());
   ASSERT_FALSE(dm_.Find(DmUuidOf(source))->has_value());
-  EXPECT_NE(Make({.name = "two", .source = source}), "");
+  EXPECT_NE(Make({.name = "two", .source = {source}}), "");
   EXPECT_FALSE(dm_.Find(DmUuidOf(source))->has_value());
 }
 

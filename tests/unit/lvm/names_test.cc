@@ -158,6 +158,36 @@ TEST(Tags, SingleTagsEqualTheOnesBuilt) {
   EXPECT_EQ(StateTag(VolumeState::kCreating), kCreatingTag);
 }
 
+TEST(Tags, OfASnapshotAreUnknownToOlderBuildsWhileItIsReady) {
+  VolumeTags tags = Sample();
+  tags.snapshot = true;
+  tags.source = "pool.qvolume";
+  tags.cut = 1'795'752'934'000'000'001;
+  tags.length = Bytes{4096};
+  tags.asked = Bytes{4000};
+  const std::vector<std::string> ready = BuildTags(tags);
+  EXPECT_THAT(ready, Contains("quarry.v=2"));
+  EXPECT_THAT(ready, testing::Not(Contains("quarry.v=1")));
+  const auto parsed = ParseTags(ready);
+  ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+  EXPECT_TRUE((*parsed)->snapshot);
+  EXPECT_EQ((*parsed)->cut, tags.cut);
+  EXPECT_EQ((*parsed)->length, tags.length);
+  EXPECT_EQ((*parsed)->asked, tags.asked);
+  EXPECT_EQ((*parsed)->source, tags.source);
+  tags.state = VolumeState::kErasing;
+  EXPECT_THAT(BuildTags(tags), Contains("quarry.v=1"));
+  EXPECT_TRUE((**ParseTags(BuildTags(tags))).snapshot);
+  for (const char* key : {"quarry.cut", "quarry.length"}) {
+    EXPECT_EQ(ParseTags(Without(ready, std::string(key) + "=")).error().code(), Code::kCorrupt) << key;
+  }
+  // Format 2 is known of snapshots only, and no other kind is known.
+  EXPECT_EQ(ParseTags(Without(ready, "quarry.kind=")).error().code(), Code::kUnsupported);
+  std::vector<std::string> other = Without(ready, "quarry.kind=");
+  other.push_back("quarry.kind=store");
+  EXPECT_EQ(ParseTags(other).error().code(), Code::kUnsupported);
+}
+
 TEST(Tags, EveryMissingOneIsNamed) {
   const std::vector<std::string> all = BuildTags(Sample());
   for (const char* key : {"quarry.v", "quarry.id", "quarry.name", "quarry.size", "quarry.profile",

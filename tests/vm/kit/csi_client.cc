@@ -84,6 +84,9 @@ v1::CreateVolumeRequest CsiClient::CreateRequest(const VolumeSpec& spec) {
   if (!spec.source.empty()) {
     request.mutable_volume_content_source()->mutable_volume()->set_volume_id(spec.source);
   }
+  if (!spec.snapshot.empty()) {
+    request.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(spec.snapshot);
+  }
   return request;
 }
 
@@ -111,6 +114,28 @@ Reply<std::vector<v1::Volume>> CsiClient::List(int32_t max_entries) {
     request.set_starting_token(page.value.next_token());
   } while (all.ok() && !request.starting_token().empty());
   return all;
+}
+
+Reply<v1::CreateSnapshotResponse> CsiClient::Snapshot(const std::string& name, const std::string& source,
+                                                      const std::map<std::string, std::string>& parameters) {
+  v1::CreateSnapshotRequest request;
+  request.set_name(name);
+  request.set_source_volume_id(source);
+  request.mutable_parameters()->insert(parameters.begin(), parameters.end());
+  return Patiently<v1::CreateSnapshotResponse>(
+      limit_, [&] { return Invoke(controller(), &v1::Controller::Stub::CreateSnapshot, request); });
+}
+
+Reply<v1::DeleteSnapshotResponse> CsiClient::DeleteSnapshot(const std::string& id) {
+  v1::DeleteSnapshotRequest request;
+  request.set_snapshot_id(id);
+  return Invoke(controller(), &v1::Controller::Stub::DeleteSnapshot, request);
+}
+
+Reply<v1::ListSnapshotsResponse> CsiClient::Snapshots(const std::string& source) {
+  v1::ListSnapshotsRequest request;
+  request.set_source_volume_id(source);
+  return Invoke(controller(), &v1::Controller::Stub::ListSnapshots, request);
 }
 
 Reply<v1::GetCapacityResponse> CsiClient::Capacity(const std::map<std::string, std::string>& parameters) {

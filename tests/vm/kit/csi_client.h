@@ -41,7 +41,8 @@ struct VolumeSpec {
   v1::VolumeCapability capability = MountCapability();
   int64_t size = 64 * kMi;
   int64_t limit = 0;
-  std::string source = {};  // id of the volume to copy; empty: none
+  std::string source = {};    // id of the volume to copy; empty: none
+  std::string snapshot = {};  // id of the snapshot to make it from; empty: none
 };
 
 // The parameters of a volume of this type, for example ("raid5", {{"stripes", "3"}}).
@@ -86,6 +87,12 @@ class CsiClient {
   Reply<v1::DeleteVolumeResponse> Delete(const std::string& id);
   // All pages, in order. max_entries: size of a page, 0 for one page.
   Reply<std::vector<v1::Volume>> List(int32_t max_entries = 0);
+  // Repeated while the answer is that bytes are being copied, or space is being zeroed.
+  Reply<v1::CreateSnapshotResponse> Snapshot(const std::string& name, const std::string& source,
+                                             const std::map<std::string, std::string>& parameters = {});
+  Reply<v1::DeleteSnapshotResponse> DeleteSnapshot(const std::string& id);
+  // The snapshots of this volume; empty: all.
+  Reply<v1::ListSnapshotsResponse> Snapshots(const std::string& source = {});
   Reply<v1::GetCapacityResponse> Capacity(const std::map<std::string, std::string>& parameters = {});
   Reply<v1::ControllerExpandVolumeResponse> Expand(const std::string& id, int64_t size, int64_t limit = 0);
 

@@ -1,0 +1,122 @@
+// Snapshots: made by the same steps as copies of volumes (copy.cc), and deleted as volumes are.
+#include "engine/snapshots.h"
+
+#include <fmt/format.h>
+
+#include "engine/calls/pages.h"
+#include "engine/calls/steps.h"
+#include "engine/model/sizing.h"
+
+namespace quarry::engine {
+namespace {
+
+// The pool in which an earlier call with this request put the snapshot, as far as the request tells. nullptr:
+// it does not tell.
+Pool* LikelyPool(Node& node, const SnapshotRequest& request) {
+  const auto named = request.parameters.find("pool");
+  const auto source = lvm::ParseVolumeId(request.source);
+  const std::string name = named != request.parameters.end() ? named->second
+                           : source.has_value()              ? source->pool
+                                                             : "";
+  return node.FindPool(name).value_or(nullptr);
+}
+
+Result<SnapshotResult> Existing(const Record& record, const SnapshotRequest& request) {
+  if (record.tags.source != request.source) {
+    return Error(Code::kAlreadyExists, fmt::format("name: snapshot {} has this name, and is of volume {}",
+                                                   record.tags.id, record.tags.source));
+  }
+  return SnapshotResult{DescribeSnapshot(record), false};
+}
+
+// The snapshot to make of `source`. Its legs are in sync from the start: nobody uses a snapshot, so its array
+// is not active, and could not be synchronized later.
+Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) {
+  const Record& record = source.record;
+  if (!record.profile.has_value() || !record.access.has_value()) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("source_volume_id: this build cannot read the properties of volume {}", record.tags.id));
+  }
+  Profile base = *record.profile;
+  base.pool = source.pool->config.name;
+  QUARRY_ASSIGN(Profile profile, Profile::ParseOver(request.parameters, base));
+  profile.skip_sync = true;
+  return CreateWish{.name = request.name,
+                    .profile = std::move(profile),
+                    .access = {*record.access, record.tags.fs_type},
+                    .size = Extents{},
+                    .lv_name = ""};
+}
+
+}  // namespace
+
+Result<SnapshotResult> Snapshots::Create(const SnapshotRequest& request, const Call& call) {
+  Node& node = parts_.node;
+  QUARRY_ASSIGN(const auto pass, node.gate.Enter(call));
+  const CopyRequest copy{.name = request.name, .source = {request.source}, .to_snapshot = true};
+  QUARRY_TRY(JoinCopy(parts_, copy, call));
+  const std::string what = fmt::format("CreateSnapshot of '{}'", request.name);
+  QUARRY_ASSIGN(auto guard, node.locks.Lock(LockKey::SnapshotName(request.name), what, call));
+  Pool* const likely = LikelyPool(node, request);
+  QUARRY_ASSIGN(const auto found, node.FindSnapshotByName(request.name, likely, call));
+  if (found.has_value()) {
+    return Existing(found->record, request);
+  }
+  QUARRY_TRY(node.CheckReadableName(request.name));
+  auto source = node.GetForController(request.source, call);
+  if (!source.has_value()) {
+    return std::move(source.error()).Context("source_volume_id");
+  }
+  QUARRY_ASSIGN(CreateWish wish, WishFor(request, *source));
+  QUARRY_ASSIGN(Pool* const pool, node.FindPool(wish.profile.pool));
+  QUARRY_TRY(CheckTarget(node.world.dm, wish.profile.geometry));
+  QUARRY_TRY(MakeCopy(parts_, *pool, std::move(wish), copy, what, guard, call));
+  QUARRY_ASSIGN(const auto made, node.FindSnapshotByName(request.name, pool, call));
+  if (!made.has_value()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("{}: another process has removed the snapshot: try again", what));
+  }
+  return SnapshotResult{DescribeSnapshot(made->record), true};
+}
+
+Result<bool> Snapshots::Delete(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "DeleteSnapshot", call));
+  QUARRY_TRY(parts_.node.copied.Check(id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.FindSnapshot(id, call));
+  if (!found.has_value()) {
+    QUARRY_TRY(CheckDeleted(parts_, id, "snapshot", call));
+    return false;
+  }
+  QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteSnapshot of {}", id), call));
+  NoteDeleted(parts_, id);
+  return true;
+}
+
+Result<SnapshotList> Snapshots::List(const SnapshotFilter& filter, uint32_t max_entries,
+                                     const std::string& token, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_TRY(CheckToken(token, "ListSnapshots"));
+  QUARRY_ASSIGN(const auto catalogs, AllCatalogs(parts_, call));
+  SnapshotList page;
+  for (const auto& catalog : catalogs) {
+    for (const Record& record : catalog->records) {
+      if (record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady &&
+          (filter.id.empty() || filter.id == record.tags.id) &&
+          (filter.source.empty() || filter.source == record.tags.source)) {
+        page.snapshots.push_back(DescribeSnapshot(record));
+      }
+    }
+  }
+  page.next_token = TakePage(page.snapshots, token, max_entries);
+  return page;
+}
+
+Result<VolumeSnapshot> Snapshots::Get(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetSnapshot(id, call));
+  return DescribeSnapshot(found.record);
+}
+
+}  // namespace quarry::engine
