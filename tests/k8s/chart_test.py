@@ -74,6 +74,53 @@ class Chart(unittest.TestCase):
         drivers = [next(one for kind, _, one in documents(each) if kind == "CSIDriver") for each in (text, render())]
         self.assertEqual(drivers[0], drivers[1], "what cannot be changed must not depend on a value")
 
+    def test_nothing_of_snapshots_is_there_until_they_are_enabled(self):
+        self.assertNotIn("snapshot", render().lower())
+        found = documents(render("--set", "snapshotter.enabled=true"))
+        self.assertEqual([name for kind, name, _ in found if kind == "VolumeSnapshotClass"], ["quarry"])
+        self.assertNotIn("CustomResourceDefinition", [kind for kind, _, _ in found])
+
+    def test_each_node_makes_its_own_snapshots(self):
+        text = render("--set", "snapshotter.enabled=true,snapshotter.extraArgs={--v=5},snapshotter.timeout=7m")
+        pods = next(one for kind, _, one in documents(text) if kind == "DaemonSet")
+        container = pods.split("- name: csi-snapshotter\n")[1].split("\n      volumes:\n")[0]
+        for words in ("--csi-address=/csi/csi.sock", "--node-deployment", "--timeout=7m", '"--v=5"', "name: NODE_NAME"):
+            self.assertIn(words, container)
+        self.assertNotIn("leader-election", container)
+        self.assertIn("mountPath: /var/run/secrets/kubernetes.io/serviceaccount", container)
+
+    def test_the_sidecars_may_read_snapshots_and_write_what_they_must(self):
+        text = render("--set", "snapshotter.enabled=true")
+        roles = [found for found in documents(text) if "snapshot.storage.k8s.io]" in found[2]]
+        self.assertEqual([role[:2] for role in roles], [("ClusterRole", "quarry-quarry-system-quarry-node")])
+        rule = r"apiGroups: \[snapshot\.storage\.k8s\.io\], resources: \[(\S+)\], verbs: \[(.*?)\]"
+        self.assertEqual(
+            dict(re.findall(rule, roles[0][2])),
+            {
+                "volumesnapshots": "get, list, watch, update",
+                "volumesnapshotclasses": "get, list, watch",
+                "volumesnapshotcontents": "get, list, watch, patch",
+                "volumesnapshotcontents/status": "update, patch",
+            },
+        )
+
+    def test_snapshot_classes_have_what_their_values_say(self):
+        classes = '[{"name":"a"},{"name":"b","default":true,"parameters":{"type":"raid1"},"deletionPolicy":"Retain"}]'
+        values = "snapshotter.enabled=true,driverName=x.example"
+        text = render("--set", values, "--set-json", f"snapshotter.classes={classes}")
+        plain, other = (one for kind, _, one in documents(text) if kind == "VolumeSnapshotClass")
+        for words in ('driver: "x.example"', "deletionPolicy: Delete"):
+            self.assertIn(words, plain)
+        self.assertNotIn("parameters", plain)
+        for words in ('type: "raid1"', "deletionPolicy: Retain", 'is-default-class: "true"'):
+            self.assertIn(words, other)
+
+    def test_the_sidecars_are_those_that_the_cluster_tests_build(self):
+        module = (REPOSITORY / "tests" / "k8s" / "go" / "go.mod").read_text()
+        images = dict(re.findall(r"sig-storage/csi-([a-z]+):(v\S+)", (CHART / "values.yaml").read_text()))
+        built = dict(re.findall(r"^\tgithub\.com/kubernetes-csi/external-([a-z]+)/v\d+ (v\S+)$", module, re.M))
+        self.assertEqual(images, built)
+
     def test_the_versions_are_those_of_the_programs(self):
         version = re.search(r"project\(quarry VERSION (\S+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
         self.assertIn(f"\nappVersion: {version}\n", (CHART / "Chart.yaml").read_text())
@@ -127,6 +174,11 @@ class Chart(unittest.TestCase):
             'pools=[{"name":"a","vg":"x","share":{"raid1":0.4}}]': "whole number",
             'metrics={"address":"::"}': "address",
             'maxUnavailable=0': "maxUnavailable",
+            'snapshotter={"enabled":"yes"}': "enabled",
+            'snapshotter={"enabled":true,"classes":[{"name":"a","deletionPolicy":"Keep"}]}': "deletionPolicy",
+            'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"typ":"raid1"}}]}': "typ",
+            'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"type":"raid7"}}]}': "raid7",
+            'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"pool":"nowhere"}}]}': "nowhere",
         }.items():
             self.assertIn(word, render("--set-json", value, fails=True))
 

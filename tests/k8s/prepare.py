@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 PROGRAMS = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "helm",
-    "csi-provisioner", "csi-resizer",
+    "csi-provisioner", "csi-resizer", "csi-snapshotter", "snapshot-controller",
 )  # fmt: skip
 SKIPPED = 77
 
@@ -42,7 +42,7 @@ def values():
     chart = REPOSITORY / "deploy" / "kubernetes" / "chart"
     text = (chart / "values.yaml").read_text()
     names = {}
-    for section in ("provisioner", "resizer"):
+    for section in ("provisioner", "resizer", "snapshotter"):
         part = text[text.index(f"\n{section}:") :]
         names[section] = part[part.index("image: ") + 7 :].split("\n", 1)[0].strip()
     return names
@@ -75,6 +75,7 @@ def node_image(release, binaries, build, suite=None):
             images.agnhost(folder / "agnhost.tar", suite["agnhost"], busybox(), binaries / "agnhost")
         images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
         images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")
+        images.single(folder / "snapshotter.tar", named["snapshotter"], binaries / "csi-snapshotter")
         # A layer of it changes only with Debian's packages, so later builds are imported faster.
         quarry_image(build, folder / "made").rename(folder / "earlier.tar")
         extra = [*folder.glob("*.tar"), binaries / "kubelet", HERE / "kit" / "node.sh"]

@@ -3,7 +3,7 @@
 from kit import objects
 from kit.api import Refused
 from kit.cluster import KUBERNETES, quantity
-from kit.objects import claim, generic, inline, is_ready, of_claim, pod, storage_class
+from kit.objects import claim, generic, inline, is_ready, of_claim, pod, snapshot, storage_class
 from kit.scenario import WRITE, MiB, Scenario, together
 
 
@@ -65,6 +65,40 @@ class Volumes(Scenario):
         self.make(pod("first", of_claim("first")))
         self.runs("first")
         self.assertEqual(self.run_in("first", "cat /data/file").strip(), "kept")
+
+    @together(1)
+    def test_a_snapshot_keeps_the_content_that_the_claim_had(self):
+        self.make(claim("first", "100Mi"), pod("first", of_claim("first"), WRITE.format("old")))
+        node = self.runs("first")
+        self.make(snapshot("then", "first"))
+        self.until(
+            "the snapshot says that the claim is in use",
+            lambda: "in use" in self.snapshot_status("then").get("error", {}).get("message", ""),
+        )
+        self.assertFalse(self.snapshot_status("then").get("readyToUse"))
+        self.drop("Pod", "first")
+        self.until("the snapshot is ready", lambda: self.snapshot_status("then").get("readyToUse"))
+        self.assertEqual(quantity(self.snapshot_status("then")["restoreSize"]), 100 * MiB)
+        self.make(pod("first", of_claim("first"), WRITE.format("new")))
+        self.runs("first")
+        self.assertEqual(self.run_in("first", "cat /data/file").strip(), "new")
+        # The scheduler does not know where the snapshot is.
+        self.make(claim("second", "200Mi", restored="then"), pod("second", of_claim("second"), node=node))
+        self.runs("second")
+        self.assertEqual(self.run_in("second", "cat /data/file").strip(), "old")
+        blocks = int(self.run_in("second", "df -k /data | tail -n 1").split()[1])
+        self.assertGreater(blocks, 150 * 1024)
+        # The snapshot outlives its claim, and what is made of the snapshot outlives the snapshot.
+        self.drop("Pod", "first")
+        self.drop("PersistentVolumeClaim", "first")
+        self.make(claim("third", "100Mi", restored="then"), pod("third", of_claim("third"), node=node))
+        self.runs("third")
+        self.drop("VolumeSnapshot", "then")
+        for name in ("second", "third"):
+            self.assertEqual(self.run_in(name, "cat /data/file").strip(), "old")
+
+    def snapshot_status(self, name):
+        return self.api.get("VolumeSnapshot", name).get("status", {})
 
 
 class Scheduling(Scenario):

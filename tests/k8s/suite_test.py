@@ -30,7 +30,7 @@ else:
     state = name.split()[-1]
     report = [{{"SpecReports": [
         {{"State": "skipped", "LeafNodeText": "another"}},
-        {{"State": state, "ContainerHierarchyTexts": ["{title}".strip()], "LeafNodeText": name,
+        {{"State": state, "ContainerHierarchyTexts": ["{title}".strip(), ""], "LeafNodeText": name,
          "Failure": {{"Message": "why"}}}},
     ]}}]
     if state != "dies":
@@ -65,6 +65,10 @@ class Runs(unittest.TestCase):
         if self.left:
             raise AssertionError(self.left)
 
+    def kubectl(self, *words):
+        with open(self.calls, "a") as calls:
+            calls.write(" ".join(words) + "\n")
+
     def run_suite(self, *names, focus="", tested=("build", "chart")):
         """Whether it passes."""
         specs = [*LISTED, *names]
@@ -73,7 +77,8 @@ class Runs(unittest.TestCase):
             PROGRAM.format(python=sys.executable, specs=specs, title=suite.TITLE, calls=self.calls)
         )
         program.chmod(0o755)
-        cluster = SimpleNamespace(plane=SimpleNamespace(kubeconfig="none"), wait_empty=self.wait_empty)
+        plane = SimpleNamespace(kubeconfig="none", kubectl=self.kubectl)
+        cluster = SimpleNamespace(plane=plane, nodes={"n1": None, "n2": None}, wait_empty=self.wait_empty)
         return suite.Suite(cluster, self.folder, tested, self.folder / "results").run(focus)
 
     def called(self):
@@ -85,6 +90,17 @@ class Runs(unittest.TestCase):
         self.calls.unlink()
         self.assertTrue(self.run_suite("most passed", "another passed"))
         self.assertEqual(self.called(), ["another passed"])
+
+    def test_specs_of_snapshots_run_last_and_on_one_node(self):
+        of_snapshots = "a restore [Feature:VolumeSnapshotDataSource] passed"
+        self.assertTrue(self.run_suite(of_snapshots, "most passed", focus="most|restore"))
+        self.assertEqual(self.calls.read_text().splitlines(), ["most passed", "cordon n1", of_snapshots, "uncordon n1"])
+
+    def test_all_nodes_are_back_if_a_spec_of_snapshots_leaves_something(self):
+        self.left = "a volume"
+        with self.assertRaises(AssertionError):
+            self.run_suite("a restore [Feature:VolumeSnapshotDataSource] passed", focus="restore")
+        self.assertEqual(self.called()[-1], "uncordon n1")
 
     def test_a_failure_fails_and_is_run_again(self):
         self.assertFalse(self.run_suite("most passed", "it failed"))

@@ -9,6 +9,7 @@ godebug default=go1.26
 require (
 	github.com/kubernetes-csi/external-provisioner/v6 v6.3.0
 	github.com/kubernetes-csi/external-resizer/v2 v2.2.0
+	github.com/kubernetes-csi/external-snapshotter/v8 v8.6.0
 	go.etcd.io/etcd/server/v3 v3.6.11
 	helm.sh/helm/v3 v3.21.4
 	k8s.io/kubernetes v1.36.3
@@ -104,7 +105,7 @@ require (
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/cadvisor v0.56.2 // indirect
-	github.com/google/cel-go v0.27.0 // indirect
+	github.com/google/cel-go v0.28.1 // indirect
 	github.com/google/gnostic-models v0.7.1 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
@@ -123,7 +124,7 @@ require (
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/kubernetes-csi/csi-lib-utils v0.24.0 // indirect
-	// Named, since go would take the newest, which wants a newer Kubernetes.
+	// Named, since go would take the newest, which wants a newer Kubernetes. It has the definitions of snapshots, too.
 	github.com/kubernetes-csi/external-snapshotter/client/v8 v8.6.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/lann/builder v0.0.0-20180802200727-47ae307949d0 // indirect

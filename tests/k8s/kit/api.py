@@ -27,6 +27,9 @@ KINDS = {
     "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": ("apis/storage.k8s.io/v1", "csinodes", False),
     "CSIStorageCapacity": ("apis/storage.k8s.io/v1", "csistoragecapacities", True),
+    "VolumeSnapshot": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshots", True),
+    "VolumeSnapshotClass": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotclasses", False),
+    "VolumeSnapshotContent": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotcontents", False),
 }
 
 

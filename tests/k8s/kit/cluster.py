@@ -19,7 +19,11 @@ NAMESPACE = "quarry-system"
 NODES = {"n1": ("2G", "2G", "2G", "1G"), "n2": ("6G", "6G", "1G")}
 # n3: what n1 may call itself later.
 ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2", "n3": "127.0.1.1"}
-VALUES = {"inlineVolumes": {"maxSize": "1GiB"}, "provisioner": {"capacityPollInterval": "30s"}}
+VALUES = {
+    "inlineVolumes": {"maxSize": "1GiB"},
+    "provisioner": {"capacityPollInterval": "30s"},
+    "snapshotter": {"enabled": True, "retryIntervalMax": "10s"},
+}
 
 
 class Cluster:
@@ -117,8 +121,9 @@ class Cluster:
         return next(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node)
 
     def wait_empty(self):
-        """Until no PersistentVolume, logical volume or mount of Quarry is left."""
+        """Until no PersistentVolume, snapshot, logical volume or mount of Quarry is left."""
         self.until("no PV is left", lambda: not self.api.list("PersistentVolume"))
+        self.until("no snapshot is left", lambda: not self.api.list("VolumeSnapshotContent"))
         for node in self.nodes.values():
             self.until(f"no volume is left on {node.name}", lambda: not node.volumes(), describe=lambda: node.sh("lvs -a"))
             self.until(f"no mount is left on {node.name}", lambda: not node.mounts(), describe=node.mounts)
@@ -129,7 +134,8 @@ class Cluster:
 
     def describe(self):
         """What a person would look at first."""
-        words = [self.plane.kubectl("get", "nodes,pods,pvc,pv", "-A", "-o", "wide", check=False)]
+        kinds = "nodes,pods,pvc,pv,volumesnapshots,volumesnapshotcontents"
+        words = [self.plane.kubectl("get", kinds, "-A", "-o", "wide", check=False)]
         words.append(self.plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", check=False)[-4000:])
         return "\n".join(words)
 

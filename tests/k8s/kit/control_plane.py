@@ -16,7 +16,7 @@ API_SERVICE = "10.96.0.1"
 
 
 class ControlPlane:
-    """etcd, API server, controllers and scheduler. The processes end with this process's namespace."""
+    """etcd, API server, scheduler and all controllers. The processes end with this process's namespace."""
 
     def __init__(self, folder, programs, nodes):
         """nodes: {name: the loopback address that leads to its kubelet}."""
@@ -69,6 +69,16 @@ class ControlPlane:
             "--controllers=*,-bootstrap-signer-controller,-token-cleaner-controller",
         )
         self._start("kube-scheduler", *common)
+        self._serve_snapshots()
+
+    def _serve_snapshots(self):
+        """What the chart expects of a cluster that has snapshots."""
+        self.kubectl("apply", "--filename", str(self._programs / "snapshot-crds"))
+        for kind in ("VolumeSnapshotClass", "VolumeSnapshotContent", "VolumeSnapshot"):
+            # The API server begins to serve a new kind a moment later.
+            until(f"the kind {kind} is served", lambda: self.api.list(kind) == [], 60, self._ends)
+        # The node of a volume makes its snapshots.
+        self._start("snapshot-controller", f"--kubeconfig={self.kubeconfig}", "--enable-distributed-snapshotting")
 
     @staticmethod
     def token(node):

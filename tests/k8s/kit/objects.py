@@ -3,12 +3,15 @@
 from .images import BUSYBOX
 
 DRIVER = "quarry.csi.local"
+SNAPSHOTS = "snapshot.storage.k8s.io"
 IDLE = "trap exit TERM; sleep 1d & wait"
 
 
-def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWriteOnce", source=None):
-    """`source`: the claim that this one becomes a copy of."""
+def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWriteOnce", source=None, restored=None):
+    """`source`: the claim that this one becomes a copy of. `restored`: the snapshot that it is made of."""
     copied = {"dataSource": {"kind": "PersistentVolumeClaim", "name": source}} if source else {}
+    if restored:
+        copied = {"dataSource": {"apiGroup": SNAPSHOTS, "kind": "VolumeSnapshot", "name": restored}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -20,6 +23,16 @@ def claim(name, size, mode="Filesystem", storage_class="quarry", access="ReadWri
             "resources": {"requests": {"storage": size}},
             **copied,
         },
+    }
+
+
+def snapshot(name, source, snapshot_class="quarry"):
+    """`source`: the claim."""
+    return {
+        "apiVersion": f"{SNAPSHOTS}/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {"name": name},
+        "spec": {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": source}},
     }
 
 
