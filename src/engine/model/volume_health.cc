@@ -178,6 +178,11 @@ std::vector<bool> FailedLegs(const dm::RaidStatus& raid) {
   return out;
 }
 
+bool IsWhole(const dm::RaidStatus& raid) {
+  return raid.action == "idle" && raid.in_sync == raid.total &&
+         raid.legs.find_first_not_of('A') == std::string::npos;
+}
+
 bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid) {
   return raid.legs.size() == geometry.legs() && !Survives(geometry, FailedLegs(raid));
 }

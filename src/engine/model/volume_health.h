@@ -19,6 +19,9 @@ bool Survives(const lvm::Geometry& geometry, const std::vector<bool>& lost);
 // For each leg, whether the kernel has failed it, or has no leg in its place. Pure.
 std::vector<bool> FailedLegs(const dm::RaidStatus& raid);
 
+// Whether all legs are present and in sync, and the kernel is doing nothing with them. Pure.
+bool IsWhole(const dm::RaidStatus& raid);
+
 // Whether more legs have failed than the type can do without. The kernel has then recorded the failures on
 // the remaining legs, and takes no leg back. Pure.
 bool HasStopped(const lvm::Geometry& geometry, const dm::RaidStatus& raid);

@@ -232,10 +232,14 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
     plan.waiting = true;  // LVM replaces no leg while other legs are being rebuilt
     return;
   }
+  if (view.not_rebuilt.contains(record.tags.id)) {
+    return;  // the volumes behind it do not wait for it
+  }
   auto step = ReplaceLegs(view, volume, profile->geometry,
                           {.which = lvm::LostLegs(view.group(), *record.lv),
                            .avoid = view.catalog->weak,
-                           .activate = !volume.active});
+                           .activate = !volume.active,
+                           .kind = RepairKind::kRebuild});
   if (!step.has_value()) {
     plan.obstacles.push_back(
         step.error().needed
@@ -327,8 +331,7 @@ std::set<std::string> FailedPvs(const RepairView& view, const VolumeView& volume
 
 bool IsDispensable(const Record& volume, const std::optional<dm::RaidStatus>& raid) {
   const std::vector<bool> lost = lvm::LostLegs(*volume.group, *volume.lv);
-  return raid.has_value() && raid->action == "idle" && raid->in_sync == raid->total &&
-         raid->legs.size() == lost.size() && raid->legs.find_first_not_of('A') == std::string::npos &&
+  return raid.has_value() && IsWhole(*raid) && raid->legs.size() == lost.size() &&
          std::ranges::find(lost, true) == lost.end();
 }
 

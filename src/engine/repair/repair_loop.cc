@@ -66,6 +66,8 @@ RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
   switch (step.kind) {
     case RepairKind::kRepair:
       break;
+    case RepairKind::kRebuild:
+      return {{Step::kRebuild, step.ids.front()}, "rebuilding the legs of a volume failed"};
     case RepairKind::kTakeBack:
       return {{Step::kTakeBack, step.disk}, "LVM refused to take a returned disk back"};
     case RepairKind::kEvacuate:
@@ -184,6 +186,10 @@ bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& roun
     round.refused.insert(step.disk);
     return true;
   }
+  if (!done.has_value() && step.kind == RepairKind::kRebuild && done.error().code() != Code::kTimeout) {
+    round.not_rebuilt.insert(step.ids.front());
+    return true;
+  }
   // One evacuation step per round, so other calls and repairs come in between.
   return done.has_value() && step.kind != RepairKind::kEvacuate;
 }
@@ -208,7 +214,9 @@ void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound&
   if (!done.has_value()) {
     return Failed(failure, done.error(), round);
   }
-  if (step.kind == RepairKind::kEvacuate) {
+  if (step.kind == RepairKind::kRebuild) {
+    retries_.Forget(failure.key);
+  } else if (step.kind == RepairKind::kEvacuate) {
     retries_.Forget(failure.key);
     round.report.NoLaterThan(milliseconds(1));
   } else if (IsScrub(step)) {
@@ -299,6 +307,12 @@ Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (round.refused.contains(pv.uuid) || !IsDue({Step::kTakeBack, pv.uuid}, round)) {
       view.refused.insert(pv.uuid);
+    }
+  }
+  for (const VolumeView& volume : view.volumes) {
+    const std::string& id = volume.record->tags.id;
+    if (round.not_rebuilt.contains(id) || !IsDue({Step::kRebuild, id}, round)) {
+      view.not_rebuilt.insert(id);
     }
   }
   for (VolumeView& volume : view.volumes) {

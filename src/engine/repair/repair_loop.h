@@ -50,7 +50,8 @@ class RepairLoop {
     const std::set<std::string>& accepted;
     const Call& call;
     RepairReport& report;
-    std::set<std::string> refused = {};  // PV UUIDs: LVM refused in this round to take them back
+    std::set<std::string> refused = {};      // PV UUIDs: LVM refused in this round to take them back
+    std::set<std::string> not_rebuilt = {};  // ids of volumes whose rebuild failed in this round
   };
   struct Failure;
   static Failure PoolFailure();

@@ -15,7 +15,8 @@ namespace quarry::engine {
 // Steps with different keys do not delay each other.
 struct RetryKey {
   enum class Step {
-    kRepair,  // any step that has no kind of its own
+    kRepair,   // any step that has no kind of its own
+    kRebuild,  // of a volume's legs
     kEvacuate,
     kReplaceLeg,  // on a disk that is present and failing
     kLimit,       // sets the rebuild rate
@@ -24,7 +25,8 @@ struct RetryKey {
     kScrub,
   };
   Step step;
-  std::string of = {};  // kTakeBack: PV UUID; kRefresh, kScrub: volume id; else empty, for the whole pool
+  std::string of =
+      {};  // kTakeBack: PV UUID; kRebuild, kRefresh, kScrub: volume id; else empty, for the whole pool
   auto operator<=>(const RetryKey&) const = default;
 };
 

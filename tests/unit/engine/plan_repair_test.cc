@@ -93,6 +93,32 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
   EXPECT_THAT(Mend().done, IsEmpty());
 }
 
+TEST_F(MendingTest, AVolumeThatCannotBeRebuiltDoesNotHoldUpTheOthers) {
+  std::vector<std::string> ids = {Create("one", "raid5", 80), Create("two", "raid5", 80)};
+  std::ranges::sort(ids);  // the order in which they are rebuilt
+  const auto has_leg_on = [&](const std::string& id, const std::string& pv) {
+    const std::vector<std::string> legs = Legs(id);
+    return std::ranges::find(legs, pv) != legs.end();
+  };
+  const std::vector<std::string> legs = Legs(ids[0]);
+  const std::string lost =
+      *std::ranges::find_if(legs, [&](const std::string& pv) { return has_leg_on(ids[1], pv); });
+  SetMissing(lost);
+  Mend();
+  Pass(std::chrono::seconds(61));
+  lvm_.before.FailNth("Repair", 1, Error(Code::kInternal, "no"));
+  const RepairReport report = Mend(RepairCause::kEvent);
+  EXPECT_THAT(report.done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
+  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("no")));
+  EXPECT_TRUE(has_leg_on(ids[0], lost));
+  EXPECT_FALSE(has_leg_on(ids[1], lost));
+  // It is tried again, later.
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, IsEmpty());
+  Pass(std::chrono::seconds(600));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, Contains(HasSubstr("out of group")));
+  EXPECT_FALSE(has_leg_on(ids[0], lost));
+}
+
 TEST_F(MendingTest, ADiskThatReturnsWithinTheDelayIsOnlyRefreshed) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);
@@ -196,8 +222,7 @@ TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
     SetMissing(before[1], false);
     clock_.now += *Mend().next;
   }
-  EXPECT_THAT(Mend(RepairCause::kEvent).done,
-              ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
   const auto is_blamed = [&] {
     const auto pools = engine_->lifecycle().NodeStatus(Soon());
     return std::ranges::find(pools->front().disks, before[1], &DiskStatus::pv_uuid)->condition ==
