@@ -28,8 +28,11 @@ struct Wish {
   uint64_t required = 0;
   uint64_t limit = 0;  // 0: none
   bool block = false;
+  std::string source = {};    // id of the volume that it is a copy of
+  std::string snapshot = {};  // id of the snapshot that it is made from
 };
 
+// A volume or a snapshot.
 struct Made {
   std::string id;
   uint64_t extents = 0;
@@ -70,6 +73,13 @@ class Driver {
   virtual Result<uint64_t> Stats(const std::string& id, const Spot& spot) = 0;
   // Bytes of the device.
   virtual Result<uint64_t> NodeExpand(const std::string& id, const Spot& spot, uint64_t required) = 0;
+  virtual Result<Made> Snapshot(const std::string& name, const std::string& source) = 0;
+  virtual Status DeleteSnapshot(const std::string& id) = 0;
+  // All snapshots: extents by id.
+  virtual Result<std::map<std::string, uint64_t>> Snapshots() = 0;
+  // A number at the beginning of a raw volume.
+  virtual void Write(const std::string& id, uint64_t number) = 0;
+  virtual uint64_t Read(const std::string& id) = 0;
   // The process dies, and a new process serves.
   virtual Status Restart() = 0;
 

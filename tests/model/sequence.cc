@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kHuge = uint64_t{1} << 30;  // more extents than any group in the tests has
 constexpr char kNeverWas[] = "main.qaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
+using Codes = std::optional<Code>;
+
 uint64_t RoundedUp(uint64_t extents, uint64_t granule) {
   return (extents + granule - 1) / granule * granule;
 }
@@ -66,6 +68,9 @@ uint64_t Sequence::TakenByAll() const {
   for (const auto& [name, known] : model_) {
     sum += Taken(kTypes[known.type], known.extents);
   }
+  for (const auto& [name, snapshot] : snapshots_) {
+    sum += Taken(kTypes[snapshot.type], snapshot.extents);
+  }
   return sum;
 }
 
@@ -89,6 +94,11 @@ void Sequence::OneCall() {
       {22, [&] { Create(); }},
       {11, [&] { Delete(PickName()); }},
       {11, [&] { Expand(); }},
+      {6, [&] { Write(); }},
+      {7, [&] { Snapshot(); }},
+      {4, [&] { DeleteSnapshot(PickSnapshot()); }},
+      {6, [&] { CreateFromSnapshot(); }},
+      {4, [&] { Copy(); }},
       {13, [&] { Stage(); }},
       {9, [&] { Unstage(PickName()); }},
       {13, [&] { Publish(); }},
@@ -131,8 +141,8 @@ void Sequence::Create() {
     return Expect(made, Code::kInvalidArgument);
   }
   if (known != nullptr) {
-    const bool same = known->type == type && known->block == block && known->extents >= asked &&
-                      (limit == 0 || known->extents <= limit);
+    const bool same = known->source.empty() && known->type == type && known->block == block &&
+                      known->extents >= asked && (limit == 0 || known->extents <= limit);
     Expect(made, same ? std::nullopt : std::optional(Code::kAlreadyExists));
     if (made.has_value()) {
       EXPECT_EQ(made->id, known->id);
@@ -144,7 +154,100 @@ void Sequence::Create() {
   Expect(made, possible ? std::nullopt : std::optional(Code::kOutOfRange));
   if (made.has_value()) {
     EXPECT_EQ(made->extents, rounded);
-    model_[name] = {made->id, rounded, type, block, false, {}};
+    model_[name] = {made->id, rounded, type, block, false, {}, asked};
+  }
+}
+
+// Where it is published. A device stays read-only after the end of a read-only publication.
+void Sequence::Write() {
+  Known* const known = Find(PickName());
+  if (known != nullptr && known->block && !known->targets.empty() && !known->targets.begin()->second) {
+    known->number = ++numbers_;
+    Tell(fmt::format("write {} to {}\n", known->number, known->id));
+    driver_.Write(known->id, known->number);
+  }
+}
+
+void Sequence::Snapshot() {
+  const std::string name = PickSnapshot();
+  const std::string volume = PickName();
+  const Known* const known = Find(volume);
+  if (known != nullptr && !known->block) {
+    return;
+  }
+  Tell(fmt::format("snapshot {} of {}", name, volume));
+  const auto made = driver_.Snapshot(name, Id(volume));
+  if (const auto there = snapshots_.find(name); there != snapshots_.end()) {
+    Expect(made, there->second.source == Id(volume) ? std::nullopt : Codes(Code::kAlreadyExists));
+    if (made.has_value()) {
+      EXPECT_EQ(made->id, there->second.id);
+      EXPECT_EQ(made->extents, there->second.asked);
+    }
+    return;
+  }
+  Expect(made, known == nullptr          ? Codes(Code::kNotFound)
+               : !known->targets.empty() ? Codes(Code::kPrecondition)
+                                         : std::nullopt);
+  if (made.has_value() && known != nullptr) {
+    EXPECT_EQ(made->extents, known->asked) << "a volume of that size holds it";
+    snapshots_[name] = {made->id, known->id, known->extents, known->type, known->asked, known->number};
+  }
+}
+
+void Sequence::DeleteSnapshot(const std::string& name) {
+  Tell(fmt::format("delete snapshot {}", name));
+  const auto known = snapshots_.find(name);
+  Expect(driver_.DeleteSnapshot(known == snapshots_.end() ? kNeverWas : known->second.id), std::nullopt);
+  if (known != snapshots_.end()) {
+    erasing_ += Taken(kTypes[known->second.type], known->second.extents);
+    snapshots_.erase(known);
+  }
+}
+
+void Sequence::CreateFromSnapshot() {
+  const std::string name = PickSnapshot();
+  const auto known = snapshots_.find(name);
+  const KnownSnapshot from = known == snapshots_.end() ? KnownSnapshot{.id = kNeverWas} : known->second;
+  Tell(fmt::format("from snapshot {}: ", name));
+  CreateFrom({.snapshot = from.id}, from, known == snapshots_.end() ? Codes(Code::kNotFound) : std::nullopt);
+}
+
+void Sequence::Copy() {
+  const std::string volume = PickName();
+  const Known* const known = Find(volume);
+  if (known != nullptr && !known->block) {
+    return;
+  }
+  const Known from = known == nullptr ? Known{.id = Id(volume)} : *known;
+  Tell(fmt::format("from {}: ", volume));
+  CreateFrom({.source = from.id},
+             {.id = from.id, .extents = from.extents, .asked = from.asked, .number = from.number},
+             known == nullptr       ? Codes(Code::kNotFound)
+             : from.targets.empty() ? std::nullopt
+                                    : Codes(Code::kPrecondition));
+}
+
+void Sequence::CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted) {
+  Wish wish = from;
+  wish.name = PickName();
+  wish.block = true;
+  const auto type = static_cast<size_t>(Pick(4));
+  wish.type = kTypes[type].name;
+  wish.required = std::max<uint64_t>(source.asked, 1) + static_cast<uint64_t>(Pick(4));
+  const uint64_t rounded = RoundedUp(std::max(wish.required, source.extents), kTypes[type].granule);
+  Tell(fmt::format("create {}: {} of {}", wish.name, wish.type, wish.required));
+  const auto made = driver_.Create(wish);
+  if (const Known* const known = Find(wish.name); known != nullptr) {
+    const bool same =
+        known->source == source.id && known->type == type && known->block && known->extents >= wish.required;
+    Expect(made, same ? std::nullopt : Codes(Code::kAlreadyExists));
+    return;
+  }
+  Expect(made, wanted);
+  if (made.has_value()) {
+    EXPECT_EQ(made->extents, rounded);
+    EXPECT_EQ(driver_.Read(made->id), source.number);
+    model_[wish.name] = {made->id, rounded, type, true, false, {}, wish.required, source.id, source.number};
   }
 }
 
@@ -176,6 +279,7 @@ void Sequence::Expand() {
   const bool possible = asked != kHuge && (limit == 0 || then <= limit);
   Expect(grown, possible ? std::nullopt : std::optional(Code::kOutOfRange));
   if (grown.has_value()) {
+    known->asked = then > known->extents ? asked : known->asked;
     known->extents = then;
     EXPECT_EQ(grown->extents, then);
     EXPECT_EQ(grown->node_expansion_required, !known->block);
@@ -338,6 +442,21 @@ void Sequence::CheckList() {
     wanted[known.id] = known.extents;
   }
   EXPECT_EQ(*listed, wanted);
+  const auto snapshots = driver_.Snapshots();
+  if (!snapshots.has_value()) {
+    ADD_FAILURE() << snapshots.error().message();
+    return;
+  }
+  std::map<std::string, uint64_t> known;
+  for (const auto& [name, snapshot] : snapshots_) {
+    known[snapshot.id] = snapshot.asked;
+  }
+  EXPECT_EQ(*snapshots, known);
+  for (const auto& [name, volume] : model_) {
+    if (volume.block) {
+      EXPECT_EQ(driver_.Read(volume.id), volume.number) << name;
+    }
+  }
 }
 
 void Sequence::EndEmpty() {
@@ -354,6 +473,9 @@ void Sequence::EndEmpty() {
     model_[name].targets.clear();
     Unstage(name);
     Delete(name);
+  }
+  while (!snapshots_.empty()) {
+    DeleteSnapshot(std::string(snapshots_.begin()->first));
   }
   CheckList();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(shape_.settle_seconds);

@@ -1,5 +1,6 @@
-// A random sequence of calls with restarts in between, compared with a model that a reader can check: a map
-// of volumes. Answers and codes must be the same. The sequence begins and ends with an empty group.
+// A random sequence of calls with restarts in between, compared with a model that a reader can check: maps
+// of volumes and snapshots. Answers and codes must be the same. The sequence begins and ends with an empty
+// group.
 #pragma once
 
 #include <functional>
@@ -39,11 +40,30 @@ class Sequence {
     bool block = false;
     bool staged = false;
     std::map<int, bool> targets;  // target → read-only
+    uint64_t asked = 0;           // extents that were asked for, of which it may have got more
+    std::string source = {};      // id of the volume or snapshot that it was made from
+    uint64_t number = 0;          // at its beginning, if it is raw
+  };
+  struct KnownSnapshot {
+    std::string id;
+    std::string source;  // id of the volume
+    uint64_t extents = 0;
+    size_t type = 0;
+    uint64_t asked = 0;  // of its volume
+    uint64_t number = 0;
   };
 
   void OneCall();
   void Create();
   void Delete(const std::string& name);
+  // These are for raw volumes.
+  void Write();
+  void Snapshot();
+  void DeleteSnapshot(const std::string& name);
+  void CreateFromSnapshot();
+  void Copy();
+  // `from`: its source. `wanted`: the error that is due to the source; nullopt: none.
+  void CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted);
   void Expand();
   void Stage();
   void Unstage(const std::string& name);
@@ -61,6 +81,7 @@ class Sequence {
   int Pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
   bool OneIn(int n) { return Pick(n) == 0; }
   std::string PickName() { return "v" + std::to_string(Pick(shape_.names)); }
+  std::string PickSnapshot() { return "s" + std::to_string(Pick(shape_.names)); }
   Spot PickSpot(const std::string& name) { return {name, Pick(3) - 1}; }
   // The volume of this name, if there is one.
   Known* Find(const std::string& name);
@@ -77,9 +98,11 @@ class Sequence {
   Driver& driver_;
   std::mt19937 random_;
   const Shape shape_;
-  std::map<std::string, Known> model_;       // by name
-  std::map<std::string, std::string> gone_;  // ids of deleted volumes, by name
-  uint64_t erasing_ = 0;                     // upper limit for the extents of deleted volumes
+  std::map<std::string, Known> model_;              // by name
+  std::map<std::string, std::string> gone_;         // ids of deleted volumes, by name
+  std::map<std::string, KnownSnapshot> snapshots_;  // by name
+  uint64_t numbers_ = 0;                            // that were written
+  uint64_t erasing_ = 0;                            // upper limit for the extents of deleted volumes
   std::string story_;
 };
 

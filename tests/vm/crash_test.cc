@@ -85,11 +85,11 @@ class CrashTest : public VmTest {
   }
 
   // Kills at the steps that follow the answer (erasing), too.
-  void UntilGone(const v1::Volume& volume) {
+  void UntilGone(const std::string& lv) {
     Arm();
     const auto gone = [&] {
       const auto lvs = group().Lvs();
-      return lvs.has_value() && !lvs->contains(LvOf(volume));
+      return lvs.has_value() && !lvs->contains(lv);
     };
     for (int deaths = 0; deaths < kMostKills && !gone();) {
       if (Died(1)) {
@@ -119,13 +119,16 @@ class CrashTest : public VmTest {
   // whole.
   void CheckWorld() {
     auto listed = client().List();
-    while (!listed.ok() && kills_ < 100 * kMostKills &&
+    auto snapshots = client().Snapshots();
+    while ((!listed.ok() || !snapshots.ok()) && kills_ < 100 * kMostKills &&
            Died(5)) {  // meanwhile the eraser reached one of its steps
       ++kills_;
       ASSERT_NO_FATAL_FAILURE(Boot());
       listed = client().List();
+      snapshots = client().Snapshots();
     }
     ASSERT_OK(listed);
+    ASSERT_OK(snapshots);
     std::map<std::string, int64_t> sizes;
     for (const v1::Volume& volume : listed.value) {
       sizes[volume.volume_id()] = volume.capacity_bytes();
@@ -135,8 +138,6 @@ class CrashTest : public VmTest {
       EXPECT_GE(sizes[id], size);
     }
     EXPECT_LE(sizes.size(), acknowledged_.size() + 1);
-    const auto snapshots = client().Snapshots();
-    ASSERT_OK(snapshots);
     std::set<std::string> ids;
     for (const auto& entry : snapshots.value.entries()) {
       EXPECT_TRUE(entry.snapshot().ready_to_use());
@@ -212,6 +213,7 @@ class CrashTest : public VmTest {
   void DeleteSnapshotKilled(const v1::Snapshot& snapshot) {
     snapshots_.erase(snapshot.snapshot_id());  // the first attempt may already delete it
     UntilAnswered("DeleteSnapshot", [&] { return client().DeleteSnapshot(snapshot.snapshot_id()).status; });
+    UntilGone(LvNameIn(snapshot.snapshot_id()));
   }
   void Acknowledge(const v1::Volume& volume) { acknowledged_[volume.volume_id()] = volume.capacity_bytes(); }
   void ExpandKilled(const v1::Volume& volume, int64_t size) {
@@ -236,7 +238,7 @@ class CrashTest : public VmTest {
   void DeleteKilled(const v1::Volume& volume) {
     acknowledged_.erase(volume.volume_id());  // the first attempt may already delete it
     UntilAnswered("DeleteVolume", [&] { return client().Delete(volume.volume_id()).status; });
-    UntilGone(volume);
+    UntilGone(LvOf(volume));
   }
 
   static std::string WitnessTarget() { return TargetPath("witness"); }
@@ -328,10 +330,10 @@ TEST_F(CrashTest, ASnapshotIsWholeOrAbsentAfterAKillAtEveryStep) {
   const auto length = static_cast<uint64_t>(source.capacity_bytes());
   ASSERT_OK(WritePattern(NodeOf(source), 6, length));
   Acknowledge(source);
-  const v1::Snapshot snapshot = SnapshotKilled("snap", source, TypeParameters("raid1"));
+  const v1::Snapshot snapshot = SnapshotKilled("snap", source, {});
   ASSERT_FALSE(HasFailure());
   ASSERT_OK(WritePattern(NodeOf(source), 7, length));
-  VolumeSpec spec{"restored", TypeParameters("linear"), BlockCapability(), source.capacity_bytes()};
+  VolumeSpec spec{"restored", TypeParameters("raid1"), BlockCapability(), source.capacity_bytes()};
   spec.snapshot = snapshot.snapshot_id();
   const v1::Volume restored = CreateKilled(spec);
   ASSERT_FALSE(HasFailure());

@@ -1,5 +1,6 @@
 // Random sequences of calls: quarryd, with its socket, LVM and the kernel, against the model of tests/model.
 #include <filesystem>
+#include <fstream>
 
 #include "tests/model/sequence.h"
 #include "tests/vm/fixture.h"
@@ -69,10 +70,11 @@ class CsiDriver final : public model::Driver {
   explicit CsiDriver(Place place) : place_(std::move(place)) {}
 
   Result<model::Made> Create(const model::Wish& wish) override {
-    QUARRY_ASSIGN(const auto made,
-                  Answer(client().Create({wish.name, TypeParameters(wish.type), How(wish.block),
-                                          static_cast<int64_t>(wish.required * kExtent),
-                                          static_cast<int64_t>(wish.limit * kExtent)})));
+    QUARRY_ASSIGN(
+        const auto made,
+        Answer(client().Create({wish.name, TypeParameters(wish.type), How(wish.block),
+                                static_cast<int64_t>(wish.required * kExtent),
+                                static_cast<int64_t>(wish.limit * kExtent), wish.source, wish.snapshot})));
     contexts_[made.volume().volume_id()] = made.volume();
     return model::Made{made.volume().volume_id(), Count(made.volume().capacity_bytes())};
   }
@@ -140,6 +142,31 @@ class CsiDriver final : public model::Driver {
                                                                static_cast<int64_t>(required * kExtent))));
     return static_cast<uint64_t>(grown.capacity_bytes());
   }
+  Result<model::Made> Snapshot(const std::string& name, const std::string& source) override {
+    QUARRY_ASSIGN(const auto made, Answer(client().Snapshot(name, source)));
+    return model::Made{made.snapshot().snapshot_id(), Count(made.snapshot().size_bytes())};
+  }
+  Status DeleteSnapshot(const std::string& id) override { return Done(client().DeleteSnapshot(id)); }
+  Result<std::map<std::string, uint64_t>> Snapshots() override {
+    QUARRY_ASSIGN(const auto list, Answer(client().Snapshots()));
+    std::map<std::string, uint64_t> all;
+    for (const auto& entry : list.entries()) {
+      EXPECT_TRUE(all.emplace(entry.snapshot().snapshot_id(), Count(entry.snapshot().size_bytes())).second);
+    }
+    return all;
+  }
+  void Write(const std::string& id, uint64_t number) override {
+    std::fstream device(NodeOf(id), std::ios::in | std::ios::out | std::ios::binary);
+    device.write(reinterpret_cast<const char*>(&number), sizeof number);
+    EXPECT_TRUE(device.flush()) << id;
+    EXPECT_TRUE(Tool({"blockdev", "--flushbufs", NodeOf(id)}).ok());
+  }
+  uint64_t Read(const std::string& id) override {
+    uint64_t number = 0;
+    std::ifstream device(NodeOf(id), std::ios::binary);
+    EXPECT_TRUE(device.read(reinterpret_cast<char*>(&number), sizeof number)) << id;
+    return number;
+  }
   Status Restart() override { return place_.restart(); }
 
   uint64_t Total() override { return static_cast<uint64_t>(place_.total); }
@@ -156,6 +183,9 @@ class CsiDriver final : public model::Driver {
   }
 
  private:
+  static std::string NodeOf(const std::string& id) {
+    return std::string("/dev/") + kGroup + "/" + id.substr(id.rfind('.') + 1);
+  }
   CsiClient& client() { return place_.client(); }
   v1::Volume VolumeOf(const std::string& id) {
     v1::Volume volume = contexts_[id];

@@ -640,5 +640,54 @@ TEST_F(UpgradeTest, ACopyThatTheNewBuildDiedInIsErasedByTheOldOne) {
   ASSERT_NO_FATAL_FAILURE(End(source));
 }
 
+// A build that knows no snapshots must not take one for a volume. But what was deleted it erases.
+TEST_F(UpgradeTest, TheOldBuildLeavesSnapshotsAloneAndErasesDeletedOnes) {
+  constexpr uint64_t kSize = 64 << 20;
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  const Held source = Make("source", "linear", BlockCapability(), kSize);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(NodeOf(source.volume), source.seed, kSize));
+  std::vector<std::string> ids;
+  for (const char* name : {"kept", "doomed"}) {
+    const auto made = client().Snapshot(name, source.id());
+    ASSERT_OK(made);
+    ids.push_back(made.value.snapshot().snapshot_id());
+  }
+  const auto lv_of = [](const std::string& id) { return id.substr(id.rfind('.') + 1); };
+  Held restored{.spec = {"restored", TypeParameters("linear"), BlockCapability(), kSize},
+                .seed = source.seed};
+  restored.spec.snapshot = ids[0];
+  restored.volume = MustCreate(restored.spec);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ServeNew({kEraseSlowly}));
+  const std::vector<Piece> pieces = PiecesOf(lv_of(ids[1]));
+  ASSERT_OK(client().DeleteSnapshot(ids[1]));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  ASSERT_NO_FATAL_FAILURE(ExpectErased(lv_of(ids[1]), pieces));
+  EXPECT_EQ(Listed(), Sizes({source, restored}));
+  (void)client().Delete(ids[0]);  // with any answer
+  ASSERT_NO_FATAL_FAILURE(Publish(source));
+  ASSERT_NO_FATAL_FAILURE(End(source));
+  EXPECT_THAT(LvsTagged("quarry.kind=snapshot"), testing::ElementsAre(lv_of(ids[0])));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(client().Snapshots(source.id()).value.entries_size(), 1);
+  Held again = restored;
+  again.spec.name = "again";
+  again.volume = MustCreate(again.spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(CheckPattern(NodeOf(again.volume), source.seed, kSize));
+  ASSERT_OK(client().DeleteSnapshot(ids[0]));
+  for (const Held& held : {restored, again}) {
+    ASSERT_NO_FATAL_FAILURE(Publish(held));
+    EXPECT_OK(CheckPattern(Target(held), held.seed, kSize));
+    ASSERT_NO_FATAL_FAILURE(End(held));
+  }
+}
+
 }  // namespace
 }  // namespace quarry::vm

@@ -243,6 +243,7 @@ Result<ReleaseResult> Adoption::Release(const std::string& id, bool dry_run, con
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   const std::string operation = fmt::format("releasing {}", id);
   QUARRY_ASSIGN(const auto guard, parts_.node.locks.Lock(LockKey::Volume(id), operation, call));
+  QUARRY_TRY(parts_.node.copied.Check(id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
   if (!found.has_value()) {
     return ReleasedBefore(parts_, id, call);

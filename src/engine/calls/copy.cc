@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "engine/calls/steps.h"
+#include "engine/model/volume_health.h"
 
 namespace quarry::engine {
 namespace {
@@ -80,13 +81,27 @@ bool IsBlank(const Record& source) {
   return source.access == Access::kMount && source.tags.formatted.empty();
 }
 
+// Whether a copy of `source` can have this use. An adopted volume may be for both uses; its copies are for
+// the one that the caller asks for. Mounting needs a file system that is known to be there: a first stage
+// would format a volume without one.
+bool HasUse(const Record& source, const AccessPlan& use) {
+  const lvm::VolumeTags& tags = source.tags;
+  if (source.access == Access::kAny && use.access == Access::kBlock) {
+    return true;
+  }
+  if (source.access == Access::kAny && use.access == Access::kMount) {
+    return tags.formatted == use.fs_type && tags.fs_type == use.fs_type;
+  }
+  return source.access == use.access && tags.fs_type == use.fs_type;
+}
+
 // Whether this volume or snapshot can be the source of the LV that `wish` describes.
 Status CheckSource(const Record& source, const CreateWish& wish) {
   const lvm::VolumeTags& tags = source.tags;
   const auto refuse = [&](Code code, const std::string& why) {
     return Error(code, fmt::format("{} {}", InWords(source), why));
   };
-  if (source.access != wish.access.access || tags.fs_type != wish.access.fs_type) {
+  if (!HasUse(source, wish.access)) {
     return refuse(Code::kInvalidArgument,
                   fmt::format("was made for {}, and a copy has the same use; the request is for {}",
                               UseText(tags.access, tags.fs_type),
@@ -100,8 +115,8 @@ Status CheckSource(const Record& source, const CreateWish& wish) {
   if (!tags.formatted.empty() && tags.formatted != tags.fs_type) {
     return refuse(Code::kPrecondition, "is not formatted completely: stage it once");
   }
-  // Its file system may fill the logical volume already.
-  if (source.lv->size != tags.size) {
+  // Its file system may fill the logical volume already. A snapshot knows its length.
+  if (source.lv->size != tags.size && !tags.snapshot) {
     return refuse(Code::kPrecondition,
                   fmt::format("has {} bytes, but its logical volume has {}: expand the volume to that size "
                               "first (ControllerExpandVolume)",
@@ -149,6 +164,23 @@ Result<UniqueFd> OpenAlone(const World& world, const std::string& dm_uuid, int f
   return fd;
 }
 
+// Waits until all legs of a new snapshot have its bytes. From then on none of them can be out of date. While
+// it is not active, nothing would synchronize a leg, and nobody would notice that one failed.
+Status WaitForLegs(const World& world, const std::string& dm_uuid, const Call& call) {
+  constexpr std::chrono::milliseconds kPause{500};
+  while (true) {
+    QUARRY_ASSIGN(const auto raid, world.dm.Raid(dm_uuid));
+    if (!raid.has_value() || IsWhole(*raid)) {
+      return Ok();
+    }
+    if (raid->legs.find('D') != std::string::npos) {
+      return Error(Code::kUnavailable, "a leg of the new snapshot has failed: try again");
+    }
+    QUARRY_TRY(call.Check("synchronizing the legs of the new snapshot"));
+    Sleep(call.stop, kPause);
+  }
+}
+
 // Makes the new volume, fills it, and turns it into a ready one. `from`: the source, open exclusively.
 Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   const World& world = job.parts.node.world;
@@ -159,7 +191,7 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
     wish.cut->time =
         static_cast<uint64_t>(std::chrono::nanoseconds(world.clock.WallNow().time_since_epoch()).count());
   }
-  QUARRY_ASSIGN(Volume volume, MakeNewVolume(job.parts, job.pool, std::move(wish), job.range, job.what,
+  QUARRY_ASSIGN(Volume volume, MakeNewVolume(job.parts, job.pool, wish, job.range, job.what,
                                              call.Within(kCommands), &unfilled));
   QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(job.pool, call.Within(kCommands)));
   const lvm::LogicalVolume* const lv = catalog->group->FindLv(job.wish.lv_name);
@@ -180,6 +212,9 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
                                  .copy = copy,
                                  .tell = [done = job.done](Bytes bytes) { done->store(bytes.value); }}},
                      world, call));
+  if (wish.cut.has_value()) {
+    QUARRY_TRY(WaitForLegs(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), call));
+  }
   const Call last = call.Within(kCommands);
   QUARRY_ASSIGN(const auto turn, job.pool.writers.Wait(job.what, last));
   auto finished = RunCounted(job.pool, unfilled.rest, world, last);
@@ -187,8 +222,8 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
     // The copy may be a ready volume all the same, and then a repeated call finds it.
     return std::move(finished.error()).As(Code::kUnavailable);
   }
-  if (job.wish.cut.has_value()) {
-    // Nobody uses a snapshot itself. If this fails, nothing is lost, as below.
+  if (wish.cut.has_value()) {
+    // Nobody uses a snapshot itself. If this fails, RestSnapshots does it.
     to.Reset();
     (void)Execute({DeactivateAction{catalog->group->name, lv->name, DmUuids(*catalog->group, *lv)}}, world,
                   last);
@@ -196,11 +231,14 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   return volume;
 }
 
-// A source that was not active is not active afterwards, unless a stop was requested. If that fails, nothing
-// is lost: a volume may be active without a user.
+// A source that was not active is not active afterwards, unless a stop was requested, or its legs are being
+// rebuilt. If that fails, nothing is lost: a volume may be active without a user, and RestSnapshots sees to
+// snapshots.
 void Deactivate(const Job& job, const Call& call) {
   const Record& source = job.source.record;
-  if (call.stop.stop_requested()) {
+  const auto raid = job.parts.node.world.dm.Raid(source.DmUuid());
+  const bool whole = raid.has_value() && (!raid->has_value() || IsWhole(**raid));
+  if (call.stop.stop_requested() || !whole) {
     return;
   }
   const Call limited = call.Within(kUndoLimit);
@@ -256,7 +294,7 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
   QUARRY_TRY(CheckSource(record, wish).Context(field));
   QUARRY_ASSIGN(const CapacityRange range, RangeOf(record, request));
   wish.source = request.source;
-  wish.formatted = record.tags.formatted;
+  wish.formatted = wish.access.fs_type.empty() ? "" : record.tags.formatted;
   wish.least = ContentLength(record);
   wish.asked = request.range.required > Bytes{} ? request.range.required : LeastSize(record);
   if (request.to_snapshot) {

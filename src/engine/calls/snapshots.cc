@@ -6,6 +6,7 @@
 #include "engine/calls/pages.h"
 #include "engine/calls/steps.h"
 #include "engine/model/sizing.h"
+#include "engine/model/volume_health.h"
 
 namespace quarry::engine {
 namespace {
@@ -29,8 +30,8 @@ Result<SnapshotResult> Existing(const Record& record, const SnapshotRequest& req
   return SnapshotResult{DescribeSnapshot(record), false};
 }
 
-// The snapshot to make of `source`. Its legs are in sync from the start: nobody uses a snapshot, so its array
-// is not active, and could not be synchronized later.
+// The snapshot to make of `source`. Its legs are in sync from the start, where LVM can make them so, so that
+// the snapshot need not wait for it (copy.cc).
 Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) {
   const Record& record = source.record;
   if (!record.profile.has_value() || !record.access.has_value()) {
@@ -41,7 +42,7 @@ Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) 
   Profile base = *record.profile;
   base.pool = source.pool->config.name;
   QUARRY_ASSIGN(Profile profile, Profile::ParseOver(request.parameters, base));
-  profile.skip_sync = true;
+  profile.skip_sync = profile.geometry.type() != lvm::VolumeType::kRaid6;
   return CreateWish{.name = request.name,
                     .profile = std::move(profile),
                     .access = {*record.access, record.tags.fs_type},
@@ -49,7 +50,46 @@ Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) 
                     .lv_name = ""};
 }
 
+// Whether the kernel has the snapshot active for nothing.
+bool IsActiveInVain(Parts& parts, const Record& record) {
+  const auto device = parts.node.world.dm.Find(record.DmUuid());
+  if (!device.has_value() || !device->has_value() || (*device)->open_count > 0 ||
+      parts.scrubs.IsPending(record.tags.id)) {
+    return false;
+  }
+  const auto raid = parts.node.world.dm.Raid(record.DmUuid());
+  return raid.has_value() && (!raid->has_value() || IsWhole(**raid)) && CheckAlone(record).has_value();
+}
+
 }  // namespace
+
+void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call) {
+  for (const auto& pool : parts.node.pools) {
+    const auto catalog = pool_name.empty() || pool_name == pool->config.name
+                             ? parts.node.Look(*pool, kOthersPatience, call)
+                             : std::shared_ptr<const Catalog>();
+    if (!catalog.has_value() || *catalog == nullptr) {
+      continue;
+    }
+    for (const Record& record : (*catalog)->records) {
+      if (!record.tags.snapshot || record.tags.state != lvm::VolumeState::kReady ||
+          !IsActiveInVain(parts, record)) {
+        continue;
+      }
+      const std::string what = fmt::format("deactivation of {}", InWords(record));
+      const auto guard = parts.node.locks.TryLock(LockKeyOf(record), what);
+      if (!guard.has_value() || !parts.node.copied.Check(record.tags.id, call).has_value()) {
+        continue;
+      }
+      const Call limited = call.Within(kUndoLimit);
+      const auto turn = pool->writers.Wait(what, limited);
+      if (turn.has_value()) {
+        (void)Execute({DeactivateAction{record.group->name, record.lv->name, record.DmUuids()}},
+                      parts.node.world, limited);
+      }
+    }
+  }
+}
 
 Result<SnapshotResult> Snapshots::Create(const SnapshotRequest& request, const Call& call) {
   Node& node = parts_.node;

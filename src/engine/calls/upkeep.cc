@@ -47,6 +47,7 @@ Result<RepairReport> Upkeep::Repair(RepairCause cause, const Call& call,
     }
   }
   EndLeftBehind(parts_, pool, call, report);
+  RestSnapshots(parts_, pool, call);
   return report;
 }
 

@@ -458,6 +458,10 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
   if (lv == nullptr || lv->uuid != record.lv->uuid) {
     return Error(Code::kUnavailable, "another process has removed or renamed the logical volume");
   }
+  // A copy may have become ready since the round began.
+  if (std::ranges::find(lv->tags, lvm::StateTag(lvm::VolumeState::kErasing)) == lv->tags.end()) {
+    return Error(Code::kCancelled, "the logical volume is not deleted");
+  }
   const Record current(record.pool, now, lv, record.tags);
   // This check precedes the deactivation: if an administrator is moving the volume, deactivating it would
   // abort the move.

@@ -113,7 +113,8 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
 // A managed volume whose legs have superblocks.
 struct Array {
   std::string id;
-  uint64_t overruled = 0;  // from its tags
+  uint64_t overruled = 0;   // from its tags
+  bool unchanging = false;  // a snapshot: every leg that was ever whole has the same bytes
   lvm::Geometry geometry;
   std::vector<Leg> legs;
   std::vector<bool> lost;  // per leg: the array would start without it
@@ -147,6 +148,7 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
   }
   Array array{.id = (*tags)->id,
               .overruled = (*tags)->overruled,
+              .unchanging = (*tags)->snapshot,
               .geometry = geometry,
               .lost = lvm::LostLegs(group, lv)};
   for (const lvm::SegmentArea& area : lv.segments.front().areas) {
@@ -166,7 +168,9 @@ std::optional<LegsInTheWay> InTheWayOf(const Array& array) {
   for (const Leg& leg : array.legs) {
     unheard.push_back(!leg.silence.empty());
   }
-  return WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
+  auto found = WhatStandsInTheWay(array.geometry, array.heard, unheard, array.lost, array.overruled);
+  const bool only_older = found.has_value() && found->may_override && !found->parted;
+  return array.unchanging && only_older ? std::nullopt : std::move(found);
 }
 
 // Why the array is not started, with the remedy.

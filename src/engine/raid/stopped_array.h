@@ -23,7 +23,8 @@
 // Nothing on A distinguishes this from a B that died after both were stopped together. Unreadable legs may be
 // newer if they suffice for the array by themselves, and the freshest of the others does not count them as
 // failed. This never happens with raid4, raid5 and raid6: any two sets of legs that suffice have a leg in
-// common.
+// common. Nor does it matter for a snapshot, whose bytes never change: its legs are older or newer only if a
+// program has written to the snapshot behind Quarry's back.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,12 @@
 // Thousands of random call sequences against the model of tests/model, on fakes.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "engine/engine.h"
+#include "lvm/names.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -34,12 +37,15 @@ class EngineDriver final : public model::Driver {
   }
 
   Result<model::Made> Create(const model::Wish& wish) override {
-    QUARRY_ASSIGN(const CreateResult made,
-                  engine_->volumes().Create({.name = wish.name,
-                                             .range = {Size(wish.required), Size(wish.limit)},
-                                             .capabilities = {How(wish.block)},
-                                             .parameters = {{"type", wish.type}}},
-                                            Soon()));
+    QUARRY_ASSIGN(
+        const CreateResult made,
+        engine_->volumes().Create({.name = wish.name,
+                                   .range = {Size(wish.required), Size(wish.limit)},
+                                   .capabilities = {How(wish.block)},
+                                   .parameters = {{"type", wish.type}},
+                                   .source = wish.snapshot.empty() ? ContentSource{wish.source}
+                                                                   : ContentSource{wish.snapshot, true}},
+                                  Soon()));
     EXPECT_EQ(made.created, ids_.insert(made.volume.id).second);
     return model::Made{made.volume.id, Count(made.volume.size)};
   }
@@ -102,6 +108,34 @@ class EngineDriver final : public model::Driver {
                       {id, Path(spot).str(), Path({spot.name}).str(), {Size(required), {}}}, Soon()));
     return size.value;
   }
+  Result<model::Made> Snapshot(const std::string& name, const std::string& source) override {
+    QUARRY_ASSIGN(const SnapshotResult made, engine_->snapshots().Create({name, source, {}}, Soon()));
+    EXPECT_EQ(made.created, ids_.insert(made.snapshot.id).second);
+    return model::Made{made.snapshot.id, Count(made.snapshot.size)};
+  }
+  Status DeleteSnapshot(const std::string& id) override {
+    QUARRY_ASSIGN(const bool deleted, engine_->snapshots().Delete(id, Soon()));
+    EXPECT_EQ(deleted, ids_.erase(id) == 1);
+    return Ok();
+  }
+  Result<std::map<std::string, uint64_t>> Snapshots() override {
+    std::map<std::string, uint64_t> all;
+    QUARRY_ASSIGN(const SnapshotList list, engine_->snapshots().List({}, 0, "", Soon()));
+    for (const VolumeSnapshot& snapshot : list.snapshots) {
+      EXPECT_TRUE(all.emplace(snapshot.id, Count(snapshot.size)).second);
+    }
+    return all;
+  }
+  void Write(const std::string& id, uint64_t number) override {
+    const UniqueFd fd = Open(id, O_RDWR);
+    EXPECT_EQ(pwrite(fd.get(), &number, sizeof number, 0), static_cast<ssize_t>(sizeof number));
+  }
+  uint64_t Read(const std::string& id) override {
+    uint64_t number = 0;
+    const UniqueFd fd = Open(id, O_RDONLY);
+    EXPECT_EQ(pread(fd.get(), &number, sizeof number, 0), static_cast<ssize_t>(sizeof number));
+    return number;
+  }
   Status Restart() override {
     engine_.reset();
     engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
@@ -130,6 +164,11 @@ class EngineDriver final : public model::Driver {
   }
 
  private:
+  UniqueFd Open(const std::string& id, int flags) {
+    const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
+    const lvm::LogicalVolume* const lv = group->FindLv(lvm::ParseVolumeId(id)->lv_name);
+    return *dm_.Open(lvm::DmUuid(group->uuid, lv->uuid), flags);
+  }
   static Call Soon() { return CallWithin(std::chrono::seconds(30)); }
   static Bytes Size(uint64_t extents) { return ToBytes(Extents{extents}, kExtent); }
   static uint64_t Count(Bytes size) {

@@ -277,6 +277,60 @@ TEST_F(SnapshotTest, TakesItsPropertiesFromTheVolumeUnlessTheyAreGiven) {
             lvm::VolumeType::kRaid1);
 }
 
+// A kill may leave a snapshot active, and a scrub or a rebuild activates it. A program could mount it then.
+TEST_F(SnapshotTest, OneThatIsActiveForNothingIsDeactivatedByTheNextRound) {
+  const std::string source = Make({.name = "one", .extents = 4});
+  const std::string snap = MustSnap("snap", source);
+  const auto activate = [&] {
+    ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lvm::ParseVolumeId(snap)->lv_name}}, Soon()).has_value());
+    ASSERT_TRUE(dm_.Find(DmUuidOf(snap))->has_value());
+  };
+  const auto round = [&] { ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value()); };
+  ASSERT_NO_FATAL_FAILURE(activate());
+  {
+    const auto open = dm_.Open(DmUuidOf(snap), O_RDONLY);
+    ASSERT_NO_FATAL_FAILURE(round());
+    EXPECT_TRUE(dm_.Find(DmUuidOf(snap))->has_value()) << "somebody has it open";
+  }
+  ASSERT_NO_FATAL_FAILURE(round());
+  EXPECT_FALSE(dm_.Find(DmUuidOf(snap))->has_value());
+  EXPECT_TRUE(dm_.Find(DmUuidOf(source))->has_value()) << "volumes stay active";
+  // The legs of an active one may be under work.
+  ASSERT_NO_FATAL_FAILURE(activate());
+  dm_.SetRaid(DmUuidOf(snap),
+              dm::RaidStatus{.type = "raid1", .legs = "Aa", .in_sync = 5, .total = 10, .action = "recover"});
+  ASSERT_NO_FATAL_FAILURE(round());
+  EXPECT_TRUE(dm_.Find(DmUuidOf(snap))->has_value());
+}
+
+// Adopted volumes are for both uses, and no caller can ask for that.
+TEST_F(SnapshotTest, OneOfAnAdoptedVolumeIsRestoredForOneUse) {
+  const std::string source = Make({.name = "one", .extents = 40, .access = AccessType::kMount});
+  ASSERT_TRUE(engine_->volumes().Stage({source, Path("/stage/v"), {}}, Soon()).has_value());
+  ASSERT_TRUE(engine_->volumes().Unstage(source, Path("/stage/v"), Soon()).has_value());
+  const std::string lv = lvm::ParseVolumeId(source)->lv_name;
+  const auto retag = [&](std::vector<std::string> add, std::vector<std::string> remove) {
+    ASSERT_TRUE(
+        lvm_.Apply(lvm::ChangeTags{"vg0", lv, std::move(add), std::move(remove)}, Soon()).has_value());
+  };
+  ASSERT_NO_FATAL_FAILURE(retag({"quarry.access=any"}, {"quarry.access=mount"}));
+  const std::string snap = MustSnap("snap", source);
+  EXPECT_NE(Make({.name = "mounted", .source = {snap, true}, .access = AccessType::kMount}), "");
+  const std::string raw = Make({.name = "raw", .source = {snap, true}});
+  const auto tags = **lvm::ParseTags(TagsOf(raw));
+  EXPECT_EQ(tags.access + tags.fs_type + tags.formatted, "block");
+  EXPECT_EQ(Create({.name = "x", .source = {snap, true}, .access = AccessType::kMount, .fs_type = "xfs"})
+                .error()
+                .code(),
+            Code::kInvalidArgument);
+  // Without a file system that is known to be there, the first stage would format the copy.
+  ASSERT_NO_FATAL_FAILURE(retag({}, {lvm::FormattedTag("ext4")}));
+  const std::string unknown = MustSnap("unknown", source);
+  EXPECT_EQ(Create({.name = "x", .source = {unknown, true}, .access = AccessType::kMount}).error().code(),
+            Code::kInvalidArgument);
+  EXPECT_NE(Make({.name = "also raw", .source = {unknown, true}}), "");
+}
+
 // An orchestrator asks for what it asked for before. That may be less than what it got.
 TEST_F(SnapshotTest, TheSizeThatWasAskedForIsEnoughForARestore) {
   const Bytes asked{(4 * kExtent.value) - 1000};
