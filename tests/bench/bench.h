@@ -50,5 +50,6 @@ Status CreateAmongMany(Bench& bench);           // P8
 Status ManyAtOnce(Bench& bench);                // P9
 Status DataPathBesideBareDevice(Bench& bench);  // P10
 Status AllBesideOtherDrivers(Bench& bench);     // P11
+Status CopiesBesideDd(Bench& bench);            // P12
 
 }  // namespace quarry::bench

@@ -28,6 +28,7 @@ constexpr Entry kBenchmarks[] = {
     {"P9", ManyAtOnce},
     {"P10", DataPathBesideBareDevice},
     {"P11", AllBesideOtherDrivers},
+    {"P12", CopiesBesideDd},
 };
 
 bool Wanted(const std::vector<std::string>& names, const char* name) {
@@ -99,7 +100,7 @@ int main(int argc, char** argv) {
   std::string native;
   bool calibrate = false;
   CLI::App app("Measures quarryd beside its peers, on the blank disks of a guest of scripts/vmtest.");
-  app.add_option("names", names, "P1 … P11 (default: all)");
+  app.add_option("names", names, "P1 … P12 (default: all)");
   app.add_option("--samples", samples, "number of samples of everything that takes long")
       ->check(CLI::Range(1, 10000));
   app.add_option("--native", native, "what --calibrate printed on the host");
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
   }
   for (const std::string& name : names) {
     if (!quarry::bench::Known(name)) {
-      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P11\n", name);
+      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P12\n", name);
       return 2;
     }
   }
