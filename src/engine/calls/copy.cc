@@ -9,6 +9,7 @@
 // does a copied byte stay on a disk.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -173,7 +174,8 @@ Status WaitForLegs(const World& world, const std::string& dm_uuid, const Call& c
     if (!raid.has_value() || IsWhole(*raid)) {
       return Ok();
     }
-    if (raid->legs.find('D') != std::string::npos) {
+    const std::vector<bool> failed = FailedLegs(*raid);
+    if (std::ranges::find(failed, true) != failed.end()) {
       return Error(Code::kUnavailable, "a leg of the new snapshot has failed: try again");
     }
     QUARRY_TRY(call.Check("synchronizing the legs of the new snapshot"));

@@ -61,6 +61,25 @@ bool IsActiveInVain(Parts& parts, const Record& record) {
   return raid.has_value() && (!raid->has_value() || IsWhole(**raid)) && CheckAlone(record).has_value();
 }
 
+// Activates the RAID snapshots of a pool, once. A reboot may have cut off the rebuild of a leg, or hidden
+// that one failed. Nobody uses a snapshot, so nothing else would make the kernel go on.
+void ShowSnapshots(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
+  ActivateAction action{.group = catalog.group->name, .names = {}};
+  for (const Record& record : catalog.records) {
+    if (record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady && !record.lv->partial &&
+        HasRedundancy(*record.lv)) {
+      action.names.push_back(record.lv->name);
+    }
+  }
+  if (action.names.empty()) {
+    return;
+  }
+  const auto turn = pool.writers.Wait("looking at the legs of snapshots", call);
+  if (turn.has_value()) {
+    (void)Execute({action}, parts.node.world, call);
+  }
+}
+
 }  // namespace
 
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call) {
@@ -70,6 +89,9 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
                              : std::shared_ptr<const Catalog>();
     if (!catalog.has_value() || *catalog == nullptr) {
       continue;
+    }
+    if (!pool->snapshots_seen.exchange(true)) {
+      ShowSnapshots(parts, *pool, **catalog, call.Within(kUndoLimit));
     }
     for (const Record& record : (*catalog)->records) {
       if (!record.tags.snapshot || record.tags.state != lvm::VolumeState::kReady ||
@@ -86,6 +108,8 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
       if (turn.has_value()) {
         (void)Execute({DeactivateAction{record.group->name, record.lv->name, record.DmUuids()}},
                       parts.node.world, limited);
+        parts.node.log.Info("deactivated a snapshot that nothing uses",
+                            {{"pool", pool->config.name}, {"lv", record.lv->name}});
       }
     }
   }

@@ -101,7 +101,8 @@ void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call,
 
 // Deactivates whole snapshots in this pool that are active and not in use; empty `pool_name`: in any pool. A
 // kill may have left them so, or they were scrubbed or rebuilt. A program could mount an active snapshot by
-// the UUID of its file system, and change it. (snapshots.cc)
+// the UUID of its file system, and change it. The first call for a pool activates its RAID snapshots before,
+// so that the kernel finishes what a reboot has cut off. (snapshots.cc)
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call);
 
 // What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.

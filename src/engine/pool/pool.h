@@ -2,6 +2,7 @@
 // over an orderly one.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,8 @@ struct Pool {
   // Since when each create, by name, has been waiting for space that is being erased.
   std::map<std::string, SteadyTime> waiting ABSL_GUARDED_BY(making_mutex);
   ZeroedExtents clean;  // used under the turn only
+  // Whether the kernel has looked at the legs of the RAID snapshots since this process began (RestSnapshots).
+  std::atomic<bool> snapshots_seen = false;
 
   Lookout lookout;  // last: its thread uses the above
 };

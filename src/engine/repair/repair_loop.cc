@@ -187,8 +187,10 @@ bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& roun
     return true;
   }
   if (!done.has_value() && step.kind == RepairKind::kRebuild && done.error().code() != Code::kTimeout) {
+    // The volumes behind it come in the next round, so that calls get their turn in between.
     round.not_rebuilt.insert(step.ids.front());
-    return true;
+    round.report.NoLaterThan(milliseconds(1));
+    return round.cause == RepairCause::kAsked;
   }
   // One evacuation step per round, so other calls and repairs come in between.
   return done.has_value() && step.kind != RepairKind::kEvacuate;

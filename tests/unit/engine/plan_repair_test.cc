@@ -16,6 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Optional;
 
 TEST_F(MendingTest, AHealthyPoolNeedsNoStep) {
   Create("mirror", "raid1");
@@ -107,9 +108,10 @@ TEST_F(MendingTest, AVolumeThatCannotBeRebuiltDoesNotHoldUpTheOthers) {
   Mend();
   Pass(std::chrono::seconds(61));
   lvm_.before.FailNth("Repair", 1, Error(Code::kInternal, "no"));
-  const RepairReport report = Mend(RepairCause::kEvent);
-  EXPECT_THAT(report.done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
-  EXPECT_THAT(report.obstacles, ElementsAre(HasSubstr("no")));
+  const RepairReport failed = Mend(RepairCause::kEvent);
+  EXPECT_THAT(failed.obstacles, ElementsAre(HasSubstr("no")));
+  EXPECT_THAT(failed.next, Optional(std::chrono::milliseconds(1)));
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify")));
   EXPECT_TRUE(has_leg_on(ids[0], lost));
   EXPECT_FALSE(has_leg_on(ids[1], lost));
   // It is tried again, later.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "engine/model/profile.h"
@@ -301,6 +302,21 @@ TEST_F(SnapshotTest, OneThatIsActiveForNothingIsDeactivatedByTheNextRound) {
               dm::RaidStatus{.type = "raid1", .legs = "Aa", .in_sync = 5, .total = 10, .action = "recover"});
   ASSERT_NO_FATAL_FAILURE(round());
   EXPECT_TRUE(dm_.Find(DmUuidOf(snap))->has_value());
+}
+
+// A reboot may have cut off the rebuild of a leg. Only an active array is rebuilt.
+TEST_F(SnapshotTest, TheKernelSeesTheLegsOfRaidOnesOnceAfterAStart) {
+  const std::string source = Make({.name = "one", .extents = 4});
+  MustSnap("mirror", source, {{"type", "raid1"}});
+  MustSnap("plain", source);
+  Restart();
+  std::atomic<int> activations = 0;
+  lvm_.SetOnCall([&](const std::string& call) { activations += call == "Activate" ? 1 : 0; });
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value());
+  }
+  EXPECT_EQ(activations, 1);
+  lvm_.SetOnCall(nullptr);
 }
 
 // Adopted volumes are for both uses, and no caller can ask for that.
