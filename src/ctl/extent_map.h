@@ -17,7 +17,7 @@ struct Owner {
   char letter = '#';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
   std::string lv_name;
   bool snapshot = false;
-  std::string name;  // the CO's name for the volume or snapshot; empty if there is none
+  std::string name;  // of the volume or snapshot, given by the CO; may be empty
   std::string id;
   std::string type;
   Bytes size;

@@ -48,7 +48,7 @@ class Snapshots {
   // kUnavailable while a pool cannot be read.
   Result<SnapshotList> List(const SnapshotFilter& filter, uint32_t max_entries, const std::string& token,
                             const Call& call);
-  // kNotFound: there is none. kPrecondition: its id names another node.
+  // kNotFound: no snapshot has this id. kPrecondition: the id names another node.
   Result<VolumeSnapshot> Get(const std::string& id, const Call& call);
 
  private:

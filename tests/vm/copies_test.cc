@@ -1,45 +1,23 @@
 // Copies of volumes, on real devices: every byte, files of file systems that are mounted beside their source,
 // and nothing of an unfinished copy.
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
-#include "tests/vm/fixture.h"
+#include "tests/vm/copies_fixture.h"
 
 namespace quarry::vm {
 namespace {
-
-constexpr int64_t kRaw = 32 * kMi;
-constexpr int64_t kMounted = 304 * kMi;
-constexpr uint64_t kFile = 8 << 20;
 
 struct Case {
   std::string from, to;  // types
   std::string content;   // file system, or "block"
 };
 
-class CopyOf : public VmTest, public testing::WithParamInterface<Case> {
+class CopyOf : public CopiesFixture, public testing::WithParamInterface<Case> {
  protected:
   bool raw() const { return GetParam().content == "block"; }
   v1::VolumeCapability How() const { return raw() ? BlockCapability() : MountCapability(GetParam().content); }
 
-  void Use(const v1::Volume& volume, const std::string& name) {
-    ASSERT_OK(client().Stage(volume, StagingPath(name), How()));
-    ASSERT_OK(client().Publish(volume, StagingPath(name), TargetPath(name), How()));
-  }
-  void Release(const v1::Volume& volume, const std::string& name) {
-    ASSERT_OK(client().Unpublish(volume.volume_id(), TargetPath(name)));
-    ASSERT_OK(client().Unstage(volume.volume_id(), StagingPath(name)));
-  }
-  // The extents that new volumes get hold the bytes of somebody else.
-  static void Dirty() {
-    for (const std::string& device : group().devices()) {
-      ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "30", "-n", "dirt", kGroup, device}).status, 0);
-      ASSERT_OK(WritePattern(std::string("/dev/") + kGroup + "/dirt", 31, 30 * 4 * kMi));
-      ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/dirt"}).status, 0);
-    }
-  }
   std::string Bytes(const std::string& name) { return TargetPath(name) + (raw() ? "" : "/file"); }
 };
 
@@ -49,7 +27,7 @@ TEST_P(CopyOf, HasEveryByteAndALifeOfItsOwn) {
   ASSERT_NO_FATAL_FAILURE(Dirty());
   const v1::Volume source = MustCreate({"source", TypeParameters(GetParam().from), How(), size});
   ASSERT_FALSE(HasFailure());
-  ASSERT_NO_FATAL_FAILURE(Use(source, "source"));
+  ASSERT_NO_FATAL_FAILURE(Use(source, "source", How()));
   ASSERT_OK(WritePattern(Bytes("source"), 11, known));
 
   VolumeSpec spec{"copy", TypeParameters(GetParam().to), How(), size + 16 * kMi};
@@ -61,8 +39,8 @@ TEST_P(CopyOf, HasEveryByteAndALifeOfItsOwn) {
   ASSERT_FALSE(HasFailure());
   EXPECT_EQ(copy.content_source().volume().volume_id(), source.volume_id());
   EXPECT_GE(copy.capacity_bytes(), spec.size);
-  ASSERT_NO_FATAL_FAILURE(Use(source, "source"));
-  ASSERT_NO_FATAL_FAILURE(Use(copy, "copy")) << "beside its source";
+  ASSERT_NO_FATAL_FAILURE(Use(source, "source", How()));
+  ASSERT_NO_FATAL_FAILURE(Use(copy, "copy", How())) << "beside its source";
   EXPECT_OK(CheckPattern(Bytes("copy"), 11, known));
   if (raw()) {
     EXPECT_OK(CheckZero(Bytes("copy"), static_cast<uint64_t>(copy.capacity_bytes()) - known, known));
@@ -97,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Of, CopyOf, testing::ValuesIn(Cases()), [](const auto& 
   return instance.param.from + "_" + instance.param.to + "_" + instance.param.content;
 });
 
-class CopiesTest : public VmTest {
+class CopiesTest : public CopiesFixture {
  protected:
   bool StartsQuarryd() const override { return false; }
   // A copy takes seconds at this rate.
@@ -143,15 +121,7 @@ TEST_F(CopiesTest, AnUnfinishedCopyIsNeverSeenAndItsBytesAreErased) {
     EXPECT_EQ(client().List().value.size(), 1U);
     EXPECT_OK(CheckPattern(NodeOf(source), 21, kRaw));
   }
-  // Free space is as it was: an unmanaged volume over all of it shows no copied byte.
-  ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);
-  const std::string all = std::string("/dev/") + kGroup + "/all";
-  std::istringstream size(Tool({"blockdev", "--getsize64", all}).out);
-  uint64_t bytes = 0;
-  size >> bytes;
-  EXPECT_GT(bytes, 0U);
-  EXPECT_OK(CheckZero(all, bytes));
-  ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/all"}).status, 0);
+  ASSERT_NO_FATAL_FAILURE(ExpectFreeSpaceIsZero()) << "a copied byte is left";
 
   // A caller that leaves before the end learns how far it is, and the next one gets the volume.
   CsiClient hasty(kSocket, std::chrono::seconds(3));

@@ -184,7 +184,7 @@ class CsiDriver final : public model::Driver {
 
  private:
   static std::string NodeOf(const std::string& id) {
-    return std::string("/dev/") + kGroup + "/" + id.substr(id.rfind('.') + 1);
+    return std::string("/dev/") + kGroup + "/" + LvNameIn(id);
   }
   CsiClient& client() { return place_.client(); }
   v1::Volume VolumeOf(const std::string& id) {

@@ -162,8 +162,7 @@ TEST_F(RepairTest, SnapshotsAreRebuiltElsewhereToo) {
   }
   ASSERT_OK(client().Delete(source.volume_id()));
   ASSERT_TRUE(Eventually([&] { return !group().Lvs()->contains(LvOf(source)); }));
-  const std::string id = snapshots["raid1"].snapshot_id();
-  const auto legs = group().LegDevices(id.substr(id.rfind('.') + 1));
+  const auto legs = group().LegDevices(LvNameIn(snapshots["raid1"].snapshot_id()));
   ASSERT_OK(legs);
   const int lost = NumberOf(*legs->front().begin());
   Pull(lost);

@@ -1,58 +1,25 @@
 // Snapshots on real devices: the bytes of their instant, a life of their own, disks that go, and nothing of a
 // deleted one.
 #include <chrono>
-#include <sstream>
 #include <thread>
 
-#include "tests/vm/fixture.h"
+#include "tests/vm/copies_fixture.h"
 
 namespace quarry::vm {
 namespace {
-
-constexpr int64_t kRaw = 32 * kMi;
-constexpr int64_t kMounted = 304 * kMi;
-constexpr uint64_t kFile = 8 << 20;
 
 struct Case {
   std::string type, snapshot_type, restored_type;
   std::string content;  // file system, or "block"
 };
 
-class SnapshotsTest : public VmTest {
+class SnapshotsTest : public CopiesFixture {
  protected:
-  static std::string LvNamed(const std::string& id) { return id.substr(id.rfind('.') + 1); }
-
-  void Use(const v1::Volume& volume, const std::string& name, const v1::VolumeCapability& how) {
-    ASSERT_OK(client().Stage(volume, StagingPath(name), how));
-    ASSERT_OK(client().Publish(volume, StagingPath(name), TargetPath(name), how));
-  }
-  void Release(const v1::Volume& volume, const std::string& name) {
-    ASSERT_OK(client().Unpublish(volume.volume_id(), TargetPath(name)));
-    ASSERT_OK(client().Unstage(volume.volume_id(), StagingPath(name)));
-  }
   v1::Snapshot MustSnap(const std::string& name, const v1::Volume& volume,
                         const std::map<std::string, std::string>& parameters = {}) {
     const auto made = client().Snapshot(name, volume.volume_id(), parameters);
     EXPECT_OK(made);
     return made.value.snapshot();
-  }
-  // The extents that new volumes get hold the bytes of somebody else.
-  static void Dirty() {
-    for (const std::string& device : group().devices()) {
-      ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "30", "-n", "dirt", kGroup, device}).status, 0);
-      ASSERT_OK(WritePattern(std::string("/dev/") + kGroup + "/dirt", 31, 30 * 4 * kMi));
-      ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/dirt"}).status, 0);
-    }
-  }
-  static void ExpectFreeSpaceIsZero() {
-    ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);
-    const std::string all = std::string("/dev/") + kGroup + "/all";
-    std::istringstream size(Tool({"blockdev", "--getsize64", all}).out);
-    uint64_t bytes = 0;
-    size >> bytes;
-    EXPECT_GT(bytes, 0U);
-    EXPECT_OK(CheckZero(all, bytes));
-    ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/all"}).status, 0);
   }
 };
 
@@ -80,7 +47,7 @@ TEST_P(SnapshotOf, HasTheBytesOfItsInstantAndALifeOfItsOwn) {
   EXPECT_TRUE(snapshot.ready_to_use());
   EXPECT_EQ(snapshot.size_bytes(), size);
   EXPECT_FALSE(
-      Tool({"test", "-e", "/dev/" + std::string(kGroup) + "/" + LvNamed(snapshot.snapshot_id())}).ok())
+      Tool({"test", "-e", "/dev/" + std::string(kGroup) + "/" + LvNameIn(snapshot.snapshot_id())}).ok())
       << "nobody can mount it by mistake";
   ASSERT_NO_FATAL_FAILURE(Use(source, "source", How()));
   ASSERT_OK(WritePattern(Bytes("source"), 12, known));

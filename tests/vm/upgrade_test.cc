@@ -653,7 +653,6 @@ TEST_F(UpgradeTest, TheOldBuildLeavesSnapshotsAloneAndErasesDeletedOnes) {
     ASSERT_OK(made);
     ids.push_back(made.value.snapshot().snapshot_id());
   }
-  const auto lv_of = [](const std::string& id) { return id.substr(id.rfind('.') + 1); };
   Held restored{.spec = {"restored", TypeParameters("linear"), BlockCapability(), kSize},
                 .seed = source.seed};
   restored.spec.snapshot = ids[0];
@@ -661,17 +660,17 @@ TEST_F(UpgradeTest, TheOldBuildLeavesSnapshotsAloneAndErasesDeletedOnes) {
   ASSERT_FALSE(HasFailure());
   ASSERT_NO_FATAL_FAILURE(StopServing());
   ASSERT_NO_FATAL_FAILURE(ServeNew({kEraseSlowly}));
-  const std::vector<Piece> pieces = PiecesOf(lv_of(ids[1]));
+  const std::vector<Piece> pieces = PiecesOf(LvNameIn(ids[1]));
   ASSERT_OK(client().DeleteSnapshot(ids[1]));
   ASSERT_NO_FATAL_FAILURE(StopServing());
 
   ASSERT_NO_FATAL_FAILURE(ServeOld());
-  ASSERT_NO_FATAL_FAILURE(ExpectErased(lv_of(ids[1]), pieces));
+  ASSERT_NO_FATAL_FAILURE(ExpectErased(LvNameIn(ids[1]), pieces));
   EXPECT_EQ(Listed(), Sizes({source, restored}));
   (void)client().Delete(ids[0]);  // with any answer
   ASSERT_NO_FATAL_FAILURE(Publish(source));
   ASSERT_NO_FATAL_FAILURE(End(source));
-  EXPECT_THAT(LvsTagged("quarry.kind=snapshot"), testing::ElementsAre(lv_of(ids[0])));
+  EXPECT_THAT(LvsTagged("quarry.kind=snapshot"), testing::ElementsAre(LvNameIn(ids[0])));
   ASSERT_NO_FATAL_FAILURE(StopServing());
 
   ASSERT_NO_FATAL_FAILURE(ServeNew());

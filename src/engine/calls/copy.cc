@@ -238,9 +238,7 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
 // snapshots.
 void Deactivate(const Job& job, const Call& call) {
   const Record& source = job.source.record;
-  const auto raid = job.parts.node.world.dm.Raid(source.DmUuid());
-  const bool whole = raid.has_value() && (!raid->has_value() || IsWhole(**raid));
-  if (call.stop.stop_requested() || !whole) {
+  if (call.stop.stop_requested() || !AreLegsAtRest(job.parts.node.world, source.DmUuid())) {
     return;
   }
   const Call limited = call.Within(kUndoLimit);

@@ -50,6 +50,10 @@ Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) 
                     .lv_name = ""};
 }
 
+bool IsWholeSnapshot(const Record& record) {
+  return record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady;
+}
+
 // Whether the kernel has the snapshot active for nothing.
 bool IsActiveInVain(Parts& parts, const Record& record) {
   const auto device = parts.node.world.dm.Find(record.DmUuid());
@@ -57,8 +61,7 @@ bool IsActiveInVain(Parts& parts, const Record& record) {
       parts.scrubs.IsPending(record.tags.id)) {
     return false;
   }
-  const auto raid = parts.node.world.dm.Raid(record.DmUuid());
-  return raid.has_value() && (!raid->has_value() || IsWhole(**raid)) && CheckAlone(record).has_value();
+  return AreLegsAtRest(parts.node.world, record.DmUuid()) && CheckAlone(record).has_value();
 }
 
 // Activates the RAID snapshots of a pool, once. A reboot may have cut off the rebuild of a leg, or hidden
@@ -66,8 +69,7 @@ bool IsActiveInVain(Parts& parts, const Record& record) {
 void ShowSnapshots(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   ActivateAction action{.group = catalog.group->name, .names = {}};
   for (const Record& record : catalog.records) {
-    if (record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady && !record.lv->partial &&
-        HasRedundancy(*record.lv)) {
+    if (IsWholeSnapshot(record) && !record.lv->partial && HasRedundancy(*record.lv)) {
       action.names.push_back(record.lv->name);
     }
   }
@@ -82,6 +84,11 @@ void ShowSnapshots(Parts& parts, Pool& pool, const Catalog& catalog, const Call&
 
 }  // namespace
 
+bool AreLegsAtRest(const World& world, const std::string& dm_uuid) {
+  const auto raid = world.dm.Raid(dm_uuid);
+  return raid.has_value() && (!raid->has_value() || IsWhole(**raid));
+}
+
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call) {
   for (const auto& pool : parts.node.pools) {
     const auto catalog = pool_name.empty() || pool_name == pool->config.name
@@ -94,8 +101,7 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
       ShowSnapshots(parts, *pool, **catalog, call.Within(kUndoLimit));
     }
     for (const Record& record : (*catalog)->records) {
-      if (!record.tags.snapshot || record.tags.state != lvm::VolumeState::kReady ||
-          !IsActiveInVain(parts, record)) {
+      if (!IsWholeSnapshot(record) || !IsActiveInVain(parts, record)) {
         continue;
       }
       const std::string what = fmt::format("deactivation of {}", InWords(record));
@@ -166,8 +172,7 @@ Result<SnapshotList> Snapshots::List(const SnapshotFilter& filter, uint32_t max_
   SnapshotList page;
   for (const auto& catalog : catalogs) {
     for (const Record& record : catalog->records) {
-      if (record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady &&
-          (filter.id.empty() || filter.id == record.tags.id) &&
+      if (IsWholeSnapshot(record) && (filter.id.empty() || filter.id == record.tags.id) &&
           (filter.source.empty() || filter.source == record.tags.source)) {
         page.snapshots.push_back(DescribeSnapshot(record));
       }

@@ -99,6 +99,10 @@ Result<bool> EndEphemeral(Parts& parts, const Found& found, const Call& call);
 // (inline_volumes.cc)
 void EndLeftBehind(Parts& parts, const std::string& pool_name, const Call& call, RepairReport& report);
 
+// Whether the kernel has nothing left to do for the legs of this device: it is not RAID, not active, or
+// whole. (snapshots.cc)
+bool AreLegsAtRest(const World& world, const std::string& dm_uuid);
+
 // Deactivates whole snapshots in this pool that are active and not in use; empty `pool_name`: in any pool. A
 // kill may have left them so, or they were scrubbed or rebuilt. A program could mount an active snapshot by
 // the UUID of its file system, and change it. The first call for a pool activates its RAID snapshots before,

@@ -372,7 +372,7 @@ TEST_F(SnapshotTest, TheSizeThatWasAskedForIsEnoughForARestore) {
   const auto copied = ask("three", {source->volume.id}, asked, {{"type", "linear"}});
   ASSERT_TRUE(copied.has_value()) << copied.error().message();
   EXPECT_EQ(copied->volume.size, Bytes{6 * kExtent.value});
-  // A growth sets what was asked for anew.
+  // After a growth, the size of the growth counts.
   const Bytes grown{(9 * kExtent.value) - 1};
   ASSERT_TRUE(engine_->volumes().Expand(source->volume.id, {grown, {}}, {}, Soon()).has_value());
   EXPECT_EQ(Snap("grown", source->volume.id)->snapshot.size, grown);
