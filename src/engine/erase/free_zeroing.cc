@@ -1,6 +1,7 @@
 #include "engine/erase/free_zeroing.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "engine/erase/holder.h"
@@ -25,6 +26,8 @@ constexpr std::chrono::seconds kRest{30};
 constexpr std::chrono::seconds kSkipped{60};
 // How long a caller waits for the piece that is being written.
 constexpr std::chrono::milliseconds kPieceLimit{10'000};
+// How many changes of holders a reader's view of the group may be behind (Pool::free_zeroing).
+constexpr size_t kNamesKept = 16;
 constexpr minutes kFirstPutOff{1};
 constexpr minutes kLastPutOff{60};
 
@@ -198,14 +201,17 @@ Result<std::shared_ptr<Zeroing>> FreeZeroing::Next(const Catalog& catalog, const
   QUARRY_ASSIGN(const lvm::Geometry linear, lvm::Geometry::Make({}));
   QUARRY_TRY(CheckMetadataRoom(present, MetadataForVolume(linear)));
   const Hold hold{.lv_name = lvm::NewLvName(), .held = {*range}, .cleared = {*range}, .to_write = {*range}};
-  const auto set_name = [&](const std::string& name) {
+  {
     const MutexLock lock(pool_.making_mutex);
-    pool_.free_zeroing = name;
-  };
-  set_name(hold.lv_name);
+    pool_.free_zeroing.push_back(hold.lv_name);
+    if (pool_.free_zeroing.size() > kNamesKept) {
+      pool_.free_zeroing.pop_front();
+    }
+  }
   auto held = HoldExtents(pool_, present, hold, world_, call);
   if (!held.has_value()) {
-    set_name("");
+    const MutexLock lock(pool_.making_mutex);
+    std::erase(pool_.free_zeroing, hold.lv_name);
     return held;
   }
   const MutexLock lock(mutex_);

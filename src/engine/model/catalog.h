@@ -2,6 +2,7 @@
 // the catalog.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -76,9 +77,9 @@ struct Unreadable {
 struct Catalog {
   lvm::Snapshot group;
   UnhealthyDisks weak = {};  // as of the moment the catalog was made
-  // Name of the LV, if it exists, that holds free space while it is zeroed. Creates and growths that need the
-  // space get it.
-  std::string free_zeroing = {};
+  // Names of LVs that hold free space while it is zeroed. At most one of them exists. Creates and growths that
+  // need the space get it.
+  std::deque<std::string> free_zeroing = {};
   // Names of LVs that are being filled with copies of volumes (calls/copy.cc). They carry the tags of deleted
   // volumes, so that a crash leaves no copied byte behind, but this process does not erase them.
   std::set<std::string> copying = {};

@@ -58,7 +58,7 @@ bool WillGo(const Catalog& catalog, const Record& record) {
 }
 
 bool IsFreeZeroing(const Catalog& catalog, const Record& record) {
-  return !catalog.free_zeroing.empty() && record.lv->name == catalog.free_zeroing;
+  return std::ranges::find(catalog.free_zeroing, record.lv->name) != catalog.free_zeroing.end();
 }
 
 // The bytes of all records that `are`.

@@ -1,5 +1,7 @@
 #include "engine/pool/node.h"
 
+#include <deque>
+
 #include <fmt/format.h>
 
 #include "base/guarded_subprocess.h"
@@ -58,7 +60,7 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
     return error;
   }
   auto weak = FailingDisks();
-  std::string free_zeroing;
+  std::deque<std::string> free_zeroing;
   std::set<std::string> copying;
   {
     const MutexLock lock(pool.making_mutex);

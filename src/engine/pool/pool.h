@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,10 +55,10 @@ struct Pool {
   std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
   // Logical volumes with the tag of deleted volumes that this process fills with copies (Catalog::copying).
   std::set<std::string> copying ABSL_GUARDED_BY(making_mutex);
-  // The LV that holds free space while it is zeroed (erase/free_zeroing.h), or did so last. It is set before
-  // the LV exists and stays after its removal, so that no reader counts the space as taken. Empty: there was
-  // none.
-  std::string free_zeroing ABSL_GUARDED_BY(making_mutex);
+  // The LVs that held free space while it was zeroed (erase/free_zeroing.h), the latest last. A name is added
+  // before its LV exists. The last few stay after the removal, because a reader may have seen the group as it
+  // was a moment ago: no reader counts the space as taken.
+  std::deque<std::string> free_zeroing ABSL_GUARDED_BY(making_mutex);
   // Since when each create, by name, has been waiting for space that is being erased.
   std::map<std::string, SteadyTime> waiting ABSL_GUARDED_BY(making_mutex);
   ZeroedExtents clean;  // used under the turn only

@@ -115,6 +115,17 @@ TEST_F(FreeZeroingTest, ZeroesAllFreeSpaceSoThatACreateZeroesNothing) {
   EXPECT_EQ(Group()->seqno, before + 1) << "one commit";
 }
 
+// Also while one holder goes and the next one comes.
+TEST_F(FreeZeroingTest, ItNeverCountsAsTaken) {
+  Start(kFast);
+  int64_t least = Capacity();
+  ASSERT_TRUE(Eventually([&] {
+    least = std::min(least, Capacity());
+    return Figures().zeroed == kGroup;
+  }));
+  EXPECT_EQ(least, static_cast<int64_t>(kGroup.value));
+}
+
 TEST_F(FreeZeroingTest, WhatIsHeldCountsAsFreeAndIsGivenToACreateThatNeedsIt) {
   HoldPieces();
   Start(kFast);
