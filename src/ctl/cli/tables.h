@@ -1,0 +1,14 @@
+// The commands of quarryctl, in the order of the help text. One table for each kind of work.
+#pragma once
+
+#include <vector>
+
+#include "ctl/cli/command.h"
+
+namespace quarry::ctl {
+
+std::vector<Command> PoolCommands();      // capacity, map, plan, devices, status
+std::vector<Command> AdoptionCommands();  // adopt, release
+std::vector<Command> DiskCommands();      // repair, evacuate, replace, scrub
+
+}  // namespace quarry::ctl
