@@ -27,6 +27,12 @@ void LogGrpcLine(gpr_log_func_args* args) {
   g_grpc_log->Log(level, "grpc", {{"detail", args->message}});
 }
 
+// What quarryctl is told about the plugin: volumes grow through the controller service.
+v1::Plugin ForAdministrators(v1::Plugin plugin) {
+  plugin.expand_on_node = false;
+  return plugin;
+}
+
 }  // namespace
 
 // Destroyed from the bottom up: first the server, then the objects that its services use.
@@ -42,7 +48,9 @@ struct Server::State {
             config.observe),
         v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}, config.observe),
         v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
+        admin_plugin(ForAdministrators(config.plugin)),
         v1_calls(plugin, engine, v1::kV1Rules),
+        admin_calls(admin_plugin, engine, v1::kAdminRules),
         v0_calls(plugin, engine, v1::kV0Rules),
         v0_1_calls(plugin, engine, v1::kV0_1Rules) {}
 
@@ -50,9 +58,10 @@ struct Server::State {
   CancelWatch watch;
   Peers peers;
   Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
-  const v1::Calls v1_calls, v0_calls, v0_1_calls;
+  const v1::Plugin admin_plugin;
+  const v1::Calls v1_calls, admin_calls, v0_calls, v0_1_calls;
   std::vector<std::shared_ptr<grpc::Service>> services;
-  std::shared_ptr<grpc::Service> admin_service;
+  std::vector<std::shared_ptr<grpc::Service>> admin_services;
   std::unique_ptr<grpc::Server> server, admin_server;
   std::unique_ptr<Listener> admin_listener;
 };
@@ -92,9 +101,12 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
   }
   if (config.admin_socket.has_value()) {
-    s.admin_service = admin::MakeAdmin(engine, s.admin_edge);
+    const Services csi = v1::MakeServices(s.admin_calls, s.admin_edge);
+    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge), csi.controller, csi.node};
     grpc::ServerBuilder admin_builder;
-    admin_builder.RegisterService(s.admin_service.get());
+    for (const auto& service : s.admin_services) {
+      admin_builder.RegisterService(service.get());
+    }
     s.admin_server = admin_builder.BuildAndStart();
     if (!s.admin_server) {
       return Error(Code::kInternal, "gRPC could not create the server for quarryctl");

@@ -1,5 +1,6 @@
 // The gRPC servers. One unix socket offers every CSI service of this process, in every version of CSI.
-// Another one serves quarryctl (proto/quarry/admin/v1); callers of the first socket have no access to it.
+// Another one serves quarryctl (proto/quarry/admin/v1, and the controller and node services of CSI v1);
+// callers of the first socket have no access to it.
 #pragma once
 
 #include <chrono>

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -181,12 +182,16 @@ class Service {
   }
 
  private:
-  // Each pool starts on its own thread. No pool waits for the start of another, or for LVM's work on the
-  // disks of another. Only the search for disks that match device rules covers all pools together.
+  // Each pool starts on its own thread, and then gets the mounts that quarryctl asked for. No pool waits for
+  // the start of another, or for LVM's work on the disks of another. Only the search for disks that match
+  // device rules covers all pools together.
   void StartEngine() {
     for (const engine::PoolConfig& pool : options_.pools) {
       starters_.push_back(std::make_unique<Starter>(
-          [this, name = pool.name](const Call& call) { return engine_->lifecycle().StartPool(name, call); },
+          [this, name = pool.name, mounted = std::set<std::string>()](const Call& call) mutable -> Status {
+            QUARRY_TRY(engine_->lifecycle().StartPool(name, call));
+            return engine_->mounts().MountKept(name, mounted, call);
+          },
           log_, Backoff{}, pool.name));
     }
   }

@@ -9,6 +9,7 @@
 #include "engine/disks.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
+#include "engine/mounts.h"
 #include "engine/snapshots.h"
 #include "engine/upkeep.h"
 #include "engine/volumes.h"
@@ -27,6 +28,7 @@ class Engine {
 
   Volumes& volumes() { return volumes_; }
   Snapshots& snapshots() { return snapshots_; }
+  Mounts& mounts() { return mounts_; }
   Disks& disks() { return disks_; }
   Upkeep& upkeep() { return upkeep_; }
   Lifecycle& lifecycle() { return lifecycle_; }
@@ -36,6 +38,7 @@ class Engine {
   std::unique_ptr<Parts> parts_;
   Volumes volumes_;
   Snapshots snapshots_;
+  Mounts mounts_;
   Disks disks_;
   Upkeep upkeep_;
   Lifecycle lifecycle_;

@@ -70,6 +70,11 @@ struct VolumeStatus {  // of a volume or a snapshot
   std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
   bool scrub_pending = false;                 // requested, or running
   std::string snapshot_of = {};               // id of its volume if it is a snapshot; else empty
+  Bytes asked = {};                           // the size that was asked for, at most `size`
+  std::string fs_type = {};                   // its file system, or the one that it will get; empty: raw
+  std::string mount_point = {};               // where quarryd mounts it at each start; empty: nowhere
+  std::string mount_options = {};             // for mount_point, separated by commas
+  std::vector<std::string> used_at = {};      // every path where it is mounted or published now
 };
 struct PoolStatus {
   PoolFigures figures;

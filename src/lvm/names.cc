@@ -42,6 +42,8 @@ constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kAskedKey = "quarry.asked";
 constexpr std::string_view kSourceKey = "quarry.source";
 constexpr std::string_view kRestoredKey = "quarry.restored";
+constexpr std::string_view kMountKey = "quarry.mount";
+constexpr std::string_view kMountOptionsKey = "quarry.mountopts";
 constexpr std::string_view kKindKey = "quarry.kind";
 constexpr std::string_view kCutKey = "quarry.cut";
 constexpr std::string_view kLengthKey = "quarry.length";
@@ -344,6 +346,17 @@ std::string OverruledTag(uint64_t times) {
   return fmt::format("{}={}", kOverruledKey, times);
 }
 
+std::vector<std::string> MountTags(std::string_view mount_point, std::string_view options) {
+  std::vector<std::string> out;
+  if (!mount_point.empty()) {
+    Emit(out, kMountKey, mount_point);
+    if (!options.empty()) {
+      Emit(out, kMountOptionsKey, options);
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
   std::vector<std::string> out = StateTags(tags.state, tags.snapshot);
   if (!tags.snapshot) {
@@ -382,6 +395,7 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (!tags.restored.empty()) {
     Emit(out, kRestoredKey, tags.restored);
   }
+  std::ranges::move(MountTags(tags.mount_point, tags.mount_options), std::back_inserter(out));
   if (tags.snapshot) {
     Emit(out, kKindKey, kSnapshot);
     Emit(out, kCutKey, fmt::format("{}", tags.cut));
@@ -417,6 +431,8 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
   QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
   QUARRY_ASSIGN(out.scrubbed, table.Text(kScrubbedKey, false));
+  QUARRY_ASSIGN(out.mount_point, table.Text(kMountKey, false));
+  QUARRY_ASSIGN(out.mount_options, table.Text(kMountOptionsKey, false));
   QUARRY_ASSIGN(const std::string overruled, table.Text(kOverruledKey, false));
   if (!overruled.empty()) {
     QUARRY_ASSIGN(out.overruled, ParseNumber(kOverruledKey, overruled));

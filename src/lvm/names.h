@@ -20,6 +20,7 @@
 //   quarry.asked=?                                        size that the caller asked for, if less than .size
 //   quarry.source=?                                       id of the volume that it is a copy or snapshot of
 //   quarry.restored=?                                     id of the snapshot that it was made from
+//   quarry.mount=? .mountopts=?                           where quarryd itself mounts it, and how
 //   quarry.kind=snapshot?                                 a snapshot, with these two as well:
 //   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
@@ -101,7 +102,9 @@ struct VolumeTags {
   Bytes asked = {};           // the size that the CO asked for, if that is less than `size`; 0: it is `size`
   std::string source = {};    // id of the volume that it is a copy or snapshot of; empty: of none
   std::string restored = {};  // id of the snapshot that it was made from; empty: of none
-  bool snapshot = false;      // a snapshot, not a volume; `id` and `co_name` are then the snapshot's
+  std::string mount_point = {};    // where quarryd mounts it at each start; empty: nowhere
+  std::string mount_options = {};  // for `mount_point`, separated by commas
+  bool snapshot = false;           // a snapshot, not a volume; `id` and `co_name` are then the snapshot's
   uint64_t cut = 0;   // of a snapshot: nanoseconds since 1970 at which the bytes were as they are in it
   Bytes length = {};  // of a snapshot: the bytes of its source; the rest of the LV is of no meaning
 };
@@ -126,6 +129,8 @@ std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe
 std::string OverruledTag(uint64_t times);
+// Empty for an empty `mount_point`.
+std::vector<std::string> MountTags(std::string_view mount_point, std::string_view options);
 
 // nullopt: not a Quarry volume (no Quarry tag). kCorrupt: a Quarry volume, but a tag is missing or does not
 // parse; the message names the tag. kUnsupported: a Quarry volume in a format version that this build does

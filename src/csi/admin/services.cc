@@ -1,5 +1,8 @@
 #include "csi/admin/services.h"
 
+#include <optional>
+#include <utility>
+
 #include <fmt/format.h>
 #include <quarry/admin/v1/admin.grpc.pb.h>
 
@@ -18,6 +21,14 @@ Status CheckAdopt(const pb::AdoptRequest& request) {
     return Status(Invalid("name", "is taken from the tags of a csilvm volume"));
   }
   return request.name().empty() ? Ok() : CheckName("name", request.name());
+}
+
+Result<std::optional<AbsolutePath>> ParseOptionalPath(const std::string& text) {
+  if (text.empty()) {
+    return std::optional<AbsolutePath>();
+  }
+  QUARRY_ASSIGN(AbsolutePath path, ParsePath("path", text));
+  return std::optional(std::move(path));
 }
 
 void Describe(const udev::DiskHealth& health, pb::DiskHealth& entry) {
@@ -92,6 +103,11 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     }
     entry.set_scrub_pending(volume.scrub_pending);
     entry.set_snapshot_of(volume.snapshot_of);
+    entry.set_fs_type(volume.fs_type);
+    entry.set_mount_point(volume.mount_point);
+    entry.set_mount_options(volume.mount_options);
+    entry.set_asked_bytes(ToInt64(volume.asked));
+    entry.mutable_used_at()->Assign(volume.used_at.begin(), volume.used_at.end());
     if (volume.scrubbed.has_value()) {
       entry.mutable_scrubbed()->set_ended_at(volume.scrubbed->ended.time_since_epoch().count());
       entry.mutable_scrubbed()->set_mismatched_bytes(ToInt64(volume.scrubbed->mismatched));
@@ -233,6 +249,40 @@ class AdminService final : public pb::Admin::Service {
         entry.set_name(answer.name);
         entry.set_refusal(answer.refusal);
       }
+      return Ok();
+    });
+  }
+
+  grpc::Status Mount(ServerContext* context, const pb::MountRequest* request,
+                     pb::MountResponse* response) override {
+    return edge_.Serve({"Mount", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->path()));
+      if (!path.has_value() && request->options_size() > 0) {
+        return Status(Invalid("options", "are kept with the mount point: set both, or none"));
+      }
+      QUARRY_ASSIGN(const engine::MountResult result,
+                    engine_.mounts().Mount({.id = request->volume_id(),
+                                            .path = path,
+                                            .flags = {request->options().begin(), request->options().end()}},
+                                           rpc.call));
+      rpc.note = fmt::format("{} {}", result.path, result.changed ? "mounted" : "not changed");
+      response->set_path(result.path);
+      response->set_changed(result.changed);
+      return Ok();
+    });
+  }
+
+  grpc::Status Unmount(ServerContext* context, const pb::UnmountRequest* request,
+                       pb::UnmountResponse* response) override {
+    return edge_.Serve({"Unmount", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
+      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->path()));
+      QUARRY_ASSIGN(const engine::UnmountResult result,
+                    engine_.mounts().Unmount(request->volume_id(), path, rpc.call));
+      rpc.note = fmt::format("{} {}", result.path, result.changed ? "unmounted" : "not changed");
+      response->set_path(result.path);
+      response->set_changed(result.changed);
       return Ok();
     });
   }

@@ -32,6 +32,9 @@ struct Rules {
 };
 
 inline constexpr Rules kV1Rules{"1.13", true, engine::TargetOwner::kPlugin, true, true, true};
+// Of quarryctl on the admin socket. It does not stage, and grows volumes through the controller service
+// whatever --expand says.
+inline constexpr Rules kAdminRules{"1.13", false, engine::TargetOwner::kCaller, true, false, false};
 inline constexpr Rules kV0Rules{"0.3", false, engine::TargetOwner::kCaller, false, false, false};
 inline constexpr Rules kV0_1Rules{"0.1", false, engine::TargetOwner::kCaller, false, false, false};
 

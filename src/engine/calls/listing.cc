@@ -130,7 +130,29 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .percent = health.percent,
           .scrubbed = ReadScrub(record.tags.scrubbed),
           .scrub_pending = scrubs.IsPending(record.tags.id),
-          .snapshot_of = record.tags.snapshot ? record.tags.source : ""};
+          .snapshot_of = record.tags.snapshot ? record.tags.source : "",
+          .asked = record.tags.asked > Bytes{} ? record.tags.asked : record.tags.size,
+          .fs_type = record.tags.formatted.empty() ? record.tags.fs_type : record.tags.formatted,
+          .mount_point = record.tags.mount_point,
+          .mount_options = record.tags.mount_options};
+}
+
+// Every path where the volume is mounted or published. Empty also if that could not be found out.
+std::vector<std::string> UsedAt(Node& node, const Record& record, const Result<mount::MountTable>& mounts) {
+  std::vector<std::string> out;
+  const auto stack = node.StackOn(record.DmUuid());
+  if (!mounts.has_value() || !stack.has_value() || !stack->has_value()) {
+    return out;
+  }
+  for (const mount::MountEntry* entry : mounts->Of((*stack)->number())) {
+    out.push_back(entry->target);
+  }
+  if (const auto published = node.Published(*mounts, **stack); published.has_value()) {
+    for (const mount::MountEntry* entry : *published) {
+      out.push_back(entry->target);
+    }
+  }
+  return out;
 }
 
 std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, const Catalog& catalog) {
@@ -196,6 +218,7 @@ Result<std::vector<PoolStatus>> Lifecycle::NodeStatus(const Call& call) {
       if (record.tags.state == lvm::VolumeState::kReady) {
         const auto health = mounts.has_value() ? parts_.node.HealthOf(record, *mounts) : mounts.error();
         status.volumes.push_back(StatusOf(record, health, parts_.scrubs));
+        status.volumes.back().used_at = UsedAt(parts_.node, record, mounts);
       }
     }
     std::ranges::sort(status.volumes, {}, &VolumeStatus::name);

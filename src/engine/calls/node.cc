@@ -315,29 +315,6 @@ Status GrowOnNode(Parts& parts, const Place& place, const NodeExpandRequest& req
                                                         : std::move(grown.error()).As(Code::kPrecondition);
 }
 
-// Unpublishes: afterwards nothing of the volume is at the target. `stack`: the stack of the volume, if it
-// is active.
-Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std::string& id,
-                      const AbsolutePath& asked, TargetOwner target_owner, const Call& call) {
-  const auto target_path = parts.node.world.mount.Resolve(asked);
-  if (target_path.has_value()) {
-    QUARRY_ASSIGN(const mount::MountTable before, parts.node.world.mount.Mounts());
-    bool free = before.At(*target_path) == nullptr;
-    if (stack.has_value()) {
-      QUARRY_ASSIGN(free, UnmountOurs(parts, *stack, *target_path, call));
-    }
-    if (!free) {
-      return Ok();  // another mount: this volume is not published there
-    }
-    if (target_owner == TargetOwner::kPlugin) {
-      QUARRY_TRY(Execute({RemoveTargetAction{*target_path}}, parts.node.world, call));
-    }
-  } else if (target_path.error().code() != Code::kNotFound) {  // without a folder there is no mount
-    QUARRY_TRY(CheckInUseNowhere(parts, stack, target_path.error()).Context("target_path"));
-  }
-  return stack.has_value() ? parts.node.DropIdleHold(id, *stack) : Ok();
-}
-
 // For an inline volume whose search failed with `why`. Returns the stack mounted at `path` if Quarry made its
 // volume, and either its pool cannot be read, or the volume has this handle and unreadable tags. nullopt:
 // nothing is mounted there, or a volume that Quarry did not make, or a readable volume with another handle.
@@ -457,6 +434,27 @@ Status UnpublishInline(Parts& parts, const std::string& handle, const AbsolutePa
 }
 
 }  // namespace
+
+Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std::string& id,
+                      const AbsolutePath& asked, TargetOwner target_owner, const Call& call) {
+  const auto target_path = parts.node.world.mount.Resolve(asked);
+  if (target_path.has_value()) {
+    QUARRY_ASSIGN(const mount::MountTable before, parts.node.world.mount.Mounts());
+    bool free = before.At(*target_path) == nullptr;
+    if (stack.has_value()) {
+      QUARRY_ASSIGN(free, UnmountOurs(parts, *stack, *target_path, call));
+    }
+    if (!free) {
+      return Ok();  // another mount: this volume is not published there
+    }
+    if (target_owner == TargetOwner::kPlugin) {
+      QUARRY_TRY(Execute({RemoveTargetAction{*target_path}}, parts.node.world, call));
+    }
+  } else if (target_path.error().code() != Code::kNotFound) {  // without a folder there is no mount
+    QUARRY_TRY(CheckInUseNowhere(parts, stack, target_path.error()).Context("target_path"));
+  }
+  return stack.has_value() ? parts.node.DropIdleHold(id, *stack) : Ok();
+}
 
 Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
                       KeyLocks::Guard& guard, const Call& call) {

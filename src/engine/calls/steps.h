@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,11 @@ Result<bool> BeginsWithZeros(int fd, const std::string& what);
 // request.id; steps that take longer than `call` keep it. (node.cc)
 Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& request,
                       KeyLocks::Guard& guard, const Call& call);
+
+// Unmounts the volume at `asked`, which may be free already. `stack`: of the volume, if it is active. OK
+// without a change if something else is mounted there. (node.cc)
+Status TakeFromTarget(Parts& parts, const std::optional<Stack>& stack, const std::string& id,
+                      const AbsolutePath& asked, TargetOwner target_owner, const Call& call);
 
 // The second half of unpublishing an inline volume: deletes it. False: it is mounted elsewhere on this node,
 // so it stays. Called under the lock of its handle. Fails as EndVolume does. (inline_volumes.cc)

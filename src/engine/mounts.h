@@ -1,0 +1,63 @@
+// Mounts of this node's own, for servers without an orchestrator. A volume has at most one. Tags of its
+// logical volume keep the path and the options, so that each start of quarryd mounts it again.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/call.h"
+#include "base/path.h"
+#include "base/result.h"
+
+namespace quarry::engine {
+
+struct MountRequest {
+  std::string id;
+  // nullopt: where it is to be mounted already, with the options of that time; `flags` is then empty.
+  std::optional<AbsolutePath> path = {};
+  std::vector<std::string> flags = {};  // as of a capability (Capability::mount_flags), also "ro"
+};
+
+struct MountResult {
+  std::string path;
+  bool changed = false;  // false: it was mounted there before, and kept
+};
+
+struct UnmountResult {
+  std::string path;      // empty: it was to be mounted nowhere
+  bool changed = false;  // false: it was not mounted, and not kept
+};
+
+struct Parts;  // calls/parts.h
+
+// All methods may be called from any thread.
+class Mounts {
+ public:
+  // `parts` must outlive this object.
+  explicit Mounts(Parts& parts) : parts_(parts) {}
+
+  // Mounts the volume, and then keeps path and options for later starts. Makes the file system if the volume
+  // has none, and the last directory of the path if it does not exist. mkfs goes on when `call` ends: the
+  // result is then kUnavailable, and a repeated call waits. kNotFound: no such volume. kPrecondition: it is
+  // kept for another path and mounted there, something else is mounted at the path, or `path` is nullopt and
+  // nothing is kept. kAlreadyExists: the path belongs to another volume, or it is mounted with other options.
+  Result<MountResult> Mount(const MountRequest& request, const Call& call);
+
+  // Unmounts the volume at the path that is kept for it, and forgets the path. `path`: for a volume without a
+  // kept path, which a killed Mount may leave behind. The directory stays. kPrecondition: the volume is
+  // mounted, but at other paths. Errors of umount2(2): the path is in use.
+  Result<UnmountResult> Unmount(const std::string& id, const std::optional<AbsolutePath>& path,
+                                const Call& call);
+
+  // For a start: mounts the volumes of the pool where they are kept, a parent directory before those below
+  // it. One failure does not stop the others; the error tells all. `done`: ids that need no mount any more.
+  // It grows, so that a repeated call does not mount again what somebody has unmounted since.
+  Status MountKept(const std::string& pool, std::set<std::string>& done, const Call& call);
+
+ private:
+  Parts& parts_;
+};
+
+}  // namespace quarry::engine
