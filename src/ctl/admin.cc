@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "ctl/ask.h"
 #include "ctl/json_text.h"
 #include "ctl/replies.h"
 #include "engine/lifecycle.h"
@@ -17,36 +18,6 @@ namespace quarry::ctl {
 namespace {
 
 namespace pb = ::quarry::admin::v1;
-
-// Keeps what quarryctl tells apart: wrong usage (exit status 2), and unavailable (waiting goes on). Most
-// errors come from quarryd, and their messages stand alone. UNAVAILABLE and UNIMPLEMENTED may come from gRPC
-// itself.
-Error ErrorOf(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return {Code::kInvalidArgument, status.error_message()};
-    case grpc::StatusCode::UNAVAILABLE:
-      return Error(Code::kUnavailable, status.error_message()).Context("quarryd");
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return {Code::kPrecondition,
-              "this quarryd does not support the command: either the socket is not its admin socket (set "
-              "--endpoint to its --admin-endpoint), or quarryd is older than quarryctl"};
-    default:
-      return {Code::kPrecondition, status.error_message()};
-  }
-}
-
-template <typename Request, typename Response>
-Result<Response> Ask(const std::shared_ptr<grpc::Channel>& channel,
-                     grpc::Status (pb::Admin::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                     const Request& request, const Call& call) {
-  const auto stub = pb::Admin::NewStub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + call.Remaining());
-  Response response;
-  const grpc::Status status = (stub.get()->*method)(&context, request, &response);
-  return status.ok() ? Result<Response>(std::move(response)) : ErrorOf(status);
-}
 
 nlohmann::json AdoptionJson(const pb::AdoptRequest& request, const pb::AdoptResponse& done) {
   nlohmann::json row = AsJson(done);
@@ -85,14 +56,15 @@ AdminClient::AdminClient(const AbsolutePath& socket, bool json)
 
 Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) {
   const pb::AdoptRequest request = RequestOf(wish);
-  QUARRY_ASSIGN(const auto done, Ask(channel_, &pb::Admin::Stub::Adopt, request, call));
+  QUARRY_ASSIGN(const auto done, Ask<pb::Admin>(channel_, &pb::Admin::Stub::Adopt, request, call));
   return json_ ? JsonLine(AdoptionJson(request, done)) : InWords(request, done);
 }
 
 Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::chrono::milliseconds limit) {
   pb::ListForeignRequest question;
   question.set_volume_group(wish.group);
-  QUARRY_ASSIGN(const auto there, Ask(channel_, &pb::Admin::Stub::ListForeign, question, CallWithin(limit)));
+  QUARRY_ASSIGN(const auto there,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListForeign, question, CallWithin(limit)));
   Bulk bulk;
   nlohmann::json rows = nlohmann::json::array();
   size_t adopted = 0;
@@ -103,7 +75,7 @@ Result<AdminClient::Bulk> AdminClient::AdoptCsilvm(const AdoptWish& wish, std::c
     pb::AdoptRequest request = RequestOf(wish);
     request.set_logical_volume(lv.name());
     request.set_csilvm(true);
-    const auto done = Ask(channel_, &pb::Admin::Stub::Adopt, request, CallWithin(limit));
+    const auto done = Ask<pb::Admin>(channel_, &pb::Admin::Stub::Adopt, request, CallWithin(limit));
     if (done.has_value()) {
       ++adopted;
       rows.push_back(AdoptionJson(request, *done));
@@ -127,7 +99,7 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
   pb::ReleaseRequest request;
   request.set_volume_id(id);
   request.set_dry_run(dry_run);
-  QUARRY_ASSIGN(const auto done, Ask(channel_, &pb::Admin::Stub::Release, request, call));
+  QUARRY_ASSIGN(const auto done, Ask<pb::Admin>(channel_, &pb::Admin::Stub::Release, request, call));
   const std::string lv = fmt::format("{}/{}", done.volume_group(), done.logical_volume());
   if (json_) {
     nlohmann::json row = AsJson(done);
@@ -144,12 +116,13 @@ Result<std::string> AdminClient::Release(const std::string& id, bool dry_run, co
 
 Result<std::string> AdminClient::Devices(const Call& call) {
   QUARRY_ASSIGN(const auto there,
-                Ask(channel_, &pb::Admin::Stub::ListDevices, pb::ListDevicesRequest(), call));
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListDevices, pb::ListDevicesRequest(), call));
   return json_ ? DevicesJson(there) : DrawDevices(there);
 }
 
 Result<std::string> AdminClient::ShowStatus(const Call& call) {
-  QUARRY_ASSIGN(const auto status, Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
   if (!json_) {
     return StatusPage(status);
   }
@@ -165,7 +138,7 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
 Result<AdminClient::Repaired> AdminClient::Repair(const std::vector<std::string>& ids, const Call& call) {
   pb::RepairRequest request;
   request.mutable_volume_ids()->Assign(ids.begin(), ids.end());
-  QUARRY_ASSIGN(const auto report, Ask(channel_, &pb::Admin::Stub::Repair, request, call));
+  QUARRY_ASSIGN(const auto report, Ask<pb::Admin>(channel_, &pb::Admin::Stub::Repair, request, call));
   Repaired out{.text = "", .obstacles = static_cast<size_t>(report.obstacles_size())};
   if (json_) {
     out.text = JsonLine(AsJson(report));
@@ -189,7 +162,7 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
   request.set_rebuild(wish.rebuild);
   request.set_cancel(wish.cancel);
   request.set_dry_run(wish.dry_run);
-  QUARRY_ASSIGN(const auto done, Ask(channel_, &pb::Admin::Stub::Evacuate, request, call));
+  QUARRY_ASSIGN(const auto done, Ask<pb::Admin>(channel_, &pb::Admin::Stub::Evacuate, request, call));
   Evacuation out{.text = "", .pv_uuid = done.pv_uuid(), .to_move = done.to_move_bytes()};
   if (json_) {
     nlohmann::json row = AsJson(done);
@@ -213,7 +186,8 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
 }
 
 Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call) {
-  QUARRY_ASSIGN(const auto status, Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
   for (const auto& pool : status.pools()) {
     if (!pool.problem().empty()) {
       return Error(Code::kUnavailable, pool.problem());
@@ -239,7 +213,7 @@ Result<AdminClient::Scrubbing> AdminClient::Scrub(const std::vector<std::string>
   request.set_repair(repair);
   Scrubbing out;
   out.asked_at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  QUARRY_ASSIGN(const auto done, Ask(channel_, &pb::Admin::Stub::Scrub, request, call));
+  QUARRY_ASSIGN(const auto done, Ask<pb::Admin>(channel_, &pb::Admin::Stub::Scrub, request, call));
   for (const auto& volume : done.volumes()) {
     out.volumes.push_back({volume.volume_id(), volume.name(), volume.refusal()});
   }
@@ -247,7 +221,8 @@ Result<AdminClient::Scrubbing> AdminClient::Scrub(const std::vector<std::string>
 }
 
 Result<AdminClient::ScrubState> AdminClient::ScrubOf(const std::string& id, const Call& call) {
-  QUARRY_ASSIGN(const auto status, Ask(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
   for (const auto& pool : status.pools()) {
     if (!pool.problem().empty()) {
       return Error(Code::kUnavailable, pool.problem());

@@ -33,6 +33,9 @@ class AdminClient {
   // Connects at the first use.
   AdminClient(const AbsolutePath& socket, bool json);
 
+  // For clients of the other services on the same socket.
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
   Result<std::string> Adopt(const AdoptWish& wish, const Call& call);
 
   // Adopts all csilvm volumes of the group one by one, each within `limit`. A refused volume does not stop

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <iostream>
 #include <map>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -14,8 +15,9 @@ namespace {
 
 int Main(int argc, char** argv) {
   CLI::App app{
-      "quarryctl: inspects the pools and disks of this node; makes quarryd adopt, release, repair and scrub "
-      "volumes and evacuate disks",
+      "quarryctl: makes, mounts and deletes volumes of this node; inspects its pools and disks; makes "
+      "quarryd "
+      "adopt, release, repair and scrub volumes and evacuate disks",
       "quarryctl"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "quarryctl " QUARRY_VERSION);
@@ -26,17 +28,27 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_flag("--json", common.json, "print JSON");
   std::map<const CLI::App*, Run> runs;
-  for (const auto& table : {PoolCommands(), DiskCommands(), AdoptionCommands()}) {
+  const auto add = [&](CLI::App& above, const std::vector<Command>& table) {
     for (const Command& command : table) {
-      CLI::App* sub = app.add_subcommand(command.name, command.description);
+      CLI::App* sub = above.add_subcommand(command.name, command.description);
       sub->fallthrough();  // --json and --pool may come after the command too
       runs[sub] = command.set_up(*sub, common);
     }
+  };
+  CLI::App* const volume = app.add_subcommand("volume", "make, mount, grow, copy and delete volumes");
+  volume->require_subcommand(1)->fallthrough();
+  add(*volume, VolumeCommands());
+  for (const auto& table : {DeclarationCommands(), PoolCommands(), DiskCommands(), AdoptionCommands()}) {
+    add(app, table);
   }
   CLI11_PARSE(app, argc, argv);
 
   int exit_status = 0;
-  const auto text = runs.at(app.get_subcommands().front())(exit_status);
+  const CLI::App* chosen = app.get_subcommands().front();
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+  }
+  const auto text = runs.at(chosen)(exit_status);
   if (!text.has_value()) {
     std::cerr << "quarryctl: " << text.error().message() << '\n';
     return text.error().code() == Code::kInvalidArgument ? 2 : 1;

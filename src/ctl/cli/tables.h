@@ -10,5 +10,8 @@ namespace quarry::ctl {
 std::vector<Command> PoolCommands();      // capacity, map, plan, devices, status
 std::vector<Command> AdoptionCommands();  // adopt, release
 std::vector<Command> DiskCommands();      // repair, evacuate, replace, scrub
+// create, list and so on: each after the word "volume".
+std::vector<Command> VolumeCommands();
+std::vector<Command> DeclarationCommands();  // apply
 
 }  // namespace quarry::ctl

@@ -70,7 +70,7 @@ LIBRARIES = {
     "grpcpp/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "CLI/": {"daemon": ANY, "ctl": ANY},
-    "toml++/": {"daemon": ANY},
+    "toml++/": {"daemon": ANY, "ctl": SOURCE},
     "nlohmann/": {"lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE,
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},

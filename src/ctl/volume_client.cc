@@ -1,0 +1,211 @@
+#include "ctl/volume_client.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <csi/v1/csi.grpc.pb.h>
+#include <fmt/format.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
+
+#include "ctl/ask.h"
+
+namespace quarry::ctl {
+namespace {
+
+namespace pb = ::quarry::admin::v1;
+namespace csi = ::csi::v1;
+
+constexpr std::chrono::seconds kPause{1};
+// How long quarryd may work on one request before it says how far it is.
+constexpr std::chrono::seconds kTurn{60};
+constexpr std::chrono::seconds kCopyTurn{5};
+
+bool EndsByItself(const Error& error) {
+  return error.code() == Code::kUnavailable || error.code() == Code::kBusy || error.code() == Code::kTimeout;
+}
+
+// Repeats `ask` until it succeeds, fails for good, or `call` ends.
+auto Patiently(const std::function<void(const std::string&)>& tell, std::chrono::seconds turn,
+               const Call& call, const auto& ask) {
+  std::string told;
+  while (true) {
+    auto answer = ask(call.Within(turn));
+    if (answer.has_value() || !EndsByItself(answer.error()) || call.Remaining() <= kPause) {
+      return answer;
+    }
+    if (answer.error().message() != told) {
+      told = answer.error().message();
+      tell(told);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+csi::VolumeCapability CapabilityOf(const std::string& fs_type) {
+  csi::VolumeCapability out;
+  out.mutable_access_mode()->set_mode(csi::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+  if (fs_type.empty()) {
+    out.mutable_block();
+  } else {
+    out.mutable_mount()->set_fs_type(fs_type);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id) {
+  std::vector<const VolumeRow*> found;
+  for (const VolumeRow& row : list.rows) {
+    if (row.facts.volume_id() == name_or_id) {
+      return row;
+    }
+    if (row.facts.name() == name_or_id) {
+      found.push_back(&row);
+    }
+  }
+  if (found.size() == 1) {
+    return *found.front();
+  }
+  if (found.size() > 1) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("'{}' is the name of a volume and of a snapshot: name it by its id, {} or {}",
+                             name_or_id, found[0]->facts.volume_id(), found[1]->facts.volume_id()));
+  }
+  if (!list.problems.empty()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("no volume '{}' is known, but {}", name_or_id, list.problems.front()));
+  }
+  return Error(Code::kNotFound,
+               fmt::format("there is no volume '{}': `quarryctl volume list` shows all of them", name_or_id));
+}
+
+Result<VolumeList> VolumeClient::List(const Call& call) {
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  VolumeList out;
+  for (const auto& pool : status.pools()) {
+    if (!pool.problem().empty()) {
+      out.problems.push_back(fmt::format("pool '{}' cannot be read: {}", pool.name(), pool.problem()));
+    }
+    for (const auto& volume : pool.volumes()) {
+      out.rows.push_back({volume, pool.name(), pool.volume_group()});
+    }
+  }
+  std::ranges::sort(out.rows, {}, [](const VolumeRow& row) { return row.facts.name(); });
+  return out;
+}
+
+Result<std::string> VolumeClient::Create(const NewVolume& wish, const Call& call) {
+  csi::CreateVolumeRequest request;
+  request.set_name(wish.name);
+  request.mutable_capacity_range()->set_required_bytes(static_cast<int64_t>(wish.size.value));
+  *request.add_volume_capabilities() = CapabilityOf(wish.fs_type);
+  request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
+  const bool copies = !wish.source_volume.empty() || !wish.source_snapshot.empty();
+  if (!wish.source_volume.empty()) {
+    request.mutable_volume_content_source()->mutable_volume()->set_volume_id(wish.source_volume);
+  } else if (copies) {
+    request.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(wish.source_snapshot);
+  }
+  QUARRY_ASSIGN(const auto made, Patiently(tell_, copies ? kCopyTurn : kTurn, call, [&](const Call& turn) {
+                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::CreateVolume, request, turn);
+                }));
+  return made.volume().volume_id();
+}
+
+Result<Bytes> VolumeClient::Capacity(const NewVolume& wish, const Call& call) {
+  csi::GetCapacityRequest request;
+  *request.add_volume_capabilities() = CapabilityOf(wish.fs_type);
+  request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
+  QUARRY_ASSIGN(const auto answer, Patiently(tell_, kTurn, call, [&](const Call& turn) {
+                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::GetCapacity, request, turn);
+                }));
+  return Bytes{static_cast<uint64_t>(answer.available_capacity())};
+}
+
+Result<std::string> VolumeClient::Difference(const std::string& id, const NewVolume& wish, const Call& call) {
+  csi::ValidateVolumeCapabilitiesRequest request;
+  request.set_volume_id(id);
+  *request.add_volume_capabilities() = CapabilityOf(wish.fs_type);
+  request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
+  QUARRY_ASSIGN(const auto answer, Patiently(tell_, kTurn, call, [&](const Call& turn) {
+                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::ValidateVolumeCapabilities,
+                                              request, turn);
+                }));
+  return answer.has_confirmed()     ? std::string()
+         : answer.message().empty() ? std::string("its properties are others")
+                                    : answer.message();
+}
+
+Result<Bytes> VolumeClient::Grow(const VolumeRow& row, Bytes size, const Call& call) {
+  csi::ControllerExpandVolumeRequest request;
+  request.set_volume_id(row.facts.volume_id());
+  request.mutable_capacity_range()->set_required_bytes(static_cast<int64_t>(size.value));
+  QUARRY_ASSIGN(const auto grown, Patiently(tell_, kTurn, call, [&](const Call& turn) {
+                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::ControllerExpandVolume,
+                                              request, turn);
+                }));
+  if (!row.facts.fs_type().empty() && row.facts.used_at_size() > 0) {
+    csi::NodeExpandVolumeRequest on_node;
+    on_node.set_volume_id(row.facts.volume_id());
+    on_node.set_volume_path(row.facts.used_at(0));
+    QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
+      return Ask<csi::Node>(channel_, &csi::Node::Stub::NodeExpandVolume, on_node, turn);
+    }));
+  }
+  return Bytes{static_cast<uint64_t>(grown.capacity_bytes())};
+}
+
+Status VolumeClient::Delete(const VolumeRow& row, const Call& call) {
+  if (row.is_snapshot()) {
+    csi::DeleteSnapshotRequest request;
+    request.set_snapshot_id(row.facts.volume_id());
+    QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
+      return Ask<csi::Controller>(channel_, &csi::Controller::Stub::DeleteSnapshot, request, turn);
+    }));
+    return Ok();
+  }
+  csi::DeleteVolumeRequest request;
+  request.set_volume_id(row.facts.volume_id());
+  QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
+    return Ask<csi::Controller>(channel_, &csi::Controller::Stub::DeleteVolume, request, turn);
+  }));
+  return Ok();
+}
+
+Result<std::string> VolumeClient::Snapshot(const std::string& volume_id, const std::string& name,
+                                           const Call& call) {
+  csi::CreateSnapshotRequest request;
+  request.set_source_volume_id(volume_id);
+  request.set_name(name);
+  QUARRY_ASSIGN(const auto made, Patiently(tell_, kCopyTurn, call, [&](const Call& turn) {
+                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::CreateSnapshot, request,
+                                              turn);
+                }));
+  return made.snapshot().snapshot_id();
+}
+
+Result<pb::MountResponse> VolumeClient::Mount(const std::string& id, const std::string& path,
+                                              const std::vector<std::string>& options, const Call& call) {
+  pb::MountRequest request;
+  request.set_volume_id(id);
+  request.set_path(path);
+  request.mutable_options()->Assign(options.begin(), options.end());
+  return Patiently(tell_, kTurn, call, [&](const Call& turn) {
+    return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Mount, request, turn);
+  });
+}
+
+Result<pb::UnmountResponse> VolumeClient::Unmount(const std::string& id, const std::string& path,
+                                                  const Call& call) {
+  pb::UnmountRequest request;
+  request.set_volume_id(id);
+  request.set_path(path);
+  return Patiently(tell_, kTurn, call, [&](const Call& turn) {
+    return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Unmount, request, turn);
+  });
+}
+
+}  // namespace quarry::ctl
