@@ -51,7 +51,8 @@ pb::AdoptRequest RequestOf(const AdoptWish& wish) {
 }  // namespace
 
 AdminClient::AdminClient(const AbsolutePath& socket, bool json)
-    : channel_(grpc::CreateChannel("unix:" + socket.str(), grpc::InsecureChannelCredentials())),
+    : socket_(socket),
+      channel_(grpc::CreateChannel("unix:" + socket.str(), grpc::InsecureChannelCredentials())),
       json_(json) {}
 
 Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) {
@@ -133,6 +134,12 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
     }
   }
   return JsonLine(page);
+}
+
+Result<CheckReport> AdminClient::Check(const CheckLimits& limits, const Call& call) {
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  return ctl::Check(status, limits);
 }
 
 Result<AdminClient::Repaired> AdminClient::Repair(const std::vector<std::string>& ids, const Call& call) {

@@ -13,6 +13,7 @@
 #include "base/call.h"
 #include "base/path.h"
 #include "base/result.h"
+#include "ctl/check.h"
 
 namespace grpc {
 class Channel;
@@ -32,6 +33,7 @@ class AdminClient {
  public:
   // Connects at the first use.
   AdminClient(const AbsolutePath& socket, bool json);
+  const AbsolutePath& socket() const { return socket_; }
 
   // For clients of the other services on the same socket.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
@@ -53,6 +55,9 @@ class AdminClient {
 
   // Pools, disks and volumes, with their state.
   Result<std::string> ShowStatus(const Call& call);
+
+  // Judges the same state as ShowStatus. kTimeout: quarryd did not answer in time.
+  Result<CheckReport> Check(const CheckLimits& limits, const Call& call);
 
   // The text includes repairs that are needed but not possible; `obstacles` counts those.
   struct Repaired {
@@ -98,6 +103,7 @@ class AdminClient {
   Result<ScrubState> ScrubOf(const std::string& id, const Call& call);
 
  private:
+  AbsolutePath socket_;
   std::shared_ptr<grpc::Channel> channel_;
   bool json_;
 };

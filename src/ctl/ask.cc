@@ -11,7 +11,7 @@ Error ErrorOf(const grpc::Status& status) {
     case grpc::StatusCode::ABORTED:
       return {Code::kBusy, status.error_message()};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return {Code::kTimeout, status.error_message()};
+      return Error(Code::kTimeout, status.error_message()).Context("quarryd");
     case grpc::StatusCode::UNAVAILABLE:
       return Error(Code::kUnavailable, status.error_message()).Context("quarryd");
     case grpc::StatusCode::UNIMPLEMENTED:

@@ -38,11 +38,19 @@ int Main(int argc, char** argv) {
   CLI::App* const volume = app.add_subcommand("volume", "make, mount, grow, copy and delete volumes");
   volume->require_subcommand(1)->fallthrough();
   add(*volume, VolumeCommands());
-  for (const auto& table : {DeclarationCommands(), PoolCommands(), DiskCommands(), AdoptionCommands()}) {
+  for (const auto& table :
+       {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(), AdoptionCommands()}) {
     add(app, table);
   }
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool checks = app.got_subcommand(kCheckCommand);
+    const int status = app.exit(error, std::cout, checks ? std::cout : std::cerr);
+    return status != 0 && checks ? kCheckUnknown : status;
+  }
 
+  const bool checks = app.got_subcommand(kCheckCommand);
   int exit_status = 0;
   const CLI::App* chosen = app.get_subcommands().front();
   while (!chosen->get_subcommands().empty()) {
@@ -50,8 +58,9 @@ int Main(int argc, char** argv) {
   }
   const auto text = runs.at(chosen)(exit_status);
   if (!text.has_value()) {
-    std::cerr << "quarryctl: " << text.error().message() << '\n';
-    return text.error().code() == Code::kInvalidArgument ? 2 : 1;
+    // A monitoring system shows what a plugin writes to standard output.
+    (checks ? std::cout : std::cerr) << "quarryctl: " << text.error().message() << '\n';
+    return checks ? kCheckUnknown : text.error().code() == Code::kInvalidArgument ? 2 : 1;
   }
   std::cout << *text;
   return std::cout.flush() ? exit_status : 1;

@@ -38,12 +38,6 @@ std::string Human(int64_t bytes) {
   return HumanBytes(Bytes{static_cast<uint64_t>(std::max<int64_t>(bytes, 0))});
 }
 
-std::string DeviceName(const std::string& device) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(device, error);
-  return device.empty() ? "-" : error ? device : real.string();
-}
-
 std::string Headline(const pb::GetStatusResponse::Pool& pool) {
   if (!pool.problem().empty()) {
     return fmt::format("pool {} (volume group {}): {}\n", pool.name(), pool.volume_group(), pool.problem());
@@ -84,6 +78,12 @@ std::string Line(const pb::GetStatusResponse::Volume& volume) {
 }
 
 }  // namespace
+
+std::string DeviceName(const std::string& device) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(device, error);
+  return device.empty() ? "-" : error ? device : real.string();
+}
 
 std::string DrawDevices(const pb::ListDevicesResponse& devices) {
   size_t width = 0;

@@ -15,6 +15,9 @@ std::string DevicesJson(const quarry::admin::v1::ListDevicesResponse& devices);
 // "[#####     ]" for 50 %.
 std::string ProgressBar(uint32_t percent, size_t width = 20);
 
+// The device that a path of LVM's leads to now, because LVM reports links; "-" for an empty path.
+std::string DeviceName(const std::string& device);
+
 // A page for a terminal. Each problem comes with its remedy. Pure except for the names of disks: LVM reports
 // links, and the page shows the devices that the links point to now.
 std::string StatusPage(const quarry::admin::v1::GetStatusResponse& status);

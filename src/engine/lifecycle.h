@@ -31,10 +31,11 @@ struct PoolFigures {
   Bytes size;
   Bytes free;           // extents in no logical volume
   Bytes erase_pending;  // extents of deleted volumes that are still being erased
-  Bytes zeroed;        // of `free`: known to read as zeroes, as of quarryd's last change or look at the group
-  Bytes zeroing;       // not in `free`: held while they are zeroed in the background
-  size_t volumes = 0;  // ready volumes only
-  size_t snapshots = 0;  // whole ones only
+  Bytes zeroed;   // of `free`: known to read as zeroes, as of quarryd's last change or look at the group
+  Bytes zeroing;  // not in `free`: held while they are zeroed in the background
+  Bytes metadata_size, metadata_free;  // of the fullest metadata area (plan/metadata_budget.h)
+  size_t volumes = 0;                  // ready volumes only
+  size_t snapshots = 0;                // whole ones only
   size_t missing_disks = 0;
   size_t failing_disks = 0;
 };

@@ -81,6 +81,8 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
   out.set_erase_pending_bytes(ToInt64(pool.figures.erase_pending));
   out.set_zeroed_bytes(ToInt64(pool.figures.zeroed));
   out.set_zeroing_bytes(ToInt64(pool.figures.zeroing));
+  out.set_metadata_size_bytes(ToInt64(pool.figures.metadata_size));
+  out.set_metadata_free_bytes(ToInt64(pool.figures.metadata_free));
   for (const engine::DiskStatus& disk : pool.disks) {
     auto& entry = *out.add_disks();
     entry.set_pv_uuid(disk.pv_uuid);

@@ -7,9 +7,14 @@
 
 namespace quarry::ctl {
 
-std::vector<Command> PoolCommands();      // capacity, map, plan, devices, status
-std::vector<Command> AdoptionCommands();  // adopt, release
-std::vector<Command> DiskCommands();      // repair, evacuate, replace, scrub
+// Its exit statuses are those of a monitoring plugin, also after wrong usage.
+inline constexpr const char* kCheckCommand = "check";
+inline constexpr int kCheckUnknown = 3;
+
+std::vector<Command> PoolCommands();        // capacity, map, plan, devices, status
+std::vector<Command> MonitoringCommands();  // check
+std::vector<Command> AdoptionCommands();    // adopt, release
+std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 // create, list and so on: each after the word "volume".
 std::vector<Command> VolumeCommands();
 std::vector<Command> DeclarationCommands();  // apply

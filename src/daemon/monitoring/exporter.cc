@@ -53,6 +53,10 @@ constexpr auto kPoolFigures = std::to_array<Figure<Pool>>({
      [](const Pool& pool) { return static_cast<double>(pool.volumes); }},
     {"quarry_pool_snapshots", "Snapshots in the pool",
      [](const Pool& pool) { return static_cast<double>(pool.snapshots); }},
+    {"quarry_pool_metadata_size_bytes", "Size of the fullest metadata area of the pool's volume group",
+     [](const Pool& pool) { return static_cast<double>(pool.metadata_size.value); }},
+    {"quarry_pool_metadata_free_bytes", "Free space in the fullest metadata area of the pool's volume group",
+     [](const Pool& pool) { return static_cast<double>(pool.metadata_free.value); }},
     {"quarry_pool_missing_disks", "Disks of the volume group that are missing",
      [](const Pool& pool) { return static_cast<double>(pool.missing_disks); }},
 });

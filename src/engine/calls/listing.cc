@@ -13,6 +13,7 @@
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
+#include "engine/plan/metadata_budget.h"
 #include "engine/repair/plan_evacuation.h"
 #include "engine/volumes.h"
 
@@ -82,6 +83,9 @@ PoolFigures FiguresOf(const Parts& parts, Pool& pool, const Result<std::shared_p
   out.erase_pending = ErasingBytes(catalog);
   out.zeroed = std::min(ToBytes(pool.clean.total(), group.extent_size), out.free);
   out.zeroing = FreeZeroingBytes(catalog);
+  const MetadataArea area = FullestArea(group);
+  out.metadata_size = area.size;
+  out.metadata_free = area.free;
   out.missing_disks = group.MissingPvs();
   out.failing_disks = static_cast<size_t>(std::ranges::count_if(
       group.pvs, [&](const lvm::PhysicalVolume& pv) { return catalog.weak.failing.contains(pv.uuid); }));

@@ -28,6 +28,11 @@ const lvm::PhysicalVolume* Fullest(const lvm::VolumeGroup& group) {
 
 }  // namespace
 
+MetadataArea FullestArea(const lvm::VolumeGroup& group) {
+  const lvm::PhysicalVolume* const fullest = Fullest(group);
+  return fullest == nullptr ? MetadataArea{} : MetadataArea{fullest->metadata_size, fullest->metadata_free};
+}
+
 Bytes MetadataFor(const Plan& plan) {
   uint64_t sum = 0;
   for (const Action& action : plan) {

@@ -9,6 +9,13 @@
 
 namespace quarry::engine {
 
+// The fullest metadata area of a group. Each commit is written to all areas, so this one decides.
+struct MetadataArea {
+  Bytes size, free;  // both 0: no present disk has an area in use
+};
+// Pure.
+MetadataArea FullestArea(const lvm::VolumeGroup& group);
+
 // Upper limit for the growth of the text by a plan's commits. Removals make it shorter and are not counted.
 Bytes MetadataFor(const Plan& plan);
 // The same for a new volume.
