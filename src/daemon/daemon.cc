@@ -21,6 +21,7 @@
 #include "daemon/locking/node_lock.h"
 #include "daemon/monitoring/exporter.h"
 #include "daemon/monitoring/metrics_server.h"
+#include "daemon/on_change/change_hook.h"
 #include "daemon/process/endpoint.h"
 #include "daemon/process/memory_keeper.h"
 #include "daemon/process/signals.h"
@@ -142,8 +143,14 @@ class Service {
     if (!options_.patient) {
       StartEngine();
     }
+    TellOfChanges();
+    const auto looked = [this] {
+      if (change_hook_ != nullptr) {
+        change_hook_->Wake();
+      }
+    };
     for (const engine::PoolConfig& pool : options_.pools) {
-      QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world.udev, log_, pool.name));
+      QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world.udev, log_, pool.name, looked));
       watchers_.push_back(std::move(watcher));
     }
     // Starts a repair round of each pool. The round logs each volume whose condition has changed.
@@ -166,6 +173,9 @@ class Service {
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     engine_->lifecycle().Refuse();
+    if (change_hook_ != nullptr) {
+      change_hook_->RequestStop();
+    }
     registrar_.reset();  // the kubelet stays registered: a restart is more likely than the end
     starters_.clear();
     trimmer_ = {};  // stops the thread and waits for it
@@ -176,6 +186,7 @@ class Service {
       watcher->RequestStop();  // all at once: each may have to end an LVM command
     }
     watchers_.clear();
+    change_hook_.reset();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(drained.has_value() ? kReplies : milliseconds::zero());
     return drained;
@@ -193,6 +204,17 @@ class Service {
             return engine_->mounts().MountKept(name, mounted, call);
           },
           log_, Backoff{}, pool.name));
+    }
+  }
+
+  void TellOfChanges() {
+    if (options_.on_change.has_value()) {
+      change_hook_ = std::make_unique<ChangeHook>(
+          ChangeHookConfig{.command = *options_.on_change,
+                           .node = options_.node,
+                           .file = options_.state_dir + "/told.json"},
+          [this](const Call& call) { return engine_->lifecycle().NodeStatus(call); }, hook_processes_, clock_,
+          log_);
     }
   }
 
@@ -254,6 +276,8 @@ class Service {
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_;
   std::jthread trimmer_, disk_watcher_;
+  SpawnSubprocess hook_processes_;                  // apart from those that may be stuck behind a disk
+  std::unique_ptr<ChangeHook> change_hook_;         // nullptr: none is configured
   std::vector<std::unique_ptr<Watcher>> watchers_;  // of each pool
   std::jthread health_watcher_;
 };

@@ -146,6 +146,14 @@ Status ApplyKubeletDir(Options& options, std::string_view text) {
   return Ok();
 }
 
+Status ApplyOnChange(Options& options, std::string_view text) {
+  options.on_change.reset();
+  if (text != "off") {
+    QUARRY_ASSIGN(options.on_change, AbsolutePath::Parse(text));
+  }
+  return Ok();
+}
+
 // The first layer that names the setting wins.
 Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
   for (const Setting& setting : Settings()) {
@@ -350,6 +358,10 @@ const std::vector<Setting>& Settings() {
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [nowhere]",
        &Set<&Options::metrics, &ParseMetricsAddress>},
+      {"on-change", "QUARRY_ON_CHANGE",
+       "program to run when the condition of a pool, disk or volume changes, by its absolute path, or off "
+       "[off]",
+       &ApplyOnChange},
       {"log-level", "QUARRY_LOG_LEVEL", "lowest level that is logged: debug, info, warning, error [info]",
        &Set<&Options::log_level, &ParseLogLevel>},
       {"log-format", "QUARRY_LOG_FORMAT", "log format: json for machines, text for people [json]",

@@ -42,6 +42,7 @@ struct Options : engine::EngineConfig {
   std::chrono::hours trim_interval{0};       // 0: never
   std::chrono::seconds health_interval{60};  // 0: never
   std::optional<MetricsAddress> metrics;
+  std::optional<AbsolutePath> on_change;  // the command that is run when a condition changes; nullopt: none
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;
 };

@@ -31,20 +31,24 @@ SteadyTime NextLook(const Result<engine::RepairReport>& report, const LookSchedu
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::Start(engine::Engine& engine, udev::UdevApi& udev,
-                                                const Logger& log, std::string pool) {
+                                                const Logger& log, std::string pool,
+                                                std::function<void()> looked) {
   auto events = NodeEvents::Listen(udev);
   if (!events.has_value()) {
     log.Warning("no events from the kernel: disks are checked every 30 s only",
                 {{"pool", pool}, {"detail", events.error().message()}});
     QUARRY_ASSIGN(events, NodeEvents::WithoutDisks());
   }
-  return std::unique_ptr<Watcher>(new Watcher(engine, std::move(*events), log, std::move(pool)));
+  return std::unique_ptr<Watcher>(
+      new Watcher(engine, std::move(*events), log, std::move(pool), std::move(looked)));
 }
 
-Watcher::Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool)
+Watcher::Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool,
+                 std::function<void()> looked)
     : engine_(engine),
       log_(log),
       pool_(std::move(pool)),
+      looked_at_(std::move(looked)),
       events_(std::move(events)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
@@ -66,6 +70,9 @@ void Watcher::Run(const std::stop_token& stop) {
     const auto report = engine_.upkeep().Repair(cause, Call{.stop = stop}, {}, pool_);
     if (stop.stop_requested()) {
       return;
+    }
+    if (looked_at_) {
+      looked_at_();
     }
     const auto happened = events_.Wait(stop, {.time = NextLook(report, looks_),
                                               .also = device_mapper.has_value() ? device_mapper->fd() : -1,

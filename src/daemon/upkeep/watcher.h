@@ -1,6 +1,7 @@
 // Makes the engine check the disks and legs of a pool whenever the kernel reports an event.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,9 +19,11 @@ namespace quarry::daemon {
 // destructor cancels a round in progress.
 class Watcher {
  public:
-  // The references outlive the watcher. Without events it still checks every 30 s.
+  // The references outlive the watcher. Without events it still checks every 30 s. `looked` is called after
+  // each round, from the watcher's thread.
   static Result<std::unique_ptr<Watcher>> Start(engine::Engine& engine, udev::UdevApi& udev,
-                                                const Logger& log, std::string pool);
+                                                const Logger& log, std::string pool,
+                                                std::function<void()> looked = {});
   ~Watcher() = default;
   // Cancels a round in progress and begins no other. The destructor waits for the end.
   void RequestStop() { thread_.request_stop(); }
@@ -31,7 +34,8 @@ class Watcher {
   void Wake() const { events_.Wake(); }
 
  private:
-  Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool);
+  Watcher(engine::Engine& engine, NodeEvents events, const Logger& log, std::string pool,
+          std::function<void()> looked);
   void Run(const std::stop_token& stop);
   // What the next round is for.
   engine::RepairCause CauseOf(const NodeEvents::Happened& happened);
@@ -39,6 +43,7 @@ class Watcher {
   engine::Engine& engine_;
   const Logger& log_;
   const std::string pool_;
+  const std::function<void()> looked_at_;  // may be empty
   NodeEvents events_;
   LookSchedule looks_;   // the looks due after disks arrived or left
   SteadyTime looked_;    // time of the last look at the disks

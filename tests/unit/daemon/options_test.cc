@@ -74,6 +74,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.repair_delay, std::chrono::minutes(10));
   EXPECT_EQ(options.health_interval, std::chrono::minutes(1));
   EXPECT_FALSE(options.metrics.has_value());
+  EXPECT_FALSE(options.on_change.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
 }
@@ -107,6 +108,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"scrub-hours", "22-5"},
                                                      {"health-interval", "7"},
                                                      {"metrics-address", "127.0.0.1:9808"},
+                                                     {"on-change", "/etc/quarry/hooks/mail"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
   std::vector<std::string> flags = {"--pool", "p=vg0,reserve=1G"};
@@ -151,6 +153,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_FALSE(options.repair) << source;
     EXPECT_EQ(options.repair_delay, std::chrono::seconds(90)) << source;
     EXPECT_EQ(options.health_interval, std::chrono::seconds(7)) << source;
+    EXPECT_EQ(options.on_change, *AbsolutePath::Parse("/etc/quarry/hooks/mail")) << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -204,6 +207,8 @@ TEST_F(Loading, NamesTheUnknownOrBadSetting) {
   ExpectRefused(LoadWith({"--log-level", "loud"}),
                 "--log-level: must be one of debug, info, warning, error, is 'loud'");
   ExpectRefused(LoadWith({"--log-level"}), "--log-level");
+  ExpectRefused(LoadWith({"--on-change=mail"}), "--on-change: ");
+  EXPECT_FALSE(LoadWith({"--on-change=off"})->options.on_change.has_value());
   ExpectRefused(LoadWith({"--lvm=shell"}), "--lvm: must be one of zygote, spawn, is 'shell'");
   ExpectRefused(LoadWith({"--mode=x"}), "--mode: must be one of all, controller, node");
   ExpectRefused(LoadWith({"--endpoint=/x.sock"}), "--endpoint: must be unix:///");

@@ -1,0 +1,168 @@
+#include "daemon/on_change/condition_book.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace quarry::daemon {
+namespace {
+
+using engine::Severity;
+
+constexpr const char* kPoolKind = "pool";
+constexpr int kFormat = 1;
+
+std::string GoodState(const Thing& thing) {
+  return thing.kind == kPoolKind ? "readable" : thing.kind == "disk" ? "ok" : "healthy";
+}
+
+Condition ConditionOf(const engine::DiskStatus& disk) {
+  const std::string_view word = engine::DiskConditionName(disk.condition);
+  return {std::string(word), engine::SeverityOfDisk(word), disk.device, disk.detail};
+}
+
+Condition ConditionOf(const engine::VolumeStatus& volume) {
+  const Severity severity = engine::SeverityOfVolume(volume.condition);
+  return {severity == Severity::kOk ? "healthy" : volume.condition, severity, volume.name, volume.detail};
+}
+
+}  // namespace
+
+std::string WriteTold(const ToldConditions& told) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [thing, condition] : told) {
+    rows.push_back({{"kind", thing.kind},
+                    {"pool", thing.pool},
+                    {"id", thing.id},
+                    {"state", condition.state},
+                    {"name", condition.name}});
+  }
+  const nlohmann::json whole = {{"format", kFormat}, {"told", std::move(rows)}};
+  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<ToldConditions> ReadTold(const std::string& text) {
+  try {
+    const auto whole = nlohmann::json::parse(text);
+    if (whole.at("format") != kFormat) {
+      return Error(Code::kInvalidArgument, "it was written by another build");
+    }
+    ToldConditions told;
+    for (const auto& row : whole.at("told")) {
+      told[{row.at("kind"), row.at("pool"), row.at("id")}] = {row.at("state"), row.at("name")};
+    }
+    return told;
+  } catch (const nlohmann::json::exception& error) {
+    return Error(Code::kInvalidArgument, error.what());
+  }
+}
+
+ConditionBook::ConditionBook(ToldConditions told) : told_(std::move(told)) {
+  for (const auto& [thing, condition] : told_) {
+    inherited_.insert(thing);
+  }
+}
+
+void ConditionBook::LookAtPool(const engine::PoolStatus& pool, SteadyTime now,
+                               std::map<Thing, Condition>& seen) {
+  const std::string& name = pool.figures.pool;
+  const std::string& problem = pool.figures.problem;
+  if (problem.empty()) {
+    unreadable_.erase(name);
+  } else {
+    unreadable_.try_emplace(name, now);
+  }
+  seen[{kPoolKind, name, name}] = {problem.empty() ? "readable" : "unreadable",
+                                   problem.empty() ? Severity::kOk : Severity::kCritical, name, problem};
+  for (const engine::DiskStatus& disk : pool.disks) {
+    seen[{"disk", name, disk.pv_uuid}] = ConditionOf(disk);
+  }
+  for (const engine::VolumeStatus& volume : pool.volumes) {
+    seen[{volume.snapshot_of.empty() ? "volume" : "snapshot", name, volume.id}] = ConditionOf(volume);
+  }
+}
+
+bool ConditionBook::MustBeTold(const Thing& thing, const Condition& now) const {
+  const auto told = told_.find(thing);
+  if (now.severity == Severity::kOk) {
+    return told != told_.end();
+  }
+  return told == told_.end() || told->second.state != now.state || inherited_.contains(thing);
+}
+
+size_t ConditionBook::Look(const std::vector<engine::PoolStatus>& pools, SteadyTime now) {
+  std::map<Thing, Condition> seen;
+  for (const engine::PoolStatus& pool : pools) {
+    LookAtPool(pool, now, seen);
+  }
+  // What was told, or is to be, and exists no longer.
+  const auto gone = [&](const Thing& thing, const std::string& name) {
+    if (!unreadable_.contains(thing.pool)) {
+      seen.try_emplace(thing, Condition{"removed", Severity::kOk, name, ""});
+    }
+  };
+  std::erase_if(unreadable_,
+                [&](const auto& pool) { return !seen.contains({kPoolKind, pool.first, pool.first}); });
+  for (const auto& [thing, condition] : told_) {
+    gone(thing, condition.name);
+  }
+  for (const auto& [thing, one] : waiting_) {
+    gone(thing, one.now.name);
+  }
+  size_t returned = 0;
+  for (auto& [thing, condition] : seen) {
+    const auto unreadable = unreadable_.find(thing.pool);
+    if (unreadable != unreadable_.end() &&
+        (thing.kind != kPoolKind || now - unreadable->second < kPoolPatience)) {
+      continue;
+    }
+    if (!MustBeTold(thing, condition) && telling_ != thing) {
+      returned += waiting_.erase(thing);
+      continue;
+    }
+    const auto [waiting, added] = waiting_.try_emplace(thing, Waiting{turns_, condition});
+    turns_ += added ? 1 : 0;
+    waiting->second.skipped += waiting->second.now.state == condition.state ? 0 : 1;
+    waiting->second.now = std::move(condition);
+  }
+  return returned;
+}
+
+std::optional<Change> ConditionBook::Begin() {
+  if (waiting_.empty()) {
+    return std::nullopt;
+  }
+  const auto& [thing, one] =
+      *std::ranges::min_element(waiting_, {}, [](const auto& waiting) { return waiting.second.turn; });
+  telling_ = thing;
+  const auto told = told_.find(thing);
+  std::string before = told == told_.end() ? GoodState(thing) : told->second.state;
+  const bool repeated = before == one.now.state;
+  return Change{thing, one.now, std::move(before), repeated, one.skipped};
+}
+
+size_t ConditionBook::Told(const Change& change) {
+  telling_.reset();
+  inherited_.erase(change.thing);
+  if (change.now.severity == Severity::kOk) {
+    told_.erase(change.thing);
+  } else {
+    told_[change.thing] = {change.now.state, change.now.name};
+  }
+  const auto waiting = waiting_.find(change.thing);
+  if (waiting == waiting_.end()) {
+    return 0;
+  }
+  const bool changed = waiting->second.skipped > change.skipped;
+  if (!MustBeTold(change.thing, waiting->second.now)) {
+    waiting_.erase(waiting);
+    return changed ? 1 : 0;
+  }
+  // It changed again while it was told, and goes to the end of the line.
+  waiting->second.turn = turns_++;
+  waiting->second.skipped -= change.skipped + 1;
+  return 0;
+}
+
+}  // namespace quarry::daemon
