@@ -23,7 +23,8 @@ using Volume = pb::GetStatusResponse::Volume;
 
 // Monitoring systems cut the output after a few KiB.
 constexpr size_t kMostLines = 40;
-// Below this part of the metadata area, in percent, a pool is reported.
+// A pool is reported if less of its metadata area than this is free, in percent. The area holds the old and
+// the new text during a commit, so half of it counts as its size.
 constexpr int64_t kLeastMetadata = 20;
 constexpr double kWhole = 100;
 
@@ -129,7 +130,7 @@ void CheckSpace(const Pool& pool, const CheckLimits& limits, std::vector<Problem
                    fmt::format("pool {} has {} of {} free", pool.name(), HumanBytes(free), HumanBytes(size)),
                    fmt::format("delete volumes, or add a disk to volume group {}", pool.volume_group())});
   }
-  const int64_t area = pool.metadata_size_bytes();
+  const int64_t area = pool.metadata_size_bytes() / 2;
   if (pool.metadata_free_bytes() < area / 100 * kLeastMetadata) {
     out.push_back(
         {CheckStatus::kWarning, "metadata", pool.name(), "",

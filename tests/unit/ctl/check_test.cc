@@ -31,7 +31,7 @@ pb::GetStatusResponse Node() {
   pool.set_size_bytes(100 * kGi);
   pool.set_free_bytes(40 * kGi);
   pool.set_metadata_size_bytes(1000000);
-  pool.set_metadata_free_bytes(900000);
+  pool.set_metadata_free_bytes(499000);
   for (const char* uuid : {"uuid-1", "uuid-2"}) {
     auto& disk = *pool.add_disks();
     disk.set_pv_uuid(uuid);
@@ -151,7 +151,9 @@ TEST(Check, LimitsOfAPoolThatDoesNotExistAreUnknown) {
 
 TEST(Check, ANearlyFullMetadataAreaIsAWarning) {
   pb::GetStatusResponse status = Node();
-  PoolOf(status).set_metadata_free_bytes(199999);
+  PoolOf(status).set_metadata_free_bytes(100000);
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kOk) << "an empty area has half its size free";
+  PoolOf(status).set_metadata_free_bytes(99999);
   const CheckReport report = Check(status, Limits());
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].kind, "metadata");
