@@ -4,8 +4,11 @@
 
 #include <vector>
 
+#include <csi/v1/csi.grpc.pb.h>
 #include <fmt/format.h>
 #include <grpc/support/log.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -64,6 +67,7 @@ struct Server::State {
   std::vector<std::shared_ptr<grpc::Service>> admin_services;
   std::unique_ptr<grpc::Server> server, admin_server;
   std::unique_ptr<Listener> admin_listener;
+  std::unique_ptr<::csi::v1::Identity::Stub> own;  // the server's calls to itself
 };
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -100,6 +104,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
   if (!s.server) {
     return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
   }
+  s.own = ::csi::v1::Identity::NewStub(
+      grpc::CreateChannel("unix:" + config.socket.str(), grpc::InsecureChannelCredentials()));
   if (config.admin_socket.has_value()) {
     const Services csi = v1::MakeServices(s.admin_calls, s.admin_edge);
     s.admin_services = {admin::MakeAdmin(engine, s.admin_edge), csi.controller, csi.node};
@@ -114,6 +120,14 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     QUARRY_ASSIGN(s.admin_listener, Listener::Start(*config.admin_socket, *s.admin_server, s.peers));
   }
   return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+bool Server::Answers(std::chrono::milliseconds limit) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + limit);
+  context.set_wait_for_ready(true);  // also after a connection that broke
+  ::csi::v1::GetPluginInfoResponse ignored;
+  return state_->own->GetPluginInfo(&context, {}, &ignored).ok();
 }
 
 void Server::Shutdown(std::chrono::milliseconds grace) {

@@ -44,6 +44,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  // Makes a call to its own CSI socket that concerns no volume, and waits `limit` for the answer. False: no
+  // answer. A call that waits for a disk delays no other call, so disks do not matter here.
+  bool Answers(std::chrono::milliseconds limit);
+
   // Refuses new calls and waits `grace` for the calls in flight. Then cancels the rest (their stop tokens
   // fire) and waits until they return. Removes the sockets.
   void Shutdown(std::chrono::milliseconds grace);

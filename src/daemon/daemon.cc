@@ -25,6 +25,7 @@
 #include "daemon/process/endpoint.h"
 #include "daemon/process/memory_keeper.h"
 #include "daemon/process/signals.h"
+#include "daemon/process/watchdog.h"
 #include "daemon/upkeep/disk_watcher.h"
 #include "daemon/upkeep/health_watcher.h"
 #include "daemon/upkeep/starter.h"
@@ -168,6 +169,12 @@ class Service {
       trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
     }
     return Register();  // last: the kubelet calls at once
+  }
+
+  // For the watchdog: whether calls are answered. Neither part waits for a disk.
+  bool Works(milliseconds limit) {
+    engine_->lifecycle().TouchLocks();
+    return server_->Answers(limit);
   }
 
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
@@ -319,11 +326,15 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   }
   log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node}});
   notifier.Send("READY=1");
+  std::jthread watchdog =
+      KeepWatchdogQuiet(notifier, log, [&service](milliseconds limit) { return service->Works(limit); });
 
   const int signal = WaitForStopSignal();
+  watchdog.request_stop();
   const std::jthread stop_limit(limit);
   log.Info("stopping", {{"signal", int64_t{signal}}});
   notifier.Send("STOPPING=1");
+  watchdog = {};  // from here on the limit of the stop holds
   const Status stopped = service->Stop();
   service.reset();
   if (!stopped.has_value()) {

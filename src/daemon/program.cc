@@ -54,8 +54,7 @@ int Main(int argc, char** argv, const std::string& version, engine::StepWatcher*
     std::fputs(loaded->print.c_str(), stdout);
     return 0;
   }
-  const auto notify = environment.find("NOTIFY_SOCKET");
-  return Run(loaded->options, version, Notifier(notify == environment.end() ? "" : notify->second), steps);
+  return Run(loaded->options, version, Notifier::From(environment, getpid()), steps);
 }
 
 }  // namespace quarry::daemon

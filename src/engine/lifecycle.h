@@ -114,6 +114,11 @@ class Lifecycle {
   // them.
   Result<Readiness> Probe(const Call& call);
 
+  // Takes and releases the locks that every call needs and that no thread holds while it waits for a disk or
+  // for a process. Returns at once, whatever the disks do, unless threads of this process wait for each
+  // other.
+  void TouchLocks();
+
   // Figures of every pool, for monitoring. A pool that does not serve is included, with the reason.
   Result<std::vector<PoolFigures>> Pools(const Call& call);
 

@@ -105,6 +105,15 @@ Status Lifecycle::Stop(const Call& call) {
   return Ok();
 }
 
+void Lifecycle::TouchLocks() {
+  (void)parts_.node.gate.phase();
+  (void)parts_.node.world.children.Stuck();
+  for (const auto& pool : parts_.node.pools) {
+    (void)pool->gate.phase();
+    const MutexLock lock(pool->catalog_mutex);
+  }
+}
+
 Result<Readiness> Lifecycle::Probe(const Call& call) {
   if (!parts_.node.gate.is_open()) {
     return Readiness{false, parts_.node.gate.reason()};

@@ -557,6 +557,19 @@ TEST_F(Errors, OfADuplicateInFlightIsAbortedAndNamesTheRunningCall) {
   EXPECT_EQ(list.entries_size(), 1);
 }
 
+// What quarryd tells the service manager's watchdog.
+TEST_F(Errors, DoNotComeToTheServersOwnCallsWhileALvmCommandHangs) {
+  Holdup holdup(lvm, "Create");
+  std::thread creating([&] { (void)Create(CreateRequest("slow")); });
+  holdup.WaitUntilReached();
+  engine->lifecycle().TouchLocks();
+  EXPECT_TRUE(server->Answers(std::chrono::seconds(10)));
+  holdup.Release();
+  creating.join();
+  server->Shutdown(std::chrono::seconds(1));
+  EXPECT_FALSE(server->Answers(std::chrono::seconds(1)));
+}
+
 TEST_F(Errors, OfAnotherOperationOnAVolumeInFlightIsAborted) {
   const std::string id = MakeVolume("v");
   Holdup holdup(lvm, "Extend");
