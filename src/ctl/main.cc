@@ -2,6 +2,7 @@
 #include <csignal>
 #include <iostream>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 #include "ctl/cli/command.h"
 #include "ctl/cli/tables.h"
+#include "daemon/settings/option_list.h"
 
 namespace quarry::ctl {
 namespace {
@@ -41,6 +43,10 @@ int Main(int argc, char** argv) {
   for (const auto& table :
        {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(), AdoptionCommands()}) {
     add(app, table);
+  }
+  if (argc == 2 && std::string_view(argv[1]) == daemon::kListOptions) {
+    std::cout << daemon::OptionList(app);
+    return std::cout.flush() ? 0 : 1;
   }
   try {
     app.parse(argc, argv);

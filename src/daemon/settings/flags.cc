@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "daemon/settings/option_list.h"
 #include "daemon/settings/options.h"
 
 namespace quarry::daemon {
@@ -29,6 +30,10 @@ Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::s
                  fmt::format("configuration file [{} if it exists] (QUARRY_CONFIG)", kDefaultConfig));
 
   CommandLine result;
+  if (args.size() == 1 && args.front() == kListOptions) {
+    result.print = OptionList(app);
+    return result;
+  }
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects them in reverse order
   } catch (const CLI::CallForHelp&) {
