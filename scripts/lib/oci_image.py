@@ -19,18 +19,18 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
+from inventory import COMPILED_IN, InventoryError, is_program, libraries, owners, run, sbom, versions
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("quarryd", "quarryctl", "quarry-lvm")
 # What quarryd runs. LVM runs modprobe; the file systems are those of docs/parameters.
 TOOLS = ("lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs")
-COMPILED_IN = ("libcli11-dev", "nlohmann-json3-dev")  # libraries that are headers alone
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
 PATH = "/usr/sbin:/usr/bin"
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
@@ -39,57 +39,6 @@ FOLDERS = {"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555
 
 class ImageError(Exception):
     """Why no image was made."""
-
-
-def run(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
-    if done.returncode != 0:
-        raise ImageError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip()[-1000:]}")
-    return done.stdout
-
-
-def is_program(path):
-    with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
-def libraries(programs):
-    """All shared libraries that the programs load, and the loader: {name: path}."""
-    found = {}
-    for line in run("ldd", *map(str, programs)).splitlines():
-        if match := re.match(r"\s+(\S+) => not found", line):
-            raise ImageError(f"this machine lacks the library {match[1]}")
-        if match := re.match(r"\s+(\S+) => (/\S+) \(", line):
-            found[match[1]] = Path(match[2])
-        elif match := re.match(r"\s+(/\S+) \(", line):
-            found[match[1]] = Path(match[1])
-    return found
-
-
-def owners(paths):
-    """The Debian packages of these files: {(name, architecture, version)}."""
-    names = {}
-    for path in paths:
-        # A package may list a file by its path before /bin and /lib became links into /usr.
-        for one in {str(path), str(path.resolve())}:
-            names[one] = names[one.removeprefix("/usr")] = path
-    # The status is that of the worst name, so it says nothing.
-    listed = subprocess.run(
-        ["dpkg-query", "-S", *names], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C")
-    ).stdout
-    packages = {}
-    for line in listed.splitlines():
-        package, _, name = line.partition(": ")
-        if name in names and not line.startswith("diversion by"):
-            packages[names[name]] = package.split(", ")[0]
-    if lost := sorted(str(path) for path in paths if path not in packages):
-        raise ImageError(f"no Debian package has {', '.join(lost)}")
-    return versions(set(packages.values()))
-
-
-def versions(packages):
-    fields = run("dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version}\\n", *packages)
-    return {tuple(line.split()) for line in fields.splitlines()}
 
 
 def stripped(path):
@@ -182,50 +131,6 @@ def add_licences(layer, packages):
             layer.file(f"usr/share/doc/{name}/copyright", source.read_bytes())
 
 
-def sbom(version, packages, created):
-    entries = [
-        {
-            "SPDXID": "SPDXRef-quarry", "name": "quarry", "versionInfo": version, "downloadLocation": "NOASSERTION",
-            "filesAnalyzed": False, "primaryPackagePurpose": "APPLICATION",
-        }
-    ]  # fmt: skip
-    for name, architecture, number in sorted(packages):
-        entries.append(
-            {
-                "SPDXID": f"SPDXRef-deb-{re.sub('[^a-zA-Z0-9.-]', '-', name)}",
-                "name": name,
-                "versionInfo": number,
-                "supplier": "Organization: Debian",
-                "downloadLocation": "NOASSERTION",
-                "filesAnalyzed": False,
-                "externalRefs": [
-                    {
-                        "referenceCategory": "PACKAGE-MANAGER",
-                        "referenceType": "purl",
-                        "referenceLocator": f"pkg:deb/debian/{name}@{number.replace('+', '%2B')}?arch={architecture}",
-                    }
-                ],
-            }
-        )
-    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-quarry"}]
-    relations += [
-        {"spdxElementId": "SPDXRef-quarry", "relationshipType": "DEPENDS_ON", "relatedSpdxElement": entry["SPDXID"]}
-        for entry in entries[1:]
-    ]
-    document = {
-        "spdxVersion": "SPDX-2.3",
-        "dataLicense": "CC0-1.0",
-        "SPDXID": "SPDXRef-DOCUMENT",
-        "name": f"quarry-{version}",
-        "creationInfo": {"created": created, "creators": ["Tool: scripts/image"]},
-        "packages": entries,
-        "relationships": relations,
-    }
-    names = hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
-    document["documentNamespace"] = f"https://quarry.csi.local/sbom/{version}/{names}"
-    return (json.dumps(document, indent=1) + "\n").encode()
-
-
 def compact(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
@@ -258,7 +163,7 @@ def make(build, name):
     quarry = Layer()
     for path in own:
         quarry.file(f"usr/bin/{path.name}", stripped(path), 0o755)
-    inventory = sbom(version, packages, created)
+    inventory = sbom(version, packages, created, "scripts/image")
     quarry.file("usr/share/doc/quarry/copyright", (REPOSITORY / "LICENSE").read_bytes())
     quarry.file("usr/share/doc/quarry/sbom.spdx.json", inventory)
 
@@ -327,5 +232,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except ImageError as error:
+    except (ImageError, InventoryError) as error:
         sys.exit(f"image: {error}")
