@@ -46,6 +46,7 @@ def parse(argv):
     guest.add_argument("--bus", choices=machine.BUSES, default="nvme", help="bus of the disks (default nvme)")
     guest.add_argument("--sector", type=int, choices=(512, 4096), default=512, help="logical sectors (default 512)")
     guest.add_argument("--release", choices=image.RELEASES, default="bookworm", help="of Debian (default bookworm)")
+    guest.add_argument("--kind", choices=image.KINDS, default="plain", help="of image: plain, node, server (default plain)")
     guest.add_argument(
         "--network",
         metavar="ADDRESS:PORT,…",
@@ -116,7 +117,7 @@ def _main(options):
         return _control(options) if options.ctl else _in_kept(options.attach, options)
     settings = {
         name: getattr(options, name)
-        for name in "disks size bus sector release network build extra cpus memory".split()
+        for name in "disks size bus sector release kind network build extra cpus memory".split()
     }
     if options.keep:
         ident = keeper.launch(settings)

@@ -65,8 +65,9 @@ class Guest:
 
     size: of each disk, or as many sizes as disks, separated by commas. sector: bytes, 512 or 4096.
     build: folder to copy in (default $QUARRY_BUILD or build/release); extra: files and folders.
-    image_folder: an image other than that of the release, such as of commit(). network: the ADDRESS:PORTs of the
-    host that lead to the same PORT of the guest, separated by commas; "" for none; None for no network device.
+    kind: of the image (image.KINDS). image_folder: an image other than that, such as of commit(). network: the
+    ADDRESS:PORTs of the host that lead to the same PORT of the guest, separated by commas; "" for none; None for no
+    network device.
 
     Nothing of the guest outlives close(), or this process. Methods may be called
     from several threads; boot, cut_power, shutdown and close one at a time.
@@ -86,6 +87,7 @@ class Guest:
         kernel_options="",
         image_folder=None,
         network=None,
+        kind="plain",
     ):
         if bus not in machine.BUSES:
             raise cache.HarnessError(f"bus {bus!r} is not one of {', '.join(machine.BUSES)}")
@@ -99,7 +101,7 @@ class Guest:
         self._cpus = cpus
         self._memory = memory
         self._network = network
-        self._image = image_folder or image.image(release)
+        self._image = image_folder or image.image(release, kind)
         sonames = frozenset((self._image / "sonames").read_text().split())
         folder = bundle.build_folder(build)
         self._parts = [

@@ -29,7 +29,38 @@ KINDS = {
     "plain": ((), 2 << 30),
     # A node of Kubernetes; sparse, and most of it stays empty.
     "node": (("containerd", "runc", "containernetworking-plugins", "iproute2", "iptables"), 8 << 30),
+    # A server: systemd is process 1, and the libraries of the Debian package are installed, because a guest has no network.
+    "server": (("systemd", "systemd-sysv"), 2 << 30),
 }
+# What quarryd's package depends on besides PACKAGES. A new soname of a library changes a name here.
+LIBRARIES = {
+    "bookworm": ("libfmt9", "libgrpc++1.51", "libnvme1", "libprometheus-cpp-core1.0", "libprotobuf32", "libtomlplusplus3"),
+    "trixie": (
+        "libfmt10", "libgrpc++1.51t64", "libnvme1t64", "libprometheus-cpp-core1.0", "libprotobuf32t64",
+        "libtomlplusplus3t64",
+    ),
+}  # fmt: skip
+# Starts the harness's agent where systemd is process 1. Units that only cost time in a guest are masked.
+AGENT_UNIT = """[Unit]
+Description=The harness's agent
+Wants=systemd-udev-settle.service
+After=systemd-udev-settle.service
+
+[Service]
+ExecStart=/opt/vmtest/agent
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/console
+TasksMax=infinity
+LimitNOFILE=524288
+
+[Install]
+WantedBy=multi-user.target
+"""
+AGENT = "etc/systemd/system/vmtest-agent.service"
+MASKED = ("getty.target", "serial-getty@ttyS0.service", "systemd-logind.service", "apt-daily.timer",
+          "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer", "e2scrub_reap.service",
+          "systemd-networkd-wait-online.service")  # fmt: skip
 # A test guest needs no manuals, and they are a third of its files.
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 # By this the kernel finds its root under any disk name: MBR disk signature + partition number.
@@ -67,19 +98,25 @@ exit 1
 """
 
 
+def _packages(release, kind):
+    return PACKAGES + KINDS[kind][0] + (LIBRARIES[release] if kind == "server" else ())
+
+
 def recipe(release, kind):
     """Everything that decides the contents of an image, as text."""
-    more, size = KINDS[kind]
+    _, size = KINDS[kind]
     parts = {
         "layout": 1,
         "release": release,
-        "packages": PACKAGES + more,
+        "packages": _packages(release, kind),
         "kernel": KERNEL,
         "excluded": EXCLUDED,
         "signature": DISK_SIGNATURE,
         "bytes": size,
         "init": STUB_INIT,
     }
+    if kind == "server":
+        parts |= {"agent": AGENT_UNIT, "masked": MASKED}
     return json.dumps(parts, sort_keys=True)
 
 
@@ -133,14 +170,15 @@ def _build(release, kind, place):
     root = work / "root"
     kernel = work / "kernel"
     kernel.mkdir()
-    more, size = KINDS[kind]
-    _bootstrap(release, PACKAGES + more, mirror, root, kernel)
+    _bootstrap(release, _packages(release, kind), mirror, root, kernel)
     _install_kernel(kernel, root, place)
     _configure(root)
+    if kind == "server":
+        _configure_systemd(root)
     (place / "sonames").write_text("\n".join(_sonames(root)) + "\n")
     versions = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W"]
     (place / "packages").write_text(cache.checked(versions))
-    _make_disk(root, place / "root.img", size)
+    _make_disk(root, place / "root.img", KINDS[kind][1])
     cache.note(f"the {release} guest image is ready after {time.monotonic() - started:.0f} s")
 
 
@@ -202,6 +240,17 @@ def _configure(root):
     (root / "etc/hosts").write_text("127.0.0.1 localhost quarry\n::1 localhost\n")
     (root / "etc/fstab").write_text("")
     (root / "etc/resolv.conf").unlink(missing_ok=True)
+
+
+def _configure_systemd(root):
+    (root / AGENT).write_text(AGENT_UNIT)
+    wants = root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(exist_ok=True)
+    (wants / "vmtest-agent.service").symlink_to(f"/{AGENT}")
+    for unit in MASKED:
+        link = root / "etc/systemd/system" / unit
+        link.unlink(missing_ok=True)
+        link.symlink_to("/dev/null")
 
 
 def _sonames(root):
