@@ -49,6 +49,22 @@ class ProcessScan {
   std::chrono::milliseconds limit_;
 };
 
+// The names of a block device: the kernel's, and those that may be the source of a mount.
+struct DeviceNames {
+  std::string directory;           // in sysfs
+  std::string kernel;              // "dm-3"; empty: the kernel has no such device
+  std::string mapped;              // device-mapper's name; empty: not one of its devices
+  std::vector<std::string> nodes;  // "/dev/dm-3", "/dev/mapper/vg-lv"
+};
+DeviceNames NamesOf(DeviceNumber device, const std::string& sys);
+
+// What a mount is to a device.
+enum class MountUse { kNone, kFilesystem, kNode };
+MountUse UseOf(const MountEntry& entry, DeviceNumber device, const DeviceNames& names);
+
+// The directory in sysfs of the active file system on a device; empty if there is none.
+std::string ActiveFilesystem(const DeviceNames& names, const std::string& sys);
+
 // As MountApi::Users, with procfs and sysfs at these paths. Each mount namespace is read once, through its
 // first process.
 Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string& proc,

@@ -15,28 +15,7 @@ bool Exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }
 
-// The names of a device: the kernel's, and those that may be the source of a mount.
-struct Names {
-  std::string directory;  // in sysfs
-  std::string kernel;     // "dm-3"
-  std::vector<std::string> nodes;
-};
-
-Names NamesOf(DeviceNumber device, const std::string& sys) {
-  Names names;
-  names.directory = fmt::format("{}/dev/block/{}:{}", sys, device.major, device.minor);
-  const std::string link = ReadLink(names.directory);
-  names.kernel = link.substr(link.rfind('/') + 1);
-  if (!names.kernel.empty()) {
-    names.nodes.push_back("/dev/" + names.kernel);
-  }
-  if (const std::string mapped = ReadWord(names.directory + "/dm/name"); !mapped.empty()) {
-    names.nodes.push_back("/dev/mapper/" + mapped);
-  }
-  return names;
-}
-
-void AddHolders(const Names& names, std::vector<std::string>& out) {
+void AddHolders(const DeviceNames& names, std::vector<std::string>& out) {
   for (const std::string& holder : ListDirectory(names.directory + "/holders")) {
     const std::string mapped = ReadWord(fmt::format("{}/holders/{}/dm/name", names.directory, holder));
     out.push_back(mapped.empty() ? fmt::format("held by {}", holder)
@@ -44,38 +23,58 @@ void AddHolders(const Names& names, std::vector<std::string>& out) {
   }
 }
 
-// nullptr: the mount does not use the device.
-const char* UseOf(const MountEntry& entry, DeviceNumber device, const Names& names) {
-  const bool by_number = entry.device == device || entry.backing == device;
-  // The device number of a btrfs is anonymous. Its source is the device's name in that mount namespace.
-  const bool by_name = entry.device.major == 0 && entry.fs_type == "btrfs" &&
-                       std::find(names.nodes.begin(), names.nodes.end(), entry.source) != names.nodes.end();
-  if (by_number || by_name) {
-    return "mounted";
-  }
-  const bool node = entry.fs_type == "devtmpfs" && !names.kernel.empty() && entry.root == "/" + names.kernel;
-  return node ? "its node is mounted" : nullptr;
+std::string_view InWords(MountUse use) {
+  return use == MountUse::kNode ? "its node is mounted" : "mounted";
 }
 
 // Adds the mounts of one mount namespace. `where` describes the namespace; empty for this process's own.
 void AddMounts(const std::string& mountinfo, const std::string& where, DeviceNumber device,
-               const Names& names, std::vector<std::string>& out) {
+               const DeviceNames& names, std::vector<std::string>& out) {
   const auto text = ReadWhole(mountinfo);
   const auto table = text.has_value() ? MountTable::Parse(*text) : Result<MountTable>(text.error());
   if (!table.has_value()) {
     return;
   }
   for (const MountEntry& entry : table->entries()) {
-    if (const char* use = UseOf(entry, device, names)) {
-      out.push_back(where.empty()
-                        ? fmt::format("{} at {}", use, entry.target)
-                        : fmt::format("{} at {} in another mount namespace ({})", use, entry.target, where));
+    const MountUse use = UseOf(entry, device, names);
+    if (use != MountUse::kNone) {
+      const std::string words = fmt::format("{} at {}", InWords(use), entry.target);
+      out.push_back(where.empty() ? words : fmt::format("{} in another mount namespace ({})", words, where));
     }
   }
 }
 
+}  // namespace
+
+DeviceNames NamesOf(DeviceNumber device, const std::string& sys) {
+  DeviceNames names;
+  names.directory = fmt::format("{}/dev/block/{}:{}", sys, device.major, device.minor);
+  const std::string link = ReadLink(names.directory);
+  names.kernel = link.substr(link.rfind('/') + 1);
+  names.mapped = ReadWord(names.directory + "/dm/name");
+  if (!names.kernel.empty()) {
+    names.nodes.push_back("/dev/" + names.kernel);
+  }
+  if (!names.mapped.empty()) {
+    names.nodes.push_back("/dev/mapper/" + names.mapped);
+  }
+  return names;
+}
+
+MountUse UseOf(const MountEntry& entry, DeviceNumber device, const DeviceNames& names) {
+  const bool by_number = entry.device == device || entry.backing == device;
+  // The device number of a btrfs is anonymous. Its source is the device's name in that mount namespace.
+  const bool by_name = entry.device.major == 0 && entry.fs_type == "btrfs" &&
+                       std::find(names.nodes.begin(), names.nodes.end(), entry.source) != names.nodes.end();
+  if (by_number || by_name) {
+    return MountUse::kFilesystem;
+  }
+  const bool node = entry.fs_type == "devtmpfs" && !names.kernel.empty() && entry.root == "/" + names.kernel;
+  return node ? MountUse::kNode : MountUse::kNone;
+}
+
 // A file system in use has a directory in sysfs, even if no visible process has a mount of it.
-std::string ActiveFilesystem(const Names& names, const std::string& sys) {
+std::string ActiveFilesystem(const DeviceNames& names, const std::string& sys) {
   if (names.kernel.empty()) {
     return "";
   }
@@ -93,8 +92,6 @@ std::string ActiveFilesystem(const Names& names, const std::string& sys) {
   return "";
 }
 
-}  // namespace
-
 Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string& proc,
                                          const std::string& sys) {
   const ProcessScan processes(proc);
@@ -102,7 +99,7 @@ Result<std::vector<std::string>> UsersOf(DeviceNumber device, const std::string&
   if (!Exists(sys + "/dev/block")) {
     return Error(Code::kUnavailable, fmt::format("{} shows no block devices", sys));
   }
-  const Names names = NamesOf(device, sys);
+  const DeviceNames names = NamesOf(device, sys);
   std::vector<std::string> users;
   AddHolders(names, users);
 
