@@ -7,6 +7,7 @@
 
 #include "ctl/capacity_table.h"
 #include "ctl/extent_map.h"
+#include "ctl/find_volume.h"
 #include "ctl/json_text.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
@@ -15,15 +16,6 @@
 
 namespace quarry::ctl {
 namespace {
-
-Result<engine::Catalog> Read(const Bench& bench, const engine::PoolConfig& pool, const Call& call) {
-  auto group = bench.lvm.Read(pool.group, call);
-  if (!group.has_value()) {
-    return std::move(group.error())
-        .Context(fmt::format("pool '{}', volume group '{}'", pool.name, pool.group));
-  }
-  return engine::ReadCatalog(pool.name, *group);
-}
 
 std::string Joined(const std::vector<std::string>& documents, bool json) {
   return json ? fmt::format("[{}]\n", fmt::join(documents, ","))
@@ -45,7 +37,7 @@ Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& p
     if (!only_pool.empty() && pool.name != only_pool) {
       continue;
     }
-    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));
     const CapacityTable table = BuildCapacityTable(pool, catalog, geometries, bench.dm);
     documents.push_back(bench.json ? CapacityJson(table) : DrawCapacityTable(table));
   }
@@ -55,7 +47,7 @@ Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& p
 Result<std::string> ShowMap(const Bench& bench, size_t width, bool colour, const Call& call) {
   std::vector<std::string> documents;
   for (const engine::PoolConfig& pool : bench.pools) {
-    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));
     const ExtentMap map = BuildMap(pool.name, catalog);
     documents.push_back(bench.json ? MapJson(map) : DrawMap(map, width, colour));
   }
@@ -70,7 +62,7 @@ Result<std::string> ShowPlan(const Bench& bench, const engine::Parameters& param
       continue;
     }
     QUARRY_TRY(engine::CheckTarget(bench.dm, profile.geometry));
-    QUARRY_ASSIGN(const engine::Catalog catalog, Read(bench, pool, call));
+    QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));
     QUARRY_ASSIGN(const Extents extents,
                   engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
     const engine::CreateWish create{

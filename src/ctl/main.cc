@@ -1,4 +1,5 @@
 // quarryctl: the command line tool of a node's administrator.
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <map>
@@ -40,8 +41,8 @@ int Main(int argc, char** argv) {
   CLI::App* const volume = app.add_subcommand("volume", "make, mount, grow, copy and delete volumes");
   volume->require_subcommand(1)->fallthrough();
   add(*volume, VolumeCommands());
-  for (const auto& table :
-       {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(), AdoptionCommands()}) {
+  for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(),
+                            AdoptionCommands(), InquiryCommands()}) {
     add(app, table);
   }
   if (argc == 2 && std::string_view(argv[1]) == daemon::kListOptions) {
@@ -66,7 +67,8 @@ int Main(int argc, char** argv) {
   if (!text.has_value()) {
     // A monitoring system shows what a plugin writes to standard output.
     (checks ? std::cout : std::cerr) << "quarryctl: " << text.error().message() << '\n';
-    return checks ? kCheckUnknown : text.error().code() == Code::kInvalidArgument ? 2 : 1;
+    const int usual = text.error().code() == Code::kInvalidArgument ? 2 : 1;
+    return checks ? kCheckUnknown : std::max(usual, exit_status);  // a command may have its own for a failure
   }
   std::cout << *text;
   return std::cout.flush() ? exit_status : 1;

@@ -68,8 +68,11 @@ Result<engine::Parameters> ParseParameters(const std::vector<std::string>& words
   return parameters;
 }
 
-Result<daemon::Options> LoadOptions(const Common& common) {
-  std::vector<std::string> flags = {"--endpoint", "unix:///run/quarryctl.sock", "--node-id", "quarryctl"};
+Result<daemon::Options> LoadOptions(const Common& common, bool own_node) {
+  std::vector<std::string> flags = {"--endpoint", "unix:///run/quarryctl.sock"};
+  if (!own_node) {
+    flags.insert(flags.end(), {"--node-id", "quarryctl"});
+  }
   for (const std::string& pool : common.pools) {
     flags.insert(flags.end(), {"--pool", pool});
   }

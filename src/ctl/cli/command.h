@@ -26,7 +26,8 @@ struct Common {
   bool json = false;
 };
 
-// Returns the text to print. `exit_status` becomes 1 if the text is complete but reports a failure.
+// Returns the text to print. `exit_status` becomes 1 if the text is complete but reports a failure. The exit status
+// after an error is 1, 2 if the usage was wrong, or `exit_status` if that is more.
 using Run = std::function<Result<std::string>(int& exit_status)>;
 
 // Adds the options of a command to `sub`. The returned function owns their values. `common` outlives it.
@@ -42,8 +43,9 @@ struct Command {
 Result<engine::Parameters> ParseParameters(const std::vector<std::string>& words);
 
 // The pools as quarryd would see them, from flags, environment and file. Settings that only a server needs
-// are filled in.
-Result<daemon::Options> LoadOptions(const Common& common);
+// are filled in. The node id is "quarryctl" unless `own_node` asks for quarryd's: that may fail, because the
+// environment of quarryd's service is not that of quarryctl.
+Result<daemon::Options> LoadOptions(const Common& common, bool own_node = false);
 
 // LVM's private configuration lies here, and the links to the disks that LVM sees. It is a folder of its own,
 // beside the state folder: that belongs to quarryd, which may be running.

@@ -18,5 +18,6 @@ std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 // create, list and so on: each after the word "volume".
 std::vector<Command> VolumeCommands();
 std::vector<Command> DeclarationCommands();  // apply
+std::vector<Command> InquiryCommands();      // who, orphans
 
 }  // namespace quarry::ctl

@@ -1,0 +1,145 @@
+// What quarryctl tells about a node, compared with what LVM and the kernel really have: who holds a volume,
+// and which volumes the orchestrator does not know.
+#include <fcntl.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.h"
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+// A command of quarryctl that reads the groups itself.
+Outcome Ctl(std::vector<std::string> words) {
+  words.insert(words.begin(), {"quarryctl", "--pool", std::string(kPool) + "=" + kGroup});
+  return Tool(words);
+}
+
+class InquiryTest : public VmTest {
+ protected:
+  // Starts a shell script that goes on in the background. Returns its pid.
+  pid_t Start(const std::string& script) {
+    const Outcome started = Sh("setsid " + script + " </dev/null >/dev/null 2>&1 & echo $!");
+    EXPECT_TRUE(started.ok()) << started.err;
+    started_.push_back(std::stoi(Trim(started.out)));
+    return started_.back();
+  }
+  void End() {
+    for (const pid_t pid : started_) {
+      kill(-pid, SIGKILL);
+    }
+    started_.clear();
+  }
+  void TearDown() override {
+    End();
+    VmTest::TearDown();
+  }
+  static bool Eventually(const std::string& volume, const std::string& words) {
+    return vm::Eventually([&] { return Ctl({"who", volume}).out.find(words) != std::string::npos; });
+  }
+
+  std::vector<pid_t> started_;
+};
+
+TEST_F(InquiryTest, WhoNamesTheMountsAndProcessesOfAFileSystem) {
+  const v1::Volume volume = MustCreate({"db", TypeParameters("raid1"), MountCapability("ext4"), 64 * kMi});
+  const std::string staging = StagingPath("db");
+  const std::string target = TargetPath("db");
+  EXPECT_THAT(Ctl({"who", "db"}).out, HasSubstr("nothing holds it"));
+  ASSERT_OK(client().Stage(volume, staging, MountCapability("ext4")));
+  ASSERT_OK(client().Publish(volume, staging, target, MountCapability("ext4")));
+  const pid_t inside = Start(fmt::format("unshare -m sh -c 'cd {} && exec sleep 600'", target));
+  ASSERT_TRUE(Eventually("db", "works in " + target)) << Ctl({"who", "db"}).out;
+  const Outcome text = Ctl({"who", "db"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr(volume.volume_id()), HasSubstr(" at " + staging + " (ext4)\n"),
+                    HasSubstr(" at " + target + " (ext4)\n"), HasSubstr("in the mount namespace of pid"),
+                    HasSubstr(fmt::format("process  pid {} (sleep), user root", inside))));
+  const auto page = json::parse(Ctl({"--json", "who", volume.volume_id()}).out);
+  ASSERT_EQ(page["processes"].size(), 1U) << page;
+  EXPECT_EQ(page["processes"][0]["pid"], inside);
+  EXPECT_EQ(page["processes"][0]["command"], "sleep 600");
+  EXPECT_EQ(page["mounts"].size(), 4U) << page;  // two in each of two namespaces
+  // It answers without quarryd too.
+  quarryd().Kill();
+  EXPECT_THAT(Ctl({"who", "db"}).out, HasSubstr("works in " + target));
+  StartQuarryd();
+  End();
+  EXPECT_OK(client().Unpublish(volume.volume_id(), target));
+  EXPECT_OK(client().Unstage(volume.volume_id(), staging));
+  EXPECT_THAT(Ctl({"who", "db"}).out, HasSubstr("nothing holds it"));
+  EXPECT_OK(client().Delete(volume.volume_id()));
+}
+
+TEST_F(InquiryTest, WhoNamesOpenersOfARawVolumeAndDevicesOnTopOfIt) {
+  const v1::Volume volume = MustCreate({"raw", TypeParameters("linear"), BlockCapability(), 64 * kMi});
+  const std::string staging = StagingPath("raw");
+  const std::string target = TargetPath("raw");
+  ASSERT_OK(client().Stage(volume, staging, BlockCapability()));
+  ASSERT_OK(client().Publish(volume, staging, target, BlockCapability()));
+  const std::string node = NodeOf(volume);
+  const Outcome top = Sh("dmsetup create top --table '0 8192 linear " + node + " 0'");
+  ASSERT_TRUE(top.ok()) << top.err;
+  const pid_t opener = Start("sh -c 'exec sleep 600 3<" + target + "'");
+  ASSERT_TRUE(Eventually("raw", fmt::format("pid {} (sleep)", opener))) << Ctl({"who", "raw"}).out;
+  EXPECT_THAT(Ctl({"who", "raw"}).out, AllOf(HasSubstr(" at " + target + " (device node)\n"),
+                                             ContainsRegex("device   dm-[0-9]+ \\(top\\) on dm-"),
+                                             ContainsRegex("has .* open \\(fd 3\\)"),
+                                             HasSubstr(fmt::format("pid {} (quarryd)", quarryd().pid()))));
+  End();
+  EXPECT_TRUE(Tool({"dmsetup", "remove", "top"}).ok());
+  EXPECT_OK(client().Unpublish(volume.volume_id(), target));
+  EXPECT_OK(client().Unstage(volume.volume_id(), staging));
+  EXPECT_OK(client().Delete(volume.volume_id()));
+  EXPECT_EQ(Ctl({"who", "of-no-volume"}).status, 1);
+}
+
+TEST_F(InquiryTest, OrphansAreTheVolumesThatTheListLacks) {
+  const v1::Volume known = MustCreate({"known", {}, MountCapability(), 32 * kMi});
+  const v1::Volume orphan = MustCreate({"orphan", TypeParameters("raid1"), BlockCapability(), 32 * kMi});
+  const std::string list = "/run/quarry-test/list";
+  const auto write = [&](const std::string& text) { std::ofstream(list) << text; };
+  const auto ask = [&] { return Ctl({"orphans", "--against", list, "--least-age", "0"}); };
+
+  write(known.volume_id() + "\n");
+  const Outcome one = ask();
+  EXPECT_EQ(one.status, 1) << one.err;
+  EXPECT_THAT(one.out, AllOf(HasSubstr("volume delete " + orphan.volume_id() + "\n"), HasSubstr("'orphan'"),
+                             HasSubstr("32 MiB, raid1"), Not(HasSubstr("delete " + known.volume_id()))));
+  EXPECT_THAT(Ctl({"orphans", "--against", list}).out,
+              AllOf(HasSubstr("young"), Not(HasSubstr("volume delete"))));
+
+  write(fmt::format(R"([{{"ID":"a","ExternalID":"{}"}},{{"ID":"b","ExternalID":"{}"}}])", known.volume_id(),
+                    orphan.volume_id()));
+  EXPECT_EQ(ask().status, 0) << ask().out << ask().err;
+
+  for (const char* nothing :
+       {"", "error: You must be logged in to the server\n", R"({"kind":"List","items":[)"}) {
+    write(nothing);
+    const Outcome refused = ask();
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(refused.err, HasSubstr(list));
+  }
+
+  EXPECT_OK(client().Delete(orphan.volume_id()));
+  write(known.volume_id() + "\n" + orphan.volume_id() + "\n");
+  ASSERT_TRUE(vm::Eventually([&] { return ask().status == 1; })) << ask().out;  // once it is erased
+  EXPECT_THAT(ask().out, HasSubstr("missing: the list has " + orphan.volume_id()));
+  EXPECT_OK(client().Delete(known.volume_id()));
+}
+
+}  // namespace
+}  // namespace quarry::vm
