@@ -42,7 +42,7 @@ int Main(int argc, char** argv) {
   volume->require_subcommand(1)->fallthrough();
   add(*volume, VolumeCommands());
   for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(),
-                            AdoptionCommands(), InquiryCommands()}) {
+                            AdoptionCommands(), InquiryCommands(), ReportCommands()}) {
     add(app, table);
   }
   if (argc == 2 && std::string_view(argv[1]) == daemon::kListOptions) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/check.h"
 #include "daemon/daemon.h"
 #include "daemon/settings/options.h"
 
@@ -45,6 +46,9 @@ int Main(int argc, char** argv, const std::string& version, engine::StepWatcher*
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const std::vector<std::string> args(argv + 1, argv + argc);
   const auto environment = ReadEnvironment();
+  if (WantsCheck(args)) {
+    return Check(args, environment, version);
+  }
   const auto loaded = Load(args, environment, version);
   if (!loaded.has_value()) {
     std::fprintf(stderr, "quarryd: %s\n", OneLine(loaded.error().message()).c_str());

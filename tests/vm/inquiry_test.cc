@@ -106,6 +106,83 @@ TEST_F(InquiryTest, WhoNamesOpenersOfARawVolumeAndDevicesOnTopOfIt) {
   EXPECT_EQ(Ctl({"who", "of-no-volume"}).status, 1);
 }
 
+// Unpacks a report and returns its folder.
+std::string Unpack(const std::string& archive) {
+  const std::string folder = "/run/quarry-test/report";
+  Tool({"rm", "-rf", folder});
+  Tool({"mkdir", "-p", folder});
+  const Outcome done =
+      Tool({"tar", "--extract", "--file", archive, "--directory", folder, "--strip-components=1"});
+  EXPECT_TRUE(done.ok()) << done.err;
+  return folder;
+}
+
+TEST_F(InquiryTest, AReportHasTheStateOfTheNodeWithAndWithoutQuarryd) {
+  const v1::Volume volume = MustCreate({"reported", TypeParameters("raid1"), MountCapability(), 32 * kMi});
+  const std::string config = "/run/quarry-test/report.toml";
+  std::ofstream(config)
+      << "# a comment with a password\nlog-level = \"info\"\n[[pool]]\nname = \"main\"\nvg = \"vg\"\n";
+  const auto report = [&](const std::string& file) {
+    return Tool({"quarryctl", "--config", config, "report", file}, std::chrono::seconds(200));
+  };
+  const auto part = [](const std::string& folder, const std::string& name) {
+    return Tool({"cat", folder + "/" + name}).out;
+  };
+
+  const Outcome made = report("/run/quarry-test/one.tar.gz");
+  ASSERT_EQ(made.status, 0) << made.err;
+  printf("%s", made.out.c_str());
+  const std::string folder = Unpack("/run/quarry-test/one.tar.gz");
+  printf("%s", part(folder, "CONTENTS").c_str());
+  EXPECT_THAT(part(folder, "quarry/status.txt"), HasSubstr("reported"));
+  EXPECT_THAT(part(folder, "quarry/devices.json"), HasSubstr("pv_uuid"));
+  EXPECT_THAT(part(folder, "quarry/map.txt"), HasSubstr("vg"));
+  EXPECT_THAT(part(folder, "quarry/configuration.toml"),
+              AllOf(HasSubstr("vg = \"vg\""), Not(HasSubstr("password"))));
+  EXPECT_TRUE(json::parse(part(folder, "lvm/fullreport.json"))["report"].is_array());
+  EXPECT_THAT(part(folder, "lvm/lvs.txt"), HasSubstr(LvOf(volume)));
+  EXPECT_THAT(part(folder, "lvm/groups.txt"), AllOf(HasSubstr("# vg.vg"), HasSubstr(LvOf(volume))));
+  EXPECT_THAT(part(folder, "device-mapper/table.txt"), HasSubstr("raid"));
+  EXPECT_TRUE(json::parse(part(folder, "kernel/lsblk.json")).contains("blockdevices"));
+  EXPECT_THAT(part(folder, "kernel/log.txt"), HasSubstr("Linux version"));
+  EXPECT_THAT(part(folder, "kernel/stuck_tasks.txt"), HasSubstr("task"));
+  EXPECT_THAT(part(folder, "kernel/proc/mounts"), HasSubstr(" / "));
+  EXPECT_EQ(Tool({"stat", "-c", "%a", "/run/quarry-test/one.tar.gz"}).out, "600\n");
+  EXPECT_EQ(report("/run/quarry-test/one.tar.gz").status, 1) << "an existing file was replaced";
+
+  quarryd().Kill();
+  ASSERT_EQ(report("/run/quarry-test/two.tar.gz").status, 0);
+  const std::string without = Unpack("/run/quarry-test/two.tar.gz");
+  EXPECT_THAT(part(without, "CONTENTS"), ContainsRegex("quarry/status.txt +[0-9]+ ms  missing: .*quarryd"));
+  EXPECT_THAT(part(without, "quarry/map.txt"), HasSubstr("vg"));
+  EXPECT_EQ(Sh("ls -d /tmp/quarry-report-* 2>/dev/null").out, "") << "a folder was left behind";
+  StartQuarryd();
+  EXPECT_OK(client().Delete(volume.volume_id()));
+}
+
+TEST_F(InquiryTest, ACheckBesideARunningQuarrydShowsItsPools) {
+  const std::string seqno = Trim(Tool({"vgs", "--noheadings", "-o", "vg_seqno", kGroup}).out);
+  const auto check = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"quarryd", "--check", "--endpoint", "unix:///run/quarry-test/csi.sock"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Tool(words);
+  };
+  const Outcome fine = check({"--pool", "main=vg"});
+  EXPECT_EQ(fine.status, 0) << fine.out << fine.err;
+  EXPECT_THAT(fine.out,
+              AllOf(HasSubstr("pool main: 2 disks, 0 logical volumes"), HasSubstr("no problems\n")));
+  const Outcome bad =
+      check({"--pool", "main=vg", "--pool", "other=nowhere", "--pool", "third=new,devices=model=None*"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.out,
+              AllOf(HasSubstr("problem: pool other: "), HasSubstr("nowhere"),
+                    HasSubstr("problem: pool third: there is no volume group new"), HasSubstr("2 problems")))
+      << bad.out;
+  EXPECT_EQ(Trim(Tool({"vgs", "--noheadings", "-o", "vg_seqno", kGroup}).out), seqno);
+  EXPECT_EQ(Sh("ls -d /run/quarryd-check-* 2>/dev/null").out, "");
+  EXPECT_TRUE(quarryd().Running());
+}
+
 TEST_F(InquiryTest, OrphansAreTheVolumesThatTheListLacks) {
   const v1::Volume known = MustCreate({"known", {}, MountCapability(), 32 * kMi});
   const v1::Volume orphan = MustCreate({"orphan", TypeParameters("raid1"), BlockCapability(), 32 * kMi});

@@ -19,5 +19,6 @@ std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 std::vector<Command> VolumeCommands();
 std::vector<Command> DeclarationCommands();  // apply
 std::vector<Command> InquiryCommands();      // who, orphans
+std::vector<Command> ReportCommands();       // report
 
 }  // namespace quarry::ctl

@@ -28,8 +28,12 @@ Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::s
   std::string config;
   app.add_option("--config", config,
                  fmt::format("configuration file [{} if it exists] (QUARRY_CONFIG)", kDefaultConfig));
-
   CommandLine result;
+  app.add_flag(
+      "--check", result.check,
+      "check the settings, the pools' groups and the disk rules, print what was understood and every "
+      "problem, and exit: 0 without problems, else 1. Nothing is started or changed, and a running "
+      "quarryd is not disturbed");
   if (args.size() == 1 && args.front() == kListOptions) {
     result.print = OptionList(app);
     return result;

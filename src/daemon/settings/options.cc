@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -154,27 +156,48 @@ Status ApplyOnChange(Options& options, std::string_view text) {
   return Ok();
 }
 
-// The first layer that names the setting wins.
-Status ApplyLayers(const std::array<Layer, 3>& layers, Options& options) {
-  for (const Setting& setting : Settings()) {
-    for (const Layer& layer : layers) {
-      const auto given = layer.settings.find(setting.name);
-      if (given != layer.settings.end()) {
-        QUARRY_TRY(setting.apply(options, given->second.text).Context(given->second.origin));
-        break;
-      }
-    }
-  }
+// Command line, environment, file: the first layer that names a setting wins.
+using Layers = std::array<Layer, 3>;
+
+const Given* FindGiven(const Layers& layers, const std::string& setting) {
   for (const Layer& layer : layers) {
-    if (layer.pools) {
-      for (const PoolDraft& draft : *layer.pools) {
-        QUARRY_ASSIGN(engine::PoolConfig pool, ParsePool(draft));
-        options.pools.push_back(std::move(pool));
-      }
-      break;
+    if (const auto given = layer.settings.find(setting); given != layer.settings.end()) {
+      return &given->second;
     }
   }
-  return CheckPools(options.pools);
+  return nullptr;
+}
+
+const std::vector<PoolDraft>* FindPools(const Layers& layers) {
+  const auto layer = std::ranges::find_if(layers, [](const Layer& one) { return one.pools.has_value(); });
+  return layer == layers.end() ? nullptr : &*layer->pools;
+}
+
+// All problems, in a fixed order.
+std::vector<Error> ApplyLayers(const Layers& layers, Options& options) {
+  std::vector<Error> problems;
+  const auto check = [&problems](Status status) {
+    if (!status.has_value()) {
+      problems.push_back(std::move(status.error()));
+    }
+  };
+  for (const Setting& setting : Settings()) {
+    if (const Given* given = FindGiven(layers, setting.name); given != nullptr) {
+      check(setting.apply(options, given->text).Context(given->origin));
+    }
+  }
+  if (const auto* drafts = FindPools(layers); drafts != nullptr) {
+    for (const PoolDraft& draft : *drafts) {
+      auto pool = ParsePool(draft);
+      if (pool.has_value()) {
+        options.pools.push_back(std::move(*pool));
+      } else {
+        problems.push_back(std::move(pool.error()));
+      }
+    }
+  }
+  check(CheckPools(options.pools));
+  return problems;
 }
 
 std::string HostName() {
@@ -405,11 +428,47 @@ Result<Loaded> Load(const std::vector<std::string>& args, const Environment& env
   }
   QUARRY_ASSIGN(Layer from_environment, ReadEnvironment(environment));
   QUARRY_ASSIGN(Layer from_file, FindConfig(command_line, environment, default_config));
-  const std::array<Layer, 3> layers = {std::move(command_line.layer), std::move(from_environment),
-                                       std::move(from_file)};
-  QUARRY_TRY(ApplyLayers(layers, loaded.options));
+  const Layers layers = {std::move(command_line.layer), std::move(from_environment), std::move(from_file)};
+  if (auto problems = ApplyLayers(layers, loaded.options); !problems.empty()) {
+    return std::move(problems.front());
+  }
   QUARRY_TRY(Complete(loaded.options, environment));
   return loaded;
+}
+
+SettingsReport ReportSettings(const std::vector<std::string>& args, const Environment& environment,
+                              const std::string& version, const std::string& default_config) {
+  SettingsReport report;
+  const auto take = [&report](auto result, auto& place) {
+    if (result.has_value()) {
+      place = std::move(*result);
+    } else {
+      report.problems.push_back(std::move(result.error()));
+    }
+  };
+  CommandLine command_line;
+  Layers layers;
+  take(ReadFlags(args, version), command_line);
+  take(ReadEnvironment(environment), layers[1]);
+  take(FindConfig(command_line, environment, default_config), layers[2]);
+  layers[0] = std::move(command_line.layer);
+  for (const Setting& setting : Settings()) {
+    if (const Given* given = FindGiven(layers, setting.name); given != nullptr) {
+      report.given.push_back(fmt::format("{} = {} ({})", setting.name, given->text, given->origin));
+    }
+  }
+  Options options;
+  auto problems = ApplyLayers(layers, options);
+  std::ranges::move(problems, std::back_inserter(report.problems));
+  if (!report.problems.empty()) {
+    return report;  // what is incomplete may only be a consequence
+  }
+  if (Status complete = Complete(options, environment); !complete.has_value()) {
+    report.problems.push_back(std::move(complete.error()));
+  } else {
+    report.options = std::move(options);
+  }
+  return report;
 }
 
 }  // namespace quarry::daemon

@@ -84,11 +84,22 @@ struct Loaded {
 Result<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                     const std::string& version, const std::string& default_config = kDefaultConfig);
 
+// What Load finds out, with all problems instead of the first one.
+struct SettingsReport {
+  std::vector<std::string>
+      given;  // "erase-rate = 50MiB (--erase-rate)", for each setting that is not the default
+  std::vector<Error> problems;
+  std::optional<Options> options;  // if there are no problems
+};
+SettingsReport ReportSettings(const std::vector<std::string>& args, const Environment& environment,
+                              const std::string& version, const std::string& default_config = kDefaultConfig);
+
 // The sources (flags.cc, config_file.cc, options.cc).
 struct CommandLine {
   Layer layer;
   std::optional<std::string> config;  // --config
   std::string print;
+  bool check = false;  // --check: see check.h
 };
 Result<CommandLine> ReadFlags(const std::vector<std::string>& args, const std::string& version);
 Result<Layer> ReadEnvironment(const Environment& environment);

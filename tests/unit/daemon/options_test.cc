@@ -370,5 +370,39 @@ TEST_F(Loading, PrintsHelpWithEveryFlagAndTheVersion) {
   EXPECT_EQ(Load({"--version"})->print, "quarryd 1.2.3\n");
 }
 
+TEST_F(Loading, AReportHasEveryProblemAndEveryGivenSetting) {
+  File("fsck = \"maybe\"\nscrub-days = 7\n");
+  const SettingsReport report =
+      ReportSettings({"--log-level", "loud", "--pool", "p=vg0,reserve=x", "--pool", "q=vg1"},
+                     {{"QUARRY_MODE", "node"}}, "1.2.3", path_);
+  ASSERT_EQ(report.problems.size(), 3U);
+  EXPECT_THAT(report.problems[0].message(), HasSubstr("fsck: must be one of"));
+  EXPECT_THAT(report.problems[1].message(), HasSubstr("--log-level: must be one of"));
+  EXPECT_THAT(report.problems[2].message(), HasSubstr("--pool"));
+  EXPECT_FALSE(report.options.has_value());
+  EXPECT_THAT(
+      report.given,
+      ::testing::ElementsAre("mode = node (QUARRY_MODE)", "fsck = maybe (" + path_ + ": fsck)",
+                             "scrub-days = 7 (" + path_ + ": scrub-days)", "log-level = loud (--log-level)"));
+}
+
+TEST_F(Loading, AReportWithoutProblemsHasTheOptionsThatLoadReturns) {
+  const std::vector<std::string> args = {"--endpoint", kEndpoint, "--pool", "p=vg0", "--node-id", "n1"};
+  const SettingsReport report = ReportSettings(args, {}, "1.2.3", path_);
+  ASSERT_TRUE(report.problems.empty());
+  EXPECT_EQ(report.options->node, Load(args)->options.node);
+  EXPECT_EQ(report.options->pools.size(), 1U);
+}
+
+TEST_F(Loading, AReportNamesTheFirstMistakeOfAnUnreadableSourceAndGoesOn) {
+  File("no-such-key = 1\n");
+  const SettingsReport report =
+      ReportSettings({"--no-such-flag"}, {{"QUARRY_FSCK", "maybe"}}, "1.2.3", path_);
+  ASSERT_EQ(report.problems.size(), 3U);
+  EXPECT_THAT(report.problems[0].message(), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(report.problems[1].message(), HasSubstr("unknown key 'no-such-key'"));
+  EXPECT_THAT(report.problems[2].message(), HasSubstr("QUARRY_FSCK"));
+}
+
 }  // namespace
 }  // namespace quarry::daemon

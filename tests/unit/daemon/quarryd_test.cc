@@ -56,6 +56,27 @@ void ExpectOneLine(const std::string& text) {
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
 }
 
+TEST(QuarrydCheck, NamesEveryProblemOnALineAndStartsNothing) {
+  TemporaryDirectory directory;
+  const std::string state = directory.path() + "/state";
+  const Finished bad = RunToEnd({"--check", "--log-level=loud", "--fsck=maybe"});
+  EXPECT_EQ(bad.exit_status, 1);
+  EXPECT_THAT(bad.out, AllOf(HasSubstr("problem: --log-level: must be one of"),
+                             HasSubstr("problem: --fsck: must be one of"), HasSubstr("2 problems\n")));
+  EXPECT_THAT(bad.err, IsEmpty());
+  const Finished lacking = RunToEnd({"--check", "--endpoint=unix://" + directory.path() + "/none/csi.sock",
+                                     "--state-dir=" + state, "--pool=p=no-such-group,reserve=1GiB"},
+                                    {{"QUARRY_NODE_ID", "n1"}, {"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}});
+  EXPECT_EQ(lacking.exit_status, 1);
+  EXPECT_THAT(
+      lacking.out,
+      AllOf(HasSubstr("pool p: volume group no-such-group, reserve 1 GiB\n"), HasSubstr("node id: n1"),
+            HasSubstr("problem: endpoint: there is no directory '" + directory.path() + "/none'"),
+            HasSubstr("problem: pool p: "), HasSubstr("node-id = n1 (QUARRY_NODE_ID)")));
+  EXPECT_FALSE(std::filesystem::exists(state));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "something was left behind";
+}
+
 TEST(QuarrydStart, StopsAtABadSettingWithOneLineThatNamesItAndStatus2) {
   const std::string endpoint = "--endpoint=unix:///tmp/none/csi.sock";
   const std::pair<std::vector<std::string>, const char*> rows[] = {
