@@ -100,6 +100,11 @@ bool HasWrongParity(const Volume& volume) {
          (volume.type() == "raid4" || volume.type() == "raid5" || volume.type() == "raid6");
 }
 
+bool IsMissedAtItsMountPoint(const Volume& volume) {
+  const auto& places = volume.used_at();
+  return !volume.mount_point().empty() && std::ranges::find(places, volume.mount_point()) == places.end();
+}
+
 void CheckVolumes(const Pool& pool, std::vector<Problem>& out) {
   for (const Volume& volume : pool.volumes()) {
     const CheckStatus status = StatusOf(engine::SeverityOfVolume(volume.condition()));
@@ -117,6 +122,13 @@ void CheckVolumes(const Pool& pool, std::vector<Problem>& out) {
                      fmt::format("{} is {}{}{}", name, volume.condition(),
                                  volume.detail().empty() ? "" : ": ", volume.detail()),
                      RemedyFor(volume)});
+    }
+    if (IsMissedAtItsMountPoint(volume)) {
+      out.push_back({CheckStatus::kWarning, "volume", pool.name(), volume.volume_id(),
+                     fmt::format("{} is not mounted at {}", name, volume.mount_point()),
+                     fmt::format("`quarryctl volume mount {}` mounts it, or says why it cannot; `quarryctl "
+                                 "volume unmount {}` takes the mount point away",
+                                 volume.volume_id(), volume.volume_id())});
     }
   }
 }

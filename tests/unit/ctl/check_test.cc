@@ -177,6 +177,17 @@ TEST(Check, OnlyWrongParityOfAScrubIsAProblem) {
   EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kCritical);
 }
 
+TEST(Check, AVolumeThatIsNotMountedWhereItShouldBeIsAWarning) {
+  pb::GetStatusResponse status = Node();
+  auto& volume = *PoolOf(status).mutable_volumes(0);
+  volume.set_mount_point("/srv/data");
+  const CheckReport missed = Check(status, Limits());
+  EXPECT_EQ(missed.status, CheckStatus::kWarning);
+  EXPECT_THAT(CheckText(missed), HasSubstr("is not mounted at /srv/data"));
+  volume.add_used_at("/srv/data");
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kOk);
+}
+
 TEST(Check, NamesCannotForgeLinesOrFigures) {
   pb::GetStatusResponse status = Node();
   auto& volume = *PoolOf(status).mutable_volumes(0);
