@@ -13,6 +13,9 @@ target_include_directories(quarry_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # RelWithDebInfo: -g1 keeps backtraces readable at a fraction of the link time and size of -g.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 
+# What distributions demand of programs that run as root: no writable table of functions once they have started.
+add_link_options(-Wl,-z,relro,-z,now)
+
 if(QUARRY_SANITIZE)
   add_compile_options(-fsanitize=${QUARRY_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${QUARRY_SANITIZE})
