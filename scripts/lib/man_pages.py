@@ -14,7 +14,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 TEMPLATES = REPOSITORY / "deploy" / "man"
 # Options that are no settings, so the configuration file does not have them.
-NO_KEYS = ("help", "version", "config", "pool")
+NO_KEYS = ("help", "version", "config", "pool", "check")
 
 
 class Entry(NamedTuple):

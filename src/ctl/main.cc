@@ -16,6 +16,8 @@
 namespace quarry::ctl {
 namespace {
 
+constexpr int kWrongUse = 2;
+
 int Main(int argc, char** argv) {
   CLI::App app{
       "quarryctl: makes, mounts and deletes volumes of this node; inspects its pools and disks; makes "
@@ -54,7 +56,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool checks = app.got_subcommand(kCheckCommand);
     const int status = app.exit(error, std::cout, checks ? std::cout : std::cerr);
-    return status != 0 && checks ? kCheckUnknown : status;
+    return status == 0 ? 0 : checks ? kCheckUnknown : kWrongUse;
   }
 
   const bool checks = app.got_subcommand(kCheckCommand);
@@ -67,7 +69,7 @@ int Main(int argc, char** argv) {
   if (!text.has_value()) {
     // A monitoring system shows what a plugin writes to standard output.
     (checks ? std::cout : std::cerr) << "quarryctl: " << text.error().message() << '\n';
-    const int usual = text.error().code() == Code::kInvalidArgument ? 2 : 1;
+    const int usual = text.error().code() == Code::kInvalidArgument ? kWrongUse : 1;
     return checks ? kCheckUnknown : std::max(usual, exit_status);  // a command may have its own for a failure
   }
   std::cout << *text;

@@ -18,6 +18,7 @@ FILES = CONFIGURATION | {
     "usr/bin/quarryd",
     "usr/bin/quarryctl",
     "usr/libexec/quarry/quarry-lvm",
+    "usr/lib/systemd/system/quarry-volume@.service",
     "usr/lib/systemd/system/quarryd.service",
     "usr/lib/udev/rules.d/59-quarry.rules",
     "usr/share/bash-completion/completions/quarryctl",

@@ -16,6 +16,7 @@ import man_pages  # noqa: E402
 
 QUARRYCTL = man_pages.entries(BUILD / "bin" / "quarryctl")
 QUARRYD = man_pages.entries(BUILD / "bin" / "quarryd")
+COMMANDS = [entry.command for entry in QUARRYCTL if entry.kind == "command"]
 PAGES = man_pages.pages(BUILD / "bin", "1.2.3", "2026-01-01")
 # Options of other programs that the pages mention.
 OTHERS = {"--now"}
@@ -40,8 +41,8 @@ class ManualPages(unittest.TestCase):
             self.assertEqual(written - known - OTHERS - names(QUARRYD), set(), page)
 
     def test_name_every_command(self):
-        written = re.findall(r"^\.SS ([a-z]+)", plain(PAGES["quarryctl.8"]), re.MULTILINE)
-        self.assertEqual(written, [entry.command for entry in QUARRYCTL if entry.kind == "command"])
+        written = re.findall(r"^\.SS ([a-z]+(?: [a-z]+)?)", plain(PAGES["quarryctl.8"]), re.MULTILINE)
+        self.assertEqual(written, COMMANDS)
         self.assertGreater(len(written), 5)
 
     def test_leave_nothing_to_fill_in(self):
@@ -79,15 +80,17 @@ class Completion(unittest.TestCase):
         return set(done.stdout.split())
 
     def test_offers_every_command(self):
-        self.assertEqual(self.complete(""), {entry.command for entry in QUARRYCTL if entry.kind == "command"})
+        self.assertEqual(self.complete(""), {words.split()[0] for words in COMMANDS})
+        self.assertEqual(self.complete("volume", ""), {words.split()[1] for words in COMMANDS if " " in words})
+        self.assertEqual(self.complete("--json", "volume", "gr"), {"grow"})
         self.assertEqual(self.complete("--json", "evac"), {"evacuate"})
 
     def test_offers_the_options_of_a_command_and_of_all(self):
         common = names(entry for entry in QUARRYCTL if entry.command == "")
         self.assertIn("--json", common)
-        for command in [entry.command for entry in QUARRYCTL if entry.kind == "command"]:
+        for command in COMMANDS:
             own = names(entry for entry in QUARRYCTL if entry.command == command)
-            self.assertEqual(self.complete(command, "-"), common | own, command)
+            self.assertEqual(self.complete(*command.split(), "-"), common | own, command)
         self.assertEqual(self.complete("--js"), {"--json"})
 
     def test_leaves_values_to_the_shell(self):

@@ -42,15 +42,25 @@ void Append(const std::string& command, const CLI::App& app, std::string& out) {
   }
 }
 
+// `above`: the words before the commands of `app`, such as "volume ".
+void AppendCommands(const std::string& above, const CLI::App& app, std::string& out) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    const std::string name = above + command->get_name();
+    if (!command->get_subcommands(nullptr).empty()) {
+      AppendCommands(name + " ", *command, out);
+      continue;
+    }
+    out += fmt::format("{}\tcommand\t\t\t{}\n", name, command->get_description());
+    Append(name, *command, out);
+  }
+}
+
 }  // namespace
 
 std::string OptionList(const CLI::App& app) {
   std::string out;
   Append("", app, out);
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    out += fmt::format("{}\tcommand\t\t\t{}\n", command->get_name(), command->get_description());
-    Append(command->get_name(), *command, out);
-  }
+  AppendCommands("", app, out);
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace quarry::daemon {
 inline constexpr const char* kListOptions = "--list-options";
 
 // One line for each command and for each option and argument, in the order of the help text. The fields are
-// separated by tabs: command (empty: the program itself), kind, names separated by commas, the word for the
+// separated by tabs: command, which may have two words (empty: the program itself), kind, names separated by commas, the word for the
 // value (empty: none), description. Kinds: "command" (its names field is empty), "option", "argument".
 std::string OptionList(const CLI::App& app);
 
