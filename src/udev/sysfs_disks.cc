@@ -5,8 +5,8 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,9 +46,12 @@ std::string Plain(std::string text) {
   return text;
 }
 
+// Empty if the file is absent or cannot be read: the kernel refuses to read the wwid of a SCSI disk that has
+// none. An iterator over the stream would throw then.
 std::string WholeFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 // Empty if the attribute is absent.

@@ -148,6 +148,16 @@ TEST_F(SysfsDisks, BytesThatAreNoTextDoNotGetThrough) {
   EXPECT_EQ(Read().front().serial, "S1");
 }
 
+// Reading a directory fails, as the kernel lets the read of such an attribute fail.
+TEST_F(SysfsDisks, AnAttributeThatCannotBeReadCountsAsAbsent) {
+  const fs::path disk = Add("scsi", "sda");
+  fs::create_directories(disk / "device/wwid");
+  Set(disk, "device/model", "QEMU HARDDISK");
+  const auto disks = Read();
+  ASSERT_EQ(disks.size(), 1U);
+  EXPECT_EQ(disks[0].model, "QEMU HARDDISK");
+}
+
 TEST_F(SysfsDisks, NoSysfsIsAFailureToLookAndNotAnEmptyNode) {
   const auto disks = ReadDisks({.sysfs = root_ / "nothing", .dev = root_ / "dev"});
   ASSERT_FALSE(disks.has_value());
