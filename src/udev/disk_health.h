@@ -1,4 +1,4 @@
-// The seam to a disk's own health report: wear, spare blocks, errors. Only NVMe disks are supported.
+// The seam to a disk's own health report: wear, spare blocks, errors. NVMe, SATA and SAS disks have one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,12 @@ enum CriticalWarning : uint8_t {
   kBackupFailed = 1 << 4,         // the device that backs up its volatile memory failed
 };
 
+enum class HealthSource { kNvme, kAta, kScsi };
+
+// SATA and SAS disks set two of the warnings: kReliabilityDegraded if they report as a whole that they fail,
+// and kTemperature. They have none of the figures of spare blocks, media errors and shutdowns.
 struct DiskHealth {
+  HealthSource source = HealthSource::kNvme;
   uint8_t critical_warning = 0;
   uint32_t available_spare = 100;  // percent of the spare blocks left
   uint32_t spare_threshold = 0;    // percent; below it the disk reports a critical warning
@@ -31,6 +36,12 @@ struct DiskHealth {
   bool deallocated_is_zero = false;  // discarded blocks read as zeroes, as the disk specifies
   // Writes and discards should be multiples of these sizes. nullopt: the disk does not say.
   std::optional<Bytes> write_granularity, discard_granularity;
+
+  // Of SATA and SAS disks. nullopt: the disk does not say.
+  std::optional<uint64_t> reallocated_sectors, pending_sectors, uncorrectable_sectors, grown_defects;
+  std::string failure;          // in what words the disk reports that it fails; empty: it does not
+  bool has_wear = true;         // percentage_used is known
+  bool has_temperature = true;  // temperature is known
 
   bool operator==(const DiskHealth&) const = default;
 };

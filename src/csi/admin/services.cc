@@ -32,8 +32,21 @@ Result<std::optional<AbsolutePath>> ParseOptionalPath(const std::string& text) {
 }
 
 void Describe(const udev::DiskHealth& health, pb::DiskHealth& entry) {
+  using udev::HealthSource;
+  const bool nvme = health.source == HealthSource::kNvme;
+  entry.set_source(nvme ? "nvme" : health.source == HealthSource::kAta ? "ata" : "scsi");
+  entry.set_failure(health.failure);
+  const auto set = [&entry](void (pb::DiskHealth::*field)(uint64_t), const std::optional<uint64_t>& value) {
+    if (value.has_value()) {
+      (entry.*field)(*value);
+    }
+  };
+  set(&pb::DiskHealth::set_reallocated_sectors, health.reallocated_sectors);
+  set(&pb::DiskHealth::set_pending_sectors, health.pending_sectors);
+  set(&pb::DiskHealth::set_uncorrectable_sectors, health.uncorrectable_sectors);
+  set(&pb::DiskHealth::set_grown_defects, health.grown_defects);
   entry.set_critical_warning(health.critical_warning);
-  entry.set_available_spare_percent(health.available_spare);
+  entry.set_available_spare_percent(nvme ? health.available_spare : 0);
   entry.set_spare_threshold_percent(health.spare_threshold);
   entry.set_percentage_used(health.percentage_used);
   entry.set_temperature_celsius(health.temperature);

@@ -37,6 +37,7 @@ struct Figure {
   const char* help;
   double (*value)(const Thing& thing);
   bool counts = false;
+  bool (*has)(const Thing& thing) = nullptr;  // whether a thing has the value; nullptr: each has it
 };
 
 using Pool = engine::PoolFigures;
@@ -72,21 +73,39 @@ constexpr auto kScrubFigures = std::to_array<Figure<Scrub>>({
 });
 
 using Health = udev::DiskHealth;
+bool IsNvme(const Health& health) {
+  return health.source == udev::HealthSource::kNvme;
+}
+
 constexpr auto kDiskFigures = std::to_array<Figure<Health>>({
     {"quarry_disk_available_spare_ratio", "Spare blocks that an NVMe disk has left; 1 means all of them",
-     [](const Health& health) { return health.available_spare / 100.0; }},
+     [](const Health& health) { return health.available_spare / 100.0; }, false, &IsNvme},
     {"quarry_disk_spare_threshold_ratio",
      "Level of spare blocks below which an NVMe disk reports itself as failing",
-     [](const Health& health) { return health.spare_threshold / 100.0; }},
+     [](const Health& health) { return health.spare_threshold / 100.0; }, false, &IsNvme},
     {"quarry_disk_percentage_used_ratio",
-     "Used part of an NVMe disk's life; 1 is the life that the vendor expects, and more than 1 is possible",
-     [](const Health& health) { return health.percentage_used / 100.0; }},
-    {"quarry_disk_temperature_celsius", "Temperature of an NVMe disk",
-     [](const Health& health) { return static_cast<double>(health.temperature); }},
+     "Used part of a disk's life; 1 is the life that the vendor expects, and more than 1 is possible",
+     [](const Health& health) { return health.percentage_used / 100.0; }, false,
+     [](const Health& health) { return health.has_wear; }},
+    {"quarry_disk_temperature_celsius", "Temperature of a disk",
+     [](const Health& health) { return static_cast<double>(health.temperature); }, false,
+     [](const Health& health) { return health.has_temperature; }},
     {"quarry_disk_media_errors_total", "Times in its life that an NVMe disk could not return data",
-     [](const Health& health) { return static_cast<double>(health.media_errors); }, true},
+     [](const Health& health) { return static_cast<double>(health.media_errors); }, true, &IsNvme},
     {"quarry_disk_unsafe_shutdowns_total", "Times in its life that an NVMe disk lost power without notice",
-     [](const Health& health) { return static_cast<double>(health.unsafe_shutdowns); }, true},
+     [](const Health& health) { return static_cast<double>(health.unsafe_shutdowns); }, true, &IsNvme},
+    {"quarry_disk_reallocated_sectors", "Sectors that a SATA disk has replaced",
+     [](const Health& health) { return static_cast<double>(health.reallocated_sectors.value_or(0)); }, false,
+     [](const Health& health) { return health.reallocated_sectors.has_value(); }},
+    {"quarry_disk_pending_sectors", "Sectors that a SATA disk could not read and may replace",
+     [](const Health& health) { return static_cast<double>(health.pending_sectors.value_or(0)); }, false,
+     [](const Health& health) { return health.pending_sectors.has_value(); }},
+    {"quarry_disk_uncorrectable_sectors", "Sectors that a SATA disk could not read in its own tests",
+     [](const Health& health) { return static_cast<double>(health.uncorrectable_sectors.value_or(0)); },
+     false, [](const Health& health) { return health.uncorrectable_sectors.has_value(); }},
+    {"quarry_disk_grown_defects", "Defects that a SAS disk has found since it was made",
+     [](const Health& health) { return static_cast<double>(health.grown_defects.value_or(0)); }, false,
+     [](const Health& health) { return health.grown_defects.has_value(); }},
 });
 
 template <typename Thing, size_t kCount>
@@ -96,7 +115,9 @@ void Append(const std::array<Figure<Thing>, kCount>& figures, const Labelled<Thi
     Gauge& gauge = out.emplace_back(figure.name, figure.help);
     gauge.counts = figure.counts;
     for (const auto& [labels, thing] : things) {
-      gauge.values.push_back({labels, figure.value(*thing)});
+      if (figure.has == nullptr || figure.has(*thing)) {
+        gauge.values.push_back({labels, figure.value(*thing)});
+      }
     }
   }
 }
@@ -110,6 +131,9 @@ void AddWarnings(const MetricLabels& disk, const Health& health, Gauge& gauge) {
        {"read_only", udev::kReadOnlyMedia},
        {"backup", udev::kBackupFailed}}};
   for (const auto& [name, bit] : kWarnings) {
+    if (!IsNvme(health) && bit != udev::kReliabilityDegraded && bit != udev::kTemperature) {
+      continue;
+    }
     MetricLabels with = disk;
     with["warning"] = name;
     gauge.values.push_back({std::move(with), (health.critical_warning & bit) != 0 ? 1 : 0});
@@ -124,7 +148,7 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
   Gauge health{"quarry_volume_health",
                "1 for the current state of a volume: healthy, syncing, degraded, repairing, failed, unknown"};
   Gauge warning{"quarry_disk_critical_warning",
-                "1 for each critical warning of an NVMe disk's health log that is set, else 0"};
+                "1 for each critical warning of a disk's health report that is set, else 0"};
   Labelled<Pool> read;
   Labelled<Scrub> scrubs;
   Labelled<Health> disks;

@@ -26,6 +26,7 @@
 #include "mount/kernel_mount.h"
 #include "udev/kernel_udev.h"
 #include "udev/nvme_health.h"
+#include "udev/smart_health.h"
 
 namespace quarry::daemon {
 namespace {
@@ -181,7 +182,8 @@ struct NodeWorld::Parts {
   dm::BlockRaidLegs raid_legs;
   mount::KernelMount mount{subprocess, {.for_the_host = true}};
   udev::KernelUdev udev;
-  std::shared_ptr<udev::NvmeHealth> health = std::make_shared<udev::NvmeHealth>();
+  std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<udev::EveryDiskHealth>(
+      std::make_unique<udev::NvmeHealth>(), std::make_unique<udev::SmartHealth>());
   lvm::HeaderPvReader pvs{headers};
 };
 
@@ -200,6 +202,11 @@ Result<std::unique_ptr<NodeWorld>> NodeWorld::Make(const Options& options, const
   }
   QUARRY_TRY(
       lvm::WriteLvmConfig({.system_dir = PlaceOfEverything(options)}).Context("LVM's private configuration"));
+  if (options.health_interval.count() > 0 && udev::FindSmartctl().empty()) {
+    log.Info(
+        "smartctl is not installed: the health of SATA and SAS disks is not polled until the package "
+        "smartmontools is installed");
+  }
   auto parts = std::make_unique<Parts>(locks);
   std::map<std::string, lvm::LvmApi*> groups;
   for (const engine::PoolConfig& pool : options.pools) {

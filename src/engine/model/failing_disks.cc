@@ -59,7 +59,9 @@ DiskVerdict JudgeHealth(const udev::DiskHealth& health) {
   }
   if ((health.critical_warning & udev::kReliabilityDegraded) != 0) {
     reasons.push_back(
-        fmt::format("it reports that it is not reliable any more: {} media errors", health.media_errors));
+        health.failure.empty()
+            ? fmt::format("it reports that it is not reliable any more: {} media errors", health.media_errors)
+            : fmt::format("it reports that it is failing: {}", health.failure));
   }
   if ((health.critical_warning & udev::kReadOnlyMedia) != 0) {
     reasons.emplace_back("it takes no more writes");

@@ -71,7 +71,7 @@ TEST(DeviceTable, TheJsonDocumentHasAllThatIsKnown) {
   EXPECT_EQ(health["percentage_used"], 120);
   EXPECT_EQ(health["temperature_celsius"], -3);
   EXPECT_EQ(health["write_granularity_bytes"], 4096);
-  EXPECT_EQ(health.size(), 10U) << "a field of the message is not shown";
+  EXPECT_EQ(health.size(), 12U) << "a field of the message is not shown";
   EXPECT_TRUE(rows[1]["health"].is_null()) << "nothing is known of it";
   EXPECT_EQ(rows[2]["reason"], "not blank, holds ext4");
   EXPECT_EQ(rows[0].size(), 20U) << "a field of the message is not shown";

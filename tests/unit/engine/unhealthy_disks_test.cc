@@ -19,9 +19,11 @@
 namespace quarry::engine {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 udev::DiskHealth Warns(uint8_t bits) {
   udev::DiskHealth health;
@@ -61,6 +63,14 @@ TEST(JudgeHealth, ADiskIsWornAtItsFullLifeAndFailingOutranksWorn) {
   udev::DiskHealth both = Used(255);
   both.critical_warning = udev::kReadOnlyMedia;
   EXPECT_EQ(JudgeHealth(both).state, DiskState::kFailing);
+}
+
+TEST(JudgeHealth, AFailingSataOrSasDiskSaysWhyInItsOwnWords) {
+  udev::DiskHealth health = Warns(udev::kReliabilityDegraded);
+  health.source = udev::HealthSource::kAta;
+  health.failure = "its overall SMART status is FAILED";
+  EXPECT_EQ(JudgeHealth(health).state, DiskState::kFailing);
+  EXPECT_THAT(JudgeHealth(health).words, AllOf(HasSubstr("SMART status is FAILED"), Not(HasSubstr("media"))));
 }
 
 TEST(Excluded, WornDisksServeIfThereAreNoOthers) {

@@ -72,7 +72,7 @@ LIBRARIES = {
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "CLI/": {"daemon": ANY, "ctl": ANY},
     "toml++/": {"daemon": ANY, "ctl": SOURCE},
-    "nlohmann/": {"lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE,
+    "nlohmann/": {"udev": SOURCE, "lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE,
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},
     "httplib.h": {"daemon": SOURCE},

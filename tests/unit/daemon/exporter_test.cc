@@ -1,0 +1,88 @@
+// The metrics of a node on fakes: what each kind of disk reports, and what it does not.
+#include "daemon/monitoring/exporter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_disk_health.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_world.h"
+
+namespace quarry::daemon {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ExporterTest : public ::testing::Test {
+ protected:
+  // The metrics of a pool with one disk that reports this.
+  std::string TextWith(const udev::DiskHealth& health) {
+    fakes::FakeLvm lvm;
+    lvm.AddGroup("vg", Bytes{4 * kMiB.value}, {{"/dev/sda", Extents{50}}});
+    lvm.SetMetadataRoom("vg", Bytes{40 * 1024});
+    fakes::FakeDm dm;
+    fakes::FakeErase erase;
+    fakes::FakeMount mount(dm);
+    const auto disks = std::make_shared<fakes::FakeDiskHealth>();
+    disks->Say("/dev/sda", health);
+    engine::EngineConfig config;
+    config.pools = {{.name = "p", .group = "vg"}};
+    engine::Engine engine(
+        config,
+        fakes::FakeWorld{
+            .lvm = lvm, .dm = dm, .erase = erase, .mount = mount, .clock = clock_, .health = disks},
+        log_);
+    EXPECT_TRUE(engine.lifecycle().Start(CallWithin(seconds(20))).has_value());
+    EXPECT_TRUE(engine.disks().PollDisks(CallWithin(seconds(20))).has_value());
+    const Exporter exporter([] { return uint64_t{0}; });
+    std::string text = exporter.Text(engine, fakes::NoCommands(), "1");
+    (void)engine.lifecycle().Stop(CallWithin(seconds(20)));
+    return text;
+  }
+
+  const SystemClock clock_;
+  const Logger log_{LogLevel::kError, LogFormat::kText};
+};
+
+TEST_F(ExporterTest, ANvmeDiskHasSpareBlocksAndNoSectors) {
+  const std::string text = TextWith(
+      {.critical_warning = udev::kSpareLow, .available_spare = 50, .percentage_used = 25, .temperature = 40});
+  EXPECT_THAT(text, AllOf(ContainsRegex("quarry_disk_available_spare_ratio\\{.*\\} 0.5\n"),
+                          ContainsRegex("quarry_disk_percentage_used_ratio\\{.*\\} 0.25\n"),
+                          ContainsRegex("quarry_disk_critical_warning\\{.*warning=\"spare\"\\} 1\n"),
+                          Not(HasSubstr("quarry_disk_reallocated_sectors{")),
+                          Not(HasSubstr("quarry_disk_grown_defects{"))));
+}
+
+TEST_F(ExporterTest, ASataDiskHasSectorsAndNoSpareBlocks) {
+  udev::DiskHealth health{.source = udev::HealthSource::kAta, .critical_warning = udev::kReliabilityDegraded};
+  health.temperature = 33;
+  health.reallocated_sectors = 5;
+  health.pending_sectors = 0;
+  health.has_wear = false;
+  const std::string text = TextWith(health);
+  EXPECT_THAT(text, AllOf(ContainsRegex("quarry_disk_reallocated_sectors\\{.*\\} 5\n"),
+                          ContainsRegex("quarry_disk_pending_sectors\\{.*\\} 0\n"),
+                          ContainsRegex("quarry_disk_temperature_celsius\\{.*\\} 33\n"),
+                          ContainsRegex("quarry_disk_critical_warning\\{.*warning=\"reliability\"\\} 1\n")));
+  EXPECT_THAT(
+      text, AllOf(Not(HasSubstr("quarry_disk_available_spare_ratio{")),
+                  Not(HasSubstr("quarry_disk_media_errors_total{")),
+                  Not(HasSubstr("quarry_disk_percentage_used_ratio{")),
+                  Not(HasSubstr("quarry_disk_uncorrectable_sectors{")), Not(HasSubstr("warning=\"spare\""))));
+}
+
+TEST_F(ExporterTest, APoolHasItsFullestMetadataArea) {
+  EXPECT_THAT(TextWith({}), AllOf(ContainsRegex("quarry_pool_metadata_free_bytes\\{pool=\"p\"\\} [1-9]"),
+                                  ContainsRegex("quarry_pool_metadata_size_bytes\\{pool=\"p\"\\} [1-9]")));
+}
+
+}  // namespace
+}  // namespace quarry::daemon
