@@ -21,6 +21,7 @@
 #include "daemon/locking/node_lock.h"
 #include "daemon/monitoring/exporter.h"
 #include "daemon/monitoring/metrics_server.h"
+#include "daemon/monitoring/statsd.h"
 #include "daemon/on_change/change_hook.h"
 #include "daemon/process/endpoint.h"
 #include "daemon/process/memory_keeper.h"
@@ -133,11 +134,15 @@ class Service {
       StartEngine();
       WaitForEngine();
     }
+    const auto page = [this, &children = world.children, version] {
+      return exporter_.Text(*engine_, children, version);
+    };
     if (options_.metrics.has_value()) {
-      const MetricsPages pages = {
-          [this, &children = world.children, version] { return exporter_.Text(*engine_, children, version); },
-          [this] { return Exporter::Problem(*engine_); }};
+      const MetricsPages pages = {page, [this] { return Exporter::Problem(*engine_); }};
       QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, pages).Context("--metrics-address"));
+    }
+    if (options_.statsd.has_value()) {
+      statsd_ = SendToStatsd(*options_.statsd, page, log_);
     }
     QUARRY_ASSIGN(server_,
                   csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));
@@ -279,6 +284,7 @@ class Service {
   std::unique_ptr<NodeWorld> world_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<MetricsServer> metrics_;
+  std::jthread statsd_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_;

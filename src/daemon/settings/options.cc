@@ -381,6 +381,11 @@ const std::vector<Setting>& Settings() {
       {"metrics-address", "QUARRY_METRICS_ADDRESS",
        "where to serve metrics: 127.0.0.1:9808 or unix:///<directory>/<name>.sock [nowhere]",
        &Set<&Options::metrics, &ParseMetricsAddress>},
+      {"statsd-address", "QUARRY_STATSD_ADDRESS",
+       "where to send the metrics every 10 s as StatsD: udp://HOST:PORT or "
+       "unixgram:///<directory>/<name>.sock "
+       "[off]",
+       &Set<&Options::statsd, &ParseStatsdAddress>},
       {"on-change", "QUARRY_ON_CHANGE",
        "program to run when the condition of a pool, disk or volume changes, by its absolute path, or off "
        "[off]",

@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/result.h"
 #include "csi/server.h"
+#include "daemon/monitoring/statsd.h"
 #include "daemon/settings/values.h"
 
 namespace quarry::daemon {
@@ -42,6 +43,7 @@ struct Options : engine::EngineConfig {
   std::chrono::hours trim_interval{0};       // 0: never
   std::chrono::seconds health_interval{60};  // 0: never
   std::optional<MetricsAddress> metrics;
+  std::optional<StatsdAddress> statsd;
   std::optional<AbsolutePath> on_change;  // the command that is run when a condition changes; nullopt: none
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;

@@ -74,6 +74,7 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.repair_delay, std::chrono::minutes(10));
   EXPECT_EQ(options.health_interval, std::chrono::minutes(1));
   EXPECT_FALSE(options.metrics.has_value());
+  EXPECT_FALSE(options.statsd.has_value());
   EXPECT_FALSE(options.on_change.has_value());
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kJson);
@@ -108,6 +109,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"scrub-hours", "22-5"},
                                                      {"health-interval", "7"},
                                                      {"metrics-address", "127.0.0.1:9808"},
+                                                     {"statsd-address", "udp://127.0.0.1:8125"},
                                                      {"on-change", "/etc/quarry/hooks/mail"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
@@ -154,6 +156,7 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.repair_delay, std::chrono::seconds(90)) << source;
     EXPECT_EQ(options.health_interval, std::chrono::seconds(7)) << source;
     EXPECT_EQ(options.on_change, *AbsolutePath::Parse("/etc/quarry/hooks/mail")) << source;
+    EXPECT_EQ(options.statsd->port, "8125") << source;
     EXPECT_EQ(options.log_level, LogLevel::kDebug) << source;
     EXPECT_EQ(options.log_format, LogFormat::kText) << source;
     ASSERT_EQ(options.pools.size(), 1U) << source;
@@ -208,6 +211,7 @@ TEST_F(Loading, NamesTheUnknownOrBadSetting) {
                 "--log-level: must be one of debug, info, warning, error, is 'loud'");
   ExpectRefused(LoadWith({"--log-level"}), "--log-level");
   ExpectRefused(LoadWith({"--on-change=mail"}), "--on-change: ");
+  ExpectRefused(LoadWith({"--statsd-address=127.0.0.1:8125"}), "--statsd-address: must be udp://HOST:PORT");
   EXPECT_FALSE(LoadWith({"--on-change=off"})->options.on_change.has_value());
   ExpectRefused(LoadWith({"--lvm=shell"}), "--lvm: must be one of zygote, spawn, is 'shell'");
   ExpectRefused(LoadWith({"--mode=x"}), "--mode: must be one of all, controller, node");
