@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,13 +13,7 @@
 namespace quarry::ctl {
 namespace {
 
-using Kind = ApplyStep::Kind;
-
-const VolumeRow* Find(const VolumeList& list, const std::string& name) {
-  const auto found = std::ranges::find_if(
-      list.rows, [&](const VolumeRow& row) { return !row.is_snapshot() && row.facts.name() == name; });
-  return found == list.rows.end() ? nullptr : &*found;
-}
+using Step = ApplyStep::Kind;
 
 std::string FormatOf(const std::string& fs_type) {
   return fs_type.empty() ? "raw" : fs_type;
@@ -55,7 +51,7 @@ struct Steps {
 };
 
 ApplyStep Unmount(const VolumeRow& row) {
-  return {Kind::kUnmount,
+  return {Step::kUnmount,
           row.facts.name(),
           fmt::format("unmount volume {} from {}", row.facts.name(), row.facts.mount_point()),
           {},
@@ -63,7 +59,7 @@ ApplyStep Unmount(const VolumeRow& row) {
 }
 
 ApplyStep Mount(const DeclaredVolume& declared) {
-  return {Kind::kMount,
+  return {Step::kMount,
           declared.name,
           fmt::format("mount volume {} at {}{}", declared.name, declared.mount_point,
                       declared.options.empty() ? "" : fmt::format(" ({})", fmt::join(declared.options, ","))),
@@ -74,7 +70,7 @@ ApplyStep Mount(const DeclaredVolume& declared) {
 void PlanNew(const DeclaredVolume& declared, Steps& steps) {
   const auto type = declared.parameters.find("type");
   steps.creates.push_back(
-      {Kind::kCreate,
+      {Step::kCreate,
        declared.name,
        fmt::format("create volume {}: {} {} {}", declared.name, HumanBytes(declared.size),
                    type == declared.parameters.end() ? "linear" : type->second, FormatOf(declared.fs_type)),
@@ -90,7 +86,7 @@ void PlanPresent(const DeclaredVolume& declared, const VolumeRow& row, Steps& st
   const std::string& name = declared.name;
   if (row.size() < declared.size) {
     steps.grows.push_back(
-        {Kind::kGrow, name,
+        {Step::kGrow, name,
          fmt::format("grow volume {} from {} to {}", name, HumanBytes(row.size()), HumanBytes(declared.size)),
          declared, row});
   }
@@ -115,20 +111,24 @@ void PlanPresent(const DeclaredVolume& declared, const VolumeRow& row, Steps& st
 }
 
 Status PlanRemovals(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
-                    const std::vector<std::string>& remove, Steps& steps) {
+                    const std::vector<std::string>& remove, Steps& steps, std::vector<std::string>& notes) {
   for (const std::string& name : remove) {
     if (std::ranges::find(declared, name, &DeclaredVolume::name) != declared.end()) {
       return Error(Code::kInvalidArgument,
                    fmt::format("--delete {}: the volume is declared; take it out of the file first", name));
     }
-    const VolumeRow* const row = Find(present, name);
-    if (row == nullptr) {
-      continue;  // gone already
+    const auto row = Pick(present, name, Kind::kVolume);
+    if (!row.has_value()) {
+      if (row.error().code() != Code::kNotFound) {
+        return Error(row.error()).Context("--delete");
+      }
+      notes.push_back(fmt::format("there is no volume '{}' to delete", name));
+      continue;
     }
     if (!row->facts.mount_point().empty()) {
       steps.unmounts.push_back(Unmount(*row));
     }
-    steps.deletes.push_back({Kind::kDelete,
+    steps.deletes.push_back({Step::kDelete,
                              name,
                              fmt::format("delete volume {} and its data: {}", name, Summary(*row)),
                              {},
@@ -137,13 +137,35 @@ Status PlanRemovals(const std::vector<DeclaredVolume>& declared, const VolumeLis
   return Ok();
 }
 
+// A path that an undeclared volume has is not taken from it.
+Status CheckPaths(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
+                  const std::vector<std::string>& remove) {
+  for (const DeclaredVolume& volume : declared) {
+    for (const VolumeRow& row : present.rows) {
+      const std::string& name = row.facts.name();
+      const bool stays = std::ranges::find(declared, name, &DeclaredVolume::name) == declared.end() &&
+                         std::ranges::find(remove, name) == remove.end();
+      if (!volume.mount_point.empty() && row.facts.mount_point() == volume.mount_point && stays) {
+        return Error(Code::kPrecondition,
+                     fmt::format("{}: '{}' is the mount point of volume {}, which is not declared: unmount "
+                                 "that one first",
+                                 volume.where, volume.mount_point, name));
+      }
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 NewVolume WishFor(const DeclaredVolume& declared) {
+  // With a type, quarryd compares all parameters of an existing volume, also those that are not named.
+  std::map<std::string, std::string> parameters = declared.parameters;
+  parameters.emplace("type", "linear");
   return {.name = declared.name,
           .size = declared.size,
           .fs_type = declared.fs_type,
-          .parameters = declared.parameters};
+          .parameters = std::move(parameters)};
 }
 
 Result<ApplyPlan> PlanApply(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
@@ -152,29 +174,29 @@ Result<ApplyPlan> PlanApply(const std::vector<DeclaredVolume>& declared, const V
   Steps steps;
   ApplyPlan plan;
   for (const DeclaredVolume& volume : declared) {
-    const VolumeRow* const row = Find(present, volume.name);
-    if (row != nullptr) {
+    const auto row = Pick(present, volume.name, Kind::kVolume);
+    if (row.has_value()) {
       QUARRY_TRY(CheckSame(volume, *row));
       PlanPresent(volume, *row, steps, plan.notes);
-    } else if (!present.problems.empty()) {
-      return Error(Code::kUnavailable,
-                   fmt::format("volume '{}' is not there, but {}", volume.name, present.problems.front()));
-    } else {
+    } else if (row.error().code() == Code::kNotFound) {
       PlanNew(volume, steps);
+    } else {
+      return Error(row.error()).Context(volume.where);
     }
-    if (row != nullptr && row->asked() > volume.size) {
+    if (row.has_value() && row->asked() > volume.size) {
       plan.notes.push_back(
           fmt::format("volume {} stays as large as it is, {}: {} is declared, and Quarry never "
                       "shrinks a volume",
                       volume.name, HumanBytes(row->size()), HumanBytes(volume.size)));
     }
   }
-  QUARRY_TRY(PlanRemovals(declared, present, remove, steps));
+  QUARRY_TRY(CheckPaths(declared, present, remove));
+  QUARRY_TRY(PlanRemovals(declared, present, remove, steps, plan.notes));
   // A directory is mounted before those below it, and unmounted after them.
   std::ranges::sort(steps.mounts, {}, [](const ApplyStep& step) { return step.declared.mount_point; });
   std::ranges::sort(steps.unmounts, std::ranges::greater(),
                     [](const ApplyStep& step) { return step.present.facts.mount_point(); });
-  for (auto* const part : {&steps.unmounts, &steps.creates, &steps.grows, &steps.mounts, &steps.deletes}) {
+  for (auto* const part : {&steps.creates, &steps.grows, &steps.unmounts, &steps.mounts, &steps.deletes}) {
     std::ranges::move(*part, std::back_inserter(plan.steps));
   }
   return plan;

@@ -11,11 +11,11 @@
 namespace quarry::ctl {
 
 struct ApplyStep {
-  enum class Kind { kUnmount, kCreate, kGrow, kMount, kDelete };
+  enum class Kind { kCreate, kGrow, kUnmount, kMount, kOwn, kDelete };
   Kind kind;
   std::string volume;  // its name
   std::string text;    // "create volume data: 10 GiB raid1 ext4"
-  // kCreate, kGrow, kMount: what is declared. kUnmount, kGrow, kDelete: what is there.
+  // kCreate, kGrow, kMount, kOwn: what is declared. kUnmount, kGrow, kDelete: what is there.
   DeclaredVolume declared = {};
   VolumeRow present = {};
 };
@@ -25,9 +25,9 @@ struct ApplyPlan {
   std::vector<std::string> notes;  // what differs from the declaration and stays
 };
 
-// `remove`: names of volumes to delete. kInvalidArgument: a volume is to be deleted and is declared too, or
-// is a snapshot. kPrecondition: a present volume has another type or file system than declared, with the
-// remedy. kUnavailable: a declared volume is not there, and a pool that might have it cannot be read.
+// `remove`: names of volumes to delete. kInvalidArgument: one of them is declared too. kPrecondition: a
+// present volume has another type or file system than declared, or a declared mount point, with the remedy.
+// kUnavailable: a declared or named volume is not there, and a pool that might have it cannot be read.
 Result<ApplyPlan> PlanApply(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
                             const std::vector<std::string>& remove);
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
-#include "base/path.h"
+#include "ctl/mount_point.h"
+#include "mount/mount_api.h"
 
 namespace quarry::ctl {
 namespace {
@@ -45,6 +47,9 @@ Status ReadParameters(const std::string& origin, const toml::node& node, Declare
     return At(origin, node, "parameters: must be a table, as in parameters = { stripes = 3 }");
   }
   for (const auto& [key, value] : *table) {
+    if (std::ranges::find(kParameterKeys, key.str()) != kParameterKeys.end()) {
+      return At(origin, value, fmt::format("parameters: {} stands beside parameters, not in it", key.str()));
+    }
     QUARRY_ASSIGN(volume.parameters[std::string(key.str())], Scalar(origin, key.str(), value));
   }
   return Ok();
@@ -101,15 +106,18 @@ Status ReadKey(const std::string& origin, std::string_view key, const toml::node
       return At(origin, node,
                 fmt::format("size: {}", size.has_value() ? "must not be 0" : size.error().message()));
     }
+    if (size->value > std::numeric_limits<int64_t>::max()) {
+      return At(origin, node, "size: is more than any disk has");
+    }
     volume.size = *size;
   } else if (key == "fs") {
     volume.fs_type = std::move(text);
   } else if (key == "mount") {
-    const auto path = AbsolutePath::Parse(text);
+    auto path = ParseMountPoint(text);
     if (!path.has_value()) {
       return At(origin, node, fmt::format("mount: {}", path.error().message()));
     }
-    volume.mount_point = path->str();
+    volume.mount_point = std::move(*path);
   } else if (key == "owner") {
     volume.owner = std::move(text);
   } else if (std::ranges::find(kParameterKeys, key) != kParameterKeys.end()) {
@@ -146,6 +154,14 @@ Result<DeclaredVolume> ReadVolume(const std::string& origin, const toml::table& 
   }
   if (volume.mount_point.empty() && (!volume.options.empty() || !volume.owner.empty() || volume.mode)) {
     return lacks(fmt::format("options, owner and mode of volume '{}' need its mount", volume.name));
+  }
+  if (const auto options = mount::ParseMountOptions(volume.options); !options.has_value()) {
+    return lacks(fmt::format("options: {}", options.error().message()));
+  }
+  if (std::ranges::find(volume.options, "ro") != volume.options.end() &&
+      (!volume.owner.empty() || volume.mode)) {
+    return lacks(
+        fmt::format("owner and mode of volume '{}' cannot be set on a read-only mount", volume.name));
   }
   return volume;
 }

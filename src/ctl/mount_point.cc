@@ -6,23 +6,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "base/unique_fd.h"
 
 namespace quarry::ctl {
 namespace {
 
 constexpr mode_t kModeBits = 07777;
+constexpr size_t kLongestPath = 4095;
+constexpr uint32_t kNobody = 0xFFFFFFFF;  // chown(2): leave as it is
 
 std::optional<uint32_t> Number(const std::string& text) {
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number != kNobody;
   return whole ? std::optional(number) : std::nullopt;
 }
 
@@ -51,11 +55,40 @@ Result<uint32_t> GroupId(const std::string& text) {
 
 }  // namespace
 
+Result<std::string> ParseMountPoint(const std::string& text) {
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(text));
+  if (path.str() == "/") {
+    return Error(Code::kInvalidArgument, "must not be the root directory");
+  }
+  if (path.str().size() > kLongestPath) {
+    return Error(Code::kInvalidArgument, fmt::format("must have at most {} bytes", kLongestPath));
+  }
+  if (std::ranges::any_of(path.str(),
+                          [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; })) {
+    return Error(Code::kInvalidArgument, "must not have control characters");
+  }
+  return path.str();
+}
+
+std::string WithoutLinks(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, failed);
+  return failed ? path : resolved.string();
+}
+
 Status PrepareMountPoint(const std::string& path) {
+  QUARRY_TRY(CheckMountPoint(path));
   std::error_code failed;
   std::filesystem::create_directories(path, failed);
-  if (failed) {
-    return Error(Code::kPrecondition, fmt::format("making the mount point '{}': {}", path, failed.message()));
+  return failed ? Error(Code::kPrecondition,
+                        fmt::format("making the mount point '{}': {}", path, failed.message()))
+                : Ok();
+}
+
+Status CheckMountPoint(const std::string& path) {
+  std::error_code failed;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, failed))) {
+    return Ok();
   }
   const auto entries = std::filesystem::directory_iterator(path, failed);
   if (failed) {
@@ -86,6 +119,15 @@ Result<Ownership> ParseOwner(const std::string& owner, std::optional<uint32_t> m
     QUARRY_ASSIGN(out.group, GroupId(group));
   }
   return out;
+}
+
+Result<bool> Differs(const std::string& path, const Ownership& wish) {
+  struct stat now{};
+  if (lstat(path.c_str(), &now) != 0) {
+    return ErrnoError(fmt::format("looking at '{}'", path));
+  }
+  return wish.user.value_or(now.st_uid) != now.st_uid || wish.group.value_or(now.st_gid) != now.st_gid ||
+         wish.mode.value_or(now.st_mode & kModeBits) != (now.st_mode & kModeBits);
 }
 
 Result<bool> SetOwnership(const std::string& path, const Ownership& wish) {

@@ -9,8 +9,16 @@
 
 namespace quarry::ctl {
 
-// Makes the directory, and those above it, if they do not exist. kPrecondition: it is no directory, or holds
-// files, which the mount would hide.
+// Checks the form of a mount point. kInvalidArgument: not absolute, the root directory, longer than a path
+// may be, or with control characters. Pure.
+Result<std::string> ParseMountPoint(const std::string& text);
+// The same path without symbolic links, as the mount table has it. Directories that do not exist may be at
+// its end.
+std::string WithoutLinks(const std::string& path);
+
+// kPrecondition: it exists and is no directory, or holds files, which the mount would hide.
+Status CheckMountPoint(const std::string& path);
+// CheckMountPoint. Makes the directory, and those above it, if they do not exist.
 Status PrepareMountPoint(const std::string& path);
 
 // Who owns the root directory of a mounted file system, and its mode.
@@ -20,6 +28,8 @@ struct Ownership {
 };
 // `owner`: "USER", "USER:GROUP" or ":GROUP", names or numbers; may be empty. kInvalidArgument: no such name.
 Result<Ownership> ParseOwner(const std::string& owner, std::optional<uint32_t> mode);
+// Whether something differs from `wish`.
+Result<bool> Differs(const std::string& path, const Ownership& wish);
 // Returns whether anything was changed.
 Result<bool> SetOwnership(const std::string& path, const Ownership& wish);
 

@@ -53,11 +53,29 @@ csi::VolumeCapability CapabilityOf(const std::string& fs_type) {
   return out;
 }
 
+std::string_view KindName(Kind kind) {
+  return kind == Kind::kSnapshot ? "snapshot" : "volume";
+}
+
+// Where the file system is mounted for writing, as far as its mount point tells; empty: nowhere.
+std::string WritablePlace(const VolumeRow& row) {
+  const auto& used = row.facts.used_at();
+  if (row.facts.fs_type().empty() || used.empty()) {
+    return "";
+  }
+  const bool kept = std::ranges::find(used, row.facts.mount_point()) != used.end();
+  const std::string options = "," + row.facts.mount_options() + ",";
+  return !kept ? used[0] : options.find(",ro,") == std::string::npos ? row.facts.mount_point() : "";
+}
+
 }  // namespace
 
-Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id) {
+Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id, Kind kind) {
   std::vector<const VolumeRow*> found;
   for (const VolumeRow& row : list.rows) {
+    if (kind != Kind::kAny && row.is_snapshot() != (kind == Kind::kSnapshot)) {
+      continue;
+    }
     if (row.facts.volume_id() == name_or_id) {
       return row;
     }
@@ -70,15 +88,15 @@ Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id) {
   }
   if (found.size() > 1) {
     return Error(Code::kInvalidArgument,
-                 fmt::format("'{}' is the name of a volume and of a snapshot: name it by its id, {} or {}",
-                             name_or_id, found[0]->facts.volume_id(), found[1]->facts.volume_id()));
+                 fmt::format("'{}' is the name of several: name it by its id, {} or {}", name_or_id,
+                             found[0]->facts.volume_id(), found[1]->facts.volume_id()));
   }
   if (!list.problems.empty()) {
-    return Error(Code::kUnavailable,
-                 fmt::format("no volume '{}' is known, but {}", name_or_id, list.problems.front()));
+    return Error(Code::kUnavailable, fmt::format("no {} '{}' is known, but {}", KindName(kind), name_or_id,
+                                                 list.problems.front()));
   }
-  return Error(Code::kNotFound,
-               fmt::format("there is no volume '{}': `quarryctl volume list` shows all of them", name_or_id));
+  return Error(Code::kNotFound, fmt::format("there is no {} '{}': `quarryctl volume list` shows all of them",
+                                            KindName(kind), name_or_id));
 }
 
 Result<VolumeList> VolumeClient::List(const Call& call) {
@@ -95,6 +113,14 @@ Result<VolumeList> VolumeClient::List(const Call& call) {
   }
   std::ranges::sort(out.rows, {}, [](const VolumeRow& row) { return row.facts.name(); });
   return out;
+}
+
+Result<VolumeRow> VolumeClient::Find(const std::string& name_or_id, Kind kind, const Call& call) {
+  QUARRY_TRY(List(call));  // fails at once if no quarryd answers
+  return Patiently(tell_, kTurn, call, [&](const Call& turn) -> Result<VolumeRow> {
+    QUARRY_ASSIGN(const VolumeList list, List(turn));
+    return Pick(list, name_or_id, kind);
+  });
 }
 
 Result<std::string> VolumeClient::Create(const NewVolume& wish, const Call& call) {
@@ -147,15 +173,22 @@ Result<Bytes> VolumeClient::Grow(const VolumeRow& row, Bytes size, const Call& c
                   return Ask<csi::Controller>(channel_, &csi::Controller::Stub::ControllerExpandVolume,
                                               request, turn);
                 }));
-  if (!row.facts.fs_type().empty() && row.facts.used_at_size() > 0) {
-    csi::NodeExpandVolumeRequest on_node;
-    on_node.set_volume_id(row.facts.volume_id());
-    on_node.set_volume_path(row.facts.used_at(0));
-    QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
-      return Ask<csi::Node>(channel_, &csi::Node::Stub::NodeExpandVolume, on_node, turn);
-    }));
-  }
+  QUARRY_TRY(GrowFilesystem(row, call));
   return Bytes{static_cast<uint64_t>(grown.capacity_bytes())};
+}
+
+Status VolumeClient::GrowFilesystem(const VolumeRow& row, const Call& call) {
+  const std::string place = WritablePlace(row);
+  if (place.empty()) {
+    return Ok();
+  }
+  csi::NodeExpandVolumeRequest request;
+  request.set_volume_id(row.facts.volume_id());
+  request.set_volume_path(place);
+  QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
+    return Ask<csi::Node>(channel_, &csi::Node::Stub::NodeExpandVolume, request, turn);
+  }));
+  return Ok();
 }
 
 Status VolumeClient::Delete(const VolumeRow& row, const Call& call) {
@@ -191,7 +224,7 @@ Result<pb::MountResponse> VolumeClient::Mount(const std::string& id, const std::
                                               const std::vector<std::string>& options, const Call& call) {
   pb::MountRequest request;
   request.set_volume_id(id);
-  request.set_path(path);
+  request.set_target_path(path);
   request.mutable_options()->Assign(options.begin(), options.end());
   return Patiently(tell_, kTurn, call, [&](const Call& turn) {
     return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Mount, request, turn);
@@ -202,7 +235,7 @@ Result<pb::UnmountResponse> VolumeClient::Unmount(const std::string& id, const s
                                                   const Call& call) {
   pb::UnmountRequest request;
   request.set_volume_id(id);
-  request.set_path(path);
+  request.set_target_path(path);
   return Patiently(tell_, kTurn, call, [&](const Call& turn) {
     return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Unmount, request, turn);
   });

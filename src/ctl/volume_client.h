@@ -34,9 +34,11 @@ struct VolumeList {
   std::vector<std::string> problems;  // "pool 'p': why it cannot be read": its volumes are not in the list
 };
 
-// kInvalidArgument: no volume or snapshot has this name or id, or several have the name. The error says so.
+enum class Kind { kVolume, kSnapshot, kAny };
+
+// kNotFound: nothing of this kind has this name or id. kInvalidArgument: several have the name.
 // kUnavailable: it may be in a pool that cannot be read.
-Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id);
+Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id, Kind kind = Kind::kAny);
 
 struct NewVolume {
   std::string name;
@@ -56,6 +58,8 @@ class VolumeClient {
 
   // Not repeated: fails at once if no quarryd answers.
   Result<VolumeList> List(const Call& call);
+  // List and Pick. Waits for a pool that cannot be read, such as one that is starting.
+  Result<VolumeRow> Find(const std::string& name_or_id, Kind kind, const Call& call);
 
   // Returns the id. An equal volume of this name may exist already.
   Result<std::string> Create(const NewVolume& wish, const Call& call);
@@ -63,8 +67,11 @@ class VolumeClient {
   Result<Bytes> Capacity(const NewVolume& wish, const Call& call);
   // Why the existing volume `id` is not what `wish` says; empty: it is. Sizes are not compared.
   Result<std::string> Difference(const std::string& id, const NewVolume& wish, const Call& call);
-  // Grows the volume, and its file system if it is mounted. Returns the new size.
+  // Grows the volume, and then its file system as GrowFilesystem does. Returns the new size.
   Result<Bytes> Grow(const VolumeRow& row, Bytes size, const Call& call);
+  // Makes the file system as large as the volume. Does nothing if it is so, or is not mounted for writing:
+  // the next mount for writing does it then.
+  Status GrowFilesystem(const VolumeRow& row, const Call& call);
   // Of a volume or a snapshot.
   Status Delete(const VolumeRow& row, const Call& call);
   Result<std::string> Snapshot(const std::string& volume_id, const std::string& name, const Call& call);

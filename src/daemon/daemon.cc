@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -48,6 +47,8 @@ constexpr milliseconds kDrain{20000};      // calls in flight may finish by them
 constexpr milliseconds kReplies{2000};     // finished calls may still have to send their replies
 constexpr milliseconds kHardLimit{28000};  // the whole stop, cancelled calls included
 constexpr milliseconds kSignalPoll{50};
+// An administrator may be repairing a file system that cannot be mounted.
+constexpr Backoff kMountBackoff{milliseconds(1000), milliseconds(60000)};
 // Mesos gives a plugin 60 s to create its socket. It treats the first error from that socket as final.
 constexpr milliseconds kSocketPatience{45000};
 constexpr milliseconds kLastWords{500};  // for the log to be written before the process exits at once
@@ -190,6 +191,7 @@ class Service {
     }
     registrar_.reset();  // the kubelet stays registered: a restart is more likely than the end
     starters_.clear();
+    mounters_.clear();
     trimmer_ = {};  // stops the thread and waits for it
     disk_watcher_ = {};
     health_watcher_ = {};
@@ -211,11 +213,17 @@ class Service {
   void StartEngine() {
     for (const engine::PoolConfig& pool : options_.pools) {
       starters_.push_back(std::make_unique<Starter>(
-          [this, name = pool.name, mounted = std::set<std::string>()](const Call& call) mutable -> Status {
-            QUARRY_TRY(engine_->lifecycle().StartPool(name, call));
-            return engine_->mounts().MountKept(name, mounted, call);
-          },
+          [this, name = pool.name](const Call& call) { return engine_->lifecycle().StartPool(name, call); },
           log_, Backoff{}, pool.name));
+      if (options_.mode != csi::Mode::kController) {
+        // Waits for the pool itself. Apart from its start, so that no caller waits for a file system check.
+        mounters_.push_back(std::make_unique<Starter>(
+            [this, name = pool.name, past = engine::KeptMounts()](const Call& call) mutable {
+              return engine_->mounts().MountKept(name, past, call);
+            },
+            log_, kMountBackoff, pool.name,
+            StarterWords{.done = "", .failed = "some volumes are not mounted yet, trying again"}));
+      }
     }
   }
 
@@ -287,7 +295,7 @@ class Service {
   std::jthread statsd_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
-  std::vector<std::unique_ptr<Starter>> starters_;
+  std::vector<std::unique_ptr<Starter>> starters_, mounters_;
   std::jthread trimmer_, disk_watcher_;
   SpawnSubprocess hook_processes_;                  // apart from those that may be stuck behind a disk
   std::unique_ptr<ChangeHook> change_hook_;         // nullptr: none is configured

@@ -30,6 +30,13 @@ struct UnmountResult {
   bool changed = false;  // false: it was not mounted, and not kept
 };
 
+// What MountKept has done in earlier calls of this process.
+struct KeptMounts {
+  // Ids that need no mount any more. So a repeated call does not mount again what somebody has unmounted.
+  std::set<std::string> done;
+  std::set<std::string> failed;  // ids
+};
+
 struct Parts;  // calls/parts.h
 
 // All methods may be called from any thread.
@@ -38,23 +45,25 @@ class Mounts {
   // `parts` must outlive this object.
   explicit Mounts(Parts& parts) : parts_(parts) {}
 
-  // Mounts the volume, and then keeps path and options for later starts. Makes the file system if the volume
-  // has none, and the last directory of the path if it does not exist. mkfs goes on when `call` ends: the
-  // result is then kUnavailable, and a repeated call waits. kNotFound: no such volume. kPrecondition: it is
-  // kept for another path and mounted there, something else is mounted at the path, or `path` is nullopt and
-  // nothing is kept. kAlreadyExists: the path belongs to another volume, or it is mounted with other options.
+  // Mounts the volume, and then keeps path and options for later starts; the path without symbolic links.
+  // Makes the file system if the volume has none, and the last directory of the path if it does not exist.
+  // mkfs goes on when `call` ends: the result is then kUnavailable, and a repeated call waits. kNotFound: no
+  // such volume. kPrecondition: it is in use elsewhere, something is mounted at the path or below it, a
+  // directory of the path is missing, or `path` is nullopt and nothing is kept. kAlreadyExists: the path is
+  // kept for another volume, or it is mounted with other options.
   Result<MountResult> Mount(const MountRequest& request, const Call& call);
 
   // Unmounts the volume at the path that is kept for it, and forgets the path. `path`: for a volume without a
   // kept path, which a killed Mount may leave behind. The directory stays. kPrecondition: the volume is
-  // mounted, but at other paths. Errors of umount2(2): the path is in use.
+  // mounted, but at other paths, or something else is mounted over it. Errors of umount2(2): the path is in
+  // use.
   Result<UnmountResult> Unmount(const std::string& id, const std::optional<AbsolutePath>& path,
                                 const Call& call);
 
   // For a start: mounts the volumes of the pool where they are kept, a parent directory before those below
-  // it. One failure does not stop the others; the error tells all. `done`: ids that need no mount any more.
-  // It grows, so that a repeated call does not mount again what somebody has unmounted since.
-  Status MountKept(const std::string& pool, std::set<std::string>& done, const Call& call);
+  // it, and those that failed last time after the others. One failure does not stop the others; the error
+  // tells all. `past`: of the calls before, for the same pool.
+  Status MountKept(const std::string& pool, KeptMounts& past, const Call& call);
 
  private:
   Parts& parts_;

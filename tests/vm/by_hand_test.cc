@@ -88,6 +88,16 @@ TEST_F(ByHand, ADeclaredServerIsMadeGrownAndKeptOverAKill) {
   Declare(Declaration("40MiB"));
   ASSERT_DONE(Apply(), "note: volume data stays as large as it is");
 
+  // A failed step leaves what worked as it was.
+  Declare(Declaration("80MiB") + "[[volume]]\nname = \"data\"\nsize = \"1MiB\"\n");
+  EXPECT_REFUSED(Apply(), 2, "is declared before");
+  std::string moved = Declaration("80MiB");
+  moved.replace(moved.find(kMountPoint), std::string(kMountPoint).size(), "/etc");
+  Declare(moved);
+  EXPECT_REFUSED(Apply({"--dry-run"}), 1, "'/etc' is not empty");
+  EXPECT_REFUSED(Apply(), 1, "'/etc' is not empty");
+  EXPECT_TRUE(IsMountPoint(kMountPoint));
+
   KillAndRestart();
   EXPECT_TRUE(IsMountPoint(kMountPoint));
   ASSERT_TRUE(Tool({"umount", kMountPoint}).ok());
@@ -131,6 +141,18 @@ TEST_F(ByHand, AVolumeIsCopiedAndBroughtBack) {
   for (const std::string name : {"before", "twin", "again"}) {
     ASSERT_DONE(Volume({"delete", name, "--yes"}), "deleted ");
   }
+}
+
+TEST_F(ByHand, APathWithALinkIsOnePath) {
+  ASSERT_TRUE(Sh("mkdir -p /srv/real && ln -sfn /srv/real /srv/link").ok());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_DONE(Volume({"create", "data", "--size", "16MiB", "--mount", "/srv/link/data"}),
+                "mounted at /srv/real/data");
+  }
+  ASSERT_DONE(Volume({"mount", "data", "/srv/link/data"}), "is mounted at /srv/real/data");
+  EXPECT_REFUSED(Volume({"mount", "data", "/srv/elsewhere"}), 1, "unmount it first");
+  ASSERT_DONE(Volume({"unmount", "data", "/srv/link/data"}), "is unmounted from /srv/real/data");
+  ASSERT_DONE(Volume({"delete", "data", "--yes"}), "deleted");
 }
 
 TEST_F(ByHand, BadInputIsOneLineWithTheRemedy) {
@@ -184,7 +206,11 @@ TEST_F(ByHandReboot, Before) {
 TEST_F(ByHandReboot, After) {
   VolumeGroup group(kGroup, DiskNodes());
   EXPECT_FALSE(IsMountPoint(kMountPoint));
-  Start();
+  // As quarry-volume@.service does it: while quarryd starts.
+  auto started = QuarrydProcess::Start({});
+  ASSERT_OK(started);
+  quarryd_ = std::move(*started);
+  ASSERT_TRUE(Eventually([] { return Sh("test -S /run/quarry/admin.sock").ok(); }));
   ASSERT_DONE(Volume({"mount", "data"}), "is mounted at /srv/data");  // waits for what the start does anyhow
   EXPECT_OK(CheckPattern(std::string(kMountPoint) + "/f", 5, kLength));
   ASSERT_DONE(Volume({"unmount", "data"}), "is unmounted");

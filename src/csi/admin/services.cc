@@ -27,7 +27,7 @@ Result<std::optional<AbsolutePath>> ParseOptionalPath(const std::string& text) {
   if (text.empty()) {
     return std::optional<AbsolutePath>();
   }
-  QUARRY_ASSIGN(AbsolutePath path, ParsePath("path", text));
+  QUARRY_ASSIGN(AbsolutePath path, ParsePath("target_path", text));
   return std::optional(std::move(path));
 }
 
@@ -272,7 +272,7 @@ class AdminService final : public pb::Admin::Service {
                      pb::MountResponse* response) override {
     return edge_.Serve({"Mount", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->path()));
+      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->target_path()));
       if (!path.has_value() && request->options_size() > 0) {
         return Status(Invalid("options", "are kept with the mount point: set both, or none"));
       }
@@ -292,7 +292,7 @@ class AdminService final : public pb::Admin::Service {
                        pb::UnmountResponse* response) override {
     return edge_.Serve({"Unmount", true}, *context, *request, request->volume_id(), [&](Rpc& rpc) -> Status {
       QUARRY_TRY(CheckRequired("volume_id", request->volume_id()));
-      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->path()));
+      QUARRY_ASSIGN(const auto path, ParseOptionalPath(request->target_path()));
       QUARRY_ASSIGN(const engine::UnmountResult result,
                     engine_.mounts().Unmount(request->volume_id(), path, rpc.call));
       rpc.note = fmt::format("{} {}", result.path, result.changed ? "unmounted" : "not changed");

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <memory>
+#include <span>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,10 +18,12 @@
 #include "ctl/cli/volumes.h"
 #include "ctl/json_text.h"
 #include "ctl/mount_point.h"
+#include "engine/model/catalog.h"
 
 namespace quarry::ctl {
 namespace {
 
+constexpr std::chrono::seconds kPause{1};
 constexpr const char* kUsualFolder = "/etc/quarry/volumes.d";
 
 struct Wish {
@@ -62,10 +67,11 @@ Result<std::vector<DeclaredVolume>> ReadDeclarations(const std::vector<std::stri
     QUARRY_ASSIGN(std::vector<DeclaredVolume> volumes, ParseDeclaration(text, file));
     std::ranges::move(volumes, std::back_inserter(out));
   }
-  QUARRY_TRY(CheckTogether(out));
-  for (const DeclaredVolume& volume : out) {
+  for (DeclaredVolume& volume : out) {
     QUARRY_TRY(ParseOwner(volume.owner, volume.mode).Context(volume.where));
+    volume.mount_point = volume.mount_point.empty() ? "" : WithoutLinks(volume.mount_point);
   }
+  QUARRY_TRY(CheckTogether(out));
   return out;
 }
 
@@ -73,8 +79,8 @@ Result<std::vector<DeclaredVolume>> ReadDeclarations(const std::vector<std::stri
 Status CheckParameters(VolumeClient& client, const std::vector<DeclaredVolume>& declared,
                        const VolumeList& present) {
   for (const DeclaredVolume& volume : declared) {
-    const auto row = Pick(present, volume.name);
-    if (!row.has_value() || row->is_snapshot()) {
+    const auto row = Pick(present, volume.name, Kind::kVolume);
+    if (!row.has_value()) {
       continue;
     }
     QUARRY_ASSIGN(const std::string difference,
@@ -84,6 +90,57 @@ Status CheckParameters(VolumeClient& client, const std::vector<DeclaredVolume>& 
                                                     volume.where, volume.name, difference));
     }
   }
+  return Ok();
+}
+
+bool IsUsedAt(const VolumeRow& row, const std::string& path) {
+  return std::ranges::find(row.facts.used_at(), path) != row.facts.used_at().end();
+}
+
+// What steps need that only this node and quarryd can tell. Nothing is changed yet.
+Status CheckSteps(VolumeClient& client, const ApplyPlan& plan, const VolumeList& present, bool dry_run) {
+  for (const ApplyStep& step : plan.steps) {
+    const DeclaredVolume& declared = step.declared;
+    if (step.kind == ApplyStep::Kind::kCreate) {
+      QUARRY_TRY(engine::Profile::Parse(declared.parameters, "").Context(declared.where));
+      // Otherwise quarryd may wait for space that is being erased.
+      if (dry_run) {
+        QUARRY_TRY(CheckNewVolume(client, WishFor(declared)).Context(declared.where));
+      }
+    }
+    const bool is_free = std::ranges::none_of(present.rows, [&](const VolumeRow& row) {
+      return IsUsedAt(row, declared.mount_point);  // by a volume that is unmounted first, or by this one
+    });
+    if (step.kind == ApplyStep::Kind::kMount && is_free) {
+      QUARRY_TRY(CheckMountPoint(declared.mount_point).Context(declared.where));
+    }
+  }
+  return Ok();
+}
+
+// Adds the steps that give root directories their owners and modes, after the mounts.
+Status PlanOwners(const std::vector<DeclaredVolume>& declared, const VolumeList& present, ApplyPlan& plan) {
+  std::vector<ApplyStep> steps;
+  for (const DeclaredVolume& volume : declared) {
+    QUARRY_ASSIGN(const Ownership wish, ParseOwner(volume.owner, volume.mode));
+    if (wish.empty()) {
+      continue;
+    }
+    const auto row = Pick(present, volume.name, Kind::kVolume);
+    bool differs = true;
+    if (row.has_value() && IsUsedAt(*row, volume.mount_point)) {
+      QUARRY_ASSIGN(differs, Differs(volume.mount_point, wish));
+    }
+    if (differs) {
+      steps.push_back({ApplyStep::Kind::kOwn,
+                       volume.name,
+                       fmt::format("set owner and mode of {}", volume.mount_point),
+                       volume,
+                       {}});
+    }
+  }
+  const auto deletes = std::ranges::find(plan.steps, ApplyStep::Kind::kDelete, &ApplyStep::kind);
+  plan.steps.insert(deletes, steps.begin(), steps.end());
   return Ok();
 }
 
@@ -100,9 +157,17 @@ Status Take(VolumeClient& client, const ApplyStep& step) {
       QUARRY_TRY(client.Grow(step.present, step.declared.size, call));
       return Ok();
     case ApplyStep::Kind::kMount: {
-      QUARRY_ASSIGN(const VolumeList list, client.List(CallWithin(kPatience)));
-      QUARRY_ASSIGN(const VolumeRow row, Pick(list, step.volume));
+      QUARRY_ASSIGN(const VolumeRow row, client.Find(step.volume, Kind::kVolume, call));
       QUARRY_TRY(MountVolume(client, row, step.declared.mount_point, step.declared.options));
+      return Ok();
+    }
+    case ApplyStep::Kind::kOwn: {
+      QUARRY_ASSIGN(const VolumeRow row, client.Find(step.volume, Kind::kVolume, call));
+      QUARRY_ASSIGN(const Ownership wish, ParseOwner(step.declared.owner, step.declared.mode));
+      if (!IsUsedAt(row, step.declared.mount_point)) {
+        return Error(Code::kPrecondition, fmt::format("volume {} is not mounted there", step.volume));
+      }
+      QUARRY_TRY(SetOwnership(step.declared.mount_point, wish));
       return Ok();
     }
     case ApplyStep::Kind::kDelete:
@@ -111,19 +176,31 @@ Status Take(VolumeClient& client, const ApplyStep& step) {
   return Ok();
 }
 
-// Owners and modes of what is mounted by now.
-Status SetOwners(const std::vector<DeclaredVolume>& declared, std::vector<std::string>& done) {
-  for (const DeclaredVolume& volume : declared) {
-    QUARRY_ASSIGN(const Ownership wish, ParseOwner(volume.owner, volume.mode));
-    if (wish.empty()) {
+// After a failed step: mounts again what was unmounted and not mounted yet. Returns what was done, in words.
+std::string MountAgain(VolumeClient& client, std::span<const ApplyStep> done) {
+  std::string words;
+  for (const ApplyStep& step : done) {
+    const bool mounted = std::ranges::any_of(done, [&](const ApplyStep& other) {
+      return other.kind == ApplyStep::Kind::kMount && other.volume == step.volume;
+    });
+    if (step.kind != ApplyStep::Kind::kUnmount || mounted) {
       continue;
     }
-    QUARRY_ASSIGN(const bool changed, SetOwnership(volume.mount_point, wish));
-    if (changed) {
-      done.push_back(fmt::format("set owner and mode of {}", volume.mount_point));
+    const auto& facts = step.present.facts;
+    const std::string& options = facts.mount_options();
+    std::vector<std::string> list;
+    for (size_t at = 0; at < options.size();) {
+      const size_t comma = std::min(options.find(',', at), options.size());
+      list.push_back(options.substr(at, comma - at));
+      at = comma + 1;
     }
+    const auto again =
+        client.Mount(facts.volume_id(), facts.mount_point(), list, CallWithin(kChangePatience));
+    words += again.has_value() ? fmt::format("; volume {} is mounted at {} again", step.volume, again->path())
+                               : fmt::format("; volume {} could not be mounted at {} again: {}", step.volume,
+                                             facts.mount_point(), again.error().message());
   }
-  return Ok();
+  return words;
 }
 
 std::string Report(const std::vector<std::string>& lines, const std::vector<std::string>& notes,
@@ -141,26 +218,69 @@ std::string Report(const std::vector<std::string>& lines, const std::vector<std:
   return text;
 }
 
+struct Present {
+  VolumeList list;
+  ApplyPlan plan;
+};
+
+// Waits while a pool that may have a declared volume cannot be read.
+Result<Present> PlanWhenReadable(VolumeClient& client, const std::vector<DeclaredVolume>& declared,
+                                 const std::vector<std::string>& remove) {
+  const Call call = CallWithin(kChangePatience);
+  std::string told;
+  while (true) {
+    QUARRY_ASSIGN(VolumeList list, client.List(CallWithin(kPatience)));
+    auto plan = PlanApply(declared, list, remove);
+    if (plan.has_value()) {
+      return Present{std::move(list), std::move(*plan)};
+    }
+    if (plan.error().code() != Code::kUnavailable || call.Remaining() <= kPause) {
+      return std::move(plan.error());
+    }
+    if (std::exchange(told, plan.error().message()) != plan.error().message()) {
+      TellWaiting(told);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+// File systems that an earlier run could not grow after their volumes.
+Status GrowFilesystems(VolumeClient& client, const std::vector<DeclaredVolume>& declared,
+                       const VolumeList& present) {
+  for (const DeclaredVolume& volume : declared) {
+    if (const auto row = Pick(present, volume.name, Kind::kVolume); row.has_value()) {
+      QUARRY_TRY(client.GrowFilesystem(*row, CallWithin(kChangePatience))
+                     .Context(fmt::format("growing the file system of volume {}", volume.name)));
+    }
+  }
+  return Ok();
+}
+
 Result<std::string> Apply(VolumeClient& client, const Wish& wish, const Common& common) {
   QUARRY_ASSIGN(const auto declared, ReadDeclarations(wish.files));
-  QUARRY_ASSIGN(const VolumeList present, client.List(CallWithin(kPatience)));
-  QUARRY_ASSIGN(const ApplyPlan plan, PlanApply(declared, present, wish.remove));
-  QUARRY_TRY(CheckParameters(client, declared, present));
+  QUARRY_ASSIGN(Present present, PlanWhenReadable(client, declared, wish.remove));
+  QUARRY_TRY(CheckParameters(client, declared, present.list));
+  QUARRY_TRY(CheckSteps(client, present.plan, present.list, wish.dry_run));
+  QUARRY_TRY(PlanOwners(declared, present.list, present.plan));
+  const std::vector<ApplyStep>& steps = present.plan.steps;
   std::vector<std::string> lines;
-  for (const ApplyStep& step : plan.steps) {
-    if (!wish.dry_run) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Status taken = wish.dry_run ? Ok() : Take(client, steps[i]);
+    if (!taken.has_value()) {
       std::string before;
       for (const std::string& line : lines) {
         before += fmt::format("done: {}\n", line);
       }
-      QUARRY_TRY(Take(client, step).Context(fmt::format("{}{}", before, step.text)));
+      std::cout << before;
+      return Error(taken.error().code(), fmt::format("{}: {}{}", steps[i].text, taken.error().message(),
+                                                     MountAgain(client, std::span(steps).first(i))));
     }
-    lines.push_back(step.text);
+    lines.push_back(steps[i].text);
   }
   if (!wish.dry_run) {
-    QUARRY_TRY(SetOwners(declared, lines));
+    QUARRY_TRY(GrowFilesystems(client, declared, present.list));
   }
-  return Report(lines, plan.notes, common, wish.dry_run);
+  return Report(lines, present.plan.notes, common, wish.dry_run);
 }
 
 Run SetUpApply(CLI::App& sub, const Common& common) {

@@ -26,8 +26,8 @@ struct Common {
   bool json = false;
 };
 
-// Returns the text to print. `exit_status` becomes 1 if the text is complete but reports a failure. The exit status
-// after an error is 1, 2 if the usage was wrong, or `exit_status` if that is more.
+// Returns the text to print. `exit_status` becomes 1 if the text is complete but reports a failure. The exit
+// status after an error is 1, 2 if the usage was wrong, or `exit_status` if that is more.
 using Run = std::function<Result<std::string>(int& exit_status)>;
 
 // Adds the options of a command to `sub`. The returned function owns their values. `common` outlives it.

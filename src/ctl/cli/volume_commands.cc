@@ -10,12 +10,12 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/path.h"
 #include "ctl/cli/tables.h"
 #include "ctl/cli/volumes.h"
 #include "ctl/json_text.h"
 #include "ctl/mount_point.h"
 #include "ctl/volume_text.h"
+#include "mount/mount_api.h"
 
 namespace quarry::ctl {
 namespace {
@@ -43,16 +43,13 @@ Result<std::string> Answer(VolumeClient& client, const Common& common, const std
   return VolumeJson(row);
 }
 
-Result<VolumeRow> PickVolume(VolumeClient& client, const std::string& name) {
-  QUARRY_ASSIGN(const VolumeList list, client.List(CallWithin(kPatience)));
-  QUARRY_ASSIGN(VolumeRow row, Pick(list, name));
-  if (row.is_snapshot()) {
-    return Error(
-        Code::kInvalidArgument,
-        fmt::format("'{}' is a snapshot: `quarryctl volume restore {} NEW-NAME` makes a volume of it", name,
-                    name));
-  }
-  return row;
+Result<VolumeRow> FindVolume(VolumeClient& client, const std::string& name) {
+  return client.Find(name, Kind::kVolume, CallWithin(kChangePatience));
+}
+
+// The answer of a command that has changed nothing.
+std::string Nothing(const Common& common, const std::string& words) {
+  return common.json ? JsonLine({{"changed", false}, {"text", words}}) : words + "\n";
 }
 
 // The options of create and mount that say where to.
@@ -118,17 +115,25 @@ Run SetUpCreate(CLI::App& sub, const Common& common) {
       return Error(Code::kInvalidArgument,
                    "--option, --owner and --mode need --mount, and --mount a file system");
     }
-    QUARRY_TRY(OwnershipOf(*wish));  // before anything is made
+    // Everything is checked before anything is made.
+    QUARRY_TRY(OwnershipOf(*wish));
+    QUARRY_TRY(mount::ParseMountOptions(wish->options).Context("--option"));
     QUARRY_ASSIGN(const VolumeList before, client.List(CallWithin(kPatience)));
-    const bool there = std::ranges::any_of(before.rows, [&](const VolumeRow& row) {
-      return !row.is_snapshot() && row.facts.name() == wish->volume.name;
-    });
+    const bool there = Pick(before, wish->volume.name, Kind::kVolume).has_value();
+    if (!wish->path.empty()) {
+      QUARRY_ASSIGN(wish->path, ParseMountPoint(wish->path).Context("--mount"));
+      QUARRY_TRY(there ? Ok() : CheckMountPoint(wish->path));
+    }
     if (wish->dry_run) {
-      return DryRunCreate(client, wish->volume, there);
+      if (there) {
+        return Nothing(common, fmt::format("there is already a volume '{}'", wish->volume.name));
+      }
+      QUARRY_ASSIGN(const Bytes most, CheckNewVolume(client, wish->volume));
+      return Nothing(common, fmt::format("would create volume {} of {}; such a volume could have up to {}",
+                                         wish->volume.name, HumanBytes(wish->volume.size), HumanBytes(most)));
     }
     QUARRY_ASSIGN(const std::string id, client.Create(wish->volume, CallWithin(kChangePatience)));
-    QUARRY_ASSIGN(const VolumeList list, client.List(CallWithin(kPatience)));
-    QUARRY_ASSIGN(const VolumeRow row, Pick(list, id));
+    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, id));
     std::string words = fmt::format("{} volume {}: {}", there ? "there is already" : "created",
                                     wish->volume.name, Summary(row));
     if (!wish->path.empty()) {
@@ -178,7 +183,7 @@ Run SetUpGrow(CLI::App& sub, const Common& common) {
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
     const bool more = wish->size.starts_with('+');
     QUARRY_ASSIGN(Bytes size, ParseSize(wish->size.substr(more ? 1 : 0)).Context("--size"));
-    QUARRY_ASSIGN(const VolumeRow row, PickVolume(client, wish->name));
+    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->name));
     size = more ? row.size() + size : size;
     const std::string& name = row.facts.name();
     if (size < row.asked()) {
@@ -187,8 +192,8 @@ Run SetUpGrow(CLI::App& sub, const Common& common) {
                                                        name, HumanBytes(row.size())));
     }
     if (wish->dry_run) {
-      return fmt::format("would grow volume {} from {} to {}\n", name, HumanBytes(row.size()),
-                         HumanBytes(size));
+      return Nothing(common, fmt::format("would grow volume {} from {} to {}", name, HumanBytes(row.size()),
+                                         HumanBytes(size)));
     }
     QUARRY_ASSIGN(const Bytes grown, client.Grow(row, size, CallWithin(kChangePatience)));
     return Answer(client, common, row.facts.volume_id(),
@@ -214,7 +219,7 @@ Run SetUpMount(CLI::App& sub, const Common& common) {
       return Error(Code::kInvalidArgument,
                    "--option: needs PATH too; the options are kept with the mount point");
     }
-    QUARRY_ASSIGN(const VolumeRow row, PickVolume(client, wish->name));
+    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->name));
     QUARRY_ASSIGN(const std::string path, MountNow(client, row, *wish));
     return Answer(client, common, row.facts.volume_id(),
                   fmt::format("volume {} is mounted at {}", row.facts.name(), path));
@@ -230,9 +235,10 @@ Run SetUpUnmount(CLI::App& sub, const Common& common) {
   sub.add_option("PATH", wish->path, "directory [its mount point]");
   sub.footer("Example: quarryctl volume unmount data\nThe volume is not mounted after a restart either.");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
-    QUARRY_ASSIGN(const VolumeRow row, PickVolume(client, wish->name));
+    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->name));
     QUARRY_ASSIGN(const auto done,
-                  client.Unmount(row.facts.volume_id(), wish->path, CallWithin(kChangePatience)));
+                  client.Unmount(row.facts.volume_id(), wish->path.empty() ? "" : WithoutLinks(wish->path),
+                                 CallWithin(kChangePatience)));
     return Answer(client, common, row.facts.volume_id(),
                   done.changed()
                       ? fmt::format("volume {} is unmounted from {}", row.facts.name(), done.path())
@@ -252,11 +258,10 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
   sub.footer(
       "Example: quarryctl volume delete data --yes\nIts bytes are erased, and cannot be brought back.");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
-    QUARRY_ASSIGN(const VolumeList list, client.List(CallWithin(kPatience)));
-    const auto row = Pick(list, wish->name);
+    const auto row = client.Find(wish->name, Kind::kAny, CallWithin(kChangePatience));
     if (!row.has_value() && row.error().code() == Code::kNotFound && wish->yes) {
-      return fmt::format("there is no volume '{}' any more\n",
-                         wish->name);  // a script may repeat the command
+      return Nothing(common,
+                     fmt::format("there is no volume '{}' any more", wish->name));  // scripts repeat it
     }
     QUARRY_TRY(row);
     const std::string what =
@@ -267,7 +272,7 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
                                row->facts.mount_point(), row->facts.name()));
     }
     if (wish->dry_run) {
-      return fmt::format("would delete {} and its data: {}\n", what, Summary(*row));
+      return Nothing(common, fmt::format("would delete {} and its data: {}", what, Summary(*row)));
     }
     if (!wish->yes) {
       QUARRY_TRY(Confirm(fmt::format("{} ({}) and its data will be gone for good.", what, Summary(*row)),
@@ -287,7 +292,7 @@ Run SetUpSnapshot(CLI::App& sub, const Common& common) {
   sub.add_option("NAME", wish->name, "name of the snapshot")->required();
   sub.footer("Example: quarryctl volume snapshot data data-before-upgrade");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
-    QUARRY_ASSIGN(const VolumeRow row, PickVolume(client, wish->volume));
+    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->volume));
     QUARRY_ASSIGN(const std::string id,
                   client.Snapshot(row.facts.volume_id(), wish->name, CallWithin(kCopyPatience)));
     return Answer(client, common, id, fmt::format("snapshot {} of volume {}", wish->name, row.facts.name()));
@@ -309,18 +314,14 @@ Run SetUpCopy(CLI::App& sub, const Common& common) {
          kSnapshot ? "name or id of the snapshot" : "name or id of the volume, which must not be in use")
       ->required();
   sub.add_option("NAME", wish->volume.name, "name of the new volume")->required();
-  sub.add_option("parameters", wish->parameters, "KEY=VALUE…, as in a StorageClass");
+  sub.add_option("parameters", wish->parameters,
+                 "KEY=VALUE…, as in a StorageClass [type and pool of the source, and the usual values]");
   sub.add_option("--size", wish->size, "if it shall be larger, such as 20GiB");
   sub.footer(kSnapshot ? "Example: quarryctl volume restore data-before-upgrade data2"
                        : "Example: quarryctl volume clone data data2");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
-    QUARRY_ASSIGN(const VolumeList list, client.List(CallWithin(kPatience)));
-    QUARRY_ASSIGN(const VolumeRow row, Pick(list, wish->source));
-    if (row.is_snapshot() != kSnapshot) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("'{}' is a {}: use `quarryctl volume {}`", wish->source,
-                               kSnapshot ? "volume" : "snapshot", kSnapshot ? "clone" : "restore"));
-    }
+    QUARRY_ASSIGN(const VolumeRow row, client.Find(wish->source, kSnapshot ? Kind::kSnapshot : Kind::kVolume,
+                                                   CallWithin(kChangePatience)));
     wish->volume.size = row.asked();
     if (!wish->size.empty()) {
       QUARRY_ASSIGN(wish->volume.size, ParseSize(wish->size).Context("--size"));

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 
 #include <fmt/format.h>
 
-#include "base/path.h"
 #include "ctl/cli/command.h"
 #include "ctl/mount_point.h"
+#include "engine/model/catalog.h"
 
 namespace quarry::ctl {
 
@@ -19,23 +20,34 @@ void TellWaiting(const std::string& why) {
 
 Result<std::string> MountVolume(VolumeClient& client, const VolumeRow& row, const std::string& path,
                                 const std::vector<std::string>& options) {
-  const std::string at = path.empty() ? row.facts.mount_point() : path;
-  if (!at.empty()) {
-    QUARRY_ASSIGN(const AbsolutePath target, AbsolutePath::Parse(at).Context("PATH"));
-    const auto& used = row.facts.used_at();
-    if (std::ranges::find(used, target.str()) == used.end()) {
-      QUARRY_TRY(PrepareMountPoint(target.str()));
+  std::string at = row.facts.mount_point();
+  if (!path.empty()) {
+    QUARRY_ASSIGN(at, ParseMountPoint(path).Context("PATH"));
+    at = WithoutLinks(at);
+  }
+  const auto is_there = [&at](const VolumeRow& volume) {
+    return std::ranges::find(volume.facts.used_at(), at) != volume.facts.used_at().end();
+  };
+  if (!at.empty() && !is_there(row)) {
+    const Status prepared = PrepareMountPoint(at);
+    // quarryd may have mounted it in the meantime, as it does at its start.
+    if (!prepared.has_value()) {
+      QUARRY_ASSIGN(const VolumeRow now,
+                    client.Find(row.facts.volume_id(), Kind::kVolume, CallWithin(kPatience)));
+      QUARRY_TRY(is_there(now) ? Ok() : prepared);
     }
   }
-  QUARRY_ASSIGN(const auto mounted,
-                client.Mount(row.facts.volume_id(), path, options, CallWithin(kChangePatience)));
+  QUARRY_ASSIGN(const auto mounted, client.Mount(row.facts.volume_id(), path.empty() ? "" : at, options,
+                                                 CallWithin(kChangePatience)));
   return mounted.path();
 }
 
-Result<std::string> DryRunCreate(VolumeClient& client, const NewVolume& wish, bool there) {
-  if (there) {
-    return fmt::format("there is already a volume '{}'\n", wish.name);
+Result<Bytes> CheckNewVolume(VolumeClient& client, const NewVolume& wish) {
+  if (wish.size.value > std::numeric_limits<int64_t>::max()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the size of volume '{}' is more than any disk has", wish.name));
   }
+  QUARRY_TRY(engine::Profile::Parse(wish.parameters, "").Context(fmt::format("volume '{}'", wish.name)));
   QUARRY_ASSIGN(const Bytes most, client.Capacity(wish, CallWithin(kPatience)));
   if (most < wish.size) {
     return Error(Code::kNoSpace,
@@ -43,8 +55,7 @@ Result<std::string> DryRunCreate(VolumeClient& client, const NewVolume& wish, bo
                              "`quarryctl capacity` shows every type",
                              wish.name, HumanBytes(most), most.value));
   }
-  return fmt::format("would create volume {} of {}; such a volume could have up to {}\n", wish.name,
-                     HumanBytes(wish.size), HumanBytes(most));
+  return most;
 }
 
 Status Confirm(const std::string& warning, const std::string& word) {

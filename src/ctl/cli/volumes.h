@@ -17,11 +17,13 @@ constexpr std::chrono::minutes kChangePatience{10};
 void TellWaiting(const std::string& why);
 
 // Prepares the directory, mounts the volume there and returns the path. `path` empty: at its mount point.
+// Symbolic links in it are followed.
 Result<std::string> MountVolume(VolumeClient& client, const VolumeRow& row, const std::string& path,
                                 const std::vector<std::string>& options);
 
-// Says whether the volume could be made, without making it. `there`: a volume of this name exists.
-Result<std::string> DryRunCreate(VolumeClient& client, const NewVolume& wish, bool there);
+// Whether such a volume could be made now, without making it. kInvalidArgument: a parameter. kNoSpace: the
+// error tells how large it could be. Returns the largest size.
+Result<Bytes> CheckNewVolume(VolumeClient& client, const NewVolume& wish);
 
 // Asks the user at a terminal to type `word`. kInvalidArgument: there is no terminal. kCancelled: he did not.
 Status Confirm(const std::string& warning, const std::string& word);

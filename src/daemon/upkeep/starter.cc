@@ -11,11 +11,12 @@ constexpr std::chrono::minutes kLongestStart{10};
 }  // namespace
 
 Starter::Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff,
-                 std::string pool)
+                 std::string pool, StarterWords words)
     : start_(std::move(start)),
       log_(log),
       backoff_(backoff),
       pool_(std::move(pool)),
+      words_(std::move(words)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void Starter::Run(const std::stop_token& stop) {
@@ -28,7 +29,10 @@ void Starter::Run(const std::stop_token& stop) {
     if (started.has_value()) {
       done_ = true;
       const auto took = std::chrono::steady_clock::now() - begin;
-      log_.Info("ready", {{"pool", pool_}, {"ms", std::chrono::duration<double, std::milli>(took).count()}});
+      if (!words_.done.empty()) {
+        log_.Info(words_.done,
+                  {{"pool", pool_}, {"ms", std::chrono::duration<double, std::milli>(took).count()}});
+      }
       return;
     }
     if (stop.stop_requested()) {
@@ -36,7 +40,7 @@ void Starter::Run(const std::stop_token& stop) {
     }
     if (const Error& error = started.error(); error.message() != reported) {
       reported = error.message();
-      log_.Warning("not ready yet, trying again",
+      log_.Warning(words_.failed,
                    {{"pool", pool_}, {"code", CodeName(error.code())}, {"detail", reported}});
     }
     (void)Sleep(stop, pause);

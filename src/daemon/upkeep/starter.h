@@ -20,12 +20,18 @@ struct Backoff {
   std::chrono::milliseconds most{10000};  // the pause doubles from `first` up to this
 };
 
+// What the log says. Empty: nothing.
+struct StarterWords {
+  std::string done = "ready";
+  std::string failed = "not ready yet, trying again";
+};
+
 class Starter {
  public:
   // Calls `start` on a thread of its own until `start` succeeds. Logs the first failure, and each later
   // failure whose text differs from the one before. `log` outlives the starter. `pool` is for the log.
   Starter(std::function<Status(const Call&)> start, const Logger& log, Backoff backoff = {},
-          std::string pool = "");
+          std::string pool = "", StarterWords words = {});
   // Asks a running start to stop, and waits for it.
   ~Starter() = default;
   Starter(const Starter&) = delete;
@@ -43,6 +49,7 @@ class Starter {
   const Logger& log_;
   const Backoff backoff_;
   const std::string pool_;
+  const StarterWords words_;
   std::atomic<bool> done_ = false;
   std::atomic<bool> tried_ = false;
   std::jthread thread_;  // last: everything above exists before it runs

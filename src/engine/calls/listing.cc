@@ -136,7 +136,7 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .scrub_pending = scrubs.IsPending(record.tags.id),
           .snapshot_of = record.tags.snapshot ? record.tags.source : "",
           .asked = record.tags.asked > Bytes{} ? record.tags.asked : record.tags.size,
-          .fs_type = record.tags.formatted.empty() ? record.tags.fs_type : record.tags.formatted,
+          .fs_type = record.tags.fs_type,
           .mount_point = record.tags.mount_point,
           .mount_options = record.tags.mount_options};
 }

@@ -42,18 +42,24 @@ bool IsMountPoint(const mount::MountTable& mounts, const std::string& path) {
   return parsed.has_value() && mounts.At(*parsed) != nullptr;
 }
 
-// Whether a mount of `id` at `path` gets along with the one that is kept for `other`.
+bool IsBelow(const std::string& path, const std::string& above) {
+  return path.starts_with(above + "/");
+}
+
+// Whether a mount of `id` at the new path `path` gets along with the one that is kept for `other`.
 Status CheckBeside(const lvm::VolumeTags& other, const mount::MountTable& mounts, const std::string& id,
-                   const std::string& path) {
+                   const std::string& path, bool is_kept) {
   if (other.state != lvm::VolumeState::kReady || other.mount_point.empty() || other.id == id) {
     return Ok();
   }
-  if (other.mount_point == path) {
+  // Two volumes that are kept for one path come from two servers, or one of them was away. The first one is
+  // mounted, and the mount table refuses the second.
+  if (other.mount_point == path && !is_kept) {
     return Error(Code::kAlreadyExists,
                  fmt::format("'{}' is the mount point of volume {} (\"{}\"): unmount that one first", path,
                              other.id, other.co_name));
   }
-  if (path.starts_with(other.mount_point + "/") && !IsMountPoint(mounts, other.mount_point)) {
+  if (IsBelow(path, other.mount_point) && !IsMountPoint(mounts, other.mount_point)) {
     return Error(Code::kUnavailable,
                  fmt::format("volume {} (\"{}\") is not mounted at '{}' yet, which is above '{}'", other.id,
                              other.co_name, other.mount_point, path));
@@ -61,14 +67,25 @@ Status CheckBeside(const lvm::VolumeTags& other, const mount::MountTable& mounts
   return Ok();
 }
 
-// kAlreadyExists: another volume that can be read is kept for this path. kUnavailable: one is kept for a
-// directory above it and is not mounted there, so it would hide this mount later.
-Status CheckPathIsFree(Parts& parts, const std::string& id, const std::string& path, const Call& call) {
+// Whether the path can be mounted on, as far as other volumes that can be read and other mounts go.
+// `is_kept`: the volume `id` is kept for it already. kAlreadyExists: another volume is kept for it.
+// kUnavailable: one is kept for a directory above it and is not mounted there, so it would hide this mount
+// later. kPrecondition: something is mounted below it, which this mount would hide.
+Status CheckPathIsFree(Parts& parts, const std::string& id, const std::string& path, bool is_kept,
+                       const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
+  for (const mount::MountEntry& entry : mounts.entries()) {
+    if (IsBelow(entry.target, path)) {
+      return Error(Code::kPrecondition,
+                   fmt::format("'{}' is mounted below '{}', and would be hidden: unmount "
+                               "it first",
+                               entry.target, path));
+    }
+  }
   for (const auto& catalog : parts.node.LookAtAll(kOthersPatience, call)) {
     if (catalog.has_value()) {
       for (const Record& record : (*catalog)->records) {
-        QUARRY_TRY(CheckBeside(record.tags, mounts, id, path));
+        QUARRY_TRY(CheckBeside(record.tags, mounts, id, path, is_kept));
       }
     }
   }
@@ -77,29 +94,44 @@ Status CheckPathIsFree(Parts& parts, const std::string& id, const std::string& p
 
 // Where and how to mount.
 struct Wish {
-  AbsolutePath path;
+  AbsolutePath path;  // without symbolic links
   std::vector<std::string> flags;
 };
 
-Result<Wish> WishOf(const MountRequest& request, const lvm::VolumeTags& tags) {
-  if (request.path.has_value()) {
-    if (request.path->str() == "/") {
-      return Error(Code::kInvalidArgument, "path: a volume cannot be mounted over the root directory");
-    }
-    for (const std::string& flag : request.flags) {
-      if (flag.find(',') != std::string::npos) {
-        return Error(Code::kInvalidArgument, fmt::format("options: '{}' is more than one option", flag));
-      }
-    }
-    return Wish{*request.path, request.flags};
+Status CheckRequest(const MountRequest& request) {
+  if (request.path->str() == "/") {
+    return Error(Code::kInvalidArgument, "target_path: a volume cannot be mounted over the root directory");
   }
-  if (tags.mount_point.empty()) {
+  if (std::ranges::any_of(request.path->str(),
+                          [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; })) {
+    return Error(Code::kInvalidArgument, "target_path: must not have control characters");
+  }
+  for (const std::string& flag : request.flags) {
+    if (flag.find(',') != std::string::npos) {
+      return Error(Code::kInvalidArgument, fmt::format("options: '{}' is more than one option", flag));
+    }
+  }
+  return Ok();
+}
+
+Result<Wish> WishOf(Parts& parts, const MountRequest& request, const lvm::VolumeTags& tags) {
+  std::optional<AbsolutePath> path = request.path;
+  if (path.has_value()) {
+    QUARRY_TRY(CheckRequest(request));
+  } else if (tags.mount_point.empty()) {
     return Error(Code::kPrecondition,
                  fmt::format("volume {} (\"{}\") has no mount point yet: name one", tags.id, tags.co_name));
+  } else {
+    QUARRY_ASSIGN(path, AbsolutePath::Parse(tags.mount_point).Context("the tag of the mount point"));
   }
-  QUARRY_ASSIGN(AbsolutePath path,
-                AbsolutePath::Parse(tags.mount_point).Context("the tag of the mount point"));
-  return Wish{std::move(path), Words(tags.mount_options)};
+  auto resolved = parts.node.world.mount.Resolve(*path);
+  if (!resolved.has_value()) {
+    // kNotFound would mean that the volume is gone.
+    const bool absent = resolved.error().code() == Code::kNotFound;
+    const Code code = absent ? Code::kPrecondition : resolved.error().code();
+    return std::move(resolved.error()).As(code).Context(fmt::format("mount point '{}'", path->str()));
+  }
+  return Wish{std::move(*resolved), request.path.has_value() ? request.flags : Words(tags.mount_options)};
 }
 
 // Replaces the tags of the mount that is kept. Empty `mount_point`: none is kept any more.
@@ -131,6 +163,27 @@ bool IsIn(const std::vector<std::string>& paths, const std::string& path) {
   return std::ranges::find(paths, path) != paths.end();
 }
 
+// Whether a mount at `path` may be added to the places in `before`, where the volume is mounted.
+Status CheckOtherPlaces(const lvm::VolumeTags& tags, const std::vector<std::string>& before,
+                        const std::string& path, const std::string& options) {
+  const auto named = [&] { return fmt::format("volume {} (\"{}\")", tags.id, tags.co_name); };
+  if (IsIn(before, path)) {
+    return tags.mount_point == path && tags.mount_options != options
+               ? Error(
+                     Code::kAlreadyExists,
+                     fmt::format("{} is mounted at '{}' with other options: unmount it first", named(), path))
+               : Ok();
+  }
+  if (before.empty()) {
+    return Ok();
+  }
+  const bool kept = IsIn(before, tags.mount_point);
+  return Error(
+      Code::kPrecondition,
+      fmt::format("{} is mounted at '{}'{}", named(), kept ? tags.mount_point : before.front(),
+                  kept ? ": unmount it first" : ", but not by this command: an orchestrator uses it"));
+}
+
 }  // namespace
 
 Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call) {
@@ -140,7 +193,7 @@ Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call)
   QUARRY_TRY(parts_.node.copied.Check(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
   const lvm::VolumeTags& tags = found.record.tags;
-  QUARRY_ASSIGN(const Wish wish, WishOf(request, tags));
+  QUARRY_ASSIGN(const Wish wish, WishOf(parts_, request, tags));
   const std::string& path = wish.path.str();
   if (found.record.access == Access::kBlock) {
     return Error(Code::kPrecondition,
@@ -151,16 +204,11 @@ Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call)
   const std::string options = fmt::format("{}", fmt::join(wish.flags, ","));
   QUARRY_ASSIGN(const auto present, parts_.node.StackOn(found.record.DmUuid()));
   QUARRY_ASSIGN(const auto before, MountedAt(parts_, present));
-  if (!tags.mount_point.empty() && tags.mount_point != path && IsIn(before, tags.mount_point)) {
-    return Error(Code::kPrecondition, fmt::format("volume {} (\"{}\") is mounted at '{}': unmount it first",
-                                                  tags.id, tags.co_name, tags.mount_point));
+  QUARRY_TRY(CheckOtherPlaces(tags, before, path, options));
+  const bool is_kept = !request.path.has_value() || tags.mount_point == path;
+  if (!IsIn(before, path)) {
+    QUARRY_TRY(CheckPathIsFree(parts_, tags.id, path, is_kept, call));
   }
-  if (tags.mount_point == path && tags.mount_options != options && IsIn(before, path)) {
-    return Error(Code::kAlreadyExists,
-                 fmt::format("volume {} (\"{}\") is mounted at '{}' with other options: unmount it first",
-                             tags.id, tags.co_name, path));
-  }
-  QUARRY_TRY(CheckPathIsFree(parts_, tags.id, path, call));
   QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
   QUARRY_TRY(PublishMounted(parts_, found, stack,
                             {.id = tags.id,
@@ -207,6 +255,13 @@ Result<UnmountResult> Mounts::Unmount(const std::string& id, const std::optional
                     tags.id, tags.co_name, before.front()));
   }
   QUARRY_TRY(TakeFromTarget(parts_, stack, id, *at, TargetOwner::kCaller, call));
+  QUARRY_ASSIGN(const auto after, MountedAt(parts_, stack));
+  if (IsIn(after, at->str())) {
+    return Error(Code::kPrecondition,
+                 fmt::format("volume {} (\"{}\") is still mounted at '{}', because something "
+                             "else is mounted over it: unmount that first",
+                             tags.id, tags.co_name, at->str()));
+  }
   if (!tags.mount_point.empty()) {
     QUARRY_TRY(Keep(parts_, found, "", "", call)
                    .Context(fmt::format("volume {} is unmounted, but a restart would mount it again", id)));
@@ -214,36 +269,46 @@ Result<UnmountResult> Mounts::Unmount(const std::string& id, const std::optional
   return UnmountResult{at->str(), !tags.mount_point.empty() || IsIn(before, at->str())};
 }
 
-Status Mounts::MountKept(const std::string& pool_name, std::set<std::string>& done, const Call& call) {
-  std::vector<std::pair<std::string, std::string>> wanted;  // path and id
+Status Mounts::MountKept(const std::string& pool_name, KeptMounts& past, const Call& call) {
+  struct Wanted {
+    bool failed;
+    std::string path, id;
+    auto operator<=>(const Wanted&) const = default;
+  };
+  std::vector<Wanted> wanted;
   {
     QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
     QUARRY_ASSIGN(Pool* const pool, parts_.node.FindPool(pool_name));
     QUARRY_ASSIGN(const auto catalog, parts_.node.Read(*pool, call));
     for (const Record& record : catalog->records) {
       const lvm::VolumeTags& tags = record.tags;
-      if (tags.state != lvm::VolumeState::kReady || tags.snapshot) {
+      if (tags.state != lvm::VolumeState::kReady || tags.snapshot || past.done.contains(tags.id)) {
         continue;
       }
-      if (tags.mount_point.empty()) {
-        done.insert(tags.id);  // whoever mounts it from now on does so himself
-      } else if (!done.contains(tags.id)) {
-        wanted.emplace_back(tags.mount_point, tags.id);
+      QUARRY_ASSIGN(const auto stack, parts_.node.StackOn(record.DmUuid()));
+      QUARRY_ASSIGN(const auto places, MountedAt(parts_, stack));
+      // Whoever has mounted it elsewhere, or mounts it from now on, does so himself.
+      if (tags.mount_point.empty() || (!places.empty() && !IsIn(places, tags.mount_point))) {
+        past.done.insert(tags.id);
+      } else {
+        wanted.push_back({past.failed.contains(tags.id), tags.mount_point, tags.id});
       }
     }
   }
   std::ranges::sort(wanted);
   std::string failures;
   Code code = Code::kInternal;
-  for (const auto& [path, id] : wanted) {
-    const auto mounted = Mount({.id = id}, call.Within(kStartLimit));
+  for (const Wanted& one : wanted) {
+    const auto mounted = Mount({.id = one.id}, call.Within(kStartLimit));
     if (mounted.has_value() || mounted.error().code() == Code::kNotFound) {
-      done.insert(id);
+      past.done.insert(one.id);
+      past.failed.erase(one.id);
       continue;
     }
     QUARRY_TRY(call.Check("mounting volumes"));
+    past.failed.insert(one.id);
     code = failures.empty() ? mounted.error().code() : code;
-    failures += fmt::format("{}volume {} at '{}': {}", failures.empty() ? "" : "; ", id, path,
+    failures += fmt::format("{}volume {} at '{}': {}", failures.empty() ? "" : "; ", one.id, one.path,
                             mounted.error().message());
   }
   return failures.empty() ? Ok() : Status(Error(code, failures));

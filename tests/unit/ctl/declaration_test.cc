@@ -78,7 +78,7 @@ pool = "fast"
 parameters = { stripes = 3, integrity = true, erase = "discard" }
 fs = "xfs"
 mount = "/srv/data"
-options = ["noatime", "ro"]
+options = ["noatime", "nodiratime"]
 owner = "7:8"
 mode = "0750"
 [[volume]]
@@ -95,7 +95,7 @@ raw = true
                                                                        {"erase", "discard"}}));
   EXPECT_EQ(volumes[0].fs_type, "xfs");
   EXPECT_EQ(volumes[0].mount_point, "/srv/data");
-  EXPECT_THAT(volumes[0].options, ElementsAre("noatime", "ro"));
+  EXPECT_THAT(volumes[0].options, ElementsAre("noatime", "nodiratime"));
   EXPECT_EQ(volumes[0].owner, "7:8");
   EXPECT_EQ(volumes[0].mode, 0750U);
   EXPECT_EQ(volumes[0].where, "v.toml: line 2");
@@ -122,6 +122,14 @@ TEST(DeclarationTest, BadInputNamesTheLineAndTheRemedy) {
   EXPECT_THAT(WhyNot(start + "mount = \"/a\"\nmode = 750\n"), HasSubstr("mode: must be a string"));
   EXPECT_THAT(WhyNot(start + "options = \"ro\"\n"), HasSubstr("options: must be a list"));
   EXPECT_THAT(WhyNot(start + "parameters = \"x\"\n"), HasSubstr("parameters: must be a table"));
+  EXPECT_THAT(WhyNot(start + "parameters = { type = \"raid1\" }\n"),
+              HasSubstr("type stands beside parameters"));
+  EXPECT_THAT(WhyNot(start + "mount = \"/a\"\noptions = [\"bind\"]\n"), HasSubstr("options: "));
+  EXPECT_THAT(WhyNot(start + "mount = \"/a\"\noptions = [\"ro\"]\nmode = \"0700\"\n"),
+              HasSubstr("read-only"));
+  EXPECT_THAT(WhyNot(start + "mount = \"/\"\n"), HasSubstr("root directory"));
+  EXPECT_THAT(WhyNot("[[volume]]\nname = \"a\"\nsize = \"18446744073709551615\"\n"),
+              HasSubstr("more than any disk"));
   EXPECT_THAT(WhyNot(start + start),
               HasSubstr("v.toml: line 4: volume 'a' is declared before, in v.toml: line 1"));
   EXPECT_THAT(WhyNot(start + "mount = \"/m\"\n[[volume]]\nname = \"b\"\nsize = \"1GiB\"\nmount = \"/m/\"\n"),
@@ -172,9 +180,15 @@ TEST(ApplyPlanTest, OnlyWhatIsNamedIsDeleted) {
   const VolumeList list{{Present("data", Bytes{10 * kGiB.value}, "raid1", "/srv/data"),
                          Present("old", kGiB, "linear", "/srv/old"), Present("third", kGiB)},
                         {}};
-  EXPECT_THAT(
-      StepsOf(kData, list, {"old", "gone"}),
-      ElementsAre("unmount volume old from /srv/old", HasSubstr("delete volume old and its data: 1")));
+  EXPECT_THAT(StepsOf(kData, list, {"old", "gone"}),
+              ElementsAre("unmount volume old from /srv/old", HasSubstr("delete volume old and its data: 1"),
+                          "note: there is no volume 'gone' to delete"));
+  VolumeRow snapshot = Present("snap", kGiB);
+  snapshot.facts.set_snapshot_of("p.id-of-data");
+  EXPECT_THAT(StepsOf("", {{snapshot}, {}}, {"snap"}),
+              ElementsAre(HasSubstr("note: there is no volume 'snap'")));
+  EXPECT_THAT(StepsOf("", {{}, {"pool 'p' cannot be read"}}, {"old"}),
+              ElementsAre(HasSubstr("refused: --delete: ")));
   EXPECT_THAT(StepsOf(kData, list, {"data"}),
               ElementsAre(HasSubstr("refused: --delete data: the volume is declared")));
 }
@@ -189,10 +203,19 @@ TEST(ApplyPlanTest, AnotherTypeOrFormatIsRefused) {
               ElementsAre(HasSubstr("exists with format ext4, and xfs is declared")));
 }
 
+TEST(ApplyPlanTest, NoOtherVolumeLosesItsMountPoint) {
+  EXPECT_THAT(
+      StepsOf(kData, {{Present("other", kGiB, "linear", "/srv/data")}, {}}),
+      ElementsAre(HasSubstr("refused: v.toml: line 1: '/srv/data' is the mount point of volume other")));
+  EXPECT_THAT(StepsOf(kData, {{Present("other", kGiB, "linear", "/srv/data")}, {}}, {"other"}),
+              ElementsAre(HasSubstr("create"), HasSubstr("unmount volume other"),
+                          HasSubstr("mount volume data"), HasSubstr("delete volume other")));
+}
+
 // A second volume of the same name would be made otherwise.
 TEST(ApplyPlanTest, NothingIsMadeWhileAPoolCannotBeRead) {
   EXPECT_THAT(StepsOf(kData, {{}, {"pool 'p' cannot be read: its group is missing"}}),
-              ElementsAre(HasSubstr("refused: volume 'data' is not there, but pool 'p' cannot be read")));
+              ElementsAre(HasSubstr("no volume 'data' is known, but pool 'p' cannot be read")));
 }
 
 TEST(PickTest, ByNameOrById) {
@@ -202,7 +225,10 @@ TEST(PickTest, ByNameOrById) {
   const VolumeList list{{Present("data", kGiB), Present("twice", kGiB), snapshot}, {}};
   EXPECT_EQ(Pick(list, "data")->facts.volume_id(), "p.id-of-data");
   EXPECT_TRUE(Pick(list, "p.snap")->is_snapshot());
-  EXPECT_THAT(Pick(list, "twice").error().message(), HasSubstr("name it by its id, p.id-of-twice or p.snap"));
+  EXPECT_THAT(Pick(list, "twice").error().message(),
+              HasSubstr("is the name of several: name it by its id, p.id-of-twice or p.snap"));
+  EXPECT_FALSE(Pick(list, "twice", Kind::kVolume)->is_snapshot());
+  EXPECT_TRUE(Pick(list, "twice", Kind::kSnapshot)->is_snapshot());
   EXPECT_EQ(Pick(list, "none").error().code(), Code::kNotFound);
   EXPECT_EQ(Pick({{}, {"pool 'p' cannot be read"}}, "none").error().code(), Code::kUnavailable);
 }

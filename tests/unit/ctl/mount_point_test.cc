@@ -38,6 +38,12 @@ TEST_F(MountPointTest, FilesAreNotHidden) {
   EXPECT_FALSE(PrepareMountPoint(folder_ + "/file").has_value()) << "no directory";
 }
 
+TEST_F(MountPointTest, LinksAreFollowed) {
+  std::filesystem::create_directory(folder_ + "/real");
+  std::filesystem::create_directory_symlink(folder_ + "/real", folder_ + "/link");
+  EXPECT_EQ(WithoutLinks(folder_ + "/link/new"), folder_ + "/real/new");
+}
+
 TEST_F(MountPointTest, OwnersAreNamesOrNumbers) {
   const auto both = ParseOwner("root:0", 0750);
   ASSERT_TRUE(both.has_value());
@@ -50,13 +56,16 @@ TEST_F(MountPointTest, OwnersAreNamesOrNumbers) {
   EXPECT_THAT(ParseOwner("nobody-like-that", {}).error().message(),
               HasSubstr("there is no user 'nobody-like-that'"));
   EXPECT_THAT(ParseOwner("root:none-such", {}).error().message(), HasSubstr("there is no group"));
+  EXPECT_FALSE(ParseOwner("4294967295", {}).has_value()) << "chown(2) takes it for nobody";
   EXPECT_THAT(ParseOwner(":", {}).error().message(), HasSubstr("must be USER"));
 }
 
 TEST_F(MountPointTest, OwnershipChangesOnlyWhatDiffers) {
   ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
   const Ownership wish{.user = getuid(), .group = {}, .mode = 0755};
+  EXPECT_TRUE(Differs(folder_, wish).value());
   EXPECT_TRUE(SetOwnership(folder_, wish).value());
+  EXPECT_FALSE(Differs(folder_, wish).value());
   struct stat now{};
   ASSERT_EQ(stat(folder_.c_str(), &now), 0);
   EXPECT_EQ(now.st_mode & 07777U, 0755U);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
 
 #include "engine/engine.h"
 #include "lvm/names.h"
@@ -65,7 +65,7 @@ class MountsTest : public testing::Test {
   Result<UnmountResult> Unmount(const std::string& id, std::optional<AbsolutePath> path = {}) {
     return engine_->mounts().Unmount(id, path, Soon());
   }
-  Status MountKept() { return engine_->mounts().MountKept("p", done_, Soon()); }
+  Status MountKept() { return engine_->mounts().MountKept("p", past_, Soon()); }
   std::vector<std::string> Targets() {
     std::vector<std::string> out;
     const mount::MountTable table = *mount_.Mounts();
@@ -91,7 +91,7 @@ class MountsTest : public testing::Test {
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::unique_ptr<Engine> engine_;
-  std::set<std::string> done_;
+  KeptMounts past_;
 };
 
 TEST_F(MountsTest, AMountSurvivesAReboot) {
@@ -180,8 +180,7 @@ TEST_F(MountsTest, OnlyItsOwnMountIsUnmounted) {
                            Soon())
                   .has_value());
   ExpectFails(Unmount(id), Code::kPrecondition, "is mounted at '/pods/a'");
-  ASSERT_TRUE(Mount(id, "/srv/data").has_value());
-  ASSERT_TRUE(Unmount(id).has_value());
+  ExpectFails(Mount(id, "/srv/data"), Code::kPrecondition, "an orchestrator uses it");
   EXPECT_NE((*mount_.Mounts()).At(Path("/pods/a")), nullptr);
 }
 
@@ -217,6 +216,77 @@ TEST_F(MountsTest, AParentIsMountedFirstAndOneFailureStopsNoOther) {
   ASSERT_TRUE(mount_.Unmount(Path("/srv/z"), Soon()).has_value());
   ASSERT_TRUE(MountKept().has_value());
   EXPECT_THAT(Targets(), ElementsAre("/srv/p", "/srv/p/c")) << "what somebody has unmounted since stays so";
+}
+
+TEST_F(MountsTest, AMountPointIsKeptWithoutSymbolicLinks) {
+  const std::string id = Create("data");
+  mount_.AddDirectory("/real");
+  mount_.AddLink("/srv/link", "/real");
+  ASSERT_TRUE(Mount(id, "/srv/link/data").has_value());
+  EXPECT_EQ(Status1().mount_point, "/real/data");
+  EXPECT_FALSE(Mount(id, "/srv/link/data")->changed);
+  EXPECT_FALSE(Mount(id, "/real/data")->changed);
+}
+
+TEST_F(MountsTest, AMissingDirectoryIsAFailureAndNotTheEndOfTheVolume) {
+  const std::string id = Create("data");
+  mount_.AddDirectory("/srv/a");
+  ASSERT_TRUE(Mount(id, "/srv/a/data").has_value());
+  Reboot();
+  ASSERT_TRUE(mount_.RemovePath(Path("/srv/a/data")).has_value());
+  ASSERT_TRUE(mount_.RemovePath(Path("/srv/a")).has_value());
+  const Status failed = MountKept();
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code(), Code::kPrecondition) << failed.error().message();
+  mount_.AddDirectory("/srv/a");
+  EXPECT_TRUE(MountKept().has_value());
+  EXPECT_THAT(Targets(), ElementsAre("/srv/a/data"));
+}
+
+TEST_F(MountsTest, AMountUnderAnotherOneIsNotTakenForUnmounted) {
+  const std::string id = Create("data");
+  ASSERT_TRUE(Mount(id, "/srv/data").has_value());
+  mount_.AddForeignMount("/srv/data", "tmpfs", "none");
+  ExpectFails(Unmount(id), Code::kPrecondition, "something else is mounted over it");
+  EXPECT_EQ(Status1().mount_point, "/srv/data");
+}
+
+TEST_F(MountsTest, NoMountHidesOneBelowIt) {
+  const std::string id = Create("data");
+  mount_.AddDirectory("/srv/data/below");
+  mount_.AddForeignMount("/srv/data/below", "tmpfs", "none");
+  ExpectFails(Mount(id, "/srv/data"), Code::kPrecondition, "'/srv/data/below' is mounted below");
+}
+
+// The disks of two servers in one.
+TEST_F(MountsTest, OfTwoVolumesThatAreKeptForOnePathOneIsMounted) {
+  const std::string id = Create("data");
+  const std::string other = Create("other");
+  ASSERT_TRUE(Mount(id, "/srv/data").has_value());
+  ASSERT_TRUE(Mount(other, "/srv/other").has_value());
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+    for (lvm::LogicalVolume& lv : group.lvs) {
+      std::ranges::replace(lv.tags, std::string("quarry.mount=/srv/other"), "quarry.mount=/srv/data");
+    }
+  });
+  Reboot();
+  const Status failed = MountKept();
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_THAT(failed.error().message(), HasSubstr("/srv/data"));
+  EXPECT_THAT(Targets(), ElementsAre("/srv/data"));
+}
+
+TEST_F(MountsTest, WhatIsMountedElsewhereByThenStaysThere) {
+  const std::string id = Create("data");
+  ASSERT_TRUE(Mount(id, "/srv/data").has_value());
+  ASSERT_TRUE(mount_.Unmount(Path("/srv/data"), Soon()).has_value());
+  lvm_.before.FailNth("ChangeTags", 1, Error(Code::kIo, "killed"));
+  ExpectFails(Mount(id, "/srv/new"), Code::kIo, "killed");
+  Restart();
+  ASSERT_TRUE(MountKept().has_value());
+  EXPECT_THAT(Targets(), ElementsAre("/srv/new"));
+  ASSERT_TRUE(Mount(id, "/srv/new").has_value()) << "a repetition completes it";
+  EXPECT_EQ(Status1().mount_point, "/srv/new");
 }
 
 }  // namespace
