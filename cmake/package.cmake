@@ -12,12 +12,13 @@ install(TARGETS quarryd quarryctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # quarryd looks for it there (docs/configuration.md, --lvm).
 install(TARGETS quarry-lvm RUNTIME DESTINATION libexec/quarry)
 install(FILES deploy/systemd/quarryd.service deploy/systemd/quarry-volume@.service DESTINATION lib/systemd/system)
+install(PROGRAMS deploy/hooks/mail deploy/hooks/webhook DESTINATION share/doc/quarryd/examples)
+install(FILES deploy/hooks/on-change.conf deploy/prometheus/quarry.rules.yml DESTINATION share/doc/quarryd/examples)
 install(FILES deploy/udev/59-quarry.rules DESTINATION lib/udev/rules.d)
 install(FILES deploy/bash/quarryctl DESTINATION share/bash-completion/completions)
 install(FILES deploy/debian/quarry.toml DESTINATION /etc/quarry)
 install(FILES deploy/debian/quarryd.default DESTINATION /etc/default RENAME quarryd)
 install(FILES deploy/debian/copyright DESTINATION share/doc/quarryd)
-install(FILES deploy/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME quarryd)
 # Manual pages, changelogs and the list of libraries, by scripts/lib/package_files.py.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/package/tree/ DESTINATION . OPTIONAL)
 # The package has three programs. Installing need not build the tests.

@@ -30,6 +30,12 @@ def changelog(version, suite, time):
     return f"{NAME} ({version}) {suite}; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- {maintainer}  {date}\n"
 
 
+def lintian_overrides(suite):
+    """The files with the overrides. lintian refuses names of checks that its own release does not have."""
+    files = [REPOSITORY / "deploy/debian" / name for name in ("lintian-overrides", f"lintian-overrides.{suite}")]
+    return [path for path in files if path.is_file()]
+
+
 def linked(build):
     """The Debian packages of all libraries that the programs load, and of those that are compiled in."""
     loaded = libraries([build / "bin" / program for program in PROGRAMS])
@@ -48,6 +54,9 @@ def make(build, tree, version, suite):
     packed(doc / "changelog.gz", (REPOSITORY / "CHANGELOG.md").read_text())
     inventory = sbom(version, linked(build), moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "scripts/package")
     (doc / "sbom.spdx.json").write_bytes(inventory)
+    overrides = "".join(path.read_text() for path in lintian_overrides(suite))
+    (tree / "share/lintian/overrides").mkdir(parents=True)
+    (tree / "share/lintian/overrides" / NAME).write_text(overrides)
     for library in COMPILED_IN:
         shutil.copyfile(f"/usr/share/doc/{library}/copyright", doc / f"copyright.{library}")
 

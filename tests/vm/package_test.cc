@@ -3,6 +3,7 @@
 // back. /opt/quarry/extra has two packages, of revisions 1 and 2.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -24,6 +25,10 @@ constexpr char kService[] = "quarryd.service";
 constexpr char kVg[] = "vg-data";
 constexpr char kPlace[] = "/srv/volumes";
 constexpr char kDropIn[] = "/run/systemd/system/quarryd.service.d/limit.conf";
+// A volume that quarryctl made and mounted, and a unit that needs it (docs/by-hand.md).
+constexpr char kKept[] = "/srv/kept";
+constexpr char kUser[] = "user-of-kept.service";
+constexpr uint64_t kKeptSeed = 4;
 constexpr char kIds[] = "/root/ids";  // of the volumes, for the time after the boot
 constexpr uint64_t kLength = 4 << 20;
 constexpr seconds kPatience{300};
@@ -43,8 +48,8 @@ std::string Said(const std::string& script) {
   EXPECT_TRUE(said.ok()) << script << ": " << said.out << said.err;
   return Trim(said.out);
 }
-std::string Property(const std::string& name) {
-  return Trim(Tool({"systemctl", "show", "-P", name, kService}).out);
+std::string Property(const std::string& name, const char* unit = kService) {
+  return Trim(Tool({"systemctl", "show", "-P", name, unit}).out);
 }
 std::string Staging(const std::string& name) {
   return std::string(kPlace) + "/staging-" + name;
@@ -139,13 +144,25 @@ class PackageTest : public testing::Test {
       ASSERT_OK(WritePattern(Data(used), used.seed, kLength));
     }
     EXPECT_TRUE(Tool({"/usr/bin/quarryctl", "status"}).ok());
+    Said(std::string("/usr/bin/quarryctl volume create kept --size 64MiB --mount ") + kKept);
+    ASSERT_OK(WritePattern(std::string(kKept) + "/data", kKeptSeed, kLength));
+    std::ofstream(std::string("/etc/systemd/system/") + kUser)
+        << "[Unit]\nRequires=quarry-volume@kept.service\nAfter=quarry-volume@kept.service\n"
+        << "RequiresMountsFor=" << kKept << "\n[Service]\nExecStart=/bin/sleep infinity\n"
+        << std::flush;
+    Said(std::string("systemctl daemon-reload && systemctl start ") + kUser);
+    user_ = Property("MainPID", kUser);
+    EXPECT_NE(user_, "0");
   }
 
   static void CheckData() {
     for (const Used& used : kUsed) {
       EXPECT_OK(CheckPattern(Data(used), used.seed, kLength)) << used.name;
     }
+    EXPECT_OK(CheckPattern(std::string(kKept) + "/data", kKeptSeed, kLength));
   }
+  // The unit that needs a volume was not restarted.
+  void CheckUser() const { EXPECT_EQ(Property("MainPID", kUser), user_); }
 
   static std::string LvNamed(const std::string& name) {
     return Said("lvs --noheadings -o lv_name @quarry.name=" + name);
@@ -192,7 +209,8 @@ class PackageTest : public testing::Test {
     CheckData();
     const auto listed = client_.List();
     ASSERT_OK(listed);
-    EXPECT_EQ(listed.value.size(), std::size(kUsed));
+    EXPECT_EQ(listed.value.size(), std::size(kUsed) + 1);
+    CheckUser();
   }
 
   // A disk that is silent for longer than the watchdog's limit does not end quarryd. A quarryd that hangs is
@@ -231,7 +249,7 @@ class PackageTest : public testing::Test {
     EXPECT_TRUE(Eventually([&] { return !Exists(LvNameIn(waits.value.volume().volume_id())); }, 120));
   }
 
-  static void Remove() {
+  void Remove() {
     const auto mounts = Mounts();
     const std::string volumes = Said(std::string("lvs -a --noheadings -o lv_name,devices,lv_tags ") + kVg);
     ASSERT_NO_FATAL_FAILURE(Apt("remove quarryd"));
@@ -239,6 +257,7 @@ class PackageTest : public testing::Test {
     EXPECT_TRUE(fs::exists("/etc/quarry/quarry.toml"));
     EXPECT_EQ(Mounts(), mounts);
     CheckData();
+    CheckUser();
     ASSERT_NO_FATAL_FAILURE(Apt("purge quarryd"));
     for (const char* gone : {"/etc/quarry", "/etc/default/quarryd", "/run/quarry", "/usr/bin/quarryd",
                              "/etc/systemd/system/multi-user.target.wants/quarryd.service"}) {
@@ -250,6 +269,7 @@ class PackageTest : public testing::Test {
   }
 
   CsiClient client_{"/run/quarry/csi.sock"};
+  std::string user_;  // pid of the unit that needs a volume
 };
 
 TEST_F(PackageTest, VolumesOutliveUpgradeRemovalAndPurge) {
@@ -319,7 +339,11 @@ TEST_F(PackageTest, LvmAloneGivesTheDataBackAfterwards) {
     }
   }
   EXPECT_EQ(expected.size(), 2U);
-  EXPECT_EQ(ids, expected);
+  EXPECT_TRUE(std::ranges::includes(ids, expected));
+  // It mounts what it is to keep mounted: the place is in LVM's tags.
+  const std::string kept = std::string(kKept) + "/data";
+  EXPECT_TRUE(Eventually([&] { return fs::exists(kept); }, 60)) << Journal();
+  EXPECT_OK(CheckPattern(kept, kKeptSeed, kLength));
 }
 
 }  // namespace
