@@ -188,7 +188,9 @@ int Check(const std::vector<std::string>& args, const Environment& environment, 
       findings.Problem(looked.error().message());
     }
   }
-  findings.Tell(findings.problems() == 0 ? "no problems" : fmt::format("{} problems", findings.problems()));
+  findings.Tell(findings.problems() == 0
+                    ? "no problems"
+                    : fmt::format("{} problem{}", findings.problems(), findings.problems() == 1 ? "" : "s"));
   return findings.problems() == 0 ? 0 : 1;
 }
 
