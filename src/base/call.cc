@@ -29,7 +29,7 @@ std::chrono::milliseconds Call::Remaining() const {
 }
 
 Call Call::Within(std::chrono::milliseconds limit) const {
-  return {std::min(deadline, std::chrono::steady_clock::now() + limit), stop, patient};
+  return {std::min(deadline, std::chrono::steady_clock::now() + limit), stop, patient, record};
 }
 
 Call CallWithin(std::chrono::milliseconds limit) {

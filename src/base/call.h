@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <stop_token>
 #include <utility>
 
@@ -28,12 +29,16 @@ class SystemClock final : public Clock {
   std::chrono::system_clock::time_point WallNow() const override { return std::chrono::system_clock::now(); }
 };
 
+class CallRecord;
+
 struct Call {
   SteadyTime deadline = SteadyTime::max();
   std::stop_token stop;
   // True: wait, until the deadline, for another operation on the same object instead of failing with kBusy.
   // For callers that treat "busy" as final.
   bool patient = false;
+  // Where the call's steps and their times are recorded (call_record.h); nullptr: nowhere.
+  std::shared_ptr<CallRecord> record = {};
 
   // kTimeout or kCancelled, naming `what`, once the deadline passed or a stop was requested; else OK.
   Status Check(std::string_view what) const;

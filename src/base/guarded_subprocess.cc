@@ -2,7 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 namespace quarry {
+namespace {
+
+// The program and its first word: "lvm lvcreate". The other words may be long, or secret.
+std::string NameOf(const Command& command) {
+  const std::string& program = command.argv.front();
+  const std::string name = program.substr(program.rfind('/') + 1);
+  return command.argv.size() > 1 ? fmt::format("run {} {}", name, command.argv[1]) : "run " + name;
+}
+
+}  // namespace
 
 std::string TellOfStuck(const StuckChildren& stuck) {
   if (stuck.empty()) {
@@ -27,6 +39,7 @@ Result<Finished> GuardedSubprocess::Run(const Command& command, const Call& call
         Code::kUnavailable,
         fmt::format("not started: {}. Work resumes when they end, or after a reboot", TellOfStuck(stuck)));
   }
+  const TimedStep step(call, [&] { return NameOf(command); });
   const auto before = std::chrono::steady_clock::now();
   Result<Finished> finished = inner_.Run(command, call);
   if (tell_) {

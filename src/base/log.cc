@@ -13,6 +13,8 @@
 namespace quarry {
 namespace {
 
+thread_local const std::string* g_trace = nullptr;  // of the innermost LogTrace of this thread
+
 // By LogLevel.
 constexpr std::array<std::string_view, 4> kLevelNames = {"debug", "info", "warning", "error"};
 
@@ -101,6 +103,14 @@ std::string JsonString(std::string_view text) {
   return '"' + Escaped(text) + '"';
 }
 
+LogTrace::LogTrace(std::string id) : id_(std::move(id)), outer_(g_trace) {
+  g_trace = &id_;
+}
+
+LogTrace::~LogTrace() {
+  g_trace = outer_;
+}
+
 std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
                     std::initializer_list<LogField> fields) {
   const std::string_view name = kLevelNames.at(static_cast<size_t>(level));
@@ -110,11 +120,17 @@ std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
     for (const LogField& field : fields) {
       line += fmt::format(",{}:{}", JsonString(field.name), ValueText(field));
     }
+    if (g_trace != nullptr) {
+      line += fmt::format(R"(,"trace":{})", JsonString(*g_trace));
+    }
     line += "}\n";
   } else {
     line = fmt::format("{} {:<7} {}", Timestamp(), name, Escaped(message));
     for (const LogField& field : fields) {
       line += fmt::format(" {}={}", field.name, ValueText(field));
+    }
+    if (g_trace != nullptr) {
+      line += fmt::format(" trace={}", JsonString(*g_trace));
     }
     line += '\n';
   }

@@ -2,6 +2,7 @@
 // returned, and the RPC interceptor logs them. Other code logs what the answer of its call does not say.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -21,6 +22,20 @@ struct LogField {
 
 class LogWriter;
 
+// While it exists, every line that this thread logs has the field "trace" with this id: the lines of one call
+// can be found together. Scopes of a thread may be nested; the inner one counts.
+class LogTrace {
+ public:
+  explicit LogTrace(std::string id);
+  ~LogTrace();
+  LogTrace(const LogTrace&) = delete;
+  LogTrace& operator=(const LogTrace&) = delete;
+
+ private:
+  std::string id_;
+  const std::string* outer_;
+};
+
 // Thread-safe. Never log secrets, mount flags or whole requests.
 class Logger {
  public:
@@ -32,6 +47,9 @@ class Logger {
       : level_(level), format_(format), writer_(&writer) {}
 
   void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) const;
+
+  // From now on.
+  void SetLevel(LogLevel level) { level_ = level; }
 
   void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kDebug, message, fields);
@@ -47,13 +65,14 @@ class Logger {
   }
 
  private:
-  LogLevel level_;
+  std::atomic<LogLevel> level_;
   LogFormat format_;
   int fd_ = -1;
   LogWriter* writer_ = nullptr;
 };
 
-// The line that a Logger writes, including the line end. Pure except for its timestamp.
+// The line that a Logger writes, including the line end. Pure except for its timestamp and the LogTrace of
+// the thread.
 std::string LogLine(LogFormat format, LogLevel level, std::string_view message,
                     std::initializer_list<LogField> fields);
 

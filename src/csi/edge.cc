@@ -1,13 +1,17 @@
 #include "csi/edge.h"
 
 #include <exception>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
+#include "base/call_record.h"
 #include "csi/fields.h"
+#include "csi/trace_context.h"
 
 namespace quarry::csi {
 namespace {
@@ -57,6 +61,15 @@ std::string_view ServiceOf(const google::protobuf::Message& request, std::string
   return file->package();
 }
 
+// The caller's trace id, or a new one.
+std::string TraceIdOf(const grpc::ServerContext& context) {
+  const auto said = context.client_metadata().find(kTraceParent);
+  const auto id = said == context.client_metadata().end()
+                      ? std::nullopt
+                      : ParseTraceParent({said->second.data(), said->second.size()});
+  return id.has_value() ? *id : NewTraceId();
+}
+
 LogLevel LevelOf(const RpcName& name, const Status& outcome) {
   if (outcome.has_value()) {
     return name.changes_things ? LogLevel::kInfo : LogLevel::kDebug;
@@ -78,12 +91,25 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                          const std::function<Status(Rpc&)>& body) {
   const auto start = std::chrono::steady_clock::now();
   const CancelWatch::Watched watched(watch_, [&context] { return context.IsCancelled(); });
-  Rpc rpc{.call = {SteadyDeadline(context.deadline()), watched.token(), dialect_.patient},
+  const auto record = std::make_shared<CallRecord>(TraceIdOf(context));
+  const LogTrace trace(record->id());
+  Rpc rpc{.call = {SteadyDeadline(context.deadline()), watched.token(), dialect_.patient, record},
           .volume = Clip(volume, kMaxText),
           .note = ""};
+  CallFacts facts{.record = record,
+                  .method = std::string(name.method),
+                  .version = std::string(dialect_.version),
+                  .volume = rpc.volume,
+                  .began = std::chrono::system_clock::now(),
+                  .code = ""};
+  history_.Begin(facts);
 
   const Status outcome = RunBody(request, body, rpc);
   const auto took = std::chrono::steady_clock::now() - start;
+  facts.took = took;
+  facts.volume = rpc.volume;
+  facts.code = outcome.has_value() ? "ok" : CodeName(outcome.error().code());
+  history_.End(facts, name.changes_things || !outcome.has_value());
   LogOutcome(name, rpc, dialect_.caller ? dialect_.caller(context.peer()) : "", outcome, took);
   const grpc::StatusCode code =
       outcome.has_value() ? grpc::StatusCode::OK : dialect_.codes(outcome.error().code());

@@ -1,5 +1,5 @@
-// The common path of every RPC: it sets deadline and cancellation, checks size limits, catches exceptions,
-// maps the error code, and logs one line.
+// The common path of every RPC: it gives the call its id, sets deadline and cancellation, checks size limits,
+// catches exceptions, maps the error code, logs one line, and keeps the call's steps (call_history.h).
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 #include "base/call.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "csi/call_history.h"
 #include "csi/cancel_watch.h"
 
 namespace google::protobuf {
@@ -63,9 +64,10 @@ struct RpcName {
 // Thread-safe; outlives the services that use it.
 class Edge {
  public:
-  // Several edges may share `watch`. `observe` may be empty.
-  Edge(const Logger& log, CancelWatch& watch, const Dialect& dialect, RpcObserver observe)
-      : log_(log), watch_(watch), dialect_(dialect), observe_(std::move(observe)) {}
+  // Several edges may share `watch` and `history`. `observe` may be empty.
+  Edge(const Logger& log, CancelWatch& watch, CallHistory& history, const Dialect& dialect,
+       RpcObserver observe)
+      : log_(log), watch_(watch), history_(history), dialect_(dialect), observe_(std::move(observe)) {}
 
   // Runs `body` for `request`. `volume` is the volume id of the request; empty if the request has none. The
   // returned status has a message and no details.
@@ -79,6 +81,7 @@ class Edge {
 
   const Logger& log_;
   CancelWatch& watch_;
+  CallHistory& history_;
   const Dialect dialect_;
   const RpcObserver observe_;
 };

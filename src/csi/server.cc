@@ -44,13 +44,13 @@ struct Server::State {
   // its calls wait instead (`patient`).
   State(const ServerConfig& config, engine::Engine& engine, const Logger& log)
       : plugin(config.plugin),
-        v1_edge(log, watch, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),
+        v1_edge(log, watch, history, {"v1", &v1::ToGrpcCode, config.patient}, config.observe),
         admin_edge(
-            log, watch,
+            log, watch, history,
             {"admin", &v1::ToGrpcCode, false, [this](const std::string& peer) { return peers.Of(peer); }},
             config.observe),
-        v0_edge(log, watch, {"v0", &v0::ToGrpcCode, true}, config.observe),
-        v0_1_edge(log, watch, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
+        v0_edge(log, watch, history, {"v0", &v0::ToGrpcCode, true}, config.observe),
+        v0_1_edge(log, watch, history, {"v0.1", &v0_1::ToGrpcCode, true}, config.observe),
         admin_plugin(ForAdministrators(config.plugin)),
         v1_calls(plugin, engine, v1::kV1Rules),
         admin_calls(admin_plugin, engine, v1::kAdminRules),
@@ -59,6 +59,7 @@ struct Server::State {
 
   const v1::Plugin plugin;
   CancelWatch watch;
+  CallHistory history;
   Peers peers;
   Edge v1_edge, admin_edge, v0_edge, v0_1_edge;
   const v1::Plugin admin_plugin;
@@ -108,7 +109,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
       grpc::CreateChannel("unix:" + config.socket.str(), grpc::InsecureChannelCredentials()));
   if (config.admin_socket.has_value()) {
     const Services csi = v1::MakeServices(s.admin_calls, s.admin_edge);
-    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge), csi.controller, csi.node};
+    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge, s.history), csi.controller, csi.node};
     grpc::ServerBuilder admin_builder;
     for (const auto& service : s.admin_services) {
       admin_builder.RegisterService(service.get());

@@ -12,6 +12,7 @@
 #include "ctl/ask.h"
 #include "ctl/json_text.h"
 #include "ctl/replies.h"
+#include "ctl/trace_page.h"
 #include "engine/lifecycle.h"
 
 namespace quarry::ctl {
@@ -119,6 +120,18 @@ Result<std::string> AdminClient::Devices(const Call& call) {
   QUARRY_ASSIGN(const auto there,
                 Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListDevices, pb::ListDevicesRequest(), call));
   return json_ ? DevicesJson(there) : DrawDevices(there);
+}
+
+Result<std::string> AdminClient::ShowCalls(const std::string& id, std::chrono::milliseconds slow,
+                                           const Call& call) {
+  QUARRY_ASSIGN(const auto all, Ask(channel_, &pb::Admin::Stub::ListCalls, pb::ListCallsRequest(), call));
+  const pb::ListCallsResponse calls = Filtered(all, {.id = id, .slow = slow});
+  if (!id.empty() && calls.calls().empty()) {
+    return Error(
+        Code::kNotFound,
+        fmt::format("no call of '{}' is remembered: quarryd keeps the last calls of its own lifetime", id));
+  }
+  return json_ ? JsonLine(AsJson(calls)["calls"]) : id.empty() ? DrawCalls(calls) : DrawSteps(calls);
 }
 
 Result<std::string> AdminClient::ShowStatus(const Call& call) {

@@ -53,6 +53,10 @@ class AdminClient {
   // Every disk of the node, as a table or as JSON.
   Result<std::string> Devices(const Call& call);
 
+  // The calls that quarryd remembers and that the id (of a trace or volume) and the least duration select.
+  // With an id: with all their steps. kNotFound if an id selects none.
+  Result<std::string> ShowCalls(const std::string& id, std::chrono::milliseconds slow, const Call& call);
+
   // Pools, disks and volumes, with their state.
   Result<std::string> ShowStatus(const Call& call);
 

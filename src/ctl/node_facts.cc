@@ -23,8 +23,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kQuick{5000};  // no device is asked
-constexpr milliseconds kUsual{20000};
-constexpr milliseconds kOfLvm{30000};  // a disk may be slow
+constexpr milliseconds kUsual{30000};
+constexpr milliseconds kOfLvm{45000};  // a disk may be slow
 constexpr size_t kMostOutput = 64 << 20;
 constexpr const char* kSince = "-7 days";
 
@@ -191,6 +191,8 @@ void AddQuarrys(const NodeQuestion& question, Facts& facts) {
   ask("quarry/status.json", {"status", "--json"});
   ask("quarry/devices.txt", {"devices"});
   ask("quarry/devices.json", {"devices", "--json"});
+  ask("quarry/trace.txt", {"trace"});
+  ask("quarry/trace.json", {"trace", "--json"});
   own("quarry/map.txt", {"map", "--width", "160", "--color", "never"}, kOfLvm);
   own("quarry/capacity.txt", {"capacity"}, kOfLvm);
   facts.Made("quarry/configuration.toml", kQuick,

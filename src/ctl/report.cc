@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -65,20 +66,21 @@ std::vector<ReportedPart> CollectReport(const std::vector<ReportPart>& parts, mi
   for (size_t i = 0; i < parts.size(); ++i) {
     std::thread([part = parts[i], i, collection] { Collect(part, i, *collection); }).detach();
   }
-  MutexLock lock(collection->mutex);
-  const auto all_done = [&collection]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(collection->mutex) {
-    return std::ranges::all_of(collection->done, std::identity());
+  Collection& all = *collection;
+  MutexLock lock(all.mutex);
+  const auto all_done = [&all]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(all.mutex) {
+    return std::ranges::all_of(all.done, std::identity());
   };
-  WaitUntil(collection->changed, lock, CallWithin(longest + after_limit), all_done);
+  WaitUntil(all.changed, lock, CallWithin(longest + after_limit), all_done);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (!collection->done[i]) {
-      collection->parts[i] = {.name = parts[i].name,
-                              .text = "",
-                              .problem = "it did not end, and was left alone",
-                              .took = longest + after_limit};
+    if (!all.done[i]) {
+      all.parts[i] = {.name = parts[i].name,
+                      .text = "",
+                      .problem = "it did not end, and was left alone",
+                      .took = longest + after_limit};
     }
   }
-  return collection->parts;
+  return all.parts;
 }
 
 std::string ReportContents(const std::vector<ReportedPart>& parts) {

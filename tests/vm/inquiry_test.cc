@@ -171,8 +171,8 @@ TEST_F(InquiryTest, ACheckBesideARunningQuarrydShowsItsPools) {
   EXPECT_EQ(fine.status, 0) << fine.out << fine.err;
   EXPECT_THAT(fine.out,
               AllOf(HasSubstr("pool main: 2 disks, 0 logical volumes"), HasSubstr("no problems\n")));
-  const Outcome bad =
-      check({"--pool", "main=vg", "--pool", "other=nowhere", "--pool", "third=new,devices=model=None*"});
+  const Outcome bad = check(
+      {"--pool", "main=vg", "--pool", "other=nowhere", "--pool", "third=new,device=/dev/disk/by-id/none-*"});
   EXPECT_EQ(bad.status, 1);
   EXPECT_THAT(bad.out,
               AllOf(HasSubstr("problem: pool other: "), HasSubstr("nowhere"),
@@ -181,6 +181,37 @@ TEST_F(InquiryTest, ACheckBesideARunningQuarrydShowsItsPools) {
   EXPECT_EQ(Trim(Tool({"vgs", "--noheadings", "-o", "vg_seqno", kGroup}).out), seqno);
   EXPECT_EQ(Sh("ls -d /run/quarryd-check-* 2>/dev/null").out, "");
   EXPECT_TRUE(quarryd().Running());
+}
+
+TEST_F(InquiryTest, ATraceHasTheStepsOfACallUnderTheCallersId) {
+  const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  grpc::ClientContext context;
+  context.AddMetadata("traceparent", "00-" + id + "-00f067aa0ba902b7-01");
+  v1::CreateVolumeRequest request;
+  request.set_name("traced");
+  request.mutable_capacity_range()->set_required_bytes(32 * kMi);
+  *request.add_volume_capabilities() = MountCapability();
+  v1::CreateVolumeResponse made;
+  const grpc::Status status = client().controller().CreateVolume(&context, request, &made);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const Outcome steps = Tool({"quarryctl", "trace", id});
+  printf("%s", steps.out.c_str());
+  EXPECT_THAT(steps.out, AllOf(HasSubstr("CreateVolume (v1)"), ContainsRegex(": ok after [0-9.]+ ms"),
+                               HasSubstr("prove or read volume group vg"), HasSubstr("lvcreate"),
+                               ContainsRegex("flush [0-9]+ disks")));
+  EXPECT_THAT(quarryd().Log(), ContainsRegex("CreateVolume.*\"trace\":\"" + id + "\""));
+  const auto calls = json::parse(Tool({"quarryctl", "trace", "--json"}).out);
+  const auto one = std::ranges::find_if(calls, [&](const json& call) { return call["trace_id"] == id; });
+  ASSERT_NE(one, calls.end());
+  int64_t lvm = 0;
+  for (const auto& step : (*one)["steps"]) {
+    lvm += step["text"].get<std::string>().starts_with("run lvm") ? step["took_us"].get<int64_t>() : 0;
+  }
+  EXPECT_GT(lvm, 0);
+  EXPECT_LE(lvm, (*one)["took_us"].get<int64_t>());
+  EXPECT_THAT(Tool({"quarryctl", "trace", "--slow", "600000"}).out, HasSubstr("no such call"));
+  EXPECT_EQ(Tool({"quarryctl", "trace", "ffff0000"}).status, 1);
+  EXPECT_OK(client().Delete(made.volume().volume_id()));
 }
 
 TEST_F(InquiryTest, OrphansAreTheVolumesThatTheListLacks) {

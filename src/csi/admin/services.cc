@@ -130,9 +130,32 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
   }
 }
 
+int64_t Microseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+void Describe(const CallFacts& call, pb::ListCallsResponse::Call& entry) {
+  entry.set_trace_id(call.record->id());
+  entry.set_method(call.method);
+  entry.set_version(call.version);
+  entry.set_volume_id(call.volume);
+  entry.set_began_at_us(Microseconds(call.began.time_since_epoch()));
+  entry.set_took_us(Microseconds(call.took));
+  entry.set_code(call.code);
+  const CallRecord::Steps steps = call.record->steps();
+  entry.set_forgotten_steps(steps.forgotten);
+  for (const CallRecord::Step& step : steps.steps) {
+    auto& out = *entry.add_steps();
+    out.set_text(step.text);
+    out.set_from_us(Microseconds(step.from));
+    out.set_took_us(Microseconds(step.took));
+  }
+}
+
 class AdminService final : public pb::Admin::Service {
  public:
-  AdminService(engine::Engine& engine, Edge& edge) : engine_(engine), edge_(edge) {}
+  AdminService(engine::Engine& engine, Edge& edge, const CallHistory& history)
+      : engine_(engine), edge_(edge), history_(history) {}
 
   grpc::Status Adopt(ServerContext* context, const pb::AdoptRequest* request,
                      pb::AdoptResponse* response) override {
@@ -302,15 +325,28 @@ class AdminService final : public pb::Admin::Service {
     });
   }
 
+  grpc::Status ListCalls(ServerContext* context, const pb::ListCallsRequest* request,
+                         pb::ListCallsResponse* response) override {
+    return edge_.Serve({"ListCalls"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      for (const CallFacts& call : history_.Calls()) {
+        if (call.record != rpc.call.record) {
+          Describe(call, *response->add_calls());
+        }
+      }
+      return Ok();
+    });
+  }
+
  private:
   engine::Engine& engine_;
   Edge& edge_;
+  const CallHistory& history_;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge) {
-  return std::make_shared<AdminService>(engine, edge);
+std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history) {
+  return std::make_shared<AdminService>(engine, edge, history);
 }
 
 }  // namespace quarry::csi::admin

@@ -14,6 +14,6 @@ class Service;
 namespace quarry::csi::admin {
 
 // Thread-safe; the arguments outlive it.
-std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge);
+std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history);
 
 }  // namespace quarry::csi::admin

@@ -1,4 +1,4 @@
-// who, orphans.
+// who, orphans, trace.
 #include <pwd.h>
 
 #include <array>
@@ -131,6 +131,21 @@ Run SetUpOrphans(CLI::App& sub, const Common& common) {
   };
 }
 
+Run SetUpTrace(CLI::App& sub, const Common& common) {
+  struct Wish {
+    std::string id;
+    uint32_t slow = 0;
+  };
+  const auto wish = std::make_shared<Wish>();
+  sub.add_option("ID", wish->id,
+                 "a trace id, its beginning, or the id of a volume: show these calls with all their steps");
+  sub.add_option("--slow", wish->slow, "only calls that took at least this many milliseconds");
+  sub.footer("Example: quarryctl trace --slow 2000");
+  return AskQuarryd(sub, common, [wish](AdminClient& client, int&) {
+    return client.ShowCalls(wish->id, std::chrono::milliseconds(wish->slow), CallWithin(kPatience));
+  });
+}
+
 }  // namespace
 
 std::vector<Command> InquiryCommands() {
@@ -144,6 +159,10 @@ std::vector<Command> InquiryCommands() {
        "volumes of this node that the orchestrator does not know, and volumes that it knows and this node "
        "lacks",
        &SetUpOrphans},
+      {"trace",
+       "the running and the last calls of quarryd: what they did, how long each step took, what they waited "
+       "for",
+       &SetUpTrace},
   };
 }
 

@@ -18,7 +18,7 @@ std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 // create, list and so on: each after the word "volume".
 std::vector<Command> VolumeCommands();
 std::vector<Command> DeclarationCommands();  // apply
-std::vector<Command> InquiryCommands();      // who, orphans
+std::vector<Command> InquiryCommands();      // who, orphans, trace
 std::vector<Command> ReportCommands();       // report
 
 }  // namespace quarry::ctl

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 namespace quarry::engine {
 
 Zeroing::Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob> work)
@@ -12,6 +14,7 @@ Zeroing::Zeroing(std::vector<lvm::PhysicalRange> held, std::shared_ptr<EraseJob>
 }
 
 Status Zeroing::Wait(const Call& call) {
+  const TimedStep step(call, [] { return "wait for zeroing"; }, kLeastWait);
   {
     const MutexLock lock(mutex_);
     asked_ = std::chrono::steady_clock::now();

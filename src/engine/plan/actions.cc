@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 #include "engine/model/catalog.h"
 #include "engine/plan/proven_write.h"
 #include "engine/raid/stopped_array.h"
@@ -486,7 +488,10 @@ Status Execute(const Plan& plan, const World& world, const Call& call) {
     if (world.steps != nullptr) {
       world.steps->Before(text);
     }
-    auto done = Commit(action, world, call);
+    auto done = [&] {
+      const TimedStep step(call, [&] { return text; });
+      return Commit(action, world, call);
+    }();
     if (world.steps != nullptr) {
       world.steps->After(text);
     }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
 #include "base/mutex.h"
 
 namespace quarry::engine {
@@ -22,8 +23,12 @@ constexpr std::chrono::minutes kKept{10};
 
 class BackgroundSteps::Task {
  public:
-  Task(Title title, milliseconds limit, Work work)
-      : title_(std::move(title)), work_(std::move(work)), since_(std::chrono::steady_clock::now()) {
+  // `record`: of the call that begins the work.
+  Task(Title title, milliseconds limit, Work work, std::shared_ptr<CallRecord> record)
+      : title_(std::move(title)),
+        work_(std::move(work)),
+        since_(std::chrono::steady_clock::now()),
+        record_(std::move(record)) {
     thread_ = std::jthread([this, limit](const std::stop_token& stop) { Run(limit, stop); });
   }
   ~Task() = default;
@@ -32,6 +37,7 @@ class BackgroundSteps::Task {
 
   // The outcome; nullopt if `call` ended first.
   std::optional<Status> Wait(const Call& call) {
+    const TimedStep step(call, [this] { return "wait for: " + title_(); }, kLeastWait);
     MutexLock lock(mutex_);
     const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return outcome_.has_value(); };
     if (call.deadline == SteadyTime::max()) {
@@ -70,6 +76,7 @@ class BackgroundSteps::Task {
   void Run(milliseconds limit, const std::stop_token& stop) {
     Call call = CallWithin(limit);
     call.stop = stop;
+    call.record = record_;
     Status outcome = work_(call);
     const MutexLock lock(mutex_);
     guard_.reset();  // first, so that a caller that gets the outcome finds the volume free
@@ -81,6 +88,7 @@ class BackgroundSteps::Task {
   const Title title_;
   const Work work_;
   const SteadyTime since_;
+  const std::shared_ptr<CallRecord> record_;
   mutable Mutex mutex_;
   std::condition_variable_any finished_;
   std::optional<Status> outcome_ ABSL_GUARDED_BY(mutex_);
@@ -91,7 +99,7 @@ class BackgroundSteps::Task {
 
 Status BackgroundSteps::Run(const std::string& id, Title title, milliseconds limit, Work work,
                             KeyLocks::Guard& guard, const Call& call) {
-  const auto task = std::make_shared<Task>(std::move(title), limit, std::move(work));
+  const auto task = std::make_shared<Task>(std::move(title), limit, std::move(work), call.record);
   if (auto outcome = task->Wait(call); outcome.has_value()) {
     return std::move(*outcome);
   }

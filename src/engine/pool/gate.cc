@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 namespace quarry::engine {
 
 void Gate::Leave::operator()(Gate* gate) const {
@@ -14,6 +16,7 @@ void Gate::Leave::operator()(Gate* gate) const {
 
 // A stop request or the deadline of the call ends the wait as well.
 Status Gate::WaitLocked(MutexLock& lock, const Call& call, SteadyTime until) {
+  const TimedStep step(call, [] { return "wait for the start of the pool"; }, kLeastWait);
   changed_.wait_until(lock, call.stop, std::min(until, call.deadline),
                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return phase_ != Phase::kStarting; });
   return phase_ == Phase::kOpen ? Ok() : Status(Error(Code::kUnavailable, reason_));

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -27,6 +29,7 @@ Result<KeyLocks::Guard> KeyLocks::TryLock(const LockKey& key, const std::string&
 }
 
 Result<KeyLocks::Guard> KeyLocks::Lock(const LockKey& key, const std::string& operation, const Call& call) {
+  const TimedStep step(call, [&] { return fmt::format("wait for the lock {}", key.text()); }, kLeastWait);
   MutexLock lock(mutex_);
   const auto worth_no_wait = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto holder = held_.find(key);
@@ -61,7 +64,13 @@ void WriterQueue::Leave::operator()(WriterQueue* queue) const {
 }
 
 Result<WriterQueue::Turn> WriterQueue::Wait(const std::string& operation, const Call& call) {
+  std::string before;  // the operation that had the turn
+  const TimedStep step(
+      call, [&] { return fmt::format("wait for the group's turn behind {}", before); }, kLeastWait);
   MutexLock lock(mutex_);
+  if (call.record != nullptr && !waiting_.empty()) {
+    before = waiting_.begin()->second;
+  }
   const uint64_t ticket = next_ticket_++;
   waiting_.emplace(ticket, operation);
   const auto my_turn = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
 #include "base/mutex.h"
 #include "lvm/read/text_snapshot.h"
 #include "lvm/run/group_lock.h"
@@ -301,6 +302,7 @@ FreshLvm::Group& FreshLvm::Find(const std::string& name) {
 }
 
 Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
+  const TimedStep step(call, [&] { return fmt::format("prove or read volume group {}", name); });
   if (locks_ != nullptr) {
     QUARRY_TRY(locks_->Check(name));
   }

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
+
 namespace quarry::lvm {
 namespace {
 
@@ -62,6 +64,8 @@ void LetGo(const std::string& path, const UniqueFd& fd) {
 
 Result<GroupLock> GroupLock::Take(const std::string& locking_dir, const std::string& group, Mode mode,
                                   const Call& call) {
+  const TimedStep step(
+      call, [&] { return fmt::format("wait for LVM's lock of volume group {}", group); }, kLeastWait);
   const std::string path = fmt::format("{}/V_{}", locking_dir, group);
   const std::string first = path + ":aux";
   // A writer keeps this lock until there are no more readers. So no reader overtakes a writer, and

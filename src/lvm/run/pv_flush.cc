@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/call_record.h"
 #include "base/scsi_recovery.h"
 #include "base/unique_fd.h"
 
@@ -81,6 +82,7 @@ Status FlushOne(const std::string& device, const std::string& uuid) {
 }  // namespace
 
 Status FlushPvs(const std::vector<FlushTarget>& targets, const Call& call) {
+  const TimedStep step(call, [&] { return fmt::format("flush {} disks", targets.size()); });
   bool durable = false;
   std::optional<Error> failure;  // the first
   for (const FlushTarget& target : targets) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <thread>
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.h"
@@ -48,6 +49,35 @@ TEST_F(LogTest, LevelsBelowTheThresholdAreSilent) {
   const std::string text = Written();
   EXPECT_EQ(text.find("quiet"), std::string::npos);
   EXPECT_NE(text.find("loud who=\"me\""), std::string::npos);
+}
+
+TEST_F(LogTest, LinesOfATracedCallHaveItsId) {
+  const Logger log(LogLevel::kInfo, LogFormat::kJson, write_.get());
+  {
+    const LogTrace outer("outer");
+    {
+      const LogTrace inner("in\"ner");
+      log.Info("one");
+    }
+    log.Info("two");
+    std::jthread([&log] { log.Info("elsewhere"); }).join();
+  }
+  log.Info("three");
+  const std::string text = Written();
+  EXPECT_NE(text.find(R"("msg":"one","trace":"in\"ner"})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("msg":"two","trace":"outer"})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("msg":"elsewhere"})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("msg":"three"})"), std::string::npos) << text;
+}
+
+TEST_F(LogTest, TheLevelMayChange) {
+  Logger log(LogLevel::kWarning, LogFormat::kText, write_.get());
+  log.Info("before");
+  log.SetLevel(LogLevel::kInfo);
+  log.Info("after");
+  const std::string text = Written();
+  EXPECT_EQ(text.find("before"), std::string::npos);
+  EXPECT_NE(text.find("after"), std::string::npos);
 }
 
 TEST_F(LogTest, NoTerminalActsOnWhatIsLogged) {

@@ -41,6 +41,37 @@ class AdminTest : public testing::Test, public ServiceHarness {
   std::unique_ptr<admin::Admin::Stub> stub_;
 };
 
+TEST_F(AdminTest, CallsAreListedWithTheCallersTraceIdAndTheirSteps) {
+  const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  grpc::ClientContext context;
+  context.AddMetadata("traceparent", "00-" + id + "-00f067aa0ba902b7-01");
+  admin::AdoptRequest request;
+  request.set_volume_group("vg0");
+  request.set_logical_volume("csilvdata");
+  request.set_csilvm(true);
+  admin::AdoptResponse adopted;
+  ASSERT_TRUE(stub_->Adopt(&context, request, &adopted).ok());
+  admin::AdoptRequest bad;
+  admin::AdoptResponse refused;
+  EXPECT_FALSE(Do(&admin::Admin::Stub::Adopt, *stub_, bad, &refused).ok());
+
+  admin::ListCallsResponse calls;
+  ASSERT_TRUE(Do(&admin::Admin::Stub::ListCalls, *stub_, admin::ListCallsRequest(), &calls).ok());
+  ASSERT_EQ(calls.calls_size(), 2);
+  EXPECT_EQ(calls.calls(0).code(), CodeName(Code::kInvalidArgument));
+  EXPECT_EQ(calls.calls(0).trace_id().size(), 32U);
+  EXPECT_NE(calls.calls(0).trace_id(), id);
+  const auto& adopt = calls.calls(1);
+  EXPECT_EQ(adopt.trace_id(), id);
+  EXPECT_EQ(adopt.method(), "Adopt");
+  EXPECT_EQ(adopt.version(), "admin");
+  EXPECT_EQ(adopt.volume_id(), adopted.volume_id());
+  EXPECT_EQ(adopt.code(), "ok");
+  EXPECT_GT(adopt.took_us(), 0);
+  EXPECT_GT(adopt.steps_size(), 0);
+  EXPECT_THAT(Logged(), testing::ContainsRegex("Adopt.*\"trace\":\"" + id + "\""));
+}
+
 TEST_F(AdminTest, AdoptsListsAndReleases) {
   admin::ListForeignRequest question;
   question.set_volume_group("vg0");
