@@ -145,8 +145,7 @@ std::string Removal(const std::vector<Orphan>& orphans) {
     if (orphan.young) {
       young += fmt::format("  {}\n", orphan.id);
     } else {
-      commands +=
-          fmt::format("  quarryctl {} delete {}\n", orphan.snapshot ? "snapshot" : "volume", orphan.id);
+      commands += fmt::format("  quarryctl volume delete {}\n", orphan.id);
     }
   }
   std::string text;

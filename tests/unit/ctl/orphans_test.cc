@@ -137,7 +137,7 @@ TEST_F(OrphansTest, SnapshotsAreComparedOnlyIfTheListHasThem) {
   EXPECT_EQ(Find().snapshots_left_out, 1U);
   question_.known.lists_snapshots = true;
   EXPECT_THAT(Ids(Find()), ElementsAre(Id(kA)));
-  EXPECT_THAT(DrawOrphans(Find()), HasSubstr("quarryctl snapshot delete " + Id(kA)));
+  EXPECT_THAT(DrawOrphans(Find()), HasSubstr("quarryctl volume delete " + Id(kA)));
   question_.known.snapshots = {Id(kA)};
   EXPECT_THAT(Find().orphans, IsEmpty());
   question_.known = {};
