@@ -124,7 +124,7 @@ Result<std::string> AdminClient::Devices(const Call& call) {
 
 Result<std::string> AdminClient::ShowCalls(const std::string& id, std::chrono::milliseconds slow,
                                            const Call& call) {
-  QUARRY_ASSIGN(const auto all, Ask(channel_, &pb::Admin::Stub::ListCalls, pb::ListCallsRequest(), call));
+  QUARRY_ASSIGN(const auto all, Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListCalls, pb::ListCallsRequest(), call));
   const pb::ListCallsResponse calls = Filtered(all, {.id = id, .slow = slow});
   if (!id.empty() && calls.calls().empty()) {
     return Error(

@@ -97,6 +97,7 @@ TEST_F(ByHand, ADeclaredServerIsMadeGrownAndKeptOverAKill) {
   EXPECT_REFUSED(Apply({"--dry-run"}), 1, "'/etc' is not empty");
   EXPECT_REFUSED(Apply(), 1, "'/etc' is not empty");
   EXPECT_TRUE(IsMountPoint(kMountPoint));
+  Declare(Declaration("40MiB"));
 
   KillAndRestart();
   EXPECT_TRUE(IsMountPoint(kMountPoint));
