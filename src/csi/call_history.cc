@@ -1,7 +1,5 @@
 #include "csi/call_history.h"
 
-#include <algorithm>
-
 namespace quarry::csi {
 
 void CallHistory::Begin(const CallFacts& call) {

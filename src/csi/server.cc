@@ -128,7 +128,9 @@ bool Server::Answers(std::chrono::milliseconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
   context.set_wait_for_ready(true);  // also after a connection that broke
   ::csi::v1::GetPluginInfoResponse ignored;
-  return state_->own->GetPluginInfo(&context, {}, &ignored).ok();
+  // A refusal, as when there are too many calls, is an answer.
+  const auto code = state_->own->GetPluginInfo(&context, {}, &ignored).error_code();
+  return code != grpc::StatusCode::DEADLINE_EXCEEDED && code != grpc::StatusCode::UNAVAILABLE;
 }
 
 void Server::Shutdown(std::chrono::milliseconds grace) {

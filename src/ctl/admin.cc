@@ -49,12 +49,17 @@ pb::AdoptRequest RequestOf(const AdoptWish& wish) {
   return request;
 }
 
+// The state of a node with thousands of volumes is longer than gRPC's usual limit of 4 MiB.
+std::shared_ptr<grpc::Channel> ChannelTo(const AbsolutePath& socket) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel("unix:" + socket.str(), grpc::InsecureChannelCredentials(), arguments);
+}
+
 }  // namespace
 
 AdminClient::AdminClient(const AbsolutePath& socket, bool json)
-    : socket_(socket),
-      channel_(grpc::CreateChannel("unix:" + socket.str(), grpc::InsecureChannelCredentials())),
-      json_(json) {}
+    : socket_(socket), channel_(ChannelTo(socket)), json_(json) {}
 
 Result<std::string> AdminClient::Adopt(const AdoptWish& wish, const Call& call) {
   const pb::AdoptRequest request = RequestOf(wish);
@@ -124,7 +129,8 @@ Result<std::string> AdminClient::Devices(const Call& call) {
 
 Result<std::string> AdminClient::ShowCalls(const std::string& id, std::chrono::milliseconds slow,
                                            const Call& call) {
-  QUARRY_ASSIGN(const auto all, Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListCalls, pb::ListCallsRequest(), call));
+  QUARRY_ASSIGN(const auto all,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::ListCalls, pb::ListCallsRequest(), call));
   const pb::ListCallsResponse calls = Filtered(all, {.id = id, .slow = slow});
   if (!id.empty() && calls.calls().empty()) {
     return Error(

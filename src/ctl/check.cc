@@ -58,7 +58,10 @@ std::string RemedyFor(const Disk& disk) {
     return "quarryd takes the disk back by itself; if it does not, `quarryctl repair` says why";
   }
   if (disk.state() == "failing") {
-    return fmt::format("`quarryctl replace {}` rebuilds its RAID legs on other disks and removes it", name);
+    return fmt::format(
+        "`quarryctl evacuate {}` moves its data to other disks while it can be read; if that "
+        "does not go on, `quarryctl replace {}` rebuilds its RAID legs without reading it",
+        name, name);
   }
   return fmt::format("plan its replacement; `quarryctl evacuate {}` moves its data to other disks", name);
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "ctl/commands.h"

@@ -69,8 +69,10 @@ std::string NodeOf(const json& volume, std::string_view driver) {
 Status AddObject(const json& object, std::string_view driver, KnownIds& known) {
   const std::string kind = TextAt(object, {"kind"});
   if (kind == "PersistentVolume") {
-    if (TextAt(object, {"spec", "csi", "driver"}) == driver) {
-      AddVolume(TextAt(object, {"spec", "csi", "volumeHandle"}), NodeOf(object, driver), known);
+    // An id of Quarry's is one of a volume here, whatever name the driver had when it was made.
+    const std::string handle = TextAt(object, {"spec", "csi", "volumeHandle"});
+    if (TextAt(object, {"spec", "csi", "driver"}) == driver || IsQuarrys(handle)) {
+      AddVolume(handle, NodeOf(object, driver), known);
     } else {
       ++known.of_others;
     }
@@ -80,7 +82,7 @@ Status AddObject(const json& object, std::string_view driver, KnownIds& known) {
     known.lists_snapshots = true;
     const std::string made = TextAt(object, {"status", "snapshotHandle"});
     const std::string id = made.empty() ? TextAt(object, {"spec", "source", "snapshotHandle"}) : made;
-    if (TextAt(object, {"spec", "driver"}) == driver && IsQuarrys(id)) {
+    if (IsQuarrys(id)) {
       known.snapshots.insert(id);
     } else {
       ++known.of_others;

@@ -23,9 +23,8 @@ struct KnownIds {
 
 // Reads any of these:
 // - the output of `kubectl get pv -o json` or `kubectl get pv,volumesnapshotcontent -o json`; entries of
-// drivers other
-//   than `driver` are counted only;
-// - the output of `nomad volume status -type csi -json`;
+//   drivers other than `driver` are only counted, unless their id is one of Quarry's;
+// - the output of `nomad volume status -type csi -namespace '*' -json`;
 // - a JSON array of ids;
 // - one id on each line.
 // kInvalidArgument: it is none of them, is cut off, or is one page of a longer list. So the output of a

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

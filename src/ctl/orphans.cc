@@ -87,6 +87,8 @@ class Comparison {
       ++found_.known;
     } else if (record.tags.ephemeral) {
       ++found_.inline_left_out;
+    } else if (!record.tags.mount_point.empty()) {
+      ++found_.by_hand_left_out;
     } else if (record.tags.snapshot && !with_snapshots_) {
       ++found_.snapshots_left_out;
     } else {
@@ -169,6 +171,10 @@ std::string LeftOut(const Orphans& found) {
   if (found.inline_left_out > 0) {
     text += fmt::format("Not compared: {} inline volumes of pods.\n", found.inline_left_out);
   }
+  if (found.by_hand_left_out > 0) {
+    text += fmt::format("Not compared: {} volumes that quarryd mounts itself (quarryctl volume mount).\n",
+                        found.by_hand_left_out);
+  }
   if (found.unplaced > 0) {
     text += fmt::format("Not compared: {} ids of the list that are not here and do not tell their node.\n",
                         found.unplaced);
@@ -215,6 +221,7 @@ std::string OrphansJson(const Orphans& found) {
                          {"unplaced", found.unplaced},
                          {"snapshots_not_compared", found.snapshots_left_out},
                          {"inline_volumes_not_compared", found.inline_left_out},
+                         {"volumes_by_hand_not_compared", found.by_hand_left_out},
                          {"unreadable", found.unreadable}};
   for (const Orphan& orphan : found.orphans) {
     nlohmann::json row = {{"volume_id", orphan.id},

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +29,7 @@ struct Orphans {
   size_t unplaced = 0;                  // ids of the list that do not tell their node, and are not here
   size_t snapshots_left_out = 0;        // snapshots here, if the list has none
   size_t inline_left_out = 0;           // inline volumes of pods, which no list has
+  size_t by_hand_left_out = 0;          // volumes that quarryd mounts itself, which no list has
   std::vector<std::string> unreadable;  // logical volumes with tags that this build cannot read
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include <csi/v1/csi.grpc.pb.h>
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/json_text.h"
-#include "ctl/replies.h"
 
 namespace quarry::ctl {
 namespace {

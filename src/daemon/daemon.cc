@@ -190,6 +190,11 @@ class Service {
       change_hook_->RequestStop();
     }
     registrar_.reset();  // the kubelet stays registered: a restart is more likely than the end
+    for (auto* const list : {&starters_, &mounters_}) {
+      for (const auto& starter : *list) {
+        starter->RequestStop();  // all at once: each may have to end an LVM command
+      }
+    }
     starters_.clear();
     mounters_.clear();
     trimmer_ = {};  // stops the thread and waits for it

@@ -1,7 +1,6 @@
 #include "mount/container_name.h"
 
 #include <algorithm>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -37,6 +37,9 @@ constexpr int kSsdPage = 7;
 constexpr int kPercentageUsed = 8;  // as an offset in the page
 // Additional sense codes of informational exceptions (SPC).
 constexpr int kFailurePredicted = 0x5d;
+constexpr int kOnlyATest = 0xff;  // qualifiers of kFailurePredicted
+constexpr int kWornOut = 0x73;    // the endurance that the vendor promises is used up
+constexpr uint32_t kAllOfIt = 100;
 constexpr int kWarning = 0x0b;
 constexpr int kTemperatureExceeded = 1;  // qualifier of kWarning
 
@@ -134,12 +137,20 @@ void ReadVerdict(const json& document, const std::vector<std::string>& failed, D
     return;
   }
   const auto code = Find<int64_t>(document, {"smart_status", "scsi", "asc"});
+  const auto qualifier = Find<int64_t>(document, {"smart_status", "scsi", "ascq"});
+  if (code == kFailurePredicted && qualifier == kOnlyATest) {
+    return;
+  }
+  if (code == kFailurePredicted && qualifier == kWornOut) {
+    out.has_wear = true;
+    out.percentage_used = std::max(out.percentage_used, kAllOfIt);
+    return;
+  }
   if (code == kFailurePredicted) {
     out.critical_warning |= kReliabilityDegraded;
     out.failure = Find<std::string>(document, {"smart_status", "scsi", "ie_string"})
                       .value_or("it predicts its failure");
-  } else if (code == kWarning &&
-             Find<int64_t>(document, {"smart_status", "scsi", "ascq"}) == kTemperatureExceeded) {
+  } else if (code == kWarning && qualifier == kTemperatureExceeded) {
     out.critical_warning |= kTemperature;
   }
 }

@@ -7,6 +7,11 @@ void FakeDiskHealth::Say(const std::string& node, const udev::DiskHealth& health
   says_[node] = health;
 }
 
+void FakeDiskHealth::SayNothing(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  says_.erase(node);
+}
+
 void FakeDiskHealth::Hang(const std::string& node) {
   const std::lock_guard lock(mutex_);
   hanging_.insert(node);

@@ -18,6 +18,7 @@ class FakeDiskHealth final : public udev::DiskHealthApi {
  public:
   // --- The world's side. A disk without given health is of an unsupported kind.
   void Say(const std::string& node, const udev::DiskHealth& health);
+  void SayNothing(const std::string& node);  // as a disk of an unsupported kind
   // Reads of this disk wait until it resumes.
   void Hang(const std::string& node);
   void GoOn(const std::string& node);

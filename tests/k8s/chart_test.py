@@ -127,7 +127,7 @@ class Chart(unittest.TestCase):
 
     def test_every_setting_is_taken_or_refused_on_purpose(self):
         table = (REPOSITORY / "docs" / "configuration.md").read_text()
-        documented = set(re.findall(r"^\| `--([a-z-]+)", table, re.M)) - {"help", "config"}
+        documented = set(re.findall(r"^\| `--([a-z-]+)", table, re.M)) - {"help", "config", "check"}
         taken = set(json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["properties"])
         refused = {"admin-endpoint", "driver-name", "endpoint", "ephemeral-max-size", "expand", "kubelet-dir",
                    "metrics-address", "mode", "node-id", "on-change", "pool", "state-dir",

@@ -97,7 +97,13 @@ TEST_F(ByHand, ADeclaredServerIsMadeGrownAndKeptOverAKill) {
   EXPECT_REFUSED(Apply({"--dry-run"}), 1, "'/etc' is not empty");
   EXPECT_REFUSED(Apply(), 1, "'/etc' is not empty");
   EXPECT_TRUE(IsMountPoint(kMountPoint));
+  moved.replace(moved.find("/etc"), 4, "/srv/moved");
+  Declare(moved);
+  ASSERT_DONE(Apply(), "done: mount volume data at /srv/moved");
+  EXPECT_FALSE(IsMountPoint(kMountPoint));
+  EXPECT_OK(CheckPattern("/srv/moved/f", 1, kLength));
   Declare(Declaration("40MiB"));
+  ASSERT_DONE(Apply(), "done: unmount volume data from /srv/moved");
 
   KillAndRestart();
   EXPECT_TRUE(IsMountPoint(kMountPoint));

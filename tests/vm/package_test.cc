@@ -296,7 +296,7 @@ TEST_F(PackageTest, LvmAloneGivesTheDataBackAfterwards) {
   Said("vgs" + listed_only + "--devicesfile '' " + group);
   fs::remove("/etc/lvm/devices/system.devices");
 
-  Said("vgchange -ay -K " + group);
+  Said("vgchange -ay -K --activationmode complete " + group);
   for (const Used& used : kUsed) {
     SCOPED_TRACE(used.name);
     const std::string node = "/dev/" + group + "/" + LvNamed(used.name);

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <thread>
 #include <utility>
@@ -179,11 +180,12 @@ Status Take(VolumeClient& client, const ApplyStep& step) {
 // After a failed step: mounts again what was unmounted and not mounted yet. Returns what was done, in words.
 std::string MountAgain(VolumeClient& client, std::span<const ApplyStep> done) {
   std::string words;
-  for (const ApplyStep& step : done) {
-    const bool mounted = std::ranges::any_of(done, [&](const ApplyStep& other) {
-      return other.kind == ApplyStep::Kind::kMount && other.volume == step.volume;
+  for (const ApplyStep& step : done | std::views::reverse) {  // what lies above comes first
+    const bool settled = std::ranges::any_of(done, [&](const ApplyStep& other) {
+      return (other.kind == ApplyStep::Kind::kMount || other.kind == ApplyStep::Kind::kDelete) &&
+             other.volume == step.volume;
     });
-    if (step.kind != ApplyStep::Kind::kUnmount || mounted) {
+    if (step.kind != ApplyStep::Kind::kUnmount || settled) {
       continue;
     }
     const auto& facts = step.present.facts;
@@ -278,7 +280,8 @@ Result<std::string> Apply(VolumeClient& client, const Wish& wish, const Common& 
     lines.push_back(steps[i].text);
   }
   if (!wish.dry_run) {
-    QUARRY_TRY(GrowFilesystems(client, declared, present.list));
+    QUARRY_ASSIGN(const VolumeList now, client.List(CallWithin(kPatience)));
+    QUARRY_TRY(GrowFilesystems(client, declared, now));
   }
   return Report(lines, present.plan.notes, common, wish.dry_run);
 }

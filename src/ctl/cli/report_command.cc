@@ -106,11 +106,13 @@ Status Pack(const std::string& folder, const std::string& name, const std::strin
   if (!fd.valid()) {
     return ErrnoError(fmt::format("making the file '{}'", file));
   }
-  const auto done = children.Run({.argv = {kTar, "--create", "--gzip", "--file", fs::absolute(file).string(),
-                                           "--force-local", "--directory", folder, name},
-                                  .env = {{"PATH", "/usr/bin:/bin"}, {"LC_ALL", "C"}},
-                                  .input = ""},
-                                 CallWithin(kPacking));
+  // By descriptor: whoever owns the directory could put a link in the place of the file.
+  const std::string opened = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
+  const auto done = children.Run(
+      {.argv = {kTar, "--create", "--gzip", "--file", opened, "--force-local", "--directory", folder, name},
+       .env = {{"PATH", "/usr/bin:/bin"}, {"LC_ALL", "C"}},
+       .input = ""},
+      CallWithin(kPacking));
   const bool packed = done.has_value() && done->ok();
   if (packed) {
     return Ok();

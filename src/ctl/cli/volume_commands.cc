@@ -1,10 +1,6 @@
 // volume create, list, show, grow, mount, unmount, delete, snapshot, restore, clone.
-#include <unistd.h>
 
-#include <algorithm>
-#include <iostream>
 #include <memory>
-#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -44,7 +40,7 @@ Result<std::string> Answer(VolumeClient& client, const Common& common, const std
 }
 
 Result<VolumeRow> FindVolume(VolumeClient& client, const std::string& name) {
-  return client.Find(name, Kind::kVolume, CallWithin(kChangePatience));
+  return client.Find(name, Kind::kVolume, CallWithin(kPatience));
 }
 
 // The answer of a command that has changed nothing.
@@ -219,7 +215,8 @@ Run SetUpMount(CLI::App& sub, const Common& common) {
       return Error(Code::kInvalidArgument,
                    "--option: needs PATH too; the options are kept with the mount point");
     }
-    QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->name));
+    // At a boot its pool may take minutes to start.
+    QUARRY_ASSIGN(const VolumeRow row, client.Find(wish->name, Kind::kVolume, CallWithin(kChangePatience)));
     QUARRY_ASSIGN(const std::string path, MountNow(client, row, *wish));
     return Answer(client, common, row.facts.volume_id(),
                   fmt::format("volume {} is mounted at {}", row.facts.name(), path));
@@ -258,7 +255,7 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
   sub.footer(
       "Example: quarryctl volume delete data --yes\nIts bytes are erased, and cannot be brought back.");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
-    const auto row = client.Find(wish->name, Kind::kAny, CallWithin(kChangePatience));
+    const auto row = client.Find(wish->name, Kind::kAny, CallWithin(kPatience));
     if (!row.has_value() && row.error().code() == Code::kNotFound && wish->yes) {
       return Nothing(common,
                      fmt::format("there is no volume '{}' any more", wish->name));  // scripts repeat it

@@ -28,7 +28,8 @@ Result<std::string> MountVolume(VolumeClient& client, const VolumeRow& row, cons
   const auto is_there = [&at](const VolumeRow& volume) {
     return std::ranges::find(volume.facts.used_at(), at) != volume.facts.used_at().end();
   };
-  if (!at.empty() && !is_there(row)) {
+  // A directory that is kept is left to quarryd, which knows whether another volume comes above it first.
+  if (at != row.facts.mount_point() && !is_there(row)) {
     const Status prepared = PrepareMountPoint(at);
     // quarryd may have mounted it in the meantime, as it does at its start.
     if (!prepared.has_value()) {

@@ -76,7 +76,16 @@ void ConditionBook::LookAtPool(const engine::PoolStatus& pool, SteadyTime now,
   seen[{kPoolKind, name, name}] = {problem.empty() ? "readable" : "unreadable",
                                    problem.empty() ? Severity::kOk : Severity::kCritical, name, problem};
   for (const engine::DiskStatus& disk : pool.disks) {
-    seen[{"disk", name, disk.pv_uuid}] = ConditionOf(disk);
+    const Thing thing{"disk", name, disk.pv_uuid};
+    Condition& condition = seen[thing] = ConditionOf(disk);
+    // After a start a disk is well until it is asked, which is no news.
+    const auto told = told_.find(thing);
+    const bool unasked = !disk.health.has_value() && now - *first_look_ < kHealthPatience;
+    if (told != told_.end() && unasked && condition.state == "ok" &&
+        (told->second.state == "failing" || told->second.state == "worn")) {
+      condition.state = told->second.state;
+      condition.severity = engine::SeverityOfDisk(condition.state);
+    }
   }
   for (const engine::VolumeStatus& volume : pool.volumes) {
     seen[{volume.snapshot_of.empty() ? "volume" : "snapshot", name, volume.id}] = ConditionOf(volume);
@@ -93,6 +102,7 @@ bool ConditionBook::MustBeTold(const Thing& thing, const Condition& now) const {
 
 size_t ConditionBook::Look(const std::vector<engine::PoolStatus>& pools, SteadyTime now) {
   std::map<Thing, Condition> seen;
+  first_look_ = first_look_.value_or(now);
   for (const engine::PoolStatus& pool : pools) {
     LookAtPool(pool, now, seen);
   }

@@ -61,6 +61,9 @@ class ConditionBook {
   // be slow for a moment.
   static constexpr std::chrono::seconds kPoolPatience{30};
 
+  // How long a disk that was told as failing or worn stays so while nobody has asked for its health yet.
+  static constexpr std::chrono::minutes kHealthPatience{10};
+
   // `told`: by an earlier process. Its bad conditions are told once more if they still exist, and otherwise
   // their end is told.
   explicit ConditionBook(ToldConditions told);
@@ -89,6 +92,7 @@ class ConditionBook {
   std::map<Thing, Waiting> waiting_;
   std::optional<Thing> telling_;
   std::map<std::string, SteadyTime> unreadable_;  // pools, and since when
+  std::optional<SteadyTime> first_look_;
   uint64_t turns_ = 0;
 };
 

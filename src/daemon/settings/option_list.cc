@@ -1,6 +1,5 @@
 #include "daemon/settings/option_list.h"
 
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>

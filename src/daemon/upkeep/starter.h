@@ -37,6 +37,9 @@ class Starter {
   Starter(const Starter&) = delete;
   Starter& operator=(const Starter&) = delete;
 
+  // Asks a running start to stop, without waiting for it.
+  void RequestStop() { thread_.request_stop(); }
+
   // Whether `start` has succeeded.
   bool done() const { return done_; }
   // Whether `start` has returned at least once, with success or failure.

@@ -14,6 +14,8 @@ namespace {
 
 // Of one volume during a start. A file system check may take long; the next attempt waits for it.
 constexpr std::chrono::minutes kStartLimit{2};
+// How long the start of another pool is waited for.
+constexpr std::chrono::seconds kOthersStart{30};
 
 std::vector<std::string> Words(std::string_view options) {
   std::vector<std::string> out;
@@ -82,11 +84,18 @@ Status CheckPathIsFree(Parts& parts, const std::string& id, const std::string& p
                                entry.target, path));
     }
   }
-  for (const auto& catalog : parts.node.LookAtAll(kOthersPatience, call)) {
-    if (catalog.has_value()) {
-      for (const Record& record : (*catalog)->records) {
-        QUARRY_TRY(CheckBeside(record.tags, mounts, id, path, is_kept));
+  const auto catalogs = parts.node.LookAtAll(kOthersPatience, call);
+  for (size_t i = 0; i < catalogs.size(); ++i) {
+    if (!catalogs[i].has_value()) {
+      const auto trouble = parts.node.TroubleOf(*parts.node.pools[i], Status(catalogs[i].error()));
+      if (trouble.has_value() && trouble->starting) {
+        return Error(Code::kUnavailable, fmt::format("a volume of another pool may be mounted above '{}': {}",
+                                                     path, trouble->error.message()));
       }
+      continue;
+    }
+    for (const Record& record : (*catalogs[i])->records) {
+      QUARRY_TRY(CheckBeside(record.tags, mounts, id, path, is_kept));
     }
   }
   return Ok();
@@ -278,6 +287,10 @@ Status Mounts::MountKept(const std::string& pool_name, KeptMounts& past, const C
   std::vector<Wanted> wanted;
   {
     QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+    // A volume of another pool may be kept for a directory above.
+    for (const auto& each : parts_.node.pools) {
+      (void)each->gate.Wait(call.Within(kOthersStart));
+    }
     QUARRY_ASSIGN(Pool* const pool, parts_.node.FindPool(pool_name));
     QUARRY_ASSIGN(const auto catalog, parts_.node.Read(*pool, call));
     for (const Record& record : catalog->records) {
@@ -300,7 +313,7 @@ Status Mounts::MountKept(const std::string& pool_name, KeptMounts& past, const C
   Code code = Code::kInternal;
   for (const Wanted& one : wanted) {
     const auto mounted = Mount({.id = one.id}, call.Within(kStartLimit));
-    if (mounted.has_value() || mounted.error().code() == Code::kNotFound) {
+    if (mounted.has_value()) {
       past.done.insert(one.id);
       past.failed.erase(one.id);
       continue;

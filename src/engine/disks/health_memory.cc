@@ -56,6 +56,10 @@ std::vector<HealthMemory::Change> HealthMemory::Ask(const std::shared_ptr<udev::
 std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, Answer answer) {
   const auto known = known_.find(pv);
   const DiskVerdict before = known == known_.end() ? DiskVerdict{} : known->second.verdict;
+  if (answer.has_value() && !answer->has_value() && known != known_.end()) {
+    // A dying disk may end this way, so it proves nothing good.
+    answer = Error(Code::kUnavailable, "the disk no longer reports its health");
+  }
   if (!answer.has_value()) {
     const std::string& words = answer.error().message();
     if (std::exchange(silent_[pv], words) == words) {
@@ -65,7 +69,6 @@ std::optional<HealthMemory::Change> HealthMemory::Take(const std::string& pv, An
   }
   silent_.erase(pv);
   if (!answer->has_value()) {
-    known_.erase(pv);
     return std::nullopt;
   }
   DiskVerdict now = JudgeHealth(**answer);

@@ -51,11 +51,12 @@ TEST(KnownIds, TextThatIsNoListIsRefused) {
   EXPECT_THAT(Refusal(kA + "\nNAME  CAPACITY\n"), HasSubstr("line 2"));
 }
 
-TEST(KnownIds, PersistentVolumesOfThisDriverCount) {
-  const KnownIds known = Parse(
-      fmt::format(R"({{"kind":"List","items":[{},{},{{"kind":"PersistentVolume","spec":{{"nfs":{{}}}}}}]}})",
-                  Pv(kDriver, kA), Pv("other.csi", kB)));
-  EXPECT_THAT(known.volumes, ElementsAre(Key(kA)));
+// A driver may have had another name when a volume was made. Quarry's ids are its own.
+TEST(KnownIds, PersistentVolumesOfThisDriverCountAndThoseWithAnIdOfQuarrys) {
+  const KnownIds known = Parse(fmt::format(
+      R"({{"kind":"List","items":[{},{},{},{{"kind":"PersistentVolume","spec":{{"nfs":{{}}}}}}]}})",
+      Pv(kDriver, kA), Pv("former.name", kB), Pv("other.csi", "vol-1")));
+  EXPECT_THAT(known.volumes, UnorderedElementsAre(Key(kA), Key(kB)));
   EXPECT_EQ(known.of_others, 2U);
   EXPECT_FALSE(known.lists_snapshots);
   EXPECT_THAT(Parse(Pv(kDriver, kA)).volumes, ElementsAre(Key(kA)));

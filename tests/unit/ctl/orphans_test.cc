@@ -74,6 +74,13 @@ TEST_F(OrphansTest, AVolumeThatTheListLacksIsAnOrphan) {
   EXPECT_THAT(text, Not(HasSubstr("delete " + Id(kA))));
 }
 
+TEST_F(OrphansTest, AVolumeThatQuarrydMountsItselfIsNoOrphan) {
+  Add(kA, [](lvm::VolumeTags& tags) { tags.mount_point = "/srv/data"; });
+  const Orphans found = Find();
+  EXPECT_THAT(found.orphans, IsEmpty());
+  EXPECT_THAT(DrawOrphans(found), HasSubstr("Not compared: 1 volumes that quarryd mounts itself"));
+}
+
 TEST_F(OrphansTest, AYoungVolumeGetsNoCommandToDeleteIt) {
   Add(kA);
   builder_.group().lvs.back().created = kNow - 59 * 60;

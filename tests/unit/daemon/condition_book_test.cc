@@ -187,5 +187,27 @@ TEST(ReadTold, RefusesWhatItDidNotWrite) {
   EXPECT_TRUE(ReadTold(R"({"format":1,"told":[]})")->empty());
 }
 
+// A start knows nothing of a disk's health before the disk has answered.
+TEST_F(ConditionBookTest, AFailingDiskIsNotWellBeforeItWasAsked) {
+  book_ = ConditionBook({{{"disk", "main", "uuid-1"}, {"failing", "/dev/sda"}}});
+  Look(Pool({}, {Disk(DiskCondition::kOk)}));
+  EXPECT_EQ(Tell(), "disk uuid-1: failing -> failing");
+  EXPECT_TRUE(last_.repeated);
+  now_ += seconds(60);
+  Look(Pool({}, {Disk(DiskCondition::kOk)}));
+  EXPECT_EQ(Tell(), "");
+  engine::DiskStatus asked = Disk(DiskCondition::kOk);
+  asked.health = udev::DiskHealth{};
+  Look(Pool({}, {asked}));
+  EXPECT_EQ(Tell(), "disk uuid-1: failing -> ok");
+
+  book_ = ConditionBook({{{"disk", "main", "uuid-1"}, {"failing", "/dev/sda"}}});
+  Look(Pool({}, {Disk(DiskCondition::kOk)}));
+  EXPECT_EQ(Tell(), "disk uuid-1: failing -> failing");
+  now_ += ConditionBook::kHealthPatience;
+  Look(Pool({}, {Disk(DiskCondition::kOk)}));
+  EXPECT_EQ(Tell(), "disk uuid-1: failing -> ok") << "it has no health to report";
+}
+
 }  // namespace
 }  // namespace quarry::daemon

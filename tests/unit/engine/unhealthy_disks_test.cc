@@ -336,6 +336,16 @@ TEST_F(UnhealthyDisksTest, ADiskKeepsItsStateWhileItsHealthIsUnavailable) {
   EXPECT_FALSE(Ask());
 }
 
+// A dying disk may stop to report its health.
+TEST_F(UnhealthyDisksTest, AFailingDiskThatReportsNothingAnyMoreStaysFailing) {
+  disks_->Say("/dev/a", Warns(udev::kReliabilityDegraded));
+  EXPECT_TRUE(Ask());
+  disks_->SayNothing("/dev/a");
+  EXPECT_FALSE(Ask());
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
+  EXPECT_EQ(Capacity("linear"), 200U);
+}
+
 TEST_F(UnhealthyDisksTest, DisksOfAnUnreadablePoolKeepTheirState) {
   disks_->Say("/dev/a", Warns(udev::kSpareLow));
   EXPECT_TRUE(Ask());

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -89,6 +90,23 @@ TEST(ParseSmartctl, ASasDiskFailsOnlyIfItPredictsThat) {
   const DiskHealth hot = HealthOf("scsi_hot", 8);
   EXPECT_EQ(hot.critical_warning, kTemperature);
   EXPECT_EQ(hot.failure, "");
+}
+
+// Qualifiers of the same code: the first is wear, which SSDs of one purchase reach together, the second a
+// test.
+TEST(ParseSmartctl, AWornSasDiskIsWornAndATestIsNothing) {
+  const auto with = [](const std::string& qualifier) {
+    const std::string text = std::regex_replace(Fixture("scsi_failing"), std::regex("\"ascq\": *[0-9]+"),
+                                                "\"ascq\": " + qualifier);
+    return **ParseSmartctl(text, 8);
+  };
+  const DiskHealth worn = with("115");
+  EXPECT_EQ(worn.critical_warning, 0);
+  EXPECT_EQ(worn.failure, "");
+  EXPECT_TRUE(worn.has_wear);
+  EXPECT_EQ(worn.percentage_used, 100U);
+  EXPECT_EQ(with("255").critical_warning, 0);
+  EXPECT_EQ(with("16").critical_warning, kReliabilityDegraded);
 }
 
 TEST(ParseSmartctl, NothingIsConcludedFromADiskWithoutSmart) {
