@@ -41,10 +41,6 @@ Status CheckSame(const DeclaredVolume& declared, const VolumeRow& row) {
   return Ok();
 }
 
-bool IsMountedAt(const VolumeRow& row, const std::string& path) {
-  return std::ranges::find(row.facts.used_at(), path) != row.facts.used_at().end();
-}
-
 // The steps by kind, so that they can be put in order.
 struct Steps {
   std::vector<ApplyStep> unmounts, creates, grows, mounts, deletes;
@@ -105,7 +101,7 @@ void PlanPresent(const DeclaredVolume& declared, const VolumeRow& row, Steps& st
   if (!same && !kept.empty()) {
     steps.unmounts.push_back(Unmount(row));
   }
-  if (!same || !IsMountedAt(row, kept)) {
+  if (!same || !row.IsUsedAt(kept)) {
     steps.mounts.push_back(Mount(declared));
   }
 }

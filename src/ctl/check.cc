@@ -10,6 +10,7 @@
 
 #include "ctl/json_text.h"
 #include "ctl/replies.h"
+#include "ctl/volume_client.h"
 #include "engine/model/severity.h"
 
 namespace quarry::ctl {
@@ -103,8 +104,7 @@ bool HasWrongParity(const Volume& volume) {
 }
 
 bool IsMissedAtItsMountPoint(const Volume& volume) {
-  const auto& places = volume.used_at();
-  return !volume.mount_point().empty() && std::ranges::find(places, volume.mount_point()) == places.end();
+  return !volume.mount_point().empty() && !IsUsedAt(volume, volume.mount_point());
 }
 
 void CheckVolumes(const Pool& pool, std::vector<Problem>& out) {

@@ -41,6 +41,17 @@ auto Patiently(const std::function<void(const std::string&)>& tell, std::chrono:
   }
 }
 
+// One request, repeated like this.
+template <typename Service, typename Request, typename Response>
+Result<Response> Repeat(const std::shared_ptr<grpc::Channel>& channel,
+                        const std::function<void(const std::string&)>& tell,
+                        grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                              Response*),
+                        const Request& request, const Call& call, std::chrono::seconds turn = kTurn) {
+  return Patiently(tell, turn, call,
+                   [&](const Call& one) { return Ask<Service>(channel, method, request, one); });
+}
+
 csi::VolumeCapability CapabilityOf(const std::string& fs_type) {
   csi::VolumeCapability out;
   out.mutable_access_mode()->set_mode(csi::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
@@ -62,12 +73,16 @@ std::string WritablePlace(const VolumeRow& row) {
   if (row.facts.fs_type().empty() || used.empty()) {
     return "";
   }
-  const bool kept = std::ranges::find(used, row.facts.mount_point()) != used.end();
+  const bool kept = row.IsUsedAt(row.facts.mount_point());
   const std::string options = "," + row.facts.mount_options() + ",";
   return !kept ? used[0] : options.find(",ro,") == std::string::npos ? row.facts.mount_point() : "";
 }
 
 }  // namespace
+
+bool IsUsedAt(const pb::GetStatusResponse::Volume& volume, const std::string& path) {
+  return std::ranges::find(volume.used_at(), path) != volume.used_at().end();
+}
 
 Result<VolumeRow> Pick(const VolumeList& list, const std::string& name_or_id, Kind kind) {
   std::vector<const VolumeRow*> found;
@@ -115,7 +130,11 @@ Result<VolumeList> VolumeClient::List(const Call& call) {
 }
 
 Result<VolumeRow> VolumeClient::Find(const std::string& name_or_id, Kind kind, const Call& call) {
-  QUARRY_TRY(List(call));  // fails at once if no quarryd answers
+  QUARRY_ASSIGN(const VolumeList first, List(call));  // fails at once if no quarryd answers
+  auto row = Pick(first, name_or_id, kind);
+  if (row.has_value() || !EndsByItself(row.error())) {
+    return row;
+  }
   return Patiently(tell_, kTurn, call, [&](const Call& turn) -> Result<VolumeRow> {
     QUARRY_ASSIGN(const VolumeList list, List(turn));
     return Pick(list, name_or_id, kind);
@@ -134,9 +153,9 @@ Result<std::string> VolumeClient::Create(const NewVolume& wish, const Call& call
   } else if (copies) {
     request.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(wish.source_snapshot);
   }
-  QUARRY_ASSIGN(const auto made, Patiently(tell_, copies ? kCopyTurn : kTurn, call, [&](const Call& turn) {
-                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::CreateVolume, request, turn);
-                }));
+  QUARRY_ASSIGN(const auto made,
+                Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::CreateVolume, request, call,
+                                        copies ? kCopyTurn : kTurn));
   return made.volume().volume_id();
 }
 
@@ -144,9 +163,8 @@ Result<Bytes> VolumeClient::Capacity(const NewVolume& wish, const Call& call) {
   csi::GetCapacityRequest request;
   *request.add_volume_capabilities() = CapabilityOf(wish.fs_type);
   request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
-  QUARRY_ASSIGN(const auto answer, Patiently(tell_, kTurn, call, [&](const Call& turn) {
-                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::GetCapacity, request, turn);
-                }));
+  QUARRY_ASSIGN(const auto answer,
+                Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::GetCapacity, request, call));
   return Bytes{static_cast<uint64_t>(answer.available_capacity())};
 }
 
@@ -155,10 +173,9 @@ Result<std::string> VolumeClient::Difference(const std::string& id, const NewVol
   request.set_volume_id(id);
   *request.add_volume_capabilities() = CapabilityOf(wish.fs_type);
   request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
-  QUARRY_ASSIGN(const auto answer, Patiently(tell_, kTurn, call, [&](const Call& turn) {
-                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::ValidateVolumeCapabilities,
-                                              request, turn);
-                }));
+  QUARRY_ASSIGN(const auto answer,
+                Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::ValidateVolumeCapabilities,
+                                        request, call));
   return answer.has_confirmed()     ? std::string()
          : answer.message().empty() ? std::string("its properties are others")
                                     : answer.message();
@@ -168,10 +185,9 @@ Result<Bytes> VolumeClient::Grow(const VolumeRow& row, Bytes size, const Call& c
   csi::ControllerExpandVolumeRequest request;
   request.set_volume_id(row.facts.volume_id());
   request.mutable_capacity_range()->set_required_bytes(static_cast<int64_t>(size.value));
-  QUARRY_ASSIGN(const auto grown, Patiently(tell_, kTurn, call, [&](const Call& turn) {
-                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::ControllerExpandVolume,
-                                              request, turn);
-                }));
+  QUARRY_ASSIGN(const auto grown,
+                Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::ControllerExpandVolume,
+                                        request, call));
   QUARRY_TRY(GrowFilesystem(row, call));
   return Bytes{static_cast<uint64_t>(grown.capacity_bytes())};
 }
@@ -184,9 +200,7 @@ Status VolumeClient::GrowFilesystem(const VolumeRow& row, const Call& call) {
   csi::NodeExpandVolumeRequest request;
   request.set_volume_id(row.facts.volume_id());
   request.set_volume_path(place);
-  QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
-    return Ask<csi::Node>(channel_, &csi::Node::Stub::NodeExpandVolume, request, turn);
-  }));
+  QUARRY_TRY(Repeat<csi::Node>(channel_, tell_, &csi::Node::Stub::NodeExpandVolume, request, call));
   return Ok();
 }
 
@@ -194,16 +208,13 @@ Status VolumeClient::Delete(const VolumeRow& row, const Call& call) {
   if (row.is_snapshot()) {
     csi::DeleteSnapshotRequest request;
     request.set_snapshot_id(row.facts.volume_id());
-    QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
-      return Ask<csi::Controller>(channel_, &csi::Controller::Stub::DeleteSnapshot, request, turn);
-    }));
+    QUARRY_TRY(
+        Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::DeleteSnapshot, request, call));
     return Ok();
   }
   csi::DeleteVolumeRequest request;
   request.set_volume_id(row.facts.volume_id());
-  QUARRY_TRY(Patiently(tell_, kTurn, call, [&](const Call& turn) {
-    return Ask<csi::Controller>(channel_, &csi::Controller::Stub::DeleteVolume, request, turn);
-  }));
+  QUARRY_TRY(Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::DeleteVolume, request, call));
   return Ok();
 }
 
@@ -212,10 +223,9 @@ Result<std::string> VolumeClient::Snapshot(const std::string& volume_id, const s
   csi::CreateSnapshotRequest request;
   request.set_source_volume_id(volume_id);
   request.set_name(name);
-  QUARRY_ASSIGN(const auto made, Patiently(tell_, kCopyTurn, call, [&](const Call& turn) {
-                  return Ask<csi::Controller>(channel_, &csi::Controller::Stub::CreateSnapshot, request,
-                                              turn);
-                }));
+  QUARRY_ASSIGN(const auto made,
+                Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::CreateSnapshot, request,
+                                        call, kCopyTurn));
   return made.snapshot().snapshot_id();
 }
 
@@ -225,9 +235,7 @@ Result<pb::MountResponse> VolumeClient::Mount(const std::string& id, const std::
   request.set_volume_id(id);
   request.set_target_path(path);
   request.mutable_options()->Assign(options.begin(), options.end());
-  return Patiently(tell_, kTurn, call, [&](const Call& turn) {
-    return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Mount, request, turn);
-  });
+  return Repeat<pb::Admin>(channel_, tell_, &pb::Admin::Stub::Mount, request, call);
 }
 
 Result<pb::UnmountResponse> VolumeClient::Unmount(const std::string& id, const std::string& path,
@@ -235,9 +243,7 @@ Result<pb::UnmountResponse> VolumeClient::Unmount(const std::string& id, const s
   pb::UnmountRequest request;
   request.set_volume_id(id);
   request.set_target_path(path);
-  return Patiently(tell_, kTurn, call, [&](const Call& turn) {
-    return Ask<pb::Admin>(channel_, &pb::Admin::Stub::Unmount, request, turn);
-  });
+  return Repeat<pb::Admin>(channel_, tell_, &pb::Admin::Stub::Unmount, request, call);
 }
 
 }  // namespace quarry::ctl

@@ -20,11 +20,15 @@ class Channel;
 
 namespace quarry::ctl {
 
+// Whether it is mounted or published at this path now.
+bool IsUsedAt(const quarry::admin::v1::GetStatusResponse::Volume& volume, const std::string& path);
+
 // A volume or a snapshot.
 struct VolumeRow {
   quarry::admin::v1::GetStatusResponse::Volume facts;
   std::string pool, group;
   bool is_snapshot() const { return !facts.snapshot_of().empty(); }
+  bool IsUsedAt(const std::string& path) const { return ctl::IsUsedAt(facts, path); }
   Bytes asked() const { return {static_cast<uint64_t>(facts.asked_bytes())}; }
   Bytes size() const { return {static_cast<uint64_t>(facts.capacity_bytes())}; }
 };
@@ -58,7 +62,7 @@ class VolumeClient {
 
   // Not repeated: fails at once if no quarryd answers.
   Result<VolumeList> List(const Call& call);
-  // List and Pick. Waits for a pool that cannot be read, such as one that is starting.
+  // Lists, and then picks. Waits for a pool that cannot be read, such as one that is starting.
   Result<VolumeRow> Find(const std::string& name_or_id, Kind kind, const Call& call);
 
   // Returns the id. An equal volume of this name may exist already.

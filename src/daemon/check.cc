@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/scratch_folder.h"
 #include "daemon/wiring/node_world.h"
 #include "engine/disks/join.h"
 #include "engine/engine.h"
@@ -37,30 +37,11 @@ class Findings {
 };
 
 // For LVM's private configuration, beside the state folder: that one belongs to a running quarryd.
-class Scratch {
- public:
-  static Result<Scratch> Make(const std::string& state_dir) {
-    QUARRY_ASSIGN(const AbsolutePath state, AbsolutePath::Parse(state_dir));
-    std::string path = state.Parent().str() + "/quarryd-check-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      return ErrnoError(fmt::format("making the directory '{}' beside the state directory", path));
-    }
-    return Scratch(path);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      fs::remove_all(path_, ignored);
-    }
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  explicit Scratch(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
+Result<ScratchFolder> MakeScratch(const std::string& state_dir) {
+  QUARRY_ASSIGN(const AbsolutePath state, AbsolutePath::Parse(state_dir));
+  return ScratchFolder::Make(state.Parent().str() + "/quarryd-check-XXXXXX")
+      .Context("beside the state directory");
+}
 
 // quarryd makes its state folder, and no other folder for a socket.
 void CheckFolder(const std::string& setting, const AbsolutePath& socket, const Options& options,
@@ -141,7 +122,7 @@ void CheckPool(const engine::PoolConfig& pool, lvm::LvmApi& lvm,
 
 // Looks at the disks and groups as a starting quarryd does, but starts no pool.
 Status CheckNode(Options options, Findings& findings) {
-  QUARRY_ASSIGN(const Scratch scratch, Scratch::Make(options.state_dir));
+  QUARRY_ASSIGN(const ScratchFolder scratch, MakeScratch(options.state_dir));
   const Call call = CallWithin(kPatience);
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = LvmBy::kSpawn;

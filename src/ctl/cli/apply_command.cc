@@ -94,10 +94,6 @@ Status CheckParameters(VolumeClient& client, const std::vector<DeclaredVolume>& 
   return Ok();
 }
 
-bool IsUsedAt(const VolumeRow& row, const std::string& path) {
-  return std::ranges::find(row.facts.used_at(), path) != row.facts.used_at().end();
-}
-
 // What steps need that only this node and quarryd can tell. Nothing is changed yet.
 Status CheckSteps(VolumeClient& client, const ApplyPlan& plan, const VolumeList& present, bool dry_run) {
   for (const ApplyStep& step : plan.steps) {
@@ -110,7 +106,7 @@ Status CheckSteps(VolumeClient& client, const ApplyPlan& plan, const VolumeList&
       }
     }
     const bool is_free = std::ranges::none_of(present.rows, [&](const VolumeRow& row) {
-      return IsUsedAt(row, declared.mount_point);  // by a volume that is unmounted first, or by this one
+      return row.IsUsedAt(declared.mount_point);  // by a volume that is unmounted first, or by this one
     });
     if (step.kind == ApplyStep::Kind::kMount && is_free) {
       QUARRY_TRY(CheckMountPoint(declared.mount_point).Context(declared.where));
@@ -129,7 +125,7 @@ Status PlanOwners(const std::vector<DeclaredVolume>& declared, const VolumeList&
     }
     const auto row = Pick(present, volume.name, Kind::kVolume);
     bool differs = true;
-    if (row.has_value() && IsUsedAt(*row, volume.mount_point)) {
+    if (row.has_value() && row->IsUsedAt(volume.mount_point)) {
       QUARRY_ASSIGN(differs, Differs(volume.mount_point, wish));
     }
     if (differs) {
@@ -165,7 +161,7 @@ Status Take(VolumeClient& client, const ApplyStep& step) {
     case ApplyStep::Kind::kOwn: {
       QUARRY_ASSIGN(const VolumeRow row, client.Find(step.volume, Kind::kVolume, call));
       QUARRY_ASSIGN(const Ownership wish, ParseOwner(step.declared.owner, step.declared.mode));
-      if (!IsUsedAt(row, step.declared.mount_point)) {
+      if (!row.IsUsedAt(step.declared.mount_point)) {
         return Error(Code::kPrecondition, fmt::format("volume {} is not mounted there", step.volume));
       }
       QUARRY_TRY(SetOwnership(step.declared.mount_point, wish));

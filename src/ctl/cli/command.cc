@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -91,23 +90,11 @@ Result<daemon::Options> LoadOptions(const Common& common, bool own_node) {
   return std::move(loaded.options);
 }
 
-Result<OwnFolder> OwnFolder::Make(const std::string& state_dir) {
+Result<ScratchFolder> MakeOwnFolder(const std::string& state_dir) {
   QUARRY_ASSIGN(const AbsolutePath state, AbsolutePath::Parse(state_dir));
-  std::string path = state.Parent().str() + "/quarryctl-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return ErrnoError(fmt::format("making the directory '{}' beside the state directory", path));
-  }
-  return OwnFolder(path);
+  return ScratchFolder::Make(state.Parent().str() + "/quarryctl-XXXXXX")
+      .Context("beside the state directory");
 }
-
-OwnFolder::~OwnFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) {
-    std::filesystem::remove_all(path_, ignored);
-  }
-}
-
-OwnFolder::OwnFolder(OwnFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
 
 Run ReadGroups(const Common& common,
                const std::function<Result<std::string>(const Bench&, const Call&)>& show) {
@@ -115,7 +102,7 @@ Run ReadGroups(const Common& common,
     QUARRY_ASSIGN(const daemon::Options options, LoadOptions(common));
     const Call call = CallWithin(kPatience);
     SpawnSubprocess subprocess;
-    QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make(options.state_dir));
+    QUARRY_ASSIGN(const ScratchFolder folder, MakeOwnFolder(options.state_dir));
     const std::string system_dir = folder.path() + "/lvm";
     QUARRY_TRY(lvm::WriteLvmConfig({.system_dir = system_dir}));
     QUARRY_ASSIGN(const auto lvm, lvm::LvmSpawn::Make(subprocess, {.system_dir = system_dir}, call));

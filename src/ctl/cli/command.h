@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/scratch_folder.h"
 #include "ctl/admin.h"
 #include "ctl/commands.h"
 #include "daemon/settings/options.h"
@@ -49,19 +50,7 @@ Result<daemon::Options> LoadOptions(const Common& common, bool own_node = false)
 
 // LVM's private configuration lies here, and the links to the disks that LVM sees. It is a folder of its own,
 // beside the state folder: that belongs to quarryd, which may be running.
-class OwnFolder {
- public:
-  static Result<OwnFolder> Make(const std::string& state_dir);
-  ~OwnFolder();
-  OwnFolder(OwnFolder&& other) noexcept;
-  OwnFolder& operator=(OwnFolder&&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
+Result<ScratchFolder> MakeOwnFolder(const std::string& state_dir);
 
 // A command that reads the groups through LVM itself.
 Run ReadGroups(const Common& common,

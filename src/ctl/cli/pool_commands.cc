@@ -41,7 +41,7 @@ Result<std::string> RunDiskPlan(const Common& common, const std::vector<std::str
   const Call call = CallWithin(kPatience);
   const Logger quiet(LogLevel::kError, LogFormat::kText);
   options.lvm = daemon::LvmBy::kSpawn;
-  QUARRY_ASSIGN(const OwnFolder folder, OwnFolder::Make(options.state_dir));
+  QUARRY_ASSIGN(const ScratchFolder folder, MakeOwnFolder(options.state_dir));
   options.state_dir = folder.path();
   QUARRY_ASSIGN(const auto world, daemon::NodeWorld::Make(options, quiet, {}));
   engine::EngineConfig config;

@@ -42,31 +42,6 @@ std::string ReportName() {
                      fmt::gmtime(time(nullptr)));
 }
 
-// A folder that only root may enter. It is removed with its content at the end.
-class ScratchFolder {
- public:
-  static Result<ScratchFolder> Make() {
-    std::string path = (fs::temp_directory_path() / "quarry-report-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) {
-      return ErrnoError(fmt::format("making the directory '{}'", path));
-    }
-    return ScratchFolder(path);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      fs::remove_all(path_, ignored);
-    }
-  }
-  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 Result<AbsolutePath> MakeFolder(const std::string& path) {
   QUARRY_ASSIGN(AbsolutePath made, AbsolutePath::Parse(fs::absolute(path).lexically_normal().string()));
   if (mkdir(made.str().c_str(), 0700) != 0) {
@@ -142,7 +117,8 @@ std::string Summary(const std::string& place, const std::vector<ReportedPart>& p
 Result<std::string> MakeReport(const Common& common, const ReportWish& wish) {
   const auto children = std::make_shared<SpawnSubprocess>();
   const std::string name = ReportName();
-  QUARRY_ASSIGN(const ScratchFolder scratch, ScratchFolder::Make());
+  QUARRY_ASSIGN(const ScratchFolder scratch,
+                ScratchFolder::Make((fs::temp_directory_path() / "quarry-report-XXXXXX").string()));
   QUARRY_ASSIGN(const AbsolutePath texts, MakeFolder(scratch.path() + "/groups"));
   QUARRY_ASSIGN(const AbsolutePath folder,
                 MakeFolder(wish.directory.empty() ? scratch.path() + "/" + name : wish.directory));

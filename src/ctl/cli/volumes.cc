@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 #include <limits>
 
@@ -25,17 +24,14 @@ Result<std::string> MountVolume(VolumeClient& client, const VolumeRow& row, cons
     QUARRY_ASSIGN(at, ParseMountPoint(path).Context("PATH"));
     at = WithoutLinks(at);
   }
-  const auto is_there = [&at](const VolumeRow& volume) {
-    return std::ranges::find(volume.facts.used_at(), at) != volume.facts.used_at().end();
-  };
   // A directory that is kept is left to quarryd, which knows whether another volume comes above it first.
-  if (at != row.facts.mount_point() && !is_there(row)) {
+  if (at != row.facts.mount_point() && !row.IsUsedAt(at)) {
     const Status prepared = PrepareMountPoint(at);
     // quarryd may have mounted it in the meantime, as it does at its start.
     if (!prepared.has_value()) {
       QUARRY_ASSIGN(const VolumeRow now,
                     client.Find(row.facts.volume_id(), Kind::kVolume, CallWithin(kPatience)));
-      QUARRY_TRY(is_there(now) ? Ok() : prepared);
+      QUARRY_TRY(now.IsUsedAt(at) ? Ok() : prepared);
     }
   }
   QUARRY_ASSIGN(const auto mounted, client.Mount(row.facts.volume_id(), path.empty() ? "" : at, options,
