@@ -40,8 +40,14 @@ class Filesystem {
   virtual Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,
                                                        Bytes device_size) const = 0;
 
-  // Whether the kernel tells a file system from its copy, which has the same UUID.
-  virtual bool copies_coexist() const { return true; }
+  // kPrecondition: a copy of the file system behind `fd`, which is not mounted, could not be used beside it.
+  virtual Status CheckCopyable(int /*fd*/) const { return Ok(); }
+  // The command, in the same form, that gives the file system on `device` another UUID.
+  virtual std::vector<std::string> ChangeUuidCommand(const std::string& device,
+                                                     const std::string& uuid) const = 0;
+  // Parts of that command's messages by which it refuses a file system, and has not changed it. Only for a
+  // file system that the kernel tells from a copy with the same UUID.
+  virtual std::vector<std::string_view> uuid_refusals() const { return {}; }
 
   // Options that every mount of this file system gets.
   virtual std::vector<std::string> standing_options() const { return {}; }

@@ -40,6 +40,9 @@ class KernelMount final : public MountApi {
   Result<Bytes> DeviceSize(int fd) override;
   Status Make(const MakeFilesystem& spec, const Call& call) override;
   Result<CheckReport> Check(std::string_view fs_type, const std::string& device, const Call& call) override;
+  Status CheckCopyable(std::string_view fs_type, int fd) override;
+  Result<std::optional<std::string>> ChangeUuid(std::string_view fs_type, const std::string& device,
+                                                const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                const MountOptions& options, const Call& call) override;
   Status Bind(const std::string& source, const AbsolutePath& target, const MountOptions& options,

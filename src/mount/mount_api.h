@@ -107,8 +107,6 @@ bool IsSupportedFilesystem(std::string_view type);
 // The smallest device on which mkfs of this type makes a sound file system (ext4: with a journal); 0 if the
 // type is not supported.
 Bytes MinimumSize(std::string_view fs_type);
-// Whether the node can use a file system of this type beside a copy of it that has the same UUID.
-bool CopiesCoexist(std::string_view fs_type);
 // Whether `mkfsoptions` is allowed for this type. kInvalidArgument names the refused option. Options that
 // shape the new file system are allowed. Options that name other devices or files, override a refusal of mkfs
 // (force), or only simulate are refused.
@@ -176,6 +174,19 @@ class MountApi {
   // there is no tool. kIo: the device could not be read or written.
   virtual Result<CheckReport> Check(std::string_view fs_type, const std::string& device,
                                     const Call& call) = 0;
+
+  // Whether a copy of the file system behind `fd` can be used beside it. The file system is not mounted.
+  // kPrecondition: a btrfs has a log that was not replayed (it was not unmounted), so it cannot get another
+  // UUID, and the kernel takes two btrfs with one UUID for one.
+  virtual Status CheckCopyable(std::string_view fs_type, int fd) = 0;
+  // Gives the file system on the device, a copy, a random UUID, and returns it. Other descriptors of the
+  // device may be open, but not with O_EXCL. nullopt: the tool refuses the file system as it is, and nothing
+  // has changed; the kernel tells it from its source all the same (an xfs with a log that was not replayed,
+  // an ext4 whose checksums depend on the UUID). kPrecondition: the device is in use, there is no tool, or
+  // CheckCopyable refuses. kCorrupt: it does not hold this file system. After any other error the file system
+  // may be damaged.
+  virtual Result<std::optional<std::string>> ChangeUuid(std::string_view fs_type, const std::string& device,
+                                                        const Call& call) = 0;
 
   // Mounts `device` (a block device node) on the directory `target`, through libmount, without helpers.
   // Mounts are never stacked: kPrecondition if something is mounted at `target`. kInvalidArgument: the file

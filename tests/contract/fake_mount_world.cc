@@ -33,6 +33,15 @@ class FakeMountWorld final : public MountWorld {
     mount_.SetDamage(UuidOf(node), fixable ? Kind::kFixable : Kind::kUnfixable);
   }
 
+  std::string CopyOf(const std::string& node, const std::string& /*fs_type*/, bool unclean) override {
+    const std::string source = UuidOf(node);
+    std::string copy = NewDevice(*dm_.SizeOf(source));
+    mount_.SetContent(UuidOf(copy), mount_.ContentOf(source));
+    mount_.SetFilesystemSize(UuidOf(copy), mount_.FilesystemSize(source));
+    mount_.SetUnclean(UuidOf(copy), unclean);
+    return copy;
+  }
+
   AbsolutePath NewDirectory() override {
     const std::string path = fmt::format("/world/{}", ++count_);
     mount_.AddDirectory(path);

@@ -88,6 +88,30 @@ void KernelMountWorld::Damage(const std::string& node, bool fixable) {
   RunTool({"debugfs", "-w", "-R", "set_super_value state 0", node});
 }
 
+std::string KernelMountWorld::CopyOf(const std::string& node, const std::string& fs_type, bool unclean) {
+  struct stat st{};
+  const UniqueFd device = OpenDevice(node);
+  const off_t size = lseek(device.get(), 0, SEEK_END);
+  Must(size > 0 && fstat(device.get(), &st) == 0, node);
+  std::string copy = NewDevice(Bytes{static_cast<uint64_t>(size)});
+  const std::string target = NewDirectory().str();
+  if (unclean) {
+    Must(::mount(node.c_str(), target.c_str(), fs_type.c_str(), 0, nullptr) == 0, "mounting " + node);
+    sync();
+    for (int i = 0; i < 8; ++i) {
+      const std::string path = target + "/synced" + std::to_string(i);
+      const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+      Must(file.valid() && write(file.get(), "x", 1) == 1 && fsync(file.get()) == 0, path);
+    }
+  }
+  // Past the page cache, which has what is not on the device yet. The new device reads as zeroes.
+  RunTool({"dd", "if=" + node, "of=" + copy, "bs=1M", "iflag=direct", "conv=sparse,fsync", "status=none"});
+  if (unclean) {
+    Must(umount2(target.c_str(), 0) == 0, "unmounting " + target);
+  }
+  return copy;
+}
+
 AbsolutePath KernelMountWorld::NewDirectory() {
   const std::string path = fmt::format("{}/{}", base_, ++count_);
   Must(mkdir(path.c_str(), 0755) == 0, path);

@@ -25,6 +25,7 @@ class KernelMountWorld final : public MountWorld {
   mount::DeviceNumber NumberOf(const std::string& node) override;
   void PutSwap(const std::string& node) override;
   void Damage(const std::string& node, bool fixable) override;
+  std::string CopyOf(const std::string& node, const std::string& fs_type, bool unclean) override;
   AbsolutePath NewDirectory() override;
   void PutFile(const std::string& path, bool empty) override;
   void PutSymlink(const std::string& path, const std::string& to) override;

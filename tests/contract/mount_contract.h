@@ -28,6 +28,11 @@ class MountWorld {
   // Damages the ext4 on the device. `fixable`: a check repairs the damage automatically.
   virtual void Damage(const std::string& node, bool fixable) = 0;
 
+  // A new device with the bytes of `node`, which holds a file system of this type. `unclean`: they are
+  // copied while the file system is mounted, right after a file was written and synced, so its log is to be
+  // replayed.
+  virtual std::string CopyOf(const std::string& node, const std::string& fs_type, bool unclean) = 0;
+
   // A new, empty directory in this world.
   virtual AbsolutePath NewDirectory() = 0;
   virtual void PutFile(const std::string& path, bool empty) = 0;

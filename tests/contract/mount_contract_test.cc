@@ -308,6 +308,67 @@ TEST_F(MountContract, ChecksOnlyUnusedDevices) {
   EXPECT_CODE(Code::kTimeout, api().Check("ext4", node, late));
 }
 
+// --- Copies
+
+TEST_F(MountContract, ACopyGetsAUuidOfItsOwnAndIsMountedBesideItsSource) {
+  for (const std::string_view supported : mount::SupportedFilesystems()) {
+    const std::string type(supported);
+    const std::string node = Formatted(type);
+    EXPECT_OK(api().CheckCopyable(type, world_->OpenDevice(node).get()));
+    const std::string copy = world_->CopyOf(node, type, false);
+    const auto changed = api().ChangeUuid(type, copy, call());
+    ASSERT_TRUE(changed.has_value()) << changed.error().message();
+    ASSERT_TRUE(changed->has_value()) << type;
+    const auto seen = api().Probe(world_->OpenDevice(copy).get());
+    EXPECT_EQ(seen->uuid, **changed);
+    EXPECT_NE(seen->uuid, api().Probe(world_->OpenDevice(node).get())->uuid);
+    const AbsolutePath first = Mounted(node, type);
+    const AbsolutePath second = Mounted(copy, type);
+    EXPECT_EQ(At(second)->backing, world_->NumberOf(copy));
+    EXPECT_CODE(Code::kPrecondition, api().ChangeUuid(type, copy, call()));
+    EXPECT_OK(api().Unmount(first, call()));
+    EXPECT_OK(api().Unmount(second, call()));
+    if (type != "btrfs") {
+      continue;
+    }
+    // A copy of a copy: its metadata has the UUID of the first.
+    const std::string third = world_->CopyOf(copy, type, false);
+    const auto again = api().ChangeUuid(type, third, call());
+    ASSERT_TRUE(again.has_value() && again->has_value()) << type;
+    EXPECT_OK(api().Unmount(Mounted(third, type), call()));
+  }
+}
+
+TEST_F(MountContract, TheLogOfACopyIsNeverLost) {
+  const struct {
+    std::string type;
+    bool changes;  // else it keeps its UUID
+  } cases[] = {{"ext4", true}, {"xfs", false}};
+  for (const auto& one : cases) {
+    const std::string copy = world_->CopyOf(Formatted(one.type), one.type, true);
+    const std::string before = api().Probe(world_->OpenDevice(copy).get())->uuid;
+    EXPECT_OK(api().CheckCopyable(one.type, world_->OpenDevice(copy).get()));
+    const auto changed = api().ChangeUuid(one.type, copy, call());
+    ASSERT_TRUE(changed.has_value()) << changed.error().message();
+    EXPECT_EQ(changed->has_value(), one.changes) << one.type;
+    EXPECT_EQ(api().Probe(world_->OpenDevice(copy).get())->uuid == before, !one.changes);
+    EXPECT_OK(api().Unmount(Mounted(copy, one.type), call()));
+  }
+  const std::string copy = world_->CopyOf(Formatted("btrfs"), "btrfs", true);
+  const std::string before = api().Probe(world_->OpenDevice(copy).get())->uuid;
+  EXPECT_CODE(Code::kPrecondition, api().CheckCopyable("btrfs", world_->OpenDevice(copy).get()));
+  EXPECT_CODE(Code::kPrecondition, api().ChangeUuid("btrfs", copy, call()));
+  EXPECT_EQ(api().Probe(world_->OpenDevice(copy).get())->uuid, before);
+}
+
+TEST_F(MountContract, ChangesNoUuidOfAnythingElse) {
+  EXPECT_CODE(Code::kCorrupt, api().ChangeUuid("ext4", world_->NewDevice(kSize), call()));
+  EXPECT_CODE(Code::kCorrupt, api().ChangeUuid("xfs", Formatted("ext4"), call()));
+  Call late;
+  late.deadline = std::chrono::steady_clock::now();
+  EXPECT_CODE(Code::kTimeout, api().ChangeUuid("ext4", Formatted("ext4"), late));
+}
+
 // --- Binding
 
 TEST_F(MountContract, BindsAStagedFileSystemReadOnlyWhileItStaysWritable) {

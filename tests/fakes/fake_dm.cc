@@ -316,6 +316,10 @@ Status FakeDm::Remove(const std::string& uuid) {
 
 Result<UniqueFd> FakeDm::Open(const std::string& uuid, int flags) {
   QUARRY_TRY(faults.Check("Open"));
+  return OpenAlways(uuid, flags);
+}
+
+Result<UniqueFd> FakeDm::OpenAlways(const std::string& uuid, int flags) {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
   if (it == devices_.end()) {

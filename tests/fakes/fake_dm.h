@@ -77,6 +77,7 @@ class FakeDm final : public dm::DmApi {
   void RemoveStaleNodes(const std::string& /*group*/,
                         const std::function<bool(const std::string&)>& /*ours*/) override {}  // has no nodes
   Result<UniqueFd> Open(const std::string& uuid, int flags) override;
+  Result<UniqueFd> OpenAlways(const std::string& uuid, int flags);  // without faults, for other fakes
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;
 

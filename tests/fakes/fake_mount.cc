@@ -1,8 +1,12 @@
 #include "tests/fakes/fake_mount.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -24,6 +28,9 @@ namespace {
 constexpr DeviceNumber kRootDevice{8, 1};
 constexpr DeviceNumber kDevtmpfs{0, 5};
 constexpr std::string_view kDev = "/dev";
+// Where Make leaves its mark on a device: the UUID of the device, padded with zeroes.
+constexpr off_t kMarkOffset = 1024;
+constexpr size_t kMarkSize = 128;
 
 bool IsBelow(const std::string& path, const std::string& top) {
   return top == "/" || path == top || (path.starts_with(top) && path[top.size()] == '/');
@@ -80,8 +87,31 @@ void FakeMount::SetContent(const std::string& dm_uuid, Content content) {
 
 Content FakeMount::ContentOf(const std::string& dm_uuid) const {
   const std::lock_guard lock(mutex_);
-  const auto it = volumes_.find(dm_uuid);
-  return it == volumes_.end() ? Content{} : it->second.content;
+  return const_cast<FakeMount*>(this)->VolumeLocked(dm_uuid).content;
+}
+
+FakeMount::Volume& FakeMount::VolumeLocked(const std::string& uuid) {
+  Volume& volume = volumes_[uuid];
+  if (volume.content.kind != Content::Kind::kBlank) {
+    return volume;
+  }
+  std::array<char, kMarkSize> mark{};
+  const auto fd = dm_.OpenAlways(uuid, O_RDONLY);
+  if (fd.has_value() && pread(fd->get(), mark.data(), mark.size(), kMarkOffset) == ssize_t{kMarkSize}) {
+    const auto source = volumes_.find(std::string(mark.data(), strnlen(mark.data(), mark.size())));
+    if (source != volumes_.end()) {
+      volume = Volume(source->second);
+    }
+  }
+  return volume;
+}
+
+void FakeMount::MarkLocked(const std::string& uuid) {
+  std::array<char, kMarkSize> mark{};
+  uuid.copy(mark.data(), mark.size() - 1);
+  if (const auto fd = dm_.OpenAlways(uuid, O_RDWR); fd.has_value()) {
+    (void)pwrite(fd->get(), mark.data(), mark.size(), kMarkOffset);
+  }
 }
 
 Bytes FakeMount::FilesystemSize(const std::string& dm_uuid) const {
@@ -383,7 +413,9 @@ Status FakeMount::Make(const mount::MakeFilesystem& spec, const Call& call) {
   volume.damage = Damage::kNone;
   QUARRY_TRY(faults.Check("MakeInterrupted"));
   volume.half_made = false;
+  volume.unclean = false;
   volume.filesystem_size = *dm_.SizeOf(device->uuid);
+  MarkLocked(device->uuid);
   made_.push_back(spec);
   journal_.push_back(fmt::format("mkfs.{} {}", spec.fs_type, spec.device));
   return Ok();
@@ -400,7 +432,7 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, st
   if (!state) {
     return Error(Code::kNotFound, fmt::format("no device {}", device));
   }
-  const Volume& volume = volumes_[state->uuid];
+  Volume& volume = VolumeLocked(state->uuid);
   if (volume.content.kind != Content::Kind::kFilesystem || volume.content.type != fs_type ||
       volume.half_made) {
     return Error(Code::kCorrupt, fmt::format("mounting {}: no valid {} on it", device, fs_type))
@@ -421,6 +453,7 @@ Status FakeMount::Mount(const std::string& device, const AbsolutePath& asked, st
   entry.source = device;
   std::ranges::transform(options.data, std::back_inserter(entry.super_options), &mount::DataOption::text);
   entry.super_options.insert(entry.super_options.begin(), (options.flags & MS_RDONLY) != 0 ? "ro" : "rw");
+  volume.unclean = false;
   if (!IsHeldLocked(state->uuid)) {
     dm_.KernelOpen(state->uuid, 1);
   }

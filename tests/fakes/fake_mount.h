@@ -1,5 +1,6 @@
 // File systems, mounts and paths without a kernel. A volume's content belongs to its device-mapper UUID, and
-// survives deactivation and Reboot(). Mounts and published nodes do not.
+// survives deactivation and Reboot(). Mounts and published nodes do not. A copy of the bytes of a device that
+// Make has formatted is a copy of its file system.
 //
 // Simpler than the kernel: paths below a mount point are those of the directory that it hides, and nothing is
 // propagated.
@@ -35,6 +36,8 @@ class FakeMount final : public mount::MountApi {
   Damage DamageOf(const std::string& dm_uuid) const;
   // What ProbeDevice finds on a disk that is not a device-mapper device.
   void SetDiskContent(const std::string& device, mount::Content content);
+  // The file system was not unmounted: its log is to be replayed. A mount resets it.
+  void SetUnclean(const std::string& dm_uuid, bool unclean);
   // Size of the file system on the volume (not of its device). 0: none.
   Bytes FilesystemSize(const std::string& dm_uuid) const;
   void SetFilesystemSize(const std::string& dm_uuid, Bytes size);
@@ -74,7 +77,8 @@ class FakeMount final : public mount::MountApi {
   void Reboot();
 
   // The operations so far, in order: "mkfs.ext4 /dev/dm-0", "fsck.ext4 /dev/dm-0", "mount /dev/dm-0 /a",
-  // "bind /a /b ro", "umount /b", "grow /a", "group /a 7". Only those that changed something and succeeded.
+  // "bind /a /b ro", "umount /b", "grow /a", "group /a 7", "uuid /dev/dm-0". Only those that changed
+  // something and succeeded.
   std::vector<std::string> Journal() const;
   std::vector<mount::MakeFilesystem> Made() const;
 
@@ -87,6 +91,9 @@ class FakeMount final : public mount::MountApi {
   Status Make(const mount::MakeFilesystem& spec, const Call& call) override;
   Result<mount::CheckReport> Check(std::string_view fs_type, const std::string& device,
                                    const Call& call) override;
+  Status CheckCopyable(std::string_view fs_type, int fd) override;
+  Result<std::optional<std::string>> ChangeUuid(std::string_view fs_type, const std::string& device,
+                                                const Call& call) override;
   Status Mount(const std::string& device, const AbsolutePath& target, std::string_view fs_type,
                const mount::MountOptions& options, const Call& call) override;
   Status Bind(const std::string& source, const AbsolutePath& target, const mount::MountOptions& options,
@@ -126,6 +133,7 @@ class FakeMount final : public mount::MountApi {
     bool half_made = false;
     Access root = {0, 0755};
     Damage damage = Damage::kNone;
+    bool unclean = false;
   };
   using Entry = mount::MountEntry;
 
@@ -144,6 +152,10 @@ class FakeMount final : public mount::MountApi {
   bool IsHeldLocked(const std::string& uuid) const;
   Status CheckMakeLocked(const mount::MakeFilesystem& spec, const std::string& uuid) const;
   void AddMountLocked(Entry entry);
+  // What is on the device. mkfs leaves a mark in the bytes of a device, so a device to which these bytes
+  // were copied has a file system like it.
+  Volume& VolumeLocked(const std::string& uuid);
+  void MarkLocked(const std::string& uuid);
   Entry BindDirectoryLocked(const std::string& source) const;
   std::optional<Entry> BindNodeLocked(const std::string& source) const;
 

@@ -1,4 +1,6 @@
 // FakeMount's part for the content of a file system: checks, ownership.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,7 +41,7 @@ Result<mount::CheckReport> FakeMount::Check(std::string_view fs_type, const std:
   if (IsHeldLocked(state->uuid)) {
     return Error(Code::kPrecondition, fmt::format("{} is in use", device));
   }
-  Volume& volume = volumes_[state->uuid];
+  Volume& volume = VolumeLocked(state->uuid);
   if (volume.damage == Damage::kUnfixable || volume.content.type != fs_type) {
     return Error(Code::kCorrupt, fmt::format("e2fsck: {}: UNEXPECTED INCONSISTENCY", device));
   }
@@ -47,6 +49,51 @@ Result<mount::CheckReport> FakeMount::Check(std::string_view fs_type, const std:
   journal_.push_back(fmt::format("fsck.{} {}", fs_type, device));
   return mount::CheckReport{
       .checked = true, .repaired = repaired, .words = repaired ? "it was repaired" : ""};
+}
+
+void FakeMount::SetUnclean(const std::string& dm_uuid, bool unclean) {
+  const std::lock_guard lock(mutex_);
+  VolumeLocked(dm_uuid).unclean = unclean;
+}
+
+Status FakeMount::CheckCopyable(std::string_view fs_type, int fd) {
+  QUARRY_TRY(faults.Check("CheckCopyable"));
+  const auto uuid = dm_.UuidOfFd(fd);
+  if (!uuid) {
+    return Error(Code::kIo, "not a device");
+  }
+  const std::lock_guard lock(mutex_);
+  return fs_type == "btrfs" && VolumeLocked(*uuid).unclean
+             ? Error(Code::kPrecondition, "the btrfs was not unmounted cleanly")
+             : Ok();
+}
+
+Result<std::optional<std::string>> FakeMount::ChangeUuid(std::string_view fs_type, const std::string& device,
+                                                         const Call& call) {
+  QUARRY_TRY(faults.Check("ChangeUuid"));
+  QUARRY_TRY(call.Check("changing a UUID"));
+  const auto state = dm_.DeviceOfNode(device);
+  if (!state) {
+    return Error(Code::kNotFound, fmt::format("no device {}", device));
+  }
+  {
+    // The tools of file systems claim the device.
+    QUARRY_ASSIGN(const UniqueFd claim, dm_.Open(state->uuid, O_RDONLY | O_EXCL));
+    QUARRY_TRY(CheckCopyable(fs_type, claim.get()));
+  }
+  const std::lock_guard lock(mutex_);
+  Volume& volume = VolumeLocked(state->uuid);
+  if (volume.content.kind != mount::Content::Kind::kFilesystem || volume.content.type != fs_type) {
+    return Error(Code::kCorrupt, fmt::format("{} does not hold {}", device, fs_type));
+  }
+  if (volume.unclean && fs_type == "xfs") {
+    return std::nullopt;
+  }
+  volume.unclean = false;
+  volume.content.uuid = fmt::format("00000000-0000-4000-9000-{:012}", ++made_count_);
+  MarkLocked(state->uuid);
+  journal_.push_back(fmt::format("uuid {}", device));
+  return volume.content.uuid;
 }
 
 FakeMount::Access* FakeMount::AccessLocked(const std::string& path) {

@@ -18,6 +18,15 @@ class CopyOf : public CopiesFixture, public testing::WithParamInterface<Case> {
   bool raw() const { return GetParam().content == "block"; }
   v1::VolumeCapability How() const { return raw() ? BlockCapability() : MountCapability(GetParam().content); }
 
+  // Of the file system that is mounted there.
+  std::string UuidOf(const std::string& name) {
+    const std::string device = Tool({"findmnt", "-no", "SOURCE", TargetPath(name)}).out;
+    const std::string node = device.substr(0, device.find('\n'));
+    std::string uuid = Tool({"blkid", "-p", "-o", "value", "-s", "UUID", node}).out;
+    EXPECT_FALSE(uuid.empty()) << node;
+    return uuid;
+  }
+
   std::string Bytes(const std::string& name) { return TargetPath(name) + (raw() ? "" : "/file"); }
 };
 
@@ -49,6 +58,9 @@ TEST_P(CopyOf, HasEveryByteAndALifeOfItsOwn) {
               std::stoll(Tool({"stat", "-f", "-c", "%b", TargetPath("source")}).out))
         << "the file system fills the larger copy";
   }
+  if (!raw()) {
+    EXPECT_NE(UuidOf("source"), UuidOf("copy"));
+  }
   // Neither sees what is written to the other.
   ASSERT_OK(WritePattern(Bytes("copy"), 12, known / 2));
   EXPECT_OK(CheckPattern(Bytes("source"), 11, known));
@@ -61,7 +73,7 @@ TEST_P(CopyOf, HasEveryByteAndALifeOfItsOwn) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* content : {"ext4", "xfs", "block"}) {
+  for (const char* content : {"ext4", "xfs", "btrfs", "block"}) {
     cases.push_back({"linear", "linear", content});
   }
   for (const char* type : {"striped", "raid1", "raid5"}) {

@@ -108,11 +108,6 @@ Status CheckSource(const Record& source, const CreateWish& wish) {
                               UseText(tags.access, tags.fs_type),
                               UseText(AccessName(wish.access.access), wish.access.fs_type)));
   }
-  if (!tags.fs_type.empty() && !mount::CopiesCoexist(tags.fs_type)) {
-    return refuse(Code::kInvalidArgument,
-                  fmt::format("cannot be copied: the kernel takes two {} file systems with one UUID for one",
-                              tags.fs_type));
-  }
   if (!tags.formatted.empty() && tags.formatted != tags.fs_type) {
     return refuse(Code::kPrecondition, "is not formatted completely: stage it once");
   }
@@ -183,9 +178,31 @@ Status WaitForLegs(const World& world, const std::string& dm_uuid, const Call& c
   }
 }
 
+// Gives the file system of a new volume a UUID of its own. `to` is the new volume, open exclusively, which
+// the tools of file systems do not bear. The result is open too, so that no process can deactivate the
+// volume.
+Result<UniqueFd> ChangeUuid(const Job& job, const std::string& dm_uuid, UniqueFd to, const Call& call) {
+  const std::string& fs_type = job.wish.formatted;
+  if (fs_type.empty() || job.wish.cut.has_value()) {
+    return to;  // raw, blank, or a snapshot, which nobody mounts
+  }
+  QUARRY_ASSIGN(UniqueFd held, job.parts.node.world.dm.Open(dm_uuid, O_RDONLY));
+  QUARRY_ASSIGN(const auto stack, job.parts.node.StackOn(dm_uuid));
+  if (!stack.has_value()) {
+    return Error(Code::kUnavailable, "the new volume is not active any more: try again");
+  }
+  to.Reset();
+  QUARRY_TRY(Execute({ChangeUuidAction{fs_type, stack->top().Node()}}, job.parts.node.world, call));
+  return held;
+}
+
 // Makes the new volume, fills it, and turns it into a ready one. `from`: the source, open exclusively.
 Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   const World& world = job.parts.node.world;
+  if (!job.wish.formatted.empty()) {
+    QUARRY_TRY(world.mount.CheckCopyable(job.wish.formatted, from.get())
+                   .Context(fmt::format("{} cannot be copied now", InWords(job.source.record))));
+  }
   Unfilled unfilled;
   CreateWish wish = job.wish;
   if (wish.cut.has_value()) {
@@ -214,6 +231,7 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
                                  .copy = copy,
                                  .tell = [done = job.done](Bytes bytes) { done->store(bytes.value); }}},
                      world, call));
+  QUARRY_ASSIGN(to, ChangeUuid(job, lvm::DmUuid(catalog->group->uuid, lv->uuid), std::move(to), call));
   if (wish.cut.has_value()) {
     QUARRY_TRY(WaitForLegs(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), call));
   }

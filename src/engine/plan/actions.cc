@@ -404,6 +404,9 @@ std::string Text(const Action& action) {
                                a.range.offset.value, a.range.device);
           },
           [](const CopyAction& a) { return fmt::format("copy {} to {}/{}", a.from, a.group, a.to); },
+          [](const ChangeUuidAction& a) {
+            return fmt::format("give the {} on {} a UUID of its own", a.fs_type, a.device);
+          },
           [](const MakeFilesystemAction& a) {
             return fmt::format("make file system {} on {}", a.spec.fs_type, a.spec.device);
           },
@@ -457,6 +460,10 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const CopyAction& a) { return CopyDevice(a.copy, call, a.tell); },
+          [&](const ChangeUuidAction& a) -> Status {
+            QUARRY_TRY(world.mount.ChangeUuid(a.fs_type, a.device, call));
+            return Ok();
+          },
           [&](const MakeFilesystemAction& a) { return world.mount.Make(a.spec, call); },
           [&](const CheckFilesystemAction& a) { return Check(a, world, call); },
           [&](const MountAction& a) {

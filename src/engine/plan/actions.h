@@ -86,6 +86,10 @@ struct CopyAction {
   DeviceCopy copy;
   std::function<void(Bytes)> tell;  // called with the bytes done so far
 };
+// Gives a copied file system a UUID of its own, if it can have one.
+struct ChangeUuidAction {
+  std::string fs_type, device;
+};
 struct MakeFilesystemAction {
   mount::MakeFilesystem spec;
 };
@@ -138,11 +142,12 @@ struct GiveToGroupAction {
 };
 // An lvm::Change is itself an action. Three verbs need more than one command, and have actions of their own:
 // ActivateAction, DeactivateAction, RemoveLvAction.
-using Action = std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
-                            VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
-                            EraseAction, CopyAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
-                            SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
-                            RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+using Action =
+    std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
+                 VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
+                 EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction,
+                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
+                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>

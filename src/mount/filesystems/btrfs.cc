@@ -1,8 +1,12 @@
 #include <linux/btrfs.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 
+#include "base/little_endian.h"
 #include "mount/filesystems.h"
 #include "mount/filesystems/mkfs_options.h"
 
@@ -19,6 +23,15 @@ constexpr std::array kRules = std::to_array<MkfsOptionRule>({
     {"-q", false}, {"--quiet", false},
 });
 
+using little_endian::Load;
+
+// The first superblock, and fields of struct btrfs_super_block (linux/btrfs_tree.h), little-endian.
+constexpr off_t kSuperblockOffset = 64 * 1024;
+constexpr size_t kSuperblockSize = 4096;
+constexpr size_t kMagic = 0x40;
+constexpr size_t kLogRoot = 0x60;
+constexpr uint64_t kBtrfsMagic = 0x4D5F53665248425F;  // "_BHRfS_M"
+
 // The minimum with duplicated metadata, the default on one device: 114,294,784 bytes, rounded up to a MiB.
 constexpr Bytes kMinimum{109 * kMiB.value};
 
@@ -29,8 +42,30 @@ class BtrfsFilesystem final : public Filesystem {
   std::string_view type() const override { return "btrfs"; }
   std::string_view package() const override { return "btrfs-progs"; }
   Bytes minimum_size() const override { return kMinimum; }
-  // The kernel knows a btrfs by its UUID, whatever device it was given.
-  bool copies_coexist() const override { return false; }
+
+  // The kernel knows a btrfs by its UUID, whatever device it was given, so a copy needs another one.
+  // btrfstune gives it, but a log that was not replayed is lost by that: the copy could not be mounted.
+  Status CheckCopyable(int fd) const override {
+    std::array<std::byte, kSuperblockSize> raw{};
+    const ssize_t n = pread(fd, raw.data(), raw.size(), kSuperblockOffset);
+    if (n != static_cast<ssize_t>(raw.size())) {
+      return n < 0 ? ErrnoError("reading the btrfs superblock")
+                   : Error(Code::kIo, "reading the btrfs superblock: short read");
+    }
+    if (Load(raw, kMagic, 8) != kBtrfsMagic) {
+      return Error(Code::kCorrupt, "no btrfs superblock");
+    }
+    return Load(raw, kLogRoot, 8) == 0
+               ? Ok()
+               : Error(Code::kPrecondition,
+                       "the btrfs was not unmounted cleanly: mount it once and unmount it");
+  }
+
+  // The metadata keeps the old UUID, which only the superblock then names (metadata_uuid, since Linux 5.0).
+  std::vector<std::string> ChangeUuidCommand(const std::string& device,
+                                             const std::string& uuid) const override {
+    return {"btrfstune", "-f", "-M", uuid, device};
+  }
 
   // btrfs does not take the stripes below it into account.
   Result<std::vector<std::string>> MakeCommand(const MakeFilesystem& spec,

@@ -118,6 +118,17 @@ class Ext4Filesystem final : public Filesystem {
                                        : CheckVerdict::kFailed;
   }
 
+  // Replays the journal too.
+  std::vector<std::string> ChangeUuidCommand(const std::string& device,
+                                             const std::string& uuid) const override {
+    return {"tune2fs", "-U", uuid, device};
+  }
+  // Without a checksum seed, as mkfs of Debian 12 makes an ext4 by default: tune2fs would write every
+  // checksum again, and wants a check before that.
+  std::vector<std::string_view> uuid_refusals() const override {
+    return {"requires a freshly checked filesystem"};
+  }
+
   std::vector<std::string> GrowCommand(const std::string& device,
                                        const std::string& /*mount_point*/) const override {
     return {"resize2fs", device};

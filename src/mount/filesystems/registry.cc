@@ -39,11 +39,6 @@ Bytes MinimumSize(std::string_view fs_type) {
   return fs.has_value() ? (*fs)->minimum_size() : Bytes{};
 }
 
-bool CopiesCoexist(std::string_view fs_type) {
-  const auto fs = FindFilesystem(fs_type);
-  return fs.has_value() && (*fs)->copies_coexist();
-}
-
 Status CheckMkfsOptions(std::string_view fs_type, const std::string& extra_options) {
   QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
   MakeFilesystem spec;

@@ -76,6 +76,14 @@ class XfsFilesystem final : public Filesystem {
     return words;
   }
 
+  std::vector<std::string> ChangeUuidCommand(const std::string& device,
+                                             const std::string& uuid) const override {
+    return {"xfs_admin", "-U", uuid, device};
+  }
+  std::vector<std::string_view> uuid_refusals() const override {
+    return {"valuable metadata changes in a log"};
+  }
+
   // The UUID of device-mapper identifies the volume. A mounted copy of the volume, whose file system has the
   // same UUID, is no reason to refuse the mount.
   std::vector<std::string> standing_options() const override { return {"nouuid"}; }
