@@ -5,9 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/call_record.h"

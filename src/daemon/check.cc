@@ -8,7 +8,6 @@
 
 #include "base/scratch_folder.h"
 #include "daemon/wiring/node_world.h"
-#include "engine/disks/join.h"
 #include "engine/engine.h"
 
 namespace quarry::daemon {

@@ -19,7 +19,7 @@
 #include "ctl/cli/volumes.h"
 #include "ctl/json_text.h"
 #include "ctl/mount_point.h"
-#include "engine/model/catalog.h"
+#include "engine/model/profile.h"
 
 namespace quarry::ctl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ctl/cli/command.h"
 #include "ctl/mount_point.h"
-#include "engine/model/catalog.h"
+#include "engine/model/profile.h"
 
 namespace quarry::ctl {
 

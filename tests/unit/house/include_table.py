@@ -27,6 +27,7 @@ VALUES = {
     "engine": {
         "disks/join.h",
         "model/catalog.h",
+        "model/profile.h",
         "model/severity.h",
         "model/sizing.h",
         "model/volume_requests.h",
