@@ -232,8 +232,9 @@ void Keeper::Start() {
   if (!child.has_value()) {
     const milliseconds wait = back_off_.Next(milliseconds(0));
     next_start_ = Now() + wait;
-    log_->Error("cannot start versitygw",
-                {{"error", child.error().message()}, {"retry_in_ms", static_cast<int64_t>(wait.count())}});
+    log_->Error("cannot start versitygw", {{"error", child.error().message()},
+                                           {"uid", static_cast<int64_t>(file_->owner)},
+                                           {"retry_in_ms", static_cast<int64_t>(wait.count())}});
     return;
   }
   child_ = *child;
