@@ -21,6 +21,7 @@ install(FILES deploy/debian/quarryd.default DESTINATION /etc/default RENAME quar
 install(FILES deploy/debian/copyright DESTINATION share/doc/quarryd)
 # Manual pages, changelogs and the list of libraries, by scripts/lib/package_files.py.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/package/tree/ DESTINATION . OPTIONAL)
+include(${CMAKE_CURRENT_LIST_DIR}/gateway_package.cmake)
 # The package has three programs. Installing need not build the tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 
@@ -42,7 +43,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # LVM is what quarryd works with, ext4 its default file system; LVM loads the kernel's RAID by modprobe.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "lvm2, e2fsprogs, kmod")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "xfsprogs")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "btrfs-progs, smartmontools")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "btrfs-progs, quarry-s3-gateway, smartmontools")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)

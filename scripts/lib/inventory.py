@@ -65,8 +65,31 @@ def versions(packages):
     return {tuple(line.split()) for line in fields.splitlines()}
 
 
-def sbom(version, packages, created, tool):
-    """The list as JSON. packages: {(name, architecture, version)}; tool: what makes the list."""
+def go_modules(path):
+    """The modules in a Go program, from lines "NAME VERSION": [(name, version)]."""
+    return sorted(tuple(line.split()) for line in path.read_text().splitlines())
+
+
+def go_entry(name, version):
+    return {
+        "SPDXID": f"SPDXRef-go-{re.sub('[^a-zA-Z0-9.-]', '-', name)}",
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": f"pkg:golang/{name}@{version}",
+            }
+        ],
+    }
+
+
+def sbom(version, packages, created, tool, modules=()):
+    """The list as JSON. packages: {(name, architecture, version)}; modules: those of go_modules(); tool: what makes the
+    list."""
     entries = [
         {
             "SPDXID": "SPDXRef-quarry", "name": "quarry", "versionInfo": version, "downloadLocation": "NOASSERTION",
@@ -91,6 +114,7 @@ def sbom(version, packages, created, tool):
                 ],
             }
         )
+    entries += [go_entry(*module) for module in modules]
     relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-quarry"}]
     relations += [
         {"spdxElementId": "SPDXRef-quarry", "relationshipType": "DEPENDS_ON", "relatedSpdxElement": entry["SPDXID"]}

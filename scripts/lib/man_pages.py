@@ -90,6 +90,12 @@ def pages(programs, version, date):
     return made
 
 
+def gateway_page(version, date):
+    """{name: text} of the page of quarry-gateway, whose few options tests/package compares with the program."""
+    name = "quarry-gateway.8"
+    return {name: (TEMPLATES / f"{name}.in").read_text().replace("@VERSION@", version).replace("@DATE@", date)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", type=Path, required=True, help="folder of quarryd and quarryctl")
