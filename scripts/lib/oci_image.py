@@ -5,6 +5,8 @@ of both, and nothing else: no shell, no package manager. Everything but the
 build's own programs is taken from this machine's Debian packages. The same
 files give the same bytes, whenever and wherever the image is made.
 
+With --gateway it also has versitygw, the S3 gateway of buckets, in a layer of its own, and quarry-gateway.
+
 The output folder gets
   layout/           an OCI image layout (image-spec 1.1)
   quarry.oci.tar    the same as one file, for `ctr images import` or `podman load`
@@ -25,10 +27,11 @@ import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
-from inventory import COMPILED_IN, InventoryError, is_program, libraries, owners, run, sbom, versions
+from inventory import COMPILED_IN, InventoryError, go_modules, is_program, libraries, owners, run, sbom, versions
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("quarryd", "quarryctl", "quarry-lvm")
+GATEWAY = "quarry-gateway"
 # What quarryd runs. LVM runs modprobe; the file systems are those of docs/parameters.
 TOOLS = ("lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs")
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
@@ -124,6 +127,14 @@ def inside(library, triplet):
     return f"{MERGED.get(first, first)}/{rest}"
 
 
+def gateway_layer(gateway):
+    """versitygw and the licences in it. gateway: the folder that scripts/gateway made. It changes only with the version."""
+    layer = Layer()
+    layer.file("usr/libexec/quarry/versitygw", (gateway / "versitygw").read_bytes(), 0o755)
+    layer.file("usr/share/doc/versitygw/copyright", (gateway / "copyright").read_bytes())
+    return layer
+
+
 def add_licences(layer, packages):
     for name, _, _ in packages:
         source = Path(f"/usr/share/doc/{name}/copyright")
@@ -150,12 +161,12 @@ class Layout:
         return self.blob(compact(value), media_type)
 
 
-def make(build, name):
+def make(build, name, gateway=None):
     version = re.search(r"project\(quarry VERSION (\S+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
     name = name if ":" in name.rsplit("/", 1)[-1] else f"{name}:{version}"
     time = int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "-C", str(REPOSITORY), "log", "-1", "--format=%ct"))
     created = datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    own = [build / "bin" / program for program in PROGRAMS]
+    own = [build / "bin" / program for program in (*PROGRAMS, *([GATEWAY] if gateway else []))]
     if lost := [str(path) for path in own if not path.is_file()]:
         raise ImageError(f"not built: {', '.join(lost)}")
 
@@ -163,12 +174,17 @@ def make(build, name):
     quarry = Layer()
     for path in own:
         quarry.file(f"usr/bin/{path.name}", stripped(path), 0o755)
-    inventory = sbom(version, packages, created, "scripts/image")
+    modules = go_modules(gateway / "modules") if gateway else []
+    inventory = sbom(version, packages, created, "scripts/image", modules)
     quarry.file("usr/share/doc/quarry/copyright", (REPOSITORY / "LICENSE").read_bytes())
     quarry.file("usr/share/doc/quarry/sbom.spdx.json", inventory)
 
+    parts = [("Debian", tools, tools_time), ("Quarry", quarry, time)]
+    if gateway:
+        # Its time is no commit's, so nodes that have the layer do not fetch it again.
+        parts.insert(1, ("versitygw", gateway_layer(gateway), 0))
     layout, layers, contents = Layout(), [], []
-    for layer, its_time in ((tools, tools_time), (quarry, time)):
+    for _, layer, its_time in parts:
         tar = layer.tar(its_time)
         contents.append("sha256:" + hashlib.sha256(tar).hexdigest())
         layers.append(layout.blob(gzip.compress(tar, 9, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip"))
@@ -182,7 +198,7 @@ def make(build, name):
             "Labels": {"org.opencontainers.image.title": "quarry", "org.opencontainers.image.version": version},
         },
         "rootfs": {"type": "layers", "diff_ids": contents},
-        "history": [{"created": created, "created_by": f"scripts/image: {what}"} for what in ("Debian", "Quarry")],
+        "history": [{"created": created, "created_by": f"scripts/image: {what}"} for what, _, _ in parts],
     }
     manifest = {
         "schemaVersion": 2,
@@ -218,10 +234,11 @@ def main():
     parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, help="folder for the image [image, below the build]")
     parser.add_argument("--name", default="quarry.csi.local/quarryd", help="name, and perhaps tag, of the image [%(default)s:VERSION]")
+    parser.add_argument("--gateway", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     output = asked.output or asked.build / "image"
     output.mkdir(parents=True, exist_ok=True)
-    name, time, layout, layers, inventory = make(asked.build, asked.name)
+    name, time, layout, layers, inventory = make(asked.build, asked.name, asked.gateway)
     write(output, time, layout, inventory)
     size = sum(layer["size"] for layer in layers)
     print(f"{name}: {size / 1e6:.1f} MB compressed, in {output}")

@@ -31,7 +31,10 @@ KINDS = {
     "node": (("containerd", "runc", "containernetworking-plugins", "iproute2", "iptables"), 8 << 30),
     # A server: systemd is process 1, and the libraries of the Debian package are installed, because a guest has no network.
     "server": (("systemd", "systemd-sysv"), 2 << 30),
+    # A server with buckets: what quarry-s3-gateway depends on, and an S3 client as users have it.
+    "s3": (("systemd", "systemd-sysv", "adduser", "openssl", "python3-boto3"), 3 << 30),
 }
+WITH_SYSTEMD = ("server", "s3")
 # What quarryd's package depends on besides PACKAGES. A new soname of a library changes a name here.
 LIBRARIES = {
     "bookworm": ("libfmt9", "libgrpc++1.51", "libnvme1", "libprometheus-cpp-core1.0", "libprotobuf32", "libtomlplusplus3"),
@@ -99,7 +102,7 @@ exit 1
 
 
 def _packages(release, kind):
-    return PACKAGES + KINDS[kind][0] + (LIBRARIES[release] if kind == "server" else ())
+    return PACKAGES + KINDS[kind][0] + (LIBRARIES[release] if kind in WITH_SYSTEMD else ())
 
 
 def recipe(release, kind):
@@ -115,7 +118,7 @@ def recipe(release, kind):
         "bytes": size,
         "init": STUB_INIT,
     }
-    if kind == "server":
+    if kind in WITH_SYSTEMD:
         parts |= {"agent": AGENT_UNIT, "masked": MASKED}
     return json.dumps(parts, sort_keys=True)
 
@@ -173,7 +176,7 @@ def _build(release, kind, place):
     _bootstrap(release, _packages(release, kind), mirror, root, kernel)
     _install_kernel(kernel, root, place)
     _configure(root)
-    if kind == "server":
+    if kind in WITH_SYSTEMD:
         _configure_systemd(root)
     (place / "sonames").write_text("\n".join(_sonames(root)) + "\n")
     versions = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W"]
