@@ -72,8 +72,8 @@ class Comparison {
   }
 
   void LookAt(const Record& record) {
-    if (record.tags.state == lvm::VolumeState::kCreating) {
-      return;
+    if (record.tags.state == lvm::VolumeState::kCreating || !record.tags.s3.empty()) {
+      return;  // a bucket is known to COSI or to an administrator, not to the orchestrator of volumes
     }
     if (engine::IsErasing(record)) {
       erasing_.insert(record.tags.id);

@@ -91,6 +91,7 @@ std::string VolumePage(const VolumeRow& row, const VolumeList& list) {
   line("pool", fmt::format("{} (volume group {})", row.pool, row.group));
   line("size", fmt::format("{} ({} bytes)", HumanBytes(row.size()), row.size().value));
   line("type", row.facts.type());
+  line("serves", row.facts.is_bucket() ? "a bucket" : "");
   line("format", Format(row));
   line("snapshot of", row.facts.snapshot_of());
   line("condition", Condition(row));

@@ -29,6 +29,9 @@ class Engine {
   Volumes& volumes() { return volumes_; }
   Snapshots& snapshots() { return snapshots_; }
   Mounts& mounts() { return mounts_; }
+  // The same faces for the volumes of buckets (Realm::kBuckets).
+  Volumes& bucket_volumes() { return bucket_volumes_; }
+  Mounts& bucket_mounts() { return bucket_mounts_; }
   Disks& disks() { return disks_; }
   Upkeep& upkeep() { return upkeep_; }
   Lifecycle& lifecycle() { return lifecycle_; }
@@ -36,9 +39,9 @@ class Engine {
 
  private:
   std::unique_ptr<Parts> parts_;
-  Volumes volumes_;
+  Volumes volumes_, bucket_volumes_;
   Snapshots snapshots_;
-  Mounts mounts_;
+  Mounts mounts_, bucket_mounts_;
   Disks disks_;
   Upkeep upkeep_;
   Lifecycle lifecycle_;

@@ -75,6 +75,7 @@ struct VolumeStatus {  // of a volume or a snapshot
   std::string fs_type = {};                   // its file system, or the one that it will get; empty: raw
   std::string mount_point = {};               // where quarryd mounts it at each start; empty: nowhere
   std::string mount_options = {};             // for mount_point, separated by commas
+  bool is_bucket = false;                     // of src/bucket
   std::vector<std::string> used_at = {};      // every path where it is mounted or published now
 };
 struct PoolStatus {

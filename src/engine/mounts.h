@@ -10,6 +10,7 @@
 #include "base/call.h"
 #include "base/path.h"
 #include "base/result.h"
+#include "engine/model/volume_requests.h"
 
 namespace quarry::engine {
 
@@ -42,8 +43,9 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Mounts {
  public:
-  // `parts` must outlive this object.
-  explicit Mounts(Parts& parts) : parts_(parts) {}
+  // `parts` must outlive this object. A volume of another realm: the error of CheckRealm
+  // (model/catalog.h), and MountKept omits it.
+  explicit Mounts(Parts& parts, Realm realm = Realm::kVolumes) : parts_(parts), realm_(realm) {}
 
   // Mounts the volume, and then keeps path and options for later starts; the path without symbolic links.
   // Makes the file system if the volume has none, and the last directory of the path if it does not exist.
@@ -67,6 +69,7 @@ class Mounts {
 
  private:
   Parts& parts_;
+  const Realm realm_;
 };
 
 }  // namespace quarry::engine

@@ -85,8 +85,9 @@ struct Parts;  // calls/parts.h
 // All methods may be called from any thread.
 class Volumes {
  public:
-  // `parts` must outlive this object.
-  explicit Volumes(Parts& parts) : parts_(parts) {}
+  // `parts` must outlive this object. For a volume of another realm, calls return the error of
+  // CheckRealm (model/catalog.h), and a list omits it. Its name is taken (kAlreadyExists).
+  explicit Volumes(Parts& parts, Realm realm = Realm::kVolumes) : parts_(parts), realm_(realm) {}
 
   // Delete, Validate, Get and Expand return kPrecondition for a volume that is not here and whose id names
   // another node: this node cannot know whether the volume still exists (Node::CheckNotElsewhere).
@@ -134,6 +135,7 @@ class Volumes {
 
  private:
   Parts& parts_;
+  const Realm realm_;
 };
 
 }  // namespace quarry::engine

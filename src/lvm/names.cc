@@ -44,6 +44,7 @@ constexpr std::string_view kSourceKey = "quarry.source";
 constexpr std::string_view kRestoredKey = "quarry.restored";
 constexpr std::string_view kMountKey = "quarry.mount";
 constexpr std::string_view kMountOptionsKey = "quarry.mountopts";
+constexpr std::string_view kS3Key = "quarry.s3";
 constexpr std::string_view kKindKey = "quarry.kind";
 constexpr std::string_view kCutKey = "quarry.cut";
 constexpr std::string_view kLengthKey = "quarry.length";
@@ -396,6 +397,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
     Emit(out, kRestoredKey, tags.restored);
   }
   std::ranges::move(MountTags(tags.mount_point, tags.mount_options), std::back_inserter(out));
+  if (!tags.s3.empty()) {
+    Emit(out, kS3Key, tags.s3);
+  }
   if (tags.snapshot) {
     Emit(out, kKindKey, kSnapshot);
     Emit(out, kCutKey, fmt::format("{}", tags.cut));
@@ -433,6 +437,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.scrubbed, table.Text(kScrubbedKey, false));
   QUARRY_ASSIGN(out.mount_point, table.Text(kMountKey, false));
   QUARRY_ASSIGN(out.mount_options, table.Text(kMountOptionsKey, false));
+  QUARRY_ASSIGN(out.s3, table.Text(kS3Key, false));
   QUARRY_ASSIGN(const std::string overruled, table.Text(kOverruledKey, false));
   if (!overruled.empty()) {
     QUARRY_ASSIGN(out.overruled, ParseNumber(kOverruledKey, overruled));

@@ -21,6 +21,7 @@
 //   quarry.source=?                                       id of the volume that it is a copy or snapshot of
 //   quarry.restored=?                                     id of the snapshot that it was made from
 //   quarry.mount=? .mountopts=?                           where quarryd itself mounts it, and how
+//   quarry.s3=?                                           a bucket, and its parameters
 //   quarry.kind=snapshot?                                 a snapshot, with these two as well:
 //   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
@@ -35,7 +36,9 @@
 // change of meaning or the loss of a tag raises quarry.v. A reader refuses a version that it does not know,
 // and does not touch such a volume. quarry.creating means "half made, remove" in every version. A ready
 // snapshot has version 2, because builds that know no snapshots would take it for a volume. A snapshot that
-// is being filled or erased has version 1, so that any build erases it.
+// is being filled or erased has version 1, so that any build erases it. A bucket has version 1: a build that
+// knows no buckets serves its volume as one that nobody asks for, mounts it at most, and erases it when it is
+// deleted.
 //
 // lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
 // count.
@@ -104,6 +107,7 @@ struct VolumeTags {
   std::string restored = {};  // id of the snapshot that it was made from; empty: of none
   std::string mount_point = {};    // where quarryd mounts it at each start; empty: nowhere
   std::string mount_options = {};  // for `mount_point`, separated by commas
+  std::string s3 = {};             // parameters of the bucket that it is, in src/bucket's format; empty: none
   bool snapshot = false;           // a snapshot, not a volume; `id` and `co_name` are then the snapshot's
   uint64_t cut = 0;   // of a snapshot: nanoseconds since 1970 at which the bytes were as they are in it
   Bytes length = {};  // of a snapshot: the bytes of its source; the rest of the LV is of no meaning

@@ -121,6 +121,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     entry.set_fs_type(volume.fs_type);
     entry.set_mount_point(volume.mount_point);
     entry.set_mount_options(volume.mount_options);
+    entry.set_is_bucket(volume.is_bucket);
     entry.set_asked_bytes(ToInt64(volume.asked));
     entry.mutable_used_at()->Assign(volume.used_at.begin(), volume.used_at.end());
     if (volume.scrubbed.has_value()) {

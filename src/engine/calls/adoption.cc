@@ -249,6 +249,7 @@ Result<ReleaseResult> Adoption::Release(const std::string& id, bool dry_run, con
     return ReleasedBefore(parts_, id, call);
   }
   const Record& record = found->record;
+  QUARRY_TRY(CheckRealm(record, Realm::kVolumes));
   QUARRY_TRY(CheckReleasable(parts_, record, call));
   const std::string& group = record.group->name;
   if (!dry_run) {

@@ -29,7 +29,10 @@ std::string RecordedPool(const Record& record) {
   return record.profile.has_value() ? record.profile->pool : record.pool;
 }
 
-Result<CreateResult> Existing(const Record& record, const CreateRequest& request) {
+Result<CreateResult> Existing(const Record& record, const CreateRequest& request, Realm realm) {
+  if (Status same = CheckRealm(record, realm); !same.has_value()) {
+    return std::move(same.error()).As(Code::kAlreadyExists).Context("name");
+  }
   if (record.tags.ephemeral) {
     return Error(
         Code::kAlreadyExists,
@@ -205,6 +208,9 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
   QUARRY_ASSIGN(const Profile profile,
                 Profile::Parse(request.parameters, parts_.node.pools.front()->config.name));
   QUARRY_ASSIGN(const AccessPlan access, PlanAccess(request.capabilities));
+  if (request.s3.empty() == (realm_ == Realm::kBuckets)) {
+    return Error(Code::kInternal, "a bucket is made by the face of buckets, and nothing else is");
+  }
   auto asked = parts_.node.FindPool(profile.pool);
   if (!asked.has_value() && !request.elsewhere) {
     return std::move(asked.error());
@@ -223,7 +229,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                : std::move(found.error());
   }
   if (found->has_value()) {
-    return Existing((*found)->record, request);
+    return Existing((*found)->record, request, realm_);
   }
   QUARRY_TRY(parts_.node.CheckReadableName(request.name));
   if (pool == nullptr) {  // other nodes may have this pool
@@ -239,7 +245,8 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                   .access = access,
                   .size = Extents{},
                   .lv_name = "",
-                  .elsewhere = request.elsewhere};
+                  .elsewhere = request.elsewhere,
+                  .s3 = request.s3};
   QUARRY_ASSIGN(Volume volume, copy.source.empty()
                                    ? MakeNewVolume(parts_, *pool, std::move(wish), request.range, what, call)
                                    : MakeCopy(parts_, *pool, std::move(wish), copy, what, guard, call));
@@ -259,6 +266,7 @@ Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
     QUARRY_TRY(CheckDeleted(parts_, id, "volume", call));
     return DeleteResult{false};
   }
+  QUARRY_TRY(CheckRealm(found->record, realm_));
   QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteVolume of {}", id), call));
   NoteDeleted(parts_, id);
   return DeleteResult{true};
@@ -270,7 +278,7 @@ Result<ValidateResult> Volumes::Validate(const ValidateRequest& request, const C
   if (foreign.has_value() && foreign->pool->config.list_foreign) {
     return ValidateResult{false, NotAdopted(foreign->record).message()};
   }
-  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(request.id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(request.id, call, realm_));
   for (const Capability& capability : request.capabilities) {
     if (auto fits = CheckAccess(found.record, capability); !fits.has_value()) {
       return ValidateResult{false, fits.error().message()};
@@ -331,7 +339,7 @@ Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange&
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "ControllerExpandVolume", call));
   QUARRY_TRY(parts_.node.copied.Check(id, call));
-  auto got = parts_.node.GetForController(id, call);
+  auto got = parts_.node.GetForController(id, call, realm_);
   if (!got.has_value()) {
     QUARRY_TRY(got.error().code() == Code::kNotFound ? CheckNoPart(parts_, id, call) : Ok());
     return std::move(got.error());

@@ -40,15 +40,16 @@ Health HealthUnknown(const Error& error) {
 }
 
 // The volumes that a list shows of one pool, in no particular order.
-Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, const Catalog& catalog,
-                                      Show show) {
+Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, const Catalog& catalog, Show show,
+                                      Realm realm) {
   std::optional<mount::MountTable> mounts;
   if (show != Show::kFacts) {
     QUARRY_ASSIGN(mounts, parts.node.world.mount.Mounts());
   }
   std::vector<Volume> volumes;
   for (const Record& record : catalog.records) {
-    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral || record.tags.snapshot) {
+    if (record.tags.state != lvm::VolumeState::kReady || record.tags.ephemeral || record.tags.snapshot ||
+        !CheckRealm(record, realm).has_value()) {
       continue;
     }
     std::optional<Health> health;
@@ -61,7 +62,7 @@ Result<std::vector<Volume>> VolumesOf(Parts& parts, const PoolConfig& pool, cons
       volumes.back().health = std::move(health);
     }
   }
-  if (pool.list_foreign && show != Show::kAiling) {
+  if (pool.list_foreign && show != Show::kAiling && realm != Realm::kBuckets) {
     std::ranges::move(ForeignVolumes(pool.name, catalog), std::back_inserter(volumes));
   }
   return volumes;
@@ -138,7 +139,8 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .asked = record.tags.asked > Bytes{} ? record.tags.asked : record.tags.size,
           .fs_type = record.tags.fs_type,
           .mount_point = record.tags.mount_point,
-          .mount_options = record.tags.mount_options};
+          .mount_options = record.tags.mount_options,
+          .is_bucket = !record.tags.s3.empty()};
 }
 
 // Every path where the volume is mounted or published. Empty also if that could not be found out.
@@ -239,7 +241,7 @@ Result<ListResult> Volumes::List(uint32_t max_entries, const std::string& token,
   ListResult page;
   for (size_t i = 0; i < catalogs.size(); ++i) {
     QUARRY_ASSIGN(std::vector<Volume> volumes,
-                  VolumesOf(parts_, parts_.node.pools[i]->config, *catalogs[i], show));
+                  VolumesOf(parts_, parts_.node.pools[i]->config, *catalogs[i], show, realm_));
     std::ranges::move(volumes, std::back_inserter(page.volumes));
   }
   page.next_token = TakePage(page.volumes, token, max_entries);
@@ -267,7 +269,7 @@ Result<Volume> Volumes::Get(const std::string& id, const Call& call, Show show) 
   if (foreign.has_value() && foreign->pool->config.list_foreign) {
     return DescribeForeign(foreign->record);
   }
-  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call, realm_));
   Volume volume = Describe(found.record);
   if (show != Show::kFacts) {
     QUARRY_ASSIGN(const mount::MountTable mounts, parts_.node.world.mount.Mounts());

@@ -200,7 +200,7 @@ Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call)
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "mounting", call));
   QUARRY_TRY(parts_.node.copied.Check(request.id, call));
-  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   const lvm::VolumeTags& tags = found.record.tags;
   QUARRY_ASSIGN(const Wish wish, WishOf(parts_, request, tags));
   const std::string& path = wish.path.str();
@@ -241,7 +241,7 @@ Result<UnmountResult> Mounts::Unmount(const std::string& id, const std::optional
                                       const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "unmounting", call));
-  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(id, call, realm_));
   const lvm::VolumeTags& tags = found.record.tags;
   if (path.has_value() && !tags.mount_point.empty() && tags.mount_point != path->str()) {
     return Error(Code::kPrecondition, fmt::format("volume {} (\"{}\") has the mount point '{}', not '{}'",
@@ -295,7 +295,8 @@ Status Mounts::MountKept(const std::string& pool_name, KeptMounts& past, const C
     QUARRY_ASSIGN(const auto catalog, parts_.node.Read(*pool, call));
     for (const Record& record : catalog->records) {
       const lvm::VolumeTags& tags = record.tags;
-      if (tags.state != lvm::VolumeState::kReady || tags.snapshot || past.done.contains(tags.id)) {
+      if (tags.state != lvm::VolumeState::kReady || tags.snapshot || past.done.contains(tags.id) ||
+          !CheckRealm(record, realm_).has_value()) {
         continue;
       }
       QUARRY_ASSIGN(const auto stack, parts_.node.StackOn(record.DmUuid()));

@@ -480,7 +480,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodeStageVolume", call));
   QUARRY_TRY(parts_.node.copied.Check(request.id, call));
-  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
   if (request.capability.access == AccessType::kBlock) {
@@ -492,6 +492,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
 Status Volumes::Unstage(const std::string& id, const AbsolutePath& staging_path, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "NodeUnstageVolume", call));
+  QUARRY_TRY(parts_.node.CheckNoBucket(id));
   QUARRY_ASSIGN(const auto stack, parts_.node.FindStack(id, call));
   if (!stack.has_value()) {
     return Ok();  // a missing or inactive volume is staged nowhere
@@ -509,7 +510,7 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodePublishVolume", call));
   QUARRY_TRY(parts_.node.copied.Check(request.id, call));
-  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(auto stack, parts_.node.StackOn(found.record.DmUuid()));
   if (!stack.has_value() && request.staging_path.has_value()) {
@@ -532,6 +533,7 @@ Status Volumes::Unpublish(const std::string& id, const AbsolutePath& target_path
   if (!lvm::ParseVolumeId(id).has_value()) {
     return UnpublishInline(parts_, id, target_path, target_owner, call);
   }
+  QUARRY_TRY(parts_.node.CheckNoBucket(id));
   QUARRY_ASSIGN(const auto stack, parts_.node.FindStack(id, call));
   return TakeFromTarget(parts_, stack, id, target_path, target_owner, call);
 }
@@ -540,6 +542,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
                                    Show show) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const Place place, Locate(parts_, id, volume_path, call));
+  QUARRY_TRY(CheckRealm(place.found.record, realm_));
   VolumeStats stats;
   if (place.raw) {
     QUARRY_ASSIGN(stats.total, SizeOfTop(parts_, place.stack));
@@ -563,6 +566,7 @@ Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& 
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, request.id, "NodeExpandVolume", call));
   QUARRY_ASSIGN(const Place place, Locate(parts_, request.id, request.volume_path, call));
+  QUARRY_TRY(CheckRealm(place.found.record, realm_));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");
   }

@@ -176,7 +176,8 @@ Volume Describe(const Record& record) {
                 .size = record.tags.size,
                 .pool = record.pool,
                 .context = {},
-                .source = SourceOf(record.tags)};
+                .source = SourceOf(record.tags),
+                .s3 = record.tags.s3};
   // The profile is written once and never edited, so this part of the context never changes.
   if (record.profile.has_value()) {
     volume.context = {{"pool", record.profile->pool},
@@ -242,6 +243,18 @@ Result<AccessPlan> PlanAccess(const std::vector<Capability>& capabilities) {
     }
   }
   return AccessPlan{block && mount ? Access::kAny : block ? Access::kBlock : Access::kMount, fs_type};
+}
+
+Status CheckRealm(const Record& record, Realm realm) {
+  const bool is_bucket = !record.tags.s3.empty();
+  if (realm == Realm::kAll || is_bucket == (realm == Realm::kBuckets)) {
+    return Ok();
+  }
+  if (!is_bucket) {
+    return Error(Code::kNotFound, fmt::format("{} is no bucket", InWords(record)));
+  }
+  return Error(Code::kPrecondition, fmt::format("volume_id: volume {} is bucket '{}': use `quarryctl bucket`",
+                                                record.tags.id, record.tags.co_name));
 }
 
 std::string UseText(std::string_view access, std::string_view fs_type) {

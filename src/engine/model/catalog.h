@@ -77,8 +77,8 @@ struct Unreadable {
 struct Catalog {
   lvm::Snapshot group;
   UnhealthyDisks weak = {};  // as of the moment the catalog was made
-  // Names of LVs that hold free space while it is zeroed. At most one of them exists. Creates and growths that
-  // need the space get it.
+  // Names of LVs that hold free space while it is zeroed. At most one of them exists. Creates and growths
+  // that need the space get it.
   std::deque<std::string> free_zeroing = {};
   // Names of LVs that are being filled with copies of volumes (calls/copy.cc). They carry the tags of deleted
   // volumes, so that a crash leaves no copied byte behind, but this process does not erase them.
@@ -119,6 +119,10 @@ std::string InWords(const Record& record);
 // The least size of a volume that is made from this volume or snapshot, and the bytes that it gets from it.
 Bytes LeastSize(const Record& record);
 Bytes ContentLength(const Record& record);
+
+// OK if the record is of this realm. kPrecondition for a bucket; the error names the command that is for it.
+// kNotFound for a volume that is no bucket.
+Status CheckRealm(const Record& record, Realm realm);
 
 // What a volume is made for, in words: "mount ext4", "block".
 std::string UseText(std::string_view access, std::string_view fs_type);

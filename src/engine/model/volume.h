@@ -45,6 +45,7 @@ struct Volume {
   std::string pool;
   std::map<std::string, std::string> context;  // immutable facts only: always byte-identical
   ContentSource source = {};                   // what it was made from
+  std::string s3 = {};                         // CreateRequest::s3
   std::optional<Health> health = {};           // if the caller asked for it
 };
 

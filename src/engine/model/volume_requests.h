@@ -42,6 +42,14 @@ constexpr bool IsMultiNode(AccessMode mode) {
   return true;
 }
 
+// Whose volumes a face serves. A bucket (src/bucket) is a volume that only its own face may change: an
+// orchestrator, or an administrator's command for volumes, would pull it away from under its clients.
+enum class Realm {
+  kVolumes,  // all but buckets
+  kBuckets,
+  kAll,
+};
+
 struct Capability {
   AccessType access = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
@@ -75,6 +83,8 @@ struct CreateRequest {
   // becomes kNoSpace, but only if no volume of that name exists here or may still be created here.
   bool elsewhere = false;
   ContentSource source = {};
+  // Makes a bucket with these parameters, for Realm::kBuckets only. The format is that of src/bucket.
+  std::string s3 = {};
 };
 
 // A request for a snapshot of a volume.

@@ -63,6 +63,7 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .asked = wish.asked < size ? wish.asked : Bytes{},
       .source = wish.source.is_snapshot ? "" : wish.source.id,
       .restored = wish.source.is_snapshot ? wish.source.id : "",
+      .s3 = wish.s3,
       .snapshot = wish.cut.has_value(),
       .cut = wish.cut.has_value() ? wish.cut->time : 0,
       .length = wish.cut.has_value() ? wish.cut->length : Bytes{},

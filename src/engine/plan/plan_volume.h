@@ -27,6 +27,7 @@ struct CreateWish {
   bool ephemeral = false;
   std::string node_hash = {};  // part of its id; empty: the id does not name the node
   bool elsewhere = false;      // CreateRequest::elsewhere
+  std::string s3 = {};         // CreateRequest::s3
   Bytes asked = {};            // the size that the caller asked for; 0: none
   ContentSource source = {};   // what it becomes a copy of
   // The new LV becomes a snapshot of the volume `source`.

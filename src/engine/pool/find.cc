@@ -151,7 +151,7 @@ Result<std::optional<Found>> Node::FindId(const std::string& id, Lookup lookup, 
   return std::optional<Found>();
 }
 
-Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
+Result<Found> Node::GetVolume(const std::string& id, const Call& call, Realm realm) {
   QUARRY_ASSIGN(auto found, FindVolume(id, call));
   if (!found.has_value()) {
     QUARRY_ASSIGN(const auto foreign, FindForeign(id, call));
@@ -160,6 +160,7 @@ Result<Found> Node::GetVolume(const std::string& id, const Call& call) {
     }
     return Error(Code::kNotFound, fmt::format("volume_id: no volume '{}' on this node", id));
   }
+  QUARRY_TRY(CheckRealm(found->record, realm));
   return std::move(*found);
 }
 
@@ -180,8 +181,8 @@ Status Node::CheckNotElsewhere(const std::string& id, std::string_view kind) con
                   kind, id, own, parts->node_hash));
 }
 
-Result<Found> Node::GetForController(const std::string& id, const Call& call) {
-  auto found = GetVolume(id, call);
+Result<Found> Node::GetForController(const std::string& id, const Call& call, Realm realm) {
+  auto found = GetVolume(id, call, realm);
   if (!found.has_value() && found.error().code() == Code::kNotFound && !deleted_here.Has(id)) {
     QUARRY_TRY(CheckNotElsewhere(id));
   }
@@ -244,6 +245,15 @@ Status Node::CheckReadableName(const std::string& co_name) {
   return Ok();
 }
 
+Status Node::CheckNoBucket(const std::string& id) {
+  for (const auto& pool : pools) {
+    const MutexLock lock(pool->catalog_mutex);
+    const Record* const record = pool->catalog == nullptr ? nullptr : pool->catalog->ById(id);
+    QUARRY_TRY(record == nullptr ? Ok() : CheckRealm(*record, Realm::kVolumes));
+  }
+  return Ok();
+}
+
 Result<std::optional<Stack>> Node::FindStack(const std::string& id, const Call& call) {
   const auto parts = lvm::ParseVolumeId(id);
   if (!parts.has_value()) {
@@ -297,7 +307,7 @@ Result<Found> Node::GetPublished(const std::string& id, const Call& call) {
       return std::move(*found);
     }
   }
-  return GetVolume(id, call);
+  return GetVolume(id, call, Realm::kAll);
 }
 
 }  // namespace quarry::engine

@@ -108,7 +108,8 @@ struct Node {
   Result<std::optional<Found>> FindVolume(const std::string& id, const Call& call);
   // The same, with kNotFound instead of nullopt. kPrecondition: the id is that of an unmanaged logical
   // volume.
-  Result<Found> GetVolume(const std::string& id, const Call& call);
+  // `realm`: only of this realm (CheckRealm).
+  Result<Found> GetVolume(const std::string& id, const Call& call, Realm realm = Realm::kVolumes);
   // For a controller call about a volume that is not here. kPrecondition if its id names another node. A call
   // that reaches the wrong node must get an error: the answer "the volume is gone" would strand the volume
   // and its data. OK for ids that name no node, and for ids that no build ever issued. A volume that is here
@@ -116,7 +117,7 @@ struct Node {
   // `kind`: "volume" or "snapshot".
   Status CheckNotElsewhere(const std::string& id, std::string_view kind = "volume") const;
   // As GetVolume, for controller calls: with the error of CheckNotElsewhere.
-  Result<Found> GetForController(const std::string& id, const Call& call);
+  Result<Found> GetForController(const std::string& id, const Call& call, Realm realm = Realm::kVolumes);
   // The same two for snapshots.
   Result<std::optional<Found>> FindSnapshot(const std::string& id, const Call& call);
   Result<Found> GetSnapshot(const std::string& id, const Call& call);
@@ -126,6 +127,8 @@ struct Node {
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
   // The same for snapshots.
   Result<std::optional<Found>> FindSnapshotByName(const std::string& co_name, Pool* asked, const Call& call);
+  // kPrecondition if the volume with this id is known to be a bucket. Reads nothing.
+  Status CheckNoBucket(const std::string& id);
   // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group
   // cannot be read, because the id contains the name or the UUID of the logical volume.
   Result<std::optional<Stack>> FindStack(const std::string& id, const Call& call);

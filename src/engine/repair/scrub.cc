@@ -27,7 +27,7 @@ Result<std::vector<ScrubAnswer>> WantScrub(Node& node, Scrubs& scrubs, const Scr
     return Ok();
   };
   for (const std::string& id : request.ids) {
-    QUARRY_ASSIGN(const auto found, node.GetVolume(id, call));
+    QUARRY_ASSIGN(const auto found, node.GetVolume(id, call, Realm::kAll));
     if (!HasRedundancy(*found.record.lv)) {
       return Error(Code::kInvalidArgument,
                    fmt::format("volume {} is of type {}: it has no second leg to compare", id,

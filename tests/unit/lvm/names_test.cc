@@ -158,6 +158,26 @@ TEST(Tags, SingleTagsEqualTheOnesBuilt) {
   EXPECT_EQ(StateTag(VolumeState::kCreating), kCreatingTag);
 }
 
+TEST(Tags, SayThatAVolumeIsABucket) {
+  VolumeTags tags{.id = "p.x",
+                  .co_name = "s3:logs",
+                  .size = Bytes{1},
+                  .profile = "type=linear",
+                  .access = "mount",
+                  .fs_type = "xfs",
+                  .formatted = "",
+                  .erase = "zero",
+                  .erased = "",
+                  .scrubbed = ""};
+  tags.s3 = "durability=sync\nname=logs";
+  const auto built = BuildTags(tags);
+  EXPECT_THAT(built, testing::Contains("quarry.s3=durability=sync+0Aname=logs"));
+  EXPECT_THAT(built, testing::Contains("quarry.v=1")) << "earlier builds erase it when it is deleted";
+  EXPECT_EQ((*ParseTags(built))->s3, tags.s3);
+  tags.s3.clear();
+  EXPECT_EQ((*ParseTags(BuildTags(tags)))->s3, "");
+}
+
 TEST(Tags, OfASnapshotAreUnknownToOlderBuildsWhileItIsReady) {
   VolumeTags tags = Sample();
   tags.snapshot = true;
