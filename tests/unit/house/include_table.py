@@ -17,6 +17,7 @@ INTERFACES = {
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
     "engine": {"adoption.h", "disks.h", "engine.h", "lifecycle.h", "model/config.h", "upkeep.h", "volumes.h", "world.h"},
+    "bucket": {"bucket_api.h"},
 }
 SEAMS = ("lvm", "dm", "mount", "udev")
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
@@ -50,11 +51,12 @@ ROOMS = {
     "mount": {"base": WHOLE},
     "udev": {"base": WHOLE},
     "engine": {"base": WHOLE} | {room: INTERFACE for room in SEAMS},
+    "bucket": {"base": WHOLE, "engine": INTERFACE},
     "csi": {"base": WHOLE, "engine": INTERFACE},
-    "daemon": {room: WHOLE for room in ("base", *SEAMS, "csi")} | {"engine": WITH_VALUES},
+    "daemon": {room: WHOLE for room in ("base", *SEAMS, "csi", "bucket")} | {"engine": WITH_VALUES},
     "ctl": {room: WHOLE for room in ("base", *SEAMS, "daemon")} | {"engine": WITH_VALUES},
     "gateway": {"base": WHOLE},
-    "fakes": {"base": WHOLE, "engine": INTERFACE} | {room: WITH_VALUES for room in SEAMS},
+    "fakes": {"base": WHOLE, "engine": INTERFACE, "bucket": INTERFACE} | {room: WITH_VALUES for room in SEAMS},
 }
 
 # Libraries by what their headers begin with: {room: the ends of the files that may include them}. A header that wraps
@@ -74,7 +76,7 @@ LIBRARIES = {
     "google/protobuf/": {"csi": ANY, "daemon": ANY, "ctl": ANY},
     "CLI/": {"daemon": ANY, "ctl": ANY, "gateway": ("src/gateway/main.cc",)},
     "toml++/": {"daemon": ANY, "ctl": SOURCE},
-    "nlohmann/": {"udev": SOURCE, "lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE,
+    "nlohmann/": {"udev": SOURCE, "lvm": (".cc", "src/lvm/read/report_fields.h"), "daemon": SOURCE, "bucket": SOURCE,
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},
     "httplib.h": {"daemon": SOURCE},
