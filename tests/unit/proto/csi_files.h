@@ -8,7 +8,7 @@
 
 namespace quarry::proto_test {
 
-// One version of the interface: its generated descriptor and the table it must agree with.
+// One version of CSI or COSI: its generated descriptor and the table it must agree with.
 struct CsiFile {
   std::string name;      // For test names.
   std::string path;      // Import path.

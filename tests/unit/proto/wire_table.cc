@@ -294,6 +294,12 @@ class TableParser {
                                                                 {"u64", "uint64"},
                                                                 {"m", "map<string, string>"}};
     static const std::set<std::string> kWellKnown = {"BoolValue", "Int64Value", "Timestamp"};
+    if (c.Eat("mm(")) {
+      const std::string value = c.Name();
+      c.Expect(")");
+      Use(value);
+      return "map<string, " + Full(value) + ">";
+    }
     const bool relative = c.Eat(".");
     std::string name = c.Name();
     if (relative) {
