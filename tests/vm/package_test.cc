@@ -1,6 +1,6 @@
 // The life of the Debian package in a guest with systemd: installed, configured, used, upgraded, removed,
 // purged. Then the guest boots again with its disks and without Quarry, and LVM's own tools give the data
-// back. /opt/quarry/extra has two packages, of revisions 1 and 2.
+// back. /opt/quarry/extra has two packages: revision 1 is of an earlier commit, revision 2 of this build.
 #include <signal.h>
 
 #include <algorithm>
@@ -192,9 +192,11 @@ class PackageTest : public testing::Test {
     const std::string config = Said("cat /etc/quarry/quarry.toml");
     Writer pod(Target("plain"), false, std::chrono::milliseconds(50));
 
+    const std::string program = Said("sha256sum /usr/bin/quarryd");
     ASSERT_TRUE(Exists(lv)) << "erased before the upgrade";
     ASSERT_NO_FATAL_FAILURE(Apt("install " + Deb(2)));
     EXPECT_THAT(Said("dpkg-query -W -f '${Version}' quarryd"), HasSubstr("-2+deb"));
+    EXPECT_NE(Said("sha256sum /usr/bin/quarryd"), program) << "both packages have the same quarryd";
     EXPECT_EQ(Property("ActiveState"), "active");
     EXPECT_NE(Property("MainPID"), before);
     EXPECT_EQ(Said("cat /etc/quarry/quarry.toml"), config);
