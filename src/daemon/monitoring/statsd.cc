@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <condition_variable>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/call.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "base/unix_socket.h"
 #include "daemon/settings/values.h"
@@ -88,16 +91,34 @@ std::string LineOf(const Sample& sample, double value, char type) {
   return fmt::format("{}:{}|{}{}{}", sample.name, value, type, sample.tags.empty() ? "" : "|#", sample.tags);
 }
 
-Result<UniqueFd> ConnectUdp(const StatsdAddress& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (const int code = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); code != 0) {
-    return Error(Code::kUnavailable, fmt::format("looking up {}: {}", address.host, gai_strerror(code)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
-  UniqueFd fd(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid() || connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
+// What a detached look-up and its waiter share.
+struct PendingLookUp {
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::optional<Result<HostAddress>> found ABSL_GUARDED_BY(mutex);
+};
+
+// A look-up cannot be cancelled. One that is stopped is left to itself.
+Result<HostAddress> LookUpUntilStopped(const StatsdAddress& address, const LookUp& look_up,
+                                       const std::stop_token& stop) {
+  const auto pending = std::make_shared<PendingLookUp>();
+  std::thread([pending, look_up, host = address.host, port = address.port] {
+    auto found = look_up(host, port);
+    const MutexLock lock(pending->mutex);
+    pending->found = std::move(found);
+    pending->changed.notify_all();
+  }).detach();
+  PendingLookUp& shared = *pending;
+  MutexLock lock(shared.mutex);
+  (void)WaitUntil(shared.changed, lock, Call{.stop = stop},
+                  [&shared]()
+                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) { return shared.found.has_value(); });
+  return shared.found.value_or(Error(Code::kCancelled, fmt::format("looking up {}: stopped", address.host)));
+}
+
+Result<UniqueFd> ConnectUdp(const HostAddress& to) {
+  UniqueFd fd(socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid() || connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.size) != 0) {
     return ErrnoError("connecting");
   }
   return fd;
@@ -112,10 +133,18 @@ Result<UniqueFd> ConnectUnix(const AbsolutePath& path) {
   return fd;
 }
 
+Result<UniqueFd> Connect(const StatsdAddress& address, const LookUp& look_up, const std::stop_token& stop) {
+  if (address.socket.has_value()) {
+    return ConnectUnix(*address.socket);
+  }
+  QUARRY_ASSIGN(const HostAddress to, LookUpUntilStopped(address, look_up, stop));
+  return ConnectUdp(to);
+}
+
 // The address is looked up each time, because names move and sockets are made again.
-Status Send(const StatsdAddress& address, const std::vector<std::string>& datagrams) {
-  QUARRY_ASSIGN(const UniqueFd fd,
-                address.socket.has_value() ? ConnectUnix(*address.socket) : ConnectUdp(address));
+Status Send(const StatsdAddress& address, const std::vector<std::string>& datagrams, const LookUp& look_up,
+            const std::stop_token& stop) {
+  QUARRY_ASSIGN(const UniqueFd fd, Connect(address, look_up, stop));
   for (const std::string& datagram : datagrams) {
     if (send(fd.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
       return ErrnoError("sending");
@@ -193,13 +222,30 @@ std::vector<std::string> PackLines(const std::vector<std::string>& lines, size_t
   return out;
 }
 
-std::jthread SendToStatsd(const StatsdAddress& address, std::function<std::string()> page, const Logger& log,
-                          std::chrono::milliseconds interval) {
-  return std::jthread([&address, page = std::move(page), &log, interval](const std::stop_token& stop) {
+Result<HostAddress> LookUpHost(const std::string& host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); code != 0) {
+    return Error(Code::kUnavailable, fmt::format("looking up {}: {}", host, gai_strerror(code)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
+  HostAddress address{.storage = {}, .size = found->ai_addrlen};
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  return address;
+}
+
+std::jthread SendToStatsd(StatsdAddress address, std::function<std::string()> page, const Logger& log,
+                          std::chrono::milliseconds interval, LookUp look_up) {
+  return std::jthread([address = std::move(address), page = std::move(page), &log, interval,
+                       look_up = std::move(look_up)](const std::stop_token& stop) {
     StatsdLines lines;
     bool lost = false;
     while (!stop.stop_requested()) {
-      const Status sent = Send(address, PackLines(lines.Next(page()), kMostBytes));
+      const Status sent = Send(address, PackLines(lines.Next(page()), kMostBytes), look_up, stop);
+      if (stop.stop_requested()) {
+        return;
+      }
       if (!sent.has_value() && !std::exchange(lost, true)) {
         log.Warning("metrics could not be sent to the StatsD server",
                     {{"address", address.text}, {"error", sent.error().message()}});

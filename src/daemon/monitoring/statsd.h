@@ -2,6 +2,8 @@
 // are the metrics of the Prometheus page, taken from its text, so that neither can have what the other lacks.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <functional>
 #include <map>
@@ -40,9 +42,20 @@ class StatsdLines {
 // Joins lines to datagrams of at most `most` bytes, unless a single line is longer. Pure.
 std::vector<std::string> PackLines(const std::vector<std::string>& lines, size_t most);
 
+// An address that sendto(2) takes.
+struct HostAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+using LookUp = std::function<Result<HostAddress>(const std::string& host, const std::string& port)>;
+// By getaddrinfo(3), which may take as long as the resolver's time limits allow.
+Result<HostAddress> LookUpHost(const std::string& host, const std::string& port);
+
 // Sends a page at each interval from a thread of its own. A server that is not there loses what was sent
-// meanwhile; that is logged once, and once when it is back. The arguments outlive the thread.
-std::jthread SendToStatsd(const StatsdAddress& address, std::function<std::string()> page, const Logger& log,
-                          std::chrono::milliseconds interval = std::chrono::seconds(10));
+// meanwhile; that is logged once, and once when it is back. `log` outlives the thread. A stop does not wait
+// for `look_up`, which has a detached thread for each name and refers to nothing that may end before it.
+std::jthread SendToStatsd(StatsdAddress address, std::function<std::string()> page, const Logger& log,
+                          std::chrono::milliseconds interval = std::chrono::seconds(10),
+                          LookUp look_up = &LookUpHost);
 
 }  // namespace quarry::daemon

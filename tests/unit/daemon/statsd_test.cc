@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,6 +101,26 @@ TEST(SendToStatsd, SendsByUdp) {
       log, milliseconds(10));
   EXPECT_EQ(Receive(fd.get()), "g:1|g");
   EXPECT_EQ(Receive(fd.get()), "g:1|g\nc:10|c");
+}
+
+TEST(SendToStatsd, AStopDoesNotWaitForALookUp) {
+  const auto to = ParseStatsdAddress("udp://statsd.example.com:8125");
+  ASSERT_TRUE(to.has_value());
+  const Logger log(LogLevel::kError, LogFormat::kText);
+  std::promise<void> begun;
+  const auto answer = std::make_shared<std::promise<void>>();
+  auto sender = SendToStatsd(
+      *to, [] { return std::string("# TYPE g gauge\ng 7\n"); }, log, milliseconds(10),
+      [&begun, wait = answer->get_future().share()](const std::string& host, const std::string&) {
+        EXPECT_EQ(host, "statsd.example.com");
+        begun.set_value();
+        wait.wait();
+        return Result<HostAddress>(Error(Code::kUnavailable, "late"));
+      });
+  begun.get_future().wait();
+  sender.request_stop();
+  sender.join();  // would wait for ever
+  answer->set_value();
 }
 
 TEST(SendToStatsd, SendsToASocketThatAppearsLater) {
