@@ -60,6 +60,9 @@ constexpr auto kPoolFigures = std::to_array<Figure<Pool>>({
      [](const Pool& pool) { return static_cast<double>(pool.metadata_free.value); }},
     {"quarry_pool_missing_disks", "Disks of the volume group that are missing",
      [](const Pool& pool) { return static_cast<double>(pool.missing_disks); }},
+    {"quarry_pool_failing_disks",
+     "Disks of the volume group that get no new data, because they report that they fail or drop RAID legs",
+     [](const Pool& pool) { return static_cast<double>(pool.failing_disks); }},
 });
 
 using Scrub = engine::ScrubOutcome;
