@@ -1,5 +1,6 @@
 #include "daemon/on_change/change_hook.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -90,6 +91,26 @@ Command TellingOf(const Change& change, const ChangeHookConfig& config,
   return command;
 }
 
+Status CheckCommandFile(const AbsolutePath& command) {
+  struct stat file{};
+  if (stat(command.c_str(), &file) != 0) {
+    return ErrnoError(fmt::format("looking at '{}'", command.str()));
+  }
+  if (file.st_uid != 0 && file.st_uid != geteuid()) {
+    return Error(Code::kPrecondition,
+                 fmt::format("'{0}' belongs to user {1}: chown root {0}", command.str(), file.st_uid));
+  }
+  const bool by_group = (file.st_mode & S_IWGRP) != 0 && file.st_gid != 0 && file.st_gid != getegid();
+  if (by_group || (file.st_mode & S_IWOTH) != 0) {
+    return Error(Code::kPrecondition,
+                 fmt::format("'{0}' can be written by others: chmod go-w {0}", command.str()));
+  }
+  if (access(command.c_str(), X_OK) != 0) {
+    return Error(Code::kPrecondition, fmt::format("'{0}' is not executable: chmod +x {0}", command.str()));
+  }
+  return Ok();
+}
+
 ChangeHook::ChangeHook(ChangeHookConfig config, Look look, Subprocess& subprocess, const Clock& clock,
                        const Logger& log)
     : config_(std::move(config)),
@@ -100,9 +121,8 @@ ChangeHook::ChangeHook(ChangeHookConfig config, Look look, Subprocess& subproces
       book_(Recall(config_.file, log)),
       looker_([this](const std::stop_token& stop) { LookAgainAndAgain(stop); }),
       teller_([this](const std::stop_token& stop) { TellAgainAndAgain(stop); }) {
-  if (access(config_.command.c_str(), X_OK) != 0) {
-    log_.Warning("the command of --on-change cannot be run: make the file executable",
-                 {{"command", config_.command.str()}, {"error", ErrnoError("access").message()}});
+  if (const Status fit = CheckCommandFile(config_.command); !fit.has_value()) {
+    log_.Warning("the command of --on-change will not be run", {{"error", fit.error().message()}});
   }
 }
 
@@ -179,7 +199,9 @@ void ChangeHook::Report(size_t returned) const {
 
 void ChangeHook::Tell(const Change& change, const std::stop_token& stop) {
   const Command command = TellingOf(change, config_, clock_.WallNow());
-  const auto ran = subprocess_.Run(command, Call{.stop = stop}.Within(config_.time_limit));
+  const Status fit = CheckCommandFile(config_.command);
+  const auto ran = fit.has_value() ? subprocess_.Run(command, Call{.stop = stop}.Within(config_.time_limit))
+                                   : Result<Finished>(fit.error());
   const std::string id = change.thing.id;
   if (ran.has_value() && ran->ok()) {
     log_.Info("the command of --on-change was run", {{"kind", change.thing.kind},

@@ -29,6 +29,10 @@ struct ChangeHookConfig {
 Command TellingOf(const Change& change, const ChangeHookConfig& config,
                   std::chrono::system_clock::time_point now);
 
+// Refuses a command that others than root and this process's user could have written: quarryd would run it as
+// root. kNotFound: there is no such file.
+Status CheckCommandFile(const AbsolutePath& command);
+
 // Owns two threads: one looks at the conditions, the other one runs the command, once at a time. A command
 // that fails, or that is killed at its time limit, is logged and not repeated.
 class ChangeHook {

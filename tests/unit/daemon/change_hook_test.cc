@@ -2,6 +2,7 @@
 #include "daemon/on_change/change_hook.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -72,6 +73,34 @@ TEST(TellingOf, HasEachFactInTheEnvironmentAndOnStandardInput) {
     std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
     EXPECT_TRUE(name == "version" || variables.contains(upper)) << name;
   }
+}
+
+TEST(CheckCommandFile, AFileThatOthersCanWriteIsRefusedWithTheRemedy) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/hook";
+  std::ofstream(file) << "#!/bin/sh\n";
+  const auto command = *AbsolutePath::Parse(file);
+  const auto refusal = [&command] {
+    const Status fit = CheckCommandFile(command);
+    return fit.has_value() ? "" : fit.error().message();
+  };
+  ASSERT_EQ(chmod(file.c_str(), 0755), 0);
+  EXPECT_EQ(refusal(), "");
+  ASSERT_EQ(chmod(file.c_str(), 0757), 0);
+  EXPECT_THAT(refusal(), HasSubstr("can be written by others: chmod go-w " + file));
+  ASSERT_EQ(chmod(file.c_str(), 0644), 0);
+  EXPECT_THAT(refusal(), HasSubstr("is not executable: chmod +x " + file));
+  if (geteuid() == 0) {
+    ASSERT_EQ(chmod(file.c_str(), 0775), 0);
+    ASSERT_EQ(chown(file.c_str(), 0, 7), 0);
+    EXPECT_THAT(refusal(), HasSubstr("can be written by others"));
+    ASSERT_EQ(chmod(file.c_str(), 0755), 0);
+    EXPECT_EQ(refusal(), "");
+    ASSERT_EQ(chown(file.c_str(), 7, 7), 0);
+    EXPECT_THAT(refusal(), HasSubstr("belongs to user 7: chown root " + file));
+  }
+  std::filesystem::remove(file);
+  EXPECT_EQ(CheckCommandFile(command).error().code(), Code::kNotFound);
 }
 
 class ChangeHookTest : public ::testing::Test {
