@@ -97,6 +97,34 @@ std::string WithoutMkfsOptions(std::string line) {
   return line;
 }
 
+// The keys of dm-integrity in a table of device-mapper: "internal_hash:hmac(sha256):KEY".
+std::string WithoutIntegrityKeys(std::string line) {
+  for (const std::string_view option : {"internal_hash:", "journal_crypt:", "journal_mac:"}) {
+    for (size_t at = line.find(option); at != std::string::npos; at = line.find(option, at + option.size())) {
+      const size_t end = std::min(line.find_first_of(" \t\"'", at), line.size());
+      const size_t colon = line.find(':', at + option.size());
+      if (colon < end && colon + 1 < end) {
+        line.replace(colon + 1, end - colon - 1, kRemoved);
+      }
+    }
+  }
+  return line;
+}
+
+// The user and password of a root on iSCSI, in the kernel's command line: "netroot=iscsi:user:password@host".
+std::string WithoutIscsiUser(std::string line) {
+  constexpr std::string_view kIscsi = "iscsi:";
+  for (size_t at = line.find(kIscsi); at != std::string::npos; at = line.find(kIscsi, at + kIscsi.size())) {
+    const size_t begin = at + kIscsi.size();
+    const size_t end = std::min(line.find_first_of(" \t\"'", begin), line.size());
+    const size_t host = line.find('@', begin);
+    if (host < end) {
+      line.replace(begin, host - begin, kRemoved);
+    }
+  }
+  return line;
+}
+
 // "scheme://user:password@host".
 std::string WithoutUserInfo(std::string line) {
   for (size_t at = line.find("://"); at != std::string::npos; at = line.find("://", at + 3)) {
@@ -125,7 +153,7 @@ std::string Redact(std::string_view text) {
       in_pem = !ends;
       continue;
     }
-    out += WithoutUserInfo(WithoutMkfsOptions(WithoutValues(line)));
+    out += WithoutIscsiUser(WithoutIntegrityKeys(WithoutUserInfo(WithoutMkfsOptions(WithoutValues(line)))));
     out += newline == std::string_view::npos ? "" : "\n";
   }
   return out;

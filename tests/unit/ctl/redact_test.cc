@@ -19,6 +19,21 @@ TEST(Redact, UsersOfUrlsAreRemoved) {
             "see https://<removed>@host/x and http://host/y@z");
 }
 
+TEST(Redact, KeysOfIntegrityDevicesAreRemoved) {
+  EXPECT_EQ(
+      Redact("0 8 integrity 8:0 0 32 J 2 internal_hash:hmac(sha256):00ff journal_mac:hmac(sha256):aa x"),
+      "0 8 integrity 8:0 0 32 J 2 internal_hash:hmac(sha256):<removed> journal_mac:hmac(sha256):<removed> x");
+  EXPECT_EQ(Redact("internal_hash:crc32c journal_crypt:ctr(aes):0123"),
+            "internal_hash:crc32c journal_crypt:ctr(aes):<removed>");
+}
+
+TEST(Redact, UsersOfIscsiAreRemoved) {
+  EXPECT_EQ(Redact("node.session.auth.password = hunter2"), "node.session.auth.password = <removed>");
+  EXPECT_EQ(Redact("netroot=iscsi:me:pw:inuser:inpw@10.0.0.1::::iqn.x ro"),
+            "netroot=iscsi:<removed>@10.0.0.1::::iqn.x ro");
+  EXPECT_EQ(Redact("netroot=iscsi:10.0.0.1::::iqn.x a@b"), "netroot=iscsi:10.0.0.1::::iqn.x a@b");
+}
+
 TEST(Redact, KeysInPemAreRemoved) {
   EXPECT_EQ(Redact("a\n-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nb\n"),
             "a\n<removed>\nb\n");
