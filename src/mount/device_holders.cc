@@ -8,20 +8,26 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <map>
+#include <memory>
 #include <set>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/call.h"
+#include "base/mutex.h"
 #include "mount/container_name.h"
 #include "mount/process_scan.h"
 
 namespace quarry::mount {
 namespace {
 
-constexpr size_t kMostUses = 3;        // of one process, that are described
-constexpr size_t kMostCommand = 200;   // bytes of a command line
-constexpr size_t kMostDevices = 1000;  // on top of one device: more is a fault of sysfs
+constexpr size_t kMostUses = 3;            // of one process, that are described
+constexpr size_t kMostCommand = 200;       // bytes of a command line
+constexpr size_t kMostDevices = 1000;      // on top of one device: more is a fault of sysfs
+constexpr std::chrono::seconds kGrace{2};  // beyond the limit, for what is quick unless it never ends
 
 // "253:3" from a file "dev" of sysfs.
 std::optional<DeviceNumber> ParseNumber(const std::string& text) {
@@ -54,10 +60,25 @@ std::string CommandLine(std::string text) {
   return text;
 }
 
+// Shared by a search and the caller that waits for it, and may leave it.
+struct SharedSearch {
+  Mutex mutex;
+  std::condition_variable_any changed;
+  DeviceHolders found ABSL_GUARDED_BY(mutex);  // so far
+  bool done ABSL_GUARDED_BY(mutex) = false;
+
+  void Set(const DeviceHolders& holders, bool at_end) {
+    const MutexLock lock(mutex);
+    found = holders;
+    done = at_end;
+    changed.notify_all();
+  }
+};
+
 class Search {
  public:
-  Search(std::string proc, std::string sys, std::vector<int> pids)
-      : proc_(std::move(proc)), sys_(std::move(sys)), pids_(std::move(pids)) {}
+  Search(std::string proc, std::string sys, std::vector<int> pids, SharedSearch& shared)
+      : proc_(std::move(proc)), sys_(std::move(sys)), pids_(std::move(pids)), shared_(shared) {}
 
   // Adds `device` and all that is built on it, to the top.
   void Climb(DeviceNumber device) {
@@ -98,6 +119,8 @@ class Search {
       }
     }
   }
+
+  const DeviceHolders& found() const { return found_; }
 
   DeviceHolders Done() && {
     if (found_.mounts.empty()) {
@@ -222,6 +245,7 @@ class Search {
     if (!process.uses.empty()) {
       Describe(place, process);
       found_.processes.push_back(std::move(process));
+      shared_.Set(found_, false);
     }
   }
 
@@ -257,6 +281,7 @@ class Search {
 
   const std::string proc_, sys_;
   const std::vector<int> pids_;
+  SharedSearch& shared_;
   std::map<DeviceNumber, DeviceNames> devices_;
   std::map<uint64_t, DeviceNumber> mounts_;  // by mount id, in all namespaces: the file systems only
   std::set<std::string> map_marks_;          // the file systems' device numbers, as lines of maps spell them
@@ -271,11 +296,23 @@ Result<DeviceHolders> HoldersOf(DeviceNumber device, const std::string& proc, co
   if (ListDirectory(sys + "/dev/block").empty()) {
     return Error(Code::kUnavailable, fmt::format("{} shows no block devices", sys));
   }
-  Search search(proc, sys, std::move(pids));
-  search.Climb(device);
-  search.FindSwaps();
-  search.FindProcesses(limit);
-  return std::move(search).Done();
+  // A file of /proc can wait for a process that does not run, and no limit ends a read.
+  const auto shared = std::make_shared<SharedSearch>();
+  std::thread([shared, device, proc, sys, limit, pids = std::move(pids)] {
+    Search search(proc, sys, pids, *shared);
+    search.Climb(device);
+    search.FindSwaps();
+    shared->Set(search.found(), false);
+    search.FindProcesses(limit);
+    shared->Set(std::move(search).Done(), true);
+  }).detach();
+  SharedSearch& all = *shared;
+  MutexLock lock(all.mutex);
+  (void)WaitUntil(all.changed, lock, CallWithin(limit + kGrace),
+                  [&all]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(all.mutex) { return all.done; });
+  DeviceHolders found = all.found;
+  found.complete = found.complete && all.done;
+  return found;
 }
 
 }  // namespace quarry::mount

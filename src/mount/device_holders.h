@@ -59,7 +59,8 @@ struct DeviceHolders {
 
 // The holders of `device`, and those of the devices that are built on it. `proc` and `sys` are the mount
 // points of procfs and sysfs. Processes that may not be inspected are skipped. The search of processes ends
-// after `limit`. kUnavailable: /proc or /sys cannot be read.
+// after `limit`. A file of procfs that does not answer at all is left to a detached thread 2 s later. What
+// was found until then is returned, as not complete. kUnavailable: /proc or /sys cannot be read.
 Result<DeviceHolders> HoldersOf(DeviceNumber device, const std::string& proc, const std::string& sys,
                                 std::chrono::milliseconds limit);
 

@@ -83,6 +83,23 @@ TEST_F(DeviceHoldersTest, AnUnusedDeviceHasNoHolders) {
   EXPECT_TRUE(Holders().complete);
 }
 
+TEST_F(DeviceHoldersTest, AFileOfProcThatNeverAnswersEndsTheSearch) {
+  Write("/proc/100/mountinfo", MountOfTheDevice("/data"));
+  Process(200, "", 1, kRoot);
+  Link("/proc/200/cwd", base_);
+  const std::string silent = base_ + "/proc/200/comm";
+  fs::remove(silent);
+  ASSERT_EQ(mkfifo(silent.c_str(), 0600), 0);
+  const auto holders = HoldersOf(kDevice, base_ + "/proc", base_ + "/sys", std::chrono::milliseconds(1));
+  ASSERT_TRUE(holders.has_value());
+  EXPECT_FALSE(holders->complete);
+  EXPECT_THAT(holders->mounts, SizeIs(1));
+  // Lets the thread end.
+  const int writer = open(silent.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  EXPECT_GE(writer, 0) << "no thread reads the file";
+  close(writer);
+}
+
 TEST_F(DeviceHoldersTest, AnUnreadableProcOrSysIsAnError) {
   EXPECT_EQ(HoldersOf(kDevice, base_ + "/absent", base_ + "/sys", {}).error().code(), Code::kUnavailable);
   EXPECT_EQ(HoldersOf(kDevice, base_ + "/proc", base_ + "/absent", {}).error().code(), Code::kUnavailable);
