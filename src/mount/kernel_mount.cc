@@ -78,9 +78,10 @@ Result<MountTable> KernelMount::Mounts() {
 
 Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
   QUARRY_TRY(CheckNotInScsiRecovery(device.str()));
-  const UniqueFd fd(open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK));
+  const int exclusive = config_.exclusive_probe ? O_EXCL : 0;
+  const UniqueFd fd(open(device.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | exclusive));
   if (!fd.valid()) {
-    return ErrnoError(fmt::format("opening {} exclusively", device.str()));
+    return ErrnoError(fmt::format("opening {}{}", device.str(), exclusive != 0 ? " exclusively" : ""));
   }
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) {

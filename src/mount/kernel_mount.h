@@ -20,6 +20,9 @@ struct KernelMountConfig {
   // Mounts are for processes outside of this mount namespace: Mount and Bind refuse a target from which the
   // mount would not reach the host (propagation.h).
   bool for_the_host = false;
+  // ProbeDevice opens the device with O_EXCL, and so finds out whether it is in use. False for a process that
+  // only looks: while it has the device open, another one could not open it exclusively.
+  bool exclusive_probe = true;
   // Limit on the address space of a tool that checks a file system. A damaged file system can make the tool
   // request any amount.
   Bytes check_memory = kGiB;

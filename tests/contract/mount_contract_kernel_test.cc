@@ -159,6 +159,19 @@ TEST_F(KernelMountTest, ABlankDeviceIsToldFromAnEmptyOne) {
   EXPECT_EQ(used->residue, at);
 }
 
+TEST_F(KernelMountTest, AProbeThatIsNotExclusiveDisturbsNoOtherProcess) {
+  const std::string node = world_.NewDevice(kSize);
+  const auto device = AbsolutePath::Parse(node);
+  ASSERT_TRUE(device.has_value());
+  const UniqueFd other(open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+  ASSERT_TRUE(other.valid());
+  EXPECT_FALSE(api().ProbeDevice(*device).has_value());
+  SpawnSubprocess processes;
+  const auto content = mount::KernelMount(processes, {.exclusive_probe = false}).ProbeDevice(*device);
+  ASSERT_TRUE(content.has_value()) << content.error().message();
+  EXPECT_EQ(content->kind, mount::Content::Kind::kBlank);
+}
+
 // --- Copies
 
 TEST_F(KernelMountTest, ACopyOfAMountedFileSystemIsMountedOrRefusedClearly) {

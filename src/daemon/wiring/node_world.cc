@@ -180,7 +180,7 @@ struct NodeWorld::Parts {
   dm::DmKernel dm;
   dm::BlockEraser erase;
   dm::BlockRaidLegs raid_legs;
-  mount::KernelMount mount{subprocess, {.for_the_host = true}};
+  mount::KernelMount mount{subprocess, {.for_the_host = true, .exclusive_probe = &may_write != &no_locks}};
   udev::KernelUdev udev;
   std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<udev::EveryDiskHealth>(
       std::make_unique<udev::NvmeHealth>(), std::make_unique<udev::SmartHealth>());

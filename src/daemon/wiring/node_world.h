@@ -22,7 +22,8 @@ class NodeWorld {
   // Makes the state directory (0700) and LVM's private configuration in it. Parts that the node lacks (lvm2,
   // kernel modules) cause errors only when they are used. `log` receives a line when LVM is not run as the
   // options say. `observe` is called for every LVM command. Both, and `locks`, must outlive the object.
-  // Without locks, nothing may be changed (quarryctl).
+  // Without locks, nothing may be changed (quarryctl, --check), and disks are not opened exclusively: a
+  // running quarryd would find them in use.
   static Result<std::unique_ptr<NodeWorld>> Make(const Options& options, const Logger& log,
                                                  GuardedSubprocess::Tell observe,
                                                  lvm::GroupLocks* locks = nullptr);
