@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/log_writer.h"
+#include "base/mutex.h"
 #include "csi/kubelet/registrar.h"
 #include "csi/server.h"
 #include "daemon/locking/group_locks.h"
@@ -142,16 +144,16 @@ class Service {
       const MetricsPages pages = {page, [this] { return Exporter::Problem(*engine_); }};
       QUARRY_ASSIGN(metrics_, MetricsServer::Start(*options_.metrics, pages).Context("--metrics-address"));
     }
-    if (options_.statsd.has_value()) {
-      statsd_ = SendToStatsd(*options_.statsd, page, log_);
-    }
+    page_ = page;
+    SendMetrics(options_.statsd);
     QUARRY_ASSIGN(server_,
                   csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));
     if (!options_.patient) {
       StartEngine();
     }
-    TellOfChanges();
+    TellOfChanges(options_.on_change);
     const auto looked = [this] {
+      const MutexLock lock(hook_mutex_);
       if (change_hook_ != nullptr) {
         change_hook_->Wake();
       }
@@ -160,21 +162,20 @@ class Service {
       QUARRY_ASSIGN(auto watcher, Watcher::Start(*engine_, world.udev, log_, pool.name, looked));
       watchers_.push_back(std::move(watcher));
     }
-    // Starts a repair round of each pool. The round logs each volume whose condition has changed.
-    const auto wake = [this] {
-      for (const auto& watcher : watchers_) {
-        watcher->Wake();
-      }
-    };
-    engine_->upkeep().OnWork(wake);
-    wake();  // for work that came before
-    if (options_.health_interval.count() > 0) {
-      health_watcher_ = WatchHealth(*engine_, log_, options_.health_interval, wake);
-    }
-    if (options_.trim_interval.count() > 0) {
-      trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
-    }
+    engine_->upkeep().OnWork([this] { WakeWatchers(); });
+    WakeWatchers();  // for work that came before
+    PollHealth(options_.health_interval);
+    Trim(options_.trim_interval);
     return Register();  // last: the kubelet calls at once
+  }
+
+  // What a reload can change without its level of the log. The functions are called by the thread that calls
+  // Start and Stop.
+  Appliers Changeable() {
+    return {{"health-interval", [this](const Options& options) { PollHealth(options.health_interval); }},
+            {"trim-hours", [this](const Options& options) { Trim(options.trim_interval); }},
+            {"statsd-address", [this](const Options& options) { SendMetrics(options.statsd); }},
+            {"on-change", [this](const Options& options) { TellOfChanges(options.on_change); }}};
   }
 
   // For the watchdog: whether calls are answered. Neither part waits for a disk.
@@ -186,8 +187,10 @@ class Service {
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     engine_->lifecycle().Refuse();
-    if (change_hook_ != nullptr) {
-      change_hook_->RequestStop();
+    statsd_.request_stop();
+    const std::unique_ptr<ChangeHook> hook = TakeHook();
+    if (hook != nullptr) {
+      hook->RequestStop();
     }
     registrar_.reset();  // the kubelet stays registered: a restart is more likely than the end
     for (auto* const list : {&starters_, &mounters_}) {
@@ -205,7 +208,6 @@ class Service {
       watcher->RequestStop();  // all at once: each may have to end an LVM command
     }
     watchers_.clear();
-    change_hook_.reset();
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(drained.has_value() ? kReplies : milliseconds::zero());
     return drained;
@@ -232,15 +234,53 @@ class Service {
     }
   }
 
-  void TellOfChanges() {
-    if (options_.on_change.has_value()) {
-      change_hook_ = std::make_unique<ChangeHook>(
-          ChangeHookConfig{.command = *options_.on_change,
-                           .node = options_.node,
-                           .file = options_.state_dir + "/told.json"},
-          [this](const Call& call) { return engine_->lifecycle().NodeStatus(call); }, hook_processes_, clock_,
-          log_);
+  // Starts a repair round of each pool. The round logs each volume whose condition has changed.
+  void WakeWatchers() {
+    for (const auto& watcher : watchers_) {
+      watcher->Wake();
     }
+  }
+
+  // The next four end what runs, wait for that, and begin again with the new setting.
+  void PollHealth(std::chrono::seconds interval) {
+    health_watcher_ = {};
+    if (interval.count() > 0) {
+      health_watcher_ = WatchHealth(*engine_, log_, interval, [this] { WakeWatchers(); });
+    }
+  }
+
+  void Trim(std::chrono::hours interval) {
+    trimmer_ = {};
+    if (interval.count() > 0) {
+      trimmer_ = TrimBySchedule(*engine_, clock_, log_, interval);
+    }
+  }
+
+  void SendMetrics(const std::optional<StatsdAddress>& address) {
+    statsd_ = {};
+    if (address.has_value()) {
+      statsd_ = SendToStatsd(*address, page_, log_);
+    }
+  }
+
+  // The file hands over from the hook before, as it does at a restart.
+  void TellOfChanges(const std::optional<AbsolutePath>& command) {
+    TakeHook().reset();
+    if (!command.has_value()) {
+      return;
+    }
+    auto hook = std::make_unique<ChangeHook>(
+        ChangeHookConfig{
+            .command = *command, .node = options_.node, .file = options_.state_dir + "/told.json"},
+        [this](const Call& call) { return engine_->lifecycle().NodeStatus(call); }, hook_processes_, clock_,
+        log_);
+    const MutexLock lock(hook_mutex_);
+    change_hook_ = std::move(hook);
+  }
+
+  std::unique_ptr<ChangeHook> TakeHook() {
+    const MutexLock lock(hook_mutex_);
+    return std::move(change_hook_);
   }
 
   Status Register() {
@@ -297,28 +337,31 @@ class Service {
   std::unique_ptr<NodeWorld> world_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<MetricsServer> metrics_;
+  std::function<std::string()> page_;  // of metrics
   std::jthread statsd_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
   std::jthread trimmer_, disk_watcher_;
-  SpawnSubprocess hook_processes_;                  // apart from those that may be stuck behind a disk
-  std::unique_ptr<ChangeHook> change_hook_;         // nullptr: none is configured
-  std::vector<std::unique_ptr<Watcher>> watchers_;  // of each pool
+  SpawnSubprocess hook_processes_;  // apart from those that may be stuck behind a disk
+  Mutex hook_mutex_;
+  std::unique_ptr<ChangeHook> change_hook_ ABSL_GUARDED_BY(hook_mutex_);  // nullptr: none is configured
+  std::vector<std::unique_ptr<Watcher>> watchers_;                        // of each pool
   std::jthread health_watcher_;
 };
 
 }  // namespace
 
-int Run(const Options& options, const std::string& version, const Notifier& notifier,
-        engine::StepWatcher* steps) {
+int Run(const Loaded& loaded, const std::string& version, const Notifier& notifier,
+        const LoadAgain& load_again, engine::StepWatcher* steps) {
+  const Options& options = loaded.options;
   BlockStopSignals();
   LogWriter writer(STDERR_FILENO, [format = options.log_format](uint64_t lost) {
     return LogLine(format, LogLevel::kWarning,
                    "log lines were lost: the reader of standard error was too slow",
                    {{"lines", static_cast<int64_t>(lost)}});
   });
-  const Logger log(options.log_level, options.log_format, writer);
+  Logger log(options.log_level, options.log_format, writer);
   umask(077);
   csi::SendGrpcLogTo(log);
   if (const Status kept = KeepMemory(); !kept.has_value()) {
@@ -348,7 +391,13 @@ int Run(const Options& options, const std::string& version, const Notifier& noti
   std::jthread watchdog =
       KeepWatchdogQuiet(notifier, log, [&service](milliseconds limit) { return service->Works(limit); });
 
-  const int signal = WaitForStopSignal();
+  GivenSettings given = loaded.given;
+  Appliers appliers = service->Changeable();
+  appliers["log-level"] = [&log](const Options& read) { log.SetLevel(read.log_level); };
+  int signal = WaitForSignal();
+  for (; signal == SIGHUP; signal = WaitForSignal()) {
+    Reload(load_again, appliers, given, log);
+  }
   watchdog.request_stop();
   const std::jthread stop_limit(limit);
   log.Info("stopping", {{"signal", int64_t{signal}}});

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/process/notify.h"
+#include "daemon/reload.h"
 #include "daemon/settings/options.h"
 #include "engine/world.h"
 
@@ -13,8 +14,10 @@ namespace quarry::daemon {
 // Returns the exit status: 0 after a clean stop, 1 if quarryd could not start or had to cut calls short. A
 // second signal ends the process at once. Call Run from main, before any thread exists. `steps`: see
 // engine/world.h.
-int Run(const Options& options, const std::string& version, const Notifier& notifier,
-        engine::StepWatcher* steps = nullptr);
+//
+// At each SIGHUP the settings are read again (reload.h).
+int Run(const Loaded& loaded, const std::string& version, const Notifier& notifier,
+        const LoadAgain& load_again, engine::StepWatcher* steps = nullptr);
 
 // All of main(): reads the settings from the command line, the environment and the file, then calls Run.
 // Returns exit status 2 if the settings are invalid.

@@ -58,7 +58,9 @@ int Main(int argc, char** argv, const std::string& version, engine::StepWatcher*
     std::fputs(loaded->print.c_str(), stdout);
     return 0;
   }
-  return Run(loaded->options, version, Notifier::From(environment, getpid()), steps);
+  return Run(
+      *loaded, version, Notifier::From(environment, getpid()),
+      [&] { return Load(args, environment, version); }, steps);
 }
 
 }  // namespace quarry::daemon

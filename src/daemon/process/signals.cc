@@ -14,20 +14,33 @@ sigset_t StopSignals() {
   return set;
 }
 
+sigset_t AllSignals() {
+  sigset_t set = StopSignals();
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+int WaitFor(const sigset_t& set) {
+  int signal = 0;
+  while (sigwait(&set, &signal) != 0) {
+  }
+  return signal;
+}
+
 }  // namespace
 
 void BlockStopSignals() {
-  const sigset_t set = StopSignals();
+  const sigset_t set = AllSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
 int WaitForStopSignal() {
-  const sigset_t set = StopSignals();
-  int signal = 0;
-  while (sigwait(&set, &signal) != 0) {
-  }
-  return signal;
+  return WaitFor(StopSignals());
+}
+
+int WaitForSignal() {
+  return WaitFor(AllSignals());
 }
 
 std::optional<int> WaitForStopSignal(std::chrono::milliseconds limit) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "csi/topology.h"
+#include "daemon/settings/layers.h"
 
 namespace quarry::daemon {
 namespace {
@@ -154,50 +155,6 @@ Status ApplyOnChange(Options& options, std::string_view text) {
     QUARRY_ASSIGN(options.on_change, AbsolutePath::Parse(text));
   }
   return Ok();
-}
-
-// Command line, environment, file: the first layer that names a setting wins.
-using Layers = std::array<Layer, 3>;
-
-const Given* FindGiven(const Layers& layers, const std::string& setting) {
-  for (const Layer& layer : layers) {
-    if (const auto given = layer.settings.find(setting); given != layer.settings.end()) {
-      return &given->second;
-    }
-  }
-  return nullptr;
-}
-
-const std::vector<PoolDraft>* FindPools(const Layers& layers) {
-  const auto layer = std::ranges::find_if(layers, [](const Layer& one) { return one.pools.has_value(); });
-  return layer == layers.end() ? nullptr : &*layer->pools;
-}
-
-// All problems, in a fixed order.
-std::vector<Error> ApplyLayers(const Layers& layers, Options& options) {
-  std::vector<Error> problems;
-  const auto check = [&problems](Status status) {
-    if (!status.has_value()) {
-      problems.push_back(std::move(status.error()));
-    }
-  };
-  for (const Setting& setting : Settings()) {
-    if (const Given* given = FindGiven(layers, setting.name); given != nullptr) {
-      check(setting.apply(options, given->text).Context(given->origin));
-    }
-  }
-  if (const auto* drafts = FindPools(layers); drafts != nullptr) {
-    for (const PoolDraft& draft : *drafts) {
-      auto pool = ParsePool(draft);
-      if (pool.has_value()) {
-        options.pools.push_back(std::move(*pool));
-      } else {
-        problems.push_back(std::move(pool.error()));
-      }
-    }
-  }
-  check(CheckPools(options.pools));
-  return problems;
 }
 
 std::string HostName() {
@@ -438,6 +395,7 @@ Result<Loaded> Load(const std::vector<std::string>& args, const Environment& env
     return std::move(problems.front());
   }
   QUARRY_TRY(Complete(loaded.options, environment));
+  loaded.given = GivenTexts(layers);
   return loaded;
 }
 

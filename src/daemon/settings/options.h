@@ -78,6 +78,9 @@ using Environment = std::map<std::string, std::string>;
 struct Loaded {
   Options options;
   std::string print;  // --help or --version: print this text and exit; otherwise empty
+  // The text of each setting that a source names, by setting; "pool" has all pools. To compare with another
+  // Load.
+  std::map<std::string, std::string> given;
 };
 
 // `args`: the command line without the program's name. An invalid setting gives kInvalidArgument, and the

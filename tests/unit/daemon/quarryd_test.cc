@@ -293,6 +293,30 @@ TEST_F(Quarryd, StopsOnRequestAndRemovesItsSocket) {
   }
 }
 
+TEST_F(Quarryd, ReadsItsConfigurationAgainOnRequest) {
+  const std::string config = directory_.path() + "/quarry.toml";
+  const auto write = [&config](const std::string& text) { std::ofstream(config) << text; };
+  write("log-level = \"warning\"\n");
+  Start({"--config=" + config});
+  write(
+      "log-level = \"info\"\nhealth-interval = 7\ntrim-hours = 5\non-change = \"/bin/true\"\nstatsd-address "
+      "= "
+      "\"udp://127.0.0.1:9\"\nfsck = \"preen\"\n");
+  ASSERT_EQ(kill(pid_, SIGHUP), 0);
+  EXPECT_TRUE(LogSays("the configuration was read again")) << Log();
+  EXPECT_THAT(Log(), HasSubstr(R"("a changed setting needs a restart of quarryd","setting":"fsck")"));
+  for (const std::string setting :
+       {"health-interval", "log-level", "on-change", "statsd-address", "trim-hours"}) {
+    EXPECT_THAT(Log(), HasSubstr("\"a changed setting is in force\",\"setting\":\"" + setting + "\""));
+  }
+  write("log-level = \"loud\"\n");
+  ASSERT_EQ(kill(pid_, SIGHUP), 0);
+  EXPECT_TRUE(LogSays("the configuration is invalid, so nothing was changed")) << Log();
+  ASSERT_EQ(kill(pid_, SIGTERM), 0);
+  EXPECT_EQ(WaitForExit(), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("stopping"));  // at info: the invalid file changed nothing
+}
+
 TEST_F(Quarryd, LeavesNothingNextToItsSocket) {
   Start();
   std::vector<std::string> names;
