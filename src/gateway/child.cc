@@ -20,6 +20,7 @@ constexpr int kFailedToStart = 127;
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) {
     pointers.push_back(word.data());
   }
@@ -33,7 +34,7 @@ void RestoreSignals() {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGPIPE}) {
     ::signal(number, SIG_DFL);
   }
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
 }
 
 // In the child; does not return. posix_spawn(3) has neither the signal at the parent's death nor a umask.

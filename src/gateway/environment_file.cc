@@ -13,7 +13,7 @@
 namespace quarry::gateway {
 namespace {
 
-constexpr off_t kLargest = 64 * 1024;
+constexpr off_t kLargest{65536};
 constexpr std::array<std::string_view, 3> kRequired = {"ROOT_ACCESS_KEY", "ROOT_SECRET_KEY", "VGW_PORT"};
 constexpr int64_t kSecond = 1'000'000'000;
 

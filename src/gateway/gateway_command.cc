@@ -9,7 +9,7 @@
 namespace quarry::gateway {
 
 std::vector<std::string> GatewayCommand(const std::string& versitygw, const AbsolutePath& folder) {
-  const std::string base = folder.str();
+  const std::string& base = folder.str();
   return {
       versitygw, "--quiet",
       // Without it, a client whose PUT over TLS is refused sees a broken connection instead of the reason.

@@ -33,8 +33,8 @@ Result<UniqueFd> SignalFd() {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) {
     sigaddset(&wanted, number);
   }
-  if (::sigprocmask(SIG_BLOCK, &wanted, nullptr) != 0) {
-    return ErrnoError("sigprocmask");
+  if (const int failed = ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr); failed != 0) {
+    return ErrnoError("pthread_sigmask", failed);
   }
   UniqueFd fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) {
@@ -46,6 +46,27 @@ Result<UniqueFd> SignalFd() {
 std::string HowItEnded(int status) {
   return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                              : fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+std::vector<std::optional<FileMark>> CertificateMarks(const EnvironmentFile& file) {
+  std::vector<std::optional<FileMark>> marks;
+  for (const std::string_view key : {"VGW_CERT", "VGW_KEY"}) {
+    const std::string path = ValueOf(file.variables, key);
+    const auto mark = path.empty() ? Result<FileMark>(Error(Code::kNotFound, "")) : MarkOf(path);
+    marks.push_back(mark.has_value() ? std::optional(*mark) : std::nullopt);
+  }
+  return marks;
+}
+
+void WarnOfUnreadableFiles(const EnvironmentFile& file, const Logger& log) {
+  for (const std::string_view key : {"VGW_CERT", "VGW_KEY"}) {
+    const std::string path = ValueOf(file.variables, key);
+    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) {
+      const Error error = ErrnoError(path);
+      log.Error("the gateway's user cannot read a file for TLS",
+                {{"error", error.message()}, {"uid", static_cast<int64_t>(file.owner)}});
+    }
+  }
 }
 
 }  // namespace
@@ -180,24 +201,14 @@ Status Keeper::Take(EnvironmentFile file) {
   return Ok();
 }
 
-std::vector<std::optional<FileMark>> Keeper::CertificateMarks() const {
-  std::vector<std::optional<FileMark>> marks;
-  for (const std::string_view key : {"VGW_CERT", "VGW_KEY"}) {
-    const std::string path = ValueOf(file_->variables, key);
-    const auto mark = path.empty() ? Result<FileMark>(Error(Code::kNotFound, "")) : MarkOf(path);
-    marks.push_back(mark.has_value() ? std::optional(*mark) : std::nullopt);
-  }
-  return marks;
-}
-
 // A renewed certificate comes in force by itself: what renews it, in Kubernetes for example, cannot send a
 // signal.
 void Keeper::LookAtCertificate() {
-  if (child_ < 0 || kill_at_.has_value()) {
+  if (!file_.has_value() || child_ < 0 || kill_at_.has_value()) {
     hangup_ = false;  // it reads its certificate when it starts
     return;
   }
-  auto marks = CertificateMarks();
+  auto marks = CertificateMarks(*file_);
   const bool renewed = marks != certificate_;
   if (hangup_ || renewed) {
     log_->Info("versitygw reads its certificate again",
@@ -208,40 +219,29 @@ void Keeper::LookAtCertificate() {
   hangup_ = false;
 }
 
-void Keeper::WarnOfUnreadableFiles() const {
-  for (const std::string_view key : {"VGW_CERT", "VGW_KEY"}) {
-    const std::string path = ValueOf(file_->variables, key);
-    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) {
-      const Error error = ErrnoError(path);
-      log_->Error("the gateway's user cannot read a file for TLS",
-                  {{"error", error.message()}, {"uid", static_cast<int64_t>(file_->owner)}});
-    }
-  }
-}
-
 void Keeper::StartIfDue() {
   if (file_.has_value() && child_ < 0 && Now() >= next_start_) {
-    Start();
+    Start(*file_);
   }
 }
 
-void Keeper::Start() {
-  WarnOfUnreadableFiles();
-  certificate_ = CertificateMarks();
-  const auto child = StartChild(GatewayCommand(settings_.versitygw, settings_.folder), file_->variables);
+void Keeper::Start(const EnvironmentFile& file) {
+  WarnOfUnreadableFiles(file, *log_);
+  certificate_ = CertificateMarks(file);
+  const auto child = StartChild(GatewayCommand(settings_.versitygw, settings_.folder), file.variables);
   if (!child.has_value()) {
     const milliseconds wait = back_off_.Next(milliseconds(0));
     next_start_ = Now() + wait;
     log_->Error("cannot start versitygw", {{"error", child.error().message()},
-                                           {"uid", static_cast<int64_t>(file_->owner)},
+                                           {"uid", static_cast<int64_t>(file.owner)},
                                            {"retry_in_ms", static_cast<int64_t>(wait.count())}});
     return;
   }
   child_ = *child;
   started_ = Now();
   log_->Info("started versitygw", {{"pid", static_cast<int64_t>(child_)},
-                                   {"listen", ValueOf(file_->variables, "VGW_PORT")},
-                                   {"generation", ValueOf(file_->variables, "QUARRY_GENERATION")}});
+                                   {"listen", ValueOf(file.variables, "VGW_PORT")},
+                                   {"generation", ValueOf(file.variables, "QUARRY_GENERATION")}});
 }
 
 void Keeper::EndChild() {

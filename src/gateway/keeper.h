@@ -45,9 +45,7 @@ class Keeper {
   Status LookAtFile();
   Status Take(EnvironmentFile file);
   void LookAtCertificate();
-  std::vector<std::optional<FileMark>> CertificateMarks() const;
-  void WarnOfUnreadableFiles() const;
-  void Start();
+  void Start(const EnvironmentFile& file);
   void StartIfDue();
   void EndChild();
   void KillIfDue();
