@@ -5,6 +5,7 @@
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
@@ -66,6 +67,18 @@ void WarnOfUnreadableFiles(const EnvironmentFile& file, const Logger& log) {
       log.Error("the gateway's user cannot read a file for TLS",
                 {{"error", error.message()}, {"uid", static_cast<int64_t>(file.owner)}});
     }
+  }
+}
+
+// versitygw says so too, but not what to do.
+void WarnOfMissingAttributes(const AbsolutePath& folder, const Logger& log) {
+  const std::string root = folder.str() + "/root";
+  if (::getxattr(root.c_str(), "user.quarry", nullptr, 0) < 0 && errno == ENOTSUP) {
+    log.Error(
+        "the folder that versitygw serves needs a file system with user attributes: tmpfs has them from "
+        "Linux 6.6 on, "
+        "so with an older kernel it must be a link to a folder on a disk",
+        {{"folder", root}});
   }
 }
 
@@ -227,6 +240,7 @@ void Keeper::StartIfDue() {
 
 void Keeper::Start(const EnvironmentFile& file) {
   WarnOfUnreadableFiles(file, *log_);
+  WarnOfMissingAttributes(settings_.folder, *log_);
   certificate_ = CertificateMarks(file);
   const auto child = StartChild(GatewayCommand(settings_.versitygw, settings_.folder), file.variables);
   if (!child.has_value()) {

@@ -1,5 +1,6 @@
 """What quarryd and the gateway share (docs/buckets.md), made by a test without quarryd: folders, buckets, accounts."""
 
+import errno
 import json
 import os
 import secrets
@@ -12,7 +13,8 @@ from pathlib import Path
 from s3_client import Client
 
 ROOT = os.geteuid() == 0
-USER = 12345 if ROOT else os.geteuid()
+# In a guest, the user of the package.
+USER = int(os.environ.get("QUARRY_GATEWAY_USER") or (12345 if ROOT else os.geteuid()))
 # An owner that is no account: nobody but the operator owns a bucket.
 OWNER = "quarry"
 READ = ["s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation"]
@@ -29,6 +31,15 @@ def policy(bucket, accounts):
         for name, access in sorted(accounts.items())
     ]
     return json.dumps({"Version": "2012-10-17", "Statement": [hidden, *allowed]}).encode()
+
+
+def has_attributes(folder):
+    """Whether files there can have attributes of users."""
+    try:
+        os.getxattr(folder, "user.quarry")
+    except OSError as error:
+        return error.errno != errno.ENOTSUP
+    return True
 
 
 def free_port():
@@ -56,6 +67,16 @@ class ServedFolder:
         self.root_keys = ("root", secrets.token_hex(16))
         self.accounts, self.generation, self.process = {}, 0, None
         self.log = self.base / "gateway.log"
+        self.base.mkdir(parents=True, exist_ok=True)
+        if not has_attributes(self.base):
+            # versitygw refuses such a root. On tmpfs that is so before Linux 6.6.
+            on_disk = Path("/var/lib/quarry/s3-root")
+            self.folder(on_disk, 0o755, 0)
+            for stale in on_disk.iterdir():
+                if stale.is_symlink():
+                    stale.unlink()
+            if not (self.base / "root").is_symlink():
+                (self.base / "root").symlink_to(on_disk)
         for name, mode, owner in (("volumes", 0o755, 0), ("root", 0o755, 0), ("iam", 0o755, 0), ("private", 0o700, USER)):
             self.folder(self.base / name, mode, owner)
         self.folder(self.base / "root/.vgwlocks", 0o700, USER)
@@ -156,7 +177,7 @@ class ServedFolder:
         os.setxattr(self.data(name), "user.policy", policy(name, accounts))
 
     def link(self, name):
-        (self.base / "root" / name).symlink_to(Path("../volumes") / name / "data")
+        (self.base / "root" / name).symlink_to(self.data(name))
 
     def unlink(self, name):
         (self.base / "root" / name).unlink()
