@@ -1,0 +1,206 @@
+// Who may use a bucket. A file on the bucket's volume is the commit of a grant, and its removal that of a
+// revocation; users.json and the policy are derived from these files.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "bucket/buckets.h"
+#include "bucket/names.h"
+
+namespace quarry::bucket {
+namespace {
+
+// The policy names every account, and an attribute has at most 64 KiB.
+constexpr size_t kMostAccounts = 400;
+
+std::string AccountLock(const std::string& account) {
+  return fmt::format("account {}", account);
+}
+std::string BucketLock(const std::string& name) {
+  return fmt::format("bucket {}", name);
+}
+
+}  // namespace
+
+std::optional<Buckets::Known> Buckets::Find(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = known_.find(id);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Status Buckets::WriteUsers() {
+  const MutexLock writer(users_mutex_);
+  std::map<std::string, std::string> secrets;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, known] : known_) {
+      for (const auto& [account, record] : known.grants) {
+        secrets.emplace(account, record.secret);
+      }
+    }
+  }
+  return Step("write users.json", [&] { return folder_.WriteUsers(UsersText(secrets)); });
+}
+
+std::string Buckets::PolicyOf(const std::string& id, const std::string& name) const {
+  std::vector<Account> accounts;
+  const MutexLock lock(mutex_);
+  if (const auto found = known_.find(id); found != known_.end()) {
+    for (const auto& [account, record] : found->second.grants) {
+      accounts.push_back({account, record.access});
+    }
+  }
+  return PolicyText(name, accounts);
+}
+
+// The buckets of the request, which must serve.
+Result<std::vector<Buckets::Known>> Buckets::Serving(const GrantRequest& request, const Call& call) {
+  std::vector<Known> out;
+  for (const AccessedBucket& one : request.buckets) {
+    QUARRY_TRY(Volume(one.id, call));
+    const std::optional<Known> known = Find(one.id);
+    if (!known.has_value() || !known->linked) {
+      return Error(Code::kUnavailable,
+                   fmt::format("bucket {} does not serve yet: {}", one.id,
+                               known.has_value() ? known->problem : "it is being mounted"));
+    }
+    out.push_back(*known);
+  }
+  return out;
+}
+
+// The record of the account if there is one, which must be for the same request; else a new one.
+Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
+  std::map<std::string, Access> wanted;
+  for (const AccessedBucket& one : request.buckets) {
+    if (!wanted.emplace(one.id, one.access).second) {
+      return Error(Code::kInvalidArgument, fmt::format("buckets: {} is there twice", one.id));
+    }
+  }
+  const MutexLock lock(mutex_);
+  std::optional<GrantRecord> present;
+  for (const auto& [id, known] : known_) {
+    const auto found = known.grants.find(request.account);
+    if (found == known.grants.end()) {
+      continue;
+    }
+    if (found->second.all != wanted) {
+      return Error(Code::kAlreadyExists,
+                   fmt::format("account '{}' exists with other buckets or other access", request.account));
+    }
+    present = found->second;
+  }
+  return present.has_value() ? std::move(*present)
+                             : GrantRecord{.account = request.account, .secret = NewSecret(), .all = wanted};
+}
+
+Status Buckets::AddTo(const Known& known, const GrantRecord& record, const Call& call) {
+  const std::string& name = known.settings.name;
+  QUARRY_ASSIGN(const auto guard, locks_.Lock({BucketLock(name)}, call));
+  const std::optional<Known> now = Find(known.volume.id);
+  if (!now.has_value() || !now->linked) {
+    return Error(Code::kUnavailable, fmt::format("bucket '{}' does not serve any more: try again", name));
+  }
+  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(now->volume, now->settings, call));
+  const auto same = now->grants.find(record.account);
+  if (same == now->grants.end() || same->second != record) {
+    if (now->grants.size() >= kMostAccounts) {
+      return Error(Code::kNoSpace, fmt::format("bucket '{}' has {} accounts, which is the most: revoke some",
+                                               name, now->grants.size()));
+    }
+    QUARRY_TRY(Step(fmt::format("keep grant of {} in {}", record.account, name),
+                    [&] { return opened.Keep(record); }));
+    const MutexLock lock(mutex_);
+    known_[known.volume.id].grants[record.account] = record;
+  }
+  // Before the policy, which must not name an account that the gateway does not know.
+  QUARRY_TRY(WriteUsers());
+  return Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(known.volume.id, name)); });
+}
+
+Result<GrantResult> Buckets::Grant(const GrantRequest& request, const Call& call) {
+  QUARRY_TRY(CheckAccountName(request.account));
+  if (request.buckets.empty()) {
+    return Error(Code::kInvalidArgument, "buckets: at least one is required");
+  }
+  QUARRY_ASSIGN(const auto guard, locks_.Lock({AccountLock(request.account)}, call));
+  QUARRY_ASSIGN(const auto buckets, Serving(request, call));
+  QUARRY_ASSIGN(GrantRecord record, RecordFor(request));
+  GrantResult result{.account_id = request.account,
+                     .access_key_id = request.account,
+                     .secret_key = record.secret,
+                     .buckets = {}};
+  for (const Known& known : buckets) {
+    record.access = record.all.at(known.volume.id);
+    QUARRY_TRY(AddTo(known, record, call).Context(fmt::format("granting '{}'", known.settings.name)));
+    const MutexLock lock(mutex_);
+    result.buckets.push_back(DescribeLocked(known));
+  }
+  return result;
+}
+
+Status Buckets::RemoveFrom(const Known& known, const std::string& account, const Call& call) {
+  const std::string& name = known.settings.name;
+  const std::string& id = known.volume.id;
+  QUARRY_ASSIGN(const auto guard, locks_.Lock({BucketLock(name)}, call));
+  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
+  QUARRY_TRY(
+      Step(fmt::format("forget grant of {} in {}", account, name), [&] { return opened.Forget(account); }));
+  {
+    const MutexLock lock(mutex_);
+    known_[id].grants.erase(account);
+  }
+  QUARRY_TRY(Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(id, name)); }));
+  return WriteUsers();
+}
+
+// The records that are left name all buckets of the account, so they change too.
+Status Buckets::RewriteOthers(const std::string& account, const std::set<std::string>& revoked,
+                              const Call& call) {
+  std::map<std::string, GrantRecord> left;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, known] : known_) {
+      if (const auto found = known.grants.find(account);
+          found != known.grants.end() && !revoked.contains(id)) {
+        left[id] = found->second;
+      }
+    }
+  }
+  for (auto& [id, record] : left) {
+    if (std::erase_if(record.all, [&](const auto& one) { return revoked.contains(one.first); }) > 0) {
+      const std::optional<Known> known = Find(id);
+      if (known.has_value() && known->linked) {
+        QUARRY_TRY(AddTo(*known, record, call));
+      }
+    }
+  }
+  return Ok();
+}
+
+Status Buckets::Revoke(const std::string& account_id, const std::vector<std::string>& bucket_ids,
+                       const Call& call) {
+  if (!CheckAccountName(account_id).has_value()) {
+    return Ok();  // no account was ever called so
+  }
+  QUARRY_ASSIGN(const auto guard, locks_.Lock({AccountLock(account_id)}, call));
+  for (const std::string& id : bucket_ids) {
+    const auto volume = Volume(id, call);
+    if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
+      continue;
+    }
+    QUARRY_TRY(volume.has_value() ? Ok() : Status(volume.error()));
+    const std::optional<Known> known = Find(id);
+    if (!known.has_value() || !known->linked) {
+      // Its record is out of reach, and would be in force again with the bucket.
+      return Error(Code::kUnavailable,
+                   fmt::format("bucket {} cannot be read now, so access to it cannot be revoked: {}", id,
+                               known.has_value() ? known->problem : "it is being mounted"));
+    }
+    QUARRY_TRY(
+        RemoveFrom(*known, account_id, call).Context(fmt::format("revoking '{}'", known->settings.name)));
+  }
+  return RewriteOthers(account_id, {bucket_ids.begin(), bucket_ids.end()}, call);
+}
+
+}  // namespace quarry::bucket

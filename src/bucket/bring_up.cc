@@ -1,0 +1,159 @@
+// From a volume to a bucket that is reached, and back.
+#include <fmt/format.h>
+
+#include "bucket/buckets.h"
+#include "bucket/names.h"
+
+namespace quarry::bucket {
+namespace {
+
+std::vector<std::string> MountFlags(const Settings& settings) {
+  std::vector<std::string> flags = {"nosuid", "nodev", "noexec"};
+  if (settings.durability == Durability::kSync) {
+    flags.emplace_back("sync");  // versitygw calls no fsync
+  }
+  return flags;
+}
+
+// What an error of a file system that has shut itself down looks like.
+bool MayBeShutDown(const Error& error) {
+  return error.code() == Code::kIo;
+}
+
+}  // namespace
+
+Status Buckets::MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call) {
+  const std::string lv = LvNameIn(volume.id);
+  QUARRY_TRY(folder_.MakeMountPoint(lv));
+  const AbsolutePath path = folder_.MountPoint(lv);
+  QUARRY_TRY(
+      engine_.bucket_mounts().Mount({.id = volume.id, .path = path, .flags = MountFlags(settings)}, call));
+  if (!config_.is_mount_point(path)) {
+    return Error(Code::kUnavailable, fmt::format("'{}' is not mounted any more", path.str()));
+  }
+  return Ok();
+}
+
+Result<BucketFolder> Buckets::OpenBucket(const engine::Volume& volume, const Settings& settings,
+                                         const Call& call) {
+  const AbsolutePath path = folder_.MountPoint(LvNameIn(volume.id));
+  QUARRY_TRY(MountBucket(volume, settings, call));
+  auto opened = BucketFolder::Open(path, config_.gateway);
+  if (opened.has_value() || !MayBeShutDown(opened.error())) {
+    return opened;
+  }
+  // XFS shuts itself down when its disk is lost. Only another mount ends that.
+  QUARRY_TRY(engine_.bucket_mounts().Unmount(volume.id, path, call));
+  QUARRY_TRY(MountBucket(volume, settings, call));
+  return BucketFolder::Open(path, config_.gateway);
+}
+
+Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
+  QUARRY_ASSIGN(const Settings settings, Settings::FromCanonical(volume.s3));
+  const auto type = volume.context.find("type");
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, other] : known_) {
+      if (id != volume.id && other.linked && other.settings.name == settings.name) {
+        return Error(Code::kAlreadyExists,
+                     fmt::format("bucket {} has the same name, '{}', and serves", id, settings.name));
+      }
+    }
+    Known& known = known_[volume.id];
+    known.volume = volume;
+    known.settings = settings;
+    known.type = type == volume.context.end() ? "" : type->second;
+  }
+  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(volume, settings, call));
+  QUARRY_ASSIGN(std::vector<GrantRecord> records, opened.Grants());
+  {
+    const MutexLock lock(mutex_);
+    std::map<std::string, GrantRecord> grants;
+    for (GrantRecord& record : records) {
+      for (const auto& [id, other] : known_) {
+        const auto same = other.grants.find(record.account);
+        if (id != volume.id && same != other.grants.end() && same->second.secret != record.secret) {
+          return Error(
+              Code::kPrecondition,
+              fmt::format("account '{}' has another secret here than in bucket '{}': revoke its access "
+                          "to that one",
+                          record.account, other.settings.name));
+        }
+      }
+      grants.emplace(record.account, std::move(record));
+    }
+    known_[volume.id].grants = std::move(grants);
+  }
+  QUARRY_TRY(WriteUsers());
+  QUARRY_TRY(Step("set policy of " + settings.name,
+                  [&] { return opened.SetPolicy(PolicyOf(volume.id, settings.name)); }));
+  QUARRY_TRY(Step("link " + settings.name, [&] { return folder_.Link(settings.name, LvNameIn(volume.id)); }));
+  const auto usage = opened.Usage();
+  const MutexLock lock(mutex_);
+  Known& known = known_[volume.id];
+  known.linked = true;
+  known.problem.clear();
+  if (usage.has_value() && !known.content.has_value()) {
+    known.content = *usage;
+  }
+  return Ok();
+}
+
+void Buckets::TakeDown(const std::string& id, const std::string& why) {
+  std::string name;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = known_.find(id);
+    if (found == known_.end()) {
+      return;
+    }
+    name = found->second.settings.name;
+    if (!found->second.linked) {
+      name.clear();  // the link, if there is one, is another bucket's
+    }
+    found->second.linked = false;
+  }
+  if (const Status gone = name.empty() ? Ok() : folder_.Unlink(name); !gone.has_value()) {
+    log_.Error("a bucket cannot be taken away from its clients",
+               {{"bucket", name}, {"error", gone.error().message()}});
+  }
+  NoteProblem(id, why);
+}
+
+void Buckets::NoteProblem(const std::string& id, const std::string& problem) {
+  std::string name;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = known_.find(id);
+    if (found == known_.end() || found->second.problem == problem) {
+      return;
+    }
+    found->second.problem = problem;
+    name = found->second.settings.name;
+  }
+  log_.Warning("a bucket does not serve", {{"bucket", name}, {"volume", id}, {"detail", problem}});
+}
+
+void Buckets::Forget(const std::string& id) {
+  std::string name;
+  bool linked = false;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = known_.find(id);
+    if (found == known_.end()) {
+      return;
+    }
+    name = found->second.settings.name;
+    linked = found->second.linked;
+    known_.erase(found);
+  }
+  if (linked) {
+    (void)folder_.Unlink(name);
+  }
+  folder_.RemoveMountPoint(LvNameIn(id));
+  if (const Status written = WriteUsers(); !written.has_value()) {
+    log_.Error("accounts of a deleted bucket cannot be removed", {{"error", written.error().message()}});
+  }
+}
+
+}  // namespace quarry::bucket

@@ -1,0 +1,265 @@
+#include "bucket/buckets.h"
+
+#include <fmt/format.h>
+
+#include "bucket/names.h"
+
+namespace quarry::bucket {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kBusyLimit{10'000};  // then the gateway is restarted
+constexpr milliseconds kAfterRestart{5'000};
+constexpr milliseconds kBusyPause{200};
+constexpr uint64_t kMostCounted = 1'000'000;  // to tell whether there are any, and about how many
+constexpr milliseconds kGatewayPatience{2'000};
+
+engine::CreateRequest VolumeRequest(const Wish& wish) {
+  engine::Capability xfs;
+  xfs.fs_type = "xfs";
+  return {.name = VolumeNameOf(wish.settings.name),
+          .range = {wish.size, Bytes{}},
+          .capabilities = {std::move(xfs)},
+          .parameters = wish.volume,
+          .s3 = wish.settings.Canonical()};
+}
+
+// Callers with little time repeat their call, and join what goes on.
+Error Unfinished(Error error, std::string_view how_far) {
+  return error.code() == Code::kTimeout || error.code() == Code::kBusy
+             ? std::move(error).As(Code::kUnavailable).Context(how_far)
+             : std::move(error).Context(how_far);
+}
+
+std::string CountText(const ObjectCount& count) {
+  return fmt::format("{}{}", count.is_complete ? "" : "at least ", count.objects);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Buckets>> Buckets::Make(BucketsConfig config, engine::Engine& engine,
+                                               const Logger& log) {
+  QUARRY_ASSIGN(ServedFolder folder, ServedFolder::Make(config.folder, config.gateway));
+  QUARRY_TRY(folder.WriteEnvironment(config.settings, false));
+  return std::unique_ptr<Buckets>(new Buckets(std::move(config), engine, log, std::move(folder)));
+}
+
+Result<engine::Volume> Buckets::Volume(const std::string& id, const Call& call) {
+  auto volume = engine_.bucket_volumes().Get(id, call);
+  if (volume.has_value() ? volume->s3.empty() : volume.error().code() == Code::kNotFound) {
+    return Error(Code::kNotFound, fmt::format("bucket_id: no bucket '{}' on this node", id));
+  }
+  return volume;
+}
+
+Result<NameLocks::Guard> Buckets::LockBucket(const std::string& name, const Call& call) {
+  return locks_.Lock({fmt::format("bucket {}", name)}, call);
+}
+
+Bucket Buckets::DescribeLocked(const Known& known) const {
+  const std::string& problem = !known.linked       ? known.problem
+                               : !gateway_healthy_ ? gateway_problem_
+                                                   : known.ailment;
+  return {.id = known.volume.id,
+          .name = known.settings.name,
+          .size = known.volume.size,
+          .pool = known.volume.pool,
+          .type = known.type,
+          .serving = known.linked && gateway_healthy_,
+          .problem = problem};
+}
+
+Bucket Buckets::Describe(const engine::Volume& volume) const {
+  const MutexLock lock(mutex_);
+  const auto found = known_.find(volume.id);
+  Bucket out;
+  if (found != known_.end()) {
+    out = DescribeLocked(found->second);
+    for (const auto& [account, record] : found->second.grants) {
+      out.accounts.push_back({account, record.access});
+    }
+    out.content = found->second.linked ? found->second.content : std::nullopt;
+  } else {
+    out = {.id = volume.id, .name = BucketNameIn(volume.name), .problem = "it is not mounted yet"};
+    const auto type = volume.context.find("type");
+    out.type = type == volume.context.end() ? "" : type->second;
+  }
+  out.size = volume.size;
+  out.pool = volume.pool;
+  return out;
+}
+
+Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& call) {
+  QUARRY_ASSIGN(const Wish wish, ParseRequest(request));
+  QUARRY_ASSIGN(const auto guard, LockBucket(request.name, call));
+  auto made = engine_.bucket_volumes().Create(VolumeRequest(wish), call);
+  if (!made.has_value()) {
+    if (made.error().code() == Code::kOutOfRange) {  // larger than the pool
+      return std::move(made.error()).As(Code::kNoSpace);
+    }
+    return Unfinished(std::move(made.error()), "making the volume");
+  }
+  const engine::Volume& volume = made->volume;
+  QUARRY_ASSIGN(const Settings present, Settings::FromCanonical(volume.s3));
+  if (const auto difference = Difference(present, wish.settings); difference.has_value()) {
+    return Error(Code::kAlreadyExists,
+                 fmt::format("name: bucket '{}' exists and differs: {}", request.name, *difference));
+  }
+  if (Status up = BringUp(volume, call); !up.has_value()) {
+    return Unfinished(std::move(up.error()), "the volume is made; bringing the bucket up");
+  }
+  if (const Status serves = config_.probe(); !serves.has_value()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("bucket '{}' is made, but the gateway does not serve it: {}: is quarry-gateway "
+                             "running?",
+                             request.name, serves.error().message()));
+  }
+  {
+    const MutexLock lock(mutex_);
+    gateway_healthy_ = true;
+  }
+  return CreateResult{Describe(volume), made->created};
+}
+
+Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const engine::Volume volume, Volume(id, call));
+  if (const std::optional<Known> known = Find(id); known.has_value() && known->linked) {
+    LookAtContent(*known, call);
+  }
+  return Describe(volume);
+}
+
+Result<std::vector<Bucket>> Buckets::List(const Call& call) {
+  QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(call));
+  std::vector<Bucket> out;
+  for (const engine::PoolStatus& pool : pools) {
+    for (const engine::VolumeStatus& status : pool.volumes) {
+      if (status.is_bucket) {
+        engine::Volume volume{
+            .id = status.id, .name = status.name, .size = status.size, .pool = pool.figures.pool};
+        volume.context["type"] = status.type;
+        if (const std::optional<Known> known = Find(status.id); known.has_value() && known->linked) {
+          LookAtContent(*known, call);
+        }
+        out.push_back(Describe(volume));
+      }
+    }
+    if (!pool.figures.problem.empty()) {
+      const MutexLock lock(mutex_);
+      for (const auto& [id, known] : known_) {
+        if (known.volume.pool == pool.figures.pool) {
+          out.push_back(DescribeLocked(known));
+          out.back().serving = false;
+          out.back().problem = pool.figures.problem;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Status Buckets::CheckEmpty(const Known& known, const Call& call) {
+  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
+  QUARRY_ASSIGN(const ObjectCount count, opened.Count(kMostCounted, call));
+  if (count.objects == 0) {
+    return call.Check("counting objects");
+  }
+  return Error(Code::kPrecondition,
+               fmt::format("bucket '{}' has {} objects, and ondelete=refuse: delete them first",
+                           known.settings.name, CountText(count)));
+}
+
+Status Buckets::RestartGateway() {
+  const MutexLock lock(users_mutex_);
+  return folder_.WriteEnvironment(config_.settings, true);
+}
+
+Status Buckets::UnmountPatiently(const Known& known, const Call& call) {
+  const AbsolutePath path = folder_.MountPoint(LvNameIn(known.volume.id));
+  const Call first = call.Within(kBusyLimit);
+  const Call last = call.Within(kBusyLimit + kAfterRestart);
+  auto gone = engine_.bucket_mounts().Unmount(known.volume.id, path, call);
+  for (bool restarted = false; !gone.has_value() && gone.error().code() == Code::kPrecondition;) {
+    QUARRY_TRY(call.Check("unmounting the bucket"));
+    if (!restarted && !first.Check("").has_value()) {
+      // A client that hangs keeps a file open. The gateway answers all others again in less than a second.
+      QUARRY_TRY(RestartGateway());
+      log_.Warning("the gateway is restarted: a client kept a deleted bucket in use",
+                   {{"bucket", known.settings.name}});
+      restarted = true;
+    }
+    if (!last.Check("").has_value() || !Sleep(call.stop, kBusyPause)) {
+      break;
+    }
+    gone = engine_.bucket_mounts().Unmount(known.volume.id, path, call);
+  }
+  return gone.has_value() ? Ok() : Status(std::move(gone.error()));
+}
+
+Status Buckets::Delete(const std::string& id, const Call& call) {
+  const auto volume = Volume(id, call);
+  if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
+    // As for a volume: an id of another node, or of a pool that is not configured, is not proven to be gone.
+    const auto deleted = engine_.bucket_volumes().Delete(id, call);
+    return deleted.has_value() || deleted.error().code() == Code::kNotFound ? Ok() : Status(deleted.error());
+  }
+  QUARRY_TRY(volume.has_value() ? Ok() : Status(volume.error()));
+  QUARRY_ASSIGN(const Settings settings, Settings::FromCanonical(volume->s3));
+  QUARRY_ASSIGN(const auto guard, LockBucket(settings.name, call));
+  std::optional<Known> known = Find(id);
+  if (!known.has_value()) {
+    known = Known{.volume = *volume, .settings = settings, .type = ""};
+  }
+  const bool refuse = settings.on_delete == OnDelete::kRefuse;
+  const auto delete_it = [&]() -> Status {
+    // Without its link, no new request reaches it. Requests that run may still put an object, so it is looked
+    // at again once the unmount has proved that none runs.
+    QUARRY_TRY(refuse ? CheckEmpty(*known, call) : Ok());
+    QUARRY_TRY(Step("unlink " + settings.name, [&]() -> Status {
+      TakeDown(id, "it is being deleted");
+      return Ok();
+    }));
+    QUARRY_TRY(UnmountPatiently(*known, call));
+    if (refuse) {
+      QUARRY_TRY(CheckEmpty(*known, call));
+      QUARRY_TRY(UnmountPatiently(*known, call));
+    }
+    QUARRY_TRY(engine_.bucket_volumes().Delete(id, call));
+    return Ok();
+  };
+  Status deleted = delete_it();
+  if (!deleted.has_value()) {
+    if (const Status up = BringUp(*volume, call.Within(kBusyLimit)); !up.has_value()) {
+      NoteProblem(id, up.error().message());  // the next round tries again
+    }
+    return Unfinished(std::move(deleted.error()), fmt::format("deleting bucket '{}'", settings.name));
+  }
+  Forget(id);
+  folder_.RemoveLocks(settings.name);
+  return Ok();
+}
+
+Result<Bytes> Buckets::Grow(const std::string& id, Bytes size, const Call& call) {
+  QUARRY_ASSIGN(engine::Volume volume, Volume(id, call));
+  QUARRY_ASSIGN(const auto guard, LockBucket(BucketNameIn(volume.name), call));
+  const std::optional<Known> known = Find(id);
+  if (!known.has_value() || !known->linked) {
+    return Error(Code::kUnavailable, fmt::format("bucket {} does not serve: {}", id,
+                                                 known.has_value() ? known->problem : "it is being mounted"));
+  }
+  if (size > volume.size) {
+    QUARRY_ASSIGN(const auto grown, engine_.bucket_volumes().Expand(id, {size, Bytes{}}, {}, call));
+    volume.size = grown.size;
+    const MutexLock lock(mutex_);
+    known_[id].volume.size = grown.size;
+  }
+  // Also for a growth that was cut off before its file system had grown.
+  const AbsolutePath path = folder_.MountPoint(LvNameIn(id));
+  QUARRY_TRY(engine_.bucket_volumes().NodeExpand(
+      {.id = id, .volume_path = path.str(), .staging_path = "", .range = {}}, call));
+  return volume.size;
+}
+
+}  // namespace quarry::bucket

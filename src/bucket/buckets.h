@@ -1,0 +1,149 @@
+// Buckets on the engine's volumes (BucketApi). The truth is in the tags of the volumes and in the files on
+// them; what this object knows of them it learns again after each start, in its rounds.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/path.h"
+#include "bucket/bucket_api.h"
+#include "bucket/bucket_folder.h"
+#include "bucket/name_locks.h"
+#include "bucket/served_folder.h"
+#include "bucket/settings.h"
+#include "engine/engine.h"
+
+namespace quarry::bucket {
+
+struct BucketsConfig {
+  AbsolutePath folder;  // shared with the gateway (served_folder.h)
+  Owner gateway;        // the gateway's user
+  GatewaySettings settings;
+  std::string url;  // what clients are told
+  // Whether the gateway answers; an error says why not.
+  std::function<Status()> probe;
+  // Whether something is mounted there. Tests without a kernel say yes.
+  std::function<bool(const AbsolutePath&)> is_mount_point;
+  engine::StepWatcher* steps = nullptr;  // for tests only, as in engine::World
+};
+
+// How many objects and bytes each bucket has, for monitoring.
+struct Figures {
+  bool gateway_healthy = false;
+  std::vector<Bucket> buckets;  // with content as of the last round that could read it
+};
+
+class Buckets final : public BucketApi {
+ public:
+  // `engine` and `log` must outlive the object. The engine need not have started. Fails if the folder cannot
+  // be made.
+  static Result<std::unique_ptr<Buckets>> Make(BucketsConfig config, engine::Engine& engine,
+                                               const Logger& log);
+
+  Endpoint endpoint() const override { return {config_.url, config_.settings.region}; }
+  Result<CreateResult> Create(const CreateRequest& request, const Call& call) override;
+  Result<Bucket> Find(const std::string& id, const Call& call) override;
+  Result<std::vector<Bucket>> List(const Call& call) override;
+  Status Delete(const std::string& id, const Call& call) override;
+  Result<GrantResult> Grant(const GrantRequest& request, const Call& call) override;
+  Status Revoke(const std::string& account_id, const std::vector<std::string>& bucket_ids,
+                const Call& call) override;
+  Result<Bytes> Grow(const std::string& id, Bytes size, const Call& call) override;
+
+  // Brings up every bucket that can serve and does not, takes those away that cannot, looks at the gateway,
+  // and sweeps stale uploads from time to time. Finishes what an earlier process left unfinished. Logs what
+  // changes. To be called again and again, from one thread. True: everything serves.
+  bool Round(const Call& call);
+
+  Figures CurrentFigures() const;
+
+ private:
+  // What is known of a bucket.
+  struct Known {
+    engine::Volume volume;
+    Settings settings;
+    std::string type;
+    bool linked = false;
+    std::string problem = {};                        // why it is not linked
+    std::string ailment = {};                        // of its volume
+    std::map<std::string, GrantRecord> grants = {};  // by account
+    std::optional<Content> content = {};
+    SteadyTime counted = {}, swept = {};
+  };
+
+  Buckets(BucketsConfig config, engine::Engine& engine, const Logger& log, ServedFolder folder)
+      : config_(std::move(config)), engine_(engine), log_(log), folder_(std::move(folder)) {}
+
+  // --- buckets.cc. For callers that hold the bucket's lock, unless they say otherwise.
+  Result<engine::Volume> Volume(const std::string& id, const Call& call);
+  Result<NameLocks::Guard> LockBucket(const std::string& name, const Call& call);
+  Bucket DescribeLocked(const Known& known) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bucket Describe(const engine::Volume& volume) const;
+  Status CheckEmpty(const Known& known, const Call& call);
+  Status UnmountPatiently(const Known& known, const Call& call);
+  Status RestartGateway();
+
+  // --- bring_up.cc. BringUp mounts, prepares and links the bucket, and derives accounts and policy from its
+  // records. May be repeated. On an error the bucket is not linked.
+  Status BringUp(const engine::Volume& volume, const Call& call);
+  Status MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
+  Result<BucketFolder> OpenBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
+  // Takes the link away, if there is one, and remembers why.
+  void TakeDown(const std::string& id, const std::string& why);
+  void Forget(const std::string& id);
+  void NoteProblem(const std::string& id, const std::string& problem);
+
+  // --- rounds.cc
+  bool LookAtVolume(const engine::VolumeStatus& status, const Call& call);
+  void LookAtContent(const Known& known, const Call& call);
+  void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
+  bool LookAtGateway();
+
+  // --- accounts.cc
+  Result<std::vector<Known>> Serving(const GrantRequest& request, const Call& call);
+  Result<GrantRecord> RecordFor(const GrantRequest& request) const;
+  Status AddTo(const Known& known, const GrantRecord& record, const Call& call);
+  Status RemoveFrom(const Known& known, const std::string& account, const Call& call);
+  Status RewriteOthers(const std::string& account, const std::set<std::string>& revoked, const Call& call);
+  Status WriteUsers();
+  std::string PolicyOf(const std::string& id, const std::string& name) const;
+
+  std::optional<Known> Find(const std::string& id) const;
+  // Runs a step between the watcher's calls.
+  template <typename Function>
+  auto Step(const std::string& text, const Function& function) {
+    if (config_.steps != nullptr) {
+      config_.steps->Before(text);
+    }
+    auto result = function();
+    if (config_.steps != nullptr) {
+      config_.steps->After(text);
+    }
+    return result;
+  }
+
+  const BucketsConfig config_;
+  engine::Engine& engine_;
+  const Logger& log_;
+  const ServedFolder folder_;
+  NameLocks locks_;
+  Mutex users_mutex_;  // one writer of users.json and of gateway.env; taken before mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // by id
+  bool gateway_healthy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string gateway_problem_ ABSL_GUARDED_BY(mutex_) = "the gateway has not been asked yet";
+  // Of the thread that calls Round.
+  int unhealthy_rounds_ = 0;
+  SteadyTime restarted_ = {};
+  bool told_unhealthy_ = false;
+};
+
+}  // namespace quarry::bucket

@@ -1,0 +1,159 @@
+#include "bucket/served_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "bucket/grant_record.h"
+
+namespace quarry::bucket {
+namespace {
+
+constexpr mode_t kOpen = 0755;
+constexpr mode_t kPrivate = 0700;
+constexpr mode_t kSecret = 0600;
+constexpr size_t kMostEnvironment = 64 << 10;
+constexpr const char* kEnvironment = "gateway.env";
+constexpr const char* kLocks = ".vgwlocks";
+
+Owner Self() {
+  return {geteuid(), getegid()};
+}
+
+std::map<std::string, std::string> ParseLines(std::string_view text) {
+  std::map<std::string, std::string> out;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (const size_t equals = line.find('='); equals != std::string_view::npos) {
+      out.emplace(line.substr(0, equals), line.substr(equals + 1));
+    }
+  }
+  return out;
+}
+
+uint64_t NumberIn(const std::string& text) {
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+Result<ServedFolder> ServedFolder::Make(const AbsolutePath& path, Owner gateway) {
+  const UniqueFd parent(open(path.Parent().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat found{};
+  if (!parent.valid() || fstat(parent.get(), &found) != 0) {
+    return ErrnoError("opening " + path.Parent().str());
+  }
+  // The gateway's user must pass through it, and through nothing else in it.
+  if ((found.st_mode & S_IXOTH) == 0 && fchmod(parent.get(), (found.st_mode & 07777U) | S_IXOTH) != 0) {
+    return ErrnoError("changing the mode of " + path.Parent().str());
+  }
+  QUARRY_ASSIGN(UniqueFd top, MakeFolder(parent.get(), path.Name(), Self(), kOpen));
+  QUARRY_ASSIGN(UniqueFd volumes, MakeFolder(top.get(), "volumes", Self(), kOpen));
+  QUARRY_ASSIGN(UniqueFd root, MakeFolder(top.get(), "root", Self(), kOpen));
+  QUARRY_ASSIGN(UniqueFd iam, MakeFolder(top.get(), "iam", Self(), kOpen));
+  QUARRY_TRY(MakeFolder(top.get(), "private", gateway, kPrivate));
+  QUARRY_TRY(MakeFolder(root.get(), kLocks, gateway, kPrivate));
+  return ServedFolder(path, gateway, std::move(top), std::move(volumes), std::move(root), std::move(iam));
+}
+
+AbsolutePath ServedFolder::MountPoint(const std::string& lv) const {
+  return *AbsolutePath::Parse(fmt::format("{}/volumes/{}", path_.str(), lv));
+}
+
+Status ServedFolder::MakeMountPoint(const std::string& lv) const {
+  return mkdirat(volumes_.get(), lv.c_str(), kPrivate) == 0 || errno == EEXIST
+             ? Ok()
+             : Status(ErrnoError("making mount point " + lv));
+}
+
+void ServedFolder::RemoveMountPoint(const std::string& lv) const {
+  (void)unlinkat(volumes_.get(), lv.c_str(), AT_REMOVEDIR);
+}
+
+Status ServedFolder::Link(const std::string& name, const std::string& lv) const {
+  const std::string target = fmt::format("../volumes/{}/data", lv);
+  const std::string fresh = fmt::format(".{}.new", name);
+  std::array<char, 256> present{};
+  const ssize_t n = readlinkat(root_.get(), name.c_str(), present.data(), present.size());
+  if (n >= 0 && std::string_view(present.data(), static_cast<size_t>(n)) == target) {
+    return Ok();
+  }
+  if (unlinkat(root_.get(), fresh.c_str(), 0) != 0 && errno != ENOENT) {
+    return ErrnoError("removing " + fresh);
+  }
+  if (symlinkat(target.c_str(), root_.get(), fresh.c_str()) != 0 ||
+      renameat(root_.get(), fresh.c_str(), root_.get(), name.c_str()) != 0) {
+    return ErrnoError("linking bucket " + name);
+  }
+  return Ok();
+}
+
+Status ServedFolder::Unlink(const std::string& name) const {
+  return unlinkat(root_.get(), name.c_str(), 0) == 0 || errno == ENOENT
+             ? Ok()
+             : Status(ErrnoError("removing the link of bucket " + name));
+}
+
+Result<std::set<std::string>> ServedFolder::Linked() const {
+  QUARRY_ASSIGN(const auto names, NamesIn(root_.get()));
+  std::set<std::string> out;
+  for (const std::string& name : names) {
+    struct stat found{};
+    if (fstatat(root_.get(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode)) {
+      out.insert(name);
+    }
+  }
+  return out;
+}
+
+void ServedFolder::RemoveLocks(const std::string& name) const {
+  std::error_code ignored;  // the gateway's own files, in memory: they cost a little space at most
+  std::filesystem::remove_all(fmt::format("{}/root/{}/{}", path_.str(), kLocks, name), ignored);
+}
+
+Status ServedFolder::WriteUsers(const std::string& text) const {
+  return WriteFile(iam_.get(), "users.json", text, gateway_, kSecret, false);
+}
+
+Status ServedFolder::WriteEnvironment(const GatewaySettings& settings, bool restart) const {
+  const auto text = ReadFile(top_.get(), kEnvironment, kMostEnvironment);
+  const std::map<std::string, std::string> old =
+      text.has_value() ? ParseLines(*text) : std::map<std::string, std::string>();
+  const auto kept = [&](const char* key, const std::string& otherwise) {
+    const auto found = old.find(key);
+    return found == old.end() || found->second.empty() ? otherwise : found->second;
+  };
+  std::map<std::string, std::string> now = {
+      {"ROOT_ACCESS_KEY", kept("ROOT_ACCESS_KEY", "root-" + NewSecret())},
+      {"ROOT_SECRET_KEY", kept("ROOT_SECRET_KEY", NewSecret())},
+      {"VGW_PORT", settings.listen},
+      {"VGW_REGION", settings.region},
+      {"QUARRY_GENERATION", kept("QUARRY_GENERATION", "1")}};
+  if (!settings.certificate.empty()) {
+    now["VGW_CERT"] = settings.certificate;
+    now["VGW_KEY"] = settings.key;
+  }
+  if (restart) {
+    now["QUARRY_GENERATION"] = fmt::format("{}", NumberIn(now["QUARRY_GENERATION"]) + 1);
+  }
+  if (now == old) {
+    return Ok();
+  }
+  std::string fresh;
+  for (const auto& [key, value] : now) {
+    fresh += fmt::format("{}={}\n", key, value);
+  }
+  return WriteFile(top_.get(), kEnvironment, fresh, gateway_, kSecret, false);
+}
+
+}  // namespace quarry::bucket

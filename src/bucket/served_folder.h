@@ -1,0 +1,63 @@
+// The folder that quarryd and the gateway share: mount points, the links that the gateway serves, accounts,
+// and the gateway's environment. It is in a file system that a reboot empties.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/path.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "bucket/files.h"
+
+namespace quarry::bucket {
+
+// What the gateway is told through its environment.
+struct GatewaySettings {
+  std::string listen;  // "127.0.0.1:7070"
+  std::string region;
+  std::string certificate, key;  // paths; empty: no TLS
+};
+
+// All methods may be called from any thread, but not two that write the same file.
+class ServedFolder {
+ public:
+  // Makes what is missing, and finds what an earlier process left.
+  static Result<ServedFolder> Make(const AbsolutePath& path, Owner gateway);
+
+  AbsolutePath MountPoint(const std::string& lv) const;
+  // Makes the directory to mount on.
+  Status MakeMountPoint(const std::string& lv) const;
+  // Removes it, if nothing is mounted there.
+  void RemoveMountPoint(const std::string& lv) const;
+
+  // From its link on, a bucket is reached; without its link it is not.
+  Status Link(const std::string& name, const std::string& lv) const;
+  Status Unlink(const std::string& name) const;
+  // The names that have a link.
+  Result<std::set<std::string>> Linked() const;
+  // Removes what the gateway keeps for a bucket that is gone.
+  void RemoveLocks(const std::string& name) const;
+
+  Status WriteUsers(const std::string& text) const;
+
+  // Writes the gateway's environment. Keeps the keys of root that are there. `restart`: makes the gateway
+  // restart. Without it, the gateway restarts only if the settings are others.
+  Status WriteEnvironment(const GatewaySettings& settings, bool restart) const;
+
+ private:
+  ServedFolder(AbsolutePath path, Owner gateway, UniqueFd top, UniqueFd volumes, UniqueFd root, UniqueFd iam)
+      : path_(std::move(path)),
+        gateway_(gateway),
+        top_(std::move(top)),
+        volumes_(std::move(volumes)),
+        root_(std::move(root)),
+        iam_(std::move(iam)) {}
+
+  AbsolutePath path_;
+  Owner gateway_;
+  UniqueFd top_, volumes_, root_, iam_;
+};
+
+}  // namespace quarry::bucket

@@ -1,0 +1,45 @@
+// What a bucket is like beyond its volume, parsed once from the parameters of its class. Its canonical text
+// is the value of the tag quarry.s3.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "bucket/bucket_api.h"
+
+namespace quarry::bucket {
+
+enum class OnDelete { kRefuse, kErase };    // what a deletion does if there are objects
+enum class Durability { kSync, kRelaxed };  // kSync: what the gateway acknowledged survives a power cut
+
+struct Settings {
+  std::string name;
+  OnDelete on_delete = OnDelete::kRefuse;
+  Durability durability = Durability::kSync;
+  // Unfinished multipart uploads that nobody has touched for so long are removed. 0: never.
+  std::chrono::seconds upload_ttl = std::chrono::days(7);
+
+  // "key=value" lines, keys sorted.
+  std::string Canonical() const;
+  // Ignores keys that a later build may have written. kCorrupt names the key.
+  static Result<Settings> FromCanonical(std::string_view text);
+  bool operator==(const Settings&) const = default;
+};
+
+// "parameter 'ondelete' is refuse, was erase": the first difference between a recorded bucket and a request.
+std::optional<std::string> Difference(const Settings& existing, const Settings& requested);
+
+// A request, parsed.
+struct Wish {
+  Settings settings;
+  Bytes size;
+  Parameters volume;  // the parameters that are left for the volume
+};
+// kInvalidArgument names the field or parameter. The engine checks those of the volume.
+Result<Wish> ParseRequest(const CreateRequest& request);
+
+}  // namespace quarry::bucket

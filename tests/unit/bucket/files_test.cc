@@ -1,0 +1,110 @@
+// Files that quarryd shares with the gateway, and a tenant's files.
+#include "bucket/files.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/scratch_folder.h"
+
+namespace quarry::bucket {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::hours;
+using std::chrono::system_clock;
+
+Owner Self() {
+  return {geteuid(), getegid()};
+}
+
+class FilesTest : public testing::Test {
+ protected:
+  FilesTest() : top_(open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~FilesTest() override { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+  int top() const { return top_.get(); }
+  void Put(const std::string& key, const std::string& text = "x") const {
+    fs::create_directories((path_ / key).parent_path());
+    std::ofstream(path_ / key) << text;
+  }
+  static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
+
+ private:
+  static fs::path Make() {
+    std::string name = (fs::temp_directory_path() / "quarry-bucket-XXXXXX").string();
+    return mkdtemp(name.data());
+  }
+  const fs::path path_ = Make();
+  const UniqueFd top_;
+};
+
+TEST_F(FilesTest, AFileIsWrittenWholeWithItsMode) {
+  ASSERT_TRUE(WriteFile(top(), "a", "one", Self(), 0600, true).has_value());
+  ASSERT_TRUE(WriteFile(top(), "a", "two", Self(), 0600, false).has_value());
+  EXPECT_EQ(*ReadFile(top(), "a", 10), "two");
+  struct stat found{};
+  ASSERT_EQ(stat((path() / "a").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
+  EXPECT_THAT(*NamesIn(top()), testing::ElementsAre("a"));
+}
+
+TEST_F(FilesTest, ALinkIsNeverFollowed) {
+  fs::create_directory(path() / "elsewhere");
+  fs::create_symlink(path() / "elsewhere", path() / "data");
+  EXPECT_FALSE(OpenFolder(top(), "data").has_value());
+  const auto made = MakeFolder(top(), "data", Self(), 0700);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kPrecondition) << made.error().message();
+  Put("secret");
+  fs::create_symlink("secret", path() / "link");
+  EXPECT_FALSE(ReadFile(top(), "link", 100).has_value());
+  fs::create_symlink(path() / "secret", path() / ".a.new");
+  ASSERT_TRUE(WriteFile(top(), "a", "text", Self(), 0600, false).has_value());
+  EXPECT_EQ(*ReadFile(top(), "secret", 10), "x");
+}
+
+TEST_F(FilesTest, ObjectsAreCountedWithoutUploadsAndLinks) {
+  EXPECT_EQ(CountObjects(top(), 100, Soon())->objects, 0U);
+  Put("a");
+  Put("deep/er/b");
+  Put(".sgwtmp/multipart/hash/id/1");
+  fs::create_directory(path() / "empty");
+  fs::create_directory_symlink("/", path() / "link");
+  const auto count = CountObjects(top(), 100, Soon());
+  ASSERT_TRUE(count.has_value()) << count.error().message();
+  EXPECT_EQ(count->objects, 2U);
+  EXPECT_TRUE(count->is_complete);
+  EXPECT_FALSE(CountObjects(top(), 1, Soon())->is_complete);
+}
+
+TEST_F(FilesTest, OnlyStaleUploadsAreSwept) {
+  Put(".sgwtmp/multipart/hash/id/1");
+  Put("object");
+  EXPECT_EQ(*SweepUploads(top(), system_clock::now() - hours(1), Soon()), 0U);
+  EXPECT_TRUE(fs::exists(path() / ".sgwtmp/multipart/hash/id/1"));
+  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 1U);
+  EXPECT_FALSE(fs::exists(path() / ".sgwtmp/multipart/hash"));
+  EXPECT_TRUE(fs::exists(path() / "object"));
+}
+
+TEST_F(FilesTest, ASweepStaysInTheBucket) {
+  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 0U);
+  Put("victim/hash/id/1");
+  fs::create_directory(path() / ".sgwtmp");
+  fs::create_directory_symlink(path() / "victim", path() / ".sgwtmp/multipart");
+  EXPECT_FALSE(SweepUploads(top(), system_clock::now() + hours(1), Soon()).has_value());
+  fs::remove(path() / ".sgwtmp/multipart");
+  fs::create_directory(path() / ".sgwtmp/multipart");
+  fs::create_directory_symlink(path() / "victim/hash", path() / ".sgwtmp/multipart/hash");
+  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 0U);
+  EXPECT_TRUE(fs::exists(path() / "victim/hash/id/1"));
+}
+
+}  // namespace
+}  // namespace quarry::bucket
