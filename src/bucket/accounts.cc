@@ -38,6 +38,7 @@ Status Buckets::WriteUsers() {
         secrets.emplace(account, record.secret);
       }
     }
+    secrets.insert(inherited_.begin(), inherited_.end());
   }
   return Step("write users.json", [&] { return folder_.WriteUsers(UsersText(secrets)); });
 }
@@ -149,6 +150,7 @@ Status Buckets::RemoveFrom(const Known& known, const std::string& account, const
   {
     const MutexLock lock(mutex_);
     known_[id].grants.erase(account);
+    inherited_.erase(account);
   }
   QUARRY_TRY(Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(id, name)); }));
   return WriteUsers();

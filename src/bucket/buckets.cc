@@ -41,9 +41,15 @@ std::string CountText(const ObjectCount& count) {
 
 Result<std::unique_ptr<Buckets>> Buckets::Make(BucketsConfig config, engine::Engine& engine,
                                                const Logger& log) {
-  QUARRY_ASSIGN(ServedFolder folder, ServedFolder::Make(config.folder, config.gateway));
-  QUARRY_TRY(folder.WriteEnvironment(config.settings, false));
-  return std::unique_ptr<Buckets>(new Buckets(std::move(config), engine, log, std::move(folder)));
+  QUARRY_ASSIGN(ServedFolder folder, ServedFolder::Make(config.folder, config.spare, config.gateway));
+  auto made = std::unique_ptr<Buckets>(new Buckets(std::move(config), engine, log, std::move(folder)));
+  // Before the environment, at which the gateway starts: it cannot make this file itself.
+  {
+    const MutexLock lock(made->mutex_);
+    QUARRY_TRY(made->folder_.WriteUsers(UsersText(made->inherited_)));
+  }
+  QUARRY_TRY(made->folder_.WriteEnvironment(made->config_.settings, false));
+  return made;
 }
 
 Result<engine::Volume> Buckets::Volume(const std::string& id, const Call& call) {

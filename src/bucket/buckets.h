@@ -24,8 +24,8 @@
 namespace quarry::bucket {
 
 struct BucketsConfig {
-  AbsolutePath folder;  // shared with the gateway (served_folder.h)
-  Owner gateway;        // the gateway's user
+  AbsolutePath folder, spare;  // shared with the gateway (served_folder.h)
+  Owner gateway;               // the gateway's user
   GatewaySettings settings;
   std::string url;  // what clients are told
   // Whether the gateway answers; an error says why not.
@@ -80,7 +80,11 @@ class Buckets final : public BucketApi {
   };
 
   Buckets(BucketsConfig config, engine::Engine& engine, const Logger& log, ServedFolder folder)
-      : config_(std::move(config)), engine_(engine), log_(log), folder_(std::move(folder)) {}
+      : config_(std::move(config)),
+        engine_(engine),
+        log_(log),
+        folder_(std::move(folder)),
+        inherited_(SecretsIn(folder_.ReadUsers())) {}
 
   // --- buckets.cc. For callers that hold the bucket's lock, unless they say otherwise.
   Result<engine::Volume> Volume(const std::string& id, const Call& call);
@@ -138,6 +142,9 @@ class Buckets final : public BucketApi {
   Mutex users_mutex_;  // one writer of users.json and of gateway.env; taken before mutex_
   mutable Mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // by id
+  // Accounts that the gateway knows from an earlier process, until the first round has looked at every
+  // bucket: clients whose bucket comes later must not be cut off meanwhile.
+  std::map<std::string, std::string> inherited_ ABSL_GUARDED_BY(mutex_);
   bool gateway_healthy_ ABSL_GUARDED_BY(mutex_) = false;
   std::string gateway_problem_ ABSL_GUARDED_BY(mutex_) = "the gateway has not been asked yet";
   // Of the thread that calls Round.

@@ -131,6 +131,20 @@ std::string UsersText(const std::map<std::string, std::string>& secrets) {
   return json{{"accessAccounts", users}}.dump();
 }
 
+std::map<std::string, std::string> SecretsIn(std::string_view users) {
+  std::map<std::string, std::string> out;
+  const json read = json::parse(users, nullptr, /*allow_exceptions=*/false);
+  if (!read.is_object() || !read.contains("accessAccounts")) {
+    return out;
+  }
+  for (const auto& [name, user] : read["accessAccounts"].items()) {
+    if (user.is_object() && user.contains("secret") && user["secret"].is_string()) {
+      out[name] = user["secret"].get<std::string>();
+    }
+  }
+  return out;
+}
+
 std::string PolicyText(std::string_view bucket, const std::vector<Account>& accounts) {
   const std::string here = fmt::format("arn:aws:s3:::{}", bucket);
   json statements = json::array();

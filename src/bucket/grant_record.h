@@ -34,6 +34,9 @@ std::string NewSecret();
 // format.)
 std::string UsersText(const std::map<std::string, std::string>& secrets);
 
+// The secrets in such a text. Empty for a text that is none.
+std::map<std::string, std::string> SecretsIn(std::string_view users);
+
 // The value of `user.policy` of a bucket's data/: what each account may do, and nobody else. No account may
 // use keys below .sgwtmp/, where the gateway keeps unfinished uploads and which it hides in listings.
 std::string PolicyText(std::string_view bucket, const std::vector<Account>& accounts);

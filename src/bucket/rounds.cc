@@ -207,6 +207,17 @@ bool Buckets::Round(const Call& call) {
       all = LookAtVolume(*status, call) && all;
     }
   }
+  bool inherits = false;
+  {
+    const MutexLock lock(mutex_);
+    inherits = unread.empty() && !inherited_.empty();
+    if (inherits) {
+      inherited_.clear();
+    }
+  }
+  if (const Status written = inherits ? WriteUsers() : Ok(); !written.has_value()) {
+    log_.Error("accounts of an earlier process cannot be removed", {{"error", written.error().message()}});
+  }
   DropGone(seen, unread, call);
   return all;
 }

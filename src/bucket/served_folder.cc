@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <climits>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -20,6 +22,8 @@ constexpr mode_t kOpen = 0755;
 constexpr mode_t kPrivate = 0700;
 constexpr mode_t kSecret = 0600;
 constexpr size_t kMostEnvironment = 64 << 10;
+constexpr size_t kMostUsers = 64 << 20;
+constexpr const char* kUsers = "users.json";
 constexpr const char* kEnvironment = "gateway.env";
 constexpr const char* kLocks = ".vgwlocks";
 
@@ -45,25 +49,74 @@ uint64_t NumberIn(const std::string& text) {
   return number;
 }
 
+// Opens a folder of quarryd's, so that the gateway's user can pass through it.
+Result<UniqueFd> OpenPassage(const AbsolutePath& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat found{};
+  if (!fd.valid() || fstat(fd.get(), &found) != 0) {
+    return ErrnoError("opening " + path.str());
+  }
+  if ((found.st_mode & S_IXOTH) == 0 && fchmod(fd.get(), (found.st_mode & 07777U) | S_IXOTH) != 0) {
+    return ErrnoError("changing the mode of " + path.str());
+  }
+  return fd;
+}
+
+bool HasAttributes(int folder) {
+  return fgetxattr(folder, "user.quarry", nullptr, 0) >= 0 || errno == ENODATA;
+}
+
+// A folder on a disk, and a link to it.
+Result<UniqueFd> MakeSpareRoot(int top, const AbsolutePath& spare) {
+  if (mkdir(spare.Parent().c_str(), kPrivate) != 0 && errno != EEXIST) {
+    return ErrnoError("making " + spare.Parent().str());
+  }
+  QUARRY_ASSIGN(const UniqueFd parent, OpenPassage(spare.Parent()));
+  QUARRY_ASSIGN(UniqueFd root, MakeFolder(parent.get(), spare.Name(), Self(), kOpen));
+  if (!HasAttributes(root.get())) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("the file system of '{}' has no user attributes, which the S3 gateway needs: mount "
+                    "ext4, xfs or btrfs there",
+                    spare.str()));
+  }
+  if (symlinkat(spare.c_str(), top, "root") != 0 && errno != EEXIST) {
+    return ErrnoError("linking the served folder");
+  }
+  return root;
+}
+
+// After a reboot, links on a disk are still there. Each is made again when its bucket is mounted.
+Status RemoveLinks(int root) {
+  QUARRY_ASSIGN(const auto names, NamesIn(root));
+  for (const std::string& name : names) {
+    struct stat found{};
+    if (fstatat(root, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode) &&
+        unlinkat(root, name.c_str(), 0) != 0) {
+      return ErrnoError("removing link " + name);
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
-Result<ServedFolder> ServedFolder::Make(const AbsolutePath& path, Owner gateway) {
-  const UniqueFd parent(open(path.Parent().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat found{};
-  if (!parent.valid() || fstat(parent.get(), &found) != 0) {
-    return ErrnoError("opening " + path.Parent().str());
-  }
-  // The gateway's user must pass through it, and through nothing else in it.
-  if ((found.st_mode & S_IXOTH) == 0 && fchmod(parent.get(), (found.st_mode & 07777U) | S_IXOTH) != 0) {
-    return ErrnoError("changing the mode of " + path.Parent().str());
-  }
+Result<ServedFolder> ServedFolder::Make(const AbsolutePath& path, const AbsolutePath& spare, Owner gateway) {
+  QUARRY_ASSIGN(const UniqueFd parent, OpenPassage(path.Parent()));
   QUARRY_ASSIGN(UniqueFd top, MakeFolder(parent.get(), path.Name(), Self(), kOpen));
   QUARRY_ASSIGN(UniqueFd volumes, MakeFolder(top.get(), "volumes", Self(), kOpen));
-  QUARRY_ASSIGN(UniqueFd root, MakeFolder(top.get(), "root", Self(), kOpen));
+  const bool own = HasAttributes(top.get());
+  QUARRY_ASSIGN(UniqueFd root,
+                own ? MakeFolder(top.get(), "root", Self(), kOpen) : MakeSpareRoot(top.get(), spare));
   QUARRY_ASSIGN(UniqueFd iam, MakeFolder(top.get(), "iam", Self(), kOpen));
   QUARRY_TRY(MakeFolder(top.get(), "private", gateway, kPrivate));
   QUARRY_TRY(MakeFolder(root.get(), kLocks, gateway, kPrivate));
-  return ServedFolder(path, gateway, std::move(top), std::move(volumes), std::move(root), std::move(iam));
+  if (faccessat(top.get(), kEnvironment, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    QUARRY_TRY(RemoveLinks(root.get()));  // the first start since the reboot
+  }
+  const AbsolutePath root_path = own ? *AbsolutePath::Parse(path.str() + "/root") : spare;
+  return ServedFolder(path, root_path, gateway, std::move(top), std::move(volumes), std::move(root),
+                      std::move(iam));
 }
 
 AbsolutePath ServedFolder::MountPoint(const std::string& lv) const {
@@ -81,9 +134,9 @@ void ServedFolder::RemoveMountPoint(const std::string& lv) const {
 }
 
 Status ServedFolder::Link(const std::string& name, const std::string& lv) const {
-  const std::string target = fmt::format("../volumes/{}/data", lv);
+  const std::string target = fmt::format("{}/data", MountPoint(lv).str());
   const std::string fresh = fmt::format(".{}.new", name);
-  std::array<char, 256> present{};
+  std::array<char, PATH_MAX> present{};
   const ssize_t n = readlinkat(root_.get(), name.c_str(), present.data(), present.size());
   if (n >= 0 && std::string_view(present.data(), static_cast<size_t>(n)) == target) {
     return Ok();
@@ -118,11 +171,15 @@ Result<std::set<std::string>> ServedFolder::Linked() const {
 
 void ServedFolder::RemoveLocks(const std::string& name) const {
   std::error_code ignored;  // the gateway's own files, in memory: they cost a little space at most
-  std::filesystem::remove_all(fmt::format("{}/root/{}/{}", path_.str(), kLocks, name), ignored);
+  std::filesystem::remove_all(fmt::format("{}/{}/{}", root_path_.str(), kLocks, name), ignored);
 }
 
 Status ServedFolder::WriteUsers(const std::string& text) const {
-  return WriteFile(iam_.get(), "users.json", text, gateway_, kSecret, false);
+  return WriteFile(iam_.get(), kUsers, text, gateway_, kSecret, false);
+}
+
+std::string ServedFolder::ReadUsers() const {
+  return ReadFile(iam_.get(), kUsers, kMostUsers).value_or("");
 }
 
 Status ServedFolder::WriteEnvironment(const GatewaySettings& settings, bool restart) const {

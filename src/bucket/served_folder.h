@@ -1,5 +1,6 @@
 // The folder that quarryd and the gateway share: mount points, the links that the gateway serves, accounts,
-// and the gateway's environment. It is in a file system that a reboot empties.
+// and the gateway's environment. It is in a file system that a reboot empties. Only the links may be
+// elsewhere: the gateway keeps attributes of files there, and before Linux 6.6 such a file system has none.
 #pragma once
 
 #include <map>
@@ -23,8 +24,9 @@ struct GatewaySettings {
 // All methods may be called from any thread, but not two that write the same file.
 class ServedFolder {
  public:
-  // Makes what is missing, and finds what an earlier process left.
-  static Result<ServedFolder> Make(const AbsolutePath& path, Owner gateway);
+  // Makes what is missing, and finds what an earlier process left. `spare`: a folder on a disk, for the links
+  // if they cannot be below `path`; its parent is made too.
+  static Result<ServedFolder> Make(const AbsolutePath& path, const AbsolutePath& spare, Owner gateway);
 
   AbsolutePath MountPoint(const std::string& lv) const;
   // Makes the directory to mount on.
@@ -41,21 +43,25 @@ class ServedFolder {
   void RemoveLocks(const std::string& name) const;
 
   Status WriteUsers(const std::string& text) const;
+  // What an earlier process wrote; empty: nothing.
+  std::string ReadUsers() const;
 
   // Writes the gateway's environment. Keeps the keys of root that are there. `restart`: makes the gateway
   // restart. Without it, the gateway restarts only if the settings are others.
   Status WriteEnvironment(const GatewaySettings& settings, bool restart) const;
 
  private:
-  ServedFolder(AbsolutePath path, Owner gateway, UniqueFd top, UniqueFd volumes, UniqueFd root, UniqueFd iam)
+  ServedFolder(AbsolutePath path, AbsolutePath root_path, Owner gateway, UniqueFd top, UniqueFd volumes,
+               UniqueFd root, UniqueFd iam)
       : path_(std::move(path)),
+        root_path_(std::move(root_path)),
         gateway_(gateway),
         top_(std::move(top)),
         volumes_(std::move(volumes)),
         root_(std::move(root)),
         iam_(std::move(iam)) {}
 
-  AbsolutePath path_;
+  AbsolutePath path_, root_path_;
   Owner gateway_;
   UniqueFd top_, volumes_, root_, iam_;
 };

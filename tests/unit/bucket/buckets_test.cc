@@ -66,6 +66,7 @@ class BucketsTest : public testing::Test {
         fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     auto made = Buckets::Make({.folder = *AbsolutePath::Parse((path_ / "s3").string()),
+                               .spare = *AbsolutePath::Parse((path_ / "spare/root").string()),
                                .gateway = {geteuid(), getegid()},
                                .settings = {.listen = "127.0.0.1:7070", .region = "us-east-1"},
                                .url = "http://127.0.0.1:7070",
@@ -87,6 +88,7 @@ class BucketsTest : public testing::Test {
       }
     }
     fs::remove(path_ / "s3/iam/users.json");
+    fs::remove(path_ / "s3/gateway.env");
     Restart();
   }
   static Call Soon() { return CallWithin(milliseconds(20000)); }
@@ -232,6 +234,22 @@ TEST_F(BucketsTest, GrantsSurviveAReboot) {
   ASSERT_TRUE(found.has_value());
   ASSERT_EQ(found->accounts.size(), 1U);
   EXPECT_EQ(found->accounts[0].id, "app");
+}
+
+TEST_F(BucketsTest, ARestartCutsNobodyOff) {
+  Create("aaa");
+  const std::string last = Create("zzz");
+  Grant("app", {{last, Access::kReadWrite}});
+  Restart();
+  EXPECT_TRUE(MayUse("app", "zzz")) << "the gateway serves on";
+  ASSERT_TRUE(buckets_->Round(Soon()));
+  EXPECT_TRUE(MayUse("app", "zzz"));
+  const auto users = path_ / "s3/iam/users.json";
+  std::ofstream(users) << UsersText({{"ghost", "hush"}});
+  Restart();
+  ASSERT_TRUE(buckets_->Round(Soon()));
+  EXPECT_FALSE(Users().contains("ghost")) << "an account without a record ends with the first round";
+  EXPECT_TRUE(MayUse("app", "zzz"));
 }
 
 TEST_F(BucketsTest, WhatIsRevokedStaysRevoked) {
