@@ -10,7 +10,6 @@
 #include <grpcpp/server_context.h>
 
 #include "base/call_record.h"
-#include "csi/fields.h"
 #include "csi/trace_context.h"
 
 namespace quarry::csi {
@@ -38,9 +37,10 @@ std::string Clip(std::string_view text, size_t limit) {
   return std::string(text.substr(0, limit)) + "…";
 }
 
-Status RunBody(const google::protobuf::Message& request, const std::function<Status(Rpc&)>& body, Rpc& rpc) {
+Status RunBody(const google::protobuf::Message& request, const std::function<Status(Rpc&)>& body, Rpc& rpc,
+               TextLimit longest) {
   try {
-    QUARRY_TRY(CheckLimits(request));
+    QUARRY_TRY(CheckLimits(request, longest));
     return body(rpc);
   } catch (const std::exception& error) {
     return Error(Code::kInternal, fmt::format("unexpected failure: {}", error.what()));
@@ -104,7 +104,7 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                   .code = ""};
   history_.Begin(facts);
 
-  const Status outcome = RunBody(request, body, rpc);
+  const Status outcome = RunBody(request, body, rpc, dialect_.longest);
   const auto took = std::chrono::steady_clock::now() - start;
   facts.took = took;
   facts.volume = rpc.volume;

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "csi/call_history.h"
 #include "csi/cancel_watch.h"
+#include "csi/fields.h"
 
 namespace google::protobuf {
 class Message;
@@ -23,10 +24,10 @@ class ServerContext;
 
 namespace quarry::csi {
 
-// Maps Quarry's error codes to the gRPC codes of one CSI version.
+// Maps Quarry's error codes to the gRPC codes of one version of an interface.
 using CodeMap = grpc::StatusCode (*)(Code);
 
-// How the callers of one CSI version differ from others.
+// How the callers of one version of CSI or COSI differ from others.
 struct Dialect {
   std::string_view version;  // for the log: "v1"
   CodeMap codes;
@@ -34,6 +35,8 @@ struct Dialect {
   // Describes the caller for the log, from ServerContext::peer(). May be empty: then callers are not
   // described.
   std::function<std::string(const std::string& peer)> caller = {};
+  // The size limits of their requests.
+  TextLimit longest = &LongestText;
 };
 
 // The longest time that any call gets, whatever its deadline. Callers usually set 10 s to 2 min.

@@ -35,9 +35,14 @@ Status CheckName(std::string_view field, std::string_view value);
 // AbsolutePath::Parse, required, and not the root directory.
 Result<AbsolutePath> ParsePath(std::string_view field, std::string_view value);
 
+// How long a text of this field may be, in bytes, in one interface.
+using TextLimit = size_t (*)(std::string_view field);
+// That of CSI.
+size_t LongestText(std::string_view field);
+
 // Checks the size limits above on every string and map of `request`, including nested messages. It runs first
 // on each request. An error names the field and its length, never its content.
-Status CheckLimits(const google::protobuf::Message& request);
+Status CheckLimits(const google::protobuf::Message& request, TextLimit longest = &LongestText);
 
 // CSI counts in int64: larger values become the largest int64.
 int64_t ToInt64(uint64_t value);

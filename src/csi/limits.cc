@@ -2,6 +2,7 @@
 // once.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -25,29 +26,26 @@ bool IsPath(std::string_view name) {
   return std::ranges::find(kPaths, name) != kPaths.end();
 }
 
-Status CheckText(const FieldDescriptor& field, const std::string& path, const std::string& value) {
-  if (IsPath(field.name())) {
-    return Ok();
-  }
-  const size_t limit = field.name() == "node_id" ? kMaxNodeId : kMaxText;
+Status CheckText(size_t limit, const std::string& path, const std::string& value) {
   if (value.size() > limit) {
     return Invalid(path, fmt::format("must be at most {} bytes, is {}", limit, value.size()));
   }
   return Ok();
 }
 
-Status CheckTexts(const Message& message, const FieldDescriptor& field, const std::string& path) {
+Status CheckTexts(const Message& message, const FieldDescriptor& field, const std::string& path,
+                  size_t limit) {
   const Reflection& reflection = *message.GetReflection();
   std::string scratch;
   if (!field.is_repeated()) {
-    return CheckText(field, path, reflection.GetStringReference(message, &field, &scratch));
+    return CheckText(limit, path, reflection.GetStringReference(message, &field, &scratch));
   }
   size_t total = 0;
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const std::string& value = reflection.GetRepeatedStringReference(message, &field, i, &scratch);
     total += value.size();
     if (field.name() != "mount_flags") {
-      QUARRY_TRY(CheckText(field, fmt::format("{}[{}]", path, i), value));
+      QUARRY_TRY(CheckText(limit, fmt::format("{}[{}]", path, i), value));
     }
   }
   if (field.name() == "mount_flags" && total > kMaxMountFlags) {
@@ -56,7 +54,7 @@ Status CheckTexts(const Message& message, const FieldDescriptor& field, const st
   return Ok();
 }
 
-// All maps of CSI map strings to strings.
+// All maps of requests map strings to strings.
 Status CheckMap(const Message& message, const FieldDescriptor& field, const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   size_t total = 0;
@@ -74,7 +72,7 @@ Status CheckMap(const Message& message, const FieldDescriptor& field, const std:
   return Ok();
 }
 
-Status CheckMessage(const Message& message, const std::string& prefix) {
+Status CheckMessage(const Message& message, const std::string& prefix, TextLimit longest) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);
@@ -83,15 +81,15 @@ Status CheckMessage(const Message& message, const std::string& prefix) {
     if (field->is_map()) {
       QUARRY_TRY(CheckMap(message, *field, path));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      QUARRY_TRY(CheckTexts(message, *field, path));
+      QUARRY_TRY(CheckTexts(message, *field, path, longest(field->name())));
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       if (!field->is_repeated()) {
-        QUARRY_TRY(CheckMessage(reflection.GetMessage(message, field), path + "."));
+        QUARRY_TRY(CheckMessage(reflection.GetMessage(message, field), path + ".", longest));
         continue;
       }
       for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
-        QUARRY_TRY(
-            CheckMessage(reflection.GetRepeatedMessage(message, field, i), fmt::format("{}[{}].", path, i)));
+        QUARRY_TRY(CheckMessage(reflection.GetRepeatedMessage(message, field, i),
+                                fmt::format("{}[{}].", path, i), longest));
       }
     }
   }
@@ -100,8 +98,12 @@ Status CheckMessage(const Message& message, const std::string& prefix) {
 
 }  // namespace
 
-Status CheckLimits(const Message& request) {
-  return CheckMessage(request, "");
+size_t LongestText(std::string_view field) {
+  return IsPath(field) ? std::numeric_limits<size_t>::max() : field == "node_id" ? kMaxNodeId : kMaxText;
+}
+
+Status CheckLimits(const Message& request, TextLimit longest) {
+  return CheckMessage(request, "", longest);
 }
 
 }  // namespace quarry::csi
