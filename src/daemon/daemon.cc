@@ -33,6 +33,7 @@
 #include "daemon/upkeep/starter.h"
 #include "daemon/upkeep/trimmer.h"
 #include "daemon/upkeep/watcher.h"
+#include "daemon/wiring/node_buckets.h"
 #include "daemon/wiring/node_world.h"
 #include "engine/disks/join.h"
 #include "engine/engine.h"
@@ -67,6 +68,9 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
   }
   if (options.registration_socket.has_value()) {
     sockets.emplace_back(*options.registration_socket, " (--kubelet-dir)");
+  }
+  if (options.buckets.cosi_endpoint.has_value()) {
+    sockets.emplace_back(*options.buckets.cosi_endpoint, " (--cosi-endpoint)");
   }
   std::vector<NodeLock> locks;
   for (const auto& [path, setting] : sockets) {
@@ -128,6 +132,9 @@ class Service {
     engine::EngineConfig config = options_;
     config.memory_dir = PoolsFolder(options_);
     engine_ = std::make_unique<engine::Engine>(std::move(config), world, log_);
+    if (options_.buckets.on()) {
+      QUARRY_ASSIGN(buckets_, MakeBuckets(options_, *engine_, log_, steps_));
+    }
     QUARRY_TRY(ClaimSocket(socket_));
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
@@ -138,7 +145,7 @@ class Service {
       WaitForEngine();
     }
     const auto page = [this, &children = world.children, version] {
-      return exporter_.Text(*engine_, children, version);
+      return exporter_.Text(*engine_, children, version, buckets_.get());
     };
     if (options_.metrics.has_value()) {
       const MetricsPages pages = {page, [this] { return Exporter::Problem(*engine_); }};
@@ -150,6 +157,9 @@ class Service {
                   csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));
     if (!options_.patient) {
       StartEngine();
+    }
+    if (buckets_ != nullptr) {
+      bucket_keeper_ = KeepBuckets(*buckets_);
     }
     TellOfChanges(options_.on_change);
     const auto looked = [this] {
@@ -200,6 +210,7 @@ class Service {
     }
     starters_.clear();
     mounters_.clear();
+    bucket_keeper_.request_stop();
     trimmer_ = {};  // stops the thread and waits for it
     disk_watcher_ = {};
     health_watcher_ = {};
@@ -208,6 +219,7 @@ class Service {
       watcher->RequestStop();  // all at once: each may have to end an LVM command
     }
     watchers_.clear();
+    bucket_keeper_ = {};
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     server_->Shutdown(drained.has_value() ? kReplies : milliseconds::zero());
     return drained;
@@ -336,13 +348,14 @@ class Service {
   FlockGroupLocks group_locks_{kLockDirectory, lvm::LvmConfig{}.locking_dir};
   std::unique_ptr<NodeWorld> world_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<bucket::Buckets> buckets_;  // nullptr: none are served
   std::unique_ptr<MetricsServer> metrics_;
   std::function<std::string()> page_;  // of metrics
   std::jthread statsd_;
   std::unique_ptr<csi::Server> server_;
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
-  std::jthread trimmer_, disk_watcher_;
+  std::jthread trimmer_, disk_watcher_, bucket_keeper_;
   SpawnSubprocess hook_processes_;  // apart from those that may be stuck behind a disk
   Mutex hook_mutex_;
   std::unique_ptr<ChangeHook> change_hook_ ABSL_GUARDED_BY(hook_mutex_);  // nullptr: none is configured

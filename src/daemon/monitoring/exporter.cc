@@ -198,6 +198,35 @@ void AppendRegistration(const csi::kubelet::Registration& registration, std::vec
                  true});
 }
 
+using Bucket = bucket::Bucket;
+bool HasContent(const Bucket& bucket) {
+  return bucket.content.has_value();
+}
+
+constexpr auto kBucketFigures = std::to_array<Figure<Bucket>>({
+    {"quarry_bucket_serving", "1 if clients reach the bucket, else 0",
+     [](const Bucket& bucket) { return bucket.serving ? 1.0 : 0.0; }},
+    {"quarry_bucket_objects", "Objects in a bucket, as last counted",
+     [](const Bucket& bucket) { return static_cast<double>(bucket.content->objects); }, false, &HasContent},
+    {"quarry_bucket_used_bytes", "Bytes in use of a bucket's file system",
+     [](const Bucket& bucket) { return static_cast<double>(bucket.content->used.value); }, false,
+     &HasContent},
+    {"quarry_bucket_available_bytes", "Bytes that clients can still write to a bucket",
+     [](const Bucket& bucket) { return static_cast<double>(bucket.content->available.value); }, false,
+     &HasContent},
+});
+
+void AppendBuckets(const bucket::Figures& figures, std::vector<Gauge>& out) {
+  out.push_back({"quarry_s3_gateway_healthy",
+                 "1 if the S3 gateway answered when it was last asked, else 0",
+                 {{{}, figures.gateway_healthy ? 1.0 : 0.0}}});
+  Labelled<Bucket> buckets;
+  for (const Bucket& one : figures.buckets) {
+    buckets.push_back({{{"bucket", one.name}, {"pool", one.pool}}, &one});
+  }
+  Append(kBucketFigures, buckets, out);
+}
+
 }  // namespace
 
 void Exporter::Observe(const csi::RpcOutcome& rpc) {
@@ -224,7 +253,8 @@ std::string Exporter::Problem(engine::Engine& engine) {
   return probed->ready ? "" : probed->message;
 }
 
-std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version) const {
+std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const std::string& version,
+                           const bucket::Buckets* buckets) const {
   const auto pools = engine.lifecycle().NodeStatus(CallWithin(kPatience));
   Gauge ready{"quarry_ready", "1 while at least one pool serves, else 0"};
   if (pools.has_value()) {
@@ -247,6 +277,10 @@ std::string Exporter::Text(engine::Engine& engine, Subprocess& children, const s
     if (registration_.has_value()) {
       AppendRegistration(*registration_, gauges);
     }
+  }
+  const bucket::Figures figures = buckets != nullptr ? buckets->CurrentFigures() : bucket::Figures();
+  if (buckets != nullptr) {
+    AppendBuckets(figures, gauges);
   }
   AppendState(pools.has_value() ? *pools : std::vector<engine::PoolStatus>(), gauges);
   return metrics_.Text(gauges);

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/subprocess.h"
+#include "bucket/buckets.h"
 #include "csi/edge.h"
 #include "csi/kubelet/registrar.h"
 #include "daemon/monitoring/metrics.h"
@@ -26,7 +27,9 @@ class Exporter {
   // Counts an LVM command under its verb.
   void Observe(const Command& command, std::chrono::duration<double> took);
   // All metrics, with the engine's current figures. Figures that the engine cannot give now are left out.
-  std::string Text(engine::Engine& engine, Subprocess& children, const std::string& version) const;
+  // `buckets`: nullptr if this process serves none.
+  std::string Text(engine::Engine& engine, Subprocess& children, const std::string& version,
+                   const bucket::Buckets* buckets = nullptr) const;
   // Why no pool serves now; empty: at least one serves.
   static std::string Problem(engine::Engine& engine);
 

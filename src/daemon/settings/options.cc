@@ -157,6 +157,13 @@ Status ApplyOnChange(Options& options, std::string_view text) {
   return Ok();
 }
 
+// A setting of buckets.
+template <auto kMember, auto kParse>
+Status SetBucket(Options& options, std::string_view text) {
+  QUARRY_ASSIGN(options.buckets.*kMember, kParse(text));
+  return Ok();
+}
+
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
@@ -180,7 +187,8 @@ Status PlaceRegistration(Options& options) {
 
 // Refuses a socket that is given twice, or that the kubelet would take for another.
 Status CheckSockets(const Options& options) {
-  const std::array<std::pair<const char*, std::optional<AbsolutePath>>, 4> sockets = {{
+  const std::array<std::pair<const char*, std::optional<AbsolutePath>>, 5> sockets = {{
+      {"--cosi-endpoint", options.buckets.cosi_endpoint},
       {"--endpoint", options.endpoint},
       {"--admin-endpoint", options.admin_endpoint},
       {"--kubelet-dir", options.registration_socket},
@@ -231,10 +239,15 @@ Status Complete(Options& options, const Environment& environment) {
   }
   if (options.node.empty()) {
     options.node = HostName();
-    return csi::CheckNodeId(options.node)
-        .Context("--node-id is not set, and the host name is not a valid node id");
+    QUARRY_TRY(csi::CheckNodeId(options.node)
+                   .Context("--node-id is not set, and the host name is not a valid node id"));
   }
-  return Ok();
+  if (options.mode == csi::Mode::kController &&
+      (options.buckets.on() || options.buckets.cosi_endpoint.has_value())) {
+    return Error(Code::kInvalidArgument,
+                 "--s3-listen and --cosi-endpoint: buckets are mounted, which --mode controller does not do");
+  }
+  return CompleteBuckets(options.buckets, options.node);
 }
 
 Result<Layer> FindConfig(const CommandLine& command_line, const Environment& environment,
@@ -347,6 +360,25 @@ const std::vector<Setting>& Settings() {
        "program to run when the condition of a pool, disk or volume changes, by its absolute path, or off "
        "[off]",
        &ApplyOnChange},
+      {"s3-listen", "QUARRY_S3_LISTEN",
+       "where the S3 gateway listens, ADDRESS:PORT such as 127.0.0.1:7070: serve buckets; or off [off; "
+       "127.0.0.1:7070 with --cosi-endpoint]",
+       &SetBucket<&BucketOptions::listen, &ParseS3Listen>},
+      {"s3-url", "QUARRY_S3_URL", "address of the S3 gateway that clients are told [from --s3-listen]",
+       &SetBucket<&BucketOptions::url, &ParseS3Url>},
+      {"s3-region", "QUARRY_S3_REGION", "region of the S3 gateway [us-east-1]",
+       &SetBucket<&BucketOptions::region, &ParseS3Word>},
+      {"s3-cert", "QUARRY_S3_CERT", "certificate of the S3 gateway, a file in PEM [none: no TLS]",
+       &SetBucket<&BucketOptions::certificate, &AbsolutePath::Parse>},
+      {"s3-key", "QUARRY_S3_KEY", "key of --s3-cert, a file in PEM that --s3-user can read [none]",
+       &SetBucket<&BucketOptions::key, &AbsolutePath::Parse>},
+      {"s3-user", "QUARRY_S3_USER", "user that the S3 gateway runs as [quarry-s3]",
+       &SetBucket<&BucketOptions::user, &ParseS3Word>},
+      {"cosi-endpoint", "COSI_ENDPOINT", "socket for COSI, unix:///<directory>/<name>.sock [none]",
+       &SetBucket<&BucketOptions::cosi_endpoint, &ParseEndpoint>},
+      {"cosi-driver-name", "QUARRY_COSI_DRIVER_NAME",
+       "name of this node's COSI driver [n-<node id>.s3.quarry.local]",
+       &SetBucket<&BucketOptions::cosi_driver_name, &ParseCosiDriverName>},
       {"log-level", "QUARRY_LOG_LEVEL", "lowest level that is logged: debug, info, warning, error [info]",
        &Set<&Options::log_level, &ParseLogLevel>},
       {"log-format", "QUARRY_LOG_FORMAT", "log format: json for machines, text for people [json]",

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "csi/server.h"
 #include "daemon/monitoring/statsd.h"
+#include "daemon/settings/bucket_options.h"
 #include "daemon/settings/values.h"
 
 namespace quarry::daemon {
@@ -45,6 +46,7 @@ struct Options : engine::EngineConfig {
   std::optional<MetricsAddress> metrics;
   std::optional<StatsdAddress> statsd;
   std::optional<AbsolutePath> on_change;  // the command that is run when a condition changes; nullopt: none
+  BucketOptions buckets;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kJson;
 };

@@ -111,6 +111,14 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"metrics-address", "127.0.0.1:9808"},
                                                      {"statsd-address", "udp://127.0.0.1:8125"},
                                                      {"on-change", "/etc/quarry/hooks/mail"},
+                                                     {"s3-listen", "127.0.0.1:7070"},
+                                                     {"s3-url", "https://edge1:7070"},
+                                                     {"s3-region", "eu-1"},
+                                                     {"s3-cert", "/etc/quarry/cert.pem"},
+                                                     {"s3-key", "/etc/quarry/key.pem"},
+                                                     {"s3-user", "s3"},
+                                                     {"cosi-endpoint", "unix:///run/quarry/cosi.sock"},
+                                                     {"cosi-driver-name", "edge1.s3"},
                                                      {"log-level", "debug"},
                                                      {"log-format", "text"}};
   std::vector<std::string> flags = {"--pool", "p=vg0,reserve=1G"};
@@ -211,6 +219,21 @@ TEST_F(Loading, NamesTheUnknownOrBadSetting) {
                 "--log-level: must be one of debug, info, warning, error, is 'loud'");
   ExpectRefused(LoadWith({"--log-level"}), "--log-level");
   ExpectRefused(LoadWith({"--on-change=mail"}), "--on-change: ");
+  ExpectRefused(LoadWith({"--s3-listen=localhost:7070"}), "--s3-listen: ");
+  ExpectRefused(LoadWith({"--s3-listen=127.0.0.1:1", "--s3-cert=/c"}),
+                "--s3-cert and --s3-key need each other");
+  ExpectRefused(LoadWith({"--s3-url=edge1:7070"}), "--s3-url: must be http://HOST:PORT");
+  ExpectRefused(LoadWith({"--cosi-driver-name=Edge"}), "--cosi-driver-name: 'Edge' is no name");
+  ExpectRefused(LoadWith({"--cosi-endpoint=unix:///run/c.sock", "--node-id=10.0.0.1"}),
+                "--cosi-driver-name is not set");
+  ExpectRefused(LoadWith({"--s3-listen=127.0.0.1:1", "--mode=controller"}), "--mode controller");
+  const auto cosi = LoadWith({"--cosi-endpoint=unix:///run/c.sock", "--node-id=edge1"});
+  ASSERT_TRUE(cosi.has_value()) << cosi.error().message();
+  EXPECT_EQ(cosi->options.buckets.listen, "127.0.0.1:7070");
+  EXPECT_EQ(cosi->options.buckets.url, "http://127.0.0.1:7070");
+  EXPECT_EQ(cosi->options.buckets.cosi_driver_name, "n-edge1.s3.quarry.local");
+  EXPECT_EQ(LoadWith({"--s3-listen=0.0.0.0:1", "--node-id=edge1"})->options.buckets.url, "http://edge1:1");
+  EXPECT_FALSE(LoadWith({})->options.buckets.on());
   ExpectRefused(LoadWith({"--statsd-address=127.0.0.1:8125"}), "--statsd-address: must be udp://HOST:PORT");
   EXPECT_FALSE(LoadWith({"--on-change=off"})->options.on_change.has_value());
   ExpectRefused(LoadWith({"--lvm=shell"}), "--lvm: must be one of zygote, spawn, is 'shell'");
