@@ -108,12 +108,10 @@ void Buckets::TakeDown(const std::string& id, const std::string& why) {
       return;
     }
     name = found->second.settings.name;
-    if (!found->second.linked) {
-      name.clear();  // the link, if there is one, is another bucket's
-    }
     found->second.linked = false;
   }
-  if (const Status gone = name.empty() ? Ok() : folder_.Unlink(name); !gone.has_value()) {
+  // The link may be that of an earlier process, or of another bucket.
+  if (const Status gone = folder_.UnlinkFrom(name, LvNameIn(id)); !gone.has_value()) {
     log_.Error("a bucket cannot be taken away from its clients",
                {{"bucket", name}, {"error", gone.error().message()}});
   }
@@ -136,7 +134,6 @@ void Buckets::NoteProblem(const std::string& id, const std::string& problem) {
 
 void Buckets::Forget(const std::string& id) {
   std::string name;
-  bool linked = false;
   {
     const MutexLock lock(mutex_);
     const auto found = known_.find(id);
@@ -144,12 +141,9 @@ void Buckets::Forget(const std::string& id) {
       return;
     }
     name = found->second.settings.name;
-    linked = found->second.linked;
     known_.erase(found);
   }
-  if (linked) {
-    (void)folder_.Unlink(name);
-  }
+  (void)folder_.UnlinkFrom(name, LvNameIn(id));
   folder_.RemoveMountPoint(LvNameIn(id));
   if (const Status written = WriteUsers(); !written.has_value()) {
     log_.Error("accounts of a deleted bucket cannot be removed", {{"error", written.error().message()}});

@@ -133,14 +133,22 @@ void ServedFolder::RemoveMountPoint(const std::string& lv) const {
   (void)unlinkat(volumes_.get(), lv.c_str(), AT_REMOVEDIR);
 }
 
-Status ServedFolder::Link(const std::string& name, const std::string& lv) const {
-  const std::string target = fmt::format("{}/data", MountPoint(lv).str());
-  const std::string fresh = fmt::format(".{}.new", name);
+std::string ServedFolder::TargetOf(const std::string& lv) const {
+  return fmt::format("{}/data", MountPoint(lv).str());
+}
+
+bool ServedFolder::IsLinkedTo(const std::string& name, const std::string& target) const {
   std::array<char, PATH_MAX> present{};
   const ssize_t n = readlinkat(root_.get(), name.c_str(), present.data(), present.size());
-  if (n >= 0 && std::string_view(present.data(), static_cast<size_t>(n)) == target) {
+  return n >= 0 && std::string_view(present.data(), static_cast<size_t>(n)) == target;
+}
+
+Status ServedFolder::Link(const std::string& name, const std::string& lv) const {
+  const std::string target = TargetOf(lv);
+  if (IsLinkedTo(name, target)) {
     return Ok();
   }
+  const std::string fresh = fmt::format(".{}.new", name);
   if (unlinkat(root_.get(), fresh.c_str(), 0) != 0 && errno != ENOENT) {
     return ErrnoError("removing " + fresh);
   }
@@ -149,6 +157,10 @@ Status ServedFolder::Link(const std::string& name, const std::string& lv) const 
     return ErrnoError("linking bucket " + name);
   }
   return Ok();
+}
+
+Status ServedFolder::UnlinkFrom(const std::string& name, const std::string& lv) const {
+  return IsLinkedTo(name, TargetOf(lv)) ? Unlink(name) : Ok();
 }
 
 Status ServedFolder::Unlink(const std::string& name) const {

@@ -37,6 +37,8 @@ class ServedFolder {
   // From its link on, a bucket is reached; without its link it is not.
   Status Link(const std::string& name, const std::string& lv) const;
   Status Unlink(const std::string& name) const;
+  // The same, but only if the link is this one.
+  Status UnlinkFrom(const std::string& name, const std::string& lv) const;
   // The names that have a link.
   Result<std::set<std::string>> Linked() const;
   // Removes what the gateway keeps for a bucket that is gone.
@@ -60,6 +62,9 @@ class ServedFolder {
         volumes_(std::move(volumes)),
         root_(std::move(root)),
         iam_(std::move(iam)) {}
+
+  bool IsLinkedTo(const std::string& name, const std::string& target) const;
+  std::string TargetOf(const std::string& lv) const;
 
   AbsolutePath path_, root_path_;
   Owner gateway_;

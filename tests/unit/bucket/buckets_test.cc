@@ -351,6 +351,18 @@ TEST_F(BucketsTest, OneThatCannotBeMountedBlocksNoOther) {
       << "its record is out of reach";
 }
 
+TEST_F(BucketsTest, ALinkOfAnEarlierProcessGoesWithItsBucket) {
+  const std::string lost = Create("lost");
+  buckets_.reset();
+  const fs::path top = path_ / "s3/volumes" / lost.substr(lost.rfind('.') + 1);
+  fs::rename(top / "data", top / "data-of-old");
+  std::ofstream(top / "data") << "x";
+  Restart();
+  EXPECT_TRUE(fs::is_symlink(Link("lost")));
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_FALSE(fs::is_symlink(Link("lost")));
+}
+
 TEST_F(BucketsTest, AStrayLinkGoes) {
   fs::create_symlink("../volumes/gone/data", Link("gone"));
   Create("logs");
