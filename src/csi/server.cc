@@ -12,6 +12,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include "csi/admin/bucket_services.h"
 #include "csi/admin/services.h"
 #include "csi/edge.h"
 #include "csi/errors.h"
@@ -109,7 +110,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
       grpc::CreateChannel("unix:" + config.socket.str(), grpc::InsecureChannelCredentials()));
   if (config.admin_socket.has_value()) {
     const Services csi = v1::MakeServices(s.admin_calls, s.admin_edge);
-    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge, s.history), csi.controller, csi.node};
+    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge, s.history),
+                        admin::MakeBuckets(config.buckets, s.admin_edge), csi.controller, csi.node};
     grpc::ServerBuilder admin_builder;
     for (const auto& service : s.admin_services) {
       admin_builder.RegisterService(service.get());
@@ -131,6 +133,10 @@ bool Server::Answers(std::chrono::milliseconds limit) {
   // A refusal, as when there are too many calls, is an answer.
   const auto code = state_->own->GetPluginInfo(&context, {}, &ignored).error_code();
   return code != grpc::StatusCode::DEADLINE_EXCEEDED && code != grpc::StatusCode::UNAVAILABLE;
+}
+
+CallHistory& Server::history() {
+  return state_->history;
 }
 
 void Server::Shutdown(std::chrono::milliseconds grace) {

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/result.h"
+#include "bucket/bucket_api.h"
+#include "csi/call_history.h"
 #include "csi/edge.h"
 #include "csi/v1/plugin.h"
 #include "engine/engine.h"
@@ -28,6 +30,8 @@ struct ServerConfig {
   v1::Plugin plugin;
   // Whether callers of v1 wait instead of getting "busy". Callers of older versions always wait.
   bool patient = false;
+  // For quarryctl; outlives the server. nullptr: this process serves no buckets.
+  bucket::BucketApi* buckets = nullptr;
   // Called for every RPC, on the thread of the RPC. May be empty.
   RpcObserver observe;
 };
@@ -47,6 +51,10 @@ class Server {
   // Makes a call to its own CSI socket that concerns no volume, and waits `limit` for the answer. False: no
   // answer. A call that waits for a disk delays no other call, so disks do not matter here.
   bool Answers(std::chrono::milliseconds limit);
+
+  // Where quarryctl sees calls. Other servers of this process may add theirs while this one lives.
+  // Thread-safe.
+  CallHistory& history();
 
   // Refuses new calls and waits `grace` for the calls in flight. Then cancels the rest (their stop tokens
   // fire) and waits until they return. Removes the sockets.

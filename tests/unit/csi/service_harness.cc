@@ -57,6 +57,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
                                         .alpha = options.alpha,
                                         .max_volumes = 7,
                                         .expand_on_node = options.expand_on_node},
+                             .buckets = options.buckets,
                              .observe = options.observe},
                             *engine, log_);
   EXPECT_TRUE(made.has_value()) << made.error().message();

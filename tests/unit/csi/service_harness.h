@@ -10,6 +10,7 @@
 
 #include "base/call.h"
 #include "base/log.h"
+#include "bucket/bucket_api.h"
 #include "csi/server.h"
 #include "engine/engine.h"
 #include "tests/fakes/fake_disk_health.h"
@@ -33,6 +34,7 @@ struct HarnessOptions {
   Bytes ephemeral_max_size;
   bool expand_on_node = false;
   RpcObserver observe = {};
+  bucket::BucketApi* buckets = nullptr;
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
