@@ -20,7 +20,8 @@ constexpr int kWrongUse = 2;
 
 int Main(int argc, char** argv) {
   CLI::App app{
-      "quarryctl: makes, mounts and deletes volumes of this node; inspects its pools and disks; makes "
+      "quarryctl: makes, mounts and deletes volumes and buckets of this node; inspects its pools and disks; "
+      "makes "
       "quarryd "
       "adopt, release, repair and scrub volumes and evacuate disks",
       "quarryctl"};
@@ -43,6 +44,10 @@ int Main(int argc, char** argv) {
   CLI::App* const volume = app.add_subcommand("volume", "make, mount, grow, copy and delete volumes");
   volume->require_subcommand(1)->fallthrough();
   add(*volume, VolumeCommands());
+  CLI::App* const bucket =
+      app.add_subcommand("bucket", "make and delete S3 buckets, and say who may use them");
+  bucket->require_subcommand(1)->fallthrough();
+  add(*bucket, BucketCommands());
   for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(),
                             AdoptionCommands(), InquiryCommands(), ReportCommands()}) {
     add(app, table);

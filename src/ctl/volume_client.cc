@@ -1,13 +1,13 @@
 #include "ctl/volume_client.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <csi/v1/csi.grpc.pb.h>
 #include <fmt/format.h>
 #include <quarry/admin/v1/admin.grpc.pb.h>
 
 #include "ctl/ask.h"
+#include "ctl/patience.h"
 
 namespace quarry::ctl {
 namespace {
@@ -15,42 +15,7 @@ namespace {
 namespace pb = ::quarry::admin::v1;
 namespace csi = ::csi::v1;
 
-constexpr std::chrono::seconds kPause{1};
-// How long quarryd may work on one request before it says how far it is.
-constexpr std::chrono::seconds kTurn{60};
 constexpr std::chrono::seconds kCopyTurn{5};
-
-bool EndsByItself(const Error& error) {
-  return error.code() == Code::kUnavailable || error.code() == Code::kBusy || error.code() == Code::kTimeout;
-}
-
-// Repeats `ask` until it succeeds, fails for good, or `call` ends.
-auto Patiently(const std::function<void(const std::string&)>& tell, std::chrono::seconds turn,
-               const Call& call, const auto& ask) {
-  std::string told;
-  while (true) {
-    auto answer = ask(call.Within(turn));
-    if (answer.has_value() || !EndsByItself(answer.error()) || call.Remaining() <= kPause) {
-      return answer;
-    }
-    if (answer.error().message() != told) {
-      told = answer.error().message();
-      tell(told);
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
-// One request, repeated like this.
-template <typename Service, typename Request, typename Response>
-Result<Response> Repeat(const std::shared_ptr<grpc::Channel>& channel,
-                        const std::function<void(const std::string&)>& tell,
-                        grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                              Response*),
-                        const Request& request, const Call& call, std::chrono::seconds turn = kTurn) {
-  return Patiently(tell, turn, call,
-                   [&](const Call& one) { return Ask<Service>(channel, method, request, one); });
-}
 
 csi::VolumeCapability CapabilityOf(const std::string& fs_type) {
   csi::VolumeCapability out;

@@ -81,7 +81,10 @@ class Completion(unittest.TestCase):
 
     def test_offers_every_command(self):
         self.assertEqual(self.complete(""), {words.split()[0] for words in COMMANDS})
-        self.assertEqual(self.complete("volume", ""), {words.split()[1] for words in COMMANDS if " " in words})
+        for first in ("volume", "bucket"):
+            seconds = {words.split()[1] for words in COMMANDS if words.startswith(f"{first} ")}
+            self.assertIn("create", seconds)
+            self.assertEqual(self.complete(first, ""), seconds)
         self.assertEqual(self.complete("--json", "volume", "gr"), {"grow"})
         self.assertEqual(self.complete("--json", "evac"), {"evacuate"})
 

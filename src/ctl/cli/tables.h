@@ -17,6 +17,8 @@ std::vector<Command> AdoptionCommands();    // adopt, release
 std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 // create, list and so on: each after the word "volume".
 std::vector<Command> VolumeCommands();
+// create, list and so on: each after the word "bucket".
+std::vector<Command> BucketCommands();
 std::vector<Command> DeclarationCommands();  // apply
 std::vector<Command> InquiryCommands();      // who, orphans, trace
 std::vector<Command> ReportCommands();       // report

@@ -1,0 +1,65 @@
+#include "ctl/bucket_client.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <quarry/admin/v1/buckets.grpc.pb.h>
+
+#include "ctl/ask.h"
+#include "ctl/patience.h"
+
+namespace quarry::ctl {
+
+namespace pb = ::quarry::admin::v1;
+
+Result<pb::Bucket> PickBucket(const pb::ListBucketsResponse& list, const std::string& name_or_id) {
+  const auto found = std::ranges::find_if(list.buckets(), [&](const pb::Bucket& bucket) {
+    return bucket.name() == name_or_id || bucket.bucket_id() == name_or_id;
+  });
+  if (found == list.buckets().end()) {
+    return Error(
+        Code::kNotFound,
+        fmt::format("there is no bucket '{}': `quarryctl bucket list` shows all of them", name_or_id));
+  }
+  return *found;
+}
+
+Result<pb::ListBucketsResponse> BucketClient::List(const Call& call) {
+  return Ask<pb::Buckets>(channel_, &pb::Buckets::Stub::ListBuckets, pb::ListBucketsRequest(), call);
+}
+
+Result<pb::CreateBucketResponse> BucketClient::Create(const std::string& name,
+                                                      const std::map<std::string, std::string>& parameters,
+                                                      const Call& call) {
+  pb::CreateBucketRequest request;
+  request.set_name(name);
+  request.mutable_parameters()->insert(parameters.begin(), parameters.end());
+  return Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::CreateBucket, request, call);
+}
+
+Result<pb::GrantBucketResponse> BucketClient::Grant(const pb::GrantBucketRequest& request, const Call& call) {
+  return Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::GrantBucket, request, call);
+}
+
+Status BucketClient::Revoke(const pb::RevokeBucketRequest& request, const Call& call) {
+  QUARRY_TRY(Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::RevokeBucket, request, call));
+  return Ok();
+}
+
+Result<Bytes> BucketClient::Grow(const std::string& id, Bytes size, const Call& call) {
+  pb::GrowBucketRequest request;
+  request.set_bucket_id(id);
+  request.set_size_bytes(static_cast<int64_t>(size.value));
+  QUARRY_ASSIGN(const auto grown,
+                Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::GrowBucket, request, call));
+  return Bytes{static_cast<uint64_t>(grown.size_bytes())};
+}
+
+Status BucketClient::Delete(const std::string& id, const Call& call) {
+  pb::DeleteBucketRequest request;
+  request.set_bucket_id(id);
+  QUARRY_TRY(Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::DeleteBucket, request, call));
+  return Ok();
+}
+
+}  // namespace quarry::ctl
