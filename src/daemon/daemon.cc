@@ -15,6 +15,7 @@
 
 #include "base/log_writer.h"
 #include "base/mutex.h"
+#include "cosi/server.h"
 #include "csi/kubelet/registrar.h"
 #include "csi/server.h"
 #include "daemon/locking/group_locks.h"
@@ -83,7 +84,7 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
 }
 
 csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
-                                 const std::string& version, Exporter& exporter) {
+                                 const std::string& version, Exporter& exporter, bucket::BucketApi* buckets) {
   return {.socket = socket,
           .admin_socket = options.admin_endpoint,
           .mode = options.mode,
@@ -94,6 +95,7 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
                      .max_volumes = options.max_volumes,
                      .expand_on_node = options.expand == engine::ExpandBy::kNode},
           .patient = options.patient,
+          .buckets = buckets,
           .observe = [&exporter](const csi::RpcOutcome& rpc) { exporter.Observe(rpc); }};
 }
 
@@ -139,6 +141,9 @@ class Service {
     if (options_.admin_endpoint.has_value()) {
       QUARRY_TRY(ClaimSocket(*options_.admin_endpoint).Context("--admin-endpoint"));
     }
+    if (options_.buckets.cosi_endpoint.has_value()) {
+      QUARRY_TRY(ClaimSocket(*options_.buckets.cosi_endpoint).Context("--cosi-endpoint"));
+    }
     WatchForDisks(world.udev);
     if (options_.patient) {
       StartEngine();
@@ -154,7 +159,9 @@ class Service {
     page_ = page;
     SendMetrics(options_.statsd);
     QUARRY_ASSIGN(server_,
-                  csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_), *engine_, log_));
+                  csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_, buckets_.get()),
+                                     *engine_, log_));
+    QUARRY_TRY(ServeCosi());
     if (!options_.patient) {
       StartEngine();
     }
@@ -221,7 +228,11 @@ class Service {
     watchers_.clear();
     bucket_keeper_ = {};
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
-    server_->Shutdown(drained.has_value() ? kReplies : milliseconds::zero());
+    const milliseconds grace = drained.has_value() ? kReplies : milliseconds::zero();
+    if (cosi_ != nullptr) {
+      cosi_->Shutdown(grace);
+    }
+    server_->Shutdown(grace);
     return drained;
   }
 
@@ -244,6 +255,18 @@ class Service {
             StarterWords{.done = "", .failed = "some volumes are not mounted yet, trying again"}));
       }
     }
+  }
+
+  Status ServeCosi() {
+    if (options_.buckets.cosi_endpoint.has_value()) {
+      QUARRY_ASSIGN(cosi_, cosi::Server::Start(
+                               {.socket = *options_.buckets.cosi_endpoint,
+                                .driver_name = options_.buckets.cosi_driver_name,
+                                .observe = [this](const csi::RpcOutcome& rpc) { exporter_.Observe(rpc); }},
+                               *buckets_, server_->history(), log_)
+                               .Context("--cosi-endpoint"));
+    }
+    return Ok();
   }
 
   // Starts a repair round of each pool. The round logs each volume whose condition has changed.
@@ -353,6 +376,7 @@ class Service {
   std::function<std::string()> page_;  // of metrics
   std::jthread statsd_;
   std::unique_ptr<csi::Server> server_;
+  std::unique_ptr<cosi::Server> cosi_;  // nullptr: it is not served
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
   std::jthread trimmer_, disk_watcher_, bucket_keeper_;
