@@ -105,6 +105,9 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
     if (made.error().code() == Code::kOutOfRange) {  // larger than the pool
       return std::move(made.error()).As(Code::kNoSpace);
     }
+    if (made.error().code() == Code::kAlreadyExists) {
+      return std::move(made.error()).Context(fmt::format("name: bucket '{}' exists already", request.name));
+    }
     return Unfinished(std::move(made.error()), "making the volume");
   }
   const engine::Volume& volume = made->volume;

@@ -34,7 +34,7 @@ def plain(page):
 class ManualPages(unittest.TestCase):
     def test_name_every_option_and_no_other(self):
         for page, entries in (("quarryd.8", QUARRYD), ("quarryctl.8", QUARRYCTL)):
-            written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", plain(PAGES[page])))
+            written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", plain(PAGES[page])))
             known = {name for name in names(entries) if name.startswith("--")}
             self.assertEqual(known - written, set(), page)
             # quarryctl's texts name options of quarryd.

@@ -39,8 +39,17 @@ Result<std::string> Answer(VolumeClient& client, const Common& common, const std
   return VolumeJson(row);
 }
 
+Status CheckNoBucket(const VolumeRow& row) {
+  return row.facts.is_bucket()
+             ? Error(Code::kPrecondition,
+                     fmt::format("volume {} serves a bucket: use `quarryctl bucket`", row.facts.name()))
+             : Ok();
+}
+
 Result<VolumeRow> FindVolume(VolumeClient& client, const std::string& name) {
-  return client.Find(name, Kind::kVolume, CallWithin(kPatience));
+  QUARRY_ASSIGN(VolumeRow row, client.Find(name, Kind::kVolume, CallWithin(kPatience)));
+  QUARRY_TRY(CheckNoBucket(row));
+  return row;
 }
 
 // The answer of a command that has changed nothing.
@@ -261,6 +270,7 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
                      fmt::format("there is no volume '{}' any more", wish->name));  // scripts repeat it
     }
     QUARRY_TRY(row);
+    QUARRY_TRY(CheckNoBucket(*row));
     const std::string what =
         fmt::format("{} {}", row->is_snapshot() ? "snapshot" : "volume", row->facts.name());
     if (!row->facts.mount_point().empty()) {

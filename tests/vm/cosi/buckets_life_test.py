@@ -1,0 +1,174 @@
+"""Buckets from the first call to the last byte, with everything real: quarryd, quarryctl, COSI's socket, quarry-gateway,
+versitygw, LVM. Runs in a guest; see run.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from s3_client import Client
+
+BASE = Path("/run/quarry/s3")
+ADDRESS = "127.0.0.1:7070"
+COSI = "/run/quarry/cosi.sock"
+LOG = Path("/run/quarryd.log")
+QUARRYD = [
+    "quarryd", "--endpoint=unix:///run/quarry/csi.sock", "--pool=main=vg", f"--cosi-endpoint=unix://{COSI}",
+    "--s3-user=quarry-s3", "--erase-rate=0", "--log-format=text",
+]  # fmt: skip
+
+
+def run(*words, status=0):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != status:
+        raise AssertionError(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}\n{LOG.read_text()[-3000:]}")
+    return done.stdout
+
+
+def bucket(*words, status=0):
+    text = run("quarryctl", "bucket", *words, "--json", status=status)
+    return json.loads(text) if status == 0 else text
+
+
+def keys(granted):
+    return granted["access_key_id"], granted["secret_access_key"]
+
+
+def wait_for(what, probe, seconds=60):
+    limit = time.monotonic() + seconds
+    while not (found := probe()):
+        if time.monotonic() > limit:
+            raise AssertionError(f"did not happen within {seconds} s: {what}\n{LOG.read_text()[-3000:]}")
+        time.sleep(0.2)
+    return found
+
+
+def answers():
+    try:
+        return Client(ADDRESS).request("GET", "/healthz").status == 200
+    except OSError:
+        return False
+
+
+class BucketsLife(unittest.TestCase):
+    """In the order of their names."""
+
+    @classmethod
+    def start(cls):
+        with LOG.open("a") as log:
+            cls.quarryd = subprocess.Popen(QUARRYD, stderr=log)
+        wait_for("quarryd serves", lambda: subprocess.run(["quarryctl", "bucket", "list"], capture_output=True).returncode == 0)
+
+    @classmethod
+    def kill(cls):
+        cls.quarryd.send_signal(signal.SIGKILL)
+        cls.quarryd.wait()
+
+    @classmethod
+    def setUpClass(cls):
+        Path("/run/quarry").mkdir(mode=0o755, exist_ok=True)
+        run("useradd", "--system", "quarry-s3")
+        run("vgcreate", "vg", *(run("vmctl", "dev", str(number)).strip() for number in (1, 2, 3)))
+        with LOG.open("a") as log:
+            cls.gateway = subprocess.Popen(["quarry-gateway", "--versitygw", "/opt/quarry/extra/versitygw"], stdout=log, stderr=log)
+        cls.start()
+        wait_for("the gateway answers", answers)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.quarryd.terminate()
+        cls.quarryd.wait()
+        cls.gateway.terminate()
+        cls.gateway.wait()
+
+    def client(self, granted):
+        return Client(ADDRESS, *keys(granted))
+
+    def test_10_every_rule_of_cosi_holds_in_both_versions(self):
+        text = run("quarry-cosi-check", COSI, "size=304MiB")
+        self.assertIn("\n0 rules are broken\n", text)
+        self.assertGreater(text.count("\nok "), 60)
+        self.assertEqual(bucket("list")["buckets"], [])
+
+    def test_20_a_bucket_by_one_command_serves_at_once(self):
+        first = bucket("create", "photos", "--size", "320MiB", "type=raid1")
+        type(self).owner = first
+        s3 = self.client(first)
+        body = os.urandom(1 << 20)
+        self.assertEqual(s3.put("photos", "a/b", body).status, 200)
+        self.assertEqual(s3.get("photos", "a/b").body, body)
+        again = bucket("create", "photos", "--size", "320MiB", "type=raid1")
+        self.assertEqual(keys(again), keys(first))
+        self.assertIn("already", self.refused("create", "photos", "--size", "640MiB", "type=raid1"))
+        shown = wait_for("the object is counted", lambda: [one for one in bucket("list")["buckets"] if one.get("content", {}).get("objects") == 1])
+        self.assertTrue(shown[0]["serving"])
+
+    def refused(self, *words):
+        done = subprocess.run(["quarryctl", "bucket", *words], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def test_30_access_is_as_granted_and_ends_when_it_is_revoked(self):
+        reader, writer = bucket("grant", "reader", "photos", "--access", "ro"), bucket("grant", "writer", "photos", "--access", "wo")
+        reading, writing = self.client(reader), self.client(writer)
+        self.assertEqual((reading.get("photos", "a/b").status, reading.put("photos", "c").status), (200, 403))
+        self.assertEqual((writing.get("photos", "a/b").status, writing.put("photos", "c").status), (403, 200))
+        self.assertEqual(keys(bucket("grant", "reader", "photos", "--access", "ro")), keys(reader))
+        for s3 in (reading, writing, self.client(self.owner)):
+            self.assertEqual(s3.put("photos", ".sgwtmp/x").status, 403)
+        bucket("revoke", "reader", "photos")
+        self.assertEqual(reading.get("photos", "a/b").status, 403)
+        self.assertEqual(self.client(self.owner).get("photos", "a/b").status, 200)
+        again = bucket("grant", "reader", "photos", "--access", "ro")
+        self.assertNotEqual(again["secret_access_key"], reader["secret_access_key"])
+        self.assertEqual(reading.get("photos", "a/b").status, 403, "the old secret")
+
+    def test_40_calls_for_volumes_do_not_touch_it(self):
+        for words in (("volume", "delete", "s3:photos", "--yes"), ("volume", "unmount", "s3:photos"),
+                      ("volume", "grow", "s3:photos", "--size", "+1GiB")):  # fmt: skip
+            done = subprocess.run(["quarryctl", *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn("quarryctl bucket", done.stderr)
+        self.assertEqual(self.client(self.owner).get("photos", "a/b").status, 200)
+
+    def test_50_it_serves_while_quarryd_is_dead_and_after_it_is_back(self):
+        s3 = self.client(self.owner)
+        self.kill()
+        self.assertEqual(s3.put("photos", "meanwhile", b"1").status, 200)
+        self.start()
+        self.assertEqual(s3.get("photos", "meanwhile").body, b"1")
+        wait_for("the bucket is listed as serving", lambda: bucket("list")["buckets"][0]["serving"])
+        self.assertEqual(s3.put("photos", "later").status, 200)
+
+    def test_60_it_grows_while_it_serves(self):
+        s3 = self.client(self.owner)
+        size = os.statvfs(next((BASE / "volumes").iterdir())).f_blocks
+        bucket("grow", "photos", "--size", "+128MiB")
+        self.assertGreater(os.statvfs(next((BASE / "volumes").iterdir())).f_blocks, size)
+        self.assertEqual(s3.put("photos", "grown").status, 200)
+
+    def test_70_the_keys_are_in_no_log_and_no_argument(self):
+        lines = subprocess.run("cat /proc/[0-9]*/cmdline", shell=True, capture_output=True).stdout.decode(errors="replace")
+        text = LOG.read_text() + lines + run("quarryctl", "trace", "--json") + run("quarryctl", "status", "--json")
+        self.assertNotIn(self.owner["secret_access_key"], text)
+        root = next(line for line in (BASE / "gateway.env").read_text().splitlines() if line.startswith("ROOT_SECRET_KEY="))
+        self.assertNotIn(root.split("=", 1)[1], text)
+
+    def test_80_a_bucket_with_objects_is_deleted_only_when_it_is_empty(self):
+        self.assertIn("object", self.refused("delete", "photos", "--yes"))
+        s3 = self.client(self.owner)
+        for key in ("a/b", "c", "meanwhile", "later", "grown"):
+            self.assertEqual(s3.delete("photos", key).status, 204, key)
+        bucket("delete", "photos", "--yes")
+        self.assertEqual(s3.get("photos", "a/b").status, 403)
+        self.assertEqual(list((BASE / "volumes").iterdir()), [])
+        wait_for("its bytes are erased", lambda: run("lvs", "--noheadings", "vg").strip() == "")
+
+
+if __name__ == "__main__":
+    unittest.main(failfast=True)
