@@ -33,7 +33,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("quarryd", "quarryctl", "quarry-lvm")
 GATEWAY = "quarry-gateway"
 # What quarryd runs. LVM runs modprobe; the file systems are those of docs/parameters.
-TOOLS = ("lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "mkfs.btrfs", "btrfs")
+TOOLS = (
+    "lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "tune2fs", "mkfs.xfs", "xfs_growfs", "xfs_db", "mkfs.btrfs", "btrfs",
+    "btrfstune",
+)  # fmt: skip
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
 PATH = "/usr/sbin:/usr/bin"
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}

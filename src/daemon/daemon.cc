@@ -55,7 +55,8 @@ constexpr milliseconds kSignalPoll{50};
 constexpr Backoff kMountBackoff{milliseconds(1000), milliseconds(60000)};
 // Mesos gives a plugin 60 s to create its socket. It treats the first error from that socket as final.
 constexpr milliseconds kSocketPatience{45000};
-constexpr milliseconds kLastWords{500};  // for the log to be written before the process exits at once
+constexpr milliseconds kReloadLimit{15000};  // for the end of a reload, once a stop is requested
+constexpr milliseconds kLastWords{500};      // for the log to be written before the process exits at once
 
 // One quarryd per socket. Volume groups are locked elsewhere (FlockGroupLocks): their start waits for the
 // lock.
@@ -182,7 +183,9 @@ class Service {
     engine_->upkeep().OnWork([this] { WakeWatchers(); });
     WakeWatchers();  // for work that came before
     PollHealth(options_.health_interval);
-    Trim(options_.trim_interval);
+    if (options_.trim_interval.count() > 0) {
+      trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
+    }
     return Register();  // last: the kubelet calls at once
   }
 
@@ -190,7 +193,6 @@ class Service {
   // Start and Stop.
   Appliers Changeable() {
     return {{"health-interval", [this](const Options& options) { PollHealth(options.health_interval); }},
-            {"trim-hours", [this](const Options& options) { Trim(options.trim_interval); }},
             {"statsd-address", [this](const Options& options) { SendMetrics(options.statsd); }},
             {"on-change", [this](const Options& options) { TellOfChanges(options.on_change); }}};
   }
@@ -200,6 +202,8 @@ class Service {
     engine_->lifecycle().TouchLocks();
     return server_->Answers(limit);
   }
+
+  void Refuse() { engine_->lifecycle().Refuse(); }
 
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
@@ -276,18 +280,11 @@ class Service {
     }
   }
 
-  // The next four end what runs, wait for that, and begin again with the new setting.
+  // The next three end what runs, wait for that, and begin again with the new setting.
   void PollHealth(std::chrono::seconds interval) {
     health_watcher_ = {};
     if (interval.count() > 0) {
       health_watcher_ = WatchHealth(*engine_, log_, interval, [this] { WakeWatchers(); });
-    }
-  }
-
-  void Trim(std::chrono::hours interval) {
-    trimmer_ = {};
-    if (interval.count() > 0) {
-      trimmer_ = TrimBySchedule(*engine_, clock_, log_, interval);
     }
   }
 
@@ -387,6 +384,24 @@ class Service {
   std::jthread health_watcher_;
 };
 
+// A reload looks at files and waits for threads, which may not answer: a stop signal that comes meanwhile
+// must not wait for them.
+void GuardReload(Service& service, const std::stop_token& done, const Logger& log, LogWriter& writer) {
+  while (!done.stop_requested() && !StopSignalPending()) {
+    Sleep(done, kSignalPoll);
+  }
+  if (done.stop_requested()) {
+    return;  // the signal, if there is one, is taken next
+  }
+  service.Refuse();
+  if (Sleep(done, kReloadLimit)) {
+    log.Error("exiting at once",
+              {{"detail", "a stop was requested, and reading the settings again does not end"}});
+    writer.Flush(kLastWords);
+    _exit(1);
+  }
+}
+
 }  // namespace
 
 int Run(const Loaded& loaded, const std::string& version, const Notifier& notifier,
@@ -433,6 +448,7 @@ int Run(const Loaded& loaded, const std::string& version, const Notifier& notifi
   appliers["log-level"] = [&log](const Options& read) { log.SetLevel(read.log_level); };
   int signal = WaitForSignal();
   for (; signal == SIGHUP; signal = WaitForSignal()) {
+    const std::jthread guard([&](const std::stop_token& done) { GuardReload(*service, done, log, writer); });
     Reload(load_again, appliers, given, log);
   }
   watchdog.request_stop();

@@ -50,6 +50,8 @@ Result<Content> ContentAt(const std::string& device, std::string_view fs_type) {
 
 Status KernelMount::CheckCopyable(std::string_view fs_type, int fd) {
   QUARRY_ASSIGN(const Filesystem* fs, FindFilesystem(fs_type));
+  // Before a byte is copied.
+  QUARRY_TRY(FindTool(fs->ChangeUuidCommand("", "").front(), fs->package()));
   return fs->CheckCopyable(fd);
 }
 
@@ -68,11 +70,12 @@ Result<std::optional<std::string>> KernelMount::ChangeUuid(std::string_view fs_t
   const std::string tool = words.front();
   QUARRY_ASSIGN(const Finished finished, RunTool(std::move(words), *fs, call).Context(what));
   QUARRY_ASSIGN(const Content after, ContentAt(device, fs_type).Context(what));
-  // The exit status does not tell: xfs_admin ends with 0 when it has refused.
-  if (after.uuid == uuid && finished.ok()) {
+  const std::string said = ToolWords(finished.out + "\n" + finished.err);
+  // The exit status does not tell: xfs_db ends with 0 when it has refused, and when it wrote some copies of
+  // the superblock only.
+  if (after.uuid == uuid && finished.ok() && said.find("failed to set UUID") == std::string::npos) {
     return uuid;
   }
-  const std::string said = ToolWords(finished.out + "\n" + finished.err);
   const auto refusals = fs->uuid_refusals();
   const bool refused = std::ranges::any_of(
       refusals, [&](std::string_view part) { return said.find(part) != std::string::npos; });

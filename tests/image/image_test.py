@@ -23,9 +23,12 @@ PROGRAMS = {
     "mkfs.ext4": ("-V", "mke2fs"),
     "e2fsck": ("-V", "e2fsck"),
     "resize2fs": ("-h", "resize2fs"),
+    "tune2fs": ("-h", "tune2fs"),
     "mkfs.xfs": ("-V", "mkfs.xfs version"),
     "xfs_growfs": ("-V", "xfs_growfs version"),
+    "xfs_db": ("-V", "xfs_db version"),
     "mkfs.btrfs": ("--version", "mkfs.btrfs"),
+    "btrfstune": ("--help", "btrfstune"),
     "btrfs": ("--version", "btrfs-progs"),
 }
 

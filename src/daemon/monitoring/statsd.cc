@@ -102,12 +102,16 @@ struct PendingLookUp {
 Result<HostAddress> LookUpUntilStopped(const StatsdAddress& address, const LookUp& look_up,
                                        const std::stop_token& stop) {
   const auto pending = std::make_shared<PendingLookUp>();
-  std::thread([pending, look_up, host = address.host, port = address.port] {
-    auto found = look_up(host, port);
-    const MutexLock lock(pending->mutex);
-    pending->found = std::move(found);
-    pending->changed.notify_all();
-  }).detach();
+  try {
+    std::thread([pending, look_up, host = address.host, port = address.port] {
+      auto found = look_up(host, port);
+      const MutexLock lock(pending->mutex);
+      pending->found = std::move(found);
+      pending->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {  // too many processes
+    return Error(Code::kUnavailable, fmt::format("looking up {}: {}", address.host, error.what()));
+  }
   PendingLookUp& shared = *pending;
   MutexLock lock(shared.mutex);
   (void)WaitUntil(shared.changed, lock, Call{.stop = stop},

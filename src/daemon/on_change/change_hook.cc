@@ -100,8 +100,8 @@ Status CheckCommandFile(const AbsolutePath& command) {
     return Error(Code::kPrecondition,
                  fmt::format("'{0}' belongs to user {1}: chown root {0}", command.str(), file.st_uid));
   }
-  const bool by_group = (file.st_mode & S_IWGRP) != 0 && file.st_gid != 0 && file.st_gid != getegid();
-  if (by_group || (file.st_mode & S_IWOTH) != 0) {
+  // The bits of the group are those of an access control list, if there is one.
+  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return Error(Code::kPrecondition,
                  fmt::format("'{0}' can be written by others: chmod go-w {0}", command.str()));
   }

@@ -124,9 +124,9 @@ class Ext4Filesystem final : public Filesystem {
     return {"tune2fs", "-U", uuid, device};
   }
   // Without a checksum seed, as mkfs of Debian 12 makes an ext4 by default: tune2fs would write every
-  // checksum again, and wants a check before that.
+  // checksum again, and wants a check before that. With stable inodes the encryption of files depends on it.
   std::vector<std::string_view> uuid_refusals() const override {
-    return {"requires a freshly checked filesystem"};
+    return {"requires a freshly checked filesystem", "stable_inodes feature"};
   }
 
   std::vector<std::string> GrowCommand(const std::string& device,

@@ -78,7 +78,8 @@ class XfsFilesystem final : public Filesystem {
 
   std::vector<std::string> ChangeUuidCommand(const std::string& device,
                                              const std::string& uuid) const override {
-    return {"xfs_admin", "-U", uuid, device};
+    // What `xfs_admin -U` runs: that is a script, and the container image has no shell.
+    return {"xfs_db", "-x", "-p", "xfs_admin", "-c", "uuid " + uuid, device};
   }
   std::vector<std::string_view> uuid_refusals() const override {
     return {"valuable metadata changes in a log"};

@@ -305,8 +305,7 @@ TEST_F(Quarryd, ReadsItsConfigurationAgainOnRequest) {
   ASSERT_EQ(kill(pid_, SIGHUP), 0);
   EXPECT_TRUE(LogSays("the configuration was read again")) << Log();
   EXPECT_THAT(Log(), HasSubstr(R"("a changed setting needs a restart of quarryd","setting":"fsck")"));
-  for (const std::string setting :
-       {"health-interval", "log-level", "on-change", "statsd-address", "trim-hours"}) {
+  for (const std::string setting : {"health-interval", "log-level", "on-change", "statsd-address"}) {
     EXPECT_THAT(Log(), HasSubstr("\"a changed setting is in force\",\"setting\":\"" + setting + "\""));
   }
   write("log-level = \"loud\"\n");
