@@ -91,6 +91,12 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
     }
     present = found->second;
   }
+  if (!present.has_value() && inherited_.contains(request.account)) {
+    return Error(Code::kUnavailable,
+                 fmt::format("account '{}' has access to a bucket that was not read yet since the start: try "
+                             "again",
+                             request.account));
+  }
   return present.has_value() ? std::move(*present)
                              : GrantRecord{.account = request.account, .secret = NewSecret(), .all = wanted};
 }
@@ -152,8 +158,9 @@ Status Buckets::RemoveFrom(const Known& known, const std::string& account, const
     known_[id].grants.erase(account);
     inherited_.erase(account);
   }
-  QUARRY_TRY(Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(id, name)); }));
-  return WriteUsers();
+  const Status policy = Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(id, name)); });
+  QUARRY_TRY(WriteUsers());
+  return policy;
 }
 
 // The records that are left name all buckets of the account, so they change too.
@@ -180,29 +187,45 @@ Status Buckets::RewriteOthers(const std::string& account, const std::set<std::st
   return Ok();
 }
 
+Status Buckets::RevokeOne(const std::string& account, const std::string& id, const Call& call) {
+  const auto volume = Volume(id, call);
+  if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
+    // An id of another node, or of a pool that is not configured, is not proven to be gone.
+    return engine_.bucket_volumes().ProveGone(id, call);
+  }
+  QUARRY_TRY(volume.has_value() ? Ok() : Status(volume.error()));
+  const std::optional<Known> known = Find(id);
+  if (!known.has_value() || !config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
+    // Its record is out of reach, and would be in force again with the bucket.
+    return Error(Code::kUnavailable,
+                 fmt::format("bucket {} cannot be read now, so access to it cannot be revoked: {}", id,
+                             known.has_value() ? known->problem : "it is being mounted"));
+  }
+  Status removed = RemoveFrom(*known, account, call);
+  if (!removed.has_value() && !known->linked) {
+    removed = std::move(removed.error()).As(Code::kUnavailable);
+  }
+  return std::move(removed).Context(fmt::format("revoking '{}'", known->settings.name));
+}
+
 Status Buckets::Revoke(const std::string& account_id, const std::vector<std::string>& bucket_ids,
                        const Call& call) {
   if (!CheckAccountName(account_id).has_value()) {
     return Ok();  // no account was ever called so
   }
   QUARRY_ASSIGN(const auto guard, locks_.Lock({AccountLock(account_id)}, call));
+  // A bucket that is out of reach keeps no other from being revoked.
+  Status first;
+  std::set<std::string> revoked;
   for (const std::string& id : bucket_ids) {
-    const auto volume = Volume(id, call);
-    if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
-      continue;
+    if (Status one = RevokeOne(account_id, id, call); one.has_value()) {
+      revoked.insert(id);
+    } else if (first.has_value()) {
+      first = std::move(one);
     }
-    QUARRY_TRY(volume.has_value() ? Ok() : Status(volume.error()));
-    const std::optional<Known> known = Find(id);
-    if (!known.has_value() || !known->linked) {
-      // Its record is out of reach, and would be in force again with the bucket.
-      return Error(Code::kUnavailable,
-                   fmt::format("bucket {} cannot be read now, so access to it cannot be revoked: {}", id,
-                               known.has_value() ? known->problem : "it is being mounted"));
-    }
-    QUARRY_TRY(
-        RemoveFrom(*known, account_id, call).Context(fmt::format("revoking '{}'", known->settings.name)));
   }
-  return RewriteOthers(account_id, {bucket_ids.begin(), bucket_ids.end()}, call);
+  QUARRY_TRY(RewriteOthers(account_id, revoked, call));
+  return first;
 }
 
 }  // namespace quarry::bucket

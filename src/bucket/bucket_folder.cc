@@ -20,6 +20,9 @@ constexpr mode_t kPrivate = 0700;
 constexpr mode_t kSecret = 0600;
 constexpr size_t kMostRecord = 1 << 20;
 constexpr std::string_view kSuffix = ".json";
+// Space for a policy in a full bucket: clients may fill the file system to its last block.
+constexpr const char* kBallast = ".ballast";
+constexpr off_t kBallastSize = 1 << 20;
 
 Owner Self() {
   return {geteuid(), getegid()};
@@ -42,6 +45,15 @@ Result<bool> SetAttribute(int fd, const char* name, const std::string& value) {
   return true;
 }
 
+// Without it, in a bucket that is full already, only a policy cannot be set.
+void MakeBallast(int grants) {
+  const UniqueFd fd(openat(grants, kBallast, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kSecret));
+  struct stat found{};
+  if (fd.valid() && fstat(fd.get(), &found) == 0 && found.st_blocks * 512 < kBallastSize) {
+    (void)fallocate(fd.get(), 0, 0, kBallastSize);
+  }
+}
+
 }  // namespace
 
 Result<BucketFolder> BucketFolder::Open(const AbsolutePath& path, Owner gateway) {
@@ -49,7 +61,12 @@ Result<BucketFolder> BucketFolder::Open(const AbsolutePath& path, Owner gateway)
   if (!top.valid()) {
     return ErrnoError("opening " + path.str());
   }
-  if (fchmod(top.get(), kRootMode) != 0) {
+  struct stat found{};
+  if (fstat(top.get(), &found) != 0) {
+    return ErrnoError("inspecting " + path.str());
+  }
+  // Only if it differs: each change is written at once.
+  if ((found.st_mode & 07777U) != kRootMode && fchmod(top.get(), kRootMode) != 0) {
     return ErrnoError("changing the mode of " + path.str());
   }
   QUARRY_ASSIGN(UniqueFd grants, MakeFolder(top.get(), "grants", Self(), kPrivate));
@@ -61,6 +78,7 @@ Result<BucketFolder> BucketFolder::Open(const AbsolutePath& path, Owner gateway)
   if ((owned || enforced) && (fsync(data.get()) != 0 || fsync(top.get()) != 0)) {
     return ErrnoError("fsync of " + path.str());
   }
+  MakeBallast(grants.get());
   return BucketFolder(std::move(data), std::move(grants));
 }
 
@@ -94,7 +112,12 @@ Status BucketFolder::Forget(const std::string& account) const {
 }
 
 Status BucketFolder::SetPolicy(const std::string& text) const {
-  QUARRY_ASSIGN(const bool changed, SetAttribute(data_.get(), "user.policy", text));
+  auto set = SetAttribute(data_.get(), "user.policy", text);
+  if (!set.has_value() && set.error().sys_errno() == ENOSPC && unlinkat(grants_.get(), kBallast, 0) == 0) {
+    set = SetAttribute(data_.get(), "user.policy", text);
+    MakeBallast(grants_.get());
+  }
+  QUARRY_ASSIGN(const bool changed, std::move(set));
   return changed && fsync(data_.get()) != 0 ? Status(ErrnoError("fsync of data/")) : Ok();
 }
 

@@ -135,7 +135,7 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
 Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const engine::Volume volume, Volume(id, call));
   if (const std::optional<Known> known = Find(id); known.has_value() && known->linked) {
-    LookAtContent(*known, call);
+    (void)LookAtContent(*known, call);
   }
   return Describe(volume);
 }
@@ -150,7 +150,7 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
             .id = status.id, .name = status.name, .size = status.size, .pool = pool.figures.pool};
         volume.context["type"] = status.type;
         if (const std::optional<Known> known = Find(status.id); known.has_value() && known->linked) {
-          LookAtContent(*known, call);
+          (void)LookAtContent(*known, call);
         }
         out.push_back(Describe(volume));
       }
@@ -180,6 +180,17 @@ Status Buckets::CheckEmpty(const Known& known, const Call& call) {
                            known.settings.name, CountText(count)));
 }
 
+bool Buckets::MayRestartGateway() {
+  constexpr seconds kInterval{60};  // a holder that is not the gateway is not helped by more restarts
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const MutexLock lock(mutex_);
+  if (now - restarted_for_deletion_ < kInterval) {
+    return false;
+  }
+  restarted_for_deletion_ = now;
+  return true;
+}
+
 Status Buckets::RestartGateway() {
   const MutexLock lock(users_mutex_);
   return folder_.WriteEnvironment(config_.settings, true);
@@ -190,10 +201,13 @@ Status Buckets::UnmountPatiently(const Known& known, const Call& call) {
   const Call first = call.Within(kBusyLimit);
   const Call last = call.Within(kBusyLimit + kAfterRestart);
   auto gone = engine_.bucket_mounts().Unmount(known.volume.id, path, call);
-  for (bool restarted = false; !gone.has_value() && gone.error().code() == Code::kPrecondition;) {
+  for (bool restarted = false; !gone.has_value() && gone.error().sys_errno() == EBUSY;) {
     QUARRY_TRY(call.Check("unmounting the bucket"));
     if (!restarted && !first.Check("").has_value()) {
       // A client that hangs keeps a file open. The gateway answers all others again in less than a second.
+      if (!MayRestartGateway()) {
+        break;
+      }
       QUARRY_TRY(RestartGateway());
       log_.Warning("the gateway is restarted: a client kept a deleted bucket in use",
                    {{"bucket", known.settings.name}});
@@ -246,7 +260,6 @@ Status Buckets::Delete(const std::string& id, const Call& call) {
     return Unfinished(std::move(deleted.error()), fmt::format("deleting bucket '{}'", settings.name));
   }
   Forget(id);
-  folder_.RemoveLocks(settings.name);
   return Ok();
 }
 
@@ -254,9 +267,10 @@ Result<Bytes> Buckets::Grow(const std::string& id, Bytes size, const Call& call)
   QUARRY_ASSIGN(engine::Volume volume, Volume(id, call));
   QUARRY_ASSIGN(const auto guard, LockBucket(BucketNameIn(volume.name), call));
   const std::optional<Known> known = Find(id);
-  if (!known.has_value() || !known->linked) {
-    return Error(Code::kUnavailable, fmt::format("bucket {} does not serve: {}", id,
-                                                 known.has_value() ? known->problem : "it is being mounted"));
+  // A bucket that is too full to serve needs growth most.
+  if (!known.has_value() || !config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
+    return Error(Code::kUnavailable, fmt::format("bucket {} is not mounted: {}", id,
+                                                 known.has_value() ? known->problem : "that goes on"));
   }
   if (size > volume.size) {
     QUARRY_ASSIGN(const auto grown, engine_.bucket_volumes().Expand(id, {size, Bytes{}}, {}, call));

@@ -94,6 +94,7 @@ class Buckets final : public BucketApi {
   Status CheckEmpty(const Known& known, const Call& call);
   Status UnmountPatiently(const Known& known, const Call& call);
   Status RestartGateway();
+  bool MayRestartGateway();  // for a deletion
 
   // --- bring_up.cc. BringUp mounts, prepares and links the bucket, and derives accounts and policy from its
   // records. May be repeated. On an error the bucket is not linked.
@@ -107,7 +108,8 @@ class Buckets final : public BucketApi {
 
   // --- rounds.cc
   bool LookAtVolume(const engine::VolumeStatus& status, const Call& call);
-  void LookAtContent(const Known& known, const Call& call);
+  // The error of a bucket that cannot be read.
+  Status LookAtContent(const Known& known, const Call& call);
   void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
   bool LookAtGateway();
 
@@ -115,6 +117,7 @@ class Buckets final : public BucketApi {
   Result<std::vector<Known>> Serving(const GrantRequest& request, const Call& call);
   Result<GrantRecord> RecordFor(const GrantRequest& request) const;
   Status AddTo(const Known& known, const GrantRecord& record, const Call& call);
+  Status RevokeOne(const std::string& account, const std::string& id, const Call& call);
   Status RemoveFrom(const Known& known, const std::string& account, const Call& call);
   Status RewriteOthers(const std::string& account, const std::set<std::string>& revoked, const Call& call);
   Status WriteUsers();
@@ -145,6 +148,7 @@ class Buckets final : public BucketApi {
   // Accounts that the gateway knows from an earlier process, until the first round has looked at every
   // bucket: clients whose bucket comes later must not be cut off meanwhile.
   std::map<std::string, std::string> inherited_ ABSL_GUARDED_BY(mutex_);
+  SteadyTime restarted_for_deletion_ ABSL_GUARDED_BY(mutex_) = {};
   bool gateway_healthy_ ABSL_GUARDED_BY(mutex_) = false;
   std::string gateway_problem_ ABSL_GUARDED_BY(mutex_) = "the gateway has not been asked yet";
   // Of the thread that calls Round.

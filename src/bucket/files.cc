@@ -72,9 +72,11 @@ Status Adopt(int fd, const std::string& name, Owner owner, mode_t mode) {
   if (found.st_uid != owner.user || found.st_gid != owner.group) {
     QUARRY_ASSIGN(const auto names, NamesIn(fd));
     if (!names.empty() && found.st_uid != owner.user) {
-      return Error(Code::kPrecondition,
-                   fmt::format("folder {} belongs to user {} and is not empty: it is not Quarry's", name,
-                               found.st_uid));
+      return Error(
+          Code::kPrecondition,
+          fmt::format("folder {} belongs to user {}, and is not empty. If that was the gateway's user "
+                      "on an earlier system, give it to the present one (docs/buckets.md)",
+                      name, found.st_uid));
     }
     if (fchown(fd, owner.user, owner.group) != 0) {
       return ErrnoError("changing the owner of " + name);
@@ -240,8 +242,10 @@ Result<std::string> ReadFile(int folder, const std::string& name, size_t most) {
 
 bool IsMountPoint(const AbsolutePath& path) {
   struct statx found{};
-  return statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &found) == 0 &&
-         (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &found) != 0) {
+    return errno == EIO;  // of an XFS that has shut itself down, even for its root
+  }
+  return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 Result<std::vector<std::string>> NamesIn(int folder) {

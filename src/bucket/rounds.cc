@@ -29,21 +29,21 @@ SteadyTime Now() {
 
 }  // namespace
 
-void Buckets::LookAtContent(const Known& known, const Call& call) {
+Status Buckets::LookAtContent(const Known& known, const Call& call) {
   const std::string& id = known.volume.id;
   const AbsolutePath path = folder_.MountPoint(LvNameIn(id));
   const auto opened = config_.is_mount_point(path) ? BucketFolder::Open(path, config_.gateway)
                                                    : Error(Code::kUnavailable, "");
   const auto usage = opened.has_value() ? opened->Usage() : opened.error();
   if (!usage.has_value()) {
-    return;
+    return usage.error();
   }
   Content content = *usage;
   content.objects = known.content.has_value() ? known.content->objects : 0;
   SteadyTime counted = known.counted;
   if (Now() - counted >= kCountInterval || !known.content.has_value()) {
     const auto count = opened->Count(kMostCounted, call.Within(kCountLimit));
-    if (count.has_value()) {
+    if (count.has_value() && (count->is_complete || !known.content.has_value())) {
       content.objects = count->objects;
       counted = Now();
     }
@@ -63,6 +63,7 @@ void Buckets::LookAtContent(const Known& known, const Call& call) {
     found->second.counted = counted;
     found->second.swept = swept;
   }
+  return Ok();
 }
 
 // True: the bucket serves, as far as its volume goes.
@@ -86,8 +87,10 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
     return false;
   }
   if (known.has_value() && known->linked && config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
-    LookAtContent(*known, call);
-    return true;
+    const Status looked = LookAtContent(*known, call);
+    if (looked.has_value() || looked.error().code() != Code::kIo) {
+      return true;
+    }
   }
   const auto guard = LockBucket(BucketNameIn(status.name), call.Within(kNoWait));
   if (!guard.has_value()) {

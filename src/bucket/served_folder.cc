@@ -101,9 +101,13 @@ Status RemoveLinks(int root) {
 
 }  // namespace
 
-Result<ServedFolder> ServedFolder::Make(const AbsolutePath& path, const AbsolutePath& spare, Owner gateway) {
-  QUARRY_ASSIGN(const UniqueFd parent, OpenPassage(path.Parent()));
-  QUARRY_ASSIGN(UniqueFd top, MakeFolder(parent.get(), path.Name(), Self(), kOpen));
+Result<ServedFolder> ServedFolder::Make(const AbsolutePath& given, const AbsolutePath& spare, Owner gateway) {
+  QUARRY_ASSIGN(const UniqueFd parent, OpenPassage(given.Parent()));
+  QUARRY_ASSIGN(UniqueFd top, MakeFolder(parent.get(), given.Name(), Self(), kOpen));
+  // As the mount table will name it.
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(given.str(), error).string();
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(error ? given.str() : real));
   QUARRY_ASSIGN(UniqueFd volumes, MakeFolder(top.get(), "volumes", Self(), kOpen));
   const bool own = HasAttributes(top.get());
   QUARRY_ASSIGN(UniqueFd root,
@@ -179,11 +183,6 @@ Result<std::set<std::string>> ServedFolder::Linked() const {
     }
   }
   return out;
-}
-
-void ServedFolder::RemoveLocks(const std::string& name) const {
-  std::error_code ignored;  // the gateway's own files, in memory: they cost a little space at most
-  std::filesystem::remove_all(fmt::format("{}/{}/{}", root_path_.str(), kLocks, name), ignored);
 }
 
 Status ServedFolder::WriteUsers(const std::string& text) const {

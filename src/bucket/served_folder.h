@@ -42,7 +42,6 @@ class ServedFolder {
   // The names that have a link.
   Result<std::set<std::string>> Linked() const;
   // Removes what the gateway keeps for a bucket that is gone.
-  void RemoveLocks(const std::string& name) const;
 
   Status WriteUsers(const std::string& text) const;
   // What an earlier process wrote; empty: nothing.

@@ -1,8 +1,7 @@
 #include "ctl/bucket_client.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
 #include <quarry/admin/v1/buckets.grpc.pb.h>
 
 #include "ctl/ask.h"
@@ -13,15 +12,41 @@ namespace quarry::ctl {
 namespace pb = ::quarry::admin::v1;
 
 Result<pb::Bucket> PickBucket(const pb::ListBucketsResponse& list, const std::string& name_or_id) {
-  const auto found = std::ranges::find_if(list.buckets(), [&](const pb::Bucket& bucket) {
-    return bucket.name() == name_or_id || bucket.bucket_id() == name_or_id;
-  });
-  if (found == list.buckets().end()) {
+  const pb::Bucket* found = nullptr;
+  for (const pb::Bucket& bucket : list.buckets()) {
+    if (bucket.bucket_id() == name_or_id) {
+      return bucket;
+    }
+    if (bucket.name() == name_or_id && found != nullptr) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("two buckets are called '{}', {} and {}: name one by its id", name_or_id,
+                               found->bucket_id(), bucket.bucket_id()));
+    }
+    found = bucket.name() == name_or_id ? &bucket : found;
+  }
+  if (found == nullptr) {
     return Error(
         Code::kNotFound,
         fmt::format("there is no bucket '{}': `quarryctl bucket list` shows all of them", name_or_id));
   }
   return *found;
+}
+
+Result<pb::Bucket> BucketClient::Find(const pb::ListBucketsResponse& list, const std::string& name_or_id,
+                                      const Call& call) {
+  auto found = PickBucket(list, name_or_id);
+  if (found.has_value() || found.error().code() != Code::kNotFound) {
+    return found;
+  }
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  for (const auto& pool : status.pools()) {
+    if (!pool.problem().empty()) {
+      return Error(Code::kUnavailable, fmt::format("bucket '{}' may be in pool {}, which cannot be read: {}",
+                                                   name_or_id, pool.name(), pool.problem()));
+    }
+  }
+  return found;
 }
 
 Result<pb::ListBucketsResponse> BucketClient::List(const Call& call) {

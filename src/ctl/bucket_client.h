@@ -18,7 +18,8 @@ class Channel;
 
 namespace quarry::ctl {
 
-// The bucket with this name or id in the list. kNotFound: there is none.
+// The bucket with this name or id in the list. kNotFound: there is none. kInvalidArgument: two have this
+// name.
 Result<quarry::admin::v1::Bucket> PickBucket(const quarry::admin::v1::ListBucketsResponse& list,
                                              const std::string& name_or_id);
 
@@ -32,6 +33,10 @@ class BucketClient {
 
   // Not repeated: fails at once if no quarryd answers.
   Result<quarry::admin::v1::ListBucketsResponse> List(const Call& call);
+
+  // As PickBucket. kUnavailable instead of kNotFound while a pool cannot be read, which may have it.
+  Result<quarry::admin::v1::Bucket> Find(const quarry::admin::v1::ListBucketsResponse& list,
+                                         const std::string& name_or_id, const Call& call);
 
   Result<quarry::admin::v1::CreateBucketResponse> Create(const std::string& name,
                                                          const std::map<std::string, std::string>& parameters,

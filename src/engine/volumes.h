@@ -93,6 +93,9 @@ class Volumes {
   // another node: this node cannot know whether the volume still exists (Node::CheckNotElsewhere).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
+  // OK if no volume of this realm has the id: Delete would find nothing. Changes nothing. kPrecondition: it
+  // exists, or is not proven to be gone.
+  Status ProveGone(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
   // max_entries 0: all. kStaleToken: this quarryd did not issue the token. kUnavailable while a pool cannot
   // be read: a list without its volumes would mean that they no longer exist.

@@ -28,7 +28,7 @@ Run AskAboutBuckets(CLI::App& sub, const Common& common, const AskBuckets& ask) 
 
 Result<pb::Bucket> Find(BucketClient& client, const std::string& name) {
   QUARRY_ASSIGN(const auto list, client.List(CallWithin(kPatience)));
-  return PickBucket(list, name);
+  return client.Find(list, name, CallWithin(kPatience));
 }
 
 std::string Answer(const Common& common, bool changed, const std::string& words) {
@@ -146,7 +146,7 @@ Run SetUpGrant(CLI::App& sub, const Common& common) {
     QUARRY_ASSIGN(const auto list, client.List(CallWithin(kPatience)));
     std::vector<pb::Bucket> buckets;
     for (const std::string& name : wish->names) {
-      QUARRY_ASSIGN(const pb::Bucket bucket, PickBucket(list, name));
+      QUARRY_ASSIGN(const pb::Bucket bucket, client.Find(list, name, CallWithin(kPatience)));
       buckets.push_back(bucket);
     }
     return GrantNow(client, common, wish->account, buckets, wish->access);
@@ -168,7 +168,7 @@ Run SetUpRevoke(CLI::App& sub, const Common& common) {
     request.set_account_id(wish->account);
     bool had = false;
     for (const std::string& name : wish->names) {
-      QUARRY_ASSIGN(const pb::Bucket bucket, PickBucket(list, name));
+      QUARRY_ASSIGN(const pb::Bucket bucket, client.Find(list, name, CallWithin(kPatience)));
       request.add_bucket_ids(bucket.bucket_id());
       for (const auto& account : bucket.accounts()) {
         had = had || account.account_id() == wish->account;

@@ -272,6 +272,17 @@ Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
   return DeleteResult{true};
 }
 
+Status Volumes::ProveGone(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto found, parts_.node.FindVolume(id, call));
+  if (found.has_value()) {
+    return CheckRealm(found->record, realm_).has_value()
+               ? Error(Code::kPrecondition, fmt::format("volume '{}' exists", id))
+               : Ok();
+  }
+  return CheckDeleted(parts_, id, "volume", call);
+}
+
 Result<ValidateResult> Volumes::Validate(const ValidateRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto foreign, parts_.node.FindForeign(request.id, call));

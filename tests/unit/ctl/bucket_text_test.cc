@@ -81,6 +81,11 @@ TEST(PickBucketTest, ABucketIsFoundByNameOrId) {
   EXPECT_EQ(PickBucket(list, "photos")->bucket_id(), "p.2");
   EXPECT_EQ(PickBucket(list, "p.1")->name(), "backup");
   EXPECT_EQ(PickBucket(list, "none").error().code(), Code::kNotFound);
+  auto twins = list;
+  *twins.add_buckets() = list.buckets(0);
+  twins.mutable_buckets(2)->set_bucket_id("q.1");
+  EXPECT_EQ(PickBucket(twins, "photos").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(PickBucket(twins, "q.1")->name(), "photos");
 }
 
 }  // namespace
