@@ -38,15 +38,23 @@ Result<pb::Bucket> BucketClient::Find(const pb::ListBucketsResponse& list, const
   if (found.has_value() || found.error().code() != Code::kNotFound) {
     return found;
   }
+  QUARRY_ASSIGN(const auto unread, UnreadPools(call));
+  return unread.empty()
+             ? std::move(found)
+             : Error(Code::kUnavailable, fmt::format("bucket '{}' may be in a pool that cannot be read: {}",
+                                                     name_or_id, unread.front()));
+}
+
+Result<std::vector<std::string>> BucketClient::UnreadPools(const Call& call) {
   QUARRY_ASSIGN(const auto status,
                 Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  std::vector<std::string> out;
   for (const auto& pool : status.pools()) {
     if (!pool.problem().empty()) {
-      return Error(Code::kUnavailable, fmt::format("bucket '{}' may be in pool {}, which cannot be read: {}",
-                                                   name_or_id, pool.name(), pool.problem()));
+      out.push_back(fmt::format("pool {}: {}", pool.name(), pool.problem()));
     }
   }
-  return found;
+  return out;
 }
 
 Result<pb::ListBucketsResponse> BucketClient::List(const Call& call) {

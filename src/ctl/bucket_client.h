@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <quarry/admin/v1/buckets.pb.h>
 
@@ -37,6 +38,9 @@ class BucketClient {
   // As PickBucket. kUnavailable instead of kNotFound while a pool cannot be read, which may have it.
   Result<quarry::admin::v1::Bucket> Find(const quarry::admin::v1::ListBucketsResponse& list,
                                          const std::string& name_or_id, const Call& call);
+
+  // The pools that cannot be read now, with the reason: a list lacks their buckets.
+  Result<std::vector<std::string>> UnreadPools(const Call& call);
 
   Result<quarry::admin::v1::CreateBucketResponse> Create(const std::string& name,
                                                          const std::map<std::string, std::string>& parameters,

@@ -88,14 +88,27 @@ Run SetUpCreate(CLI::App& sub, const Common& common) {
 }
 
 Run SetUpList(CLI::App& sub, const Common& common) {
-  sub.footer("Example: quarryctl bucket list\nThe exit status is 1 if a bucket does not serve.");
+  sub.footer(
+      "Example: quarryctl bucket list\nThe exit status is 1 if a bucket does not serve, or a pool "
+      "cannot be read.");
   return AskAboutBuckets(sub, common,
                          [&common](BucketClient& client, int& exit_status) -> Result<std::string> {
                            QUARRY_ASSIGN(const auto list, client.List(CallWithin(kPatience)));
                            for (const pb::Bucket& bucket : list.buckets()) {
                              exit_status = bucket.serving() ? exit_status : 1;
                            }
-                           return common.json ? BucketListJson(list) : BucketTable(list);
+                           QUARRY_ASSIGN(const auto unread, client.UnreadPools(CallWithin(kPatience)));
+                           exit_status = unread.empty() ? exit_status : 1;
+                           if (common.json) {
+                             nlohmann::json all = nlohmann::json::parse(BucketListJson(list));
+                             all["unread_pools"] = unread;
+                             return JsonLine(all);
+                           }
+                           std::string text = BucketTable(list);
+                           for (const std::string& pool : unread) {
+                             text += fmt::format("not read, so buckets may be missing: {}\n", pool);
+                           }
+                           return text;
                          });
 }
 

@@ -61,6 +61,7 @@ class BucketsLife(unittest.TestCase):
     def start(cls):
         with LOG.open("a") as log:
             cls.quarryd = subprocess.Popen(QUARRYD, stderr=log)
+        # Not before its pool was read, and every bucket serves.
         wait_for("quarryd serves", lambda: subprocess.run(["quarryctl", "bucket", "list"], capture_output=True).returncode == 0)
 
     @classmethod
@@ -104,7 +105,7 @@ class BucketsLife(unittest.TestCase):
         again = bucket("create", "photos", "--size", "320MiB", "type=raid1")
         self.assertEqual(keys(again), keys(first))
         self.assertIn("already", self.refused("create", "photos", "--size", "640MiB", "type=raid1"))
-        shown = wait_for("the object is counted", lambda: [one for one in bucket("list")["buckets"] if one.get("content", {}).get("objects") == 1])
+        shown = wait_for("the object is counted", lambda: [one for one in bucket("list")["buckets"] if one.get("content", {}).get("objects") == 1], 90)
         self.assertTrue(shown[0]["serving"])
 
     def refused(self, *words):
@@ -142,8 +143,29 @@ class BucketsLife(unittest.TestCase):
         self.assertEqual(s3.put("photos", "meanwhile", b"1").status, 200)
         self.start()
         self.assertEqual(s3.get("photos", "meanwhile").body, b"1")
-        wait_for("the bucket is listed as serving", lambda: bucket("list")["buckets"][0]["serving"])
+        self.assertTrue(bucket("list")["buckets"][0]["serving"])
         self.assertEqual(s3.put("photos", "later").status, 200)
+
+    def test_52_a_full_bucket_can_be_revoked(self):
+        mount = next((BASE / "volumes").iterdir())
+        filler = mount / "data" / "filler"
+        subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=1M", "status=none"], capture_output=True)
+        for number in range(64):  # to the last block
+            subprocess.run(["dd", "if=/dev/zero", f"of={filler}{number}", "bs=4k", "status=none"], capture_output=True)
+        self.assertLess(os.statvfs(mount).f_bavail, 10)
+        writer = bucket("grant", "writer", "photos", "--access", "wo")
+        self.assertEqual(self.client(writer).put("photos", "one more", b"x" * 65536).status, 507)
+        bucket("revoke", "writer", "photos")
+        self.assertEqual(self.client(writer).put("photos", "c").status, 403)
+        for path in (mount / "data").glob("filler*"):
+            path.unlink()
+
+    def test_54_a_file_system_that_shut_itself_down_is_mounted_again(self):
+        s3 = self.client(self.owner)
+        run("xfs_io", "-x", "-c", "shutdown", str(next((BASE / "volumes").iterdir())))
+        self.assertNotEqual(s3.get("photos", "a/b").status, 200)
+        wait_for("the object is there again", lambda: s3.get("photos", "a/b").status == 200)
+        self.assertEqual(s3.put("photos", "after").status, 200)
 
     def test_60_it_grows_while_it_serves(self):
         s3 = self.client(self.owner)
@@ -162,7 +184,7 @@ class BucketsLife(unittest.TestCase):
     def test_80_a_bucket_with_objects_is_deleted_only_when_it_is_empty(self):
         self.assertIn("object", self.refused("delete", "photos", "--yes"))
         s3 = self.client(self.owner)
-        for key in ("a/b", "c", "meanwhile", "later", "grown"):
+        for key in ("a/b", "c", "meanwhile", "later", "after", "grown"):
             self.assertEqual(s3.delete("photos", key).status, 204, key)
         bucket("delete", "photos", "--yes")
         self.assertEqual(s3.get("photos", "a/b").status, 403)
