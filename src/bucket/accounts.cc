@@ -103,7 +103,7 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
 
 Status Buckets::AddTo(const Known& known, const GrantRecord& record, const Call& call) {
   const std::string& name = known.settings.name;
-  QUARRY_ASSIGN(const auto guard, locks_.Lock({BucketLock(name)}, call));
+  QUARRY_ASSIGN(const auto guard, locks_.Lock(BucketLock(name), call));
   const std::optional<Known> now = Find(known.volume.id);
   if (!now.has_value() || !now->linked) {
     return Error(Code::kUnavailable, fmt::format("bucket '{}' does not serve any more: try again", name));
@@ -130,7 +130,7 @@ Result<GrantResult> Buckets::Grant(const GrantRequest& request, const Call& call
   if (request.buckets.empty()) {
     return Error(Code::kInvalidArgument, "buckets: at least one is required");
   }
-  QUARRY_ASSIGN(const auto guard, locks_.Lock({AccountLock(request.account)}, call));
+  QUARRY_ASSIGN(const auto guard, locks_.Lock(AccountLock(request.account), call));
   QUARRY_ASSIGN(const auto buckets, Serving(request, call));
   QUARRY_ASSIGN(GrantRecord record, RecordFor(request));
   GrantResult result{.account_id = request.account,
@@ -149,7 +149,7 @@ Result<GrantResult> Buckets::Grant(const GrantRequest& request, const Call& call
 Status Buckets::RemoveFrom(const Known& known, const std::string& account, const Call& call) {
   const std::string& name = known.settings.name;
   const std::string& id = known.volume.id;
-  QUARRY_ASSIGN(const auto guard, locks_.Lock({BucketLock(name)}, call));
+  QUARRY_ASSIGN(const auto guard, locks_.Lock(BucketLock(name), call));
   QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
   QUARRY_TRY(
       Step(fmt::format("forget grant of {} in {}", account, name), [&] { return opened.Forget(account); }));
@@ -213,7 +213,7 @@ Status Buckets::Revoke(const std::string& account_id, const std::vector<std::str
   if (!CheckAccountName(account_id).has_value()) {
     return Ok();  // no account was ever called so
   }
-  QUARRY_ASSIGN(const auto guard, locks_.Lock({AccountLock(account_id)}, call));
+  QUARRY_ASSIGN(const auto guard, locks_.Lock(AccountLock(account_id), call));
   // A bucket that is out of reach keeps no other from being revoked.
   Status first;
   std::set<std::string> revoked;

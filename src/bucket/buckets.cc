@@ -61,7 +61,7 @@ Result<engine::Volume> Buckets::Volume(const std::string& id, const Call& call) 
 }
 
 Result<NameLocks::Guard> Buckets::LockBucket(const std::string& name, const Call& call) {
-  return locks_.Lock({fmt::format("bucket {}", name)}, call);
+  return locks_.Lock(fmt::format("bucket {}", name), call);
 }
 
 Bucket Buckets::DescribeLocked(const Known& known) const {

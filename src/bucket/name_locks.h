@@ -18,50 +18,40 @@ class NameLocks {
  public:
   class Guard {
    public:
-    Guard(NameLocks& locks, std::set<std::string> names) : locks_(&locks), names_(std::move(names)) {}
+    Guard(NameLocks& locks, std::string name) : locks_(&locks), name_(std::move(name)) {}
     Guard(Guard&& other) noexcept
-        : locks_(std::exchange(other.locks_, nullptr)), names_(std::move(other.names_)) {}
+        : locks_(std::exchange(other.locks_, nullptr)), name_(std::move(other.name_)) {}
     Guard& operator=(Guard&&) = delete;
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
     ~Guard() {
       if (locks_ != nullptr) {
-        locks_->Free(names_);
+        locks_->Free(name_);
       }
     }
 
    private:
     NameLocks* locks_;
-    std::set<std::string> names_;
+    std::string name_;
   };
 
-  // Waits until nobody holds any of the names. kUnavailable: `call` ended before.
-  Result<Guard> Lock(std::set<std::string> names, const Call& call) {
+  // Waits until nobody holds the name. kUnavailable: `call` ended before.
+  Result<Guard> Lock(std::string name, const Call& call) {
     MutexLock lock(mutex_);
-    const bool free = WaitUntil(changed_, lock, call,
-                                [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !AnyHeld(names); });
+    const bool free = WaitUntil(
+        changed_, lock, call, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !held_.contains(name); });
     if (!free) {
-      return Error(Code::kUnavailable, *names.begin() + ": another operation goes on: try again");
+      return Error(Code::kUnavailable, name + ": another operation goes on: try again");
     }
-    held_.insert(names.begin(), names.end());
-    return Guard(*this, std::move(names));
+    held_.insert(name);
+    return Guard(*this, std::move(name));
   }
 
  private:
-  bool AnyHeld(const std::set<std::string>& names) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (const std::string& name : names) {
-      if (held_.contains(name)) {
-        return true;
-      }
-    }
-    return false;
-  }
-  void Free(const std::set<std::string>& names) {
+  void Free(const std::string& name) {
     {
       const MutexLock lock(mutex_);
-      for (const std::string& name : names) {
-        held_.erase(name);
-      }
+      held_.erase(name);
     }
     changed_.notify_all();
   }

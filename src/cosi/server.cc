@@ -1,15 +1,13 @@
 #include "cosi/server.h"
 
-#include <sys/stat.h>
-
 #include <fmt/format.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 
 #include "cosi/errors.h"
 #include "cosi/fields.h"
 #include "cosi/services.h"
 #include "csi/cancel_watch.h"
+#include "csi/private_socket.h"
 
 namespace quarry::cosi {
 
@@ -50,18 +48,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, bucket
        {v1alpha1::MakeServices(s.calls, s.v1alpha1_edge), v1alpha2::MakeServices(s.calls, s.v1alpha2_edge)}) {
     s.services.insert(s.services.end(), version.begin(), version.end());
   }
-  grpc::ServerBuilder builder;
-  for (const auto& service : s.services) {
-    builder.RegisterService(service.get());
-  }
-  builder.AddListeningPort("unix:" + config.socket.str(), grpc::InsecureServerCredentials());
-  // bind(2) creates the socket with the mode that the umask leaves: 0600 from the first moment.
-  const mode_t before = umask(0177);
-  s.server = builder.BuildAndStart();
-  umask(before);
-  if (!s.server) {
-    return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
-  }
+  QUARRY_ASSIGN(s.server, csi::ServePrivately(config.socket, s.services));
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 

@@ -1,7 +1,5 @@
 #include "csi/server.h"
 
-#include <sys/stat.h>
-
 #include <vector>
 
 #include <csi/v1/csi.grpc.pb.h>
@@ -17,6 +15,7 @@
 #include "csi/edge.h"
 #include "csi/errors.h"
 #include "csi/listener.h"
+#include "csi/private_socket.h"
 #include "csi/services.h"
 
 namespace quarry::csi {
@@ -94,18 +93,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     }
   }
 
-  grpc::ServerBuilder builder;
-  for (const auto& service : s.services) {
-    builder.RegisterService(service.get());
-  }
-  builder.AddListeningPort("unix:" + config.socket.str(), grpc::InsecureServerCredentials());
-  // bind(2) creates the socket with the mode that the umask leaves: 0600 from the first moment.
-  const mode_t before = umask(0177);
-  s.server = builder.BuildAndStart();
-  umask(before);
-  if (!s.server) {
-    return Error(Code::kUnavailable, fmt::format("cannot listen on '{}'", config.socket.str()));
-  }
+  QUARRY_ASSIGN(s.server, ServePrivately(config.socket, s.services));
   s.own = ::csi::v1::Identity::NewStub(
       grpc::CreateChannel("unix:" + config.socket.str(), grpc::InsecureChannelCredentials()));
   if (config.admin_socket.has_value()) {

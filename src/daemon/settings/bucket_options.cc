@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "bucket/gateway_probe.h"
+#include "cosi/fields.h"
 
 namespace quarry::daemon {
 namespace {
@@ -18,11 +19,6 @@ bool IsLower(char c) {
 
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
-}
-
-bool IsLabel(std::string_view label) {
-  return !label.empty() && IsLower(label.front()) && label.back() != '-' &&
-         std::ranges::all_of(label, [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; });
 }
 
 // An address that clients can use where the gateway listens on all of them: the node's name.
@@ -67,21 +63,13 @@ Result<std::string> ParseS3Word(std::string_view text) {
 }
 
 Result<std::string> ParseCosiDriverName(std::string_view text) {
-  bool good = !text.empty() && text.size() <= kMostName;
-  for (std::string_view rest = text; good;) {
-    const size_t dot = std::min(rest.find('.'), rest.size());
-    good = IsLabel(rest.substr(0, dot));
-    if (dot == rest.size()) {
-      break;
-    }
-    rest.remove_prefix(dot + 1);
-  }
-  return good ? Result<std::string>(std::string(text))
-              : Error(
-                    Code::kInvalidArgument,
-                    fmt::format("'{}' is no name of a COSI driver: at most 63 characters, labels of a-z, 0-9 "
-                                "and '-' that begin with a letter, separated by dots",
-                                text));
+  return cosi::CheckDriverName(text).has_value()
+             ? Result<std::string>(std::string(text))
+             : Error(
+                   Code::kInvalidArgument,
+                   fmt::format("'{}' is no name of a COSI driver: at most 63 characters, labels of a-z, 0-9 "
+                               "and '-' that begin with a letter, separated by dots",
+                               text));
 }
 
 Status CompleteBuckets(BucketOptions& options, const std::string& node) {

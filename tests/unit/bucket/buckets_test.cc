@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/scratch_folder.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
@@ -55,7 +56,6 @@ class BucketsTest : public testing::Test {
     mount_.AddDirectory((path_ / "s3/volumes").string());
     Restart();
   }
-  ~BucketsTest() override { fs::remove_all(path_); }
 
   // The state after kill -9.
   void Restart() {
@@ -127,11 +127,9 @@ class BucketsTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  static fs::path MakePath() {
-    std::string name = (fs::temp_directory_path() / "quarry-buckets-XXXXXX").string();
-    return mkdtemp(name.data());
-  }
-  const fs::path path_ = MakePath();
+  const ScratchFolder folder_ =
+      ScratchFolder::Make((fs::temp_directory_path() / "quarry-buckets-XXXXXX").string()).value();
+  const fs::path path_ = folder_.path();
   fakes::FakeDm dm_;
   fakes::FakeLvm lvm_;
   fakes::FakeErase erase_;

@@ -26,7 +26,6 @@ Owner Self() {
 class FilesTest : public testing::Test {
  protected:
   FilesTest() : top_(open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  ~FilesTest() override { fs::remove_all(path_); }
   const fs::path& path() const { return path_; }
   int top() const { return top_.get(); }
   void Put(const std::string& key, const std::string& text = "x") const {
@@ -36,11 +35,9 @@ class FilesTest : public testing::Test {
   static Call Soon() { return CallWithin(std::chrono::seconds(20)); }
 
  private:
-  static fs::path Make() {
-    std::string name = (fs::temp_directory_path() / "quarry-bucket-XXXXXX").string();
-    return mkdtemp(name.data());
-  }
-  const fs::path path_ = Make();
+  const ScratchFolder folder_ =
+      ScratchFolder::Make((fs::temp_directory_path() / "quarry-bucket-XXXXXX").string()).value();
+  const fs::path path_ = folder_.path();
   const UniqueFd top_;
 };
 

@@ -4,8 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/log.h"
+#include "base/scratch_folder.h"
 #include "cosi/server.h"
 #include "csi/call_history.h"
 #include "tests/cosi/memory_buckets.h"
@@ -24,9 +23,6 @@ namespace quarry::cosi {
 class CosiHarness {
  public:
   CosiHarness() {
-    std::string path = "/tmp/quarry-cosi-XXXXXX";
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    directory_ = path;
     auto made =
         Server::Start({.socket = *AbsolutePath::Parse(socket()), .driver_name = "n-node1.s3.quarry.local"},
                       buckets, history, log_);
@@ -37,18 +33,16 @@ class CosiHarness {
   ~CosiHarness() {
     server_.reset();
     close(log_fd_);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
   }
 
-  std::string socket() const { return directory_ + "/cosi.sock"; }
+  std::string socket() const { return directory_.path() + "/cosi.sock"; }
   std::string Logged() { return ReadAll(log_fd_); }
 
   cosi_check::MemoryBuckets buckets;
   csi::CallHistory history;
 
  private:
-  std::string directory_;
+  const ScratchFolder directory_ = ScratchFolder::Make("/tmp/quarry-cosi-XXXXXX").value();
   int log_fd_ = memfd_create("log", MFD_CLOEXEC);
   Logger log_{LogLevel::kDebug, LogFormat::kJson, log_fd_};
   std::unique_ptr<Server> server_;
