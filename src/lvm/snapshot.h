@@ -52,6 +52,7 @@ struct Segment {
   uint32_t data_stripes = 1;
   Bytes stripe_size;  // 0 where the type has none
   Bytes region_size;
+  Bytes chunk_size;  // of a snapshot's store (COW); 0 elsewhere
   // For raid: the highest rate at which each leg is read or written during a resync or scrub, in bytes per
   // second; whole KiB. 0: only the kernel's own limits apply.
   Bytes max_recovery_rate;

@@ -116,6 +116,23 @@ TEST_F(LvmSpawnTest, RemovingAnOriginKeepsItsSnapshot) {
   EXPECT_TRUE(Lvm().Apply(lvm::RemoveLvs{Group(), {name}, 0}, Patient()).has_value());
 }
 
+// Work under a hold relies on the text, whatever an administrator lays over the volumes.
+TEST_F(LvmSpawnTest, TheTextOfSnapshotsIsThatOfTheReport) {
+  const std::string linear = CreateSmall();
+  const std::string mirror = lvm::NewLvName();
+  CreatePlanned(mirror, Make(lvm::VolumeType::kRaid1), 2);
+  for (const auto& [origin, snapshot] : {std::pair{linear, "first"}, {linear, "second"}, {mirror, "third"}}) {
+    world_.RunLvm(
+        {"lvcreate", "-y", "-s", "-n", snapshot, "-l", "1", "--addtag", "theirs", Group() + "/" + origin});
+  }
+  world_.RunLvm({"lvextend", "-y", "-l", "+1", Group() + "/second"});
+  const uint64_t asked = lvm::testing::Texts().asked;
+  const lvm::Snapshot now = Now();
+  EXPECT_EQ(lvm::testing::Texts().asked, asked) << "the text was not understood";
+  EXPECT_EQ(now->FindLv("second")->origin, linear);
+  EXPECT_FALSE(now->FindLv(mirror)->independent);
+}
+
 // "Not found" is an answer about all disks.
 TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMakesTheGroupUnknown) {
   world_.Run({"/usr/sbin/dmsetup", "create", "sick", "--table", "0 8192 error"});

@@ -33,7 +33,7 @@ constexpr std::pair<const char*, const char*> kSections[] = {
     {"pvseg", "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe"},
     {"seg",
      "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
-     "seg_le_ranges"},
+     "seg_le_ranges,chunk_size"},
 };
 
 // LVM's name for a device that it cannot see.
@@ -217,6 +217,7 @@ class Reader {
     QUARRY_ASSIGN(segment.region_size.value, row.Number("region_size"));
     QUARRY_ASSIGN(const uint64_t kib, row.NumberOr("raid_max_recovery_rate", 0));
     segment.max_recovery_rate = {kib * kKiB.value};
+    QUARRY_ASSIGN(segment.chunk_size.value, row.NumberOr("chunk_size", 0));
     QUARRY_ASSIGN(const std::string ranges, row.Text("seg_le_ranges"));
     QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
     group_.lvs[lv_at->second].segments.push_back(std::move(segment));

@@ -70,6 +70,12 @@ Result<Extents> Fields::ExtentsOf(std::string_view key) {
   return Extents{number};
 }
 
+Result<Bytes> Fields::Sectors(std::string_view key) {
+  constexpr uint64_t kSector = 512;
+  QUARRY_ASSIGN(const uint64_t number, Number(key));
+  return Bytes{number * kSector};
+}
+
 Result<std::string> Fields::Word(std::string_view key) {
   QUARRY_ASSIGN(std::vector<TextValue> values, Take(key));
   if (values.size() != 1 || !values[0].quoted || values[0].text.empty()) {
@@ -118,6 +124,12 @@ Result<std::vector<Fields::Place>> Fields::Places(std::string_view key) {
     places.push_back({std::move(values[i].text), {first}});
   }
   return places;
+}
+
+bool Fields::WordIs(std::string_view key, std::string_view word) const {
+  const auto found = std::ranges::find(items_, key, &Item::key);
+  return found != items_.end() && found->values.size() == 1 && found->values[0].quoted &&
+         found->values[0].text == word;
 }
 
 void Fields::Ignore(std::initializer_list<std::string_view> keys) {

@@ -29,6 +29,8 @@ class Fields {
   // `otherwise` if the key is absent.
   Result<uint64_t> NumberOr(std::string_view key, uint64_t otherwise);
   Result<Extents> ExtentsOf(std::string_view key);
+  // A number of sectors of 512 bytes, in bytes.
+  Result<Bytes> Sectors(std::string_view key);
   Result<std::string> Word(std::string_view key);
   // An array of words; empty if the key is absent.
   Result<std::vector<std::string>> Words(std::string_view key);
@@ -40,6 +42,8 @@ class Fields {
     Extents first;
   };
   Result<std::vector<Place>> Places(std::string_view key);
+  // Whether the key is present and has this one word. Does not remove it.
+  bool WordIs(std::string_view key, std::string_view word) const;
   // Drops keys that a snapshot does not need.
   void Ignore(std::initializer_list<std::string_view> keys);
   // kUnsupported if a key remains; the message names it and `section`.

@@ -17,14 +17,14 @@ std::string Range(const ExtentRange& range) {
 
 std::string LvText(const LogicalVolume& lv) {
   std::string out = fmt::format(
-      "lv {} {} created={} hidden={} size={} type={} tags=[{}] partial={} active={} health={} "
+      "lv {} {} created={} hidden={} independent={} size={} type={} tags=[{}] partial={} active={} health={} "
       "origin={} pool={} leaves={}\n",
-      lv.name, lv.uuid, lv.created, lv.hidden, lv.size.value, lv.segment_type, fmt::join(lv.tags, " "),
-      lv.partial, lv.active, lv.health, lv.origin, lv.pool, lv.leaves);
+      lv.name, lv.uuid, lv.created, lv.hidden, lv.independent, lv.size.value, lv.segment_type,
+      fmt::join(lv.tags, " "), lv.partial, lv.active, lv.health, lv.origin, lv.pool, lv.leaves);
   for (const Segment& segment : lv.segments) {
-    out += fmt::format("  {} {} data={} stripe={} region={} rate={}", segment.type, Range(segment.logical),
-                       segment.data_stripes, segment.stripe_size.value, segment.region_size.value,
-                       segment.max_recovery_rate.value);
+    out += fmt::format("  {} {} data={} stripe={} region={} chunk={} rate={}", segment.type,
+                       Range(segment.logical), segment.data_stripes, segment.stripe_size.value,
+                       segment.region_size.value, segment.chunk_size.value, segment.max_recovery_rate.value);
     for (const SegmentArea& area : segment.areas) {
       out += fmt::format(" {}{}:{}", area.pv_uuid, area.lv_name, Range(area.range));
     }

@@ -145,13 +145,15 @@ TEST_P(EveryText, MutationsAddUpOrAreRefused) {
 
 class Text : public ::testing::Test {
  protected:
-  void ExpectAsks(std::string_view from, std::string_view to) {
-    const auto group = plain_.ReadAs(from, to);
+  void ExpectAsks(std::string_view from, std::string_view to) { ExpectAsks(plain_, from, to); }
+  void ExpectAsks(const Case& fixture, std::string_view from, std::string_view to) {
+    const auto group = fixture.ReadAs(from, to);
     ASSERT_FALSE(group.has_value()) << from << " as " << to;
     EXPECT_EQ(group.error().code(), Code::kUnsupported) << group.error().message();
   }
   Case plain_{kFixtures / "2.03.31/plain.text"};
   Case raid_{kFixtures / "2.03.31/raid5.text"};
+  Case snapshots_{kFixtures / "2.03.31/snapshots.text"};
 };
 
 TEST_F(Text, OfASharedLockedOrForeignGroupAsksLvm) {
@@ -189,6 +191,18 @@ TEST_F(Text, ThatIsInconsistentAsksLvm) {
   EXPECT_FALSE(raid_.ReadAs("\"v_rmeta_1\", \"v_rimage_1\"", "\"v_rmeta_0\", \"v_rimage_0\"").has_value());
   EXPECT_FALSE(raid_.ReadAs("device_count = 3", "device_count = 2").has_value());
   EXPECT_FALSE(raid_.ReadAs("device_count = 3", "device_count = 1").has_value());
+}
+
+TEST_F(Text, OfInconsistentSnapshotsAsksLvm) {
+  ExpectAsks(snapshots_, "cow_store = \"early\"", "merging_store = \"early\"");
+  ExpectAsks(snapshots_, "cow_store = \"early\"", "cow_store = \"nosuch\"");
+  ExpectAsks(snapshots_, "cow_store = \"early\"", "cow_store = \"late\"");    // two snapshots in one store
+  ExpectAsks(snapshots_, "cow_store = \"early\"", "cow_store = \"mirror\"");  // visible
+  ExpectAsks(snapshots_, "cow_store = \"early\"", "cow_store = \"mirror_rimage_0\"");
+  ExpectAsks(snapshots_, "origin = \"stripes\"", "origin = \"nosuch\"");
+  ExpectAsks(snapshots_, "origin = \"stripes\"", "origin = \"early\"");  // of a snapshot
+  ExpectAsks(snapshots_, "origin = \"stripes\"", "origin = \"of_stripes\"");
+  ExpectAsks(snapshots_, "origin = \"stripes\"", "origin = \"mirror_rimage_0\"");
 }
 
 TEST_F(Text, OfOtherPvsAsksLvm) {
