@@ -291,6 +291,10 @@ bool IsLegOf(std::string_view name, std::string_view lv_name) {
   return false;
 }
 
+bool IsPoolSpareName(std::string_view name) {
+  return name.ends_with("_pmspare");
+}
+
 std::string_view StateName(VolumeState state) {
   switch (state) {
     case VolumeState::kCreating:

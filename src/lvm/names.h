@@ -70,6 +70,10 @@ std::string MetadataLvName(std::string_view image_name);
 // Whether LVM gives this name to a leg of the LV, data or metadata: "x_rimage_3", "x_rmeta_3" of "x".
 bool IsLegOf(std::string_view name, std::string_view lv_name);
 
+// Whether LVM gives this name to the spare that a group has for the metadata of its thin and cache pools
+// ("lvol0_pmspare"). LVM itself knows the spare by its name (lib/format_text/import_vsn1.c).
+bool IsPoolSpareName(std::string_view name);
+
 // The Quarry name at the start of a name that LVM made: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if the name
 // has no suffix, or if the part before the suffix is not a Quarry name.
 std::string_view OurLvNameIn(std::string_view name);

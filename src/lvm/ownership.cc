@@ -152,6 +152,11 @@ class Proof {
       return Stacked(fmt::format("it was made a {}: remove it (lvremove {}) if it is no longer needed",
                                  segment.type, Path(lv_.name)));
     }
+    if (segment.type == "thin") {
+      return Stacked(
+          fmt::format("it is a thin volume: its bytes lie in thin pool {}, not on extents of its own",
+                      Path(lv_.pool.empty() ? "(unknown)" : lv_.pool)));
+    }
     return Unknown(fmt::format("it has a segment of type {}, which Quarry does not know", segment.type));
   }
 
@@ -286,6 +291,9 @@ class Proof {
         continue;
       }
       for (const Segment& segment : other.segments) {
+        if (segment.thin_pool.has_value() && parts_.contains(segment.thin_pool->metadata_lv)) {
+          return Stacked(fmt::format("it has the metadata of thin pool {}", Path(other.name)));
+        }
         for (const SegmentArea& area : segment.areas) {
           if (parts_.contains(area.lv_name)) {
             return Stacked(

@@ -59,6 +59,14 @@ void CollectArea(const VolumeGroup& group, const SegmentArea& area, const Extent
   }
 }
 
+// Collects what a thin pool has beside its data.
+void CollectPoolMetadata(const VolumeGroup& group, const Segment& segment, int depth,
+                         std::vector<PhysicalRange>& out) {
+  if (segment.thin_pool.has_value()) {
+    CollectByName(group, segment.thin_pool->metadata_lv, kWhole, depth, out);
+  }
+}
+
 // Collects the logical extents `range` of `lv`.
 void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRange& range, int depth,
              std::vector<PhysicalRange>& out) {
@@ -69,6 +77,7 @@ void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRang
         CollectArea(group, area, PartOf(area, segment, part), depth, out);
       }
     }
+    CollectPoolMetadata(group, segment, depth, out);
   }
   // dm-integrity keeps its checksums beside the leg, in "<leg>_imeta". No area of a segment names that LV.
   if (lv.hidden) {
@@ -77,6 +86,16 @@ void Collect(const VolumeGroup& group, const LogicalVolume& lv, const ExtentRang
 }
 
 }  // namespace
+
+std::optional<PoolDiscards> PoolDiscardsNamed(std::string_view word) {
+  if (word == "ignore") {
+    return PoolDiscards::kIgnore;
+  }
+  if (word == "nopassdown") {
+    return PoolDiscards::kNoPassdown;
+  }
+  return word == "passdown" ? std::optional(PoolDiscards::kPassdown) : std::nullopt;
+}
 
 const PhysicalVolume* VolumeGroup::FindPv(std::string_view pv_uuid) const {
   const auto found = std::ranges::find(pvs, pv_uuid, &PhysicalVolume::uuid);
@@ -120,6 +139,9 @@ std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, c
     legs.resize(std::max(legs.size(), segment.areas.size()));
     for (size_t i = 0; i < segment.areas.size(); ++i) {
       CollectArea(group, segment.areas[i], segment.areas[i].range, 0, legs[i]);
+    }
+    if (!legs.empty()) {
+      CollectPoolMetadata(group, segment, 0, legs.front());
     }
   }
   return legs;

@@ -37,7 +37,7 @@ struct PhysicalVolume {
   bool operator==(const PhysicalVolume&) const = default;
 };
 
-// A piece of a segment: on a PV, or on a hidden LV (a raid leg).
+// A piece of a segment: on a PV, or on a hidden LV (a raid leg, the data of a thin pool).
 struct SegmentArea {
   std::string pv_uuid;  // set for areas on a PV
   std::string lv_name;  // set for areas on a hidden LV
@@ -45,18 +45,48 @@ struct SegmentArea {
   bool operator==(const SegmentArea&) const = default;
 };
 
+// What a thin pool does with a discard of a thin volume.
+enum class PoolDiscards {
+  kIgnore,      // nothing: the chunks stay mapped
+  kNoPassdown,  // it frees the chunks
+  kPassdown,    // it frees the chunks, and discards them on its data volume
+};
+// By LVM's name of it; nullopt for any other word.
+std::optional<PoolDiscards> PoolDiscardsNamed(std::string_view word);
+
+// Of the segment of a thin pool, beside its data: the only area of that segment is on the hidden data volume.
+struct ThinPool {
+  std::string metadata_lv;  // the hidden LV with the pool's metadata
+  // Increases with each change of the pool's set of thin volumes. The kernel has the pool's own number, which
+  // is lower by one while a change is unfinished.
+  uint64_t transaction_id = 0;
+  PoolDiscards discards = PoolDiscards::kPassdown;
+  bool zeroes_chunks = false;    // new chunks are zeroed before they are used
+  bool error_when_full = false;  // writes that find no free chunk fail at once; otherwise they wait first
+  bool operator==(const ThinPool&) const = default;
+};
+
+// Of the segment of a thin volume, which has no areas. LogicalVolume::pool names its pool.
+struct ThinVolume {
+  uint32_t device_id = 0;       // in the pool; LVM's ids begin with 1
+  uint64_t transaction_id = 0;  // of the pool when the volume was made
+  bool operator==(const ThinVolume&) const = default;
+};
+
 struct Segment {
-  std::string type;  // LVM's segment type: linear, striped, raid1, raid5_ls, error, …
+  std::string type;  // LVM's segment type: linear, striped, raid1, raid5_ls, thin-pool, thin, error, …
   ExtentRange logical;
   // Legs with data of their own: 1 for linear and raid1, 0 where the number has no meaning.
   uint32_t data_stripes = 1;
   Bytes stripe_size;  // 0 where the type has none
   Bytes region_size;
-  Bytes chunk_size;  // of a snapshot's store (COW); 0 elsewhere
+  Bytes chunk_size;  // of a thin pool, and of a snapshot's store (COW); 0 for other types that Quarry knows
   // For raid: the highest rate at which each leg is read or written during a resync or scrub, in bytes per
   // second; whole KiB. 0: only the kernel's own limits apply.
   Bytes max_recovery_rate;
-  std::vector<SegmentArea> areas;  // in leg order; for raid: the data legs (rimages), without rmeta
+  std::vector<SegmentArea> areas;         // in leg order; for raid: the data legs (rimages), without rmeta
+  std::optional<ThinPool> thin_pool;      // exactly if `type` is thin-pool
+  std::optional<ThinVolume> thin_volume;  // exactly if `type` is thin
   bool operator==(const Segment&) const = default;
 };
 
@@ -69,9 +99,8 @@ struct LogicalVolume {
   std::vector<std::string> tags;
   // Not a pool, leg, origin or snapshot of another volume (lv_role is "public" and nothing else).
   bool independent = true;
-  // What the volume is built on, without brackets, if LVM reports it. Volumes of linear, striped and raid
-  // segments have no origin and no pool.
-  std::string origin;    // of a snapshot; for a cached volume, the hidden LV that was cached
+  // What the volume is built on, without brackets, if LVM reports it.
+  std::string origin;    // of a snapshot, COW or thin; for a cached volume, the hidden LV that was cached
   std::string pool;      // of a thin, VDO or cached volume
   std::string leaves;    // of a pvmove: path of the PV that it vacates
   bool partial = false;  // some of its extents are on a missing PV
@@ -121,12 +150,14 @@ struct PhysicalRange {
   ExtentRange range;
   auto operator<=>(const PhysicalRange&) const = default;
 };
-// Physical extents of `lv` and of everything below it (legs, their metadata), in no particular order. If a
-// volume below is not a leg, only the part that `lv` uses counts. To find out which extents may be written
+// Physical extents of `lv` and of everything below it (legs, their metadata, data and metadata of a thin
+// pool), in no particular order. If a volume below is not a leg, only the part that `lv` uses counts. A thin
+// volume has none: its pool has them. To find out which extents may be written
 // below LVM, use OwnedExtents (ownership.h).
 std::vector<PhysicalRange> PhysicalExtents(const VolumeGroup& group, const LogicalVolume& lv);
 
-// The same per leg: one entry for each leg, in order, metadata sub-volume included. A linear LV is one leg.
+// The same per leg: one entry for each leg, in order, metadata sub-volume included. A linear LV is one leg,
+// and so is a thin pool.
 std::vector<std::vector<PhysicalRange>> ExtentsByLeg(const VolumeGroup& group, const LogicalVolume& lv);
 
 // The PVs of each leg of `lv`: one set (sorted, unique uuids) per leg, metadata sub-volume included. A linear

@@ -133,6 +133,26 @@ TEST_F(LvmSpawnTest, TheTextOfSnapshotsIsThatOfTheReport) {
   EXPECT_FALSE(now->FindLv(mirror)->independent);
 }
 
+TEST_F(LvmSpawnTest, TheTextOfThinPoolsIsThatOfTheReport) {
+  const std::string data = lvm::NewLvName();
+  const std::string metadata = lvm::NewLvName();
+  CreatePlanned(data, Make(lvm::VolumeType::kRaid1), 16);
+  CreatePlanned(metadata, Make(lvm::VolumeType::kRaid1), 2);
+  world_.RunLvm({"lvconvert", "-y", "--type", "thin-pool", "--poolmetadata", Group() + "/" + metadata,
+                 "--chunksize", "128k", Group() + "/" + data});
+  world_.RunLvm({"lvcreate", "-y", "--type", "thin", "-V", "64m", "--thinpool", data, "-n", "thin", Group()});
+  world_.RunLvm({"lvcreate", "-y", "-s", "-n", "copy", Group() + "/thin"});
+  const uint64_t asked = lvm::testing::Texts().asked;
+  const lvm::Snapshot now = Now();
+  EXPECT_EQ(lvm::testing::Texts().asked, asked) << "the text was not understood";
+  const lvm::LogicalVolume& pool = *now->FindLv(data);
+  ASSERT_TRUE(pool.segments.front().thin_pool.has_value());
+  EXPECT_EQ(pool.segments.front().chunk_size, Bytes{128 * kKiB.value});
+  EXPECT_EQ(pool.segments.front().thin_pool->transaction_id, 2U);
+  EXPECT_EQ(now->FindLv("copy")->segments.front().thin_volume->device_id, 2U);
+  EXPECT_EQ(now->FindLv("copy")->origin, "thin");
+}
+
 // "Not found" is an answer about all disks.
 TEST_F(LvmSpawnTest, ADiskThatCannotBeReadMakesTheGroupUnknown) {
   world_.Run({"/usr/sbin/dmsetup", "create", "sick", "--table", "0 8192 error"});

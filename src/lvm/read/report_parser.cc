@@ -33,7 +33,7 @@ constexpr std::pair<const char*, const char*> kSections[] = {
     {"pvseg", "pv_uuid,pvseg_start,pvseg_size,segtype,lv_uuid,seg_start_pe"},
     {"seg",
      "lv_uuid,segtype,seg_start_pe,seg_size_pe,data_stripes,stripe_size,region_size,raid_max_recovery_rate,"
-     "seg_le_ranges,chunk_size"},
+     "seg_le_ranges,chunk_size,metadata_lv,transaction_id,discards,zero,lv_when_full,thin_id"},
 };
 
 // LVM's name for a device that it cannot see.
@@ -218,9 +218,35 @@ class Reader {
     QUARRY_ASSIGN(const uint64_t kib, row.NumberOr("raid_max_recovery_rate", 0));
     segment.max_recovery_rate = {kib * kKiB.value};
     QUARRY_ASSIGN(segment.chunk_size.value, row.NumberOr("chunk_size", 0));
+    QUARRY_TRY(ReadThin(row, segment));
     QUARRY_ASSIGN(const std::string ranges, row.Text("seg_le_ranges"));
     QUARRY_TRY(ReadAreas({lv_uuid, segment.logical.first.value}, ranges, segment.areas));
     group_.lvs[lv_at->second].segments.push_back(std::move(segment));
+    return Ok();
+  }
+
+  // Saved reports of earlier builds lack these fields.
+  static Status ReadThin(const Row& row, Segment& segment) {
+    if (segment.type == "thin-pool") {
+      ThinPool& pool = segment.thin_pool.emplace();
+      QUARRY_ASSIGN(pool.metadata_lv, NameOrNone(row, "metadata_lv"));
+      QUARRY_ASSIGN(pool.transaction_id, row.NumberOr("transaction_id", 0));
+      QUARRY_ASSIGN(const std::string discards, row.TextOr("discards", "passdown"));
+      const std::optional<PoolDiscards> known = PoolDiscardsNamed(discards);
+      if (!known.has_value()) {
+        return Corrupt(fmt::format("field discards in section seg is '{}'", discards));
+      }
+      pool.discards = *known;
+      QUARRY_ASSIGN(const std::string zero, row.TextOr("zero", ""));
+      pool.zeroes_chunks = zero == "zero";
+      QUARRY_ASSIGN(const std::string when_full, row.TextOr("lv_when_full", ""));
+      pool.error_when_full = when_full == "error";
+    } else if (segment.type == "thin") {
+      ThinVolume& volume = segment.thin_volume.emplace();
+      QUARRY_ASSIGN(const uint64_t id, row.NumberOr("thin_id", 0));
+      volume.device_id = static_cast<uint32_t>(id);
+      QUARRY_ASSIGN(volume.transaction_id, row.NumberOr("transaction_id", 0));
+    }
     return Ok();
   }
 

@@ -126,6 +126,10 @@ Result<std::vector<Fields::Place>> Fields::Places(std::string_view key) {
   return places;
 }
 
+bool Fields::Has(std::string_view key) const {
+  return std::ranges::find(items_, key, &Item::key) != items_.end();
+}
+
 bool Fields::WordIs(std::string_view key, std::string_view word) const {
   const auto found = std::ranges::find(items_, key, &Item::key);
   return found != items_.end() && found->values.size() == 1 && found->values[0].quoted &&

@@ -42,6 +42,7 @@ class Fields {
     Extents first;
   };
   Result<std::vector<Place>> Places(std::string_view key);
+  bool Has(std::string_view key) const;
   // Whether the key is present and has this one word. Does not remove it.
   bool WordIs(std::string_view key, std::string_view word) const;
   // Drops keys that a snapshot does not need.
@@ -56,7 +57,6 @@ class Fields {
     bool taken = false;
   };
   Item* Find(std::string_view key);
-  bool Has(std::string_view key) { return Find(key) != nullptr; }
   Result<std::vector<TextValue>> Take(std::string_view key);
 
   std::vector<Item> items_;

@@ -25,6 +25,8 @@ Section* LvSection(Sections& sections, std::span<const std::string> path) {
       return &lv;
     case 2:
       return &LastOrNew(lv.inner, path[1]);
+    case 3:
+      return &LastOrNew(LastOrNew(lv.inner, path[1]).inner, path[2]);
     default:
       return nullptr;
   }

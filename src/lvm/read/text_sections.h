@@ -13,7 +13,7 @@ namespace quarry::lvm::text {
 struct Section {
   std::string name;
   Fields fields;
-  std::vector<Section> inner;  // of an LV: its segments
+  std::vector<Section> inner;  // of an LV: its segments; of a segment: messages to a thin pool
 };
 
 // Section names are unique among siblings. A name that occurs twice becomes one section, and its second `id`

@@ -11,6 +11,18 @@
 namespace quarry::lvm::text {
 namespace {
 
+// The kernel's ids of thin devices have 24 bits.
+constexpr uint64_t kThinDevices = uint64_t{1} << 24;
+
+// kUnsupported if the section of a segment has anything that was not understood.
+Status Finish(const Section& section, std::string_view type) {
+  if (!section.inner.empty()) {
+    return AskLvm(
+        fmt::format("unknown section {} in a segment of type {}", section.inner.front().name, type));
+  }
+  return section.fields.Finish(fmt::format("a segment of type {}", type));
+}
+
 Status ReadStripes(Fields& fields, Segment& segment, UsedExtents& used) {
   QUARRY_ASSIGN(const uint64_t count, fields.Number("stripe_count"));
   QUARRY_ASSIGN(const auto places, fields.Places("stripes"));
@@ -91,17 +103,90 @@ Status ReadRaid(Fields& fields, Segment& segment, Parts& parts) {
   return Ok();
 }
 
+// A message that LVM still has to send to the pool. It changes nothing about the group: LVM has committed the
+// text that it belongs to, and reports do not show it.
+Status CheckMessage(Section& message) {
+  if (!message.name.starts_with("message") || !message.inner.empty()) {
+    return AskLvm("unknown section " + message.name);
+  }
+  if (message.fields.Has("create")) {
+    QUARRY_TRY(message.fields.Word("create"));
+  } else {
+    QUARRY_TRY(message.fields.Number("delete"));
+  }
+  return message.fields.Finish("a message to a thin pool");
+}
+
+Status ReadThinPool(Section& section, LogicalVolume& lv, Segment& segment, Parts& parts) {
+  Fields& fields = section.fields;
+  ThinPool pool;
+  PoolData data{.name = {}, .length = segment.logical.count};
+  QUARRY_ASSIGN(data.name, fields.Word("pool"));
+  QUARRY_ASSIGN(pool.metadata_lv, fields.Word("metadata"));
+  QUARRY_ASSIGN(pool.transaction_id, fields.Number("transaction_id"));
+  QUARRY_ASSIGN(segment.chunk_size, fields.Sectors("chunk_size"));
+  QUARRY_ASSIGN(const std::string discards, fields.Word("discards"));
+  const std::optional<PoolDiscards> known = PoolDiscardsNamed(discards);
+  QUARRY_ASSIGN(const uint64_t zero, fields.NumberOr("zero_new_blocks", 0));
+  if (!known.has_value() || zero > 1) {
+    return AskLvm(fmt::format("a thin pool with discards = {}, zero_new_blocks = {}", discards, zero));
+  }
+  pool.discards = *known;
+  pool.zeroes_chunks = zero == 1;
+  for (Section& message : section.inner) {
+    QUARRY_TRY(CheckMessage(message));
+  }
+  section.inner.clear();
+  segment.areas.push_back({"", data.name, {{0}, data.length}});
+  parts.pools.push_back(std::move(data));
+  parts.pool_metadata.push_back(pool.metadata_lv);
+  segment.thin_pool = std::move(pool);
+  lv.independent = false;
+  return Ok();
+}
+
+// An external origin, or a merge, has a key of its own, so LVM is asked.
+Status ReadThinVolume(Fields& fields, LogicalVolume& lv, Segment& segment) {
+  ThinVolume& volume = segment.thin_volume.emplace();
+  QUARRY_ASSIGN(lv.pool, fields.Word("thin_pool"));
+  QUARRY_ASSIGN(volume.transaction_id, fields.Number("transaction_id"));
+  QUARRY_ASSIGN(const uint64_t id, fields.Number("device_id"));
+  if (id >= kThinDevices) {
+    return AskLvm(fmt::format("device {} of a thin pool", id));
+  }
+  volume.device_id = static_cast<uint32_t>(id);
+  if (fields.Has("origin")) {
+    QUARRY_ASSIGN(lv.origin, fields.Word("origin"));
+  }
+  segment.data_stripes = 0;
+  return Ok();
+}
+
+// The fields that belong to the segment's type.
+Status ReadTyped(Section& section, LogicalVolume& lv, Segment& segment, UsedExtents& used, Parts& parts) {
+  if (segment.type == "striped") {
+    return ReadStripes(section.fields, segment, used);
+  }
+  if (segment.type == "thin-pool") {
+    return ReadThinPool(section, lv, segment, parts);
+  }
+  if (segment.type == "thin") {
+    return ReadThinVolume(section.fields, lv, segment);
+  }
+  return ReadRaid(section.fields, segment, parts);
+}
+
 }  // namespace
 
-Result<Segment> ReadSegment(Section& section, UsedExtents& used, Parts& parts) {
+Result<Segment> ReadSegment(Section& section, LogicalVolume& lv, UsedExtents& used, Parts& parts) {
   Fields& fields = section.fields;
   Segment segment;
   QUARRY_ASSIGN(segment.logical.first, fields.ExtentsOf("start_extent"));
   QUARRY_ASSIGN(segment.logical.count, fields.ExtentsOf("extent_count"));
   QUARRY_ASSIGN(segment.type, fields.Word("type"));
   const std::string type = segment.type;
-  QUARRY_TRY(type == "striped" ? ReadStripes(fields, segment, used) : ReadRaid(fields, segment, parts));
-  QUARRY_TRY(fields.Finish("a segment of type " + type));
+  QUARRY_TRY(ReadTyped(section, lv, segment, used, parts));
+  QUARRY_TRY(Finish(section, type));
   return segment;
 }
 
@@ -117,7 +202,7 @@ Result<Snapshot> ReadSnapshot(Section& section) {
   QUARRY_ASSIGN(snapshot.store, fields.Word("cow_store"));
   QUARRY_ASSIGN(snapshot.chunk_size, fields.Sectors("chunk_size"));
   fields.Ignore({"start_extent", "extent_count", "type"});
-  QUARRY_TRY(fields.Finish("a segment of type snapshot"));
+  QUARRY_TRY(Finish(section, "snapshot"));
   return snapshot;
 }
 

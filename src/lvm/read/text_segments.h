@@ -9,9 +9,10 @@
 
 namespace quarry::lvm::text {
 
-// Adds the extents that the segment uses to `used`, and the LVs that it names to `parts`. kUnsupported: a
-// type, or a key, that only LVM can interpret.
-Result<Segment> ReadSegment(Section& section, UsedExtents& used, Parts& parts);
+// Adds the extents that the segment uses to `used`, and the LVs that it is made of to `parts`. `lv` is the
+// segment's LV: a thin segment names its pool and its origin. kUnsupported: a type, or a key, that only LVM
+// can interpret.
+Result<Segment> ReadSegment(Section& section, LogicalVolume& lv, UsedExtents& used, Parts& parts);
 
 // Whether the LV with these segments is LVM's description of a snapshot, not a volume.
 bool DescribesSnapshot(const std::vector<Section>& segments);

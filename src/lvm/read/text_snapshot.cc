@@ -1,6 +1,7 @@
 #include "lvm/read/text_snapshot.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ using text::Sections;
 constexpr uint64_t kSector = 512;
 // LVM's header at the start of a metadata area.
 constexpr uint64_t kAreaHeader = 512;
+constexpr std::string_view kErrorWhenFull = "ERROR_WHEN_FULL";
 constexpr Bytes kMaxExtentSize{uint64_t{16} << 30};
 
 bool Contains(const std::vector<std::string>& words, std::string_view word) {
@@ -147,7 +149,8 @@ class Reader {
     lv.name = from.name;
     QUARRY_ASSIGN(lv.uuid, from.fields.Word("id"));
     QUARRY_ASSIGN(const auto status, from.fields.Flags("status", {"READ", "WRITE", "VISIBLE", "NOTSYNCED"}));
-    QUARRY_TRY(from.fields.Flags("flags", {"ACTIVATION_SKIP", "NOAUTOACTIVATE"}));
+    QUARRY_ASSIGN(const auto flags,
+                  from.fields.Flags("flags", {"ACTIVATION_SKIP", "NOAUTOACTIVATE", kErrorWhenFull}));
     lv.hidden = !Contains(status, "VISIBLE");
     lv.independent = !lv.hidden;  // Join() knows more
     QUARRY_ASSIGN(lv.tags, TagsOf(from.fields));
@@ -164,13 +167,26 @@ class Reader {
       return Ok();
     }
     QUARRY_TRY(ReadSegments(from, lv));
+    QUARRY_TRY(SetErrorWhenFull(lv, Contains(flags, kErrorWhenFull)));
     group_.lvs.push_back(std::move(lv));
+    return Ok();
+  }
+
+  // LVM keeps this flag with the LV, although it says something of its segment.
+  static Status SetErrorWhenFull(LogicalVolume& lv, bool set) {
+    std::optional<ThinPool>& pool = lv.segments.front().thin_pool;
+    if (set && !pool.has_value()) {
+      return AskLvm(fmt::format("{} on a volume of type {}", kErrorWhenFull, lv.segment_type));
+    }
+    if (pool.has_value()) {
+      pool->error_when_full = set;
+    }
     return Ok();
   }
 
   Status ReadSegments(Section& from, LogicalVolume& lv) {
     for (Section& section : from.inner) {
-      QUARRY_ASSIGN(Segment segment, text::ReadSegment(section, used_, parts_));
+      QUARRY_ASSIGN(Segment segment, text::ReadSegment(section, lv, used_, parts_));
       lv.segments.push_back(std::move(segment));
     }
     std::ranges::sort(lv.segments, {}, [](const Segment& segment) { return segment.logical.first; });

@@ -4,11 +4,13 @@
 // missing in the text, and such a text is left to LVM. Pure.
 //
 // Much of what a text may contain is LVM's business. This reader knows only part of it: complete groups of
-// linear, striped and raid volumes and snapshots (COW), in which nothing is moved, merged or converted. The
-// parts: text_sections.h sorts the text, text_segments.h reads segments, text_extents.h counts extents, and
-// text_parts.h checks how the LVs hang together. Every unknown section,
-// key, flag or segment type, and every inconsistent reference, is answered with "ask LVM". So the reader is
-// correct without knowing everything that LVM may write.
+// linear, striped and raid volumes, snapshots (COW), thin pools and thin volumes, in which nothing is
+// moved, merged or converted. Every unknown section, key, flag or segment type, and every inconsistent
+// reference, is answered with "ask LVM". So the reader is correct without knowing everything that LVM may
+// write.
+//
+// text_sections.h sorts the text, text_segments.h reads segments, text_extents.h counts extents, and
+// text_parts.h checks how the LVs hang together.
 #pragma once
 
 #include <span>

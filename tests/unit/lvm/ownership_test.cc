@@ -158,8 +158,8 @@ TEST(OwnedExtents, AreRefusedWhereTheReportOnlyHints) {
              {"snapshot", "one", Code::kPrecondition},
              {"snapshot", "early", Code::kPrecondition},
              {"ask_cache", "cached", Code::kPrecondition},
-             {"ask_thin", "pool", Code::kPrecondition},
-             {"ask_thin", "thin", Code::kUnsupported},
+             {"thin_spare", "pool", Code::kPrecondition},
+             {"thin_spare", "thin", Code::kPrecondition},
              {"ask_integrity", "v", Code::kPrecondition},
              {"ask_mirror", "v", Code::kUnsupported},
              {"ask_tracked", "v", Code::kPrecondition},
@@ -176,6 +176,40 @@ TEST(OwnedExtents, AreRefusedWhereTheReportOnlyHints) {
       EXPECT_EQ(owned.error().code(), code) << report << " " << lv << ": " << owned.error().message();
     }
   }
+}
+
+// Reports with snapshots and thin pools: no volume that shares extents is proven, and each that does not, is.
+TEST(OwnedExtents, AreRefusedForPoolsThinVolumesOriginsAndSnapshots) {
+  for (const char* release : {"texts/2.03.16", "texts/2.03.31"}) {
+    for (const auto& [report, word] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"thin_raid1", "in thin pool vg0/p"},
+             {"thin_grown", "in thin pool vg0/p"},
+             {"thin_snapshot", "snapshot of it"},
+             {"thin_spare", "it was made a thin-pool"},
+             {"snapshots", "snapshot of it"},
+             {"lost_snapshots_store", "snapshot of it"}}) {
+      const VolumeGroup group = Report(fs::path(release) / (std::string(report) + ".json"));
+      std::string messages;
+      for (const LogicalVolume& lv : group.lvs) {
+        const auto owned = OwnedExtents(group, lv);
+        ASSERT_FALSE(owned.has_value()) << report << " " << lv.name;
+        EXPECT_EQ(owned.error().code(), Code::kPrecondition) << lv.name << ": " << owned.error().message();
+        messages += owned.error().message() + "\n";
+      }
+      EXPECT_THAT(messages, HasSubstr(word)) << report;
+    }
+  }
+}
+
+TEST(OwnedExtents, AreRefusedForTheMetadataOfAPool) {
+  VolumeGroup group = Report("texts/2.03.31/thin_linear.json");
+  LogicalVolume& metadata = *std::ranges::find(group.lvs, "p_tmeta", &LogicalVolume::name);
+  metadata.hidden = false;
+  metadata.independent = true;
+  const auto owned = OwnedExtents(group, metadata);
+  ASSERT_FALSE(owned.has_value());
+  EXPECT_THAT(owned.error().message(), HasSubstr("metadata of thin pool vg0/p"));
+  EXPECT_THAT(RemovesAlone(group, metadata).error().message(), HasSubstr("metadata of thin pool vg0/p"));
 }
 
 // A raid1 of Quarry's, a neighbor, and a text to modify. Each modification is a shape that LVM should never

@@ -25,6 +25,14 @@ std::string LvText(const LogicalVolume& lv) {
     out += fmt::format("  {} {} data={} stripe={} region={} chunk={} rate={}", segment.type,
                        Range(segment.logical), segment.data_stripes, segment.stripe_size.value,
                        segment.region_size.value, segment.chunk_size.value, segment.max_recovery_rate.value);
+    if (const auto& pool = segment.thin_pool; pool.has_value()) {
+      out += fmt::format(" metadata={} transaction={} discards={} zeroes={} error_when_full={}",
+                         pool->metadata_lv, pool->transaction_id, static_cast<int>(pool->discards),
+                         pool->zeroes_chunks, pool->error_when_full);
+    }
+    if (const auto& volume = segment.thin_volume; volume.has_value()) {
+      out += fmt::format(" device={} transaction={}", volume->device_id, volume->transaction_id);
+    }
     for (const SegmentArea& area : segment.areas) {
       out += fmt::format(" {}{}:{}", area.pv_uuid, area.lv_name, Range(area.range));
     }

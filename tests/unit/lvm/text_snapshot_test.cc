@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lvm/names.h"
 #include "lvm/read/report_parser.h"
 #include "tests/unit/lvm/text_agreement.h"
 
@@ -85,6 +86,28 @@ TEST_P(EveryText, EqualsLvmsReportOrAsksLvm) {
   EXPECT_TRUE(*group == fixture.report);
 }
 
+// Nothing is written below LVM, and no disk is given away, without PhysicalExtents().
+TEST_P(EveryText, EachUsedExtentBelongsToOneVolumeOrTheSpare) {
+  const auto group = Case(GetParam()).Read();
+  if (!group.has_value()) {
+    return;  // LVM is asked
+  }
+  std::vector<PhysicalRange> used;
+  for (const LogicalVolume& lv : group->lvs) {
+    if (!lv.hidden || IsPoolSpareName(lv.name)) {
+      std::ranges::move(PhysicalExtents(*group, lv), std::back_inserter(used));
+    }
+  }
+  std::ranges::sort(used);
+  Extents sum;
+  for (size_t i = 0; i < used.size(); ++i) {
+    sum += used[i].range.count;
+    EXPECT_TRUE(i == 0 || used[i - 1].pv_uuid != used[i].pv_uuid ||
+                used[i - 1].range.end() <= used[i].range.first);
+  }
+  EXPECT_EQ(sum, group->extent_count - group->free_count);
+}
+
 // One more word anywhere is not understood, so it is not ignored.
 TEST_P(EveryText, WithAnUnknownWordAsksLvm) {
   const Case fixture(GetParam());
@@ -108,8 +131,12 @@ TEST_P(EveryText, WithoutALineIsNeverAnotherGroup) {
     std::string bent = fixture.text;
     bent.replace(at, end - at, std::string(line.size() - 1, ' ') + "\n");
     const auto group = SnapshotFromText(bent, fixture.pvs);
-    // These lines are absent where there are no tags or no limit.
-    if (group.has_value() && !line.starts_with("tags = ") && !line.starts_with("max_recovery_rate = ")) {
+    // These lines are absent where there are no tags, no limit, no zeroing and no origin. An external origin
+    // is a reason to ask LVM by itself.
+    const bool optional = line.starts_with("tags = ") || line.starts_with("max_recovery_rate = ") ||
+                          line.starts_with("zero_new_blocks = ") || line.starts_with("origin = ") ||
+                          line.starts_with("external_origin = ");
+    if (group.has_value() && !optional) {
       ASSERT_TRUE(whole.has_value()) << line;
       EXPECT_EQ(AllOf(*group), AllOf(*whole)) << line;
     }
@@ -153,6 +180,8 @@ class Text : public ::testing::Test {
   }
   Case plain_{kFixtures / "2.03.31/plain.text"};
   Case raid_{kFixtures / "2.03.31/raid5.text"};
+  Case thin_{kFixtures / "2.03.31/thin_grown.text"};
+  Case queued_{kFixtures / "2.03.31/thin_queued.text"};
   Case snapshots_{kFixtures / "2.03.31/snapshots.text"};
 };
 
@@ -205,6 +234,42 @@ TEST_F(Text, OfInconsistentSnapshotsAsksLvm) {
   ExpectAsks(snapshots_, "origin = \"stripes\"", "origin = \"mirror_rimage_0\"");
 }
 
+TEST_F(Text, OfInconsistentThinPoolsAsksLvm) {
+  ExpectAsks(thin_, "metadata = \"p_tmeta\"", "metadata = \"p_tdata\"");
+  ExpectAsks(thin_, "metadata = \"p_tmeta\"", "metadata = \"other\"");
+  ExpectAsks(thin_, "pool = \"p_tdata\"", "pool = \"nosuch\"");
+  ExpectAsks(thin_, "extent_count = 16", "extent_count = 17");  // not the length of the data
+  ExpectAsks(thin_, "discards = \"nopassdown\"", "discards = \"sometimes\"");
+  ExpectAsks(thin_, "chunk_size = 256", "chunk_size = 256\nzero_new_blocks = 2");
+  ExpectAsks(thin_, "chunk_size = 256", "chunk_size = 256\nlow_water_mark = 2");
+  ExpectAsks(thin_, "thin_pool = \"p\"", "thin_pool = \"nosuch\"");
+  ExpectAsks(thin_, "thin_pool = \"p\"", "thin_pool = \"p_tdata\"");
+  ExpectAsks(thin_, "device_id = 2", "device_id = 16777216");
+  ExpectAsks(thin_, "origin = \"s\"", "origin = \"s_of_s\"");
+  ExpectAsks(thin_, "origin = \"s\"", "origin = \"p\"");
+  ExpectAsks(thin_, "origin = \"s\"", "external_origin = \"s\"");
+  ExpectAsks(thin_, "origin = \"s\"", "origin = \"s\"\nmerge = \"s\"");
+}
+
+TEST_F(Text, OfUnknownMessagesAsksLvm) {
+  ExpectAsks(queued_, "create = \"queued\"", "trim = 3");
+  ExpectAsks(queued_, "create = \"queued\"", "create = \"queued\"\ndelete = 3");
+  ExpectAsks(queued_, "create = \"queued\"", "create = \"queued\"\nmore {\nx = 1\n}\n");
+  ExpectAsks(queued_, "message1 {", "massage1 {");
+}
+
+TEST_F(Text, ASecondSpareForPoolMetadataAsksLvm) {
+  const Case spare(kFixtures / "2.03.31/thin_spare.text");
+  ExpectAsks(spare, "lvol0_pmspare {", "lvol0_nospare {");
+  const size_t begin = spare.text.find("lvol0_pmspare {");
+  std::string second = spare.text.substr(begin, spare.text.find("\n}\n}\n", begin) + 6 - begin);
+  EXPECT_TRUE(spare.Read().has_value());
+  second.replace(second.find("lvol0"), 5, "lvol1");
+  second.replace(second.find("\"pv0\", 0"), 8, "\"pv3\", 0");
+  EXPECT_THAT(spare.ReadAs("lvol0_pmspare {", second + "lvol0_pmspare {").error().message(),
+              HasSubstr("part of no volume"));
+}
+
 TEST_F(Text, OfOtherPvsAsksLvm) {
   std::vector<TextPv> pvs = plain_.pvs;
   std::swap(pvs[0], pvs[3]);
@@ -227,6 +292,20 @@ TEST_F(Text, WhatLiesOnALostPvIsPartial) {
   for (const LogicalVolume& lv : group->lvs) {
     const bool leg = lv.name.ends_with("_1") || lv.name == "v";
     EXPECT_EQ(lv.partial, leg || lv.name == "one") << lv.name;
+  }
+}
+
+TEST_F(Text, AThinPoolIsOneLegWithItsMetadata) {
+  const auto group = Case(kFixtures / "2.03.31/lost_thin_grown.text").Read();  // a piece of p_tmeta is lost
+  ASSERT_TRUE(group.has_value()) << group.error().message();
+  const LogicalVolume& pool = *group->FindLv("p");
+  EXPECT_THAT(LostLegs(*group, pool), ::testing::ElementsAre(true));
+  EXPECT_THAT(LegPvs(*group, pool), ::testing::ElementsAre(::testing::SizeIs(4)));
+  EXPECT_EQ(SharedPv(*group, pool), std::nullopt);
+  for (const char* volume : {"s", "s_of_s", "other"}) {
+    EXPECT_THAT(PhysicalExtents(*group, *group->FindLv(volume)), ::testing::IsEmpty());
+    EXPECT_THAT(LegPvs(*group, *group->FindLv(volume)), ::testing::IsEmpty());
+    EXPECT_TRUE(group->FindLv(volume)->partial);
   }
 }
 
