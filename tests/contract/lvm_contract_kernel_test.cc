@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
+#include "lvm/fresh/fresh_lvm.h"
+#include "lvm/fresh/metadata_header_reader.h"
 #include "lvm/run/lvm_config.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/lvm_kernel_world.h"
@@ -116,7 +118,7 @@ TEST_F(LvmSpawnTest, RemovingAnOriginKeepsItsSnapshot) {
   EXPECT_TRUE(Lvm().Apply(lvm::RemoveLvs{Group(), {name}, 0}, Patient()).has_value());
 }
 
-// Work under a hold relies on the text, whatever an administrator lays over the volumes.
+// Under LVM's lock only headers and text are believed, whatever an administrator lays over the volumes.
 TEST_F(LvmSpawnTest, TheTextOfSnapshotsIsThatOfTheReport) {
   const std::string linear = CreateSmall();
   const std::string mirror = lvm::NewLvName();
@@ -151,6 +153,25 @@ TEST_F(LvmSpawnTest, TheTextOfThinPoolsIsThatOfTheReport) {
   EXPECT_EQ(pool.segments.front().thin_pool->transaction_id, 2U);
   EXPECT_EQ(now->FindLv("copy")->segments.front().thin_volume->device_id, 2U);
   EXPECT_EQ(now->FindLv("copy")->origin, "thin");
+}
+
+TEST_F(LvmSpawnTest, AGroupWithThinPoolsAndSnapshotsIsHeldWithoutAskingLvm) {
+  const std::string name = CreateSmall();
+  world_.RunLvm({"lvcreate", "-y", "-T", "-L", "64m", "-V", "128m", "-n", "thin", Group() + "/pool"});
+  world_.RunLvm({"lvcreate", "-y", "-s", "-n", "copy", Group() + "/thin"});
+  world_.RunLvm({"lvcreate", "-y", "-s", "-n", "backup", "-l", "1", Group() + "/" + name});
+  lvm::HeaderReader headers;
+  lvm::FreshLvm fresh(Lvm(), headers);
+  ASSERT_TRUE(fresh.Read(Group(), Patient()).has_value());
+  const uint64_t asked = fresh.counts().refreshed;
+  for (const std::string tag : {"a", "b", "c"}) {
+    world_.RunLvm({"lvchange", "--addtag", tag, Group() + "/pool"});
+    const auto held = fresh.Hold(Group(), Patient());
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_THAT(held->snapshot->FindLv("pool")->tags, ::testing::Contains(tag));
+  }
+  EXPECT_EQ(fresh.counts().refreshed, asked);
+  EXPECT_GE(fresh.counts().read, 3U);
 }
 
 // "Not found" is an answer about all disks.
