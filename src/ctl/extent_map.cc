@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ctl/json_text.h"
+#include "lvm/names.h"
 
 namespace quarry::ctl {
 namespace {
@@ -49,18 +52,25 @@ Owner MakeOwner(const engine::Catalog& catalog, const lvm::LogicalVolume& lv, si
   return owner;
 }
 
-bool IsMetadata(const lvm::VolumeGroup& group, const lvm::PhysicalRange& range) {
+// The extents of raid metadata, and of the metadata of thin pools.
+std::set<lvm::PhysicalRange> MetadataRanges(const lvm::VolumeGroup& group) {
+  std::set<std::string_view> pool_metadata;
   for (const lvm::LogicalVolume& lv : group.lvs) {
-    if (!lv.hidden || lv.name.find("_rmeta") == std::string::npos) {
-      continue;
-    }
-    for (const lvm::PhysicalRange& own : lvm::PhysicalExtents(group, lv)) {
-      if (own.pv_uuid == range.pv_uuid && own.range == range.range) {
-        return true;
+    for (const lvm::Segment& segment : lv.segments) {
+      if (segment.thin_pool.has_value()) {
+        pool_metadata.insert(segment.thin_pool->metadata_lv);
       }
     }
   }
-  return false;
+  std::set<lvm::PhysicalRange> out;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    if (lv.hidden && (lv.name.find("_rmeta") != std::string::npos || pool_metadata.contains(lv.name))) {
+      for (lvm::PhysicalRange& range : lvm::PhysicalExtents(group, lv)) {
+        out.insert(std::move(range));
+      }
+    }
+  }
+  return out;
 }
 
 struct Cell {
@@ -137,16 +147,18 @@ ExtentMap BuildMap(const std::string& pool, const engine::Catalog& catalog) {
     }
     map.disks.push_back(std::move(disk));
   }
+  const std::set<lvm::PhysicalRange> metadata = MetadataRanges(group);
   size_t letters = 0;
   for (const lvm::LogicalVolume& lv : group.lvs) {
-    if (lv.hidden) {
+    // LVM's spare is hidden, but no part of a volume.
+    if (lv.hidden && !lvm::IsPoolSpareName(lv.name)) {
       continue;
     }
     map.owners.push_back(MakeOwner(catalog, lv, letters));
     for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, lv)) {
       for (DiskMap& disk : map.disks) {
         if (disk.pv_uuid == range.pv_uuid) {
-          const Role role = IsMetadata(group, range) ? Role::kMetadata : Role::kData;
+          const Role role = metadata.contains(range) ? Role::kMetadata : Role::kData;
           disk.runs.push_back({range.range, map.owners.size() - 1, role});
         }
       }
@@ -169,7 +181,7 @@ std::string DrawMap(const ExtentMap& map, size_t width, bool colour) {
     out += fmt::format("{:<{}} |{}| {:>{}}\n", Clip(disk.device, kNameColumn), kNameColumn,
                        Bar(map, disk, cells, colour), free, kFreeColumn);
   }
-  out += "  . free   + raid metadata   # unmanaged   (right: free on that disk)\n";
+  out += "  . free   + metadata   # unmanaged   (right: free on that disk)\n";
   for (size_t i = 0; i < map.owners.size(); ++i) {
     out += LegendLine(map.owners[i], i, colour);
   }
