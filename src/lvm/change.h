@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "lvm/verbs/activation.h"  // IWYU pragma: export
+#include "lvm/verbs/cow.h"         // IWYU pragma: export
 #include "lvm/verbs/group.h"       // IWYU pragma: export
 #include "lvm/verbs/legs.h"        // IWYU pragma: export
 #include "lvm/verbs/volume.h"      // IWYU pragma: export
@@ -21,7 +22,7 @@ namespace quarry::lvm {
 
 using Change = std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv,
                             ExtendLv, RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv,
-                            LimitRecovery, MoveExtents, AbortMove>;
+                            LimitRecovery, MoveExtents, AbortMove, CreateCow, SplitCow, DropCow>;
 
 // The group that is changed.
 const std::string& GroupOf(const Change& change);

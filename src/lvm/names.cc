@@ -45,6 +45,7 @@ constexpr std::string_view kRestoredKey = "quarry.restored";
 constexpr std::string_view kMountKey = "quarry.mount";
 constexpr std::string_view kMountOptionsKey = "quarry.mountopts";
 constexpr std::string_view kS3Key = "quarry.s3";
+constexpr std::string_view kCowKey = "quarry.cow";
 constexpr std::string_view kKindKey = "quarry.kind";
 constexpr std::string_view kCutKey = "quarry.cut";
 constexpr std::string_view kLengthKey = "quarry.length";
@@ -179,6 +180,15 @@ Status ParseSnapshot(const TagTable& table, VolumeTags& out) {
   QUARRY_ASSIGN(const std::string length, table.Text(kLengthKey, true));
   QUARRY_ASSIGN(out.length.value, ParseNumber(kLengthKey, length));
   return Ok();
+}
+
+// A tag that says "true" or is absent.
+Result<bool> ParseFlag(const TagTable& table, std::string_view key) {
+  QUARRY_ASSIGN(const std::string text, table.Text(key, false));
+  if (!text.empty() && text != kTrue) {
+    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", key, text));
+  }
+  return text == kTrue;
 }
 
 // RFC 4648 section 5, without padding.
@@ -335,6 +345,15 @@ std::string AskedTag(Bytes size) {
   return fmt::format("{}={}", kAskedKey, size.value);
 }
 
+std::string CutTag(uint64_t cut) {
+  return fmt::format("{}={}", kCutKey, cut);
+}
+
+bool IsCowStore(const std::vector<std::string>& tags) {
+  const auto has = [&](const std::string& tag) { return std::ranges::find(tags, tag) != tags.end(); };
+  return has(StateTag(VolumeState::kErasing)) && has(fmt::format("{}={}", kCowKey, kTrue));
+}
+
 std::string FormattedTag(std::string_view fs_type) {
   return fmt::format("{}={}", kFormattedKey, EscapeForTag(fs_type));
 }
@@ -404,9 +423,12 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (!tags.s3.empty()) {
     Emit(out, kS3Key, tags.s3);
   }
+  if (tags.cow) {
+    Emit(out, kCowKey, kTrue);
+  }
   if (tags.snapshot) {
     Emit(out, kKindKey, kSnapshot);
-    Emit(out, kCutKey, fmt::format("{}", tags.cut));
+    out.push_back(CutTag(tags.cut));
     Emit(out, kLengthKey, fmt::format("{}", tags.length.value));
   }
   return out;
@@ -446,11 +468,8 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   if (!overruled.empty()) {
     QUARRY_ASSIGN(out.overruled, ParseNumber(kOverruledKey, overruled));
   }
-  QUARRY_ASSIGN(const std::string ephemeral, table.Text(kEphemeralKey, false));
-  if (!ephemeral.empty() && ephemeral != kTrue) {
-    return Error(Code::kCorrupt, fmt::format("tag {} holds '{}'", kEphemeralKey, ephemeral));
-  }
-  out.ephemeral = ephemeral == kTrue;
+  QUARRY_ASSIGN(out.ephemeral, ParseFlag(table, kEphemeralKey));
+  QUARRY_ASSIGN(out.cow, ParseFlag(table, kCowKey));
   QUARRY_ASSIGN(const std::string asked, table.Text(kAskedKey, false));
   if (!asked.empty()) {
     QUARRY_ASSIGN(out.asked.value, ParseNumber(kAskedKey, asked));

@@ -22,6 +22,7 @@
 //   quarry.restored=?                                     id of the snapshot that it was made from
 //   quarry.mount=? .mountopts=?                           where quarryd itself mounts it, and how
 //   quarry.s3=?                                           a bucket, and its parameters
+//   quarry.cow=true?                                      the store of a copy (VolumeTags::cow)
 //   quarry.kind=snapshot?                                 a snapshot, with these two as well:
 //   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
@@ -115,6 +116,9 @@ struct VolumeTags {
   bool snapshot = false;           // a snapshot, not a volume; `id` and `co_name` are then the snapshot's
   uint64_t cut = 0;   // of a snapshot: nanoseconds since 1970 at which the bytes were as they are in it
   Bytes length = {};  // of a snapshot: the bytes of its source; the rest of the LV is of no meaning
+  // Keeps what the volume `source` had when a copy of it began, while the volume is in use (verbs/cow.h). Its
+  // state is always kErasing: it is of use to the process that copies, and to no other.
+  bool cow = false;
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
@@ -133,10 +137,13 @@ std::string AskedTag(Bytes size);
 // Whether the tags of a volume or snapshot contain this id, or this name. Works for every format version.
 bool BearsId(const std::vector<std::string>& tags, std::string_view id);
 bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
+std::string CutTag(uint64_t cut);
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe
 std::string OverruledTag(uint64_t times);
+// Whether these are the tags of a copy's store (VolumeTags::cow).
+bool IsCowStore(const std::vector<std::string>& tags);
 // Empty for an empty `mount_point`.
 std::vector<std::string> MountTags(std::string_view mount_point, std::string_view options);
 

@@ -45,7 +45,9 @@ bool IsPartName(std::string_view name, std::string_view lv) {
 
 class Proof {
  public:
-  Proof(const VolumeGroup& group, const LogicalVolume& lv) : group_(group), lv_(lv), parts_{lv.name} {}
+  // `with_stores`: stores of copies may be bound to the volume.
+  Proof(const VolumeGroup& group, const LogicalVolume& lv, bool with_stores = false)
+      : group_(group), lv_(lv), with_stores_(with_stores), parts_{lv.name} {}
 
   Result<std::vector<PhysicalRange>> Make() {
     if (lv_.hidden) {
@@ -63,7 +65,13 @@ class Proof {
     if (lv_.segments.empty() || ToBytes(at, group_.extent_size) != lv_.size) {
       return Unknown("its segments do not add up to its size");
     }
-    if (!lv_.independent) {
+    if (!lv_.origin.empty() && IsOurLvName(lv_.name) && IsCowStore(lv_.tags)) {
+      return Error(
+          Code::kUnavailable,
+          fmt::format("it keeps the bytes of {} for a copy; wait until that ends", Path(lv_.origin)));
+    }
+    const auto is_bound = [&](const LogicalVolume& other) { return IsBoundStore(other, lv_.name); };
+    if (!lv_.independent && !(with_stores_ && std::ranges::any_of(group_.lvs, is_bound))) {
       return Stacked(
           "it is the origin or a part of another logical volume (see lv_role of lvs): remove that first");
     }
@@ -100,10 +108,14 @@ class Proof {
  private:
   std::string Path(std::string_view name) const { return fmt::format("{}/{}", group_.name, name); }
 
+  static bool IsBoundStore(const LogicalVolume& other, std::string_view name) {
+    return other.origin == name && IsOurLvName(other.name) && IsCowStore(other.tags);
+  }
+
   // Fails if an LV has `name` (the volume or one of its legs) as its origin or its pool.
   Status NothingStandsOn(std::string_view name) const {
     for (const LogicalVolume& other : group_.lvs) {
-      if (other.origin == name) {
+      if (other.origin == name && !(with_stores_ && IsBoundStore(other, lv_.name))) {
         return StandsAsSnapshot(other);
       }
     }
@@ -122,6 +134,11 @@ class Proof {
       return Error(
           Code::kUnavailable,
           fmt::format("the snapshot {} is being merged into it; wait until that ends", Path(other.name)));
+    }
+    if (IsOurLvName(other.name) && IsCowStore(other.tags)) {
+      return Error(Code::kUnavailable,
+                   fmt::format("it is being copied, or was a moment ago (to {}); wait until that ends",
+                               Path(other.name)));
     }
     if (other.segment_type == "thin") {
       return Stacked(fmt::format("{} is a thin clone of it: remove that first", Path(other.name)));
@@ -321,6 +338,7 @@ class Proof {
 
   const VolumeGroup& group_;
   const LogicalVolume& lv_;
+  const bool with_stores_;
   std::set<std::string, std::less<>> parts_;  // the volume, its legs and their metadata, by name
   std::vector<PhysicalRange> ranges_;
   std::map<std::string, std::vector<ExtentRange>, std::less<>> by_pv_;
@@ -330,6 +348,11 @@ class Proof {
 
 Status RemovesAlone(const VolumeGroup& group, const LogicalVolume& lv) {
   return Proof(group, lv).IsUncovered();
+}
+
+Status IsAloneButForStores(const VolumeGroup& group, const LogicalVolume& lv) {
+  QUARRY_TRY(Proof(group, lv, true).Make());
+  return Ok();
 }
 
 bool IsPvmove(const LogicalVolume& lv) {

@@ -20,6 +20,10 @@ namespace quarry::lvm {
 // call the volume "it"; the caller adds the name.
 Result<std::vector<PhysicalRange>> OwnedExtents(const VolumeGroup& group, const LogicalVolume& lv);
 
+// OK as for OwnedExtents, also while stores of copies (verbs/cow.h) are bound to `lv`. For changes of its
+// legs, which a store does not notice.
+Status IsAloneButForStores(const VolumeGroup& group, const LogicalVolume& lv);
+
 // OK if removing `lv` removes no other volume. `lv` may be unfinished. Fails if `lv` has a snapshot or clone,
 // is a pool or cached, if anything is built on it or a leg, or if it is being moved. Errors as above, except
 // that an unrecognized shape is not an error.

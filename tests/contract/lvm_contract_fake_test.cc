@@ -1,4 +1,5 @@
 #include "tests/contract/lvm_contract_hold.h"
+#include "tests/contract/lvm_contract_cow.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/fakes/fake_lvm.h"
 
@@ -37,6 +38,7 @@ class FakeWorld {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmContract, FakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmMoveContract, FakeWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmCowContract, FakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmHoldContract, FakeWorld);
 
 }  // namespace

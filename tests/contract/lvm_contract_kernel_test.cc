@@ -11,6 +11,7 @@
 #include "lvm/fresh/fresh_lvm.h"
 #include "lvm/fresh/metadata_header_reader.h"
 #include "lvm/run/lvm_config.h"
+#include "tests/contract/lvm_contract_cow.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/contract/lvm_kernel_world.h"
 
@@ -21,8 +22,10 @@ using ::testing::HasSubstr;
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmContract, LvmKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmMoveContract, LvmKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmCowContract, LvmKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, LvmZygoteKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmMoveContract, LvmZygoteKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmCowContract, LvmZygoteKernelWorld);
 
 class LvmSpawnTest : public LvmContract<LvmKernelWorld> {};
 

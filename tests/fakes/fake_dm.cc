@@ -90,6 +90,20 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
   return it->second.device;
 }
 
+void FakeDm::AddCopy(const std::string& uuid, const std::string& name, const std::string& of) {
+  const Bytes size = SizeOf(of).value();
+  AddDevice(uuid, name, size);
+  const std::lock_guard lock(mutex_);
+  loff_t from = 0;
+  loff_t to = 0;
+  while (from < static_cast<loff_t>(size.value)) {
+    if (copy_file_range(devices_.at(of).file.get(), &from, devices_.at(uuid).file.get(), &to,
+                        size.value - static_cast<uint64_t>(from), 0) <= 0) {
+      throw std::system_error(errno, std::generic_category(), "copy_file_range");
+    }
+  }
+}
+
 Status FakeDm::RemoveDevice(const std::string& uuid) {
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);

@@ -29,6 +29,8 @@ class FakeDm final : public dm::DmApi {
   // Creates the device with the lowest free minor, as the kernel does: the minor of a removed device is
   // reused. If the device exists, its size (and suspended state) is updated, as by a reload.
   dm::Device AddDevice(const std::string& uuid, const std::string& name, Bytes size, bool read_only = false);
+  // A device with the present size and bytes of the device `of`, as of a snapshot.
+  void AddCopy(const std::string& uuid, const std::string& name, const std::string& of);
   // kPrecondition "… is open n times" while a descriptor or a mount has it open; OK if already gone.
   Status RemoveDevice(const std::string& uuid);
   Status SetSize(const std::string& uuid, Bytes size);
@@ -50,7 +52,7 @@ class FakeDm final : public dm::DmApi {
   // As after a power cut: all devices are gone, even open ones. (Descriptors stay, but belong to no device.)
   void Reboot();
   void SetTarget(const std::string& target,
-                 bool offered);  // at first: linear, striped, mirror, raid, error, zero
+                 bool offered);  // at first: linear, striped, mirror, raid, error, zero, snapshot
 
   // --- For FakeMount.
 
@@ -105,8 +107,9 @@ class FakeDm final : public dm::DmApi {
   std::map<std::string, State> devices_;   // by uuid
   std::map<std::string, UniqueFd> bytes_;  // of removed devices, by uuid: the disks still have them
   uint64_t instances_ = 0;
-  std::map<std::string, bool> targets_ = {{"linear", true}, {"striped", true}, {"mirror", true},
-                                          {"raid", true},   {"error", true},   {"zero", true}};
+  std::map<std::string, bool> targets_ = {{"linear", true},  {"striped", true}, {"mirror", true},
+                                          {"raid", true},    {"error", true},   {"zero", true},
+                                          {"snapshot", true}};
 };
 
 }  // namespace quarry::fakes

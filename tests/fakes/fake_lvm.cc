@@ -57,6 +57,12 @@ std::vector<std::pair<Bytes, Bytes>> MappedOn(const VolumeGroup& group, const Lo
   return out;
 }
 
+// After a store was taken off the volume.
+void Unbind(VolumeGroup& group, const std::string& name) {
+  Find(group, name)->independent =
+      std::ranges::none_of(group.lvs, [&](const LogicalVolume& other) { return other.origin == name; });
+}
+
 uint64_t PerLeg(const Geometry& geometry, Extents logical) {
   return logical.value / geometry.data_legs();
 }
@@ -672,6 +678,81 @@ Status FakeLvm::Do(const lvm::AbortMove& verb, const Call& call) {
   });
 }
 
+Status FakeLvm::Do(const lvm::CreateCow& verb, const Call& call) {
+  return Act("CreateCow", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    const LogicalVolume* const origin = Find(next, verb.name);
+    if (origin == nullptr) {
+      return NoSuchLv(next, verb.name);
+    }
+    if (!origin->active || Find(next, verb.store) != nullptr) {
+      return Error(Code::kInternal, "here the volume is active, and the name of the store is new");
+    }
+    const lvm::CreateLv plain{.group = verb.group,
+                              .name = verb.store,
+                              .geometry = Geometry::Make({}).value(),
+                              .step = verb.step,
+                              .tags = verb.tags};
+    QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs, Allocate(next, verb.step.pv_arguments,
+                                                                 {.legs = 1,
+                                                                  .per_leg = verb.step.logical_extents.value,
+                                                                  .metadata = 0,
+                                                                  .policy = verb.step.alloc,
+                                                                  .tails = {}}));
+    AddVolume(next, plain, legs, true, [this] { return NewUuid(); });
+    QUARRY_TRY(Commit(group, next));
+    LogicalVolume& store = *Find(next, verb.store);
+    store.origin = verb.name;
+    store.independent = false;
+    Find(next, verb.name)->independent = false;
+    ++next.seqno;
+    QUARRY_TRY(Commit(group, std::move(next)));
+    if (hooks_.kept) {
+      hooks_.kept(group.now, *group.now.FindLv(verb.name), *group.now.FindLv(verb.store));
+    }
+    return Ok();
+  });
+}
+
+Status FakeLvm::Do(const lvm::DropCow& verb, const Call& call) {
+  return Act("DropCow", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    const LogicalVolume* const store = Find(next, verb.store);
+    if (store == nullptr) {
+      return NoSuchLv(next, verb.store);
+    }
+    QUARRY_TRY(MayDeactivate(next, *store));
+    std::erase_if(next.lvs, [&](const LogicalVolume& lv) { return lv.name == verb.store; });
+    Unbind(next, verb.name);
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::Do(const lvm::SplitCow& verb, const Call& call) {
+  return Act("SplitCow", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    LogicalVolume* const store = Find(next, verb.store);
+    if (store == nullptr) {
+      return NoSuchLv(next, verb.store);
+    }
+    if (store->origin != verb.name) {
+      return Error(Code::kInternal, fmt::format("{}/{} is not a snapshot.", verb.group, verb.store));
+    }
+    QUARRY_TRY(MayDeactivate(next, *store));
+    store->origin.clear();
+    store->independent = true;
+    Unbind(next, verb.name);
+    const bool active = store->active;
+    QUARRY_TRY(Commit(group, std::move(next)));
+    if (active) {
+      TellActive(group.now, verb.store);
+    }
+    return Ok();
+  });
+}
+
 Status FakeLvm::Do(const lvm::RemovePv& verb, const Call& call) {
   return Act("RemovePv", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
@@ -753,6 +834,11 @@ void Follow(FakeLvm& lvm, FakeDm& dm) {
                 .deactivate =
                     [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
                       return dm.RemoveDevice(lvm::DmUuid(group.uuid, lv.uuid));
+                    },
+                .kept =
+                    [&dm](const VolumeGroup& group, const LogicalVolume& lv, const LogicalVolume& store) {
+                      dm.AddCopy(lvm::DmUuid(group.uuid, store.uuid), lvm::DmName(group.name, store.name),
+                                 lvm::DmUuid(group.uuid, lv.uuid));
                     },
                 .renewed = [&dm](const VolumeGroup& group,
                                  const LogicalVolume& lv) { dm.Renew(lvm::DmUuid(group.uuid, lv.uuid)); }});

@@ -33,6 +33,9 @@ struct FakeLvmHooks {
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> active;
   // The LV is about to become inactive. An error (in use) stops the deactivation and the command.
   std::function<Status(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> deactivate;
+  // A store began to keep the present bytes of an LV.
+  std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume& lv, const lvm::LogicalVolume& store)>
+      kept;
   // An active LV was refreshed, or got new legs.
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> renewed;
 };
@@ -94,7 +97,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Result<lvm::Snapshot> Read(const std::string& group, const Call& call) override;
   // Faults: one name for each verb, as Act() in fake_lvm.cc is given it: "CreateGroup", "Create", "Extend",
   // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
-  // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv".
+  // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv", "CreateCow", "SplitCow",
+  // "DropCow".
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
@@ -133,6 +137,9 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Do(const lvm::LimitRecovery& verb, const Call& call);
   Status Do(const lvm::MoveExtents& verb, const Call& call);
   Status Do(const lvm::AbortMove& verb, const Call& call);
+  Status Do(const lvm::CreateCow& verb, const Call& call);
+  Status Do(const lvm::SplitCow& verb, const Call& call);
+  Status Do(const lvm::DropCow& verb, const Call& call);
   class Superblocks final : public dm::RaidLegsApi {
    public:
     explicit Superblocks(FakeLvm& lvm) : lvm_(lvm) {}

@@ -30,6 +30,8 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"while pvs are missing", Code::kUnavailable, "a disk of the group is missing"},
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
     {"multiple vgs found with the same name", Code::kPrecondition, "two groups have this name"},
+    {"unable to suspend", Code::kUnavailable,
+     "if the file system is frozen (fsfreeze), thaw it: some kernels cannot freeze it once more"},
     {"still in use", Code::kPrecondition, ""},
     {"locked logical volume", Code::kUnavailable, "it is being moved to another disk"},
     {"is exported", Code::kPrecondition, ""},

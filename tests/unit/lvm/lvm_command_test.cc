@@ -155,6 +155,33 @@ TEST(MendingArguments, NameTheirObjects) {
               ElementsAre("vgreduce", "-y", "--removemissing", "--", "vg0"));
 }
 
+TEST(CowArguments, NameStoreAndVolume) {
+  const CreateCow keep{.group = "vg0",
+                       .name = "qx",
+                       .store = "qs",
+                       .step = {Extents{11}, "normal", {"/dev/c:0-10"}},
+                       .tags = {"quarry.erasing"}};
+  EXPECT_THAT(keep.Arguments().value(),
+              ElementsAre("lvcreate", "-y", "--snapshot", "--name", "qs", "--extents", "11", "--chunksize",
+                          "64k", "--alloc", "normal", "--setactivationskip", "y", "--addtag",
+                          "quarry.erasing", "--", "vg0/qx", "/dev/c:0-10"));
+  EXPECT_THAT((SplitCow{"vg0", "qx", "qs"}.Arguments()).value(),
+              ElementsAre("lvconvert", "-y", "--splitsnapshot", "--", "vg0/qs"));
+  EXPECT_THAT(
+      (DropCow{"vg0", "qx", "qs"}.Arguments()).value(),
+      ElementsAre("lvremove", "-y", "--config", "activation/activation_mode=partial", "--", "vg0/qs"));
+}
+
+// lvcreate reduces stores that are larger, and a smaller one might overflow.
+TEST(CowArguments, AStoreHoldsEveryChunkAndItsRecord) {
+  constexpr Bytes kExtent{4 * kMiB.value};
+  EXPECT_EQ(CowStoreSize({10 * kExtent.value}, kExtent), Extents{11});
+  EXPECT_EQ(CowStoreSize({80 * kExtent.value}, kExtent), Extents{81});
+  // 4096 chunks of 64 KiB need one area of records and one that ends them.
+  EXPECT_EQ(CowStoreSize({256 * kMiB.value}, {64 * kKiB.value}), Extents{1 + 4096 + 2});
+  EXPECT_EQ(CowStoreSize({255 * kMiB.value}, {64 * kKiB.value}), Extents{1 + 4080 + 1});
+}
+
 // "@tag" would select every LV with that tag; "a/b" names another group's LV.
 TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
@@ -168,6 +195,12 @@ TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
     EXPECT_EQ((RefreshLvs{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((RestorePv{bad, "/dev/a"}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((DropMissingPvs{bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((SplitCow{"vg0", "qx", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((CreateCow{.group = "vg0", .name = bad, .store = "qs", .step = {}, .tags = {}}.Arguments())
+                  .error()
+                  .code(),
+              Code::kInvalidArgument)
+        << bad;
     CreateLv spec = Spec({});
     spec.name = bad;
     EXPECT_EQ(spec.Arguments().error().code(), Code::kInvalidArgument) << bad;

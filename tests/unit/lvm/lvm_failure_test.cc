@@ -136,6 +136,21 @@ TEST(LvmFailureTest, AVolumeCalledLikeARefusalChangesNothing) {
       SaysNoSuchGroup(Said(5, "Volume group \"vg\" has insufficient free space (1 extents): 2 required.")));
 }
 
+// Words of lvm2 2.03.16 on Linux 6.1.
+TEST(LvmFailureTest, AFrozenFileSystemIsToldByTheFirstCause) {
+  Finished finished;
+  finished.exit_status = 5;
+  finished.err =
+      "  device-mapper: suspend ioctl on  (254:4) failed: Device or resource busy\n"
+      "  Unable to suspend vg-q (254:4)\n"
+      "  Failed to suspend logical volume vg/q.\n"
+      "  Device vg-q-real (254:6) is used by another device.\n"
+      "  Failed to revert logical volume vg/q.\n";
+  const Error error = LvmFailure("lvcreate vg/q", finished);
+  EXPECT_EQ(error.code(), Code::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("fsfreeze"));
+}
+
 TEST(LvmFailureTest, IoErrorsAreNamedSo) {
   EXPECT_EQ(LvmFailure(
                 "x", Said(5, "  Error writing device /dev/x at 4096 length 512.\n  Failed to write VG vg.\n"))

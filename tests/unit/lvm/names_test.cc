@@ -123,6 +123,20 @@ TEST(Tags, ShowAnInlineVolume) {
   EXPECT_EQ(ParseTags(built).error().code(), Code::kCorrupt);
 }
 
+TEST(Tags, ShowTheStoreOfACopy) {
+  VolumeTags tags = Sample();
+  EXPECT_FALSE((*ParseTags(BuildTags(tags)))->cow);
+  tags.state = VolumeState::kErasing;
+  EXPECT_FALSE(IsCowStore(BuildTags(tags)));
+  tags.cow = true;
+  std::vector<std::string> built = BuildTags(tags);
+  EXPECT_THAT(built, Contains("quarry.cow=true"));
+  EXPECT_TRUE((*ParseTags(built))->cow);
+  EXPECT_TRUE(IsCowStore(built));
+  std::ranges::replace(built, "quarry.cow=true", "quarry.cow=maybe");
+  EXPECT_EQ(ParseTags(built).error().code(), Code::kCorrupt);
+}
+
 TEST(Tags, AreReadableByPeople) {
   EXPECT_THAT(
       BuildTags(Sample()),
