@@ -62,8 +62,10 @@ class DmApi {
   // Every device whose UUID begins with `prefix` (not empty), in no particular order. DM_LIST_DEVICES.
   virtual Result<std::vector<Device>> List(const std::string& prefix) = 0;
 
-  // The status of a raid device. nullopt: no such device, or not a raid device, or it has no table yet. The
-  // status is read without flushing, so the call does not wait for a disk. DM_TABLE_STATUS.
+  // The status of a raid device. nullopt: no such device, or not a raid device, or it has no table yet. If a
+  // snapshot of LVM's lies on the volume, `uuid` is a snapshot-origin, and this is the status of the device
+  // below it (UUID with the suffix "-real"). The status is read without flushing, so the call does not wait
+  // for a disk. DM_TABLE_STATUS.
   virtual Result<std::optional<RaidStatus>> Raid(const std::string& uuid) = 0;
 
   // Starts a scrub: the raid device reads all its legs and counts differences (RaidStatus::mismatches). With

@@ -28,6 +28,31 @@ Error NotActive(const std::string& uuid) {
   return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
 }
 
+// The first line of a device's status. Both are empty if there is no such device, or it has no table yet.
+struct TargetStatus {
+  std::string type, parameters;
+};
+
+Result<TargetStatus> FirstTargetOf(const std::string& uuid) {
+  const std::string what = fmt::format("asking for the state of device {}", uuid);
+  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
+  const DmTask task(dm_task_create(DM_DEVICE_STATUS));
+  if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 ||
+      dm_task_no_flush(task.get()) == 0 || dm_task_no_open_count(task.get()) == 0) {
+    return session.Failure(what);
+  }
+  if (dm_task_run(task.get()) == 0) {
+    const int failure = dm_task_get_errno(task.get());
+    return failure == ENXIO ? Result<TargetStatus>(TargetStatus()) : session.Failure(what, failure);
+  }
+  uint64_t start = 0;
+  uint64_t length = 0;
+  char* type = nullptr;
+  char* parameters = nullptr;
+  dm_get_next_target(task.get(), nullptr, &start, &length, &type, &parameters);
+  return type == nullptr || parameters == nullptr ? TargetStatus() : TargetStatus{type, parameters};
+}
+
 // Removes LVM's link /dev/GROUP/VOLUME to a device that is gone, and the folder if it is empty then. As long
 // as one is there, vgcreate refuses to make a group of that name. The node of the device must be gone.
 void RemoveDanglingLink(const std::string& name) {
@@ -247,27 +272,12 @@ Result<std::vector<Device>> DmKernel::List(const std::string& prefix) {
 }
 
 Result<std::optional<RaidStatus>> DmKernel::Raid(const std::string& uuid) {
-  const std::string what = fmt::format("asking for the state of device {}", uuid);
-  QUARRY_ASSIGN(const LibdmSession session, LibdmSession::Begin());
-  const DmTask task(dm_task_create(DM_DEVICE_STATUS));
-  if (!task || uuid.empty() || dm_task_set_uuid(task.get(), uuid.c_str()) == 0 ||
-      dm_task_no_flush(task.get()) == 0 || dm_task_no_open_count(task.get()) == 0) {
-    return session.Failure(what);
+  QUARRY_ASSIGN(TargetStatus target, FirstTargetOf(uuid));
+  if (target.type == "snapshot-origin") {
+    QUARRY_ASSIGN(target, FirstTargetOf(uuid + "-real"));
   }
-  if (dm_task_run(task.get()) == 0) {
-    const int failure = dm_task_get_errno(task.get());
-    return failure == ENXIO ? Result<std::optional<RaidStatus>>(std::nullopt)
-                            : session.Failure(what, failure);
-  }
-  uint64_t start = 0;
-  uint64_t length = 0;
-  char* type = nullptr;
-  char* parameters = nullptr;
-  dm_get_next_target(task.get(), nullptr, &start, &length, &type, &parameters);
-  if (type == nullptr || parameters == nullptr || std::string_view(type) != "raid") {
-    return std::optional<RaidStatus>();
-  }
-  return ParseRaidStatus(parameters).Context(what);
+  return target.type == "raid" ? ParseRaidStatus(target.parameters).Context("device " + uuid)
+                               : Result<std::optional<RaidStatus>>(std::nullopt);
 }
 
 Status DmKernel::Scrub(const std::string& uuid, bool repair) {
