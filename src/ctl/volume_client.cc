@@ -184,10 +184,12 @@ Status VolumeClient::Delete(const VolumeRow& row, const Call& call) {
 }
 
 Result<std::string> VolumeClient::Snapshot(const std::string& volume_id, const std::string& name,
+                                           const std::map<std::string, std::string>& parameters,
                                            const Call& call) {
   csi::CreateSnapshotRequest request;
   request.set_source_volume_id(volume_id);
   request.set_name(name);
+  request.mutable_parameters()->insert(parameters.begin(), parameters.end());
   QUARRY_ASSIGN(const auto made,
                 Repeat<csi::Controller>(channel_, tell_, &csi::Controller::Stub::CreateSnapshot, request,
                                         call, kCopyTurn));

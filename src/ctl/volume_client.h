@@ -78,7 +78,8 @@ class VolumeClient {
   Status GrowFilesystem(const VolumeRow& row, const Call& call);
   // Of a volume or a snapshot.
   Status Delete(const VolumeRow& row, const Call& call);
-  Result<std::string> Snapshot(const std::string& volume_id, const std::string& name, const Call& call);
+  Result<std::string> Snapshot(const std::string& volume_id, const std::string& name,
+                               const std::map<std::string, std::string>& parameters, const Call& call);
 
   // `path` empty: the mount point that an earlier Mount has set.
   Result<quarry::admin::v1::MountResponse> Mount(const std::string& id, const std::string& path,

@@ -31,6 +31,11 @@ class CopiesFixture : public VmTest {
       ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/dirt"}).status, 0);
     }
   }
+  static void ZeroFreeSpace() {
+    ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);
+    ASSERT_EQ(Tool({"blkdiscard", "-z", std::string("/dev/") + kGroup + "/all"}).status, 0);
+    ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/all"}).status, 0);
+  }
   // An unmanaged volume over all free space shows no byte.
   static void ExpectFreeSpaceIsZero() {
     ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);

@@ -344,5 +344,33 @@ TEST_F(CrashTest, ASnapshotIsWholeOrAbsentAfterAKillAtEveryStep) {
   DeleteKilled(source);
 }
 
+TEST_F(CrashTest, AVolumeInUseIsUnharmedByAKillAtEveryStepOfItsSnapshot) {
+  const v1::VolumeCapability how = BlockCapability();
+  const std::string staging = StagingPath("used");
+  const std::string target = TargetPath("used");
+  const v1::Volume source = MustCreate({"used", TypeParameters("raid1"), how, 16 * kMi});
+  const auto length = static_cast<uint64_t>(source.capacity_bytes());
+  Acknowledge(source);
+  ASSERT_OK(client().Stage(source, staging, how));
+  ASSERT_OK(client().Publish(source, staging, target, how));
+  ASSERT_OK(WritePattern(target, 8, length));
+  const v1::Snapshot snapshot = SnapshotKilled("live", source, {{"inuse", "cow"}, {"type", "linear"}});
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(CheckPattern(target, 8, length));
+  ASSERT_OK(WritePattern(target, 9, length));
+  VolumeSpec spec{"restored", TypeParameters("linear"), how, source.capacity_bytes()};
+  spec.snapshot = snapshot.snapshot_id();
+  const v1::Volume restored = MustCreate(spec);
+  ASSERT_FALSE(HasFailure());
+  Acknowledge(restored);
+  EXPECT_OK(CheckPattern(NodeOf(restored), 8, length));
+  EXPECT_OK(CheckPattern(target, 9, length));
+  DeleteSnapshotKilled(snapshot);
+  ASSERT_OK(client().Unpublish(source.volume_id(), target));
+  ASSERT_OK(client().Unstage(source.volume_id(), staging));
+  DeleteKilled(restored);
+  DeleteKilled(source);
+}
+
 }  // namespace
 }  // namespace quarry::vm

@@ -293,15 +293,20 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
 Run SetUpSnapshot(CLI::App& sub, const Common& common) {
   struct Wish {
     std::string volume, name;
+    std::vector<std::string> parameters;
   };
   const auto wish = std::make_shared<Wish>();
-  sub.add_option("VOLUME", wish->volume, "name or id of the volume, which must not be in use")->required();
+  sub.add_option("VOLUME", wish->volume, "name or id of the volume")->required();
   sub.add_option("NAME", wish->name, "name of the snapshot")->required();
-  sub.footer("Example: quarryctl volume snapshot data data-before-upgrade");
+  sub.add_option(
+      "parameters", wish->parameters,
+      "KEY=VALUE…, as in a VolumeSnapshotClass; inuse=cow if the volume is in use [as the volume]");
+  sub.footer("Example: quarryctl volume snapshot data data-before-upgrade inuse=cow");
   return AskAboutVolumes(sub, common, [wish, &common](VolumeClient& client, int&) -> Result<std::string> {
     QUARRY_ASSIGN(const VolumeRow row, FindVolume(client, wish->volume));
+    QUARRY_ASSIGN(const auto parameters, ParseParameters(wish->parameters));
     QUARRY_ASSIGN(const std::string id,
-                  client.Snapshot(row.facts.volume_id(), wish->name, CallWithin(kCopyPatience)));
+                  client.Snapshot(row.facts.volume_id(), wish->name, parameters, CallWithin(kCopyPatience)));
     return Answer(client, common, id, fmt::format("snapshot {} of volume {}", wish->name, row.facts.name()));
   });
 }
@@ -316,13 +321,15 @@ Run SetUpCopy(CLI::App& sub, const Common& common) {
     std::vector<std::string> parameters;
   };
   const auto wish = std::make_shared<Wish>();
-  sub.add_option(
-         kSnapshot ? "SNAPSHOT" : "VOLUME", wish->source,
-         kSnapshot ? "name or id of the snapshot" : "name or id of the volume, which must not be in use")
+  sub.add_option(kSnapshot ? "SNAPSHOT" : "VOLUME", wish->source,
+                 kSnapshot ? "name or id of the snapshot" : "name or id of the volume")
       ->required();
   sub.add_option("NAME", wish->volume.name, "name of the new volume")->required();
   sub.add_option("parameters", wish->parameters,
-                 "KEY=VALUE…, as in a StorageClass [type and pool of the source, and the usual values]");
+                 kSnapshot
+                     ? "KEY=VALUE…, as in a StorageClass [type and pool of the source, and the usual values]"
+                     : "KEY=VALUE…, as in a StorageClass; inuse=cow if the volume is in use [type and pool "
+                       "of the source, and the usual values]");
   sub.add_option("--size", wish->size, "if it shall be larger, such as 20GiB");
   sub.footer(kSnapshot ? "Example: quarryctl volume restore data-before-upgrade data2"
                        : "Example: quarryctl volume clone data data2");
@@ -356,9 +363,9 @@ std::vector<Command> VolumeCommands() {
       {"mount", "mount a volume, now and after each restart", &SetUpMount},
       {"unmount", "unmount a volume for good", &SetUpUnmount},
       {"delete", "delete a volume or a snapshot, and erase its bytes", &SetUpDelete},
-      {"snapshot", "make a snapshot of a volume that is not in use", &SetUpSnapshot},
+      {"snapshot", "make a snapshot of a volume", &SetUpSnapshot},
       {"restore", "make a volume of a snapshot", &SetUpCopy<true>},
-      {"clone", "make a volume with the bytes of another, which is not in use", &SetUpCopy<false>},
+      {"clone", "make a volume with the bytes of another", &SetUpCopy<false>},
   };
 }
 

@@ -1,12 +1,13 @@
 // Makes copies: a volume of a volume or of a snapshot (CreateVolume with a source), and a snapshot of a
 // volume (CreateSnapshot).
 //
-// The source must not be in use. Until the copy is done it is registered (CopySources), so no call begins to
-// use it, and its device is open exclusively, so nobody else mounts it. The new volume is made as if it had
-// been deleted already: active, open, with the tags of a deleted volume. When its bytes are in place and
-// flushed, one commit makes it a ready volume. If quarryd is killed before that, the next one erases it like
-// any deleted volume, and a repeated call begins again. So neither an unfinished copy is ever handed out, nor
-// does a copied byte stay on a disk.
+// A source that is not in use is registered until the copy is done (CopySources), so no call begins to use
+// it, and its device is open exclusively, so nobody else mounts it. A source that is in use is copied from a
+// temporary store that keeps its bytes (plan/plan_cow.h), if the caller permits that. The new volume is made
+// as if it had been deleted already: active, open, with the tags of a deleted volume. When its bytes are in
+// place and flushed, one commit makes it a ready volume. If quarryd is killed before that, the next one
+// erases it like any deleted volume, and a repeated call begins again. So neither an unfinished copy is ever
+// handed out, nor does a copied byte stay on a disk.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -19,6 +20,9 @@
 
 #include "engine/calls/steps.h"
 #include "engine/model/volume_health.h"
+#include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_cow.h"
+#include "engine/pool/reload.h"
 
 namespace quarry::engine {
 namespace {
@@ -27,6 +31,8 @@ namespace {
 constexpr std::chrono::hours kLongestCopy{24 * 30};
 // Limit for each part of the work that runs LVM's commands: they may hold the turn no longer.
 constexpr std::chrono::minutes kCommands{5};
+// So much is read from a store once more at the end.
+constexpr Bytes kProof = kMiB;
 // A caller waits at most this long for the end of a copy. A stop waits for calls for longer than that.
 constexpr std::chrono::seconds kPatience{15};
 
@@ -61,8 +67,9 @@ struct Job {
   CreateWish wish;
   CapacityRange range;
   Found source;
-  Bytes length;      // bytes to copy
-  std::string what;  // "CreateVolume of 'x'"
+  Bytes length;       // bytes to copy
+  std::string store;  // name of the temporary store; empty: the source is not in use
+  std::string what;   // "CreateVolume of 'x'"
   std::shared_ptr<std::atomic<uint64_t>> done = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
@@ -196,19 +203,142 @@ Result<UniqueFd> ChangeUuid(const Job& job, const std::string& dm_uuid, UniqueFd
   return held;
 }
 
-// Makes the new volume, fills it, and turns it into a ready one. `from`: the source, open exclusively.
-Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
+// The bytes of a source, open exclusively. They have not changed since `cut`.
+struct Still {
+  std::unique_ptr<Copying> store = nullptr;  // keeps the eraser from the store; nullptr: there is none
+  uint64_t cut = 0;                          // nanoseconds since 1970
+  UniqueFd fd = UniqueFd();                  // closed first
+};
+
+uint64_t NowOf(const World& world) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(world.clock.WallNow().time_since_epoch()).count());
+}
+
+Status CheckCopyable(const Job& job, const UniqueFd& from) {
+  if (job.wish.formatted.empty()) {
+    return Ok();
+  }
+  return job.parts.node.world.mount.CheckCopyable(job.wish.formatted, from.get())
+      .Context(fmt::format("{} cannot be copied now", InWords(job.source.record)));
+}
+
+// A source that is not in use, and cannot get into use as long as the result exists.
+Result<Still> OpenIdle(const Job& job) {
   const World& world = job.parts.node.world;
-  if (!job.wish.formatted.empty()) {
-    QUARRY_TRY(world.mount.CheckCopyable(job.wish.formatted, from.get())
-                   .Context(fmt::format("{} cannot be copied now", InWords(job.source.record))));
+  const Record& source = job.source.record;
+  QUARRY_ASSIGN(UniqueFd fd, OpenAlone(world, source.DmUuid(), O_RDONLY, source.lv->size));
+  QUARRY_TRY(CheckCopyable(job, fd));
+  return Still{.cut = NowOf(world), .fd = std::move(fd)};
+}
+
+// The plan for the temporary store. `read_only`: PlanKeep.
+Result<Plan> PlanStore(const Job& job, const Catalog& catalog, bool read_only) {
+  Node& node = job.parts.node;
+  const Record* const now = catalog.ByUuid(job.source.record.lv->uuid);
+  if (now == nullptr) {
+    return Error(Code::kUnavailable,
+                 fmt::format("{} was changed by another process: try again", InWords(job.source.record)));
+  }
+  QUARRY_TRY(CheckAlone(*now));
+  const std::string hash = node.config.node.empty() ? "" : lvm::NodeHash(node.config.node);
+  QUARRY_ASSIGN(Plan plan, PlanKeep(catalog, *now, job.source.pool->config, job.store, hash, read_only));
+  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
+  return plan;
+}
+
+// LVM puts a new array in the place of a RAID volume's. While legs are being filled or compared, the new one
+// would not know how far the old one was.
+Status CheckLegsAtRest(const Job& job) {
+  const Record& source = job.source.record;
+  return AreLegsAtRest(job.parts.node.world, source.DmUuid())
+             ? Ok()
+             : Status(
+                   Error(Code::kUnavailable,
+                         fmt::format("{} is in use, and its legs are not in sync or are being compared: try "
+                                     "again when that is done",
+                                     InWords(source))));
+}
+
+// Before the new volume is made: whether there is space for a store at all.
+Status CheckStore(const Job& job, const Call& call) {
+  QUARRY_TRY(CheckLegsAtRest(job));
+  QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(*job.source.pool, call));
+  QUARRY_TRY(PlanStore(job, *catalog, false));
+  return Ok();
+}
+
+// Removes at once what a failed lvcreate has left of the store. The eraser sees to the rest.
+void UndoStore(const Job& job, const Call& call) {
+  Pool& pool = *job.source.pool;
+  const auto read = job.parts.node.Read(pool, call);
+  for (const Record& record : read.has_value() ? (*read)->records : std::vector<Record>()) {
+    if (record.lv->name == job.store) {
+      DropDevicesOfStore(job.parts.node.world, record, call);
+    }
+  }
+}
+
+// Makes the temporary store under the turn of the source's pool. Returns the time right before: in
+// nanoseconds since 1970. If it fails, the volume is as before.
+Result<uint64_t> MakeStore(const Job& job, const Call& own) {
+  Node& node = job.parts.node;
+  Pool& pool = *job.source.pool;
+  QUARRY_ASSIGN(const auto turn, pool.writers.Wait(job.what, own.Within(kCommands)));
+  const Call call = own.Within(kCommands);
+  (void)job.parts.erasers.Of(pool).free_zeroing().End(call);
+  QUARRY_ASSIGN(const auto catalog, node.Read(pool, call));
+  QUARRY_TRY(PlanStore(job, *catalog, false));
+  QUARRY_TRY(CheckLegsAtRest(job));
+  pool.clean.Look(*catalog->group);
+  const uint64_t cut = NowOf(node.world);
+  const auto plan = [&](bool read_only) { return *PlanStore(job, *catalog, read_only); };
+  const lvm::LogicalVolume& volume = *catalog->ByUuid(job.source.record.lv->uuid)->lv;
+  const Status made = RunReloading(pool, node.world, *catalog->group, volume, plan, call);
+  if (!made.has_value()) {
+    UndoStore(job, CallWithin(kUndoLimit));
+    return made.error();
+  }
+  return cut;
+}
+
+// A source that is in use: its bytes of this moment, which a store keeps as long as the result exists.
+Result<Still> KeepBytes(const Job& job, const Call& call) {
+  const World& world = job.parts.node.world;
+  Pool& pool = *job.source.pool;
+  Still still;
+  still.store = std::make_unique<Copying>(pool, job.parts.erasers.Of(pool), job.store);
+  QUARRY_ASSIGN(still.cut, MakeStore(job, call));
+  QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(pool, call.Within(kCommands)));
+  const lvm::LogicalVolume* const lv = catalog->group->FindLv(job.store);
+  if (lv == nullptr) {
+    return Error(Code::kUnavailable, "another process has removed the temporary store: try again");
+  }
+  QUARRY_ASSIGN(still.fd, OpenAlone(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), O_RDONLY,
+                                    job.source.record.lv->size));
+  QUARRY_TRY(CheckCopyable(job, still.fd));
+  return still;
+}
+
+// The time of the cut, where it was not known yet when the plan was made.
+void SetCut(Plan& rest, uint64_t planned, uint64_t cut) {
+  lvm::ChangeTags& tags = *Find<lvm::ChangeTags>(rest.back());
+  tags.add.push_back(lvm::CutTag(cut));
+  tags.remove.push_back(lvm::CutTag(planned));
+}
+
+// Makes the new volume, fills it, and turns it into a ready one.
+Result<Volume> FillNew(const Job& job, const Call& call) {
+  const World& world = job.parts.node.world;
+  std::optional<Still> from;
+  if (job.store.empty()) {
+    QUARRY_ASSIGN(from, OpenIdle(job));
+  } else {
+    QUARRY_TRY(CheckStore(job, call.Within(kCommands)));
   }
   Unfilled unfilled;
   CreateWish wish = job.wish;
   if (wish.cut.has_value()) {
-    // From now on the source does not change.
-    wish.cut->time =
-        static_cast<uint64_t>(std::chrono::nanoseconds(world.clock.WallNow().time_since_epoch()).count());
+    wish.cut->time = from.has_value() ? from->cut : NowOf(world);
   }
   QUARRY_ASSIGN(Volume volume, MakeNewVolume(job.parts, job.pool, wish, job.range, job.what,
                                              call.Within(kCommands), &unfilled));
@@ -220,7 +350,14 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
   }
   // From here on no process can deactivate the copy, and so none can erase it.
   QUARRY_ASSIGN(UniqueFd to, OpenAlone(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), O_RDWR, lv->size));
-  const DeviceCopy copy{.from = from.get(),
+  if (!from.has_value()) {
+    // As late as possible: from here on, each write to the volume costs more.
+    QUARRY_ASSIGN(from, KeepBytes(job, call));
+    if (wish.cut.has_value() && from->cut != wish.cut->time) {
+      SetCut(unfilled.rest, wish.cut->time, from->cut);
+    }
+  }
+  const DeviceCopy copy{.from = from->fd.get(),
                         .to = to.get(),
                         .length = job.length,
                         .to_is_zero = unfilled.is_zero,
@@ -231,6 +368,19 @@ Result<Volume> FillNew(const Job& job, const UniqueFd& from, const Call& call) {
                                  .copy = copy,
                                  .tell = [done = job.done](Bytes bytes) { done->store(bytes.value); }}},
                      world, call));
+  if (!job.store.empty()) {
+    // If the store's disk fails, the kernel gives the store up, and lets writes to the volume go on at once.
+    // A read that was on its way then may have got new bytes; every later read fails.
+    DeviceCopy again = copy;
+    again.length = std::min(copy.length, kProof);
+    QUARRY_TRY(Execute({CopyAction{.group = catalog->group->name,
+                                   .from = job.source.record.lv->name,
+                                   .to = lv->name,
+                                   .copy = again,
+                                   .tell = [](Bytes /*bytes*/) {}}},
+                       world, call));
+    from.reset();  // the eraser takes the store away
+  }
   QUARRY_ASSIGN(to, ChangeUuid(job, lvm::DmUuid(catalog->group->uuid, lv->uuid), std::move(to), call));
   if (wish.cut.has_value()) {
     QUARRY_TRY(WaitForLegs(world, lvm::DmUuid(catalog->group->uuid, lv->uuid), call));
@@ -267,17 +417,42 @@ void Deactivate(const Job& job, const Call& call) {
   }
 }
 
+// Whether the source is in use, and is therefore copied from a temporary store. An error if it cannot be
+// copied.
+Result<bool> MustKeepBytes(Parts& parts, const Record& source, const Profile& profile, const Call& call) {
+  QUARRY_TRY(CheckAlone(source));
+  Status idle = CheckIdle(parts, source, call);
+  if (idle.has_value()) {
+    return false;
+  }
+  if (idle.error().code() != Code::kPrecondition) {
+    return std::move(idle.error());
+  }
+  if (!profile.copy_in_use) {
+    return std::move(idle.error())
+        .Context("only a volume that is not in use can be copied, unless the parameter 'inuse' is 'cow'");
+  }
+  if (source.tags.formatted == "btrfs") {
+    return std::move(idle.error())
+        .Context(
+            "a btrfs that is in use cannot be copied: what was synced last is in its log, which a copy with "
+            "a UUID of its own would lose");
+  }
+  QUARRY_ASSIGN(const bool can, parts.node.world.dm.HasTarget("snapshot"));
+  if (!can) {
+    return Error(Code::kPrecondition,
+                 "this kernel has no dm-snapshot, so a volume in use cannot be copied: stop its users first");
+  }
+  return true;
+}
+
 Result<Volume> Copy(const Job& job, const Call& call) {
-  const World& world = job.parts.node.world;
   const Record& source = job.source.record;
   const Copying copying(job.pool, job.parts.erasers.Of(job.pool), job.wish.lv_name);
   QUARRY_ASSIGN(const auto before, job.parts.node.StackOn(source.DmUuid()));
   QUARRY_TRY(job.parts.node.EnsureActive(job.source, call.Within(kCommands)));
-  auto volume = [&]() -> Result<Volume> {
-    QUARRY_ASSIGN(const UniqueFd from, OpenAlone(world, source.DmUuid(), O_RDONLY, source.lv->size));
-    return FillNew(job, from, call);
-  }();
-  if (!before.has_value()) {
+  auto volume = FillNew(job, call);
+  if (!before.has_value() && job.store.empty()) {
     Deactivate(job, call);
   }
   if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
@@ -318,12 +493,15 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
   if (request.to_snapshot) {
     wish.cut = CreateWish::Cut{.length = wish.least};
   }
-  auto registered = parts.node.copied.Add(id, what);
+  QUARRY_TRY(parts.node.copied.Check(id, call).Context(field));
+  auto in_use = MustKeepBytes(parts, record, wish.profile, call);
+  if (!in_use.has_value()) {
+    return std::move(in_use.error()).Context(field);
+  }
+  auto registered = parts.node.copied.Add(id, what, *in_use);
   if (!registered.has_value()) {
     return std::move(registered.error()).Context(field);
   }
-  QUARRY_TRY(CheckIdle(parts, record, call)
-                 .Context(fmt::format("{}: only a volume that is not in use can be copied", field)));
   lock.reset();  // from here on the registration keeps others away
   wish.lv_name = lvm::NewLvName();
   const Job job{.parts = parts,
@@ -332,6 +510,7 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
                 .range = range,
                 .source = std::move(*source),
                 .length = length,
+                .store = *in_use ? lvm::NewLvName() : "",
                 .what = what};
   const auto title = [what, from = InWords(job.source.record), done = job.done, all = length] {
     return fmt::format("{}, as a copy of {} ({} of {} are copied),", what, from,

@@ -199,7 +199,7 @@ Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call)
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "mounting", call));
-  QUARRY_TRY(parts_.node.copied.Check(request.id, call));
+  QUARRY_TRY(parts_.node.copied.CheckUse(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   const lvm::VolumeTags& tags = found.record.tags;
   QUARRY_ASSIGN(const Wish wish, WishOf(parts_, request, tags));

@@ -479,7 +479,7 @@ Status Volumes::Stage(const StageRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodeStageVolume", call));
-  QUARRY_TRY(parts_.node.copied.Check(request.id, call));
+  QUARRY_TRY(parts_.node.copied.CheckUse(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(const Stack stack, parts_.node.EnsureActive(found, call));
@@ -509,7 +509,7 @@ Status Volumes::Publish(const PublishRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(parts_.background.Join(request.id, call));
   QUARRY_ASSIGN(auto guard, LockVolume(parts_, request.id, "NodePublishVolume", call));
-  QUARRY_TRY(parts_.node.copied.Check(request.id, call));
+  QUARRY_TRY(parts_.node.copied.CheckUse(request.id, call));
   QUARRY_ASSIGN(const auto found, parts_.node.GetVolume(request.id, call, realm_));
   QUARRY_TRY(CheckAccess(found.record, request.capability));
   QUARRY_ASSIGN(auto stack, parts_.node.StackOn(found.record.DmUuid()));

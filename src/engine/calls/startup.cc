@@ -11,6 +11,8 @@
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
 #include "engine/model/config.h"
+#include "engine/plan/plan_cow.h"
+#include "engine/pool/reload.h"
 #include "engine/pool/zeroed_file.h"
 
 namespace quarry::engine {
@@ -95,7 +97,12 @@ std::string VolumeOf(const std::string& device_name, const std::string& group) {
   if (!device_name.starts_with(prefix)) {
     return "";
   }
-  const std::string_view name = std::string_view(device_name).substr(prefix.size());
+  std::string_view name = std::string_view(device_name).substr(prefix.size());
+  for (const std::string_view layer : {"-real", "-cow"}) {  // while a volume in use is copied
+    if (name.ends_with(layer) && lvm::IsOurLvName(name.substr(0, name.size() - layer.size()))) {
+      name.remove_suffix(layer.size());
+    }
+  }
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
@@ -105,17 +112,29 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   for (const Record& record : catalog.records) {
     const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
     if (!lvm::IsOurLvName(record.lv->name) &&
-        (device.name == name || device.name.starts_with(name + "_rimage_") ||
-         device.name.starts_with(name + "_rmeta_"))) {
+        (device.name == name || device.uuid == BelowKept(record.DmUuid()) ||
+         device.name.starts_with(name + "_rimage_") || device.name.starts_with(name + "_rmeta_"))) {
       return record.lv->name;
     }
   }
   return "";
 }
 
-// Removes stray devices of two kinds: devices with a name of Quarry's whose LV does not exist, and devices of
-// legs of a managed volume that itself has no device. A device cannot be removed while another device lies on
-// it. So the remaining devices are tried again as long as a pass removes at least one.
+// Whether a killed or failed LVM left this device between a managed volume and the store of its copy, which
+// are not bound to each other any more.
+bool IsLooseLayer(const dm::Device& device, const Catalog& catalog) {
+  return std::ranges::any_of(catalog.records, [&](const Record& record) {
+    const auto is_bound = [&](const lvm::LogicalVolume& other) { return other.origin == record.lv->name; };
+    return (device.uuid == BelowKept(record.DmUuid()) &&
+            std::ranges::none_of(catalog.group->lvs, is_bound)) ||
+           (device.uuid == OfStore(record.DmUuid()) && record.lv->origin.empty());
+  });
+}
+
+// Removes stray devices of three kinds: devices with a name of Quarry's whose LV does not exist, devices of
+// legs of a managed volume that itself has no device, and those of IsLooseLayer. A device cannot be removed
+// while another device lies on it. So the remaining devices are tried again as long as a pass removes at
+// least one.
 void RemoveStrayDevices(Parts& parts, const std::string& group, std::vector<dm::Device> devices,
                         const Call& call) {
   for (size_t before = devices.size() + 1; !devices.empty() && devices.size() < before;) {
@@ -159,6 +178,28 @@ bool IsWithin(const dm::Mapping& mapping, const lvm::PhysicalVolume& pv, Bytes e
   return Without({{{first}, {end - first}}}, own).empty();
 }
 
+// Ends copies that an earlier process made of volumes in use. The eraser does later what cannot be done now;
+// the volumes serve all the same. True if there were any.
+bool EndCopiesInUse(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
+  bool any = false;
+  for (const Record& record : catalog.records) {
+    const lvm::LogicalVolume* const kept = IsErasing(record) ? KeptVolume(record) : nullptr;
+    if (kept == nullptr || catalog.copying.contains(record.lv->name)) {
+      continue;
+    }
+    any = true;
+    const Status ended = EndKeeping(pool, parts.node.world, record, *kept, {}, call);
+    if (!ended.has_value()) {
+      parts.node.log.Warning("the temporary store of a copy cannot be separated from its volume yet",
+                             {{"pool", pool.config.name},
+                              {"volume", record.tags.source},
+                              {"lv", record.lv->name},
+                              {"error", ended.error().message()}});
+    }
+  }
+  return any;
+}
+
 // Volumes with a device that maps more than the group gives them. How this happens: LVM loaded a larger table
 // to grow the volume and was killed before the commit. A later command resumed the device, which made that
 // table live, and was killed too, before it loaded the table that matches the metadata. For LVM the extra
@@ -197,6 +238,11 @@ std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
 // resumes.
 Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
+  for (const Record& record : catalog.records) {
+    if (record.tags.cow && !catalog.copying.contains(record.lv->name)) {
+      DropDevicesOfStore(parts.node.world, record, call);
+    }
+  }
   QUARRY_ASSIGN(const std::vector<dm::Device> devices, parts.node.world.dm.List(lvm::DmUuid(group.uuid, "")));
   std::set<std::string> known;
   for (const lvm::LogicalVolume& lv : group.lvs) {
@@ -214,10 +260,13 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   for (const dm::Device& device : devices) {
     const std::string volume = VolumeOf(device.name, group.name);
     const bool has_lv = known.contains(device.uuid.substr(0, length));
-    if (loose.contains(device.uuid) || (!has_lv && !volume.empty())) {
+    if (loose.contains(device.uuid) || (!has_lv && !volume.empty()) || IsLooseLayer(device, catalog)) {
       strays.push_back(device);
     } else if (has_lv && device.suspended) {
-      suspended.insert(volume.empty() ? AdoptedVolumeOf(device, catalog) : volume);
+      const lvm::LogicalVolume* const store = group.FindLv(volume);
+      suspended.insert(volume.empty()                               ? AdoptedVolumeOf(device, catalog)
+                       : store != nullptr && !store->origin.empty() ? store->origin
+                                                                    : volume);
     }
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
@@ -351,6 +400,9 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
     QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   }
   QUARRY_TRY(ReconcileDevices(parts, *catalog, call));
+  if (EndCopiesInUse(parts, pool, *catalog, call)) {
+    QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
+  }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   QUARRY_TRY(TakeHolds(parts, *catalog, mounts));
   parts.node.log.Info("pool is ready", {{"pool", pool.config.name},

@@ -6,9 +6,11 @@
 
 #include "engine/erase/zero_before_use.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_cow.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/plan/zeroed_extents.h"
 #include "engine/pool/node.h"
+#include "engine/pool/reload.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -449,12 +451,30 @@ void Eraser::PutOff(const Record& record, Work& work, const Error& why) {
   }
 }
 
+Result<lvm::Snapshot> Eraser::EndKeeping(const Record& store, const Call& limited) {
+  const lvm::LogicalVolume* const kept = KeptVolume(store);
+  if (kept == nullptr) {
+    return store.group;
+  }
+  // A command that has hardly begun would be killed, and leave the volume suspended.
+  QUARRY_TRY(limited.Check("separating a store"));
+  QUARRY_TRY(engine::EndKeeping(pool_, world_, store, *kept, lost_, limited));
+  return world_.lvm.Read(store.group->name, limited);
+}
+
 Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& stop) {
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
   QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("deactivating before erasing", limited));
   // The group may have changed before this turn.
-  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
-  const lvm::LogicalVolume* const lv = now->FindLv(record.lv->name);
+  QUARRY_ASSIGN(lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
+  const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
+  if (lv != nullptr && lv->uuid == record.lv->uuid && record.tags.cow && !BeingMade(pool_, record)) {
+    QUARRY_ASSIGN(now, EndKeeping(Record(record.pool, now, lv, record.tags), limited));
+    lv = now->FindLv(record.lv->name);
+    if (lv == nullptr) {
+      return Error(Code::kCancelled, "the store was removed with its missing disk");
+    }
+  }
   if (lv == nullptr || lv->uuid != record.lv->uuid) {
     return Error(Code::kUnavailable, "another process has removed or renamed the logical volume");
   }
@@ -473,6 +493,9 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
     was_active = was_active || !device.has_value() || device->has_value();
   }
   QUARRY_TRY(Execute({DeactivateAction{now->name, lv->name, current.DmUuids()}}, world_, limited));
+  if (current.tags.cow) {
+    DropDevicesOfStore(world_, current, limited);
+  }
   QUARRY_ASSIGN(const Plan plan, PlanErase(current, PolicyOf(current), lost_));
   std::vector<DiskPart> parts = PartsOf(plan);
   // The tag's digest shows for which extents the progress is valid. A volume that was active starts again

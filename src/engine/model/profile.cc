@@ -46,6 +46,12 @@ Result<bool> ParseSync(std::string_view text) {
   return skip || text == "full" ? skip : Result<bool>(Bad("sync", text, "'full' or 'skip'"));
 }
 
+// True: a source that is in use may be copied.
+Result<bool> ParseInUse(std::string_view text) {
+  const bool copy = text == "cow";
+  return copy || text == "refuse" ? copy : Result<bool>(Bad("inuse", text, "'refuse' or 'cow'"));
+}
+
 Result<ErasePolicy> ParseErase(std::string_view text) {
   for (const ErasePolicy policy : {ErasePolicy::kZero, ErasePolicy::kDiscard, ErasePolicy::kNone}) {
     if (EraseName(policy) == text) {
@@ -71,6 +77,7 @@ struct Draft {
   ErasePolicy erase = ErasePolicy::kZero;
   bool skip_sync = false;
   std::string mkfs_options;
+  bool copy_in_use = false;
 };
 
 // Puts a parsed value in its place.
@@ -100,6 +107,7 @@ const std::map<std::string_view, Setter>& Setters() {
       {"integrity",
        [](Draft& d, std::string_view v) { return Set(d.geometry.integrity, ParseIntegrity(v)); }},
       {"sync", [](Draft& d, std::string_view v) { return Set(d.skip_sync, ParseSync(v)); }},
+      {"inuse", [](Draft& d, std::string_view v) { return Set(d.copy_in_use, ParseInUse(v)); }},
       {"erase", [](Draft& d, std::string_view v) { return Set(d.erase, ParseErase(v)); }},
       {"mkfsoptions", [](Draft& d, std::string_view v) { return Set(d.mkfs_options, ParseMkfsOptions(v)); }},
   };
@@ -157,7 +165,8 @@ Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view de
                  .geometry = std::move(geometry),
                  .erase = draft.erase,
                  .skip_sync = draft.skip_sync,
-                 .mkfs_options = std::move(draft.mkfs_options)};
+                 .mkfs_options = std::move(draft.mkfs_options),
+                 .copy_in_use = draft.copy_in_use};
 }
 
 Result<Profile> Profile::ParseOver(const Parameters& parameters, const Profile& base) {

@@ -22,6 +22,9 @@ struct Profile {
   ErasePolicy erase = ErasePolicy::kZero;
   bool skip_sync = false;  // a permission: used only on extents known to be zeroed
   std::string mkfs_options;
+  // A permission for copies and snapshots, which is never recorded: a source that is in use is copied from a
+  // temporary copy-on-write store of its size.
+  bool copy_in_use = false;
   // Parameters in a recorded profile that a later build knows and this build does not.
   std::map<std::string, std::string> unknown = {};
 

@@ -7,6 +7,7 @@
 #include "base/call_record.h"
 
 #include "engine/model/catalog.h"
+#include "engine/plan/plan_cow.h"
 #include "engine/plan/proven_write.h"
 #include "engine/raid/stopped_array.h"
 #include "lvm/names.h"
@@ -137,7 +138,14 @@ Status Apply(const lvm::Change& change, const World& world, const Call& call) {
 
 // Whether a killed command left the volume, or a part of it, suspended.
 Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world) {
-  for (const std::string& uuid : DmUuids(group, lv)) {
+  std::vector<std::string> uuids = DmUuids(group, lv);
+  for (const lvm::LogicalVolume& other : group.lvs) {
+    if (other.origin == lv.name) {
+      const std::string store = lvm::DmUuid(group.uuid, other.uuid);
+      uuids.insert(uuids.end(), {store, OfStore(store), BelowKept(lvm::DmUuid(group.uuid, lv.uuid))});
+    }
+  }
+  for (const std::string& uuid : uuids) {
     QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
     if (device.has_value() && device->suspended) {
       return true;

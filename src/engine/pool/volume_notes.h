@@ -70,9 +70,9 @@ class VolumeSet {
   std::set<std::string> ids_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Volumes that are being copied, by id. Their bytes must stand still, so nothing may begin to use, grow or
-// delete them. This is not the lock of the volume, because a copy may take hours: repair and unpublishing go
-// on.
+// Volumes that are being copied, by id. Nothing may grow or delete them. If they are not in use, their bytes
+// must stand still, so nothing may begin to use them either. This is not the lock of the volume, because a
+// copy may take hours: repair and unpublishing go on.
 class CopySources {
  public:
   // From the check that the volume is not in use until the end of the copy. The sources must outlive it.
@@ -94,28 +94,39 @@ class CopySources {
     std::string id_;
   };
 
-  // kBusy: it is being copied already. The caller holds the volume's lock.
-  Result<Guard> Add(const std::string& id, const std::string& operation) {
+  // `in_use`: the volume may be used meanwhile, because its bytes are kept elsewhere. kBusy: it is being
+  // copied already. The caller holds the volume's lock.
+  Result<Guard> Add(const std::string& id, const std::string& operation, bool in_use = false) {
     QUARRY_TRY(Check(id, Call()));
     const MutexLock lock(mutex_);
-    operations_.emplace(id, operation);
+    operations_.emplace(id, Operation{operation, in_use});
     return Guard(*this, id);
   }
-  // For calls that would begin to use the volume, or end it. kBusy while it is being copied; kUnavailable for
-  // a patient call. The caller holds the volume's lock, so no copy begins meanwhile.
-  Status Check(const std::string& id, const Call& call) const {
-    const MutexLock lock(mutex_);
-    const auto found = operations_.find(id);
-    if (found == operations_.end()) {
-      return Ok();
-    }
-    return Error(call.patient ? Code::kUnavailable : Code::kBusy,
-                 "volume " + id + " is being copied (" + found->second + "): try again when that is done");
-  }
+  // For calls that would change the volume, or end it. kBusy while it is being copied; kUnavailable for a
+  // patient call. The caller holds the volume's lock, so no copy begins meanwhile.
+  Status Check(const std::string& id, const Call& call) const { return Check(id, call, false); }
+  // The same for calls that would begin to use the volume.
+  Status CheckUse(const std::string& id, const Call& call) const { return Check(id, call, true); }
 
  private:
+  struct Operation {
+    std::string what;
+    bool in_use;
+  };
+
+  Status Check(const std::string& id, const Call& call, bool use) const {
+    const MutexLock lock(mutex_);
+    const auto found = operations_.find(id);
+    if (found == operations_.end() || (use && found->second.in_use)) {
+      return Ok();
+    }
+    return Error(
+        call.patient ? Code::kUnavailable : Code::kBusy,
+        "volume " + id + " is being copied (" + found->second.what + "): try again when that is done");
+  }
+
   mutable Mutex mutex_;
-  std::map<std::string, std::string> operations_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Operation> operations_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Ids of volumes that were deleted here although their ids name another node. A repeated deletion of such a

@@ -8,6 +8,7 @@
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/repair/plan_evacuation.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
@@ -209,6 +210,15 @@ bool MayRebuild(const RepairView& view, const Record& record) {
 
 void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan) {
   const Record& record = *volume.record;
+  const std::vector<bool> lost = lvm::LostLegs(view.group(), *record.lv);
+  if (std::ranges::find(lost, true) == lost.end()) {
+    // LVM counts a volume as incomplete if the store of its copy is. The eraser removes that.
+    plan.obstacles.push_back(
+        fmt::format("volume {} is complete, but the temporary store of a copy of it is on a missing disk: it "
+                    "can be activated again once that disk is back or given up",
+                    record.tags.id));
+    return;
+  }
   const Result<Profile>& profile = record.profile;
   if (!profile.has_value()) {
     plan.obstacles.push_back(fmt::format("volume {}: {}", record.tags.id, profile.error().message()));
@@ -225,7 +235,9 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
     plan.obstacles.push_back(volume.doubt->words);
     return;
   }
-  if (!MayChange(volume, plan)) {
+  // A missing disk keeps a store bound to the volume, and the store must not keep the legs from being
+  // rebuilt.
+  if (!lvm::IsAloneButForStores(view.group(), *record.lv).has_value() && !MayChange(volume, plan)) {
     return;
   }
   if (IsBusy(volume)) {
@@ -235,11 +247,9 @@ void Rebuild(const RepairView& view, const VolumeView& volume, RepairPlan& plan)
   if (view.not_rebuilt.contains(record.tags.id)) {
     return;  // the volumes behind it do not wait for it
   }
-  auto step = ReplaceLegs(view, volume, profile->geometry,
-                          {.which = lvm::LostLegs(view.group(), *record.lv),
-                           .avoid = view.catalog->weak,
-                           .activate = !volume.active,
-                           .kind = RepairKind::kRebuild});
+  auto step = ReplaceLegs(
+      view, volume, profile->geometry,
+      {.which = lost, .avoid = view.catalog->weak, .activate = !volume.active, .kind = RepairKind::kRebuild});
   if (!step.has_value()) {
     plan.obstacles.push_back(
         step.error().needed

@@ -6,6 +6,7 @@
 
 #include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
+#include "engine/plan/plan_cow.h"
 #include "lvm/names.h"
 
 namespace quarry::engine {
@@ -51,6 +52,9 @@ std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
   if (volume.suspended || volume.on_lost_disk ||
       std::ranges::any_of(UselessLegs(view, volume), [](bool useless) { return useless; })) {
     return "not all of its legs are present and in sync";
+  }
+  if (HasSnapshot(view.group(), *volume.record->lv)) {
+    return "a snapshot in LVM's sense lies on it, as while it is copied in use";
   }
   if (IsBusy(volume)) {
     return fmt::format("the kernel is busy with another operation on it ({})", volume.raid->action);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/plan/plan_cow.h"
 #include "engine/plan/plan_node.h"
 
 namespace quarry::engine {
@@ -24,6 +25,9 @@ Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes f
   const auto guard = node.locks.TryLock(key, fmt::format("trimming of {}", key.volume_id()));
   if (!guard.has_value()) {
     return std::optional(Bytes{});  // busy: a later trim does this piece
+  }
+  if (HasSnapshot(*record.group, *record.lv)) {
+    return std::optional(Bytes{});  // so is a volume that is copied in use: the kernel takes no discards then
   }
   QUARRY_ASSIGN(const auto stack, node.StackOn(record.DmUuid()));
   if (!stack.has_value()) {

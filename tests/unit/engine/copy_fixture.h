@@ -45,6 +45,7 @@ class Holding final : public StepWatcher {
   void Hold() {
     const std::lock_guard lock(mutex_);
     hold_ = true;
+    arrived_ = 0;
   }
   void LetGo() {
     const std::lock_guard lock(mutex_);

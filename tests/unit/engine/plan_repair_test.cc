@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/plan/plan_cow.h"
+#include "tests/unit/engine/eventually.h"
 #include "tests/unit/engine/repair_world.h"
 
 namespace quarry::engine {
@@ -92,6 +94,46 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
   EXPECT_EQ(ConditionOf(id), "healthy");
   EXPECT_FALSE(Create("again", "linear", 40).empty()) << "the group takes new volumes again";
   EXPECT_THAT(Mend().done, IsEmpty());
+}
+
+TEST_F(MendingTest, AStoreOfACopyDoesNotKeepALegFromBeingRebuilt) {
+  const std::string id = Create("mirror", "raid1", 40);
+  const Catalog catalog = ReadCatalog("default", Group());
+  const std::string store = lvm::NewLvName();
+  const auto keep =
+      PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "", false);
+  ASSERT_TRUE(keep.has_value()) << keep.error().message();
+  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
+  SetMissing(Legs(id)[1]);
+  Mend();
+  Pass(std::chrono::seconds(60));
+  // While the disk is missing, LVM does not separate the store.
+  EXPECT_THAT(Mend(RepairCause::kEvent).done, ElementsAre(HasSubstr("rebuild legs"), HasSubstr("verify"),
+                                                          HasSubstr("take lost disks out of group vg0")));
+  EXPECT_EQ(Group()->MissingPvs(), 0U);
+  EXPECT_TRUE(Eventually([&] {
+    const lvm::Snapshot group = Group();
+    return group->FindLv(store) == nullptr || group->FindLv(store)->origin.empty();
+  })) << "now LVM separates it";
+}
+
+TEST_F(MendingTest, AVolumeIsNotGivenUpBecauseTheStoreOfItsCopyIsLost) {
+  const std::string id = Create("line", "linear", 40);
+  const Catalog catalog = ReadCatalog("default", Group());
+  const std::string store = lvm::NewLvName();
+  const auto keep =
+      PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "", false);
+  ASSERT_TRUE(keep.has_value()) << keep.error().message();
+  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
+  SetMissing(lvm::LegPvs(*Group(), *Group()->FindLv(store)).front().front());
+  lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {  // as LVM reports it
+    std::ranges::find(group.lvs, lvm::ParseVolumeId(id)->lv_name, &lvm::LogicalVolume::name)->partial = true;
+  });
+  Mend();
+  Pass(std::chrono::seconds(60));
+  for (const std::string& obstacle : Mend(RepairCause::kEvent).obstacles) {
+    EXPECT_THAT(obstacle, Not(HasSubstr("delete the volume")));
+  }
 }
 
 TEST_F(MendingTest, AVolumeThatCannotBeRebuiltDoesNotHoldUpTheOthers) {

@@ -26,9 +26,9 @@ std::string WithoutNames(const std::string& step) {
   constexpr size_t kNameLength = 27;
   constexpr std::string_view kCut = "quarry.cut=";  // the time of a snapshot
   std::string out = step;
-  if (const size_t cut = out.find(kCut); cut != std::string::npos) {
-    const size_t digits = cut + kCut.size();
-    out.erase(digits, out.find_first_not_of("0123456789", digits) - digits);
+  for (size_t cut = 0; (cut = out.find(kCut, cut)) != std::string::npos;) {
+    cut += kCut.size();
+    out.erase(cut, out.find_first_not_of("0123456789", cut) - cut);
   }
   for (size_t at = 0; (at = out.find('q', at)) != std::string::npos; ++at) {
     if (lvm::IsOurLvName(std::string_view(out).substr(at, kNameLength))) {

@@ -37,9 +37,28 @@ class Writer {
   }
   uint64_t turns() const { return turns_; }
 
+  // Whether a copy shows the volume at one instant, from before its turn `least` ended until after turn
+  // `most` began. Only at the block that was being written then may it show anything. `least` >= kRound.
+  static constexpr uint64_t kRound = 64;  // turns until each block was written once
+  static Status CheckCopy(const std::string& path, bool raw, uint64_t least, uint64_t most) {
+    const std::string file = raw ? path : path + "/written";
+    Status why = Ok();
+    for (uint64_t turns = least; turns <= most + 1; ++turns) {
+      why = Ok();
+      for (uint64_t block = 0; block < kBlocks && why.has_value(); ++block) {
+        const uint64_t last = (turns - 1 - block) / kBlocks * kBlocks + block;
+        why = block == turns % kBlocks ? Ok() : CheckPattern(file, last, kBlock, block * kBlock);
+      }
+      if (why.has_value()) {
+        return why;
+      }
+    }
+    return why;
+  }
+
  private:
   static constexpr uint64_t kBlock = 256 << 10;
-  static constexpr uint64_t kBlocks = 64;
+  static constexpr uint64_t kBlocks = kRound;
 
   void Write(const std::stop_token& stop) {
     while (!stop.stop_requested()) {

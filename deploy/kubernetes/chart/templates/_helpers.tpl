@@ -41,7 +41,7 @@ quarry-{{ .Release.Namespace }}-{{ .Release.Name }}
 {{- end }}
 
 {{- define "quarry.parameters" -}}
-pool type mirrors stripes stripesize regionsize erase sync mkfsoptions
+pool type mirrors stripes stripesize regionsize erase sync mkfsoptions inuse
 {{- end }}
 
 {{- define "quarry.types" -}}
