@@ -52,6 +52,7 @@ ROOMS = {
     "dm": {"base": WHOLE},
     "mount": {"base": WHOLE},
     "udev": {"base": WHOLE},
+    "thin": {"base": WHOLE},
     "engine": {"base": WHOLE} | {room: INTERFACE for room in SEAMS},
     "bucket": {"base": WHOLE, "engine": INTERFACE},
     "csi": {"base": WHOLE, "engine": INTERFACE, "bucket": INTERFACE},

@@ -1,0 +1,44 @@
+// Where the metadata of a thin pool is read from, in blocks of 4 KiB.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace quarry::thin {
+
+// Of metadata. Data blocks have the size that the superblock tells.
+inline constexpr size_t kBlockSize = 4096;
+using BlockMemory = std::span<std::byte, kBlockSize>;
+
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  // How many blocks there are.
+  virtual uint64_t blocks() const = 0;
+  // Reads one block, which must exist. `memory` is aligned as O_DIRECT needs it. An error names the block.
+  virtual Status Read(uint64_t block, BlockMemory memory) = 0;
+};
+
+// An image in a file, or a block device. Thread-safe.
+class MetadataFile final : public BlockSource {
+ public:
+  // Opens read-only and past the page cache: the kernel writes the metadata of an active pool below the page
+  // cache, so a cached block may be older than its parent. A trailing part of a block is not read.
+  static Result<MetadataFile> Open(const std::string& path);
+
+  uint64_t blocks() const override { return blocks_; }
+  Status Read(uint64_t block, BlockMemory memory) override;
+
+ private:
+  MetadataFile(UniqueFd fd, uint64_t blocks) : fd_(std::move(fd)), blocks_(blocks) {}
+
+  UniqueFd fd_;
+  uint64_t blocks_;
+};
+
+}  // namespace quarry::thin
