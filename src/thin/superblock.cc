@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kSalt = 160774;
 constexpr uint64_t kMagic = 27022010;
+constexpr uint64_t kOldestVersion = 1;  // thin_restore and thin_repair 0.9 write 1, the kernel 2
 constexpr uint64_t kVersion = 2;
 constexpr uint64_t kNeedsCheck = 1;
 constexpr uint64_t kSector = 512;
@@ -55,11 +56,12 @@ Result<Superblock> ParseSuperblock(std::span<const std::byte, kBlockSize> bytes,
     return Corrupt(block, "no magic number of a thin pool");
   }
   QUARRY_TRY(CheckBlock(bytes, block, number(kNumber, 8), kSalt));
-  if (number(kVersionAt, 4) != kVersion || number(kIncompatible, 4) != 0) {
+  const uint64_t version = number(kVersionAt, 4), features = number(kIncompatible, 4);
+  if (version < kOldestVersion || version > kVersion || features != 0) {
     return Error(Code::kUnsupported,
-                 fmt::format("metadata block {}: superblock of version {}, features {:#x}; only version {} "
-                             "without features is supported",
-                             block, number(kVersionAt, 4), number(kIncompatible, 4), kVersion));
+                 fmt::format("metadata block {}: superblock of version {} with features {:#x}, must be of "
+                             "version {} or {} without features",
+                             block, version, features, kOldestVersion, kVersion));
   }
   Superblock superblock{
       .transaction_id = number(kTransaction, 8),

@@ -7,11 +7,12 @@
 
 namespace quarry::thin::testing {
 
-// Devices are made, written in runs, snapshotted, trimmed and deleted. Small nodes give high trees.
-inline MetadataImage RandomPool(uint32_t seed, int steps, uint64_t size) {
+// Devices are made, written in runs, snapshotted, trimmed and deleted. Small nodes give high trees. Without
+// `trims` every node is as full as the kernel and thin-provisioning-tools want it.
+inline MetadataImage RandomPool(uint32_t seed, int steps, uint64_t size, bool trims = true) {
   std::mt19937 random(seed);
   const auto below = [&](uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random); };
-  constexpr std::array<size_t, 5> kFanOuts{3, 4, 6, 12, 252};
+  constexpr std::array<size_t, 4> kFanOuts{3, 6, 12, 252};
   MetadataImage image(kFanOuts[below(kFanOuts.size())]);
   DeviceId next = 1;
   image.Create(next++);
@@ -32,7 +33,7 @@ inline MetadataImage RandomPool(uint32_t seed, int steps, uint64_t size) {
     } else {
       const DeviceId id = any();
       for (uint64_t block = begin; block < end; ++block) {
-        action < 9 ? image.Unmap(id, block) : image.Map(id, block);
+        trims&& action < 9 ? image.Unmap(id, block) : image.Map(id, block);
       }
     }
   }

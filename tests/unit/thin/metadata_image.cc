@@ -42,9 +42,11 @@ uint64_t AppendTree(std::vector<BlockBytes>& blocks, size_t fan_out, const std::
                     const std::vector<std::vector<uint64_t>>& values, size_t value_size, bool leaf = true) {
   std::vector<uint64_t> first_keys;
   std::vector<std::vector<uint64_t>> children;
-  size_t i = 0;
-  do {
-    const size_t n = std::min(fan_out, keys.size() - i);
+  // As many nodes as needed, equally full: thin-provisioning-tools refuse a node that is less than a third
+  // full.
+  const size_t nodes = std::max<size_t>((keys.size() + fan_out - 1) / fan_out, 1);
+  for (size_t k = 0, i = 0; k < nodes; ++k) {
+    const size_t n = keys.size() / nodes + (k < keys.size() % nodes ? 1 : 0);
     const auto end = static_cast<std::ptrdiff_t>(i + n), begin = static_cast<std::ptrdiff_t>(i);
     first_keys.push_back(n == 0 ? 0 : keys[i]);
     children.push_back({blocks.size()});
@@ -52,7 +54,7 @@ uint64_t AppendTree(std::vector<BlockBytes>& blocks, size_t fan_out, const std::
                                {keys.begin() + begin, keys.begin() + end},
                                {values.begin() + begin, values.begin() + end}));
     i += n;
-  } while (i < keys.size());
+  }
   return children.size() == 1 ? children[0][0] : AppendTree(blocks, fan_out, first_keys, children, 8, false);
 }
 

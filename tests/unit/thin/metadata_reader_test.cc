@@ -102,6 +102,17 @@ TEST(MetadataReaderTest, NeedsCheckIsReported) {
   EXPECT_TRUE(MustOpen(std::make_shared<MemoryBlocks>(blocks)).superblock().needs_check);
 }
 
+TEST(MetadataReaderTest, VersionsOfTheKernelAndOfTheToolsAreRead) {
+  auto blocks = HighTree().Blocks();
+  for (const uint64_t version : {0, 1, 2, 3}) {
+    Put(blocks[0], 40, 4, version);
+    testing::SealSuperblock(blocks[0], 0);
+    const auto reader = MetadataReader::Open(std::make_shared<MemoryBlocks>(blocks), Root::kLive, Call{});
+    ASSERT_EQ(reader.has_value(), version == 1 || version == 2) << version;
+    EXPECT_TRUE(reader.has_value() || reader.error().code() == Code::kUnsupported);
+  }
+}
+
 TEST(MetadataReaderTest, TheMetadataSnapshotIsReadInsteadOfTheLivePool) {
   const MetadataImage image = HighTree();
   MetadataReader held = MustOpen(image.Source(true), Root::kHeld);
