@@ -44,10 +44,11 @@ Result<MetadataFile> MetadataFile::Open(const std::string& path) {
   return MetadataFile(std::move(fd), size / kBlockSize);
 }
 
-Status MetadataFile::Read(uint64_t block, BlockMemory memory) {
-  QUARRY_ASSIGN(const size_t size, ReadWhole(fd_.get(), memory, block * kBlockSize));
-  if (size != kBlockSize) {
-    return Error(Code::kIo, fmt::format("metadata block {}: the file or device ends before it", block));
+Status MetadataFile::Read(uint64_t first, std::span<std::byte> memory) {
+  QUARRY_ASSIGN(const size_t size, ReadWhole(fd_.get(), memory, first * kBlockSize));
+  if (size != memory.size()) {
+    return Error(Code::kIo, fmt::format("metadata block {}: the file or device ends before it",
+                                        first + size / kBlockSize));
   }
   return Ok();
 }

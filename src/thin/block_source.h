@@ -13,15 +13,16 @@ namespace quarry::thin {
 
 // Of metadata. Data blocks have the size that the superblock tells.
 inline constexpr size_t kBlockSize = 4096;
-using BlockMemory = std::span<std::byte, kBlockSize>;
 
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
   // How many blocks there are.
   virtual uint64_t blocks() const = 0;
-  // Reads one block, which must exist. `memory` is aligned as O_DIRECT needs it. An error names the block.
-  virtual Status Read(uint64_t block, BlockMemory memory) = 0;
+  // Reads as many blocks as `memory` holds, which must exist. `memory` is aligned as O_DIRECT needs it.
+  virtual Status Read(uint64_t first, std::span<std::byte> memory) = 0;
+  // How many blocks together cost about as much as one: a power of two.
+  virtual uint64_t read_ahead() const { return 1; }
 };
 
 // An image in a file, or a block device. Thread-safe.
@@ -32,7 +33,8 @@ class MetadataFile final : public BlockSource {
   static Result<MetadataFile> Open(const std::string& path);
 
   uint64_t blocks() const override { return blocks_; }
-  Status Read(uint64_t block, BlockMemory memory) override;
+  Status Read(uint64_t first, std::span<std::byte> memory) override;
+  uint64_t read_ahead() const override { return 64; }
 
  private:
   MetadataFile(UniqueFd fd, uint64_t blocks) : fd_(std::move(fd)), blocks_(blocks) {}

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/little_endian.h"
 #include "thin/block_check.h"
 
 namespace quarry::thin {

@@ -1,11 +1,12 @@
 // A node of the kernel's persistent B-trees: pure. Layout: struct btree_node of dm-btree-internal.h.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/direct_io.h"
-#include "base/little_endian.h"
 #include "base/result.h"
 #include "thin/block_source.h"
 
@@ -37,7 +38,13 @@ class BtreeNode {
   static constexpr size_t kHeaderSize = 32, kKeySize = 8;
 
   BtreeNode(DirectBuffer bytes, uint64_t block) : bytes_(std::move(bytes)), block_(block) {}
-  uint64_t Load(size_t offset) const { return little_endian::Load({bytes_.get(), kBlockSize}, offset, 8); }
+  // Nearly all time of a walk goes here: one instruction, not eight steps.
+  uint64_t Load(size_t offset) const {
+    static_assert(std::endian::native == std::endian::little, "numbers are used as they lie on disk");
+    uint64_t number = 0;
+    std::memcpy(&number, bytes_.get() + offset, sizeof(number));
+    return number;
+  }
 
   DirectBuffer bytes_;
   uint64_t block_;

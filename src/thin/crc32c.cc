@@ -36,14 +36,15 @@ consteval Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-}  // namespace
+uint64_t WordAt(std::span<const std::byte> bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes.data(), kStep);
+  return word;
+}
 
-uint32_t KernelCrc32c(std::span<const std::byte> bytes) {
-  uint32_t crc = ~uint32_t{0};
+uint32_t ByTables(uint32_t crc, std::span<const std::byte> bytes) {
   for (; bytes.size() >= kStep; bytes = bytes.subspan(kStep)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), kStep);
-    word ^= crc;
+    const uint64_t word = WordAt(bytes) ^ crc;
     crc = 0;
     for (size_t i = 0; i < kStep; ++i) {
       crc ^= kTables[kStep - 1 - i][(word >> (8 * i)) & 0xff];
@@ -53,6 +54,39 @@ uint32_t KernelCrc32c(std::span<const std::byte> bytes) {
     crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
   }
   return crc;
+}
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) uint32_t ByInstruction(uint32_t crc, std::span<const std::byte> bytes) {
+  uint64_t wide = crc;
+  for (; bytes.size() >= kStep; bytes = bytes.subspan(kStep)) {
+    wide = __builtin_ia32_crc32di(wide, WordAt(bytes));
+  }
+  return ByTables(static_cast<uint32_t>(wide), bytes);
+}
+
+bool HasInstruction() {
+  static const bool has = __builtin_cpu_supports("sse4.2") != 0;
+  return has;
+}
+#else
+uint32_t ByInstruction(uint32_t crc, std::span<const std::byte> bytes) {
+  return ByTables(crc, bytes);
+}
+bool HasInstruction() {
+  return false;
+}
+#endif
+
+}  // namespace
+
+uint32_t KernelCrc32c(std::span<const std::byte> bytes) {
+  constexpr uint32_t kStart = ~uint32_t{0};
+  return HasInstruction() ? ByInstruction(kStart, bytes) : ByTables(kStart, bytes);
+}
+
+uint32_t KernelCrc32cByTables(std::span<const std::byte> bytes) {
+  return ByTables(~uint32_t{0}, bytes);
 }
 
 }  // namespace quarry::thin

@@ -16,7 +16,7 @@ constexpr size_t kTransactionAt = 8, kTimesAt = 16;
 constexpr int kSecondTime = 32;  // the upper half of the 8 bytes with both times
 
 Result<Superblock> ReadSuperblock(NodeReader& nodes, uint64_t block, const Call& call) {
-  QUARRY_ASSIGN(const DirectBuffer bytes, nodes.ReadBlock(block, call));
+  QUARRY_ASSIGN(const DirectBuffer bytes, nodes.ReadFresh(block, call));
   return ParseSuperblock(std::span<const std::byte, kBlockSize>(bytes.get(), kBlockSize), block);
 }
 

@@ -5,19 +5,22 @@
 // begins anywhere in a device, and knows which nodes two devices share.
 //
 // When what is read is true:
-// - Root::kHeld: while a metadata snapshot of the pool is reserved (message reserve_metadata_snap), until it
-// is released.
-//   The pool may be used meanwhile. The reader shows the moment of the reservation.
+//
+// - Root::kHeld: while a metadata snapshot of the pool is reserved (message reserve_metadata_snap). The pool
+//   may be used meanwhile. The reader shows the moment of the reservation, and must go before the release.
 // - Root::kLive: only while no pool is active on the metadata. Otherwise nodes change while they are read.
 //
 // Each block is checked: checksum, its own number, the limits of a node, the order of keys. Damage gives
-// kCorrupt and the number of the block. Damage never gives a wrong answer silently, unless the checksum was
-// made for it.
+// kCorrupt and the number of the block. A block whose checksum was made for wrong contents cannot be told
+// from a right one if it keeps to the format.
 //
 // Threads: a reader belongs to one thread at a time. Several readers may share a thread-safe BlockSource.
-// Memory: one block of 4 KiB for each level of a tree, at most 16, however many mappings there are.
-// Time: about one read for 120 to 250 mappings. The `call` is checked before each read; a read itself is not
-// interrupted.
+//
+// Memory: one block of 4 KiB for each level of a tree, at most 16, and what the reader reads ahead (2 MiB for
+// MetadataFile), however many mappings there are.
+//
+// Time: a leaf has 84 to 252 mappings. The `call` is checked before each node; a read that the disk does not
+// answer is not interrupted.
 #pragma once
 
 #include <cstdint>

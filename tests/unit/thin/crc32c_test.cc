@@ -13,6 +13,8 @@ namespace {
 // RFC 3720, B.4: with the inversion that the kernel leaves to its callers.
 TEST(Crc32cTest, ValuesOfRfc3720) {
   const auto of = [](const std::vector<unsigned char>& bytes) {
+    EXPECT_EQ(KernelCrc32cByTables(std::as_bytes(std::span(bytes))),
+              KernelCrc32c(std::as_bytes(std::span(bytes))));
     return ~KernelCrc32c(std::as_bytes(std::span(bytes)));
   };
   EXPECT_EQ(of(std::vector<unsigned char>(32, 0)), 0x8a9136aau);
@@ -28,6 +30,7 @@ TEST(Crc32cTest, ValuesOfRfc3720) {
 TEST(Crc32cTest, AnyLengthIsCovered) {
   constexpr std::string_view kDigits = "123456789";
   EXPECT_EQ(~KernelCrc32c(std::as_bytes(std::span(kDigits))), 0xe3069283u);
+  EXPECT_EQ(~KernelCrc32cByTables(std::as_bytes(std::span(kDigits))), 0xe3069283u);
 }
 
 }  // namespace

@@ -67,9 +67,11 @@ void SealSuperblock(BlockBytes& bytes, uint64_t block) {
   Seal(bytes, block, 160774);
 }
 
-Status MemoryBlocks::Read(uint64_t block, BlockMemory memory) {
-  ++read[block];
-  std::memcpy(memory.data(), bytes.at(block).data(), kBlockSize);
+Status MemoryBlocks::Read(uint64_t first, std::span<std::byte> memory) {
+  for (; !memory.empty(); memory = memory.subspan(kBlockSize), ++first) {
+    ++read[first];
+    std::memcpy(memory.data(), bytes.at(first).data(), kBlockSize);
+  }
   return Ok();
 }
 
@@ -217,7 +219,7 @@ std::vector<BlockBytes> MetadataImage::Blocks(bool held) const {
                        device.creation_time | (uint64_t{device.snapshotted_time} << 32)});
   }
   const uint64_t mapping_root = AppendTree(blocks, fan_out_, ids, roots, 8);
-  const uint64_t details_root = AppendTree(blocks, std::min<size_t>(fan_out_, 100), ids, details, 24);
+  const uint64_t details_root = AppendTree(blocks, std::min<size_t>(fan_out_, 126), ids, details, 24);
   BlockBytes super{};
   const auto put = [&](size_t offset, size_t width, uint64_t value) { Store(super, offset, width, value); };
   put(32, 8, 27022010);
@@ -233,7 +235,7 @@ std::vector<BlockBytes> MetadataImage::Blocks(bool held) const {
     SealSuperblock(blocks[kHeldRoot], kHeldRoot);
     // The live pool has gone on: it has no device any more.
     put(320, 8, AppendTree(blocks, fan_out_, {}, {}, 8));
-    put(328, 8, AppendTree(blocks, 100, {}, {}, 24));
+    put(328, 8, AppendTree(blocks, 126, {}, {}, 24));
     put(48, 8, 78);
     put(56, 8, kHeldRoot);
   }

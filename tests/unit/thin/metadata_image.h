@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "thin/block_source.h"
@@ -28,7 +29,7 @@ class MemoryBlocks final : public BlockSource {
  public:
   explicit MemoryBlocks(std::vector<BlockBytes> all) : bytes(std::move(all)) {}
   uint64_t blocks() const override { return bytes.size(); }
-  Status Read(uint64_t block, BlockMemory memory) override;
+  Status Read(uint64_t first, std::span<std::byte> memory) override;
 
   std::vector<BlockBytes> bytes;
   std::map<uint64_t, int> read;

@@ -137,7 +137,7 @@ class TornBlocks final : public BlockSource {
  public:
   TornBlocks(std::shared_ptr<MemoryBlocks> whole, int times) : whole_(std::move(whole)), times_(times) {}
   uint64_t blocks() const override { return whole_->blocks(); }
-  Status Read(uint64_t block, BlockMemory memory) override {
+  Status Read(uint64_t block, std::span<std::byte> memory) override {
     QUARRY_TRY(whole_->Read(block, memory));
     if (block == 0 && times_-- > 0) {
       memory[600] = std::byte{1};

@@ -76,8 +76,7 @@ TEST_F(ThinToolsTest, RestoredPoolsAreReadAsTheToolsReadThem) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     const MetadataImage image = RandomPool(seed, 40, 1000);
     std::string compared;
-    EXPECT_THAT(Disagreements(Restored(Xml(image)), Root::kLive, 6, &compared), IsEmpty())
-        << "seed " << seed;
+    EXPECT_THAT(Disagreements(Restored(Xml(image)), Root::kLive, 6, &compared), IsEmpty()) << "seed " << seed;
     std::cout << "seed " << seed << ": " << compared << "\n";
   }
 }
@@ -104,8 +103,7 @@ TEST_F(ThinToolsTest, PoolsWithSharedSubtreesAreReadAsTheToolsReadThem) {
   for (uint32_t seed = 101; seed <= 104; ++seed) {
     const MetadataImage image = RandomPool(seed, 40, 1000, false);
     std::string compared;
-    EXPECT_THAT(Disagreements(Written(image, true), Root::kHeld, 6, &compared), IsEmpty())
-        << "seed " << seed;
+    EXPECT_THAT(Disagreements(Written(image, true), Root::kHeld, 6, &compared), IsEmpty()) << "seed " << seed;
     std::cout << "seed " << seed << ": " << compared << "\n";
   }
 }
