@@ -8,7 +8,6 @@
 
 #include "base/direct_io.h"
 #include "base/result.h"
-#include "thin/block_source.h"
 
 namespace quarry::thin {
 
