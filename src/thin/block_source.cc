@@ -47,8 +47,8 @@ Result<MetadataFile> MetadataFile::Open(const std::string& path) {
 Status MetadataFile::Read(uint64_t first, std::span<std::byte> memory) {
   QUARRY_ASSIGN(const size_t size, ReadWhole(fd_.get(), memory, first * kBlockSize));
   if (size != memory.size()) {
-    return Error(Code::kIo, fmt::format("metadata block {}: the file or device ends before it",
-                                        first + size / kBlockSize));
+    return Error(Code::kIo,
+                 fmt::format("the file or device ends before block {}", first + size / kBlockSize));
   }
   return Ok();
 }
