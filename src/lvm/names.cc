@@ -50,6 +50,7 @@ constexpr std::string_view kKindKey = "quarry.kind";
 constexpr std::string_view kCutKey = "quarry.cut";
 constexpr std::string_view kLengthKey = "quarry.length";
 constexpr std::string_view kSnapshot = "snapshot";
+constexpr std::string_view kDroppingKey = "quarry.dropping";
 constexpr std::string_view kTrue = "true";
 
 // lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
@@ -432,6 +433,31 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
     Emit(out, kLengthKey, fmt::format("{}", tags.length.value));
   }
   return out;
+}
+
+std::string DroppingTag(std::chrono::sys_seconds when) {
+  return fmt::format("{}={}", kDroppingKey, when.time_since_epoch().count());
+}
+
+std::vector<std::string> DroppingTags(const std::vector<std::string>& tags) {
+  std::vector<std::string> out;
+  std::ranges::copy_if(tags, std::back_inserter(out), [](const std::string& tag) {
+    return tag.starts_with(kDroppingKey) && tag.substr(kDroppingKey.size()).starts_with('=');
+  });
+  return out;
+}
+
+std::optional<std::chrono::sys_seconds> DroppedAt(const std::vector<std::string>& tags) {
+  constexpr uint64_t kLatest = uint64_t{1} << 40U;  // so that no arithmetic with it overflows
+  std::optional<std::chrono::sys_seconds> latest;
+  for (const std::string& tag : DroppingTags(tags)) {
+    const auto seconds = ParseNumber(kDroppingKey, tag.substr(kDroppingKey.size() + 1));
+    if (seconds.has_value() && *seconds <= kLatest) {
+      const std::chrono::sys_seconds when{std::chrono::seconds(*seconds)};
+      latest = std::max(latest.value_or(when), when);
+    }
+  }
+  return latest;
 }
 
 Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags) {

@@ -29,6 +29,8 @@
 // Tags of a PV that is being evacuated, one of them:
 //   quarry.leaving                                        its extents are copied to other PVs
 //   quarry.replacing                                      its raid legs are rebuilt from the others, not read
+// Tag of a PV whose raid legs failed again after each attempt to take them back:
+//   quarry.dropping=                                      when that was seen last, in seconds since 1970
 // clang-format on
 //
 // A volume in state creating has quarry.creating only. One commit then replaces it by all the other tags.
@@ -45,6 +47,7 @@
 // count.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -125,6 +128,12 @@ struct VolumeTags {
 inline constexpr std::string_view kCreatingTag = "quarry.creating";
 inline constexpr std::string_view kLeavingTag = "quarry.leaving";
 inline constexpr std::string_view kReplacingTag = "quarry.replacing";
+
+// Of a PV: legs on it failed again and again, last seen at `when`. DroppingTags: all tags of this kind,
+// readable or not. DroppedAt: nullopt if there is none that can be read; the latest if there are several.
+std::string DroppingTag(std::chrono::sys_seconds when);
+std::vector<std::string> DroppingTags(const std::vector<std::string>& tags);
+std::optional<std::chrono::sys_seconds> DroppedAt(const std::vector<std::string>& tags);
 
 // Tags for a complete volume. Each begins with "quarry.", is tag-safe, and has at most 1024 bytes. For
 // VolumeState::kCreating use kCreatingTag instead.

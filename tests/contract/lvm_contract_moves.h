@@ -43,6 +43,15 @@ TYPED_TEST_P(LvmMoveContract, AnUnallocatableDiskGetsNoExtents) {
   EXPECT_FALSE(after->pvs[0].allocatable);
   EXPECT_THAT(after->pvs[0].tags, ::testing::ElementsAre("a.b"));
   EXPECT_EQ(lvm::FreeSpaceOf(*after).pvs.size(), kDisks - 1);
+  const Status tagged = this->Lvm().Apply(lvm::ChangePv{.group = this->Group(),
+                                                        .device = device,
+                                                        .allocatable = std::nullopt,
+                                                        .add_tags = {"a.b", "c.d=1"},
+                                                        .remove_tags = {"e.f"}},
+                                          Patient());
+  EXPECT_TRUE(tagged.has_value()) << tagged.error().message();
+  EXPECT_FALSE(this->Now()->pvs[0].allocatable) << "only the tags were to change";
+  EXPECT_THAT(this->Now()->pvs[0].tags, ::testing::UnorderedElementsAre("a.b", "c.d=1"));
   const Status refused = this->Lvm().Apply(
       this->Spec(lvm::NewLvName(), this->Make(lvm::VolumeType::kLinear),
                  {.logical_extents = {2}, .alloc = "normal", .pv_arguments = {device + ":0-1"}}),
@@ -50,7 +59,8 @@ TYPED_TEST_P(LvmMoveContract, AnUnallocatableDiskGetsNoExtents) {
   this->ExpectError(refused, Code::kNoSpace);
   ASSERT_TRUE(
       this->Lvm()
-          .Apply(lvm::ChangePv{.group = this->Group(), .device = device, .remove_tags = {"a.b"}}, Patient())
+          .Apply(lvm::ChangePv{.group = this->Group(), .device = device, .remove_tags = {"a.b", "c.d=1"}},
+                 Patient())
           .has_value());
   EXPECT_TRUE(this->Now()->pvs[0].allocatable);
   EXPECT_TRUE(this->Now()->pvs[0].tags.empty());

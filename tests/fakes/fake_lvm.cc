@@ -638,7 +638,7 @@ Status FakeLvm::Do(const lvm::ChangePv& verb, const Call& call) {
     if (pv == next.pvs.end() || pv->missing) {
       return Error(Code::kUnavailable, fmt::format("Failed to find physical volume \"{}\".", verb.device));
     }
-    pv->allocatable = verb.allocatable;
+    pv->allocatable = verb.allocatable.value_or(pv->allocatable);
     for (const std::string& tag : verb.remove_tags) {
       std::erase(pv->tags, tag);
     }

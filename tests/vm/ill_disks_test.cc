@@ -143,6 +143,25 @@ class IllDisks : public DisksUnderLoad {
         << "the failing disk got a new volume";
     EXPECT_OK(client().Delete(late.volume_id()));
   }
+  // No leg is on the disk any more that could fail again and tell of it.
+  void ExpectFailingOutlivesARestart() {
+    const auto state = [&] {
+      for (const std::string& line : Lines(Tool({"quarryctl", "status"}).out)) {
+        if (line.find(node_ + " ") != std::string::npos) {
+          return line;
+        }
+      }
+      return std::string();
+    };
+    const auto tags = [&] { return Tool({"pvs", "--noheadings", "-o", "pv_tags", node_}).out; };
+    EXPECT_TRUE(Eventually([&] { return tags().find("quarry.dropping=") != std::string::npos; }, 60))
+        << tags();
+    KillAndRestart();
+    EXPECT_TRUE(Eventually([&] { return state().find("failing") != std::string::npos; }, 60)) << state();
+    printf("  after a kill: %s\n", state().c_str());
+    Tool({"pvchange", "--deltag", Trim(tags()), node_});
+    EXPECT_TRUE(Eventually([&] { return state().find("failing") == std::string::npos; }, 90)) << state();
+  }
   void ExpectAllIsSound() {
     Vmctl({"error", std::to_string(ill_), "off"});
     WaitForTurns(4);
@@ -186,6 +205,7 @@ TEST_F(IllDisks, LegsAreReplacedWhenADisksWritesFail) {
   Vmctl({"error", std::to_string(ill_), "write", start, std::to_string(int64_t{1} << 40)});
   EXPECT_TRUE(Eventually([&] { return IsFound(); }, 400)) << Conditions();
   ExpectLegsElsewhere(begun);
+  ExpectFailingOutlivesARestart();
   ExpectAllIsSound();
 }
 

@@ -2,7 +2,9 @@
 // count as failing because legs on them fail again and again. Logs each change.
 #pragma once
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -20,8 +22,9 @@ namespace quarry::engine {
 // it fails at once each time.
 inline constexpr int kRefreshAttempts = 3;
 
-// Not thread-safe: the repair loop guards it. Its memory need not survive a restart: a disk that is still
-// missing is then waited for again.
+// Not thread-safe: the repair loop guards it. Since when a disk is missing need not survive a restart: it is
+// then waited for again. That its legs fail must survive, or the cause of a replaced leg would be forgotten
+// with the next update of quarryd: a tag of the PV has it (lvm::DroppingTag).
 class DiskMemory {
  public:
   // The arguments must outlive this object.
@@ -36,10 +39,19 @@ class DiskMemory {
   const std::map<std::string, SteadyTime>& missing_since() const { return missing_since_; }
 
   // Marks the disks on which legs fail again and again as failing, so they get no new extents. The mark ends
-  // one day after the last such failure.
+  // one day after the last such failure, or when an administrator removes the PV's tag.
   void NoteFailures(const RepairView& view);
 
+  // Changes the PV's tag to what is remembered of it. nullopt: the tag is right, or LVM cannot change it now.
+  std::optional<RepairStep> PlanTag(const lvm::VolumeGroup& group, const lvm::PhysicalVolume& pv) const;
+
  private:
+  // Follows the tags: a PV that is seen for the first time may have one from before the start.
+  void ReadTags(const lvm::VolumeGroup& group);
+  void Restore(const lvm::PhysicalVolume& pv);
+  void EndFailing(const std::string& pv_uuid);
+  std::chrono::sys_seconds InWallTime(SteadyTime since) const;
+
   const Logger& log_;
   const std::string pool_;
   const Clock& clock_;
@@ -48,6 +60,8 @@ class DiskMemory {
   RetryBook& retries_;
   std::map<std::string, SteadyTime> missing_since_;  // by PV UUID
   std::map<std::string, SteadyTime> failing_since_;  // by PV UUID; since the last failure
+  std::set<std::string> seen_;                       // PV UUIDs
+  std::set<std::string> tagged_;                     // PV UUIDs: their tag was there at the last look
 };
 
 }  // namespace quarry::engine

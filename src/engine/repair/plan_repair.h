@@ -80,6 +80,7 @@ enum class RepairKind {
   kLimit,        // sets the rebuild rate
   kBeginScrub,   // plan_scrub.h
   kRecordScrub,  // plan_scrub.h
+  kTagDisk,      // `disk`: records that legs on it fail, or that they no longer do (disk_memory.h)
 };
 
 struct RepairStep {

@@ -79,6 +79,8 @@ RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
     case RepairKind::kBeginScrub:
     case RepairKind::kRecordScrub:
       return {{Step::kScrub, step.ids.front()}, "scrub failed"};
+    case RepairKind::kTagDisk:
+      return {{Step::kTagDisk, step.disk}, "recording whether legs on a disk fail failed"};
   }
   return PoolFailure();
 }
@@ -154,6 +156,9 @@ RepairPlan RepairLoop::PlanStep(const RepairView& view, OneRound& round) {
     round.report.NoLaterThan(kWhileWaiting);
   }
   if (!plan.step.has_value()) {
+    plan.step = PlanTag(view, round);
+  }
+  if (!plan.step.has_value()) {
     const auto now = node_.world.clock.WallNow();
     plan.step = scrubs_.Next(view,
                              {.now = std::chrono::floor<std::chrono::seconds>(now),
@@ -165,6 +170,17 @@ RepairPlan RepairLoop::PlanStep(const RepairView& view, OneRound& round) {
     node_.log.Warning("scrub aborted", {{"pool", pool_.config.name}, {"detail", words}});
   }
   return plan;
+}
+
+// Comes after the repairs, because data are more urgent than the record.
+std::optional<RepairStep> RepairLoop::PlanTag(const RepairView& view, OneRound& round) {
+  for (const lvm::PhysicalVolume& pv : view.group().pvs) {
+    auto step = disks_.PlanTag(view.group(), pv);
+    if (step.has_value() && IsDue({Step::kTagDisk, pv.uuid}, round)) {
+      return step;
+    }
+  }
+  return std::nullopt;
 }
 
 void RepairLoop::NothingToDo(RepairPlan plan, OneRound& round) {
@@ -216,7 +232,7 @@ void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound&
   if (!done.has_value()) {
     return Failed(failure, done.error(), round);
   }
-  if (step.kind == RepairKind::kRebuild) {
+  if (step.kind == RepairKind::kRebuild || step.kind == RepairKind::kTagDisk) {
     retries_.Forget(failure.key);
   } else if (step.kind == RepairKind::kEvacuate) {
     retries_.Forget(failure.key);
@@ -286,7 +302,7 @@ Status RepairLoop::Do(const RepairStep& step, const Catalog& catalog, OneRound& 
   if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
     eraser_.Wake();  // a leg may have been removed (taken_out.h)
   }
-  if (!IsScrub(step)) {
+  if (!IsScrub(step) && step.kind != RepairKind::kTagDisk) {
     Tell(step, round.report);
   }
   return Ok();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,8 +59,10 @@ class RepairLoop {
   static Failure FailureOf(const RepairStep& step);
 
   void RepairPool(OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The next step: a repair, else a scrub.
-  RepairPlan PlanStep(const RepairView& view, OneRound& round);
+  // The next step: a repair, else the tag of a disk, else a scrub.
+  RepairPlan PlanStep(const RepairView& view, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<RepairStep> PlanTag(const RepairView& view, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NothingToDo(RepairPlan plan, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Executes a step under the turn, or begins a copy that may take hours. Returns whether this round may

@@ -23,10 +23,11 @@ struct RetryKey {
     kTakeBack,    // a returned disk is taken back into its group
     kRefresh,     // the legs of a volume are taken back
     kScrub,
+    kTagDisk,  // the tag that says that legs on a disk fail
   };
   Step step;
-  std::string of =
-      {};  // kTakeBack: PV UUID; kRebuild, kRefresh, kScrub: volume id; else empty, for the whole pool
+  std::string of = {};  // kTakeBack, kTagDisk: PV UUID; kRebuild, kRefresh, kScrub: volume id; else empty,
+                        // for the whole pool
   auto operator<=>(const RetryKey&) const = default;
 };
 

@@ -48,13 +48,20 @@ Result<Words> DropMissingPvs::Arguments() const {
 }
 
 std::string ChangePv::Text() const {
+  if (!allocatable.has_value()) {
+    return fmt::format("change the tags of disk {} of group {}: add [{}], remove [{}]", device, group,
+                       fmt::join(add_tags, " "), fmt::join(remove_tags, " "));
+  }
   return fmt::format("let disk {} of group {} {}", device, group,
-                     allocatable ? "be used again" : "get no more extents");
+                     *allocatable ? "be used again" : "get no more extents");
 }
 
 Result<Words> ChangePv::Arguments() const {
   QUARRY_TRY(CheckGroupName(group));
-  Words out = {"pvchange", "-y", "--allocatable", allocatable ? "y" : "n"};
+  Words out = {"pvchange", "-y"};
+  if (allocatable.has_value()) {
+    Append(out, {"--allocatable", *allocatable ? "y" : "n"});
+  }
   AppendTags(out, add_tags, remove_tags);
   Append(out, {"--", device});
   return out;

@@ -1,6 +1,7 @@
 // Verbs that change the disks of a group.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,8 +95,8 @@ struct DropMissingPvs {
 // Changes the PV's tags, and whether extents may be allocated on it, in one or two commits. OK if already so.
 struct ChangePv {
   std::string group;
-  std::string device;  // path of the PV, as in the snapshot
-  bool allocatable = true;
+  std::string device;                      // path of the PV, as in the snapshot
+  std::optional<bool> allocatable = true;  // nullopt: stays as it is
   std::vector<std::string> add_tags, remove_tags;
 
   static constexpr bool kReloadsTables = false;

@@ -248,6 +248,84 @@ TEST_F(MendingTest, ALegThatFailsAfterEachReturnIsReplacedOnAnotherDisk) {
   EXPECT_EQ(condition_of_disk(), DiskCondition::kOk);
 }
 
+// The disk, and not the legs that were replaced, is what an administrator has to hear of.
+TEST_F(MendingTest, ADiskWhoseLegsFailedIsStillFailingAfterARestart) {
+  const std::string id = Create("mirror", "raid1");
+  const std::string disk = Legs(id)[1];
+  for (int i = 0; i < 3; ++i) {
+    SetLegs(id, "AD");
+    Mend(RepairCause::kEvent);
+    SetLegs(id, "AD");
+    clock_.now += *Mend(RepairCause::kEvent).next;
+  }
+  Mend(RepairCause::kEvent);
+  ASSERT_NE(Legs(id)[1], disk);
+  const auto condition = [&] {
+    Mend();
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
+    return std::ranges::find(pools->front().disks, disk, &DiskStatus::pv_uuid)->condition;
+  };
+  const auto tags = [&] { return Group()->FindPv(disk)->tags; };
+  const auto failed = std::chrono::floor<std::chrono::seconds>(clock_.WallNow());
+  EXPECT_THAT(tags(), ElementsAre(lvm::DroppingTag(failed)));
+
+  Pass(std::chrono::hours(20));
+  Begin({});
+  EXPECT_EQ(condition(), DiskCondition::kFailing);
+  EXPECT_THAT(tags(), ElementsAre(lvm::DroppingTag(failed))) << "a restart does not begin the day again";
+  Pass(std::chrono::hours(3));
+  EXPECT_EQ(condition(), DiskCondition::kFailing);
+  Pass(std::chrono::hours(1));
+  EXPECT_EQ(condition(), DiskCondition::kOk);
+  EXPECT_THAT(tags(), IsEmpty());
+}
+
+TEST_F(MendingTest, ADiskIsSoundAgainOnceItsTagIsRemoved) {
+  const std::string disk = Group()->pvs[2].uuid;
+  const auto tag = [&](const std::string& text) {
+    lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {
+      group.pvs[2].tags = text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
+    });
+  };
+  const auto condition = [&] {
+    Mend();
+    const auto pools = engine_->lifecycle().NodeStatus(Soon());
+    return std::ranges::find(pools->front().disks, disk, &DiskStatus::pv_uuid)->condition;
+  };
+  tag(lvm::DroppingTag(std::chrono::floor<std::chrono::seconds>(clock_.WallNow())));
+  Begin({});
+  EXPECT_EQ(condition(), DiskCondition::kFailing);
+  tag("");
+  EXPECT_EQ(condition(), DiskCondition::kOk);
+  tag("quarry.dropping=soon");  // not ours in this form; no disk is failing for it, and it is removed
+  EXPECT_EQ(condition(), DiskCondition::kOk);
+  EXPECT_THAT(Group()->pvs[2].tags, IsEmpty());
+}
+
+// LVM changes no tags of PVs while a disk is missing. The tag is written once it can be.
+TEST_F(MendingTest, TheTagOfAFailingDiskWaitsForLvmAndHoldsUpNothing) {
+  const std::string id = Create("mirror", "raid1");
+  const std::string disk = Legs(id)[1];
+  lvm_.before.FailNth("ChangePv", 1, Error(Code::kInternal, "no"));
+  for (int i = 0; i < 3; ++i) {
+    SetLegs(id, "AD");
+    Mend(RepairCause::kEvent);
+    SetLegs(id, "AD");
+    clock_.now += *Mend(RepairCause::kEvent).next;
+  }
+  Mend(RepairCause::kEvent);
+  EXPECT_NE(Legs(id)[1], disk) << "the leg was replaced";
+  EXPECT_THAT(Group()->FindPv(disk)->tags, IsEmpty());
+  const std::string other = Legs(id)[1];
+  SetMissing(other);
+  Pass(std::chrono::seconds(20));
+  Mend(RepairCause::kEvent);
+  EXPECT_THAT(Group()->FindPv(disk)->tags, IsEmpty());
+  SetMissing(other, false);
+  Mend(RepairCause::kEvent);
+  EXPECT_EQ(Group()->FindPv(disk)->tags.size(), 1U);
+}
+
 TEST_F(MendingTest, AShortAbsenceDoesNotClearAFailingDisk) {
   const std::string id = Create("mirror", "raid1");
   const std::vector<std::string> before = Legs(id);

@@ -436,6 +436,22 @@ TEST(TagsTest, OursAreToldFromOthers) {
             (std::vector<std::string>{"quarry.ready", "quarry.later=1"}));
 }
 
+TEST(TagsTest, ThatADiskDropsLegsIsReadFromItsTags) {
+  const std::chrono::sys_seconds early{std::chrono::seconds(1700000000)};
+  const auto late = early + std::chrono::hours(1);
+  EXPECT_EQ(DroppingTag(early), "quarry.dropping=1700000000");
+  EXPECT_EQ(DroppedAt({"quarry.leaving", DroppingTag(early)}), early);
+  EXPECT_EQ(DroppedAt({DroppingTag(late), DroppingTag(early)}), late);
+  EXPECT_EQ(DroppedAt({}), std::nullopt);
+  for (const char* text :
+       {"quarry.dropping", "quarry.dropping=", "quarry.dropping=soon", "quarry.dropping=-5",
+        "quarry.dropping=18446744073709551615", "quarry.droppings=5"}) {
+    EXPECT_EQ(DroppedAt({text}), std::nullopt) << text;
+  }
+  EXPECT_EQ(DroppingTags({"a", "quarry.dropping=soon", DroppingTag(late), "quarry.droppings=5"}),
+            (std::vector<std::string>{"quarry.dropping=soon", DroppingTag(late)}));
+}
+
 TEST(DeviceMapper, UuidAndNameFollowLvmsRules) {
   EXPECT_EQ(DmUuid("Cs6RcW-Zyld-wABZ-N0Eo-03Xo-04mc-FfmcYK", "QV9pV1-i7vA-OIF6-VL47-mLNP-L23A-PY7Kgj"),
             "LVM-Cs6RcWZyldwABZN0Eo03Xo04mcFfmcYKQV9pV1i7vAOIF6VL47mLNPL23APY7Kgj");
