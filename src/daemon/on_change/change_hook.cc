@@ -1,8 +1,5 @@
 #include "daemon/on_change/change_hook.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -12,6 +9,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "daemon/on_change/command_file.h"
 
 namespace quarry::daemon {
 namespace {
@@ -91,26 +90,6 @@ Command TellingOf(const Change& change, const ChangeHookConfig& config,
   return command;
 }
 
-Status CheckCommandFile(const AbsolutePath& command) {
-  struct stat file{};
-  if (stat(command.c_str(), &file) != 0) {
-    return ErrnoError(fmt::format("looking at '{}'", command.str()));
-  }
-  if (file.st_uid != 0 && file.st_uid != geteuid()) {
-    return Error(Code::kPrecondition,
-                 fmt::format("'{0}' belongs to user {1}: chown root {0}", command.str(), file.st_uid));
-  }
-  // The bits of the group are those of an access control list, if there is one.
-  if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Error(Code::kPrecondition,
-                 fmt::format("'{0}' can be written by others: chmod go-w {0}", command.str()));
-  }
-  if (access(command.c_str(), X_OK) != 0) {
-    return Error(Code::kPrecondition, fmt::format("'{0}' is not executable: chmod +x {0}", command.str()));
-  }
-  return Ok();
-}
-
 ChangeHook::ChangeHook(ChangeHookConfig config, Look look, Subprocess& subprocess, const Clock& clock,
                        const Logger& log)
     : config_(std::move(config)),
@@ -120,11 +99,7 @@ ChangeHook::ChangeHook(ChangeHookConfig config, Look look, Subprocess& subproces
       log_(log),
       book_(Recall(config_.file, log)),
       looker_([this](const std::stop_token& stop) { LookAgainAndAgain(stop); }),
-      teller_([this](const std::stop_token& stop) { TellAgainAndAgain(stop); }) {
-  if (const Status fit = CheckCommandFile(config_.command); !fit.has_value()) {
-    log_.Warning("the command of --on-change will not be run", {{"error", fit.error().message()}});
-  }
-}
+      teller_([this](const std::stop_token& stop) { TellAgainAndAgain(stop); }) {}
 
 void ChangeHook::Wake() {
   const MutexLock lock(mutex_);
@@ -164,6 +139,11 @@ void ChangeHook::LookAgainAndAgain(const std::stop_token& stop) {
 
 void ChangeHook::TellAgainAndAgain(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
+    // Before a change is taken from the book: what cannot be told now is told once it can be.
+    if (!MayRun()) {
+      (void)Sleep(stop, config_.look_interval);
+      continue;
+    }
     std::optional<Change> change;
     {
       MutexLock lock(mutex_);
@@ -172,7 +152,16 @@ void ChangeHook::TellAgainAndAgain(const std::stop_token& stop) {
       if (stop.stop_requested()) {
         return;
       }
+    }
+    if (!MayRun()) {
+      continue;  // that changed while nothing was to be told
+    }
+    {
+      const MutexLock lock(mutex_);
       change = book_.Begin();
+    }
+    if (!change.has_value()) {
+      continue;  // it went back meanwhile
     }
     Tell(*change, stop);
     if (stop.stop_requested()) {
@@ -190,6 +179,20 @@ void ChangeHook::TellAgainAndAgain(const std::stop_token& stop) {
   }
 }
 
+bool ChangeHook::MayRun() {
+  const Status fit = CheckCommandFile(config_.command);
+  const std::string words = fit.has_value() ? "" : fit.error().message();
+  if (words != refused_) {
+    if (words.empty()) {
+      log_.Info("the command of --on-change can be run again");
+    } else {
+      log_.Warning("the command of --on-change is not run, and changes wait for it", {{"error", words}});
+    }
+    refused_ = words;
+  }
+  return words.empty();
+}
+
 void ChangeHook::Report(size_t returned) const {
   if (returned > 0) {
     log_.Warning("conditions changed and changed back before the command of --on-change could tell it",
@@ -199,9 +202,7 @@ void ChangeHook::Report(size_t returned) const {
 
 void ChangeHook::Tell(const Change& change, const std::stop_token& stop) {
   const Command command = TellingOf(change, config_, clock_.WallNow());
-  const Status fit = CheckCommandFile(config_.command);
-  const auto ran = fit.has_value() ? subprocess_.Run(command, Call{.stop = stop}.Within(config_.time_limit))
-                                   : Result<Finished>(fit.error());
+  const auto ran = subprocess_.Run(command, Call{.stop = stop}.Within(config_.time_limit));
   const std::string id = change.thing.id;
   if (ran.has_value() && ran->ok()) {
     log_.Info("the command of --on-change was run", {{"kind", change.thing.kind},

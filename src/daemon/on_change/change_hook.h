@@ -29,12 +29,9 @@ struct ChangeHookConfig {
 Command TellingOf(const Change& change, const ChangeHookConfig& config,
                   std::chrono::system_clock::time_point now);
 
-// Refuses a command that others than root and this process's user could have written: quarryd would run it as
-// root. kNotFound: there is no such file.
-Status CheckCommandFile(const AbsolutePath& command);
-
 // Owns two threads: one looks at the conditions, the other one runs the command, once at a time. A command
-// that fails, or that is killed at its time limit, is logged and not repeated.
+// that fails, or that is killed at its time limit, is logged and not repeated. While the command may not be
+// run (command_file.h), changes wait in the book.
 class ChangeHook {
  public:
   using Look = std::function<Result<std::vector<engine::PoolStatus>>(const Call&)>;
@@ -55,6 +52,8 @@ class ChangeHook {
  private:
   void LookAgainAndAgain(const std::stop_token& stop);
   void TellAgainAndAgain(const std::stop_token& stop);
+  // Whether the command may be run. Logs each change of that.
+  bool MayRun();
   void Tell(const Change& change, const std::stop_token& stop);
   void Report(size_t returned) const;
   void Keep(const ToldConditions& told);
@@ -64,7 +63,9 @@ class ChangeHook {
   Subprocess& subprocess_;
   const Clock& clock_;
   const Logger& log_;
-  bool kept_ = true;  // whether the file could be written; only the telling thread uses it
+  // Only the telling thread uses these two.
+  bool kept_ = true;     // whether the file could be written
+  std::string refused_;  // why the command may not be run, as logged last; empty: it may
   Mutex mutex_;
   std::condition_variable_any changed_;
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
