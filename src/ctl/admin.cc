@@ -222,7 +222,8 @@ Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call
       if (disk.pv_uuid() != pv_uuid) {
         continue;
       }
-      if (disk.state() != engine::DiskConditionName(engine::DiskCondition::kToBeVacated)) {
+      // Earlier builds of quarryd have no `leaving`.
+      if (!disk.leaving() && disk.state() != engine::DiskConditionName(engine::DiskCondition::kToBeVacated)) {
         return Error(Code::kPrecondition,
                      fmt::format("disk {} is no longer being evacuated: it is {}", pv_uuid, disk.state()));
       }

@@ -57,7 +57,10 @@ std::string Line(const pb::GetStatusResponse::Disk& disk) {
   const std::string line = fmt::format("  disk    {:<9} {:<18} {:>10}, {:>10} free   {}\n", disk.state(),
                                        DeviceName(disk.device()), Human(disk.size_bytes()),
                                        Human(disk.free_bytes()), disk.pv_uuid());
-  return disk.detail().empty() ? line : fmt::format("{}          {}\n", line, disk.detail());
+  const bool both = disk.leaving() && disk.state() == "failing";
+  return disk.detail().empty()
+             ? line
+             : fmt::format("{}          {}{}\n", line, disk.detail(), both ? "; it is being vacated" : "");
 }
 
 std::string Line(const pb::GetStatusResponse::Volume& volume) {

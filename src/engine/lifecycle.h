@@ -41,7 +41,8 @@ struct PoolFigures {
 };
 
 // The condition of a pool's disk. A missing disk is kMissing or kReturned, whatever its health. A present
-// disk whose evacuation has begun is kToBeVacated, whatever its health.
+// disk whose evacuation has begun is kToBeVacated, unless it is failing: until it is empty, that is what
+// matters.
 enum class DiskCondition {
   kOk,
   kMissing,
@@ -61,6 +62,7 @@ struct DiskStatus {
   Bytes size, free;                             // sums of its extents
   std::string detail;                           // why it is failing or worn
   std::optional<udev::DiskHealth> health = {};  // as last polled; nullopt: never, or the disk has none
+  bool leaving = false;                         // its evacuation has begun
 };
 struct VolumeStatus {  // of a volume or a snapshot
   std::string id, name, type;

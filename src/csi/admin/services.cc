@@ -104,6 +104,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     entry.set_size_bytes(ToInt64(disk.size));
     entry.set_free_bytes(ToInt64(disk.free));
     entry.set_detail(disk.detail);
+    entry.set_leaving(disk.leaving);
   }
   for (const engine::VolumeStatus& volume : pool.volumes) {
     auto& entry = *out.add_volumes();

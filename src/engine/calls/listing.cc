@@ -117,7 +117,8 @@ DiskStatus StatusOf(const lvm::PhysicalVolume& pv, const Catalog& catalog,
       status.condition = pv.missing ? status.condition : condition;
     }
   }
-  if (!pv.missing && IsEvacuating(pv)) {
+  status.leaving = !pv.missing && IsEvacuating(pv);
+  if (status.leaving && status.condition != DiskCondition::kFailing) {
     status.condition = DiskCondition::kToBeVacated;
   }
   return status;

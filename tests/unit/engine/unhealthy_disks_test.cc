@@ -248,6 +248,18 @@ TEST_F(UnhealthyDisksTest, AFailingDiskIsExcludedFromCreatesAndCapacity) {
   EXPECT_TRUE(Create("wide", "raid5").has_value());
 }
 
+// The volumes on it are in danger until it is empty.
+TEST_F(UnhealthyDisksTest, AFailingDiskStaysFailingWhileItIsVacated) {
+  ASSERT_TRUE(engine_->disks().Evacuate({.disk = Status("/dev/a").pv_uuid}, Soon()).has_value());
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kToBeVacated);
+  EXPECT_TRUE(Status("/dev/a").leaving);
+  disks_->Say("/dev/a", Warns(udev::kReliabilityDegraded));
+  EXPECT_TRUE(Ask());
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
+  EXPECT_TRUE(Status("/dev/a").leaving);
+  EXPECT_FALSE(Status("/dev/b").leaving);
+}
+
 TEST_F(UnhealthyDisksTest, NothingGrowsOntoAFailingDisk) {
   const auto mirror = Create("mirror", "raid1");
   const auto files = Create("files", "linear", 40);
