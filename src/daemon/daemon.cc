@@ -285,6 +285,8 @@ class Service {
     health_watcher_ = {};
     if (interval.count() > 0) {
       health_watcher_ = WatchHealth(*engine_, log_, interval, [this] { WakeWatchers(); });
+    } else {
+      engine_->disks().ForgetHealth();
     }
   }
 

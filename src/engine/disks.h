@@ -54,6 +54,9 @@ class Disks {
   // changed. Waits for slow disks until `call` ends; their state does not change meanwhile.
   Result<bool> PollDisks(const Call& call);
 
+  // Forgets what PollDisks learned, because polling was switched off. Not while PollDisks runs.
+  void ForgetHealth();
+
   // Begins the evacuation of a disk, or calls it off. From then on the disk gets no more extents, and the
   // repair loop moves its contents elsewhere and takes the disk out of its group (repair/evacuation.cc). A
   // repeated call continues, also after a restart. kNotFound: no pool has the disk. kNoSpace: the other disks

@@ -15,6 +15,10 @@ Result<size_t> Disks::JoinDisks(JoinScope scope, const Call& call) {
   return engine::JoinDisks(parts_.disks, scope, call);
 }
 
+void Disks::ForgetHealth() {
+  parts_.disks.healths.ForgetReports();
+}
+
 Result<bool> Disks::PollDisks(const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   return engine::PollDisks(parts_.disks, call);

@@ -99,6 +99,17 @@ void HealthMemory::Summarize() {
   }
 }
 
+void HealthMemory::ForgetReports() {
+  {
+    const MutexLock lock(asked_->mutex);
+    asked_->answers.clear();
+  }
+  const MutexLock lock(mutex_);
+  known_.clear();
+  silent_.clear();
+  Summarize();
+}
+
 void HealthMemory::MarkFailing(const std::string& pv, std::string words) {
   const MutexLock lock(mutex_);
   blamed_.insert_or_assign(pv, std::move(words));

@@ -53,6 +53,10 @@ class HealthMemory {
   std::vector<Change> Ask(const std::shared_ptr<udev::DiskHealthApi>& api, const Round& round,
                           const Call& call);
 
+  // Forgets all reports: nothing polls the disks any more, so a report would stand for ever. The marks of
+  // MarkFailing stay. Not while Ask() runs.
+  void ForgetReports();
+
   // Marks a disk as failing because the kernel keeps getting errors from it, whatever the disk reports
   // itself. Lasts until ClearFailing.
   void MarkFailing(const std::string& pv, std::string words);

@@ -260,6 +260,22 @@ TEST_F(UnhealthyDisksTest, AFailingDiskStaysFailingWhileItIsVacated) {
   EXPECT_FALSE(Status("/dev/b").leaving);
 }
 
+// Nothing would ever correct such a report.
+TEST_F(UnhealthyDisksTest, ReportsAreForgottenWhenNothingPollsTheDisksAnyMore) {
+  disks_->Say("/dev/a", Warns(udev::kReliabilityDegraded));
+  disks_->Say("/dev/b", Used(100));
+  EXPECT_TRUE(Ask());
+  EXPECT_EQ(Capacity("linear"), 100U);
+  engine_->disks().ForgetHealth();
+  EXPECT_EQ(Capacity("linear"), 300U);
+  for (const char* node : {"/dev/a", "/dev/b"}) {
+    EXPECT_EQ(Status(node).condition, DiskCondition::kOk);
+    EXPECT_FALSE(Status(node).health.has_value());
+  }
+  EXPECT_TRUE(Ask()) << "polling begins again";
+  EXPECT_EQ(Status("/dev/a").condition, DiskCondition::kFailing);
+}
+
 TEST_F(UnhealthyDisksTest, NothingGrowsOntoAFailingDisk) {
   const auto mirror = Create("mirror", "raid1");
   const auto files = Create("files", "linear", 40);
