@@ -133,6 +133,36 @@ Status PlanRemovals(const std::vector<DeclaredVolume>& declared, const VolumeLis
   return Ok();
 }
 
+// A directory cannot be unmounted while volumes are mounted below it. Those that stay where they are come off
+// before and get back after. Only declared ones: if apply is killed in between, the next one mounts them
+// again.
+Status PlanChildren(const std::vector<DeclaredVolume>& declared, const VolumeList& present, Steps& steps) {
+  const std::vector<ApplyStep> parents = steps.unmounts;
+  for (const VolumeRow& row : present.rows) {
+    const std::string& at = row.facts.mount_point();
+    const std::string& name = row.facts.name();
+    const auto parent = std::ranges::find_if(parents, [&](const ApplyStep& step) {
+      return at.starts_with(step.present.facts.mount_point() + "/");
+    });
+    if (parent == parents.end() || std::ranges::find(parents, name, &ApplyStep::volume) != parents.end()) {
+      continue;
+    }
+    const auto wish = std::ranges::find(declared, name, &DeclaredVolume::name);
+    if (wish == declared.end() || wish->mount_point.empty()) {
+      return Error(
+          Code::kPrecondition,
+          fmt::format("volume {} is to be unmounted from {}, but volume {} is mounted below it, at {}, "
+                      "which is not declared: declare that mount point, or `quarryctl volume unmount {}`",
+                      parent->volume, parent->present.facts.mount_point(), name, at, name));
+    }
+    steps.unmounts.push_back(Unmount(row));
+    if (std::ranges::find(steps.mounts, name, &ApplyStep::volume) == steps.mounts.end()) {
+      steps.mounts.push_back(Mount(*wish));
+    }
+  }
+  return Ok();
+}
+
 // A path that an undeclared volume has is not taken from it.
 Status CheckPaths(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
                   const std::vector<std::string>& remove) {
@@ -188,6 +218,7 @@ Result<ApplyPlan> PlanApply(const std::vector<DeclaredVolume>& declared, const V
   }
   QUARRY_TRY(CheckPaths(declared, present, remove));
   QUARRY_TRY(PlanRemovals(declared, present, remove, steps, plan.notes));
+  QUARRY_TRY(PlanChildren(declared, present, steps));
   // A directory is mounted before those below it, and unmounted after them.
   std::ranges::sort(steps.mounts, {}, [](const ApplyStep& step) { return step.declared.mount_point; });
   std::ranges::sort(steps.unmounts, std::ranges::greater(),

@@ -26,8 +26,9 @@ struct ApplyPlan {
 };
 
 // `remove`: names of volumes to delete. kInvalidArgument: one of them is declared too. kPrecondition: a
-// present volume has another type or file system than declared, or a declared mount point, with the remedy.
-// kUnavailable: a declared or named volume is not there, and a pool that might have it cannot be read.
+// present volume has another type or file system than declared, or a declared mount point, or is mounted
+// below one that must be unmounted; with the remedy. kUnavailable: a declared or named volume is not there,
+// and a pool that might have it cannot be read.
 Result<ApplyPlan> PlanApply(const std::vector<DeclaredVolume>& declared, const VolumeList& present,
                             const std::vector<std::string>& remove);
 

@@ -176,6 +176,35 @@ TEST(ApplyPlanTest, MountsGoFromTheRootDownAndUnmountsUp) {
                   "mount volume a at /srv/x/y"));
 }
 
+// The directory could not be unmounted otherwise.
+TEST(ApplyPlanTest, WhatIsMountedBelowAMovingDirectoryComesOffAndGetsBack) {
+  const std::string declared =
+      "[[volume]]\nname = \"a\"\nsize = \"1GiB\"\nmount = \"/srv\"\n"
+      "[[volume]]\nname = \"b\"\nsize = \"1GiB\"\nmount = \"/m/n\"\n"
+      "[[volume]]\nname = \"c\"\nsize = \"1GiB\"\nmount = \"/mm\"\n";
+  const VolumeList list{{Present("a", kGiB, "linear", "/m"), Present("b", kGiB, "linear", "/m/n"),
+                         Present("c", kGiB, "linear", "/mm")},
+                        {}};
+  EXPECT_THAT(StepsOf(declared, list), ElementsAre("unmount volume b from /m/n", "unmount volume a from /m",
+                                                   "mount volume b at /m/n", "mount volume a at /srv"));
+  EXPECT_THAT(StepsOf(declared.substr(declared.find("[[volume]]\nname = \"b\"")), list, {"a"}),
+              ElementsAre("unmount volume b from /m/n", "unmount volume a from /m", "mount volume b at /m/n",
+                          HasSubstr("delete volume a")));
+}
+
+TEST(ApplyPlanTest, AnUndeclaredVolumeBelowAMovingDirectoryIsNamed) {
+  const std::string moved = "[[volume]]\nname = \"a\"\nsize = \"1GiB\"\nmount = \"/srv\"\n";
+  const VolumeList list{{Present("a", kGiB, "linear", "/m"), Present("b", kGiB, "linear", "/m/n")}, {}};
+  EXPECT_THAT(StepsOf(moved, list), ElementsAre(HasSubstr("refused: volume a is to be unmounted from /m, but "
+                                                          "volume b is mounted below it, at /m/n")));
+  EXPECT_THAT(StepsOf(moved + "[[volume]]\nname = \"b\"\nsize = \"1GiB\"\n", list),
+              ElementsAre(HasSubstr("`quarryctl volume unmount b`")))
+      << "declared without a mount point, so apply could not mount it again";
+  EXPECT_THAT(StepsOf(moved, list, {"b"}),
+              ElementsAre("unmount volume b from /m/n", "unmount volume a from /m", "mount volume a at /srv",
+                          HasSubstr("delete volume b")));
+}
+
 TEST(ApplyPlanTest, OnlyWhatIsNamedIsDeleted) {
   const VolumeList list{{Present("data", Bytes{10 * kGiB.value}, "raid1", "/srv/data"),
                          Present("old", kGiB, "linear", "/srv/old"), Present("third", kGiB)},
